@@ -15,8 +15,8 @@
 //
 // The same program resumes a crawl that ended early, also after kill -9. Open
 // does the same in steps, and returns a Crawl. Attach returns a Handle on a crawl
-// that another process runs, or that no process runs: a Handle inspects and
-// controls, and never creates anything. Rebuild, Delete and Export work on a crawl
+// that another process runs, or that no process runs. A Handle inspects and controls
+// the crawl, and never creates anything. Rebuild, Delete and Export work on a crawl
 // that cannot be opened.
 //
 // The package owns a crawl as a whole: its settings, where its parts are, who may
