@@ -15,14 +15,14 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/table"
 )
 
-// linkFlags select the report that is printed.
+// linkFlags select the report that crawler links prints.
 type linkFlags struct {
 	broken, redirects, canonical bool
 	to, graph                    string
 	tables                       tableFlags
 }
 
-// newLinks prints the links of a crawl, and reports of them.
+// newLinks returns the command that prints the links of a crawl, or a report about them.
 func newLinks(s streams) *cobra.Command {
 	var crawl target
 	var f linkFlags
