@@ -38,10 +38,10 @@ func (e *ConditionError) Error() string {
 // within which two quotes mean one. The operators are not, and, or, from the strongest
 // to the weakest. An error is a *ConditionError.
 //
-// A comparison with a member that the record does not have is false; != and !~ are
-// the opposites of = and ~. An absent bool is false. Members without a type of their
-// own, such as fields.price, compare as numbers if both sides are numbers, otherwise
-// as text.
+// A comparison with a member that the record does not have is false, except != and !~,
+// which are always the opposites of = and ~. An absent bool is false. Members whose type
+// the schema does not have, such as fields.price, are compared as numbers if both sides
+// are numbers, and otherwise as text.
 func (s *Schema) Condition(text string) (*Condition, error) {
 	p := &parser{schema: s, text: text}
 	p.next()

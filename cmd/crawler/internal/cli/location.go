@@ -136,7 +136,7 @@ func differences(settings *frontier.SettingsError) string {
 			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
 		}
 	}
-	if lines == nil { // if a flag differs, it is what changes the canonical form
+	if lines == nil { // otherwise the settings in lines explain why the form differs
 		lines = append(lines, form)
 	}
 	return strings.Join(lines, "\n")
