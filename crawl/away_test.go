@@ -18,13 +18,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// hiccups is a store whose counters, statistics and layers are each unavailable
-// at the first call.
+// hiccups is a store that is unavailable at the first call of each of Counters, Stats
+// and FilterLayers.
 type hiccups struct {
 	engine.Upkeep
 	engine.Filter
 	frontier.Inspector
-	counters, stats, layers int // how often it was asked
+	counters, stats, layers int // number of calls
 }
 
 func first(asked *int) error {

@@ -54,8 +54,8 @@ type Fixed struct {
 
 	HostKey         string        // URLs of one "host" or of one "domain" share a delay; host
 	Delay           time.Duration // between two requests to one host key, or NoDelay; 1 s
-	MaxCrawlDelay   time.Duration // longest Crawl-delay of a robots.txt that is obeyed, or NoDelay; politeness.DefaultMaxCrawlDelay
-	LatencyFactor   float64       // least delay in latencies of the host, or -1 for none; politeness.DefaultLatencyFactor
+	MaxCrawlDelay   time.Duration // longest Crawl-delay to obey, or NoDelay; politeness.DefaultMaxCrawlDelay
+	LatencyFactor   float64       // least delay in latencies of the host, or -1; politeness.DefaultLatencyFactor
 	HostConcurrency int           // requests to one host at once; 1
 	Robots          string        // "obey" or "ignore"; obey
 

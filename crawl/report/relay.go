@@ -14,12 +14,12 @@ import (
 // process runs the relay.
 type Relay struct {
 	Name    string  `json:"name"`
-	Worker  string  `json:"worker,omitempty"` // directory of the worker whose records it reads; empty means the whole crawl
+	Worker  string  `json:"worker,omitempty"` // directory of the worker whose records it reads; empty means all
 	Events  uint64  `json:"events"`           // number of events that are committed and not delivered
 	Bytes   uint64  `json:"bytes"`            // size of their records
 	More    bool    `json:"more,omitempty"`   // there are more than Events, which were not counted yet
 	Seconds float64 `json:"seconds"`          // age of the oldest of them
-	Dead    uint64  `json:"dead"`             // dead letters: events that the sink refused finally; without discarded ones
+	Dead    uint64  `json:"dead"`             // dead letters, without discarded ones
 	// Away says why the sink accepts nothing now. It is empty if the sink accepts
 	// events, and always empty unless the process that crawls also runs the relay.
 	Away  string `json:"away,omitempty"`

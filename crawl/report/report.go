@@ -19,7 +19,7 @@ type Report struct {
 	Crawl   string    `json:"crawl"`   // its directory or id
 	Made    time.Time `json:"made"`
 	End     string    `json:"end"`              // why the run ended, or that it is running, in words
-	Resume  string    `json:"resume,omitempty"` // the command that resumes the crawl; empty means that nothing is left to do
+	Resume  string    `json:"resume,omitempty"` // the command that resumes the crawl; empty means nothing is left
 
 	// ResumeNotes list what Resume needs but does not contain, such as passwords and
 	// environment variables.
@@ -31,7 +31,7 @@ type Report struct {
 	Fault    string                      `json:"fault,omitempty"` // why the books do not balance; empty means that they do
 	Outcomes map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
 	Pages    uint64                      `json:"pages"`   // answers, which --max-pages limits
-	Retries  uint64                      `json:"retries"` // times that a URL was queued again after an attempt that failed
+	Retries  uint64                      `json:"retries"` // how often a URL was queued again after a failed attempt
 	Delayed  uint64                      `json:"delayed"` // queued URLs that wait for another attempt
 	Hosts    uint64                      `json:"hosts"`   // hosts with queued or leased URLs
 	Records  string                      `json:"records"` // path of the file of records
@@ -196,7 +196,7 @@ func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 type FalsePositives struct {
 	Estimated *Figure `json:"estimated,omitempty"` // from the fill of the filter
 	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints
-	Shadow    *Figure `json:"shadow,omitempty"`    // from the shadow sample: the mean over the crawl, not the current one
+	Shadow    *Figure `json:"shadow,omitempty"`    // from the shadow sample: the mean over the whole crawl
 	Lost      *Lost   `json:"lost,omitempty"`
 }
 

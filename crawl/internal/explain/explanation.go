@@ -24,10 +24,13 @@ type Explanation struct {
 	HostFailure string         `json:"host_failure,omitempty"` // why the URL's host does not answer
 	Filter      *Filter        `json:"filter,omitempty"`
 	Store       *Store         `json:"store,omitempty"`
-	Record      *record.Record `json:"record,omitempty"`      // the last record of the URL
-	Referrers   []string       `json:"referrers,omitempty"`   // the URL's referrer, the referrer of that page, and so on up to a seed
-	MoreBehind  bool           `json:"more_behind,omitempty"` // Referrers ends before a seed: there are too many, or one has no record
-	Verdict     Verdict        `json:"verdict"`
+	Record      *record.Record `json:"record,omitempty"` // the last record of the URL
+	// Referrers are the URL's referrer, the referrer of that page, and so on up to a
+	// seed. MoreBehind reports that they end before a seed, because there are too many or
+	// one has no record.
+	Referrers  []string `json:"referrers,omitempty"`
+	MoreBehind bool     `json:"more_behind,omitempty"`
+	Verdict    Verdict  `json:"verdict"`
 }
 
 // Check is the answer of one of the crawl's rules to a link to the URL.
@@ -52,10 +55,10 @@ type Class struct {
 type Robots struct {
 	Origin    string        `json:"origin"`
 	Access    Access        `json:"access"`
-	Rule      string        `json:"rule,omitempty"`       // the rule that decided, as "Disallow: /x"; empty means no rule matches
+	Rule      string        `json:"rule,omitempty"`       // the rule that decided, as "Disallow: /x"; empty means none
 	Rules     int           `json:"rules"`                // number of rules in the file for this crawler
 	FetchedAt *time.Time    `json:"fetched_at,omitempty"` // nil means not known
-	AskedIn   time.Duration `json:"asked_in"`             // ns until it may be fetched again; 0 means before the next page
+	AskedIn   time.Duration `json:"asked_in"`             // ns until the file may be fetched again; 0 means now
 	Failures  int           `json:"failures,omitempty"`   // requests in a row that failed
 	Cause     string        `json:"cause,omitempty"`      // why the last of these requests failed
 	Words     string        `json:"words"`

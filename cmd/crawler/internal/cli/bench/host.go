@@ -164,7 +164,7 @@ func checkRedis(text string) error {
 
 func checkPostgres(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // err is not shown, because it contains the password
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // err itself contains the password
 		return errors.New("want postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE")
 	}
 	return nil
