@@ -31,7 +31,8 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The output of a command is in the file of --out completely or not at all.
+// TestOutFileIsWhole: the file of --out has the complete output of a command, or is not
+// changed.
 func TestOutFileIsWhole(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)
@@ -63,8 +64,8 @@ func TestOutFileIsWhole(t *testing.T) {
 	}
 }
 
-// After an error the file is unchanged. Links stay links, and devices stay
-// devices.
+// TestOutThatFails: after an error, the file of --out is unchanged. A link stays a link,
+// and a device stays a device.
 func TestOutThatFails(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)
@@ -109,8 +110,8 @@ func TestOutThatFails(t *testing.T) {
 	}
 }
 
-// If the books do not balance, the command fails, but the file has what it
-// found.
+// TestOutOfAFailedAudit: if the books do not balance, the command fails, but the file has
+// the output of the audit.
 func TestOutOfAFailedAudit(t *testing.T) {
 	out := &stdout{httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")
@@ -123,7 +124,7 @@ func TestOutOfAFailedAudit(t *testing.T) {
 	}
 }
 
-// crawl --out FILE appends each record to a file beside the crawl's own.
+// TestCrawlOut: crawl --out FILE appends each record to a file beside the crawl's own.
 func TestCrawlOut(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("records", []byte(`{"cut off`), 0o600); err != nil {
