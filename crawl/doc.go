@@ -19,8 +19,8 @@
 // the crawl, and never creates anything. Rebuild, Delete and Export work on a crawl
 // that cannot be opened.
 //
-// The package owns a crawl as a whole: its settings, where its parts are, who may
-// open them and in which order, and the methods of a Handle. It does not own the
-// queue (package frontier), the requests (package fetcher) or the terminal (the
-// command). It sets no process-wide limit and handles no signal.
+// The package owns a crawl as a whole: its settings, the locations of its parts, the
+// order in which they are opened, which processes may open them, and the methods of a
+// Handle. It does not own the queue (package frontier), the requests (package fetcher)
+// or the terminal (the command). It sets no process-wide limit and handles no signal.
 package crawl

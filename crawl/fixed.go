@@ -62,7 +62,7 @@ type Fixed struct {
 	FilterCapacity uint64   // URLs that the filter is sized for; 10,000,000
 	FPR            float64  // probability that a new URL is taken for a known one; 1e-6
 	Growth         Switch   // add layers beyond FilterCapacity, so that FPR holds; on
-	StripParams    []string // query parameters removed, beside the default list; "-" removes none
+	StripParams    []string // query parameters removed, in addition to the default list; "-" removes none
 	KeepParams     []string // query parameters kept; none
 	SortQuery      Switch   // the order of query parameters does not matter; off
 

@@ -85,7 +85,7 @@ func (h *Handle) Status(ctx context.Context) (report.Status, error) {
 	return verbStatus.ask(ctx, h, nothing{})
 }
 
-// Sample returns what the process that runs the crawl is doing now.
+// Sample returns the current state of the process that runs the crawl.
 func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 	return verbSample.ask(ctx, h, nothing{})
 }

@@ -109,7 +109,7 @@ func (p *Postgres) database() (*engine.Database, error) {
 	case isURL:
 		d.Where = withoutSecrets(p.URL)
 		if target.User != nil {
-			d.DSN = target.String() // the driver takes what is behind the first @ for a host
+			d.DSN = target.String() // escaped, because the driver takes the text after the first @ for a host
 		}
 	case strings.Contains(p.URL, "://") || !strings.Contains(p.URL, "="):
 		return nil, errors.New(wantPostgres)
@@ -126,7 +126,7 @@ func (p *Postgres) database() (*engine.Database, error) {
 	return d, nil
 }
 
-// Validate reports what is wrong with the URL.
+// Validate returns an error if the URL is not valid.
 func (p *Postgres) Validate() error {
 	_, err := p.database()
 	return err

@@ -49,7 +49,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, why engin
 		ses.dir = p.Dir
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		SeedOrigins: why == engine.Steer, // a process that only seeds knows no headers
+		SeedOrigins: why == engine.Steer, // later runs may have private headers
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
 		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),

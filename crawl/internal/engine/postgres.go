@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// Database is a Postgres beside a crawl.
+// Database is a Postgres that a crawl uses.
 type Database struct {
 	DSN       string
 	Where     string // DSN without secrets
