@@ -55,9 +55,9 @@ func (h *hiccups) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, err
 	return h.Filter.FilterLayers(ctx)
 }
 
-// TestAwayForAMoment: a run waits for a store that is unavailable when the run
+// TestRunWaitsForStore: a run waits for a store that is unavailable when the run
 // begins, or when it is over and reads the counts.
-func TestAwayForAMoment(t *testing.T) {
+func TestRunWaitsForStore(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
 			http.NotFound(w, r)

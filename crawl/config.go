@@ -70,7 +70,8 @@ type Config struct {
 	FullParse   bool          // read links from parsed documents instead of tokens; slower, differs within SVG and MathML
 
 	// Fields are extracted from HTML pages into Record.Fields. Their language is in
-	// docs/reference/fields.md.
+	// docs/reference/fields.md. Fields and Text need the document of a page, which is
+	// parsed for them.
 	Fields []FieldGroup
 	Text   bool // extract the main text, its language, author and date into Record.Text and so on
 

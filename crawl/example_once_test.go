@@ -39,7 +39,7 @@ func ExampleConfig_onPageOnce() {
 				_, err := tx.Exec(ctx, "INSERT INTO titles (url, title) VALUES ($1, $2)", page.URL.String(), page.Record.Title)
 				return err
 			})
-			return err // after an error, the page is fetched again
+			return err // an error has the page fetched again
 		},
 	})
 	if err != nil {

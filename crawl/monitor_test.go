@@ -28,9 +28,9 @@ func (e *moody) Counters(ctx context.Context) (frontier.Stats, error) {
 	return e.stats, e.err
 }
 
-// TestSilentStore: a store that cannot be read is reported as silent, with its last
+// TestSilentStoreKeepsCounters: a store that cannot be read is reported as silent, with its last
 // known counters.
-func TestSilentStore(t *testing.T) {
+func TestSilentStoreKeepsCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &moody{stats: frontier.Stats{Pages: 7}}
 		ses := &session{plan: &plan{}, engine: &engine.Engine{Upkeep: store}}

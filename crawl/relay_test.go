@@ -102,9 +102,9 @@ func TestRunDeliversItsEvents(t *testing.T) {
 	}
 }
 
-// TestEventsAway: a crawl ends although its sink is unavailable. A separate
+// TestRunEndsWhileSinkIsAway: a crawl ends although its sink is unavailable. A separate
 // relay delivers the rest, from where the crawl's relay stopped.
-func TestEventsAway(t *testing.T) {
+func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	sink := newMemorySink()
 	sink.away = true
 	c := config(t, site(t))
@@ -142,9 +142,9 @@ func TestEventsAway(t *testing.T) {
 	}
 }
 
-// TestRelayFollows: a relay that started between two runs delivers the events of both. A
+// TestRelayDeliversLaterRuns: a relay that started between two runs delivers the events of both. A
 // second relay of the same name is refused.
-func TestRelayFollows(t *testing.T) {
+func TestRelayDeliversLaterRuns(t *testing.T) {
 	web := site(t)
 	c := config(t, web)
 	c.MaxPages = 1
@@ -204,9 +204,9 @@ func (s *saying) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEventsStandBy: a crawl with Events stands by while another process runs a relay of
+// TestRunStandsByForOtherRelay: a crawl with Events stands by while another process runs a relay of
 // the same name. After that relay has ended, the crawl delivers the remaining events.
-func TestEventsStandBy(t *testing.T) {
+func TestRunStandsByForOtherRelay(t *testing.T) {
 	c := config(t, site(t))
 	c.MaxPages = 1
 	if err := crawl.Run(t.Context(), c); err != nil {
@@ -256,8 +256,8 @@ func TestEventsStandBy(t *testing.T) {
 	}
 }
 
-// TestOpenWaits: a run waits while a process that only reads the crawl holds its lock.
-func TestOpenWaits(t *testing.T) {
+// TestRunWaitsForLockOfReader: a run waits while a process that only reads the crawl holds its lock.
+func TestRunWaitsForLockOfReader(t *testing.T) {
 	c := config(t, site(t))
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)

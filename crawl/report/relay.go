@@ -19,7 +19,9 @@ type Relay struct {
 	Bytes   uint64  `json:"bytes"`            // size of their records
 	More    bool    `json:"more,omitempty"`   // there are more than Events, which were not counted yet
 	Seconds float64 `json:"seconds"`          // age of the oldest of them
-	Dead    uint64  `json:"dead"`             // dead letters, without discarded ones
+	// Dead counts dead letters: events that the sink refused finally. Discarded dead
+	// letters do not count.
+	Dead uint64 `json:"dead"`
 	// Away says why the sink accepts nothing now. It is empty if the sink accepts
 	// events, and always empty unless the process that crawls also runs the relay.
 	Away  string `json:"away,omitempty"`

@@ -36,8 +36,8 @@ type sharedEngine struct {
 // Err implements Upkeep. An outage of Redis is temporary, so it returns nil.
 func (*sharedEngine) Err() error { return nil }
 
-// Position implements Books. It returns how far the records in this worker's journal
-// are known to be completed.
+// Position implements Books. For a worker with records in files, it returns the end of
+// the records in its journal whose completions Redis has answered, or which are in doubt.
 func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	if e.journal == nil {
 		return nil, errors.New("only a worker with records in files has a position: see crawler export")

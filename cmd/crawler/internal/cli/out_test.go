@@ -64,9 +64,9 @@ func TestOutFileIsWhole(t *testing.T) {
 	}
 }
 
-// TestOutThatFails: after an error, the file of --out is unchanged. A link stays a link,
+// TestOutFileIsUnchangedAfterError: after an error, the file of --out is unchanged. A link stays a link,
 // and a device stays a device.
-func TestOutThatFails(t *testing.T) {
+func TestOutFileIsUnchangedAfterError(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)
 	before := "before"
@@ -110,9 +110,9 @@ func TestOutThatFails(t *testing.T) {
 	}
 }
 
-// TestOutOfAFailedAudit: if the books do not balance, the command fails, but the file has
+// TestOutFileHasFailedAudit: if the books do not balance, the command fails, but the file has
 // the output of the audit.
-func TestOutOfAFailedAudit(t *testing.T) {
+func TestOutFileHasFailedAudit(t *testing.T) {
 	out := &stdout{httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")
 	err := out.toFile(name, func() error {

@@ -187,9 +187,9 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 	}
 }
 
-// TestPostgresForgotten: a command that does not name the Postgres of a crawl can inspect
+// TestInspectWithoutPostgres: a command that does not name the Postgres of a crawl can inspect
 // the crawl, but can neither run it nor add seeds.
-func TestPostgresForgotten(t *testing.T) {
+func TestInspectWithoutPostgres(t *testing.T) {
 	named, crawl, _ := postgresCrawl(t, "http://a.test/ok")
 	if code, _, errs := run(t, "", crawl...); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errs)

@@ -68,7 +68,7 @@ func TestSeedFile(t *testing.T) {
 	}
 }
 
-func TestSeedFileThatIsNone(t *testing.T) {
+func TestInvalidSeedFiles(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	fmt.Fprint(z, "http://a.test/\nhttp://b.test/\n")

@@ -153,9 +153,9 @@ func checkCause(t *testing.T, dir, seed, cause string) {
 	}
 }
 
-// TestUnreachedAtOnce: after the first failed attempts the crawl and its status
+// TestUnreachedIsShownEarly: after the first failed attempts the crawl and its status
 // say that no seed could be reached, and why. The crawl continues to try.
-func TestUnreachedAtOnce(t *testing.T) {
+func TestUnreachedIsShownEarly(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) []string{
 		"directory": func(*testing.T) []string { return nil },
 		"Redis": func(t *testing.T) []string {

@@ -89,7 +89,7 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestDirectoryOfSomethingElse(t *testing.T) {
+func TestForeignDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "crawl.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
@@ -130,9 +130,9 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// TestOutputFails: if a full disk takes only a part of a group, that part is remembered,
+// TestPrintedPartIsRemembered: if a full disk takes only a part of a group, that part is remembered,
 // and the next run prints the rest.
-func TestOutputFails(t *testing.T) {
+func TestPrintedPartIsRemembered(t *testing.T) {
 	all := urls(100)
 	for _, room := range []int{0, 10, len(all) / 2, len(all) - 1} {
 		dir := t.TempDir()

@@ -37,7 +37,7 @@ type liveReport struct {
 	StdErr   float64                `json:"stderr"`   // standard error of Estimate
 	Capacity uint64                 `json:"capacity"` // of all current layers
 	Bytes    uint64                 `json:"bytes"`
-	FPR      float64                `json:"fpr"`                       // current probability that a new URL is taken for a known one
+	FPR      float64                `json:"fpr"`                       // current probability that a new URL counts as known
 	Rate     float64                `json:"rate,omitempty"`            // new URLs per second
 	FullIn   float64                `json:"full_in_seconds,omitempty"` // seconds until Capacity is reached, at Rate
 	Layers   []frontier.FilterLayer `json:"layers"`

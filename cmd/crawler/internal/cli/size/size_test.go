@@ -166,8 +166,8 @@ func TestFlagFaults(t *testing.T) {
 	}
 }
 
-// TestWhatIsPossibleIs: values that an error suggests as possible are accepted.
-func TestWhatIsPossibleIs(t *testing.T) {
+// TestSuggestedValuesAreAccepted: values that an error suggests as possible are accepted.
+func TestSuggestedValuesAreAccepted(t *testing.T) {
 	for _, args := range []string{
 		"--urls 1e9 --memory 1GiB --fpr 0.0162",
 		"--urls 298725485 --memory 1GiB --fpr 1e-6",
