@@ -63,8 +63,8 @@ func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
 // Run returns soon.
 func (c *Crawl) Abort() { c.ses.worker.Abort() }
 
-// FilterBytes returns how much of this process's memory the filter takes; 0 for
-// one in Redis.
+// FilterBytes returns how much of this process's memory the filter takes. It is 0 for a
+// filter in Redis.
 func (c *Crawl) FilterBytes() uint64 { return c.ses.engine.FilterBytes() }
 
 // Run adds Config.Seeds and crawls until nothing is left, a limit is reached or ctx
@@ -328,8 +328,8 @@ func (c *Crawl) Ready(ctx context.Context) error {
 // Progress returns what this process has done and is doing.
 func (c *Crawl) Progress() fetcher.Progress { return c.ses.worker.Progress() }
 
-// Commits returns how often this process committed changes to the embedded
-// frontier; embedded is false for one in Redis.
+// Commits returns how often this process committed changes to the embedded frontier.
+// embedded is false for a frontier in Redis.
 func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.Commits() }
 
 // StoppedBy returns why the run ends early: ErrTimeOver, ErrStopped, or the cause of

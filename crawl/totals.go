@@ -27,7 +27,7 @@ type totals struct {
 	Hosts   fetcher.HostCounts `json:"hosts"`
 }
 
-// readTotals returns the totals in dir; without a file they are empty.
+// readTotals returns the totals in dir. They are empty if there is no file.
 func readTotals(dir string) (totals, error) {
 	empty := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	name := filepath.Join(dir, totalsFile)

@@ -128,7 +128,7 @@ func shownPostgres(dsn string) (shown string, secret bool) {
 // postgresSecrets are the connection parameters of Postgres that are secret.
 var postgresSecrets = []string{"password", "sslpassword"}
 
-// shownKeywords is shownPostgres for keywords and values: host=h password='p w'.
+// shownKeywords is like shownPostgres, for keywords and values: host=h password='p w'.
 func shownKeywords(dsn string) (shown string, secret bool) {
 	const space = " \t\n\r\v\f"
 	var kept []string

@@ -73,7 +73,7 @@ not agree. docs/reference/links.md has all columns.`,
 	return cmd
 }
 
-// changed returns the flags among names that were given.
+// changed returns the flags in names that were given on the command line.
 func changed(flags *pflag.FlagSet, names ...string) (given []string) {
 	for _, name := range names {
 		if flags.Changed(name) {
