@@ -22,23 +22,24 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// reportFile holds the newest report of a crawl: that of its last run, or of the
-// current run, at most reportEvery old.
+// reportFile is the name of the file with the newest report of a crawl. While the
+// crawl runs, the report is at most reportEvery old.
 const reportFile = "report.json"
 
-// How long the filter may be probed with random fingerprints, which takes CPU time.
+// The longest times for which the filter is probed with random fingerprints. Probing
+// takes CPU time.
 const (
 	probeStopped = time.Second
-	probeRunning = 200 * time.Millisecond // of a crawl that needs the core itself
+	probeRunning = 200 * time.Millisecond // the crawl itself needs the CPU
 	probeAtEnd   = 250 * time.Millisecond // and no more than a twentieth of the run
 )
 
 const topHosts = 10
 
-// endRunning is how the End of a report begins while the crawl runs.
+// endRunning is the beginning of Report.End while the crawl runs.
 const endRunning = "running"
 
-// report returns the account of the crawl: it implements Handle.Report.
+// report implements Handle.Report.
 func (ses *session) report(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	if m := ses.monitor; m != nil {
 		return m.account(ctx, probe)
@@ -80,8 +81,8 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	return r
 }
 
-// stoppedReport returns the account of a crawl that no process runs: its counters
-// are from the store, and the rest is from the report of its last run.
+// stoppedReport returns the report of a crawl that this process does not run. Its
+// counters are from the store, and the rest is from the report of the last run.
 func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	stats, err := ses.engine.Stats(ctx)
 	if err != nil {
@@ -142,7 +143,7 @@ func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 	return r
 }
 
-// Summary returns the part of a report that a status contains.
+// Summary returns a report with the parts that a status contains.
 func (h *Handle) Summary(st report.Status) *report.Report {
 	dir := h.location.Dir
 	if h.location.Redis != nil {
@@ -256,8 +257,8 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// probesFor returns how many random fingerprints measure a false-positive rate of
-// p: about a hundred of them are false positives.
+// probesFor returns the number of random fingerprints that a measurement of a
+// false-positive rate of p takes: so many that about a hundred are false positives.
 func probesFor(p float64) uint64 { return uint64(math.Ceil(100 / p)) }
 
 // probes counts random fingerprints, and how many of them the filter claimed.
@@ -287,8 +288,8 @@ func counted(hits, trials uint64) *report.Figure {
 	return f
 }
 
-// lost returns how many new URLs were taken for known ones while the filter
-// filled. The keys of --known were in it before and are not counted.
+// lost estimates how many new URLs the filter took for known ones while it filled.
+// The keys of --known were in the filter before that and are not counted.
 func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
@@ -297,11 +298,12 @@ func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	return &report.Lost{Expected: expected, Low: low, High: high}
 }
 
-// poissonRange returns the bounds that hold a Poisson number with this mean with a
-// probability of 95 %: at most 2.5 % lie below, at most 2.5 % above.
+// poissonRange returns the bounds between which a Poisson variable with this mean
+// lies with a probability of 95 %: it is below low with a probability of at most
+// 2.5 %, and above high with a probability of at most 2.5 %.
 func poissonRange(mean float64) (low, high float64) {
 	const tail, reach, many = 0.025, 1.959963984540054, 500
-	if mean > many { // as good as normal
+	if mean > many { // the distribution is close to a normal one
 		return math.Max(0, math.Floor(mean-reach*math.Sqrt(mean))), math.Ceil(mean + reach*math.Sqrt(mean))
 	}
 	term := math.Exp(-mean) // P(N = n)
@@ -323,7 +325,7 @@ func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth 
 	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
 	for i, l := range layers {
 		of := report.Layer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes, Fill: l.Fill, FPR: l.FPR, Target: l.Target}
-		if i == len(layers)-1 { // the others take no more
+		if i == len(layers)-1 { // new keys go into the newest layer only
 			of.FullIn = report.SecondsToFull(l.Keys, l.Capacity, added)
 		}
 		f.Layers = append(f.Layers, of)
@@ -331,7 +333,7 @@ func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth 
 	return f
 }
 
-// noneReached reports whether a run ended without an answer of any seed's host.
+// noneReached reports whether a run ended without an answer from any seed's host.
 func (ses *session) noneReached(r *Result) bool {
 	if r.Stats.Pages > 0 || r.End != fetcher.Empty && r.End != TimeOver {
 		return false
@@ -345,7 +347,7 @@ func (ses *session) noneReached(r *Result) bool {
 	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
 }
 
-// pausedWord returns what a line about a paused crawl ends with.
+// pausedWord returns the words that a line about a crawl ends with if it is paused.
 func pausedWord(stats frontier.Stats) string {
 	if stats.Paused {
 		return ", paused"
@@ -353,7 +355,7 @@ func pausedWord(stats frontier.Stats) string {
 	return ""
 }
 
-// answersIn returns the folder of the answers that the crawl in dir has kept, ""
+// answersIn returns the folder of the answers that the crawl in dir has kept, or ""
 // if it kept none.
 func answersIn(dir string) string {
 	folder := filepath.Join(dir, warc.Folder)

@@ -18,13 +18,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// hiccups is a store whose counters, statistics and layers are each unavailable
-// at the first call.
+// hiccups is a store that is unavailable at the first call of each of Counters, Stats
+// and FilterLayers.
 type hiccups struct {
 	engine.Upkeep
 	engine.Filter
 	frontier.Inspector
-	counters, stats, layers int // how often it was asked
+	counters, stats, layers int // number of calls
 }
 
 func first(asked *int) error {
@@ -55,9 +55,9 @@ func (h *hiccups) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, err
 	return h.Filter.FilterLayers(ctx)
 }
 
-// TestAwayForAMoment: a run waits for a store that is unavailable when the run
+// TestRunWaitsForStore: a run waits for a store that is unavailable when the run
 // begins, or when it is over and reads the counts.
-func TestAwayForAMoment(t *testing.T) {
+func TestRunWaitsForStore(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
 			http.NotFound(w, r)

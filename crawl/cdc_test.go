@@ -10,9 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// TestCDCCapturesEachRecordOnce: each record of a crawl is in the write-ahead
-// log as an event, and resuming the crawl adds none. CDC of records in files is
-// refused.
+// TestCDCCapturesEachRecordOnce: the write-ahead log has one event for each record of a
+// crawl, and resuming the crawl adds none. CDC of records in files is refused.
 func TestCDCCapturesEachRecordOnce(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"wal_level": "logical"}})
 	c := config(t, site(t))

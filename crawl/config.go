@@ -12,33 +12,33 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
-// Location is where a crawl lives.
+// Location says where a crawl is stored.
 type Location struct {
 	// Dir is the directory of the crawl. With Redis, Open takes it as the
 	// directory of one worker's records; empty means ./NAME.crawl/HOST-N. All
-	// other functions take it as the directory that has those of all workers;
-	// empty means ./NAME.crawl.
+	// other functions take it as the directory that contains the directories of
+	// all workers; empty means ./NAME.crawl.
 	Dir      string
 	Redis    *Redis    // nil means that the crawl is embedded, in Dir
-	Postgres *Postgres // exact keys of a crawl in Redis; and records, if Fixed.Sink is "postgres"
+	Postgres *Postgres // has the exact keys of a crawl in Redis, and the records if Fixed.Sink is "postgres"
 }
 
-// Redis says which crawl in which Redis.
+// Redis names a crawl and the Redis servers that store it.
 type Redis struct {
 	URL      string // redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, or unix:///PATH
 	Name     string // of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
-	Password string // replaces the password in URL; empty means that in URL
+	Password string // replaces the password in URL; empty means the one in URL
 	CAFile   string // PEM file of certificates that rediss:// trusts; empty means the system's
 }
 
-// Postgres says which database.
+// Postgres names a database.
 type Postgres struct {
 	URL       string // postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE, or keywords and values
-	Password  string // replaces the password in URL; empty means that in URL
+	Password  string // replaces the password in URL; empty means the one in URL
 	NoMigrate bool   // do not bring the schema up to date
 }
 
-// Config says where a crawl lives and how this process takes part in it. Only
+// Config says where a crawl is stored and how this process takes part in it. Only
 // Dir or Redis is required.
 type Config struct {
 	Dir      string    // see Location
@@ -47,8 +47,8 @@ type Config struct {
 
 	Seeds     []string // Run adds them; one without a scheme is tried as https
 	SeedsText string   // describes the seeds in the settings of a new embedded crawl; empty means Seeds
-	Fixed     Fixed    // what is fixed when the crawl is created
-	Hosts     []Host   // what differs for some hosts; fixed but for the headers, nil means as stored
+	Fixed     Fixed    // settings that are fixed when the crawl is created
+	Hosts     []Host   // settings of some hosts; all but the headers are fixed too; nil means the stored ones
 
 	Agent    string     // User-Agent header; its first token is matched in robots.txt; empty means "crawler/VERSION"
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
@@ -64,15 +64,16 @@ type Config struct {
 	Grace       time.Duration // for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace none
 	Backoff     time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
 	BackoffMax  time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
-	DeadAfter   int           // failures in a row that end a host; 0 means 6, politeness.NeverDead none
+	DeadAfter   int           // failures in a row after which a host is given up; 0 means 6, politeness.NeverDead never
 	Memory      int64         // bytes for bodies and documents; 0 means 128 MiB
-	Cache       int64         // bytes of the embedded frontier's disk that are kept in memory; 0 means 32 MiB
+	Cache       int64         // bytes of the embedded frontier's files that are kept in memory; 0 means 32 MiB
 	FullParse   bool          // read links from parsed documents instead of tokens; slower, differs within SVG and MathML
 
-	// Fields are taken from HTML pages into Record.Fields; docs/reference/fields.md
-	// has the language. Without Fields and Text no document is built for them.
+	// Fields are extracted from HTML pages into Record.Fields. Their language is in
+	// docs/reference/fields.md. Fields and Text need the document of a page, which is
+	// parsed for them.
 	Fields []FieldGroup
-	Text   bool // take the main text, its language, author and date into Record.Text and so on
+	Text   bool // extract the main text, its language, author and date into Record.Text and so on
 
 	Records Records // what is written beside the frontier
 	Worker  string  // names this worker in Status; empty means HOST-PID-RANDOM
@@ -95,18 +96,20 @@ type Config struct {
 	// Scarce is as in fetcher.Config. It is optional.
 	Scarce func() fetcher.Resource
 
-	// Events has Run deliver the events of this process's pages to Events.Sink, as
-	// a relay of the name Events.Name; empty means "default". Outbox and Progress
-	// are set by the crawl. A sink that is away, or a relay that fails, does not
-	// keep the crawl from going on; at its end Run delivers what is left for at
-	// most Grace. The caller closes the sink, after Close. It is optional.
+	// Events is optional. If it is set, Run also delivers the events of this
+	// process's pages to Events.Sink. Events.Name is the name of this relay; empty
+	// means "default". The crawl sets Outbox and Progress.
+	//
+	// The crawl goes on if the sink is unreachable or the relay fails. At its end,
+	// Run delivers the remaining events for at most Grace. The caller closes the
+	// sink, after Close.
 	Events *events.Config
 
 	Logger *slog.Logger // nil discards
 	Tests  Tests        // for tests of this module
 }
 
-// Page is a page that came, as OnPage gets it.
+// Page is a fetched page, as OnPage receives it.
 type Page = fetcher.Page
 
 // FieldGroup is a list of fields for some of the pages.
@@ -115,7 +118,7 @@ type FieldGroup = fields.Group
 // Location returns where the crawl lives.
 func (c *Config) Location() Location { return Location{c.Dir, c.Redis, c.Postgres} }
 
-// Records says what is written beside the frontier.
+// Records says how records are written, and what else is kept beside the frontier.
 type Records struct {
 	RotateBytes int64     // begin another pages.jsonl beyond this size; 0 means 1 GiB
 	Compress    bool      // compress closed files with zstd
@@ -124,8 +127,8 @@ type Records struct {
 	Links       bool      // keep the links of pages in DIR/links.jsonl: see Handle.Links
 }
 
-// Host is what a crawl does differently for hosts whose key matches Pattern, in
-// which * stands for any characters. The first that matches counts.
+// Host has the settings of the hosts whose key matches Pattern. In a pattern, *
+// stands for any characters. If several patterns match a key, the first one counts.
 type Host struct {
 	Pattern     string            `json:"pattern"`
 	Delay       time.Duration     `json:"delay,omitempty"`       // 0 means Fixed.Delay

@@ -3,10 +3,11 @@ package crawl
 import "syscall"
 
 const (
-	// otherDescriptors are reserved for files and connections other than those to
-	// hosts. If the limit is low, half of the descriptors are.
+	// otherDescriptors is the number of descriptors reserved for files, and for
+	// connections other than those to hosts. If the process may have few
+	// descriptors, half of them are reserved instead.
 	otherDescriptors = 512
-	// autoConnections bounds the connections of a Concurrency of 0.
+	// autoConnections is the largest number of connections if Concurrency is 0.
 	autoConnections = 16384
 )
 
@@ -33,7 +34,7 @@ func (c *Config) maxConnections() int {
 }
 
 // keptConnections returns how many idle connections are kept: about one for each
-// host that waits for its delay, because a new connection costs more.
+// host that waits for its delay. To keep one costs less than to make a new one.
 func (c *Config) keptConnections() int {
 	most := max(MaxConcurrency()-c.maxConnections(), 1)
 	if c.Concurrency == 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 )
 
-// serveControl answers other processes on the directory's socket until stop. The
-// store's lock makes sure that there is one such process.
+// serveControl answers other processes on the directory's socket until stop is
+// called. The store's lock ensures that only one process does so.
 func (ses *session) serveControl(ctx context.Context) (stop func(), err error) {
 	listener, err := listenPrivately(ctx, ses.dir)
 	if err != nil {
@@ -58,7 +58,7 @@ func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // it has another name by then
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // the socket is renamed below
 	made := filepath.Join(folder, socketFile)
 	if err = os.Chmod(made, 0o600); err == nil {
 		err = os.Rename(made, filepath.Join(dir, socketFile))
@@ -69,7 +69,8 @@ func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 	return listener, nil
 }
 
-// callControl asks the crawl that runs in dir.
+// callControl sends a question to the process that runs the crawl in dir, and
+// decodes the reply into answer.
 func callControl(ctx context.Context, dir, verb string, question, answer any) error {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -100,8 +101,8 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 	return nil
 }
 
-// brokenCallError means that a call of the control socket got no whole answer. The
-// process that listened may have died meanwhile.
+// brokenCallError reports that a call of the control socket got no complete answer.
+// The process that listened may have died meanwhile.
 type brokenCallError struct {
 	dir string
 	err error
@@ -115,14 +116,16 @@ func (e *brokenCallError) Error() string {
 // Unwrap returns the cause.
 func (e *brokenCallError) Unwrap() error { return e.err }
 
-// socketFile is where a running crawl answers other processes.
+// socketFile is the name of the socket on which a running crawl answers other
+// processes.
 const socketFile = "control.sock"
 
 // maxSocketPath is the longest path, in bytes, that every system accepts for a socket.
 const maxSocketPath = 100
 
-// socketAddress returns a path to the socket in dir that is short enough for a
-// socket: a long one is replaced by a symbolic link, which release removes.
+// socketAddress returns a path to the socket in dir that is short enough for every
+// system. If dir is long, the path leads through a symbolic link, which release
+// removes.
 func socketAddress(dir string) (name string, release func(), err error) {
 	if name = filepath.Join(dir, socketFile); len(name) <= maxSocketPath {
 		return name, func() {}, nil
@@ -172,7 +175,7 @@ func awaitEnd(ctx context.Context, dir string) error {
 	defer ticker.Stop()
 	for {
 		running := listens(ctx, dir)
-		if !running { // it puts its state away behind the socket
+		if !running { // a process closes its socket first, and then the store
 			var err error
 			if running, err = engine.Locked(dir); err != nil || !running {
 				return err

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// deliver runs the relay of Config.Events beside a run. finish delivers what is
-// left until its ctx ends, and returns when the relay has ended.
+// deliver runs the relay of Config.Events during a run. finish stops this relay, and
+// then delivers the remaining events until its ctx ends.
 func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)) {
 	if m.Events == nil {
 		return func(context.Context) {}
@@ -28,8 +28,8 @@ func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)
 	}
 }
 
-// finishDelivery gives the relay the grace of the run to deliver what is left. If
-// ctx ends it is left to the next run, or to another relay of the name.
+// finishDelivery delivers the remaining events for at most Config.Grace. If ctx ends
+// earlier, the events are left to the next run, or to another relay of the same name.
 func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Context), ending *deadline) {
 	limited, cancel := context.WithTimeout(ctx, max(m.Grace, 0))
 	defer cancel()
@@ -39,15 +39,15 @@ func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Contex
 	finish(limited)
 }
 
-// How long the relay within a worker pauses before it tries again.
+// The shortest and the longest pause before the relay of a worker tries again.
 const (
 	relayPause  = time.Second
 	relayPauses = 30 * time.Second
 )
 
-// relay delivers the events of this process. Whatever is wrong with it, the crawl
-// goes on: it tries again. Of workers that share an outbox and name their relays
-// alike, one delivers and the others stand by.
+// relay delivers the events of this process. It tries again after any error, and the
+// crawl goes on meanwhile. If several workers share an outbox and their relays have
+// the same name, one of them delivers and the others stand by.
 func (m *monitor) relay(ctx context.Context, drain bool) {
 	said := ""
 	for pause := relayPause; ; pause = min(2*pause, relayPauses) {
@@ -108,13 +108,12 @@ func (m *monitor) watchRelays(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(relaysEvery, 20*time.Since(begun))): // it may be much to count
+		case <-time.After(max(relaysEvery, 20*time.Since(begun))): // counting may take long
 		}
 	}
 }
 
-// readRelays reads the lag of all relays. If they cannot be asked, the lag that
-// was read last stays.
+// readRelays reads the lag of all relays. If that fails, m.relays is not changed.
 func (m *monitor) readRelays(ctx context.Context) {
 	relays, err := (&Outboxes{list: m.engine.Outboxes}).Relays(ctx)
 	if err != nil {
@@ -125,8 +124,8 @@ func (m *monitor) readRelays(ctx context.Context) {
 	m.relays = relays
 }
 
-// lags returns the lag of all relays as it was read last, and that of the relay of
-// this process as of now.
+// lags returns the lag of all relays as it was read last. For the relay of this
+// process it returns the current lag.
 func (m *monitor) lags() []report.Relay {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,8 +141,8 @@ func (m *monitor) lags() []report.Relay {
 	return append(relays, *m.ownRelay)
 }
 
-// lags returns the lag of all relays. A crawl whose relays cannot be asked, such
-// as one whose records are in a Postgres that was not named, shows none.
+// lags returns the lag of all relays. It returns nothing if they cannot be read, for
+// example because the records are in a Postgres that the location does not name.
 func (ses *session) lags(ctx context.Context) []report.Relay {
 	if ses.monitor != nil {
 		return ses.monitor.lags()

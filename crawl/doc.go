@@ -15,12 +15,12 @@
 //
 // The same program resumes a crawl that ended early, also after kill -9. Open
 // does the same in steps, and returns a Crawl. Attach returns a Handle on a crawl
-// that another process runs, or that no process runs: a Handle inspects and
-// controls, and never creates anything. Rebuild, Delete and Export work on a crawl
+// that another process runs, or that no process runs. A Handle inspects and controls
+// the crawl, and never creates anything. Rebuild, Delete and Export work on a crawl
 // that cannot be opened.
 //
-// The package owns a crawl as a whole: its settings, where its parts are, who may
-// open them and in which order, and the methods of a Handle. It does not own the
-// queue (package frontier), the requests (package fetcher) or the terminal (the
-// command). It sets no process-wide limit and handles no signal.
+// The package owns a crawl as a whole: its settings, the locations of its parts, the
+// order in which they are opened, which processes may open them, and the methods of a
+// Handle. It does not own the queue (package frontier), the requests (package fetcher)
+// or the terminal (the command). It sets no process-wide limit and handles no signal.
 package crawl

@@ -54,7 +54,7 @@ func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	if err := os.WriteFile(seeds, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Feed()(SeedCounts{}) // nothing is left to fetch: the run waits for MaxTime
+	defer c.Feed()(SeedCounts{}) // the run does not end before MaxTime, although nothing is left to fetch
 	result, err := c.Run(t.Context())
 	if err = errors.Join(err, c.Close()); err != nil {
 		t.Fatalf("%v\n%s", err, log.String())

@@ -30,7 +30,7 @@ func Example() {
 	}
 }
 
-// OnPage gets each page. The directory keeps the crawl, so that the same call
+// OnPage is called for each page. The crawl is stored in the directory, so the same call
 // resumes it.
 func ExampleRun() {
 	site := exampleSite()
@@ -55,7 +55,8 @@ func ExampleRun() {
 	// Page /next
 }
 
-// Fields are taken from each page before OnPage is called, and are in its record.
+// Fields are extracted from each page before OnPage is called. They are in the page's
+// record.
 func ExampleConfig_fields() {
 	site := exampleSite()
 	defer site.Close()
@@ -87,7 +88,7 @@ func ExampleConfig_fields() {
 	// Page /next [/next]
 }
 
-// Attach looks at a crawl, whether this process, another one or none runs it.
+// Attach returns a Handle on a crawl, whether this process, another one or none runs it.
 func ExampleAttach() {
 	site := exampleSite()
 	defer site.Close()
@@ -128,8 +129,8 @@ func ExampleAttach() {
 	// 2 records, the books balance: true
 }
 
-// Open is Run in steps: the crawl can be asked and stopped while it runs, and its
-// result says how it ended.
+// Open does the same as Run, but in steps. The caller can inspect and stop the crawl
+// while it runs, and the result says how it ended.
 func ExampleOpen() {
 	site := exampleSite()
 	defer site.Close()
@@ -175,7 +176,7 @@ func exampleSite() *httptest.Server {
 	return httptest.NewServer(mux)
 }
 
-// inTempDir changes to a directory of its own until leave is called.
+// inTempDir changes to a new temporary directory. leave changes back and removes it.
 func inTempDir() (leave func()) {
 	before, err := os.Getwd()
 	if err != nil {

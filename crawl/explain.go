@@ -21,7 +21,7 @@ func (ses *session) explain(ctx context.Context, url string) (*explain.Explanati
 }
 
 // explainWith explains a URL. The addresses that may be dialled are a setting of a
-// run: if the crawl does not run, they are not checked.
+// run, so the URL's host is looked up and checked only if the crawl runs.
 func (ses *session) explainWith(ctx context.Context, raw string, running bool) (*explain.Explanation, error) {
 	rules, now := ses.hosts.rules(ses.Fixed.Robots, ses.policy), time.Now()
 	sources := explain.Sources{
@@ -43,7 +43,7 @@ func (ses *session) explainWith(ctx context.Context, raw string, running bool) (
 	return explain.Explain(ctx, sources, raw)
 }
 
-// locate returns what the engine knows of a URL and of its host.
+// locate returns the state of a URL and of its host in the engine.
 func (ses *session) locate(ctx context.Context, url canon.URL, host string, now time.Time) (*explain.Located, error) {
 	at, err := ses.engine.LocateURL(ctx, host, url.String())
 	if err != nil {

@@ -16,11 +16,13 @@ type Exported struct {
 }
 
 // Export writes the records of a crawl in Redis to w, one line for each round of a
-// URL. It reads them from Postgres or from the workers' directories: dirs names
-// these, or directories that contain them; empty means that of the location. If l
-// names the crawl, records of URLs that are still queued are left out; an empty l
-// needs dirs. Export sorts in temp, 45 bytes a record; empty means the system's
-// directory for temporary files. No worker should run meanwhile.
+// URL. It reads them from Postgres or from the workers' directories. dirs names these
+// directories, or directories that contain them; empty means l.Dir.
+//
+// If l names a crawl in Redis, records of URLs that are still queued are left out.
+// Without l.Redis, dirs is required. Export sorts in the directory temp and needs 45
+// bytes a record there; empty means the system's directory for temporary files. No
+// worker should run meanwhile.
 func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Writer) (sums Exported, err error) {
 	if l.Redis == nil {
 		dirs, err = engine.WorkersOf(dirs)

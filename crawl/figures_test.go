@@ -20,15 +20,15 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
 
-// filterCrawl is a store with a filter that does not grow, and its real errors
-// with URLs that were all new.
+// filterCrawl is a store with a filter that does not grow. It counts the errors of the
+// filter with new URLs.
 type filterCrawl struct {
 	*localstore.Store
 	dir     string
 	chain   sizing.Chain
 	prefix  string
 	offered int
-	lost    float64 // new ones that were answered seen
+	lost    float64 // new URLs that were answered seen
 }
 
 func newFilterCrawl(t *testing.T, keys uint64, p float64) *filterCrawl {
@@ -52,8 +52,8 @@ func (c *filterCrawl) open(t *testing.T) {
 	}
 }
 
-// offer offers the URLs numbered from up to, but not including, to. They are
-// new if fresh is set.
+// offer offers the URLs with the numbers from up to, but not including, to. fresh says
+// that they are new.
 func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	t.Helper()
 	for from < to {
@@ -76,7 +76,7 @@ func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	}
 }
 
-// figures returns the three figures, measured with the given number of probes.
+// figures returns the three estimates, measured with n probes.
 func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, frontier.Stats) {
 	t.Helper()
 	stats, err := c.Stats(t.Context())
@@ -90,16 +90,17 @@ func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, f
 	return falsePositives(stats, probes{claimed, asked}, c.chain), stats
 }
 
-// off reports by how many standard deviations hits of trials are away from p.
+// off returns by how many standard deviations the hits of f differ from those that a
+// probability of p makes likely.
 func off(f *report.Figure, p float64) float64 {
 	n := float64(f.Trials)
 	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))
 }
 
-const sigmas = 5 // an accident once in some million runs
+const sigmas = 5 // exceeded by chance once in some million runs
 
-// TestFalsePositiveFiguresAgree: at p = 1 % the figures agree with each other,
-// with the configured rate and with the real one.
+// TestFalsePositiveFiguresAgree: at p = 1 %, the estimates agree with each other, with
+// the configured rate and with the real rate.
 func TestFalsePositiveFiguresAgree(t *testing.T) {
 	const keys, p = 60_000, 0.01
 	c := newFilterCrawl(t, keys, p)
@@ -123,7 +124,7 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 		t.Errorf("lost %+v", f.Lost)
 	}
 
-	// Far beyond its capacity it loses enough for the sample to show how many.
+	// Far beyond its capacity, the filter loses so many URLs that some are in the sample.
 	c.offer(t, keys, 3*keys, true)
 	f, stats := c.figures(t, probesFor(p))
 	share := c.lost / float64(c.offered)
@@ -138,7 +139,7 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 	}
 }
 
-// TestBrokenFilter: each figure changes if a filter has lost half of its bits.
+// TestBrokenFilter: each estimate changes if a filter has lost half of its bits.
 func TestBrokenFilter(t *testing.T) {
 	const keys, p = 60_000, 0.01
 	c := newFilterCrawl(t, keys, p)
@@ -174,7 +175,7 @@ func TestPoissonRange(t *testing.T) {
 	}
 }
 
-// Those of --known were never new, so none of them is lost.
+// TestLostWithKnown: the URLs of --known were never new, so none of them counts as lost.
 func TestLostWithKnown(t *testing.T) {
 	chain := sizing.Chain{Keys: 1000, FPR: 0.1}
 	all := lost(frontier.Stats{Books: frontier.Books{Added: 1000}, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected

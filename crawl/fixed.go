@@ -32,10 +32,10 @@ const (
 	Off
 )
 
-// Fixed are the settings that a crawl keeps from its creation on: which URLs it
-// has, how polite it is, and sizes. The zero value of a field means as stored. In
-// a new crawl it means the default, which is the last part of the field's comment.
-// A value that differs from the stored one is refused with a
+// Fixed has the settings that are fixed when a crawl is created: which URLs it
+// fetches, how polite it is, and sizes. The zero value of a field means the stored
+// value. In a new crawl it means the default, which is the last part of the field's
+// comment. A value that differs from the stored one is refused with a
 // *frontier.SettingsError.
 type Fixed struct {
 	Scope             string   // follow links within the seeds' "host", "subdomains", "domain", or "any"; host
@@ -48,21 +48,21 @@ type Fixed struct {
 	MaxPathRepeats    int      // occurrences of one path segment, or NoLimit; trap.DefaultMaxRepeats
 	MaxParams         int      // query parameters, or NoLimit; trap.DefaultMaxParams
 	MaxYearsAhead     int      // of dates in URLs, NoLimit or ThisYear; trap.DefaultMaxAhead
-	AllowPorts        []string // requested although they are another service's; none
+	AllowPorts        []string // ports that are requested although they belong to other services; none
 	Sitemaps          Switch   // crawl sitemaps and the URLs in them; off
-	Assets            Switch   // crawl what pages embed; off
+	Assets            Switch   // crawl the images, scripts and so on that pages embed; off
 
-	HostKey         string        // what shares a delay: "host" or "domain"; host
+	HostKey         string        // URLs of one "host" or of one "domain" share a delay; host
 	Delay           time.Duration // between two requests to one host key, or NoDelay; 1 s
-	MaxCrawlDelay   time.Duration // longest Crawl-delay of a robots.txt that is obeyed, or NoDelay; politeness.DefaultMaxCrawlDelay
-	LatencyFactor   float64       // the delay is at least so many times the host's latency, or -1; politeness.DefaultLatencyFactor
+	MaxCrawlDelay   time.Duration // longest Crawl-delay to obey, or NoDelay; politeness.DefaultMaxCrawlDelay
+	LatencyFactor   float64       // least delay in latencies of the host, or -1; politeness.DefaultLatencyFactor
 	HostConcurrency int           // requests to one host at once; 1
 	Robots          string        // "obey" or "ignore"; obey
 
 	FilterCapacity uint64   // URLs that the filter is sized for; 10,000,000
 	FPR            float64  // probability that a new URL is taken for a known one; 1e-6
 	Growth         Switch   // add layers beyond FilterCapacity, so that FPR holds; on
-	StripParams    []string // query parameters removed, beside the default list; "-" removes none
+	StripParams    []string // query parameters removed, in addition to the default list; "-" removes none
 	KeepParams     []string // query parameters kept; none
 	SortQuery      Switch   // the order of query parameters does not matter; off
 
@@ -73,8 +73,8 @@ type Fixed struct {
 	Partitions int      // parts that the hosts of a crawl in Redis are spread over; 256
 }
 
-// setting is one of Fixed as it is stored: a name and a text. The names are those
-// of the command's flags.
+// setting is one field of Fixed in its stored form, which is a name and a text. The
+// names are those of the command's flags.
 type setting struct {
 	name  string
 	text  func(*Fixed) string // empty means that the field is unset
@@ -82,7 +82,7 @@ type setting struct {
 	def   string
 }
 
-// settings are all that a crawl in a directory stores. docs/reference lists them.
+// settings are those that every crawl stores. docs/reference lists them.
 var settings = []setting{
 	name("scope", "host", func(f *Fixed) *string { return &f.Scope }, "host", "subdomains", "domain", "any"),
 	list("include", "[]", func(f *Fixed) *[]string { return &f.Include }),
@@ -114,19 +114,19 @@ var settings = []setting{
 	list("allow-port", "[]", func(f *Fixed) *[]string { return &f.AllowPorts }),
 }
 
-// sharedSettings are what a crawl in Redis stores beside settings, exactSettings
-// what one does whose exact keys are in Postgres.
+// A crawl in Redis also stores sharedSettings. If its exact keys are in Postgres, it
+// also stores exactSettings.
 var (
 	sharedSettings = []setting{number("partitions", "256", func(f *Fixed) *int { return &f.Partitions }, strconv.Itoa, "", "")}
 	exactSettings  = []setting{list("window", "[]", func(f *Fixed) *[]string { return &f.Windows })}
 )
 
-// Stored settings that are no fields of Fixed.
+// Names of stored settings that are not fields of Fixed.
 const (
 	hostsSetting = "hosts"
 	formSetting  = "canonical-form"
-	exactSetting = "exact-set" // "postgres": the exact keys of a crawl in Redis are there
-	seedsSetting = "seeds"     // what the seeds were when the crawl was created, in words
+	exactSetting = "exact-set" // "postgres" if the exact keys of a crawl in Redis are in Postgres
+	seedsSetting = "seeds"     // a description of the seeds, from the time when the crawl was created
 )
 
 const sinkPostgres = "postgres"
@@ -138,9 +138,9 @@ func DefaultFixed() Fixed {
 	return f
 }
 
-// SettingNames returns the names under which Fixed is stored: those that every
-// crawl stores, those that one in Redis has beside them, and those that one in
-// Redis with a Postgres has beside these.
+// SettingNames returns the names under which the fields of Fixed are stored: the
+// names that every crawl stores, the further names of a crawl in Redis, and the
+// further names of a crawl in Redis with its exact keys in Postgres.
 func SettingNames() (every, redis, postgres []string) {
 	names := func(of []setting) (names []string) {
 		for _, s := range of {
@@ -151,12 +151,13 @@ func SettingNames() (every, redis, postgres []string) {
 	return names(settings), names(sharedSettings), names(exactSettings)
 }
 
-// Text returns the setting of a name as it is stored, a list as JSON; empty if it
-// is unset. It panics if there is no such name.
+// Text returns the stored form of the setting with this name, or "" if it is unset. A
+// list is stored as JSON. Text panics if there is no such setting.
 func (f *Fixed) Text(name string) string { return find(name).text(f) }
 
-// Set sets the setting of a name to what Text returns, or to another text that
-// means the same, as 1e6 does for 1M. It panics if there is no such name.
+// Set parses text and sets the field with this name. It accepts what Text returns,
+// and other spellings of the same value, such as 1e6 for 1M. It panics if there is no
+// such setting.
 func (f *Fixed) Set(name, text string) error { return find(name).parse(f, text) }
 
 func find(name string) setting {
@@ -164,8 +165,9 @@ func find(name string) setting {
 	return all[slices.IndexFunc(all, func(s setting) bool { return s.name == name })]
 }
 
-// adopt gives each field that is unset what is stored, else its default. A field
-// with another value than the stored one is left: the store refuses it.
+// adopt sets each unset field to the stored value, or to its default if none is
+// stored. It does not change a field that is set: if its value differs from the
+// stored one, the store refuses it.
 func (f *Fixed) adopt(stored frontier.Settings) error {
 	var errs []error
 	for _, s := range slices.Concat(settings, sharedSettings, exactSettings) {
@@ -199,8 +201,9 @@ func (f *Fixed) validate() error {
 	return errors.Join(errs...)
 }
 
-// texts returns what of is stored of f, which adopt has completed. What an
-// existing crawl does not store has its default there.
+// texts returns the stored forms of the settings in of. adopt must have completed f.
+// If an existing crawl does not store a setting and f has its default, the setting is
+// left out.
 func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings {
 	texts := make(frontier.Settings)
 	for _, s := range of {
@@ -227,7 +230,7 @@ func list(key, def string, field func(*Fixed) *[]string) setting {
 		if *field(f) == nil {
 			return ""
 		}
-		text, _ := json.Marshal(*field(f)) // strings always can be
+		text, _ := json.Marshal(*field(f)) // this cannot fail for strings
 		return string(text)
 	}
 	return setting{key, text, func(f *Fixed, text string) error {
@@ -239,7 +242,7 @@ func toggle(key, def string, field func(*Fixed) *Switch, on, off string) setting
 	return setting{key, func(f *Fixed) string { return map[Switch]string{On: on, Off: off}[*field(f)] },
 		func(f *Fixed, text string) error {
 			switch text {
-			case on, "true": // what some YAML programs make of on
+			case on, "true": // some YAML programs turn on into true
 				*field(f) = On
 			case off, "false":
 				*field(f) = Off
@@ -273,8 +276,9 @@ func duration(key, def string, field func(*Fixed) *time.Duration) setting {
 	}, def}
 }
 
-// number is a setting of a whole number. none is the text of NoLimit, least that
-// of SeedsOnly or ThisYear; an empty one is refused.
+// number returns a setting that is a whole number. none is the text of NoLimit, and
+// least is the text of SeedsOnly or ThisYear. If one of them is empty, the setting
+// does not have that value.
 func number(key, def string, field func(*Fixed) *int, words func(int) string, none, least string) setting {
 	text := func(f *Fixed) string {
 		switch n := *field(f); {

@@ -24,9 +24,8 @@ var everySetting = Fixed{
 	Exact: []string{"gov: host=*.gov", "seeds"}, Windows: []string{"gov=24h"}, Sink: "postgres", CDC: On, Partitions: 8,
 }
 
-// TestStoredSettings: fixed settings are stored in the form that existing
-// crawls have. Another form would refuse those crawls, so it changes on purpose
-// only.
+// TestStoredSettings: fixed settings are stored in the same form as in existing crawls.
+// With another form, those crawls would be refused, so it must not change by accident.
 func TestStoredSettings(t *testing.T) {
 	redis, postgres := &Redis{URL: "redis://h", Name: "n"}, &Postgres{URL: "postgres://h/d"}
 	hosts := []Host{{Pattern: "*.a.test", Delay: 5 * time.Second, Concurrency: 2, Budget: 7, Robots: "ignore", Headers: map[string]string{"Cookie": "secret"}}}
@@ -75,8 +74,8 @@ func TestStoredSettings(t *testing.T) {
 	}
 }
 
-// TestSettingAddedLater: a crawl that is older than a setting has its default,
-// and another value is refused.
+// TestSettingAddedLater: a crawl that is older than a setting has the default of the
+// setting, and another value is refused.
 func TestSettingAddedLater(t *testing.T) {
 	p, err := (Config{Dir: "d"}).prepare(nil)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 type Handle struct {
 	location Location
 	backend  engine.Backend
-	own      *session // of a Crawl; nil if another process runs the crawl, or none
+	own      *session // the session of a Crawl; nil if another process runs the crawl, or none does
 
 	mu   sync.Mutex
-	kept *session // of Keep; nil if each call opens its own
+	kept *session // the session that Keep opened; nil if each call opens its own
 }
 
 // Location returns where the crawl lives.
@@ -37,8 +37,8 @@ func (h *Handle) Running(ctx context.Context) bool {
 	return h.own != nil || listens(ctx, h.location.Dir)
 }
 
-// Keep opens the crawl for the calls that follow, until release. It does nothing
-// while a process runs the crawl.
+// Keep opens the crawl for the calls that follow, until release is called. It does
+// nothing if a process runs the crawl.
 func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 	if h.Running(ctx) {
 		return func() error { return nil }, nil
@@ -66,15 +66,16 @@ type SeedAnswer struct {
 	Message string          `json:"message,omitempty"` // why it was refused, for people
 }
 
-// Seed adds seeds to the crawl, and answers each, index for index. A seed without
-// a scheme is tried as https. On error some may have been added: repeating the
-// call is safe. Names of hosts are not looked up.
+// Seed adds seeds to the crawl, and returns an answer to each, index for index. A
+// seed without a scheme is tried as https. If Seed returns an error, some of the
+// seeds may have been added, and repeating the call is safe. Seed does not look up
+// the names of hosts.
 func (h *Handle) Seed(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
 	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds})
 }
 
-// SeedChecked is Seed with a look-up of each seed's host first: a seed is refused
-// if all addresses of its host are addresses that the crawl may not dial.
+// SeedChecked is like Seed, but looks up each seed's host first. It refuses a seed if
+// the crawl may dial none of its host's addresses.
 func (h *Handle) SeedChecked(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
 	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds, Check: true})
 }
@@ -84,7 +85,7 @@ func (h *Handle) Status(ctx context.Context) (report.Status, error) {
 	return verbStatus.ask(ctx, h, nothing{})
 }
 
-// Sample returns what the process that runs the crawl is doing now.
+// Sample returns the current state of the process that runs the crawl.
 func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 	return verbSample.ask(ctx, h, nothing{})
 }
@@ -105,7 +106,7 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 			switch {
 			case ctx.Err() != nil, err != nil && !h.Running(ctx):
 				return
-			case h.own != nil && err != nil: // the store's own messages say so
+			case h.own != nil && err != nil: // the run itself reports errors of the store
 			case !yield(s, err) || err != nil:
 				return
 			}
@@ -119,8 +120,8 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	}
 }
 
-// Report returns the account of the crawl. The filter is probed with random
-// fingerprints for at most probe, which is work for a core; 0 means not at all.
+// Report returns the account of the crawl. It probes the filter with random
+// fingerprints for at most probe, which keeps a core busy; 0 means no probes.
 func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	return verbReport.ask(ctx, h, probe)
 }
@@ -150,12 +151,12 @@ func (h *Handle) Filter(ctx context.Context) (FilterState, error) {
 // FilterState is the answer of Handle.Filter.
 type FilterState struct {
 	Layers []frontier.FilterLayer
-	Added  uint64        // URLs, in Ran
+	Added  uint64        // URLs added during Ran
 	Ran    time.Duration // since the process began to run the crawl; 0 if none runs it
 }
 
-// Retry queues failed URLs again, in a new round: those of one host key, or of all
-// if it is empty. It returns how many.
+// Retry queues failed URLs again, in a new round: those of the host key host, or all
+// of them if host is empty. It returns their number.
 func (h *Handle) Retry(ctx context.Context, host string) (int, error) {
 	return verbRetry.ask(ctx, h, host)
 }
@@ -219,10 +220,10 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// WriteReferrers writes the records to w. Each has the URL of the page that named
-// it, as "referrer". The records must be in files. They are sorted in temp, which
-// takes about 250 bytes a record; empty means the system's directory for
-// temporary files.
+// WriteReferrers writes the records to w. Each has a field "referrer" with the URL of
+// the page on which its URL was found first. The records must be in files. They are
+// sorted in the directory temp, which takes about 250 bytes a record; empty means the
+// system's directory for temporary files.
 func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) error {
 	records, closeRecords, err := h.records(ctx)
 	if err != nil {
@@ -235,8 +236,9 @@ func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) e
 	return errors.Join(reader.JoinReferrers(w, temp), closeRecords())
 }
 
-// records returns the committed records. If another process runs an embedded
-// crawl, this process reads the files up to the end that the other one names.
+// records returns the committed records. If another process runs an embedded crawl,
+// that process says where the committed records end, and this one reads the files up
+// to there.
 func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error, error) {
 	none := func() error { return nil }
 	if h.own != nil {
@@ -266,7 +268,7 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 	return records, ses.close, nil
 }
 
-// Close releases what Keep has opened.
+// Close closes the crawl if Keep has opened it.
 func (h *Handle) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -36,7 +36,7 @@ func (t hostTable) match(key string) *Host {
 	return nil
 }
 
-// limits returns what a store should know of a host key.
+// limits returns the settings of a host key that the store applies.
 func (t hostTable) limits(key string) frontier.HostLimits {
 	if h := t.match(key); h != nil {
 		return frontier.HostLimits{Delay: h.Delay, MaxPerHost: h.Budget}

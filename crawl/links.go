@@ -12,8 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// Links returns the records of the crawl and the links that it kept, as of the
-// time of each reading. Reading links of a crawl that kept none is an error.
+// Links returns the records of the crawl and the links that it kept. Each iteration
+// reads them as they are at that time. Reading the links of a crawl that keeps none
+// is an error.
 func (h *Handle) Links(ctx context.Context) links.Source {
 	return links.Source{
 		Records: func() iter.Seq2[record.Record, error] { return parsed[record.Record](h.Records(ctx)) },

@@ -18,8 +18,8 @@ import (
 // ErrNoCrawl reports a location without a crawl.
 var ErrNoCrawl = engine.ErrNoCrawl
 
-// WorkerError reports a Location.Dir that is the directory of a worker which is
-// not running: the crawl itself is in Redis.
+// WorkerError reports that Location.Dir is the directory of a worker of a crawl in
+// Redis, and that this worker is not running.
 type WorkerError struct{ Dir, Crawl string }
 
 // Error implements error.
@@ -44,8 +44,8 @@ func (l Location) String() string {
 	return l.Redis.Name + " on " + withoutSecrets(l.Redis.URL)
 }
 
-// Stored returns the settings that were fixed when the crawl was created, by the
-// names of the command's flags; nil means that there is no crawl.
+// Stored returns the settings that were fixed when the crawl was created. The keys
+// are the names of the command's flags. It returns nil if there is no crawl.
 func Stored(ctx context.Context, l Location) (map[string]string, error) {
 	backend, err := l.backend()
 	if err != nil {
@@ -56,7 +56,7 @@ func Stored(ctx context.Context, l Location) (map[string]string, error) {
 
 var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// backend returns where the frontier is kept.
+// backend returns the storage of the frontier: a directory, or a Redis.
 func (l Location) backend() (engine.Backend, error) {
 	db, err := l.database()
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *Postgres) database() (*engine.Database, error) {
 	case isURL:
 		d.Where = withoutSecrets(p.URL)
 		if target.User != nil {
-			d.DSN = target.String() // the driver takes what is behind the first @ for a host
+			d.DSN = target.String() // escaped, because the driver takes the text after the first @ for a host
 		}
 	case strings.Contains(p.URL, "://") || !strings.Contains(p.URL, "="):
 		return nil, errors.New(wantPostgres)
@@ -126,7 +126,7 @@ func (p *Postgres) database() (*engine.Database, error) {
 	return d, nil
 }
 
-// Validate reports what is wrong with the URL.
+// Validate returns an error if the URL is not valid.
 func (p *Postgres) Validate() error {
 	_, err := p.database()
 	return err
@@ -142,8 +142,8 @@ func (p *Postgres) Where() string {
 	return d.Where
 }
 
-// withoutSecrets returns a URL without its user and its query. A password may
-// have any character: everything before an @ goes.
+// withoutSecrets returns a URL without its user and its query. A password may contain
+// any character, so everything up to the last @ is removed.
 func withoutSecrets(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")

@@ -2,7 +2,7 @@ package crawl
 
 import "testing"
 
-// A URL is shown without credentials, whatever they contain.
+// TestWithoutSecrets: a URL is shown without credentials, whatever they contain.
 func TestWithoutSecrets(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://h":                             "redis://h",
@@ -19,7 +19,7 @@ func TestWithoutSecrets(t *testing.T) {
 	}
 }
 
-// A password is added to each form that can name the database.
+// TestPostgresPassword: the password is added to each form of the name of a database.
 func TestPostgresPassword(t *testing.T) {
 	for dsn, want := range map[string]string{
 		"postgres://u:other@h:1/d?sslmode=disable": "postgres://u:it%27s%20%2F%5C%40@h:1/d?sslmode=disable",

@@ -13,36 +13,36 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// monitor watches the run of this process: once a second it takes a sample, and
-// each minute it writes the report to its file.
+// monitor watches the run of this process. It takes a sample each second, and writes
+// the report to its file each minute.
 type monitor struct {
 	*session
 	stop    atomic.Pointer[func(error)] // ends the run; nil means Run was not called yet
 	started time.Time
-	added   uint64 // URLs when the run began
-	filled  uint64 // keys of the filter then
-	before  totals // of the runs before
+	added   uint64 // URLs that had been added when the run began
+	filled  uint64 // keys in the filter when the run began
+	before  totals // the totals of earlier runs
 
 	mu       sync.Mutex
 	meter    report.Meter
 	cpu      report.CPUMeter
-	share    float64        // of all cores, at the last sample
-	counters frontier.Stats // the newest
-	counted  time.Time      // when the store was asked for them
-	relays   []report.Relay // all, as they were read last
-	ownRelay *report.Relay  // of Config.Events, as of its newest state; nil: there is none
+	share    float64        // the share of all cores that this process used, at the last sample
+	counters frontier.Stats // the newest counters of the store
+	counted  time.Time      // when the store was asked for counters
+	relays   []report.Relay // all relays, as they were read last
+	ownRelay *report.Relay  // the newest state of the relay of Config.Events; nil if there is none
 
-	unsaved bool // the log says that the report was not written; run's alone
+	unsaved bool // the last report was not written, and the log says so; only run uses it
 }
 
 const (
 	sampleEvery = time.Second
 	reportEvery = time.Minute
-	// answerTime is how soon a store answers that can be asked.
+	// answerTime is how long to wait for an answer of the store.
 	answerTime = 2 * time.Second
 )
 
-// newMonitor begins the run that is watched.
+// newMonitor sets ses.monitor. It waits until the store is available.
 func (ses *session) newMonitor(ctx context.Context, begun time.Time) error {
 	var stats frontier.Stats
 	var layers []frontier.FilterLayer
@@ -156,8 +156,8 @@ func (m *monitor) count(ctx context.Context, now time.Time) (stats frontier.Stat
 	return stats, 0, err
 }
 
-// rounded returns a delay for display: one that follows a host's latency has
-// nanoseconds.
+// rounded rounds a delay for display, because a delay that follows a host's latency
+// is precise to the nanosecond.
 func rounded(d time.Duration) time.Duration {
 	if d < 10*time.Millisecond {
 		return d.Round(100 * time.Microsecond)

@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// moody is an engine whose counters are available or not.
+// moody is an engine whose Counters returns stats and err, or hangs.
 type moody struct {
 	engine.Upkeep
 	stats frontier.Stats
@@ -28,9 +28,9 @@ func (e *moody) Counters(ctx context.Context) (frontier.Stats, error) {
 	return e.stats, e.err
 }
 
-// A store that cannot be read is reported as silent, with its last known
-// counters.
-func TestSilentStore(t *testing.T) {
+// TestSilentStoreKeepsCounters: a store that cannot be read is reported as silent, with its last
+// known counters.
+func TestSilentStoreKeepsCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &moody{stats: frontier.Stats{Pages: 7}}
 		ses := &session{plan: &plan{}, engine: &engine.Engine{Upkeep: store}}
@@ -48,7 +48,7 @@ func TestSilentStore(t *testing.T) {
 		count(7, 12*time.Second)
 		store.err, store.hangs = nil, true
 		count(7, 12*time.Second)
-		count(7, 12*time.Second+answerTime) // the duration of the one before it
+		count(7, 12*time.Second+answerTime) // the call before this one took answerTime
 		store.hangs = false
 		count(8, 0)
 		store.err = errors.New("the disk is full")

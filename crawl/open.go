@@ -13,7 +13,7 @@ import (
 )
 
 // Run crawls from config.Seeds until nothing is left, a limit is reached or ctx
-// ends: it is Open, Seed, Crawl.Run and Close. A crawl that exists is resumed.
+// ends. It calls Open, Crawl.Run and Close. If the crawl exists, Run resumes it.
 func Run(ctx context.Context, config Config) error {
 	c, err := Open(ctx, config)
 	if err != nil {
@@ -23,9 +23,9 @@ func Run(ctx context.Context, config Config) error {
 	return errors.Join(err, c.Close())
 }
 
-// Open opens a crawl to run it, and creates it if there is none. It takes the
-// lock of an embedded crawl (frontier.ErrLocked if another process has it), or
-// becomes one of the workers of a crawl in Redis.
+// Open opens a crawl to run it, and creates it if there is none. It takes the lock
+// of an embedded crawl; if another process has the lock, the error wraps
+// frontier.ErrLocked. In Redis, this process becomes one of the crawl's workers.
 func Open(ctx context.Context, config Config) (*Crawl, error) {
 	backend, err := config.Location().backend()
 	if err != nil {
@@ -63,7 +63,7 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), stopping: make(chan struct{})}, nil
 }
 
-// Close closes the crawl. A run must have returned.
+// Close closes the crawl. If Run was called, it must have returned.
 func (c *Crawl) Close() error {
 	c.endServing()
 	return c.ses.close()
@@ -135,10 +135,10 @@ type Rebuilt struct {
 // Loss describes the records that are missing from the files of a crawl.
 type Loss = engine.Loss
 
-// Rebuild rebuilds the filter of a crawl after it was lost. An embedded crawl has
-// what it needs. A crawl in Redis needs the records of all workers in l.Dir. Exact
-// keys that wait in Postgres are queued again, and a crawl that Redis has lost is
-// restored. No worker may run meanwhile.
+// Rebuild rebuilds the filter of a crawl after the filter was lost. For a crawl in
+// Redis it needs the records of all workers in l.Dir. It queues the exact keys again
+// that wait in Postgres. If Redis has lost the whole crawl, Rebuild restores it from
+// Postgres. No worker may run meanwhile.
 func Rebuild(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.Rebuild)
 }

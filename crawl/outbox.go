@@ -53,10 +53,10 @@ func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 	return &Outboxes{ses.engine.Outboxes, ses.close}, nil
 }
 
-// List returns the outboxes that there are now: a new worker brings a new one.
+// List returns the current outboxes. Each new worker may add one.
 func (o *Outboxes) List(ctx context.Context) ([]Outbox, error) { return o.list(ctx) }
 
-// Close releases what the outboxes hold. No relay may run.
+// Close releases the resources of the outboxes. No relay may use them then.
 func (o *Outboxes) Close() error { return o.release() }
 
 // Relays returns how far each registered relay is behind, by name.
@@ -103,20 +103,23 @@ func ageOf(lag events.Lag, now time.Time) float64 {
 	return max(now.Sub(lag.Oldest).Seconds(), 0)
 }
 
-// committedEnd says where the committed records of an embedded crawl end that
-// another process runs, or none. A crawl at rest is opened once for that, not each
-// time: who opens it has its lock meanwhile.
+// committedEnd finds the end of the committed records of an embedded crawl which this
+// process does not run. If no process runs the crawl, the store has to be opened for
+// that, which takes its lock. So the end is remembered until the directory changes.
 type committedEnd struct {
 	dir string
 
-	mu      sync.Mutex
-	known   frontier.Position // nil: not known
-	changed time.Time         // of the directory, when known was read at rest; zero: read while a process ran the crawl
+	mu    sync.Mutex
+	known frontier.Position // the end that was read last; nil if there is none
+	// changed is the modification time that the directory had when known was read from
+	// the store. It is zero if a process that ran the crawl answered.
+	changed time.Time
 }
 
-// position returns the end. While a process opens or closes the crawl, or dies, it
-// returns what it knows from before. Without that it waits, or returns an error
-// that wraps frontier.ErrUnavailable.
+// position returns the end. The end cannot be read while a process opens or closes
+// the crawl, or dies. Then position returns the end that was read last. If there is
+// none, it waits for a lock to be released, and returns an error that wraps
+// frontier.ErrUnavailable if a process does not answer.
 func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -146,9 +149,9 @@ func (e *committedEnd) read(ctx context.Context) error {
 		}
 		if err == nil || listens(ctx, e.dir) {
 			return err
-		} // it has just ended
+		} // the process has just ended
 	}
-	// A run leaves its trace in the directory: the socket, at least.
+	// Each run changes the directory, because it creates the socket there.
 	info, err := os.Stat(e.dir)
 	if err != nil || e.known != nil && info.ModTime().Equal(e.changed) {
 		return err
@@ -160,14 +163,14 @@ func (e *committedEnd) read(ctx context.Context) error {
 	return err
 }
 
-// workerEnd returns where the records of the worker in dir end that it has
-// completed; nil if no process works there.
+// workerEnd returns the end of the completed records of the worker in dir. It returns
+// nil if no process runs there.
 func workerEnd(ctx context.Context, dir string) (end frontier.Position, err error) {
 	if !listens(ctx, dir) {
 		return nil, nil
 	}
 	if err = askPosition(ctx, dir, &end); err != nil && !listens(ctx, dir) {
-		return nil, nil // it has just ended
+		return nil, nil // the process has just ended
 	}
 	return end, err
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestPositionOfDyingProcess: a process that is killed while a relay asks it where
-// the records end does not end the relay, whether it crawls alone or is a worker.
+// TestPositionOfDyingProcess: a process may be killed while a relay asks it for the end
+// of its records. That does not end the relay, whether the process crawled alone or was
+// a worker.
 func TestPositionOfDyingProcess(t *testing.T) {
 	dir := t.TempDir()
 	listener, err := net.Listen("unix", filepath.Join(dir, socketFile))

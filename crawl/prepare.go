@@ -170,8 +170,8 @@ func (p *plan) parseExact() (err error) {
 	return nil
 }
 
-// parseCanon makes the canonical form. That of an existing crawl has to be one of
-// this program.
+// parseCanon makes the canonicalizer. It returns an error if the crawl was created
+// with a canonical form that this program does not have.
 func (p *plan) parseCanon() (err error) {
 	strip := canon.DefaultStrip()
 	if slices.Contains(p.Fixed.StripParams, "-") {

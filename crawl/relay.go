@@ -15,9 +15,11 @@ import (
 const listEvery = 5 * time.Second
 
 // Relay delivers the events of all outboxes to config.Sink until ctx ends, or with
-// drain until there are no more, and returns nil then. It is events.Run for each
-// outbox, and begins another one for a worker that is new. Relay sets Outbox,
-// Progress and CursorKey; config.OnState gets the sum of all outboxes. An error of one ends all.
+// drain until no more events are left. Then it returns nil. It calls events.Run for
+// each outbox, and without drain also for the outboxes of workers that begin later.
+// If one of these calls returns an error, Relay ends the others and returns it. Relay
+// sets Outbox, Progress and CursorKey, and passes the sum over all outboxes to
+// config.OnState.
 func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	sums := &stateSums{onState: config.OnState, states: make(map[string]events.State)}

@@ -19,7 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// memorySink keeps the ids of events, or is unavailable.
+// memorySink counts events by id. While away is set, it accepts none.
 type memorySink struct {
 	mu   sync.Mutex
 	away bool
@@ -80,8 +80,8 @@ func attach(t *testing.T, c crawl.Config) *crawl.Handle {
 	return h
 }
 
-// TestRunDeliversItsEvents: a run delivers the events of its pages before it
-// ends, and its report says so.
+// TestRunDeliversItsEvents: a run delivers the events of its pages before it ends, and
+// its report says that all are delivered.
 func TestRunDeliversItsEvents(t *testing.T) {
 	sink := newMemorySink()
 	c := config(t, site(t))
@@ -102,9 +102,9 @@ func TestRunDeliversItsEvents(t *testing.T) {
 	}
 }
 
-// TestEventsAway: a crawl ends although its sink is unavailable. A separate
+// TestRunEndsWhileSinkIsAway: a crawl ends although its sink is unavailable. A separate
 // relay delivers the rest, from where the crawl's relay stopped.
-func TestEventsAway(t *testing.T) {
+func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	sink := newMemorySink()
 	sink.away = true
 	c := config(t, site(t))
@@ -142,9 +142,9 @@ func TestEventsAway(t *testing.T) {
 	}
 }
 
-// TestRelayFollows: a relay that started before a run delivers what that run
-// and the next one commit. A second relay of its name is refused.
-func TestRelayFollows(t *testing.T) {
+// TestRelayDeliversLaterRuns: a relay that started between two runs delivers the events of both. A
+// second relay of the same name is refused.
+func TestRelayDeliversLaterRuns(t *testing.T) {
 	web := site(t)
 	c := config(t, web)
 	c.MaxPages = 1
@@ -189,7 +189,7 @@ func TestRelayFollows(t *testing.T) {
 	}
 }
 
-// saying closes a channel when the log has a word.
+// saying is the writer of a log that closes a channel when word is written.
 type saying struct {
 	word string
 	once sync.Once
@@ -204,9 +204,9 @@ func (s *saying) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEventsStandBy: while another process runs the relay, a crawl with Events
-// stands by. When that has ended, it delivers what is left.
-func TestEventsStandBy(t *testing.T) {
+// TestRunStandsByForOtherRelay: a crawl with Events stands by while another process runs a relay of
+// the same name. After that relay has ended, the crawl delivers the remaining events.
+func TestRunStandsByForOtherRelay(t *testing.T) {
 	c := config(t, site(t))
 	c.MaxPages = 1
 	if err := crawl.Run(t.Context(), c); err != nil {
@@ -256,8 +256,8 @@ func TestEventsStandBy(t *testing.T) {
 	}
 }
 
-// TestOpenWaits: a run waits for the lock of a process that only looks at the crawl.
-func TestOpenWaits(t *testing.T) {
+// TestRunWaitsForLockOfReader: a run waits while a process that only reads the crawl holds its lock.
+func TestRunWaitsForLockOfReader(t *testing.T) {
 	c := config(t, site(t))
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)

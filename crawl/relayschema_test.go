@@ -56,8 +56,8 @@ func answerOfEachKind(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestEventsHaveSchema: events of real records of each outcome are as the schema of
-// the documents says, and it names each of their members.
+// TestEventsHaveSchema: the events of real records with each outcome match the schema in
+// docs/reference, and the schema has each of their members.
 func TestEventsHaveSchema(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("../docs/reference/events.schema.json")
 	if err != nil {

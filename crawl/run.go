@@ -18,12 +18,12 @@ import (
 type Crawl struct {
 	*Handle
 	ses        *session
-	endServing func()        // of the control socket
+	endServing func()        // closes the control socket
 	stopping   chan struct{} // closed when a run begins to end early
-	stoppedBy  error         // set before
+	stoppedBy  error         // why; set before stopping is closed
 }
 
-// Why a run ends early, beside its context.
+// Reasons why a run ends early, besides the end of its context.
 var (
 	ErrTimeOver = errors.New("crawl: MaxTime is over")
 	ErrStopped  = errors.New("crawl: stopped by another process")
@@ -45,11 +45,11 @@ type Result struct {
 // SeedCounts counts seeds by their answers.
 type SeedCounts struct {
 	Added, Seen, Refused uint64
-	All                  bool // there are no more
+	All                  bool // no more seeds follow
 }
 
-// Feed prevents Run from ending for lack of URLs, until done is called with the
-// counts of the seeds that were added meanwhile. It must be called before Run.
+// Feed prevents Run from ending for lack of URLs until done is called. done takes the
+// counts of the seeds that were added meanwhile. Feed must be called before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
@@ -63,14 +63,15 @@ func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
 // Run returns soon.
 func (c *Crawl) Abort() { c.ses.worker.Abort() }
 
-// FilterBytes returns how much of this process's memory the filter takes; 0 for
-// one in Redis.
+// FilterBytes returns how much of this process's memory the filter takes. It is 0 for a
+// filter in Redis.
 func (c *Crawl) FilterBytes() uint64 { return c.ses.engine.FilterBytes() }
 
-// Run crawls until nothing is left, a limit is reached or ctx ends; then requests
-// under way get Config.Grace. It adds Config.Seeds first. Meanwhile Handles of
-// other processes reach it through the directory's control socket, and the report
-// in the directory is at most a minute old. Run may be called once.
+// Run adds Config.Seeds and crawls until nothing is left, a limit is reached or ctx
+// ends. After ctx has ended, requests under way may take up to Config.Grace. While
+// Run runs, Handles of other processes reach the crawl through the directory's
+// control socket, and the report in the directory is at most a minute old. Run may be
+// called once.
 func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	ses := c.ses
 	begun := time.Now()
@@ -126,7 +127,8 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	return r, m.sumUp(ctx, r, ending)
 }
 
-// feed adds Config.Seeds while the crawl runs. The crawl cannot end before.
+// feed adds Config.Seeds while the crawl runs. The run does not end before that is
+// done. The channel receives the error, or nil.
 func (ses *session) feed(run context.Context, stop func(error)) <-chan error {
 	fed := make(chan error, 1)
 	if len(ses.Seeds) == 0 {
@@ -171,8 +173,8 @@ func (c *SeedCounts) Count(a SeedAnswer) {
 	}
 }
 
-// sumUp asks the store for the result of the run. It waits for a store that is
-// unavailable, unless the run was stopped: then it must return within the grace.
+// sumUp completes r with the state of the store. If the store is unavailable, sumUp
+// waits for it, unless the run was stopped: then Run has to return within the grace.
 func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error {
 	once := func() (err error) {
 		if r.Stats, err = m.engine.Stats(context.WithoutCancel(ctx)); err != nil {
@@ -191,7 +193,8 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable repeats a call until the store is available. It logs what once.
+// untilAvailable repeats a call until the store is available. It logs the message
+// what once.
 func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
@@ -248,7 +251,7 @@ func (ses *session) errUnreached() error {
 	return errors.New("no seed could be reached")
 }
 
-// feedSeeds is Feed of a session.
+// feedSeeds implements Crawl.Feed.
 func (ses *session) feedSeeds() (done func(SeedCounts)) {
 	release := ses.worker.Hold()
 	ses.feeding.Add(1)
@@ -270,8 +273,8 @@ func (ses *session) fed() SeedCounts {
 }
 
 // MarkSeen adds URLs to the filter as seen, without queueing them, and returns how
-// many of them were new to it. URLs without a canonical form are left out; faults
-// has the reason, index for index.
+// many of them the filter did not contain yet. It leaves out URLs without a canonical
+// form, and returns the reasons in faults, index for index.
 func (c *Crawl) MarkSeen(ctx context.Context, urls []string) (fresh int, faults []error, err error) {
 	faults = make([]error, len(urls))
 	var marked []engine.SeenURL
@@ -301,8 +304,8 @@ func (c *Crawl) New() bool { return c.ses.stored == nil }
 // Err returns why the frontier cannot be used any more, or nil if it can.
 func (c *Crawl) Err() error { return c.ses.engine.Err() }
 
-// CheckSeeds returns why each of seeds would be refused, index for index, without
-// opening anything; nil for one that would not. It looks up names.
+// CheckSeeds returns why each of seeds would be refused, index for index, and nil for
+// a seed that would not be. It looks up the names of hosts, but opens no crawl.
 func (c Config) CheckSeeds(ctx context.Context, seeds []string) ([]error, error) {
 	p, err := c.prepare(nil)
 	if err != nil {
@@ -325,12 +328,12 @@ func (c *Crawl) Ready(ctx context.Context) error {
 // Progress returns what this process has done and is doing.
 func (c *Crawl) Progress() fetcher.Progress { return c.ses.worker.Progress() }
 
-// Commits returns how often this process committed changes to the embedded
-// frontier; embedded is false for one in Redis.
+// Commits returns how often this process committed changes to the embedded frontier.
+// embedded is false for a frontier in Redis.
 func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.Commits() }
 
-// StoppedBy returns why the run ends early, when Stopping is closed: ErrTimeOver,
-// ErrStopped, or the cause of Run's context.
+// StoppedBy returns why the run ends early: ErrTimeOver, ErrStopped, or the cause of
+// Run's context. It returns nil until Stopping is closed.
 func (c *Crawl) StoppedBy() error {
 	select {
 	case <-c.stopping:

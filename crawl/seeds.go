@@ -27,8 +27,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// seed checks and adds seeds. Names are looked up with Check only: a file may have
-// millions.
+// seed checks and adds seeds. It looks up the names of hosts only if q.Check is true,
+// because a file may have millions of seeds.
 func (ses *session) seed(ctx context.Context, q seedQuestion) ([]SeedAnswer, error) {
 	replies := make([]SeedAnswer, len(q.Seeds))
 	var good []string
@@ -62,12 +62,11 @@ func newSeedAnswer(a fetcher.SeedAnswer) SeedAnswer {
 	return r
 }
 
-// lookUpTime bounds the look-up of a seed's name.
+// lookUpTime is how long the look-up of a host's name may take.
 const lookUpTime = 5 * time.Second
 
-// checkSeed refuses what is no URL, and a seed whose host has only addresses
-// that are not requested. Names are looked up with look only: a file may have
-// millions.
+// checkSeed returns an error if a seed is not a URL, or if the crawl may dial none of
+// its host's addresses. It looks up the names of hosts only if look is true.
 func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
 	url, err := seed.Parse(p.canon, raw)
 	if err != nil {
@@ -98,18 +97,18 @@ func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.R
 	return "", nil // a look-up that fails now may succeed later
 }
 
-// seedsFile is the file with the result of each seed. Refused seeds are appended
-// when they are refused, because no other file has them. The others are found when
-// the file is written again.
+// seedsFile is the name of the file with the result of each seed. A refused seed is
+// appended when it is refused, because no other file contains it. The results of the
+// other seeds are taken from the records when the file is written again.
 const seedsFile = "seeds.jsonl"
 
-// seedsAtEnd is the number of records and waiting URLs up to which seedsFile is
-// written at the end of a run, which takes some seconds.
+// seedsAtEnd is the largest number of records and waiting URLs with which seedsFile
+// is still written at the end of a run. That takes some seconds.
 const seedsAtEnd = 500_000
 
 // seedsAfter writes seedsFile at the end of a run, unless that takes long.
 func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
-	if ses.Redis != nil { // others may be at it still, and have records elsewhere
+	if ses.Redis != nil { // other workers may still run, and have their own records
 		return
 	}
 	old := func() {
@@ -127,7 +126,7 @@ func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
 	}
 }
 
-// writeSeeds writes seedsFile again and returns how many seeds it has.
+// writeSeeds writes seedsFile again and returns the number of seeds in it.
 func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	ses.seedsMu.Lock() // no refused seed is added meanwhile
 	defer ses.seedsMu.Unlock()
@@ -169,8 +168,8 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	return n, err
 }
 
-// copyRefused copies the refused seeds of an old file, each line once. It keeps 8
-// bytes for each in memory.
+// copyRefused copies the refused seeds of the file name to w, and leaves out repeated
+// lines. It keeps a hash of 8 bytes in memory for each line.
 func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,14 +199,15 @@ func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
 	return n, lines.Err()
 }
 
-// noteRefused appends the refused seeds to seedsFile and --refused.
+// noteRefused appends the refused seeds to seedsFile, and calls Config.OnRefused for
+// each of them.
 func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
 	var text []byte
 	for i, r := range replies {
 		if r.Answer != frontier.Refused.String() {
 			continue
 		}
-		raw := cmp.Or(r.URL, seed.Shown(seeds[i])) // which may have a password
+		raw := cmp.Or(r.URL, seed.Shown(seeds[i])) // the seed itself may contain a password
 		if ses.OnRefused != nil {
 			ses.OnRefused(fetcher.Refused{URL: raw, Reason: r.Reason, Rule: r.Message})
 		}
@@ -231,8 +231,8 @@ func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
 	}
 }
 
-// seedsPath returns the path of seedsFile. A crawl in Redis that does not run here
-// has it in the directory of the workers' directories.
+// seedsPath returns the path of seedsFile. If the crawl is in Redis and does not run
+// here, the file is in the directory that contains the workers' directories.
 func seedsPath(l Location, backend engine.Backend) string {
 	if server, shared := backend.(*engine.Server); shared && l.Dir == "" {
 		return filepath.Join(server.Workers(), seedsFile)

@@ -24,19 +24,20 @@ import (
 type session struct {
 	*plan
 	backend engine.Backend
-	dir     string // of this process's records, of the socket and the report; empty means none
+	dir     string // contains this process's records, the socket and the report; empty means none
 	engine  *engine.Engine
 	worker  *fetcher.Crawl
 
-	feeding atomic.Int64  // callers of Feed that are not done
+	feeding atomic.Int64  // calls of Feed that are not done yet
 	closed  atomic.Bool   // nothing can be added any more: see report.Sample
-	seedsMu sync.Mutex    // of seedsFile and counts
-	counts  SeedCounts    // of this run
-	monitor *monitor      // of a Crawl; nil means the session only answers a Handle
-	changed chan struct{} // something changed that a Watch shows at once
+	seedsMu sync.Mutex    // guards seedsFile and counts
+	counts  SeedCounts    // the seeds of this run
+	monitor *monitor      // the monitor of a Crawl; nil means the session only answers a Handle
+	changed chan struct{} // signals a change that a Watch shows at once
 }
 
-// openSession opens the crawl of a plan. Only engine.Crawl creates one.
+// openSession opens the crawl of a plan. It creates the crawl only if why is
+// engine.Crawl.
 func openSession(ctx context.Context, p *plan, backend engine.Backend, why engine.Purpose) (*session, error) {
 	opened, err := p.openEngine(ctx, backend, why)
 	if err != nil {
@@ -48,7 +49,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, why engin
 		ses.dir = p.Dir
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		SeedOrigins: why == engine.Steer, // a process that only seeds knows no headers
+		SeedOrigins: why == engine.Steer, // later runs may have private headers
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
 		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
@@ -64,12 +65,13 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, why engin
 	return ses, nil
 }
 
-// lockTime is how long a process waits for the lock of a directory that no process
-// crawls in.
+// lockTime is how long a process waits for the lock of a directory if no process runs
+// the crawl there.
 const lockTime = 2 * time.Second
 
-// openEngine opens the frontier. It waits a moment for the lock of a directory that
-// no process crawls in: a process that has it, such as a relay, only looks.
+// openEngine opens the frontier. If the directory is locked although no process runs
+// the crawl there, the process with the lock only reads something, as a relay does.
+// Then openEngine waits up to lockTime for the lock.
 func (p *plan) openEngine(ctx context.Context, backend engine.Backend, why engine.Purpose) (*engine.Engine, error) {
 	for begun := time.Now(); ; {
 		opened, err := backend.Open(ctx, p.engineConfig(), why)
@@ -93,7 +95,8 @@ func (ses *session) close() error {
 // file returns the path of a file in the crawl's directory.
 func (ses *session) file(name string) string { return filepath.Join(ses.dir, name) }
 
-// onPage returns Config.OnPage with panics made errors, or nil if there is none.
+// onPage returns a function that calls Config.OnPage and turns a panic into an error.
+// It returns nil if there is no OnPage.
 func (ses *session) onPage() func(context.Context, *Page) error {
 	if ses.OnPage == nil {
 		return nil
@@ -118,7 +121,7 @@ func (ses *session) archive() fetcher.Archive {
 	return archive{ses.engine.Archive, ses.Records.Save == "all"}
 }
 
-// edges returns where links are kept, or nil if none are.
+// edges returns the sink for links, or nil if links are not kept.
 func (ses *session) edges() record.EdgeSink {
 	if !ses.Records.Links {
 		return nil
@@ -140,8 +143,8 @@ func (a archive) Wants(answer *get.Response) bool {
 // WantsRobots implements fetcher.Archive. A robots.txt is kept only with "all".
 func (a archive) WantsRobots() bool { return a.all }
 
-// requestGrace returns the part of the grace that requests under way have. The
-// rest is for what follows them: completions, the summary and closing the store.
+// requestGrace returns the part of the grace that requests under way may use. The
+// rest is for the steps after them: completions, the summary and closing the store.
 func requestGrace(grace time.Duration) time.Duration {
 	if grace <= 0 {
 		return fetcher.NoGrace

@@ -14,19 +14,20 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// totalsFile has the sums over all runs that the store does not count.
+// totalsFile is the name of the file with the sums over all runs that the store does
+// not count.
 const totalsFile = "totals.json"
 
 const totalsVersion = 1
 
-// totals are the sums over the runs of a crawl in one directory. Of a run that was
-// killed they have what its last written report had.
+// totals are the sums over the runs of a crawl in one directory. If a run was killed,
+// they include its counts up to the last report that it wrote.
 type totals struct {
 	Version int                `json:"version"`
 	Hosts   fetcher.HostCounts `json:"hosts"`
 }
 
-// readTotals returns the totals in dir; without a file they are empty.
+// readTotals returns the totals in dir. They are empty if there is no file.
 func readTotals(dir string) (totals, error) {
 	empty := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	name := filepath.Join(dir, totalsFile)
@@ -62,8 +63,8 @@ func (m *monitor) totals() totals {
 	return all
 }
 
-// topHosts adds the hosts of the run, and the hosts and causes of errors of the
-// whole crawl, to the report.
+// topHosts adds to the report the top hosts of the run, and the top hosts and causes
+// of errors of the whole crawl.
 func (m *monitor) topHosts(r *report.Report) {
 	all := m.totals().Hosts
 	m.worker.Hosts(func(run fetcher.HostCounts) {
@@ -81,7 +82,7 @@ func (m *monitor) topHosts(r *report.Report) {
 	})
 }
 
-// addCauses adds to each host why its last attempt failed.
+// addCauses adds to each host the reason why its last attempt failed.
 func addCauses(hosts []report.HostCount, causes map[string]string) {
 	for i := range hosts {
 		hosts[i].Cause = causes[hosts[i].Host]

@@ -21,10 +21,10 @@ import (
 // Trial is what a crawl would extract from one page.
 type Trial struct {
 	Record record.Record  // the part about the page; the part about the crawl is empty
-	Fields []fields.Found // of Config.Fields, each with why it has no value
+	Fields []fields.Found // the values of Config.Fields, or the reason why a field has none
 }
 
-// ErrRobots reports a page that robots.txt forbids.
+// ErrRobots reports that robots.txt forbids the page.
 var ErrRobots = errors.New("crawl: robots.txt forbids the page")
 
 // maxTrialRedirects is how many redirects a trial follows.
@@ -62,8 +62,8 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 	return nil, fmt.Errorf("try %s: more than %d redirects", url, maxTrialRedirects)
 }
 
-// TryHTML is Try for a page that the caller has. The page's URL selects its fields
-// and is the base of relative references.
+// TryHTML is like Try, but body is the page and nothing is requested. The page's URL
+// selects its fields and is the base of relative references.
 func TryHTML(config Config, body []byte, url string) (*Trial, error) {
 	p, err := config.prepare(nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func TryHTML(config Config, body []byte, url string) (*Trial, error) {
 // trialVisit makes the requests of a trial.
 type trialVisit struct {
 	*plan
-	asked bool // some request was made
+	asked bool // a request was made
 }
 
 // page requests a page, unless robots.txt forbids it.
@@ -139,7 +139,8 @@ func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Respons
 	return v.client.Get(ctx, request)
 }
 
-// trial extracts what config wants. answer is nil if the page was not requested.
+// trial extracts the data that the config asks for. answer is nil if the page was not
+// requested.
 func (p *plan) trial(body []byte, contentType string, url canon.URL, answer *get.Response) (*Trial, error) {
 	t := &Trial{Record: record.Record{URL: url.String(), Host: p.canon.HostKey(url), Bytes: int64(len(body)), Status: http.StatusOK, ContentType: "text/html"}}
 	r := &t.Record

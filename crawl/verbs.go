@@ -15,12 +15,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// verb is one operation of a Handle. There is one implementation of each, do,
-// whether the crawl is open in this process or in the one that runs it. Question
-// and answer have a JSON form.
+// verb is one operation of a Handle. The function do implements it, whether it is
+// called in this process or in the one that runs the crawl. Between processes, the
+// question Q and the answer A are JSON.
 type verb[Q, A any] struct {
 	name string
-	why  engine.Purpose // what the crawl is opened for if no process runs it
+	why  engine.Purpose // the purpose of opening the crawl if no process runs it
 	do   func(*session, context.Context, Q) (A, error)
 }
 
@@ -82,7 +82,8 @@ var (
 	}}
 )
 
-// routes are the verbs that a process which runs a crawl answers.
+// routes returns the handlers of the verbs that a process answers while it runs a
+// crawl.
 func (ses *session) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, v := range []interface {
@@ -96,8 +97,9 @@ func (ses *session) routes() *http.ServeMux {
 	return mux
 }
 
-// ask answers from the open crawl, from the process that runs it, or by opening the
-// crawl for this question.
+// ask answers a question from the session that this process has open, or through the
+// process that runs the crawl. If there is neither, it opens the crawl for this
+// question.
 func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if h.own != nil {
 		return v.do(h.own, ctx, question)

@@ -18,15 +18,14 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// guides are the pages whose commands are run.
+// guides is the folder of the pages whose commands are run.
 const guides = "../../docs/guide"
 
-// TestGuideCommandsRun runs the commands of each guide as a reader would: all
-// blocks of a page that are marked sh, in order, in one shell and one empty
-// directory. A block marked text directly after one shows its standard output.
-// Blocks marked console are for other terminals, such as those that start the
-// servers. The test has its own servers, and replaces the addresses on the page
-// with theirs.
+// TestGuideCommandsRun runs the commands of each guide as a reader would. It runs all
+// blocks of a page that are marked sh, in order, in one shell and one empty directory. If
+// a block marked text follows directly, it must be their standard output. Blocks marked
+// console are for other terminals, such as those that start the servers, and are not run.
+// The test has its own servers, and replaces the addresses on the page by theirs.
 func TestGuideCommandsRun(t *testing.T) {
 	for _, program := range []string{"bash", "jq"} {
 		if _, err := exec.LookPath(program); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
@@ -63,11 +62,11 @@ func TestGuideCommandsRun(t *testing.T) {
 // A guideStep is one block of commands.
 type guideStep struct {
 	commands string
-	shown    string // what the page says they print
+	shown    string // their output according to the page
 	shows    bool
 }
 
-// fence is a block of code, and the blank lines and the language of the next one.
+// fence matches a block of code. Its groups are the language and the text.
 var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```\n")
 
 func guideSteps(page string) []guideStep {
@@ -93,7 +92,7 @@ func runGuide(t *testing.T, steps []guideStep) {
 	local := guideServers(t, dir, steps)
 	var script strings.Builder
 	for i, step := range steps {
-		// Braces, not a subshell: the next blocks have what one block exports.
+		// These are braces, not a subshell, so that the next blocks see exported variables.
 		script.WriteString("echo '--- block' >&2\n{\n" + local.Replace(step.commands) + "} >" + outputOf(i) + "\n")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -102,7 +101,7 @@ func runGuide(t *testing.T, steps []guideStep) {
 	cmd.Dir = dir
 	name, value := smallFilter()
 	cmd.Env = append(os.Environ(), "HOME="+dir, name+"="+value)
-	// A process that a block leaves in the background ends with it.
+	// With a process group, Cancel also ends processes that a block has left running.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -123,8 +122,8 @@ func runGuide(t *testing.T, steps []guideStep) {
 
 func outputOf(step int) string { return "block." + string(rune('a'+step)) }
 
-// guideServers starts the servers that the guides name by address, and returns
-// the replacer that puts their real addresses in.
+// guideServers starts the servers whose addresses are in the guides, and returns a
+// replacer of these addresses by the real ones.
 func guideServers(t *testing.T, dir string, steps []guideStep) *strings.Replacer {
 	var all strings.Builder
 	for _, step := range steps {

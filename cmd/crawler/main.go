@@ -13,7 +13,8 @@ import (
 )
 
 func main() {
-	// net/http logs errors of idle connections there, which are frequent on the web.
+	// net/http logs errors of idle connections with package log. They are frequent on
+	// the web.
 	log.SetOutput(io.Discard)
 	// A umask without the owner's rights would create directories that the owner
 	// cannot write to.

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"crawler": main})
 }
 
-// The command line as its users see it: each script runs the program as a
-// process of its own, against servers on loopback.
+// TestScripts tests the command line as users see it: each script runs the program as a
+// separate process, with servers on loopback.
 func TestScripts(t *testing.T) {
 	web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 5, Pages: 60})
 	if err != nil {
@@ -66,7 +66,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// The README shows what the program prints, except for times and rates.
+// TestReadmeShowsARun: the README has the output of the program, except for times and
+// rates.
 func TestReadmeShowsARun(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -95,8 +96,8 @@ func TestReadmeShowsARun(t *testing.T) {
 	if code := cli.Run(t.Context(), args, strings.NewReader(""), &out, &got); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &got)
 	}
-	// Times, rates and random numbers differ, and a run of less than a second
-	// has no limit.
+	// Times, rates and random numbers differ, and a run of less than a second has no
+	// line about limits.
 	differs := regexp.MustCompile(`(?m)^  (this run|requests|lost|limited by) .*\n`)
 	if got, want := differs.ReplaceAllString(got.String(), ""), differs.ReplaceAllString(want, ""); got != want {
 		t.Errorf("the run of README prints\n%s\nREADME has\n%s", got, want)
@@ -106,8 +107,8 @@ func TestReadmeShowsARun(t *testing.T) {
 // site is a server with a page of each kind that a script needs.
 //
 //	/       links to /a and /b
-//	/wait   answers when the client has gone
-//	/ill    500, until heal
+//	/wait   does not answer until the client closes the connection
+//	/ill    answers with status 500 until heal is called
 type site struct {
 	server  *httptest.Server
 	waiting chan struct{} // gets a value when a client is at /wait
@@ -170,10 +171,11 @@ func exitCode(ts *testscript.TestScript, err error) int {
 	return exit.ExitCode()
 }
 
-// stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS: run crawler with
-// ARGUMENTS until it waits at /wait, run the commands of crawler in between,
-// send the signals (INT,INT; stop: the last command stops it), and want this exit code. The files stderr and
-// stdout have what it said, between.N what the N-th command did.
+// stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS runs crawler with ARGUMENTS until
+// it waits at /wait, and then runs crawler with each COMMAND. Then it sends SIGNALS, such
+// as INT,INT, and checks the exit code. If SIGNALS is stop, the last command stops the
+// crawl. The output is in the files stdout and stderr, and that of the N-th command in
+// between.N.
 func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 || args[2] != "--" {
 		ts.Fatalf("usage: stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS")
@@ -204,7 +206,7 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 			break
 		}
 		ts.Check(cmd.Process.Signal(signals[name]))
-		<-stopping // two signals at once would be one
+		<-stopping // two signals at the same time would count as one
 	}
 	code := 0
 	if err := <-ended; err != nil {
@@ -232,7 +234,7 @@ func (w *watcher) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// command is this test's program as crawler, in the script's directory.
+// command returns a command that runs crawler in the script's directory.
 func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	ts.Check(err)
@@ -248,7 +250,8 @@ func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// smallFilter keeps each crawl of a test from writing 35 MiB.
+// smallFilter is an environment variable for a small filter. Without it, each crawl of a
+// test would write 35 MiB.
 func smallFilter() (name, value string) { return "CRAWLER_URLS", "10k" }
 
 func split(args []string) (parts [][]string) {

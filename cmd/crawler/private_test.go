@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// TestPrivateFiles: whatever the umask, only the owner can enter a new crawl
-// directory, connect to the socket and read the files that have a key, at every
-// moment.
+// TestPrivateFiles: at no moment can a user other than the owner enter a new crawl
+// directory, connect to the socket or read the files that have a key, whatever the umask
+// is.
 func TestPrivateFiles(t *testing.T) {
 	program, err := exec.LookPath("crawler") // testscript.Main puts it there
 	if err != nil {

@@ -33,7 +33,7 @@ type oddWeb struct {
 	done  chan struct{}
 
 	mu      sync.Mutex
-	targets map[string]bool // the targets that the proxy was given
+	targets map[string]bool // the targets that clients gave to the proxy
 }
 
 func newOddWeb(t *testing.T) *oddWeb {
@@ -51,7 +51,7 @@ func newOddWeb(t *testing.T) *oddWeb {
 	return o
 }
 
-// setenv tells a script where everything is.
+// setenv sets the variables of a script to the addresses of the servers.
 func (o *oddWeb) setenv(env *testscript.Env) {
 	env.Values[oddKey{}] = o
 	odd := o.site.Listener.Addr().String()
@@ -75,7 +75,7 @@ func addressOf(name string, _ int) []netip.Addr {
 	return nil
 }
 
-// oddPages are the pages of all hosts; others have no links.
+// oddPages are the pages with links, which all hosts have. Other pages have no links.
 var oddPages = map[string]string{
 	"/": `<title>odd</title><a href="/plain">1</a> <a href="/secret">2</a> <a href="/nothing">3</a>
 		<img src="/logo.png"> <link rel="stylesheet" href="/style.css">`,
@@ -112,8 +112,8 @@ func (o *oddWeb) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tunnel is a proxy that notes the target it is given and connects to the site
-// instead, for user u with the password geheim.
+// tunnel is a proxy for the user u with the password geheim. It stores the target that a
+// client gives, and connects to the site instead.
 func (o *oddWeb) tunnel(w http.ResponseWriter, r *http.Request) {
 	if user, password, _ := basicAuth(r); r.Method != http.MethodConnect || user != "u" || password != "geheim" {
 		w.WriteHeader(http.StatusProxyAuthRequired)
@@ -148,7 +148,7 @@ func basicAuth(r *http.Request) (user, password string, ok bool) {
 	return asked.BasicAuth()
 }
 
-// proxied TARGET checks that the proxy was given the target.
+// proxied TARGET checks that a client gave this target to the proxy.
 func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] proxied TARGET")
@@ -161,9 +161,8 @@ func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// answers N DIR [ROBOTS] checks that N records of a crawl have an answer at the
-// place that they name, and that the files have no other answers except ROBOTS
-// ones of a robots.txt.
+// answers N DIR [ROBOTS] checks that N records of a crawl name an answer in a WARC file,
+// and that the files have no other answers, except ROBOTS answers of robots.txt files.
 func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: answers N DIR [ROBOTS]")

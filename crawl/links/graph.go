@@ -28,9 +28,10 @@ func (s Source) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// WriteGEXF writes the graph as GEXF 1.3: a node for each URL that has a record or
-// that a link names, an edge for each link. It reads the records once and the links
-// twice, and keeps 16 bytes of a hash of each URL in memory, some 40 in all.
+// WriteGEXF writes the graph as GEXF 1.3. It has a node for each URL that has a record
+// or is the target of a link, and an edge for each link. WriteGEXF reads the records
+// once and the links twice. For each URL it keeps a hash of 16 bytes, which takes about
+// 40 bytes of memory.
 func (s Source) WriteGEXF(w io.Writer) error {
 	g := gexf{out: bufio.NewWriterSize(w, 256<<10), seen: make(map[[16]byte]struct{})}
 	g.print(`<?xml version="1.0" encoding="UTF-8"?>
@@ -65,13 +66,13 @@ func (s Source) WriteGEXF(w io.Writer) error {
 }
 
 type gexf struct {
-	out  *bufio.Writer // it keeps its error for Flush
+	out  *bufio.Writer // Flush returns the first error
 	seen map[[16]byte]struct{}
 }
 
 func (g *gexf) print(text string) { _, _ = g.out.WriteString(text) }
 
-// node writes the node of a URL, once.
+// node writes the node of a URL, unless it has been written before.
 func (g *gexf) node(url, title string, status int, outcome string) {
 	sum := sha256.Sum256([]byte(url))
 	key := [16]byte(sum[:])
@@ -96,6 +97,6 @@ func (g *gexf) node(url, title string, status int, outcome string) {
 
 func escaped(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // memory does not fail
+	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder returns no error
 	return b.String()
 }

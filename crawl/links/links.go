@@ -1,9 +1,9 @@
 // Package links makes reports of the links that a crawl kept: broken links, chains
 // of redirects, canonical conflicts, and the graph.
 //
-// It owns the definitions of these reports. It does not know where records and
-// links are kept: its sources are iterators, which it reads several times. The
-// comment of each report states its memory.
+// It owns the definitions of these reports. It does not read files: its sources are
+// iterators, which it iterates over several times. The comment of each report says how
+// much memory it needs.
 package links
 
 import (
@@ -14,14 +14,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Link is a link that a page of a crawl has.
+// Link is a link on a page of a crawl.
 type Link struct {
 	Source string `json:"source"` // URL of the page
 	record.Edge
-	Round int `json:"round,omitempty"` // of the page's record
+	Round int `json:"round,omitempty"` // round of the page's record
 }
 
-// Source is the records and the links of a crawl. Each call starts a new iteration.
+// Source has the records and the links of a crawl. Each call of one of its functions
+// starts a new iteration.
 type Source struct {
 	Records func() iter.Seq2[record.Record, error]
 	Links   func() iter.Seq2[Link, error]
@@ -32,15 +33,15 @@ type Broken struct {
 	Source  string `json:"source"`
 	Target  string `json:"target"`
 	Status  int    `json:"status,omitempty"`
-	Outcome string `json:"outcome"`       // of the target
+	Outcome string `json:"outcome"`       // outcome of the target
 	Why     string `json:"why,omitempty"` // the error in the target's record
 	Text    string `json:"text,omitempty"`
 	Rel     string `json:"rel,omitempty"`
 	Kind    string `json:"kind"`
 }
 
-// isBroken reports whether an outcome means that a URL has no page. An outcome that
-// only says that the crawl did not ask, or did not want the type, is not broken.
+// isBroken reports whether an outcome means that a URL has no page. This is not so for
+// a URL that the crawl did not request, or whose content type it did not want.
 func isBroken(outcome string) bool {
 	switch frontier.Outcome(outcome) {
 	case frontier.ClientError, frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead:
@@ -49,12 +50,13 @@ func isBroken(outcome string) bool {
 	return false
 }
 
-// batch is how many broken targets are in memory at once, some 300 bytes each.
+// batch is the number of broken targets in memory at once. Each takes about 300 bytes.
 const batch = 500_000
 
-// Broken yields the links whose targets have no page, according to the last record
-// of each. Targets without a record are left out. It reads the records twice and
-// the links once, and again for each further 500,000 broken targets.
+// Broken yields the links whose targets have no page, according to the last record of
+// the target. It leaves out targets without a record. It reads the records twice and the
+// links once for each 500,000 broken targets, and keeps these in memory, about 300
+// bytes each.
 func (s Source) Broken() iter.Seq2[Broken, error] {
 	return func(yield func(Broken, error) bool) {
 		for first := 0; ; first += batch {
@@ -85,8 +87,9 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets returns the URLs of at most n broken records, starting with the
-// first, unless the URL has a record of a later round.
+// brokenTargets skips a number of broken records, first, and returns the URLs of the
+// next n. It leaves out a URL that has a record of a later round. more reports whether
+// further broken records follow.
 func (s Source) brokenTargets(first, n int) (targets map[string]target, more bool, err error) {
 	targets = make(map[string]target)
 	seen := 0
@@ -123,15 +126,15 @@ func (s Source) brokenTargets(first, n int) (targets map[string]target, more boo
 type Chain struct {
 	URL     string   `json:"url"`
 	Hops    int      `json:"hops"`
-	Chain   []string `json:"chain"`             // URL first; of a loop the last is in it twice
-	Loop    bool     `json:"loop,omitempty"`    // it leads back into itself
-	Status  int      `json:"status,omitempty"`  // of the last URL, if that was crawled
-	Outcome string   `json:"outcome,omitempty"` // the same
+	Chain   []string `json:"chain"`             // begins with URL; a loop ends with a URL that the chain has already
+	Loop    bool     `json:"loop,omitempty"`    // the chain leads back to one of its URLs
+	Status  int      `json:"status,omitempty"`  // of the last URL, if it was crawled and there is no loop
+	Outcome string   `json:"outcome,omitempty"` // as with Status
 }
 
-// Chains yields the chains of redirects: one from each URL that is not the target
-// of a redirect, and one from each URL of a loop. It reads the records twice and
-// keeps all redirects in memory, some 300 bytes each.
+// Chains yields the chains of redirects: one that begins at each URL that is not the
+// target of a redirect, and one that begins at each URL of a loop. It reads the records
+// three times and keeps all redirects in memory, about 300 bytes each.
 func (s Source) Chains() iter.Seq2[Chain, error] {
 	return func(yield func(Chain, error) bool) {
 		next, ends, err := s.redirects()
@@ -139,7 +142,7 @@ func (s Source) Chains() iter.Seq2[Chain, error] {
 			yield(Chain{}, err)
 			return
 		}
-		led := make(map[string]bool) // URLs that another redirects to
+		led := make(map[string]bool) // URLs to which another URL redirects
 		for from, to := range next {
 			led[to.url] = led[to.url] || to.url != from
 		}
@@ -167,7 +170,7 @@ func (s Source) Chains() iter.Seq2[Chain, error] {
 	}
 }
 
-// hop is where a URL redirects to, in its last round.
+// hop is the target of a URL that redirects, in its last round.
 type hop struct {
 	round int
 	url   string
@@ -196,13 +199,13 @@ func (s Source) redirects() (next map[string]hop, ends map[string]target, err er
 			ends[r.URL] = target{r.Round, r.Status, r.Outcome, r.Error}
 		}
 		if old, known := next[r.URL]; known && old.round < r.Round {
-			delete(next, r.URL) // it redirects no more
+			delete(next, r.URL) // it does not redirect any more
 		}
 	}
 	return next, ends, nil
 }
 
-// maxHops is the longest chain that is followed.
+// maxHops is the number of redirects after which follow ends a chain.
 const maxHops = 100
 
 // follow returns the chain that begins at a URL.
@@ -224,19 +227,19 @@ func inLoop(next map[string]hop, url string) bool {
 	return c.Loop && c.Chain[len(c.Chain)-1] == url
 }
 
-// Conflict is a page whose rel=canonical names a URL that does not agree.
+// Conflict is a page whose rel=canonical names a URL that cannot be the canonical one.
 type Conflict struct {
 	URL       string `json:"url"`
 	Canonical string `json:"canonical"`
 	Why       string `json:"why"`
 }
 
-// Conflicts yields pages whose rel=canonical is another URL that was crawled and has
-// no page, redirects, or names a third URL. It reads the records three times and
-// keeps the named URLs in memory, some 300 bytes each.
+// Conflicts yields the pages whose rel=canonical is another URL that was crawled and
+// that has no page, redirects, or has another rel=canonical itself. It reads the
+// records three times and keeps the canonical URLs in memory, about 300 bytes each.
 func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 	return func(yield func(Conflict, error) bool) {
-		named := make(map[string]record.Record) // with the fields that matter
+		named := make(map[string]record.Record) // only with the fields that are needed below
 		for r, err := range s.Records() {
 			if err != nil {
 				yield(Conflict{}, err)

@@ -78,7 +78,7 @@ func TestBrokenByLastRound(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// With small batches nothing is missing, and nothing comes twice.
+	// With batches of one target, no target is missing, and none is there twice.
 	var names []string
 	for first := 0; ; first++ {
 		targets, more, err := s.brokenTargets(first, 1)
@@ -128,8 +128,8 @@ func TestCanonicalConflicts(t *testing.T) {
 	}
 }
 
-// TestGraphFiles: the CSV has the links. The GEXF is XML in which each node
-// occurs once and each edge joins two of them.
+// TestGraphFiles: the CSV has the links. The GEXF is XML in which each node occurs once
+// and each edge joins two of these nodes.
 func TestGraphFiles(t *testing.T) {
 	s := source([]record.Record{{URL: "a?x=1&y=2", Outcome: "ok", Status: 200, Title: "<A> \x00"}, page("b", "network", 0, 0)}, "a?x=1&y=2>b", "b>c", "b>a?x=1&y=2")
 	var text bytes.Buffer

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Audit is a recount of a crawl. docs/reference/audit.md lists what each term is
-// counted from.
+// Audit is a recount of a crawl. docs/reference/audit.md lists the source from which
+// each term is counted.
 type Audit struct {
 	Balanced bool     `json:"balanced"`
 	Terms    []Term   `json:"terms"`
@@ -19,8 +19,8 @@ type Term struct {
 	Term    string  `json:"term"`
 	Counter uint64  `json:"counter"`
 	Counted float64 `json:"counted"`
-	Within  float64 `json:"within,omitempty"` // how far Counted may be off: 5σ of an estimate
-	From    string  `json:"from"`             // what it was counted from
+	Within  float64 `json:"within,omitempty"` // the largest difference that balances: 5σ of an estimate
+	From    string  `json:"from"`             // the source that was counted
 	Fault   string  `json:"fault,omitempty"`  // why it does not balance
 }
 
@@ -33,8 +33,9 @@ func (a *Audit) Add(name string, counter, counted uint64, from, fault string) {
 	a.Terms = append(a.Terms, Term{Term: name, Counter: counter, Counted: float64(counted), From: from, Fault: fault})
 }
 
-// AddEstimate adds the URLs added beside the estimate from the filter's fill. An
-// estimate of few URLs errs by whole bits: one URL is allowed beyond 5σ.
+// AddEstimate adds a term that compares the number of added URLs with an estimate of it
+// from the fill of the filter. The estimate may differ by 5σ and one URL more, because
+// an estimate of few URLs is wrong by whole bits.
 func (a *Audit) AddEstimate(added uint64, estimate, stderr float64) {
 	t := Term{Term: "added", Counter: added, From: "fill of the filter"}
 	if math.IsInf(estimate, 1) {

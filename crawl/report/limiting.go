@@ -9,48 +9,48 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Gauges describe what a worker and its hosts do at one moment. Each host that the
-// worker holds is in one of the waiting states or is being asked. Pages that were
-// received and wait for the store are counted in addition.
+// Gauges describe a worker and its hosts at one moment. Each host that the worker holds
+// is in one of the waiting states or is being asked. Pages that were received and wait
+// for the store are counted in addition.
 type Gauges struct {
 	Slots            int           // hosts that may be asked at once (--concurrency)
 	Asking           int           // hosts being asked
 	FewDescriptors   bool          // Slots cannot grow, because the process may open no more files
-	Late             int           // further hosts being asked, which are late and take no slot
+	Late             int           // further hosts being asked, whose answers are late and which use no slot
 	Held             int           // hosts leased by this worker
-	Parked           int           // of them, waiting for their delay
+	Parked           int           // held hosts that wait for their delay
 	RateWaiting      int           // requests waiting for --rate
 	BandwidthWaiting int           // requests waiting for --bandwidth
-	StoreWaiting     int           // pages that came and wait for the store
+	StoreWaiting     int           // pages that were received and wait for the store
 	RobotsWaiting    int           // hosts whose pages wait for robots.txt, also if it is being requested
 	NamesWaiting     int           // requests waiting for the address of a name
-	Hosts            int           // hosts with work, held or not
-	Due              bool          // the store has due hosts that were not taken
-	BackingOff       int           // of them, not held and waiting because they failed
-	NextTry          time.Duration // of the first of those
-	Paused           bool          // by the user
+	Hosts            int           // hosts with queued or leased URLs, held or not
+	Due              bool          // the store has due hosts that no worker has leased
+	BackingOff       int           // hosts that are not held and wait because they failed
+	NextTry          time.Duration // time until the first of these hosts is tried again
+	Paused           bool          // the user has paused the crawl
 	Empty            bool          // nothing is queued or leased
 	Feeding          bool          // seeds are still being read
-	Silent           time.Duration // the store has not answered for so long; 0 means that it answers
-	StoreName        string        // the store in messages about its silence, such as Redis; empty means "the store"
+	Silent           time.Duration // how long the store has not answered; 0 means that it answers
+	StoreName        string        // name of a silent store in messages, such as Redis; empty means "it"
 	Down             string        // why this machine cannot make requests now; empty means that it can
-	ShortMemory      bool          // the crawl takes on no more hosts, to stay within --memory
+	ShortMemory      bool          // the worker leases no more hosts, to stay within --memory
 	CPU              float64       // share of all cores that the process uses, 0 to 1
-	Cores            int           // all of them
-	Delay            time.Duration // between two requests to a host: what is usual now, 0 if none or unknown
+	Cores            int           // number of all cores
+	Delay            time.Duration // usual time between two requests to a host now; 0 if none or unknown
 	DelayFlag        time.Duration // --delay
 	Rate             float64       // --rate, 0 if none
 	Bandwidth        int64         // --bandwidth, bytes per second, 0 if none
 }
 
-// Kind is what limits a crawl.
+// Kind names something that limits a crawl.
 type Kind string
 
 // The kinds, as JSON and metrics name them.
 const (
 	Unknown   Kind = "unknown" // too early to say
 	Paused    Kind = "paused"
-	Feeding   Kind = "seeds" // waiting for them
+	Feeding   Kind = "seeds" // the crawl waits for seeds
 	Empty     Kind = "empty"
 	Rate      Kind = "rate"
 	Bandwidth Kind = "bandwidth"
@@ -59,7 +59,7 @@ const (
 	Store     Kind = "store"
 	Robots    Kind = "robots"
 	Names     Kind = "names"
-	// Descriptors: the process may open too few files for more connections.
+	// Descriptors means that the process may not open enough files for more connections.
 	Descriptors Kind = "descriptors"
 	Politeness  Kind = "politeness"
 	Backoff     Kind = "backoff"
@@ -67,33 +67,37 @@ const (
 	Memory      Kind = "memory"
 )
 
-// Kinds lists all kinds, in the order in which a table shows equal ones.
+// Kinds lists all kinds. A table shows kinds with equal shares in this order.
 var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Names, Backoff, Rate, Bandwidth, Machine, Memory, Descriptors, Paused, Feeding, Empty, Unknown}
 
 // busyCPU is the share of the cores above which more requests would only wait for
 // the CPU.
 const busyCPU = 0.9
 
-// Kind returns what limits the crawl at this moment: the first of these that holds.
+// Kind returns what limits the crawl at this moment. It is the first of these that
+// applies:
 //
-//  1. store: it does not answer. The other gauges may then be out of date.
-//     paused: by the user. Nothing is queued: seeds while they are being read,
-//     otherwise empty.
-//  2. machine: its proxy or name server does not answer, or it has no descriptor
-//     or port left.
-//     memory: the worker takes no more hosts, to stay within --memory.
-//     rate: a request waits for --rate. bandwidth: a request waits for --bandwidth.
-//  3. cpu: the process uses 90 % of all cores or more.
-//  4. What most hosts wait for: the name server (names, if most of those being
-//     asked do), their answers (network, or descriptors if too few descriptors
-//     prevent more requests), the store, their robots.txt, their delay (politeness),
-//     or their next attempt after a failure (backoff). A host that no worker holds
-//     counts as waiting for its delay, unless hosts that are due were not taken.
-//     While all slots are in use neither politeness nor backoff counts: a host that
-//     becomes due must wait for a slot.
+//   - store: the store does not answer. The other gauges may then be out of date.
+//   - paused: the user has paused the crawl.
+//   - seeds: nothing is queued or leased, and seeds are still being read.
+//   - empty: nothing is queued or leased.
+//   - machine: the proxy or the name server of this machine does not answer, or the
+//     machine has no descriptor or port left.
+//   - memory: the worker leases no more hosts, to stay within --memory.
+//   - rate, bandwidth: a request waits for --rate or --bandwidth.
+//   - cpu: the process uses 90 % of all cores or more.
+//   - the kind for which most hosts wait.
 //
-// Of equal numbers the first of this list wins: politeness, names, network, store,
-// robots, backoff.
+// A host may wait for its delay (politeness), for the name server (names), for an answer
+// (network), for the store, for its robots.txt (robots), or for its next attempt after a
+// failure (backoff). If two kinds have the same number of hosts, the first in this order
+// counts.
+//
+// If most of the hosts being asked wait for the name server, all of them count for
+// names. If a lack of descriptors prevents more requests, descriptors takes the place of
+// network. A host that no worker holds counts as waiting for its delay, unless the store
+// has due hosts that no worker has leased. While all slots are in use, politeness and
+// backoff do not count, because a host that becomes due has to wait for a slot.
 func (g Gauges) Kind() Kind {
 	switch {
 	case g.Silent > 0:
@@ -141,8 +145,9 @@ func (g Gauges) Kind() Kind {
 	return kind
 }
 
-// naming returns how many hosts wait for the name server: all that wait for an
-// answer or robots.txt, if most of those being asked do.
+// naming returns how many hosts count as waiting for the name server. These are all
+// hosts that wait for an answer or for robots.txt, if most of the hosts being asked wait
+// for the name server, and otherwise none.
 func (g Gauges) naming() int {
 	if asking := g.Asking + g.Late; 2*g.NamesWaiting > asking {
 		return max(asking, g.RobotsWaiting)
@@ -150,8 +155,8 @@ func (g Gauges) naming() int {
 	return 0
 }
 
-// network returns Descriptors if a lack of descriptors prevents more requests, else
-// Network.
+// network returns Descriptors if a lack of descriptors prevents more requests, and
+// Network otherwise.
 func (g Gauges) network() Kind {
 	if g.full() && g.FewDescriptors {
 		return Descriptors
@@ -159,25 +164,26 @@ func (g Gauges) network() Kind {
 	return Network
 }
 
-// backingOff returns how many of the hosts that no worker holds wait because they
-// failed.
+// backingOff returns how many hosts that no worker holds wait because they failed.
 func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
 
 // full reports whether all slots are in use.
 func (g Gauges) full() bool { return g.Slots > 0 && g.Asking >= g.Slots }
 
-// Factor is what limits a crawl, with the gauges that show it. The zero Factor is
-// unknown.
+// Factor is a kind that limits a crawl, with the gauges that show it. The zero Factor
+// is not known.
 type Factor struct {
 	Kind   Kind
-	Gauges Gauges // the newest that Kind is from
+	Gauges Gauges // the newest gauges of this kind
 }
 
-// Limiting returns the kind that limited at most of the moments in history, which
-// must be in the order of time. Of equal kinds it returns the one seen last. One
-// moment is not enough, because a busy host is between two requests now and then.
-// A pause and a silent store are exceptions: they count at once, and when they end
-// the moments before them no longer count.
+// Limiting returns the kind that limited the crawl at most of the moments in history,
+// which must be in the order of time. If several kinds were equally frequent, it returns
+// the one that was seen last. One moment is not enough, because even a busy host is
+// sometimes between two requests.
+//
+// A pause and a silent store are exceptions. They count at once. After they end, the
+// moments before their end no longer count.
 func Limiting(history []Gauges) Factor {
 	for i := len(history) - 1; i >= 0; i-- {
 		g := history[i]
@@ -209,7 +215,7 @@ func Limiting(history []Gauges) Factor {
 	return Factor{winner, history[last[winner]]}
 }
 
-// Words describes what limits, with the flag that would change it:
+// Words describes what limits the crawl, with the flag that would change that:
 // "politeness: 1 host, 1 request/s (--delay 1s)".
 func (f Factor) Words() string {
 	g := f.Gauges
@@ -279,7 +285,7 @@ func (g Gauges) politeness() string {
 	if perSecond == 1 {
 		requests = "1 request/s"
 	}
-	why := g.Delay.String() + " between two" // a rule of its own, robots.txt, a slow host
+	why := g.Delay.String() + " between two" // because of Config.Hosts, robots.txt or a slow host
 	if g.Delay == g.DelayFlag {
 		why = "--delay " + g.Delay.String()
 	}

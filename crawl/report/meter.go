@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// rateOver is the time over which rates are taken: long enough for a host
-	// that is asked every few seconds, short enough to show a change.
+	// rateOver is the time over which rates are computed. It is long enough for a host
+	// that is asked every few seconds, and short enough to show a change.
 	rateOver = 10 * time.Second
-	// leftOver is the time from which the remaining time is computed. After this
-	// time without a new URL the queue counts as all there is.
+	// leftOver is the time over which the pace is measured that gives the remaining
+	// time. If no new URL was added in this time, only the queued URLs count as left.
 	leftOver = time.Minute
-	// voters are the samples that decide what limits.
+	// voters is the number of samples that decide what limits the crawl.
 	voters = 15
 )
 
 // A Meter computes rates from samples, and counts for how long each kind limited
 // the crawl. The zero Meter is ready. It is not safe for concurrent use.
 type Meter struct {
-	samples []Sample // in the order of time; the first alone may be older than leftOver
-	took    map[Kind]time.Duration
+	samples []Sample               // in the order of time; only the first may be older than leftOver
+	took    map[Kind]time.Duration // how long each kind limited the crawl
 }
 
 // Reading is a Sample with rates that were computed from earlier ones.
 type Reading struct {
 	Sample
-	Over           time.Duration // that the rates are taken over; 0 means that there are none yet
+	Over           time.Duration // the time over which the rates are computed; 0 means that there are none yet
 	PagesPerSecond float64
 	BytesPerSecond float64
 	Limit          Factor
@@ -38,23 +38,23 @@ type Reading struct {
 // known.
 type End struct {
 	By    Bound
-	Share float64       // of the way that lies behind, 0 to 1
-	Left  time.Duration // at the pace of the last minute; negative means that cannot be said
+	Share float64       // how much of the way to it is done, 0 to 1
+	Left  time.Duration // remaining time at the pace of the last minute; negative means unknown
 }
 
-// Bound is what ends a crawl.
+// Bound is something that ends a crawl.
 type Bound string
 
 // The bounds, in the words of the view.
 const (
 	ByPages   Bound = "--max-pages"
 	ByTime    Bound = "--max-time"
-	ByQueue   Bound = "the queue"            // Sample.Closed
-	BySettled Bound = "if nothing new comes" // nothing has for a minute
+	ByQueue   Bound = "the queue"            // with Sample.Closed: no URL can be added
+	BySettled Bound = "if nothing new comes" // no URL was added in the last minute
 )
 
-// Read adds the next sample and returns its reading. There should be one sample a
-// second. The time between two samples is counted for the kind of the newer one.
+// Read adds the next sample and returns its reading. The caller should read one sample
+// a second. The time between two samples is counted for the kind of the newer one.
 func (m *Meter) Read(s Sample) Reading {
 	if n := len(m.samples); n > 0 {
 		if m.took == nil {
@@ -75,7 +75,8 @@ func (m *Meter) Read(s Sample) Reading {
 	return r
 }
 
-// before returns the index of the newest sample that is d old, or of the oldest.
+// before returns the index of the newest sample that is at least d old, or 0 if there
+// is none.
 func (m *Meter) before(d time.Duration) int {
 	now := m.samples[len(m.samples)-1].Time
 	for i := len(m.samples) - 1; i > 0; i-- {
@@ -122,7 +123,7 @@ func (m *Meter) end() End {
 		return End{}
 	}
 	return slices.MinFunc(ends, func(a, b End) int {
-		if (a.Left < 0) != (b.Left < 0) { // a known time before an unknown one
+		if (a.Left < 0) != (b.Left < 0) { // known times are before unknown ones
 			return cmp.Compare(b.Left, a.Left)
 		}
 		return cmp.Compare(a.Left, b.Left)
@@ -133,7 +134,7 @@ func (m *Meter) end() End {
 type Share struct {
 	Kind    Kind    `json:"kind"`
 	Seconds float64 `json:"seconds"`
-	Share   float64 `json:"share"` // of all the time that was measured, 0 to 1
+	Share   float64 `json:"share"` // share of the measured time, 0 to 1
 }
 
 // Shares returns what limited the crawl so far, longest first.
@@ -153,7 +154,7 @@ func (m *Meter) Shares() []Share {
 }
 
 func perSecond(from, to uint64, over time.Duration) float64 {
-	if over <= 0 || to < from { // a counter that began anew
+	if over <= 0 || to < from { // the counter started again at 0
 		return 0
 	}
 	return float64(to-from) / over.Seconds()
@@ -167,7 +168,7 @@ func share(part, whole uint64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// left returns how long n more take, or a negative duration if none come.
+// left returns how long n more take at a rate, or a negative duration if the rate is 0.
 func left(n uint64, perSecond float64) time.Duration {
 	const longest = 100 * 365 * 24 * time.Hour
 	if n == 0 {

@@ -10,22 +10,25 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Relay is how far a named relay is behind its crawl, whichever process runs it.
+// Relay says how many events a relay still has to deliver. It does not matter which
+// process runs the relay.
 type Relay struct {
 	Name    string  `json:"name"`
-	Worker  string  `json:"worker,omitempty"` // the directory of records that it reads; empty: those of the whole crawl
-	Events  uint64  `json:"events"`           // committed and not delivered
-	Bytes   uint64  `json:"bytes"`            // of their records
+	Worker  string  `json:"worker,omitempty"` // directory of the worker whose records it reads; empty means all
+	Events  uint64  `json:"events"`           // number of events that are committed and not delivered
+	Bytes   uint64  `json:"bytes"`            // size of their records
 	More    bool    `json:"more,omitempty"`   // there are more than Events, which were not counted yet
 	Seconds float64 `json:"seconds"`          // age of the oldest of them
-	Dead    uint64  `json:"dead"`             // events that the sink refused for good, not discarded yet
-	// Away says why the sink accepts nothing now. It is known of a relay within the
-	// process that crawls. It is empty if the sink accepts events.
+	// Dead counts dead letters: events that the sink refused finally. Discarded dead
+	// letters do not count.
+	Dead uint64 `json:"dead"`
+	// Away says why the sink accepts nothing now. It is empty if the sink accepts
+	// events, and always empty unless the process that crawls also runs the relay.
 	Away  string `json:"away,omitempty"`
-	Fault string `json:"fault,omitempty"` // why the figures are not known
+	Fault string `json:"fault,omitempty"` // why the other fields are not known
 }
 
-// Words says how far r is behind: "12 events behind (3.4 KiB, 2s)".
+// Words describes how far r is behind: "12 events behind (3.4 KiB, 2s)".
 func (r *Relay) Words() string {
 	if r.Fault != "" {
 		return human.Printable(r.Fault)

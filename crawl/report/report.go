@@ -8,21 +8,21 @@ import (
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
-// Version is the version of Report's JSON form. Fields may be added under
-// one version; none is renamed or gets another meaning.
+// Version is the version of Report's JSON form. Within one version, fields may be added,
+// but no field gets another name or meaning.
 const Version = 1
 
 // Report is the account of a crawl. Its JSON form is stable and made for programs.
-// WriteText and WriteSummary print it for people. Parts that are nil were not
-// measured and are left out.
+// WriteText and WriteSummary print it for people. Fields that are nil were not measured.
 type Report struct {
 	Version int       `json:"version"` // Version
 	Crawl   string    `json:"crawl"`   // its directory or id
 	Made    time.Time `json:"made"`
 	End     string    `json:"end"`              // why the run ended, or that it is running, in words
-	Resume  string    `json:"resume,omitempty"` // the command that goes on with it; empty means that there is nothing to go on with
+	Resume  string    `json:"resume,omitempty"` // the command that resumes the crawl; empty means nothing is left
 
-	// ResumeNotes name what Resume needs and does not contain: passwords, variables.
+	// ResumeNotes list what Resume needs but does not contain, such as passwords and
+	// environment variables.
 	ResumeNotes []string `json:"resume_notes,omitempty"`
 
 	Run      *Run                        `json:"run,omitempty"`
@@ -30,14 +30,15 @@ type Report struct {
 	Books    frontier.Books              `json:"books"`           // of the whole crawl
 	Fault    string                      `json:"fault,omitempty"` // why the books do not balance; empty means that they do
 	Outcomes map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
-	Pages    uint64                      `json:"pages"`   // what --max-pages counts
-	Retries  uint64                      `json:"retries"` // URLs queued again after an attempt that failed
-	Delayed  uint64                      `json:"delayed"` // of those queued
+	Pages    uint64                      `json:"pages"`   // answers, which --max-pages limits
+	Retries  uint64                      `json:"retries"` // how often a URL was queued again after a failed attempt
+	Delayed  uint64                      `json:"delayed"` // queued URLs that wait for another attempt
 	Hosts    uint64                      `json:"hosts"`   // hosts with queued or leased URLs
-	Records  string                      `json:"records"` // where they are
-	// MissingRecords were lost from their files, and the user accepted that.
+	Records  string                      `json:"records"` // path of the file of records
+	// MissingRecords is the number of records that were lost from their files. The user
+	// has accepted the loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
-	Answers        string `json:"answers,omitempty"` // where those are that were kept; empty means none were
+	Answers        string `json:"answers,omitempty"` // folder of the kept answers; empty means that none were kept
 
 	Limits []Share   `json:"limits,omitempty"`        // what limited this run, longest first
 	Top    *TopHosts `json:"top_hosts,omitempty"`     // of this run
@@ -49,27 +50,28 @@ type Report struct {
 	Filter    *Filter         `json:"filter,omitempty"`
 	FPR       *FalsePositives `json:"false_positives,omitempty"`
 	Exact     *Exact          `json:"exact,omitempty"`
-	Relays    []Relay         `json:"relays,omitempty"` // that deliver its events, by name
+	Relays    []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events, by name
 }
 
 // Exact is the account of exact URLs.
 type Exact struct {
-	Keys *ExactKeys `json:"keys,omitempty"` // nil means that they are in the queue's own store
-	// Recovered counts new exact URLs that the filter claimed: false positives that
-	// did no harm. Promoted counts those that may have been bulk URLs before.
+	Keys *ExactKeys `json:"keys,omitempty"` // nil means that the exact keys are in the store of the queue
+	// Recovered counts the new exact URLs that the filter claimed to contain: false
+	// positives that did no harm. Promoted counts the new exact URLs that may have been
+	// bulk URLs before.
 	Recovered uint64 `json:"recovered"`
 	Promoted  uint64 `json:"promoted"`
-	Outbox    uint64 `json:"outbox"` // notes that wait for Postgres
+	Outbox    uint64 `json:"outbox"` // notes in Redis that wait for Postgres
 }
 
 // ExactKeys counts the keys of an exact set in Postgres.
 type ExactKeys struct {
-	Pending uint64  `json:"pending"` // decided to be new, and not known to be queued
+	Pending uint64  `json:"pending"` // keys of new URLs that are not known to be queued yet
 	Queued  uint64  `json:"queued"`
 	Done    uint64  `json:"done"`
 	Failed  uint64  `json:"failed"`
 	Lag     float64 `json:"cleanup_lag_s"`   // how long the oldest expired key has waited for its deletion
-	Fault   string  `json:"fault,omitempty"` // why they could not be counted
+	Fault   string  `json:"fault,omitempty"` // why the keys could not be counted
 }
 
 // total returns how many keys there are.
@@ -80,7 +82,7 @@ type Run struct {
 	Started        time.Time `json:"started"`
 	Seconds        float64   `json:"seconds"`
 	Pages          uint64    `json:"pages"` // answers
-	Bytes          uint64    `json:"bytes"` // of bodies, as they came
+	Bytes          uint64    `json:"bytes"` // of bodies, as they were received
 	Requests       uint64    `json:"requests"`
 	RobotsRequests uint64    `json:"robots_requests"`
 	Errors         uint64    `json:"errors"` // attempts that failed, of both kinds of requests
@@ -98,22 +100,22 @@ type Seeds struct {
 	Refused uint64 `json:"refused"`
 }
 
-// TopHosts are the hosts with the largest counts, largest first. They are from a
-// bounded sketch: a count is never too low, and Over is how much too high it may
-// be.
+// TopHosts are the hosts with the largest counts, largest first. The counts are from a
+// sketch of bounded size: a count is never too low, and it may be too high by at most
+// Over.
 type TopHosts struct {
 	Pages   []HostCount `json:"pages,omitempty"`
 	Errors  []HostCount `json:"errors,omitempty"`
 	Waiting []HostCount `json:"waiting_ms,omitempty"` // how long requests waited for the host's delay, in ms
 }
 
-// HostCount is one of TopHosts.
+// HostCount is an entry of TopHosts.
 type HostCount struct {
 	Host  string `json:"host"`
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
-	Run   uint64 `json:"this_run,omitempty"` // part of Count; of a whole crawl's counts only
-	Cause string `json:"cause,omitempty"`    // of errors: why the last one happened
+	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count, if Count is that of the whole crawl
+	Cause string `json:"cause,omitempty"`    // for errors, the cause of the last one
 }
 
 // CauseCount counts attempts that failed for one cause. It is from a sketch like
@@ -122,11 +124,11 @@ type CauseCount struct {
 	Cause string `json:"cause"`
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
-	Run   uint64 `json:"this_run,omitempty"` // part of Count
+	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count
 }
 
-// CauseCounts returns the n most frequent causes in all, each with its count in
-// run. All includes run.
+// CauseCounts returns the n most frequent causes in all, each with its count in run. The
+// sketch all must include the counts of run.
 func CauseCounts(all, run *topk.Sketch, n int) []CauseCount {
 	var counts []CauseCount
 	for _, c := range HostCountsBeside(all, run, n) {
@@ -145,8 +147,8 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	return counts
 }
 
-// HostCountsBeside returns HostCounts(all, n), each with its count in run. All
-// includes run.
+// HostCountsBeside returns HostCounts(all, n), each with its count in run. The sketch
+// all must include the counts of run.
 func HostCountsBeside(all, run *topk.Sketch, n int) []HostCount {
 	counts := HostCounts(all, n)
 	for i := range counts {
@@ -160,20 +162,22 @@ type Filter struct {
 	Keys     uint64  `json:"keys"`
 	Capacity uint64  `json:"capacity"`
 	Bytes    uint64  `json:"bytes"`
-	Growth   bool    `json:"growth"` // a full layer is followed by another
+	Growth   bool    `json:"growth"` // a layer is added when the newest is full
 	Layers   []Layer `json:"layers"` // oldest first
 }
 
 // Layer is one layer of a Filter.
 type Layer struct {
-	Keys     uint64   `json:"keys"`
-	Capacity uint64   `json:"capacity"`
-	Bits     uint64   `json:"bits"`
-	Hashes   uint     `json:"hashes"`
-	Fill     float64  `json:"fill"`                // share of the bits that is set
-	FPR      float64  `json:"fpr"`                 // that it claims a URL never offered, now
-	Target   float64  `json:"target"`              // what FPR is when it is full
-	FullIn   *float64 `json:"full_in_s,omitempty"` // seconds until it is, at the pace now; nil means that it takes no more, or nothing comes
+	Keys     uint64  `json:"keys"`
+	Capacity uint64  `json:"capacity"`
+	Bits     uint64  `json:"bits"`
+	Hashes   uint    `json:"hashes"`
+	Fill     float64 `json:"fill"`   // share of the bits that are set
+	FPR      float64 `json:"fpr"`    // current probability that it claims a URL that was never offered
+	Target   float64 `json:"target"` // FPR of the full layer
+	// FullIn is the number of seconds until the layer is full at the current pace. It is
+	// nil if the layer takes no more keys, or if no URLs are added.
+	FullIn *float64 `json:"full_in_s,omitempty"`
 }
 
 // SecondsToFull returns how long a layer takes to fill at this rate of new URLs,
@@ -186,12 +190,13 @@ func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 	return &seconds
 }
 
-// FalsePositives are three estimates of the current probability that a URL never
-// offered is taken for a known one, each from another source; and the expected loss.
+// FalsePositives has three estimates of the current probability that the filter takes
+// a URL that was never offered for a known one. Each is from another source. It also has
+// the expected loss.
 type FalsePositives struct {
-	Estimated *Figure `json:"estimated,omitempty"` // from the fill of sampled blocks
+	Estimated *Figure `json:"estimated,omitempty"` // from the fill of the filter
 	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints
-	Shadow    *Figure `json:"shadow,omitempty"`    // from an exact sample of all URLs; of the whole crawl, not of now
+	Shadow    *Figure `json:"shadow,omitempty"`    // from the shadow sample: the mean over the whole crawl
 	Lost      *Lost   `json:"lost,omitempty"`
 }
 
@@ -204,9 +209,9 @@ type Figure struct {
 	Trials uint64  `json:"trials,omitempty"` // 0 means P was not counted
 }
 
-// Lost is the expected number of new URLs that were taken for known ones so
-// far: the sum, over the new URLs found, of the estimate when each was found.
-// The number itself is within Low and High with 95 %.
+// Lost is the expected number of new URLs that were taken for known ones so far. It is
+// the sum, over all new URLs, of the false-positive rate at the time when each was
+// found. The number itself is between Low and High with a probability of 95 %.
 type Lost struct {
 	Expected float64 `json:"expected"`
 	Low      float64 `json:"low"`

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// full is a report of a large crawl with everything in it.
+// full returns a report of a large crawl in which all fields are set.
 func full() *Report {
 	hour := 3600.0
 	return &Report{
@@ -69,7 +69,7 @@ func full() *Report {
 	}
 }
 
-// small is a report of a crawl that found little and measured nothing.
+// small returns a report of a crawl that found little and measured nothing.
 func small() *Report {
 	return &Report{Version: Version, Crawl: "go.dev.crawl", Made: epoch, End: "nothing is left to fetch",
 		Run:      &Run{Started: epoch, Seconds: 0.4, Pages: 1, Bytes: 0, Requests: 1, RobotsRequests: 1},
@@ -81,7 +81,7 @@ func small() *Report {
 	}
 }
 
-// TestReportGolden compares the texts with files, which -update writes anew.
+// TestReportGolden compares the texts with files. -update writes these files again.
 func TestReportGolden(t *testing.T) {
 	for name, text := range map[string]func(*strings.Builder) error{
 		"full.txt":    func(b *strings.Builder) error { return full().WriteText(b) },
@@ -116,8 +116,8 @@ func TestReportGolden(t *testing.T) {
 	}
 }
 
-// checkText fails unless a text fits 80 columns and has no control characters
-// for a terminal.
+// checkText fails the test unless a text fits into 80 columns and has no control
+// characters.
 func checkText(t *testing.T, name, text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -127,7 +127,7 @@ func checkText(t *testing.T, name, text string) {
 	}
 }
 
-// TestReportJSON: a report reads back as it was written.
+// TestReportJSON: a report that is written and read again is unchanged.
 func TestReportJSON(t *testing.T) {
 	text, err := json.Marshal(full())
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// textWidth is the number of columns of a report. Only a host with a longer
-// name goes beyond.
+// textWidth is the number of columns of a report. Only a line with a long name of a host
+// is longer.
 const textWidth = 80
 
 // WriteSummary prints the end of a run: why it ended, its rates, the counters, what
@@ -102,7 +102,8 @@ func (n *Run) write(b *strings.Builder) {
 		human.Commas(n.Requests), human.Commas(n.RobotsRequests), human.Commas(n.Errors)))
 }
 
-// writeBooks prints the two sums of the crawl (P6), with every reason of a refusal.
+// writeBooks prints the two sums of the crawl (P6), and the reasons for refusals with
+// their counts.
 func (r *Report) writeBooks(b *strings.Builder) {
 	k := r.Books
 	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",
@@ -126,8 +127,8 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	}
 }
 
-// write prints the exact keys, and the recovered false positives beside the rate
-// of the filter.
+// write prints the counts of exact keys and of recovered false positives, and the
+// filter's rate for comparison.
 func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 	if k := e.Keys; k != nil && k.Fault != "" {
 		fact(b, "exact", human.Printable(k.Fault))
@@ -155,7 +156,7 @@ func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 	fact(b, "recovered", words)
 }
 
-// limitsInLine names what limited a run: "politeness 81%, network 12%".
+// limitsInLine returns the kinds that limited a run: "politeness 81%, network 12%".
 func limitsInLine(limits []Share) string {
 	parts := make([]string, len(limits))
 	for i, s := range limits {
@@ -224,7 +225,7 @@ func (p *FalsePositives) write(b *strings.Builder) {
 	for _, row := range []struct {
 		name   string
 		figure *Figure
-		from   string // of what Trials were
+		from   string // what the Trials are; empty if there are none
 	}{
 		{"estimated", p.Estimated, ""},
 		{"probed", p.Probed, "random fingerprints"},
@@ -260,7 +261,7 @@ func (l *Lost) words() string {
 
 func probability(p float64) string { return fmt.Sprintf("%.3g", p) }
 
-// few is an expected number of things, with three digits or more.
+// few formats an expected number with at least three digits.
 func few(x float64) string {
 	if x < 999.5 {
 		return fmt.Sprintf("%.3g", x)
@@ -271,7 +272,7 @@ func few(x float64) string {
 // unbroken is a space at which fact does not break a line.
 const unbroken = "\u00a0"
 
-// fact prints a name and a value. A long value goes on in the next line.
+// fact prints a name and a value. It wraps a long value.
 func fact(b *strings.Builder, name, value string) {
 	const indent = 14
 	at := indent

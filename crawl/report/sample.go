@@ -1,9 +1,9 @@
-// Package report is the account of a crawl: what it has done, what limits it, and
-// what its filter may have lost.
+// Package report has the account of a crawl: what the crawl has done, what limits it,
+// and what its filter may have lost.
 //
-// It owns the figures, their JSON form and their text, and the arithmetic from
-// samples to rates and limits. It measures nothing and reads no clock: package
-// crawl fills a Report and takes the samples.
+// It owns the figures, their JSON form and their text, and the computation of rates and
+// limits from samples. Package crawl fills a Report and takes the samples. Except for
+// CPUMeter, this package measures nothing, and it reads no clock.
 package report
 
 import (
@@ -12,34 +12,34 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Sample is the state of a crawl at one moment. Counters start at the beginning of
-// the crawl or of the run; the caller uses the same start for all samples.
+// Sample is the state of a crawl at one moment. Counters start at the beginning of the
+// crawl or of the run. The caller must use the same start for all samples.
 type Sample struct {
 	Time    time.Time
-	Started time.Time // of this run
+	Started time.Time // when this run began
 
-	Pages    uint64 // what --max-pages counts
-	Finished uint64 // URLs done or failed
-	Failed   uint64 // of them, failed
+	Pages    uint64 // answers, which --max-pages limits
+	Finished uint64 // URLs that are done or failed
+	Failed   uint64 // URLs that have failed
 	Bytes    uint64 // of bodies
 	Requests uint64
 	Errors   uint64 // attempts that failed
 
-	LastError *LastError // the newest of them; nil means that there is none
+	LastError *LastError // the last attempt that failed; nil means that there is none
 	Unreached bool       // no seed has been reached, and nothing can be tried now
 
-	Queued  uint64 // waiting, delayed or not
-	Delayed uint64 // of them, delayed
+	Queued  uint64 // URLs that wait, with delayed ones
+	Delayed uint64 // queued URLs that wait for another attempt
 	Leased  uint64
 	Hosts   uint64 // hosts with queued or leased URLs
 
 	Found, Added, Seen, Refused uint64
 
 	MaxPages uint64    // 0 means no limit
-	Deadline time.Time // of --max-time; zero means none
-	Closed   bool      // nothing can be added any more: the queue is all there is
+	Deadline time.Time // end of --max-time; zero means none
+	Closed   bool      // no URL can be added any more
 
-	Relays []Relay // that deliver its events, as of some seconds ago
+	Relays []Relay // relays that deliver the crawl's events, up to some seconds old
 
 	Gauges Gauges
 }
@@ -51,7 +51,7 @@ type LastError struct {
 	Error string    `json:"error"`
 }
 
-// String names the host and what failed, fit for a terminal.
+// String returns the host and the error, safe for a terminal.
 func (e *LastError) String() string {
 	if e.Host == "" {
 		return human.Printable(e.Error)

@@ -11,16 +11,16 @@ import (
 type Status struct {
 	Running  bool              `json:"running"`
 	Stats    frontier.Stats    `json:"stats"`
-	Progress *fetcher.Progress `json:"progress,omitempty"` // of the process that was asked; nil means that it runs no crawl
+	Progress *fetcher.Progress `json:"progress,omitempty"` // of this process; nil means that it does not run the crawl
 	Shared   *Sharing          `json:"shared,omitempty"`   // nil means that the crawl is embedded
-	Exact    *ExactKeys        `json:"exact,omitempty"`    // nil means the exact keys are in the store itself
-	Relays   []Relay           `json:"relays,omitempty"`   // that deliver its events, by name
+	Exact    *ExactKeys        `json:"exact,omitempty"`    // nil means that the exact keys are in the store itself
+	Relays   []Relay           `json:"relays,omitempty"`   // relays that deliver the crawl's events, by name
 }
 
 // Sharing lists the workers of a crawl in Redis.
 type Sharing struct {
-	Workers []Worker `json:"workers"` // that live
-	// Lost counts URLs that Redis answered added and has lost since.
+	Workers []Worker `json:"workers"` // workers that are alive
+	// Lost counts the URLs that Redis lost after it had answered added.
 	Lost uint64 `json:"acknowledged_and_lost"`
 }
 
@@ -30,7 +30,7 @@ type Worker struct {
 	Host       string    `json:"host"`
 	PID        int       `json:"pid"`
 	Started    time.Time `json:"started"`
-	Silent     float64   `json:"silent_seconds"` // since its last heartbeat
-	Partitions int       `json:"partitions"`     // that it looks after
-	Leases     int       `json:"leases"`         // hosts that it holds
+	Silent     float64   `json:"silent_seconds"` // time since its last heartbeat
+	Partitions int       `json:"partitions"`     // number of partitions that it looks after
+	Leases     int       `json:"leases"`         // number of hosts that it holds
 }

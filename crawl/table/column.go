@@ -21,12 +21,12 @@ type Kind uint8
 
 // Kinds. The zero Kind is Any.
 const (
-	Any    Kind = iota // whatever the record has; in Parquet it is found from the data
+	Any    Kind = iota // any type; in Parquet, the type is chosen from the data
 	String             // text
 	Int                // whole numbers of 64 bits
 	Float              // numbers of 64 bits
 	Bool               // true or false
-	Time               // moments, to the microsecond
+	Time               // times, to the microsecond
 	JSON               // any value as JSON text
 )
 
@@ -34,24 +34,24 @@ var kindNames = [...]string{"any", "string", "int", "float", "bool", "time", "js
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Column is a column of a table. Its name is that of a member of the record, or a
-// path to one with dots between, as in fields.price.
+// Column is a column of a table. Its name is the name of a member of the record, or a
+// path to a member of a member, with dots, as in fields.price.
 type Column struct {
 	Name string
 	Kind Kind
 }
 
-// Schema says which members the lines have.
+// Schema describes the members of the lines.
 type Schema struct {
 	columns []Column
-	objects []string // members whose own members are columns, such as fields
-	others  []string // strings that some records have and that are no column by default
-	derive  func(r *row, name string) any
-	open    bool // lines may have members that are not in columns
+	objects []string                      // members whose own members are columns, such as fields
+	others  []string                      // text members of some records, which are not columns by default
+	derive  func(r *row, name string) any // computes a value that a record does not have; nil means none
+	open    bool                          // lines may have members that are not in columns
 }
 
-// Records is the schema of records: the fields of record.Record in their order.
-// The column state, which is done or failed, is derived from outcome.
+// Records returns the schema of records: the fields of record.Record in their order. It
+// also has a column state, done or failed, which is derived from outcome.
 func Records() *Schema {
 	s := schemaOf(reflect.TypeFor[record.Record]())
 	s.open = true
@@ -66,8 +66,8 @@ func Records() *Schema {
 	return s
 }
 
-// SchemaOf returns the schema of lines that are values of a struct: its fields by
-// their JSON names.
+// SchemaOf returns the schema of lines that are values of the struct T. The columns are
+// its fields, with their JSON names.
 func SchemaOf[T any]() *Schema { return schemaOf(reflect.TypeFor[T]()) }
 
 func schemaOf(t reflect.Type) *Schema {
@@ -119,7 +119,7 @@ func (s *Schema) has(name string) bool {
 	return slices.ContainsFunc(s.columns, func(c Column) bool { return c.Name == name })
 }
 
-// find returns the column of a name, which may be a path into an object.
+// find returns the column with this name, which may be a path into an object.
 func (s *Schema) find(name string) (Column, error) {
 	for _, c := range s.columns {
 		if c.Name == name {
@@ -137,7 +137,7 @@ func (s *Schema) find(name string) (Column, error) {
 	return Column{}, fmt.Errorf("no column %q: want %s%s", name, strings.Join(s.Names(), ", "), s.paths())
 }
 
-// paths describes the names of members of objects.
+// paths returns words about the members of objects, for the list of column names.
 func (s *Schema) paths() string {
 	if len(s.objects) == 0 {
 		return ""
@@ -176,7 +176,7 @@ func (k Kind) convert(v any) (cell any, fits bool) {
 	case Int:
 		n, err := strconv.ParseInt(trimmed(v), 10, 64)
 		if f, is := number(v); err != nil && is && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-			n, err = int64(f), nil // 1e3 and 2.0 are whole
+			n, err = int64(f), nil // 1e3 and 2.0 are whole numbers
 		}
 		return cellOf(n, err)
 	case Float:
@@ -217,7 +217,7 @@ func cellOf(cell any, err error) (any, bool) {
 	return cell, true
 }
 
-// number returns v as a number; v may be text. Infinity is not a number here.
+// number returns v as a number. v may be text. is is false for infinity and NaN.
 func number(v any) (f float64, is bool) {
 	if _, boolean := v.(bool); boolean {
 		return 0, false
@@ -228,7 +228,7 @@ func number(v any) (f float64, is bool) {
 
 func trimmed(v any) string { return strings.TrimSpace(plainText(v)) }
 
-// plainText returns a value as text: a string as it is, another as JSON.
+// plainText returns a value as text: a string unchanged, another value as JSON.
 func plainText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -245,11 +245,12 @@ func jsonText(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // it was JSON
+	_ = e.Encode(v) // this cannot fail: v was decoded from JSON
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// parseTime reads a moment of RFC 3339, or a date, which is its beginning in UTC.
+// parseTime parses a time of RFC 3339, or a date, which means its first moment in UTC. A
+// time without a zone is in UTC.
 func parseTime(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {

@@ -40,7 +40,7 @@ func csvCell(cell any) string {
 		return harmless(cell)
 	case json.RawMessage:
 		if _, err := strconv.ParseFloat(string(cell), 64); err == nil {
-			return string(cell) // -5 is no formula
+			return string(cell) // a number such as -5 is not a formula
 		}
 		return harmless(string(cell))
 	case time.Time:
@@ -51,11 +51,11 @@ func csvCell(cell any) string {
 	return fmt.Sprint(cell) // a whole number or a bool
 }
 
-// harmless returns text in which no spreadsheet finds a formula. It puts an
-// apostrophe before = + - @, and their full-width forms, at the beginning and after
-// a semicolon, a tab, a bar or a line break, because some spreadsheets end a cell
-// there even within quotes. Space, controls and quotes before such a character do
-// not hide it.
+// harmless changes text so that no spreadsheet takes a part of it for a formula. It puts
+// an apostrophe before each of = + - @, and of their full-width forms, that begins a
+// cell. Some spreadsheets end a cell at a semicolon, a tab, a bar or a line break, even
+// within quotes, so the character after such a separator also begins a cell. Spaces,
+// control characters and quotes before the character are ignored.
 func harmless(text string) string {
 	if !strings.ContainsAny(text, "=+-@＝＋－＠") {
 		return text

@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
 
-// TestDuckDBReadsParquetAndCSV: DuckDB reads from Parquet what the JSON lines hold, with
-// types, and the same number of rows from CSV.
+// TestDuckDBReadsParquetAndCSV: from Parquet, DuckDB reads the same values as in the JSON
+// lines, with types. From CSV it reads the same number of rows.
 func TestDuckDBReadsParquetAndCSV(t *testing.T) {
 	tool := installDuckDB(t)
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 2))
@@ -66,7 +66,7 @@ func fromJSON(t *testing.T, text string) (r map[string]any) {
 	return r
 }
 
-// fromDuckDB returns a row as the JSON line of its record has it.
+// fromDuckDB converts a row of DuckDB to the form of its record in JSON.
 func fromDuckDB(t *testing.T, text string) map[string]any {
 	t.Helper()
 	r := make(map[string]any)
@@ -88,7 +88,7 @@ func fromDuckDB(t *testing.T, text string) map[string]any {
 	return r
 }
 
-// installDuckDB returns a directory with query.mjs and what it needs, from npm.
+// installDuckDB returns a directory with query.mjs and its dependencies from npm.
 func installDuckDB(t *testing.T) string {
 	t.Helper()
 	missing := t.Skipf

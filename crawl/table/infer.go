@@ -12,8 +12,8 @@ import (
 // MaxColumns is the largest number of columns of a table.
 const MaxColumns = 2000
 
-// resolve returns the columns to write, with their kinds if the format needs
-// them. It returns none if JSON lines are written as they are.
+// resolve returns the columns to write, with their kinds if the format needs them. It
+// returns no columns if JSON lines are written unchanged.
 func (t Table) resolve(source func() Lines) ([]Column, error) {
 	typed := t.Format == Parquet
 	for i, c := range t.Columns {
@@ -56,7 +56,7 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 // selected records.
 func (t Table) discover(lines Lines) ([]Column, error) {
 	found := make(map[string]Kind)
-	whole := make(map[string]bool) // objects that are no object in some record
+	whole := make(map[string]bool) // members of t.Schema.objects that some record has as another type
 	var sums Sums
 	for r, err := range t.selected(lines, &sums) {
 		if err != nil {
@@ -84,8 +84,9 @@ func (t Table) discover(lines Lines) ([]Column, error) {
 	return t.Schema.arrange(found, whole), nil
 }
 
-// arrange returns the columns of the schema, its objects replaced by their
-// members, and then the others. Members are in the order of their names.
+// arrange returns the columns of the schema, with objects replaced by their members,
+// and then the other columns of found. Members and other columns are sorted by name.
+// Objects in whole are not replaced.
 func (s *Schema) arrange(found map[string]Kind, whole map[string]bool) (columns []Column) {
 	names := slices.Sorted(maps.Keys(found))
 	for _, c := range s.columns {
@@ -108,7 +109,8 @@ func (s *Schema) arrange(found map[string]Kind, whole map[string]bool) (columns 
 	return columns
 }
 
-// with returns the kind that holds all values of k and v. Any holds none yet.
+// with returns the narrowest kind that holds all values of kind k, and v. If k is Any,
+// there are no values yet.
 func (k Kind) with(v any) Kind {
 	kind := JSON
 	switch v := v.(type) {

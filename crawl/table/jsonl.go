@@ -12,7 +12,7 @@ func newBuffer(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 256<<1
 // jsonLines writes an object with one member for each cell that is not empty.
 type jsonLines struct {
 	out   *bufio.Writer
-	names []string // as JSON, each with its colon
+	names []string // names of columns as JSON, each with a colon
 }
 
 func newJSONL(w io.Writer, columns []Column) *jsonLines {
@@ -47,7 +47,7 @@ func (j *jsonLines) write(row []any) error {
 		begin = ","
 	}
 	if begin == "{" {
-		_, _ = j.out.WriteString(begin) // the writer keeps its error
+		_, _ = j.out.WriteString(begin) // the next WriteString returns the error
 	}
 	_, err := j.out.WriteString("}\n")
 	return err

@@ -9,8 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A row group ends after so many rows, or so many bytes of cells: it is in memory
-// until then.
+// A row group ends after groupRows rows or groupBytes bytes of cells. It is in memory
+// until it ends.
 const (
 	groupRows  = 1 << 17
 	groupBytes = 32 << 20
@@ -20,8 +20,8 @@ const (
 type parquetRows struct {
 	out   *parquet.GenericWriter[any]
 	row   parquet.Row
-	rows  int // in the current group
-	bytes int // of their cells
+	rows  int // rows in the current group
+	bytes int // bytes of cells in the current group
 }
 
 func newParquet(w io.Writer, columns []Column) *parquetRows {

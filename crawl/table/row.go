@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// row is a record, valid until the next one. Its values are taken apart when they
-// are asked for.
+// row is a record. It is valid until the next one is read. Its values are parsed when
+// they are used.
 type row struct {
 	members []member
 	derive  func(r *row, name string) any
@@ -15,10 +15,10 @@ type row struct {
 
 type member struct {
 	name  string
-	value []byte // as it stands in the line
+	value []byte // JSON, a part of the line
 }
 
-// read takes the members of a line.
+// read replaces the members by those of a line.
 func (r *row) read(line []byte, number uint64) error {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] != '{' || !json.Valid(line) {
@@ -28,9 +28,9 @@ func (r *row) read(line []byte, number uint64) error {
 	return nil
 }
 
-// value returns the value of a column: nil if the record has none, a string, a
-// json.Number, a bool or, for an object or a list, its json.RawMessage. A name
-// with dots is that of a member or leads to a member of a member.
+// value returns the value of a column: a string, a json.Number, a bool or, for an object
+// or a list, a json.RawMessage. It is nil if the record has no such member. A name with
+// dots is the name of a member, or the path to a member of a member.
 func (r *row) value(name string) any {
 	v := find(r.members, name)
 	if v == nil && r.derive != nil {
@@ -81,16 +81,17 @@ func unquoted(text []byte) string {
 		return string(bytes.ToValidUTF8(inner, []byte("\uFFFD")))
 	}
 	var s string
-	_ = json.Unmarshal(text, &s) // it is a valid string
+	_ = json.Unmarshal(text, &s) // this cannot fail: text is a valid string
 	return s
 }
 
-// appendMembers appends the members of an object, which is valid JSON.
+// appendMembers appends the members of an object to members. The object must be valid
+// JSON.
 func appendMembers(members []member, object []byte) []member {
 	for at := skipSpace(object, 1); object[at] != '}'; {
 		end := skipValue(object, at)
 		name := unquoted(object[at:end])
-		at = skipSpace(object, end) + 1 // the colon
+		at = skipSpace(object, end) + 1 // skip the colon
 		at = skipSpace(object, at)
 		end = skipValue(object, at)
 		members = append(members, member{name, object[at:end]})
@@ -108,7 +109,7 @@ func skipSpace(text []byte, at int) int {
 	return at
 }
 
-// skipValue returns where the value ends that begins at text[at].
+// skipValue returns the end of the value that begins at text[at].
 func skipValue(text []byte, at int) int {
 	switch text[at] {
 	case '"':
@@ -118,7 +119,7 @@ func skipValue(text []byte, at int) int {
 			case text[at+i] == '"':
 				return at + i + 1
 			default:
-				at += i + 1 // the character behind the backslash
+				at += i + 1 // skip the character after the backslash
 			}
 		}
 	case '{', '[':

@@ -1,10 +1,9 @@
-// Package table writes records, which are lines of JSON, as JSON lines, CSV or
-// Parquet: the columns that are asked for, of the records that a condition
-// selects.
+// Package table writes records, which are lines of JSON, as JSON lines, CSV or Parquet.
+// The caller chooses the columns, and the records by a condition.
 //
-// It owns the types of columns, the conditions of --where and the formats. It does
-// not know where records are kept: its source is an iterator of lines. It reads one
-// line at a time and needs memory for one row group of Parquet.
+// It owns the types of columns, the conditions of --where and the formats. It does not
+// open files: its source is an iterator of lines. It reads one line at a time and needs
+// memory for one row group of Parquet.
 package table
 
 import (
@@ -27,31 +26,31 @@ const (
 
 // Table says what to write.
 type Table struct {
-	Schema  *Schema    // of the lines; required
+	Schema  *Schema    // the schema of the lines; required
 	Format  Format     // empty means JSONL
-	Columns []Column   // empty means all: see Write
+	Columns []Column   // empty means all columns: see Write
 	Where   *Condition // nil selects every record
 }
 
 // Sums count what Write did.
 type Sums struct {
 	Read, Written uint64 // records
-	// Unfit is the number of values that the type of their column does not hold.
-	// Their cells are empty. FirstUnfit describes the first.
+	// Unfit is the number of values that do not fit the type of their column. Their
+	// cells are empty. FirstUnfit describes the first of these values.
 	Unfit      uint64
 	FirstUnfit string
 }
 
-// Lines are records as lines of JSON, each valid until the next.
+// Lines yields records as lines of JSON. A line is valid until the next one is read.
 type Lines = iter.Seq2[[]byte, error]
 
 // Write writes the selected records of source to w.
 //
-// Without Columns, JSONL gets the lines as they are. CSV and Parquet get the
-// columns of the schema, followed by one column for each other member of the
-// selected records and for each member of an object such as fields. To find those,
-// and the types of members that the schema does not know, Write reads the source
-// twice.
+// Without Columns, the lines are written unchanged as JSONL. For CSV and Parquet, the
+// columns are those of the schema, where an object such as fields is replaced by one
+// column for each of its members, followed by one column for each other member of the
+// selected records. To find these columns, and the types of members that the schema does
+// not have, Write reads the source twice.
 func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 	t.Format = cmp.Or(t.Format, JSONL)
 	columns, err := t.resolve(source)

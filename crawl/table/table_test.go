@@ -21,7 +21,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // of bloomtest.Seed
+var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // bloomtest.Seed reads it
 
 func linesOf(text string) func() Lines {
 	return func() Lines {
@@ -35,7 +35,7 @@ func linesOf(text string) func() Lines {
 	}
 }
 
-// withFields is the schema of records with members that are objects.
+// withFields returns the schema of records, in which fields is an object.
 func withFields() *Schema {
 	s := Records()
 	if !slices.Contains(s.objects, "fields") {
@@ -72,7 +72,7 @@ const sample = `{"url":"http://a.example/","host":"a.example","outcome":"ok","st
 {"url":"http://b.example/","host":"b.example","outcome":"network","depth":1,"fetched_at":"2026-11-25T10:00:00Z","duration_ms":0,"error":"refused","fields":{"price":"7","unit price":3}}
 `
 
-// TestConditionSelects: which of three records a condition selects.
+// TestConditionSelects: a condition selects the right ones of three records.
 func TestConditionSelects(t *testing.T) {
 	for condition, want := range map[string]string{
 		`status >= 400`:                          "b",
@@ -149,8 +149,8 @@ func TestConditionSelects(t *testing.T) {
 	}
 }
 
-// FuzzCondition: no text makes the parser panic, and an error names a place in
-// the text.
+// FuzzCondition: no text makes the parser panic, and an error names a position in the
+// text.
 func FuzzCondition(f *testing.F) {
 	f.Add(`not (status >= 400 and url ~ 'a''b') or "fields.x y" != 3`)
 	s := withFields()
@@ -166,7 +166,7 @@ func FuzzCondition(f *testing.F) {
 	})
 }
 
-// TestColumnsInEachFormat: the same three records in each format.
+// TestColumnsInEachFormat: each format has the right cells for the same three records.
 func TestColumnsInEachFormat(t *testing.T) {
 	s := withFields()
 	columns := columnsOf(t, s, "url", "state", "status", "fields.price:float", "fields.tags", "fetched_at")
@@ -212,8 +212,8 @@ http://b.example/,failed,,7,,2026-11-25T10:00:00Z
 	}
 }
 
-// TestRoundTrip: random records are equal after JSON lines → Parquet → JSON
-// lines, and each column has one type.
+// TestRoundTrip: random records are unchanged after JSON lines → Parquet → JSON lines,
+// and each column has one type.
 func TestRoundTrip(t *testing.T) {
 	seed := bloomtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -293,8 +293,8 @@ func randomRecords(t *testing.T, rng *rand.Rand, n int) string {
 	return string(text)
 }
 
-// readParquet returns the rows of a file as JSON has them, and the types of its
-// columns.
+// readParquet returns the rows of a file in the form of decoded JSON, and the types of
+// its columns.
 func readParquet(t *testing.T, file []byte) (rows []map[string]any, kinds map[string]string) {
 	t.Helper()
 	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
@@ -357,9 +357,9 @@ func rowOf(t *testing.T, f *parquet.File, kinds map[string]string, values parque
 	return r
 }
 
-// TestHostileCells: no cell begins with a character that a spreadsheet takes
-// for a formula, even in one that ends cells at another character. The text is
-// complete apart from the apostrophes.
+// TestHostileCells: no cell begins with a character that a spreadsheet takes for a
+// formula. This also holds for spreadsheets that end cells at other characters than a
+// comma. Without the added apostrophes, the text is unchanged.
 func TestHostileCells(t *testing.T) {
 	hostile := []string{
 		`=1+1`, `+1`, `-1`, `@SUM(A1)`, "\t=1+1", "\r=1+1", "\n=1+1", ` =1+1`, `"=1+1"`, `=cmd|' /C calc'!A0`, `=HYPERLINK("http://evil.example","x")`,
@@ -374,7 +374,7 @@ func TestHostileCells(t *testing.T) {
 		fmt.Fprintf(&text, "{\"title\":%s,\"fields\":{\"a\":%s,\"b\":[%[2]s]},\"depth\":-5}\n", jsonText(cell), jsonText(cell))
 	}
 	out, _ := write(t, Table{Schema: s, Format: CSV, Columns: columnsOf(t, s, "title", "fields.a", "fields.b", "depth", "fields.=x")}, text.String())
-	// Read as it should be read, and as by a program that ends cells at another
+	// Read the file correctly, and then like a program that ends cells at another
 	// character.
 	all, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 	if err != nil {

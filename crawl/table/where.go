@@ -13,10 +13,10 @@ import (
 // Condition selects records. It is safe for concurrent use.
 type Condition struct{ holds func(*row) bool }
 
-// ConditionError describes a fault of a condition, and where it is.
+// ConditionError describes a fault in a condition and its position.
 type ConditionError struct {
-	At      int    // the character, from 1
-	Near    string // what stands there; empty at the end
+	At      int    // number of the character, from 1
+	Near    string // the word at this position; empty means the end
 	Problem string
 }
 
@@ -32,16 +32,16 @@ func (e *ConditionError) Error() string {
 //
 //	status >= 400 and not (url ~ '/tag/' or host = example.org)
 //
-// A comparison is a column, one of = != < <= > >= ~ !~, and a value: ~ matches a
-// regular expression of package regexp. A column alone holds if the record has it
-// and it is not false, 0 or empty. Text with white space needs quotes, '…' or "…",
-// in which two quotes mean one. The operators are not, and, or, from the strongest
+// A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
+// !~ is a regular expression of package regexp. A column alone is true if the record has
+// it and it is not false, 0 or empty. Text with white space needs quotes, '…' or "…",
+// within which two quotes mean one. The operators are not, and, or, from the strongest
 // to the weakest. An error is a *ConditionError.
 //
-// A comparison with a member that the record does not have is false; != and !~ are
-// the opposites of = and ~. An absent bool is false. Members without a type of their
-// own, such as fields.price, compare as numbers if both sides are numbers, otherwise
-// as text.
+// A comparison with a member that the record does not have is false, except != and !~,
+// which are always the opposites of = and ~. An absent bool is false. Members whose type
+// the schema does not have, such as fields.price, are compared as numbers if both sides
+// are numbers, and otherwise as text.
 func (s *Schema) Condition(text string) (*Condition, error) {
 	p := &parser{schema: s, text: text}
 	p.next()
@@ -59,7 +59,7 @@ func (s *Schema) Condition(text string) (*Condition, error) {
 type word struct {
 	at     int // its first byte
 	text   string
-	value  string // the same without quotes
+	value  string // text without quotes
 	quoted bool
 }
 
@@ -69,8 +69,8 @@ type parser struct {
 	schema *Schema
 	text   string
 	word   word // the current one
-	end    int  // behind it
-	depth  int  // of parentheses and nots
+	end    int  // offset of the end of word in text
+	depth  int  // number of open parentheses and nots
 }
 
 const maxDepth = 1000
@@ -109,7 +109,7 @@ func (p *parser) next() {
 		if n < 0 {
 			n = len(rest)
 		}
-		p.take(at, max(n, 1)) // a ! alone
+		p.take(at, max(n, 1)) // n is 0 for a ! alone
 	}
 }
 
@@ -118,7 +118,8 @@ func (p *parser) take(at, n int) {
 	p.end = at + n
 }
 
-// quoted reads a text in quotes; without its end it is all the rest.
+// quoted reads a text in quotes. If the closing quote is missing, the word is the rest of
+// the condition.
 func (p *parser) quoted(at int) {
 	quote, i := p.text[at:at+1], at+1
 	for i < len(p.text) {
@@ -141,8 +142,8 @@ func (w word) unended() bool {
 	return !w.quoted && w.text != "" && (w.text[0] == '\'' || w.text[0] == '"')
 }
 
-// operand reads the value behind an operator: quoted text, or all up to white
-// space or a parenthesis that it did not open.
+// operand reads the value after an operator: a quoted text, or the text up to white space
+// or up to a closing parenthesis that it did not open.
 func (p *parser) operand() {
 	at := p.skipSpace()
 	rest := p.text[at:]
@@ -233,7 +234,7 @@ func (p *parser) comparison() (func(*row) bool, error) {
 	return func(r *row) bool { return present(r.value(c.Name)) }, nil
 }
 
-// present reports whether a value is there and not false, 0 or empty.
+// present reports whether a value is not nil, false, 0 or empty.
 func present(v any) bool {
 	if f, is := number(v); is {
 		return f != 0
@@ -241,7 +242,7 @@ func present(v any) bool {
 	return v != nil && v != false && v != ""
 }
 
-// compare reads the value behind an operator.
+// compare reads the value after an operator and returns the comparison.
 func (p *parser) compare(c Column, operator string) (func(*row) bool, error) {
 	p.operand()
 	if p.word.text == "" || p.word.unended() {
@@ -311,7 +312,8 @@ func (p *parser) testTime(c Column, operator string) (func(*row) bool, error) {
 	}, nil
 }
 
-// decided reports whether an operator holds for the order of its sides.
+// decided reports whether a comparison is true. order is negative, 0 or positive if the
+// left side is less than, equal to or greater than the right side.
 func decided(operator string, order int) bool {
 	switch operator {
 	case "<":

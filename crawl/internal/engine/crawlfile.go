@@ -5,11 +5,12 @@ import (
 	"os"
 )
 
-// CrawlFile is the file that marks the directory of an embedded crawl.
+// CrawlFile is the name of the file that marks the directory of an embedded crawl.
 const CrawlFile = "crawl.json"
 
 // ReplaceFile replaces a file atomically. It must not be called concurrently for
-// one name. A later call overwrites what a killed process left.
+// one name. If a process was killed during a call, the next call overwrites the
+// temporary file that it left.
 func ReplaceFile(name string, text []byte) error {
 	f, err := os.Create(name + ".tmp")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package engine opens the frontier of a crawl together with its outputs: the
-// embedded frontier in a directory, or the shared one in a Redis, with records in
-// files or in Postgres.
+// Package engine opens the frontier of a crawl together with its outputs. The
+// frontier is the embedded one in a directory, or the shared one in Redis. The records
+// are in files or in Postgres.
 //
 // It owns the order in which stores and outputs are opened and closed, the audit,
 // the rebuild, and where the records of a crawl are. It does not own settings,
@@ -25,7 +25,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Purpose is what a crawl is opened for.
+// Purpose says why a crawl is opened.
 type Purpose int
 
 // Purposes.
@@ -39,12 +39,12 @@ const (
 
 // Config configures Backend.Open.
 type Config struct {
-	Settings frontier.Settings // of this process, to be compared or stored
+	Settings frontier.Settings // the settings of this process, which Open compares or stores
 	Stored   frontier.Settings // nil means a new crawl
 
 	Canon    *canon.Canonicalizer
 	Scope    canon.ScopeMode
-	MaxHosts uint64 // of one domain; 0 means no limit
+	MaxHosts uint64 // hosts of one domain; 0 means no limit
 	Exact    *exact.Rules
 	Windows  exact.Windows
 
@@ -56,20 +56,20 @@ type Config struct {
 	LeaseTTL   time.Duration
 	MaxPerHost uint64 // 0 means no limit
 	Hosts      func(host string) frontier.HostLimits
-	MaxQueued  uint64 // of a crawl in Redis; 0 means no limit
+	MaxQueued  uint64 // URLs queued in Redis; 0 means no limit
 	Partitions int
 	Wait       int
 	Worker     string
 
 	Rows    bool          // records are rows of a Postgres
-	CDC     bool          // rows are events for change data capture, too
+	CDC     bool          // rows are also written as events for change data capture
 	Records record.Config // without Dir and Archive
-	Stream  io.Writer     // gets records too; nil means nothing does
+	Stream  io.Writer     // also gets each record; optional
 	Save    bool          // answers are kept
 	Archive warc.Config   // without Dir
 	Edges   bool          // links are kept, in files beside those of records
-	// WorkerEnd returns where the records of the worker in a directory end that it
-	// has completed; nil if no process works there.
+	// WorkerEnd returns the end of the completed records of the worker in a
+	// directory. It returns nil if no process runs there.
 	WorkerEnd func(ctx context.Context, dir string) (frontier.Position, error)
 
 	CheckpointAdds int
@@ -77,7 +77,7 @@ type Config struct {
 	Logger         *slog.Logger
 }
 
-// Backend is where the frontier of a crawl is kept: a Directory or a Server.
+// Backend stores the frontier of a crawl: it is a Directory or a Server.
 type Backend interface {
 	// String names the crawl to people, without secrets.
 	String() string
@@ -102,7 +102,7 @@ type Engine struct {
 	Sink    record.Sink     // where records go; nil means nowhere
 	Archive *warc.Writer    // where answers go; nil means nowhere
 	Edges   record.EdgeSink // where links go; nil means nowhere
-	Dir     string          // that has this process's records; empty means none
+	Dir     string          // the directory with this process's records; empty means none
 
 	local  *localEngine
 	shared *sharedEngine
@@ -114,11 +114,11 @@ type Filter interface {
 	Hasher() bloomstore.Hasher
 	// FilterLayers returns the sizes and the fill of the layers, oldest first.
 	FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error)
-	// Probe asks for up to n random fingerprints, fewer when ctx ends, and
-	// returns how many of them the filter claimed to contain.
+	// Probe looks up n random fingerprints, or fewer if ctx ends. It returns how many
+	// were looked up, and how many of them the filter claimed to contain.
 	Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error)
-	// MarkSeen marks URLs as seen without queueing them, and returns how many
-	// were new.
+	// MarkSeen marks URLs as seen without queueing them. It returns how many of them
+	// the filter did not contain yet.
 	MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, err error)
 }
 
@@ -135,7 +135,7 @@ type Books interface {
 	CommittedRecords(ctx context.Context) (RecordSource, error)
 	// Position returns the end of the records that this process commits.
 	Position(ctx context.Context) (frontier.Position, error)
-	// Outboxes returns the outboxes that there are now.
+	// Outboxes returns the current outboxes.
 	Outboxes(ctx context.Context) ([]Outbox, error)
 }
 
@@ -156,7 +156,7 @@ type Upkeep interface {
 	Err() error
 }
 
-// RecordSource is the records of a crawl, one for each round of a URL.
+// RecordSource reads the records of a crawl, one for each round of a URL.
 type RecordSource interface {
 	Lines() iter.Seq2[[]byte, error]
 	Trail(id string) ([]record.Record, error)
@@ -167,11 +167,11 @@ type URLState struct {
 	frontier.Status
 	Queue     explain.Queue
 	HostAdded uint64 // items ever added to its host
-	HostMost  uint64 // that may be; 0 means no limit
-	HostBlob  []byte // what the last HostUpdate left; nil means nothing
+	HostMost  uint64 // the limit of HostAdded; 0 means no limit
+	HostBlob  []byte // the blob of the last HostUpdate; nil means none
 	Layers    []explain.Layer
-	Given     uint64       // keys of the filter that were never added
-	Records   RecordSource // as of the same moment; nil means that they are elsewhere
+	Given     uint64       // keys that the filter has from MarkSeen, not from added URLs
+	Records   RecordSource // the records at the same moment; nil if this process cannot read them
 }
 
 // newEngine returns an Engine whose parts are all implemented by one value.

@@ -14,7 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// exactSetting is the setting of a crawl whose exact keys are in Postgres.
+// exactSetting is the name of the setting that a crawl in Redis has if its exact keys
+// are in Postgres.
 const exactSetting = "exact-set"
 
 // exactStore is the frontier of a crawl in Redis whose exact keys are in Postgres.
@@ -24,7 +25,8 @@ type exactStore struct {
 }
 
 // newExactStore returns a frontier in which keys decides about the exact items of
-// queue. output is that of the queue; nil means that nothing is completed here.
+// queue. output is the output of the queue; nil means that this process completes no
+// items.
 func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) (*exactStore, error) {
 	store, err := exact.New(exact.Config{
 		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,
@@ -82,8 +84,8 @@ func (e *sharedEngine) closeExact() error {
 	return nil
 }
 
-// addStatus adds to the status of a URL how it ended, which the exact set knows. It
-// does nothing if t is nil.
+// addStatus adds the outcome of a URL, which is in the exact set, to its status. It
+// does nothing if t is nil or the exact set is unavailable.
 func (t *exactStore) addStatus(ctx context.Context, url string, status *frontier.Status) error {
 	if t == nil || status.State != frontier.Done && status.State != frontier.Unknown {
 		return nil
@@ -132,13 +134,14 @@ func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
 	}
 }
 
-// How often a crawl's workers note in Postgres how much waits in Redis.
+// The workers of a crawl store in Postgres how many URLs wait in Redis.
 const (
 	keepEvery = 15 * time.Second
-	keepLast  = 2 * time.Second // timeout of a worker's last note
+	keepLast  = 2 * time.Second // how long a worker may take for that at its end
 )
 
-// keep stores how much waits again and again until ctx ends, and then once more.
+// keep stores the number of waiting URLs every keepEvery until ctx ends, and then once
+// more.
 func (e *sharedEngine) keep(ctx context.Context) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
@@ -153,7 +156,7 @@ func (e *sharedEngine) keep(ctx context.Context) {
 		}
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLast)
 		defer cancel()
-		_ = e.keepOnce(last, 0) // the earlier figure stays
+		_ = e.keepOnce(last, 0) // after an error, the number that was stored before stays
 		return
 	}
 }

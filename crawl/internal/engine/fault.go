@@ -10,8 +10,8 @@ import (
 // ErrNoCrawl reports a location without a crawl.
 var ErrNoCrawl = fmt.Errorf("crawl: no crawl there: %w", fs.ErrNotExist)
 
-// LocationError reports a location that lacks something its crawl needs, or
-// contradicts it. The caller has to change the location.
+// LocationError reports that a location lacks something that its crawl needs, or
+// contradicts the crawl. The caller has to change the location.
 type LocationError struct {
 	Crawl    string // its name, without secrets
 	Problem  string // such as "its exact keys are in Postgres"

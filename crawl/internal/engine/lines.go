@@ -8,7 +8,8 @@ import (
 	"iter"
 )
 
-// WithContext ends an iteration when ctx does.
+// WithContext returns an iterator over values which yields the error of ctx after ctx
+// has ended.
 func WithContext[T any](ctx context.Context, values iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range values {
@@ -19,7 +20,7 @@ func WithContext[T any](ctx context.Context, values iter.Seq2[T, error]) iter.Se
 	}
 }
 
-// CopyLines copies records.
+// CopyLines writes lines to w. It stops with an error when ctx ends.
 func CopyLines(ctx context.Context, lines iter.Seq2[[]byte, error], w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	for line, err := range lines {

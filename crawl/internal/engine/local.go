@@ -18,7 +18,7 @@ import (
 // Directory is the Backend of an embedded crawl.
 type Directory struct {
 	Path string
-	DB   *Database // that has its records; nil means not given
+	DB   *Database // the database with its records; nil if its address was not given
 }
 
 var _ Backend = Directory{}
@@ -141,7 +141,7 @@ type localEngine struct {
 	*localstore.Store
 	dir   string
 	boxes outboxes
-	rows  *rowOutput // nil means its records are files
+	rows  *rowOutput // nil means that the records are in files
 }
 
 // Sharing implements Upkeep. An embedded crawl has at most one process.
@@ -195,13 +195,14 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 	} else if l.rows.set != nil {
 		where.Records = rows{ctx: ctx, set: l.rows.set}
 	}
-	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // it may have grown meanwhile
+	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // the filter may have grown meanwhile
 		where.Layers[i] = explain.Layer{Known: at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}
 	}
 	return where, nil
 }
 
-// RowsOf opens the records of an embedded crawl in Postgres, but not the crawl.
+// RowsOf opens the records in Postgres of an embedded crawl, without opening the
+// crawl.
 func (d Directory) RowsOf(ctx context.Context) (_ RecordSource, closeRows func(), err error) {
 	id, err := localstore.StoredID(nil, d.Path)
 	if err != nil {

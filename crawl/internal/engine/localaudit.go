@@ -38,7 +38,7 @@ func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 // recordsAt returns the records that were committed when the files ended at end.
 func (l *localEngine) recordsAt(ctx context.Context, end frontier.Position) (RecordSource, error) {
 	if l.rows == nil {
-		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // never nil, which would be all
+		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // a nil End means all records
 	}
 	if l.rows.set == nil {
 		return nil, errRowsElsewhere(l.dir)
@@ -53,7 +53,8 @@ type recordCounts struct {
 	done, failures localstore.RecordSum
 }
 
-// countRecords counts records. If it returns an error, it returns the counts up to there.
+// countRecords counts records. With an error it also returns the counts up to the
+// faulty line.
 func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCounts, error) {
 	c := recordCounts{outcomes: make(map[frontier.Outcome]uint64)}
 	for line, err := range lines {
@@ -89,7 +90,7 @@ func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCo
 	return c, nil
 }
 
-// add adds missing records, as they were counted when their loss was accepted.
+// add adds the missing records. They were counted when their loss was accepted.
 func (c *recordCounts) add(lost *localstore.RecordLoss) {
 	c.all += lost.Records
 	c.pages += lost.Pages
@@ -140,8 +141,8 @@ func judgeRecords(a *report.Audit, c *frontier.Stats, records *recordCounts, unr
 	a.Add("records", c.Records, records.all, "lines", fault)
 }
 
-// otherURLs reports that the records are of other URLs than the rows, although
-// their number is right.
+// otherURLs returns a fault if the records are those of other URLs than the rows,
+// although their numbers are equal.
 func otherURLs(records, rows localstore.RecordSum) string {
 	if records.Count == rows.Count && records.Sum != rows.Sum {
 		return "records of other URLs"

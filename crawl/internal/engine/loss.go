@@ -13,9 +13,9 @@ import (
 // Loss says which records are missing from the files of a crawl.
 type Loss struct {
 	record.Cut
-	Left    uint64 // records that are there
-	Records uint64 // that are missing
-	Away    int    // closed files that are not in the directory: their records are among the missing
+	Left    uint64 // records that are not missing
+	Records uint64 // records that are missing
+	Away    int    // closed files that are not in the directory: their records count as missing
 	None    bool   // nothing is missing
 }
 
@@ -52,7 +52,7 @@ func (e *Engine) AcceptLoss(ctx context.Context) (*Loss, error) {
 	return &Loss{Cut: cut, Left: left.all, Records: loss.Records, Away: len(away)}, e.local.AcceptLoss(ctx, rest, loss)
 }
 
-// lossOf returns which records are missing.
+// lossOf returns the counts of the missing records.
 func lossOf(books *localstore.Recount, left *recordCounts) (localstore.RecordLoss, error) {
 	c := &books.Counters
 	loss := localstore.RecordLoss{

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// LostError reports a crawl that is in Postgres but not in its Redis: Redis was
-// emptied, or is another one. Rebuild restores the crawl.
+// LostError reports a crawl that is in Postgres but not in Redis, because Redis was
+// emptied or the location names another Redis. Rebuild restores the crawl.
 type LostError struct {
 	Crawl string // its name, without secrets
 	kept  pgstore.Kept
@@ -23,7 +23,7 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("Postgres knows the crawl %s, but Redis does not: it was emptied, or is another one.\n%s.", e.Crawl, e.Loss())
 }
 
-// Loss describes what was lost with the Redis.
+// Loss describes the URLs that were lost with Redis.
 func (e *LostError) Loss() string {
 	if e.kept.At.IsZero() {
 		return "The number of URLs that waited there is unknown; Postgres has the exact ones, the others are lost"
@@ -59,8 +59,8 @@ func (h *Server) lost(ctx context.Context) (frontier.Settings, error) {
 	return settings, nil
 }
 
-// Recreate creates a crawl again that Redis has lost; a rebuild must follow. It
-// returns nil if the crawl is in Redis.
+// Recreate creates the crawl again if Redis has lost it, and returns what was lost. A
+// rebuild must follow. It returns nil if the crawl is in Redis.
 func (h *Server) Recreate(ctx context.Context) (*LostError, error) {
 	_, err := h.Stored(ctx)
 	lost, is := errors.AsType[*LostError](err)
@@ -68,7 +68,7 @@ func (h *Server) Recreate(ctx context.Context) (*LostError, error) {
 		return nil, err
 	}
 	err = redisstore.Recreate(ctx, h.config(), lost.kept.Card)
-	if errors.Is(err, redisstore.ErrExists) { // another was faster
+	if errors.Is(err, redisstore.ErrExists) { // another process has just created it
 		return nil, nil
 	}
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// merged is the merged records of a crawl that several workers share. They are
-// merged when they are read.
+// merged reads the records of a crawl that several workers share. It merges their
+// files for each reading.
 type merged struct {
 	ctx     context.Context // of the caller that reads
 	dirs    []string
-	pending iter.Seq2[record.Key, error] // what the crawl has not finished
+	pending iter.Seq2[record.Key, error] // the URLs that the crawl has not finished
 	edges   bool                         // merge the links instead
 }
 
@@ -69,7 +69,8 @@ func (m merged) merge(read func(record.Reader) error) (err error) {
 // errNoLinks reports a crawl without files of links.
 var errNoLinks = errors.New("no links were kept: crawl with --links")
 
-// EdgesOf returns the links of records, which are in files.
+// EdgesOf returns the links that the crawl of records has kept. It returns an error if
+// there are none, or if the records are not in files.
 func EdgesOf(records RecordSource) (RecordSource, error) {
 	switch source := records.(type) {
 	case record.Reader:

@@ -29,14 +29,14 @@ type Outbox struct {
 	events.Progress
 }
 
-// StoredPosition returns where the records end that the last process committed to
-// the crawl in dir. It returns frontier.ErrLocked while a process has it open.
+// StoredPosition returns the end of the committed records of the crawl in dir. It
+// returns frontier.ErrLocked while a process has the crawl open.
 func StoredPosition(dir string) (frontier.Position, error) {
 	return localstore.StoredPosition(nil, dir)
 }
 
-// outboxes are the outboxes over files that were opened, by their directories. They
-// are used again, for they remember where they have read. The zero value has none.
+// outboxes are the open outboxes over files, by directory. They are kept, because an
+// outbox remembers how far it has read. The zero value has none.
 type outboxes struct {
 	mu   sync.Mutex
 	open map[string]*files.Outbox
@@ -68,8 +68,9 @@ func (o *outboxes) close() (err error) {
 	return err
 }
 
-// Outbox opens the outbox of an embedded crawl without the crawl. end returns
-// where the committed records end.
+// Outbox opens the outbox of an embedded crawl without opening the crawl. end returns
+// the end of the committed records in files. inRows reports that the records are rows
+// of a Postgres.
 func (d Directory) Outbox(ctx context.Context, inRows bool, end func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
 	id, err := localstore.StoredID(nil, d.Path)
 	if err != nil {
@@ -101,11 +102,12 @@ func (l *localEngine) Outboxes(context.Context) ([]Outbox, error) {
 	return []Outbox{rowsOf(l.rows.set)}, nil
 }
 
-// Outboxes implements Books. A worker has the outbox of its own records, a process
-// that only looks has one for each worker's directory that is here.
+// Outboxes implements Books. For records in files, a worker returns the outbox of its
+// own records. A process that does not crawl returns one for each worker's directory
+// on this machine.
 func (e *sharedEngine) Outboxes(context.Context) (boxes []Outbox, err error) {
 	switch {
-	case e.rows && e.exact == nil && e.server.DB != nil: // as when the crawl was opened
+	case e.rows && e.exact == nil && e.server.DB != nil: // Postgres did not answer when the crawl was opened
 		return nil, e.server.DB.explain(fmt.Errorf("its records are there: %w", frontier.ErrUnavailable))
 	case e.rows && e.exact == nil:
 		return nil, errRowsElsewhere(e.server.String())
@@ -136,8 +138,8 @@ func (e *sharedEngine) journalOf(dir string) Outbox {
 	return e.boxes.of(e.id, filepath.Base(dir), config)
 }
 
-// pending reports whether an item has still to be completed in a round: its record
-// may not count.
+// pending reports whether an item still has to be completed in a round. Then a record
+// of this round may not count.
 func (e *sharedEngine) pending(ctx context.Context, host, url string, _ bloomstore.Fingerprint, round uint32) (bool, error) {
 	at, waits, err := e.Pending(ctx, host, url)
 	return waits && at <= round, err

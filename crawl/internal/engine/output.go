@@ -11,33 +11,34 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// recordFiles is where records are written: record.Files, a record.Journal or
-// rows.
+// recordFiles is the output of records: record.Files, a record.Journal, or rows of a
+// Postgres.
 type recordFiles interface {
 	record.Sink
 	frontier.Output
 	Close() error
 }
 
-// outputs are what a crawl writes besides its frontier. A store opens them, and
+// outputs are the outputs of a crawl besides its frontier. The store opens them, and
 // the engine closes them after the store.
 type outputs struct {
 	c       *Config
 	dir     string
-	files   io.Closer    // of records; nil means that there are none
-	sink    record.Sink  // the same, and the stream
+	files   io.Closer    // the files of records; nil means that there are none
+	sink    record.Sink  // writes to files and to the stream
 	archive *warc.Writer // nil means no answers are kept
 	edges   edgeFiles    // nil means no links are kept
 }
 
-// edgeFiles are where links are written: record.Files or a record.Journal.
+// edgeFiles is the output of links: record.Files or a record.Journal.
 type edgeFiles interface {
 	record.EdgeSink
 	frontier.Output
 	Close() error
 }
 
-// sideOutputs are synced before the records that refer to them.
+// sideOutputs are the outputs of answers and links. They are synced before the records
+// that refer to them.
 type sideOutputs []frontier.Output
 
 // Sync implements frontier.Output.
@@ -52,8 +53,8 @@ func (all sideOutputs) Sync() (position frontier.Position, err error) {
 	return position, nil
 }
 
-// records sets the files of records, and returns the output of these and of the
-// stream.
+// records sets the files of records. It returns an output that writes to them and to
+// the stream, if there is one.
 func (o *outputs) records(files recordFiles) frontier.Output {
 	o.files, o.sink = files, files
 	if o.c.Stream == nil {
@@ -92,8 +93,9 @@ func (o *outputs) close() (err error) {
 	return err
 }
 
-// hasArchive reports whether a crawl has kept answers. Then their files are opened
-// even if no more are kept, because the store must keep their committed end.
+// hasArchive reports whether a crawl has kept answers. In that case their files are
+// opened even if no more answers are kept, because the store has to go on storing
+// their committed end.
 func hasArchive(position frontier.Position) bool {
 	return slices.ContainsFunc(position, func(at frontier.FileLength) bool { return strings.HasPrefix(at.File, warc.Folder+"/") })
 }

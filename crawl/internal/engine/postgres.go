@@ -9,27 +9,27 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// Database is a Postgres beside a crawl.
+// Database is a Postgres that a crawl uses.
 type Database struct {
 	DSN       string
 	Where     string // DSN without secrets
 	NoMigrate bool
 }
 
-// open joins the crawl that config names, in the database, or creates it.
+// open opens the part of a crawl in the database, or creates it. config names it.
 func (d *Database) open(ctx context.Context, config pgstore.Config) (*pgstore.Store, error) {
 	config.DSN, config.NoMigrate = d.DSN, d.NoMigrate
 	set, err := pgstore.Open(ctx, config)
 	return set, d.explain(err)
 }
 
-// inspect opens a crawl that is there.
+// inspect opens the part of an existing crawl in the database.
 func (d *Database) inspect(ctx context.Context, name string) (*pgstore.Store, error) {
 	set, err := pgstore.Inspect(ctx, pgstore.Config{DSN: d.DSN, Crawl: name})
 	return set, d.explain(err)
 }
 
-// explain adds the database to an error.
+// explain adds the name of the database to an error.
 func (d *Database) explain(err error) error {
 	if err == nil {
 		return nil
@@ -38,7 +38,7 @@ func (d *Database) explain(err error) error {
 }
 
 // Reconcile offers the exact keys that wait in Postgres to the queue again. With
-// refill it also offers those that another worker may be offering now.
+// refill it also offers the keys that another worker may be offering at this moment.
 func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
 	switch {
 	case e.shared == nil || e.shared.exact == nil:

@@ -23,11 +23,12 @@ import (
 type Server struct {
 	Redis *redis.UniversalOptions
 	Where string // its URL without secrets
-	Name  string // of the crawl
-	// Dir is the directory of the workers' directories, or a worker's own. Empty means
-	// below NAME.crawl.
+	Name  string // name of the crawl
+	// Dir is the directory that contains the workers' directories. For a process that
+	// crawls it is the worker's own directory. Empty means NAME.crawl, or a directory in
+	// it.
 	Dir string
-	DB  *Database // that has its exact keys; nil means not given
+	DB  *Database // the database with its exact keys; nil if its address was not given
 }
 
 var _ Backend = (*Server)(nil)
@@ -35,10 +36,10 @@ var _ Backend = (*Server)(nil)
 // String implements Backend.
 func (h *Server) String() string { return h.Name + " on " + h.Where }
 
-// Workers returns the directory of the workers' directories.
+// Workers returns the directory that contains the workers' directories.
 func (h *Server) Workers() string { return cmp.Or(h.Dir, JournalsOf(h.Name)) }
 
-// config returns how to connect to the crawl.
+// config returns a config that names the server and the crawl.
 func (h *Server) config() redisstore.Config {
 	return redisstore.Config{Redis: h.Redis, Name: h.Name}
 }
@@ -112,8 +113,9 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	return engine, nil
 }
 
-// look opens the outputs of a crawl that is inspected or controlled. If it needs a
-// Postgres that was not given, the calls that need it return an error.
+// look returns the engine of a process that inspects or controls the crawl. It has no
+// outputs. If the exact keys are in a Postgres that was not given or does not answer,
+// the calls that need them return an error.
 func (h *Server) look(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
 	engine := newEngine(e, nil)
@@ -135,20 +137,22 @@ func (h *Server) look(ctx context.Context, c *Config, store *redisstore.Store) (
 	return engine, nil
 }
 
-// worker is what a worker opens besides the queue: its exact keys and its records.
+// worker has the parts that a worker opens besides the queue: the exact keys and its
+// records.
 type worker struct {
 	outputs
 	server  *Server
 	keys    *pgstore.Store  // nil means exact keys are in Redis
-	set     *exact.Breaker  // of keys
+	set     *exact.Breaker  // keys behind a circuit breaker
 	output  *exact.Output   // reports finished keys to the set
 	journal *record.Journal // nil means records are rows
 }
 
-// open opens the exact keys, then the journal in the worker's directory, which it
-// may choose, and the files of answers. Postgres learns of finished items before
-// their records are written or, if records are rows, together with them. In that
-// case the journal only locks the directory.
+// open opens the exact keys, then the journal in the worker's directory, and the files
+// of answers. If no directory was given, it chooses one.
+//
+// Finished items are reported to Postgres before their records are written. If records
+// are rows, both are written together, and the journal only locks the directory.
 func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.Output, err error) {
 	if w.server.DB != nil {
 		config := pgstore.Config{Crawl: w.server.Name, Identity: crawl.ID, Windows: w.c.Windows, Card: crawl.Card, Capture: w.c.capture(crawl)}
@@ -188,8 +192,8 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 	return w.records(journal), nil
 }
 
-// openSideOutputs opens the files of answers and the journal of links, if they are
-// kept.
+// openSideOutputs opens the files of answers if answers are kept, and the journal of
+// links if links are kept.
 func (w *worker) openSideOutputs(dir string) (_ frontier.Output, err error) {
 	var all sideOutputs
 	if w.c.Save {
@@ -221,7 +225,7 @@ func (w *worker) closeKeys() {
 	}
 }
 
-// maxWorkerName is the longest name of a worker.
+// maxWorkerName is the length of the longest name of a worker, in bytes.
 const maxWorkerName = 64
 
 // newWorkerName names this process: HOST-PID-RANDOM.
@@ -242,8 +246,8 @@ func (h *Server) explain(err error) error {
 	return fmt.Errorf("%s: %w", h, err)
 }
 
-// Remove deletes the crawl from Redis and Postgres, and returns how many keys
-// Redis had. It is no error if one of the two has lost the crawl.
+// Remove deletes the crawl from Redis and Postgres, and returns how many keys Redis
+// had. It returns no error if only one of the two has the crawl.
 func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 	settings, err := h.Stored(ctx)
 	if _, lost := errors.AsType[*LostError](err); err != nil && !lost {
@@ -253,7 +257,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, errExactElsewhere(h.String())
 	}
 	inPostgres := pgstore.ErrNoCrawl
-	if h.DB != nil { // first, because the queue has the name of the crawl there
+	if h.DB != nil { // Postgres first, because Redis has the name that the crawl has there
 		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
 		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
 			return 0, h.DB.explain(inPostgres)

@@ -16,9 +16,9 @@ import (
 // Postgres. It is nil if the records are files.
 type rowOutput struct {
 	frontier.Output
-	set     *pgstore.Store // nil means not given
+	set     *pgstore.Store // nil if the address of Postgres was not given
 	hold    chan struct{}  // closed when calls must no longer wait for Postgres
-	release func()
+	release func()         // closes hold
 }
 
 // open opens the crawl's rows, and the files of answers, for a process that
@@ -44,7 +44,8 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	return r, nil
 }
 
-// capture returns what change data capture gets of rows; nil if it gets nothing.
+// capture returns the function that makes an event for change data capture from a row.
+// It returns nil without CDC.
 func (c *Config) capture(crawl frontier.Identity) func(*exact.Row) (pgstore.Event, error) {
 	if !c.CDC {
 		return nil
@@ -52,8 +53,8 @@ func (c *Config) capture(crawl frontier.Identity) func(*exact.Row) (pgstore.Even
 	return pgoutbox.Capture(crawl.ID)
 }
 
-// inspect opens the crawl's rows for a process that does not crawl. Without an
-// address of Postgres it does nothing.
+// inspect opens the crawl's rows for a process that does not crawl. It does nothing if
+// the address of Postgres was not given.
 func (r *rowOutput) inspect(ctx context.Context, d Directory, id [16]byte) (err error) {
 	if r != nil && d.DB != nil {
 		r.set, err = d.DB.inspect(ctx, rowsName(id))

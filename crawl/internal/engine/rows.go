@@ -82,9 +82,9 @@ func (r rows) Trail(id string) (trail []record.Record, err error) {
 	return record.Reader{Dir: dir}.Trail(id)
 }
 
-// completed returns the rows of finished items. A row is written before its item
-// is completed. If the worker died between the two, another worker fetches the
-// item again and keeps the row.
+// completed returns the rows without those of unfinished items. A row is written
+// before its item is completed. If the worker dies between the two steps, another
+// worker fetches the item again, and the row stays as it is.
 func (r rows) completed(store frontier.Inspector) (rows, error) {
 	r.skip = make(map[exact.Ref]bool)
 	for _, state := range []frontier.State{frontier.Leased, frontier.Queued} {

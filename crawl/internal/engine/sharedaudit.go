@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// CountBooks implements Books. Redis keeps no row of a finished item. They are
-// counted from the records, if the directories of all workers are here and no
-// worker writes to them.
+// CountBooks implements Books. Redis keeps no row for a finished item. So finished
+// items are counted from the records, if the directories of all workers are on this
+// machine and no worker runs.
 func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	books, err := e.Audit(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	a.Add("hosts", c.Hosts, books.Hosts, "hosts with such items", "")
 	a.Add("failed", c.Failed, books.Failed, "lists of failed items", "")
 	a.Add("acknowledged and lost", 0, shared.Lost, "URLs that workers know were added", "")
-	if working := len(shared.Workers) > 0; !working { // counters and records of running workers are never of one moment
+	if working := len(shared.Workers) > 0; !working { // while workers run, the two cannot be read at the same moment
 		err = e.auditExact(ctx, &a)
 	}
 	err = errors.Join(err, e.auditRecords(ctx, &a, len(shared.Workers) > 0))
@@ -41,8 +41,8 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	return a, err
 }
 
-// auditRecords compares the counters with the records, if these are here and no
-// worker adds to them.
+// auditRecords compares the counters with the records, if the records can be read here
+// and no worker runs. written reports that a worker runs.
 func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, written bool) error {
 	if written {
 		a.Notes = append(a.Notes, "records are not counted while workers write them")
@@ -89,8 +89,8 @@ func (e *sharedEngine) countRecords(ctx context.Context, a *report.Audit, source
 	return nil
 }
 
-// auditExact compares the exact set with the queue: each exact key that waits in
-// the queue must be in the set, except those on their way.
+// auditExact compares the numbers of waiting exact keys in the exact set and in the
+// queue.
 func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
 	if e.exact == nil {
 		if e.exactElsewhere {

@@ -19,15 +19,16 @@ import (
 type sharedEngine struct {
 	*redisstore.Store
 	server *Server
-	id     string      // of the crawl
-	dir    string      // of the records of this process, which crawls; empty if it only looks
-	exact  *exactStore // nil means exact keys are in Redis, or elsewhere
-	// exactElsewhere reports that the exact keys are in a Postgres whose address was
-	// not given, or which did not answer when the crawl was opened to be read.
+	id     string      // id of the crawl
+	dir    string      // directory of this worker's records; empty if this process does not crawl
+	exact  *exactStore // nil means exact keys are in Redis, or see exactElsewhere
+	// exactElsewhere reports that the exact keys are in Postgres. If exact is nil then,
+	// the address of Postgres was not given, or it did not answer when the crawl was
+	// opened. It is not set for a worker.
 	exactElsewhere bool
-	rows           bool // its records are rows
+	rows           bool // the records are rows
 	boxes          outboxes
-	journal        *record.Journal // of a worker whose records are in files; else nil
+	journal        *record.Journal // journal of a worker with records in files; otherwise nil
 	workerEnd      func(ctx context.Context, dir string) (frontier.Position, error)
 	log            *slog.Logger
 }
@@ -35,8 +36,8 @@ type sharedEngine struct {
 // Err implements Upkeep. An outage of Redis is temporary, so it returns nil.
 func (*sharedEngine) Err() error { return nil }
 
-// Position implements Books. Of a worker it is the end of the records in its own
-// journal whose completions were answered, but for those in doubt.
+// Position implements Books. For a worker with records in files, it returns the end of
+// the records in its journal whose completions Redis has answered, or which are in doubt.
 func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	if e.journal == nil {
 		return nil, errors.New("only a worker with records in files has a position: see crawler export")
@@ -44,8 +45,8 @@ func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	return e.journal.Answered()
 }
 
-// Probe implements Filter. The deadline of ctx also ends a call on a connection.
-// What was probed until then is returned.
+// Probe implements Filter. If the deadline of ctx ends a call to Redis, Probe returns
+// the counts of the calls before it, and no error.
 func (e *sharedEngine) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	claimed, probes, err = e.Store.Probe(ctx, n)
 	if end, limited := ctx.Deadline(); limited && !time.Now().Before(end) && errors.Is(err, frontier.ErrUnavailable) {
@@ -95,8 +96,8 @@ func (e *sharedEngine) ownsAll(dirs []string) (err error) {
 	return err
 }
 
-// journals returns the directories of the crawl's workers on this machine. None is
-// an error only if their directory was given.
+// journals returns the directories of the crawl's workers on this machine. It returns
+// no error if the default directory does not exist.
 func (e *sharedEngine) journals() ([]string, error) {
 	dirs, err := FindJournals([]string{e.server.Workers()})
 	if errors.Is(err, fs.ErrNotExist) && e.server.Dir == "" {
@@ -108,7 +109,8 @@ func (e *sharedEngine) journals() ([]string, error) {
 	return dirs, err
 }
 
-// CommittedRecords implements Books, with the workers' directories on this machine.
+// CommittedRecords implements Books. Records in files are those of the workers'
+// directories on this machine.
 func (e *sharedEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
 	if e.rows {
 		return e.rowSource(ctx)
@@ -143,7 +145,7 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 	}
 	for i, known := range at.Claims {
 		where.Layers[i].Known = known
-		if i < len(layers) { // else the partition has grown meanwhile
+		if i < len(layers) { // otherwise the partition has grown meanwhile
 			where.Layers[i].Fill, where.Layers[i].FPR = layers[i].Fill, layers[i].FPR
 		}
 	}

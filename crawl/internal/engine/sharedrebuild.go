@@ -20,9 +20,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// rebuild rebuilds the filter, and counters that are lost, from the records of all
-// workers. It passes all records to state as well. Exact keys that wait are
-// offered again afterwards.
+// rebuild rebuilds the filter, and lost counters, from the records of all workers. It
+// also collects state from these records. The caller has to offer waiting exact keys
+// again afterwards.
 func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) error {
 	if c.Stored[exactSetting] != "" {
 		if h.DB == nil {
@@ -56,7 +56,7 @@ func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) er
 }
 
 // allRecords returns the records of all workers, except those of exact items that
-// wait: such an item gets another record.
+// wait, because these items will get another record.
 func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store) (RecordSource, error) {
 	if c.Rows {
 		return rows{ctx: ctx, set: keys}, nil
@@ -107,18 +107,18 @@ func waitingRefs(ctx context.Context, keys *pgstore.Store) iter.Seq2[record.Key,
 	}
 }
 
-// rebuildState is what a rebuild collects from records and exact keys, besides the
-// keys of the filter.
+// rebuildState has the state that a rebuild collects from records and exact keys,
+// besides the keys of the filter.
 type rebuildState struct {
 	c      *Config
-	keys   *pgstore.Store // nil means that there are none
+	keys   *pgstore.Store // nil means that exact keys are not in Postgres
 	hasher bloomstore.Hasher
 	scope  map[string]bool // scope keys that seeds opened
-	places map[string]bool // hosts, if the hosts of a domain are limited
+	hosts  map[string]bool // empty unless the number of hosts of a domain is limited
 }
 
 func newRebuildState(c *Config) *rebuildState {
-	return &rebuildState{c: c, scope: make(map[string]bool), places: make(map[string]bool)}
+	return &rebuildState{c: c, scope: make(map[string]bool), hosts: make(map[string]bool)}
 }
 
 // seedsThatWait adds the scope keys of seeds among the waiting exact keys.
@@ -134,7 +134,7 @@ func (m *rebuildState) seedsThatWait(ctx context.Context) error {
 	return nil
 }
 
-// host adds the host of a URL that was queued, perhaps as a seed.
+// host adds the host of a URL that was queued, and its scope keys if it is a seed.
 func (m *rebuildState) host(canonical string, isSeed bool) error {
 	bounded := m.c.MaxHosts > 0 && m.c.Scope != canon.ScopeHost
 	if !bounded && !isSeed {
@@ -145,7 +145,7 @@ func (m *rebuildState) host(canonical string, isSeed bool) error {
 		return fmt.Errorf("%q: %w", canonical, err)
 	}
 	if bounded {
-		m.places[url.Host()] = true
+		m.hosts[url.Host()] = true
 	}
 	if isSeed {
 		for _, key := range canon.Keys(m.c.Scope, url) {
@@ -155,7 +155,7 @@ func (m *rebuildState) host(canonical string, isSeed bool) error {
 	return nil
 }
 
-// from yields how the items of records ended.
+// from yields the ends of the items of records, and collects state from them.
 func (m *rebuildState) from(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
 	return func(yield func(redisstore.Ended, error) bool) {
 		for line, err := range records.Lines() {
@@ -214,7 +214,8 @@ func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.End
 	return ends, nil
 }
 
-// key sets the class of an item. If wanted, it also returns its state in the exact set.
+// key sets the class of an item, and returns its state in the exact set if the set is
+// in Postgres. It does nothing unless wanted is true.
 func (m *rebuildState) key(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
 	if !wanted {
 		return status, nil
@@ -240,8 +241,8 @@ func (m *rebuildState) restore(ctx context.Context, store *redisstore.Store) err
 			return err
 		}
 	}
-	keys := make([]frontier.QuotaKey, 0, len(m.places))
-	for host := range m.places {
+	keys := make([]frontier.QuotaKey, 0, len(m.hosts))
+	for host := range m.hosts {
 		keys = append(keys, frontier.QuotaKey{Group: canon.Domain(host), Key: host})
 	}
 	_, err := store.Reserve(ctx, keys, math.MaxUint64)

@@ -13,7 +13,7 @@ import (
 )
 
 // openWorkerArchive opens the files of answers of a worker. Their names are unique
-// among all workers, so that a record identifies the file with its answer.
+// among all workers, because a record names the file that contains its answer.
 func openWorkerArchive(config warc.Config) (*warc.Writer, error) {
 	prefix, err := archivePrefix(filepath.Join(config.Dir, warc.Folder))
 	if err != nil {

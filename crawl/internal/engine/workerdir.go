@@ -18,7 +18,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// workerFile identifies the worker's directory of a shared crawl.
+// workerFile is the name of the file that identifies a directory of a worker.
 const workerFile = "worker.json"
 
 // workerCard is the content of workerFile. It has no address of the crawl, because
@@ -26,12 +26,13 @@ const workerFile = "worker.json"
 type workerCard struct {
 	Format int    `json:"format"`
 	Crawl  string `json:"crawl"` // its name
-	ID     string `json:"id"`    // what the crawl got when it was created
+	ID     string `json:"id"`    // the id that the crawl got when it was created
 }
 
 const workerFormat = 1
 
-// ReadWorkerCard returns the card of a worker's directory, or nil if dir is none.
+// ReadWorkerCard returns the card of a worker's directory. It returns nil if dir is not
+// a worker's directory.
 func ReadWorkerCard(dir string) (*workerCard, error) {
 	name := filepath.Join(dir, workerFile)
 	text, err := os.ReadFile(name)
@@ -53,8 +54,8 @@ func ReadWorkerCard(dir string) (*workerCard, error) {
 // errOtherCrawl reports a directory that belongs to another crawl.
 var errOtherCrawl = errors.New("is not of this crawl")
 
-// check returns an error if a directory belongs to another crawl. mine reports
-// whether it belongs to this one; otherwise it is unused.
+// check returns an error if a directory belongs to another crawl. mine reports whether
+// it belongs to this crawl. If it is false and err is nil, no crawl uses the directory.
 func (c workerCard) check(dir string) (mine bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, CrawlFile)); err == nil {
 		return false, fmt.Errorf("%s %w: it has a crawl of its own", dir, errOtherCrawl)
@@ -66,8 +67,8 @@ func (c workerCard) check(dir string) (mine bool, err error) {
 	return have != nil, err
 }
 
-// assign makes an unused directory this crawl's. The caller must hold the lock of
-// its journal.
+// assign assigns an unused directory to this crawl. The caller must hold the lock of
+// the directory's journal.
 func (c workerCard) assign(dir string) error {
 	if mine, err := c.check(dir); err != nil || mine {
 		return err
@@ -79,9 +80,9 @@ func (c workerCard) assign(dir string) error {
 	return ReplaceFile(filepath.Join(dir, workerFile), append(text, '\n'))
 }
 
-// openJournal opens the journal of a worker in dir. If dir is empty, it takes the
-// first of NAME.crawl/HOST-1, HOST-2, … that belongs to this crawl and that no
-// process has locked: a restarted worker finds its own directory.
+// openJournal opens the journal of a worker in dir. If dir is empty, it chooses the
+// first of NAME.crawl/HOST-1, NAME.crawl/HOST-2, … that does not belong to another crawl
+// and that no process has locked. So a worker that restarts finds its own directory.
 func (c workerCard) openJournal(dir string, config record.Config) (*record.Journal, string, error) {
 	if dir != "" {
 		journal, err := c.open(dir, config)
@@ -106,7 +107,7 @@ func (c workerCard) openJournal(dir string, config record.Config) (*record.Journ
 
 func (c workerCard) open(dir string, config record.Config) (*record.Journal, error) {
 	config.Dir = dir
-	if _, err := c.check(dir); err != nil { // before a file of another crawl is touched
+	if _, err := c.check(dir); err != nil { // do not touch files of another crawl
 		return nil, err
 	}
 	journal, err := record.OpenJournal(config)
@@ -131,10 +132,11 @@ func journalLocked(dir string) bool {
 	return lock.Close() != nil
 }
 
-// JournalsOf returns the default directory of the directories of a crawl's workers.
+// JournalsOf returns the default directory that contains the directories of a crawl's
+// workers.
 func JournalsOf(crawl string) string { return crawl + ".crawl" }
 
-// plainName returns a host's name in a form that is valid in a file name.
+// plainName replaces the characters of a host's name that are not safe in a file name.
 func plainName(host string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.' {
@@ -144,7 +146,8 @@ func plainName(host string) string {
 	}, host)
 }
 
-// errNoJournal reports a directory that is not a worker's and contains none.
+// errNoJournal reports a directory that neither is a worker's directory nor contains
+// one.
 var errNoJournal = errors.New("it is not a worker's directory")
 
 // FindJournals returns the workers' directories among dirs and directly below
@@ -173,7 +176,7 @@ func FindJournals(dirs []string) (found []string, err error) {
 	return slices.Compact(found), nil
 }
 
-// oneCrawl refuses directories of workers of several crawls.
+// oneCrawl returns an error if the workers' directories belong to several crawls.
 func oneCrawl(dirs []string) error {
 	var first *workerCard
 	for _, dir := range dirs {

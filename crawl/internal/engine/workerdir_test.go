@@ -21,8 +21,8 @@ func journal(t *testing.T, card workerCard, dir string) (*record.Journal, string
 	return j, dir
 }
 
-// Two workers never share a directory, and a worker that restarts finds its
-// own.
+// TestWorkerDirectories: two workers never share a directory, and a worker that restarts
+// finds its own.
 func TestWorkerDirectories(t *testing.T) {
 	t.Chdir(t.TempDir())
 	card, other := workerCard{workerFormat, "web", "abc"}, workerCard{workerFormat, "web", "xyz"}
@@ -47,7 +47,7 @@ func TestWorkerDirectories(t *testing.T) {
 	if third != first {
 		t.Errorf("a worker that comes again gets %s, had %s", third, first)
 	}
-	// A crawl that was deleted and created again has other fingerprints.
+	// A crawl that was deleted and created again has another id.
 	fresh, fourth := journal(t, other, "")
 	if fourth == first || fourth == second {
 		t.Errorf("another crawl of that name gets %s", fourth)

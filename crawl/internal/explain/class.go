@@ -10,8 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// askClass finds the rule that makes the URL exact. If the URL waits or has failed,
-// the crawl knows how it was found. Otherwise only its form counts.
+// askClass finds the rule that makes the URL exact. The store knows how a URL was found
+// only while it waits and after it has failed. For other URLs, askClass applies only
+// the rules about the form of the URL.
 func (q *query) askClass(context.Context) error {
 	rules := q.src.Exact
 	if rules == nil {
@@ -39,7 +40,7 @@ func (q *query) askClass(context.Context) error {
 	return nil
 }
 
-// rulesOnDiscovery returns the rules that go by how a URL was found.
+// rulesOnDiscovery returns the rules that depend on how a URL was found.
 func rulesOnDiscovery(rules *exact.Rules) (texts []string) {
 	for class := frontier.Bulk + 1; class < exact.Classes; class++ {
 		if class != frontier.Sitemap && rules.Text(class) != "" && !rules.Pure(class) {

@@ -1,11 +1,11 @@
 // Package explain explains why a URL was, or was not, crawled.
 //
-// It checks what a crawl would check, in the same order: the canonical form, the
-// rules for links, the filter and the queue, robots.txt, the address guard. It
-// also works for URLs that the crawl never saw. It owns the order and the words.
-// Each answer comes from the package that gives it to the crawl:
+// It makes the same checks as a crawl, in the same order: the canonical form, the
+// rules for links, the filter and the queue, robots.txt, the address guard. It also
+// works for URLs that the crawl never saw. The package owns the order and the words.
+// The answers come from the packages that the crawl itself uses:
 //
-//	where the URL is        Sources.Locate, one question to the store
+//	state of the URL        Sources.Locate, one question to the store
 //	the rules for links     follow.Rules.Trace, as workers use it
 //	robots.txt, address     robots.State, get.Client
 //
@@ -30,8 +30,8 @@ import (
 )
 
 // Sources are the inputs of an explanation. Canon, Fingerprint, Locate and Now are
-// required, and Scope unless the rules use canon.ScopeAny. Parts that are nil are
-// left out.
+// required, and Scope unless the rules use canon.ScopeAny. If another field is nil, the
+// explanation does not contain its part.
 type Sources struct {
 	Canon       *canon.Canonicalizer
 	Rules       follow.Rules
@@ -52,18 +52,19 @@ type Sources struct {
 	CheckPort func(port string) error
 }
 
-// Located is the state of one URL in the store of a crawl, at one moment. Parts
-// that are nil are left out.
+// Located is the state of one URL in the store of a crawl, at one moment. If a field is
+// nil, the explanation does not contain its part.
 type Located struct {
 	frontier.Status
-	FPR    float64 // of the filter, now
-	Layers []Layer // what each layer of the filter answers
+	FPR    float64 // current false-positive rate of the filter
+	Layers []Layer // the answer of each layer of the filter
 	// Given is the number of URLs that were put into the filter without being added
 	// (--known).
 	Given uint64
-	Queue *Queue  // where the URL stands among those of its host
-	More  []Check // rules of the store, after those of Rules
-	// Robots returns what is known of the robots.txt of the URL's origin, or nil.
+	Queue *Queue  // the position of the URL among those of its host
+	More  []Check // checks of the store, which come after Sources.Rules
+	// Robots returns the state of the robots.txt of the URL's origin, or nil if it is
+	// not known.
 	Robots func() (*robots.State, error)
 	// HostFailure is why the URL's host does not answer. It is empty if the host
 	// answers, or if that is not known.
@@ -89,8 +90,8 @@ func (s *Sources) check() error {
 	return errors.Join(errs...)
 }
 
-// Explain explains a URL as a person types it: without a scheme it is https. A
-// text that is not a URL has an Explanation too. An error is one of Sources.
+// Explain explains a URL as a person types it. Without a scheme it is https. A text
+// that is not a URL also has an Explanation. An error is an error of Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func (q *query) askRecords(context.Context) error {
 		return nil
 	}
 	var trail []record.Record
-	if !q.waits() || q.at.Round > 0 { // else it has none yet
+	if !q.waits() || q.at.Round > 0 { // otherwise it has no record yet
 		own, err := q.at.Trail(q.out.Fingerprint[:16])
 		if err != nil {
 			return err

@@ -29,10 +29,10 @@ var update = flag.Bool("update", false, "write testdata/explanations.txt anew")
 
 var (
 	now    = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	hasher bloomstore.Hasher // the zero key: goldens must not change
+	hasher bloomstore.Hasher // with the zero key, because the golden file must not change
 )
 
-// crawl is a crawl whose answers a test sets.
+// crawl is a crawl whose answers are set by a test.
 type crawl struct {
 	Located
 	open []string
@@ -58,7 +58,7 @@ func (c *crawl) Admitted(_ context.Context, keys []string) ([]bool, error) {
 	return open, c.err
 }
 
-// sources returns the sources for a crawl of h.example that knows nothing yet.
+// sources returns the sources for a new crawl of h.example.
 func sources(t testing.TB) (*crawl, *Sources) {
 	t.Helper()
 	c := &crawl{open: []string{"h.example"}, Located: Located{FPR: 1e-6}}
@@ -76,8 +76,8 @@ func idOf(url string) string {
 
 func referrerTo(url string) frontier.Referrer { return frontier.ReferrerOf(hasher.Fingerprint(url)) }
 
-// trailOf returns records in which each URL names the one before it as its
-// referrer.
+// trailOf returns a function for Located.Trail. In it, the referrer of each record is the
+// record after it.
 func trailOf(records ...record.Record) func(string) ([]record.Record, error) {
 	for i := range records {
 		records[i].ID, records[i].FetchedAt = idOf(records[i].URL), now.Add(-time.Hour)
@@ -138,7 +138,7 @@ const (
 	page = "https://h.example/page"
 )
 
-// explanations are one case for each possible explanation.
+// explanations has a case for each kind of explanation.
 var explanations = []struct {
 	name, raw string
 	set       func(c *crawl, s *Sources)
@@ -278,8 +278,8 @@ var explanations = []struct {
 	}},
 }
 
-// TestExplanationsGolden compares the texts with testdata/explanations.txt; -update
-// writes it anew.
+// TestExplanationsGolden compares the texts with testdata/explanations.txt. -update
+// writes the file again.
 func TestExplanationsGolden(t *testing.T) {
 	var got bytes.Buffer
 	for _, tt := range explanations {
@@ -338,8 +338,8 @@ func TestDocumentedExample(t *testing.T) {
 	}
 }
 
-// TestEveryReason: the goldens have a case for each reason that a URL alone can
-// be refused for, and for each state.
+// TestEveryReason: the golden file has a case for each state, and for each reason that
+// can refuse a URL whatever page links to it.
 func TestEveryReason(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "explanations.txt"))
 	if err != nil {

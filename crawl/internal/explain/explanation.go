@@ -12,22 +12,25 @@ import (
 // Explanation explains one URL, in the order in which a crawl checks it. Parts that
 // do not apply or are not known are empty. Passwords in URLs are left out.
 type Explanation struct {
-	Raw         string         `json:"raw"`                   // as given
-	Steps       []canon.Step   `json:"steps,omitempty"`       // to the canonical form
-	Canonical   string         `json:"canonical,omitempty"`   // empty means that it has no such form
+	Raw         string         `json:"raw"`                   // the URL as it was given
+	Steps       []canon.Step   `json:"steps,omitempty"`       // from Raw to the canonical form
+	Canonical   string         `json:"canonical,omitempty"`   // empty means that Raw has no canonical form
 	Fingerprint string         `json:"fingerprint,omitempty"` // 32 hex digits
 	Host        string         `json:"host,omitempty"`        // host key
-	Rules       []Check        `json:"rules,omitempty"`       // as they hold for a link now, in their order
+	Rules       []Check        `json:"rules,omitempty"`       // what each rule would answer to a link now, in order
 	Class       *Class         `json:"class,omitempty"`
 	Robots      *Robots        `json:"robots,omitempty"`
 	Address     *Address       `json:"address,omitempty"`
-	HostFailure string         `json:"host_failure,omitempty"` // why its host does not answer
+	HostFailure string         `json:"host_failure,omitempty"` // why the URL's host does not answer
 	Filter      *Filter        `json:"filter,omitempty"`
 	Store       *Store         `json:"store,omitempty"`
-	Record      *record.Record `json:"record,omitempty"`      // its last one
-	Referrers   []string       `json:"referrers,omitempty"`   // the page that named it, the one that named that, … to a seed
-	MoreBehind  bool           `json:"more_behind,omitempty"` // Referrers ends before a seed: too many, or one has no record
-	Verdict     Verdict        `json:"verdict"`
+	Record      *record.Record `json:"record,omitempty"` // the last record of the URL
+	// Referrers are the URL's referrer, the referrer of that page, and so on up to a
+	// seed. MoreBehind reports that they end before a seed, because there are too many or
+	// one has no record.
+	Referrers  []string `json:"referrers,omitempty"`
+	MoreBehind bool     `json:"more_behind,omitempty"`
+	Verdict    Verdict  `json:"verdict"`
 }
 
 // Check is the answer of one of the crawl's rules to a link to the URL.
@@ -36,28 +39,28 @@ type Check struct {
 	Answer  follow.Answer   `json:"answer"`
 	Reason  frontier.Reason `json:"reason,omitempty"`  // with Refuses
 	Setting string          `json:"setting,omitempty"` // as on the command line
-	Asked   []string        `json:"asked,omitempty"`   // scope: keys, one of which has to be open
-	By      string          `json:"by,omitempty"`      // what decided: a scope key or an expression
+	Asked   []string        `json:"asked,omitempty"`   // of the rule scope: one of these keys has to be open
+	By      string          `json:"by,omitempty"`      // the scope key or the expression that decided
 	Words   string          `json:"words"`
 }
 
-// Class tells whether the filter or an exact set decides if the URL is new.
+// Class says whether the filter or an exact set decides if the URL is new.
 type Class struct {
-	Name  string `json:"name"`           // "bulk": the filter; of the others an exact store decides
-	Rule  string `json:"rule,omitempty"` // of --exact, that gives it
+	Name  string `json:"name"`           // "bulk" means that the filter decides, other names that an exact set does
+	Rule  string `json:"rule,omitempty"` // the rule of --exact that gives the URL this class
 	Words string `json:"words"`
 }
 
-// Robots is what robots.txt permits, as far as it is known.
+// Robots says whether robots.txt permits the URL, as far as that is known.
 type Robots struct {
 	Origin    string        `json:"origin"`
 	Access    Access        `json:"access"`
-	Rule      string        `json:"rule,omitempty"`       // the one that decided, as "Disallow: /x"; none means no rule matches
-	Rules     int           `json:"rules"`                // how many the file has for us
+	Rule      string        `json:"rule,omitempty"`       // the rule that decided, as "Disallow: /x"; empty means none
+	Rules     int           `json:"rules"`                // number of rules in the file for this crawler
 	FetchedAt *time.Time    `json:"fetched_at,omitempty"` // nil means not known
-	AskedIn   time.Duration `json:"asked_in"`             // ns until it may be fetched again; 0 means before the next page
-	Failures  int           `json:"failures,omitempty"`   // requests in a row that said nothing
-	Cause     string        `json:"cause,omitempty"`      // why the last of them failed
+	AskedIn   time.Duration `json:"asked_in"`             // ns until the file may be fetched again; 0 means now
+	Failures  int           `json:"failures,omitempty"`   // requests in a row that failed
+	Cause     string        `json:"cause,omitempty"`      // why the last of these requests failed
 	Words     string        `json:"words"`
 }
 
@@ -68,8 +71,8 @@ const (
 	Allowed     Access = "allowed"
 	Disallowed  Access = "disallowed"
 	NotFetched  Access = "not fetched yet"
-	Unavailable Access = "unavailable" // nothing is requested until it can be had
-	Ignored     Access = "ignored"     // as the crawl's settings say
+	Unavailable Access = "unavailable" // all attempts failed; no page is requested until one succeeds
+	Ignored     Access = "ignored"     // the crawl's settings ignore robots.txt for the host
 )
 
 // Address reports whether the host may be dialled.
@@ -82,29 +85,29 @@ type Address struct {
 // seeds are looked up exactly.
 type Filter struct {
 	Known  bool    `json:"known"`
-	FPR    float64 `json:"fpr"` // that it claims to know a URL never offered, now
+	FPR    float64 `json:"fpr"` // current probability that it claims a URL that was never offered
 	Layers []Layer `json:"layers,omitempty"`
 }
 
 // Layer is one layer of a filter that grows: a URL is known if any layer claims it.
 type Layer struct {
 	Known bool    `json:"known"`
-	Fill  float64 `json:"fill"` // share of its bits that is set
-	FPR   float64 `json:"fpr"`  // now
+	Fill  float64 `json:"fill"` // share of its bits that are set
+	FPR   float64 `json:"fpr"`  // its current false-positive rate
 }
 
-// Store is where the URL is. Durations are in nanoseconds.
+// Store is the state of the URL in the store. Durations are in nanoseconds.
 type Store struct {
-	State     frontier.State   `json:"state"` // empty means that it is neither queued nor was it ever
+	State     frontier.State   `json:"state"` // empty means that the URL was never queued
 	Outcome   frontier.Outcome `json:"outcome,omitempty"`
 	Status    int              `json:"status,omitempty"`
 	Round     uint32           `json:"round"`
-	Item      *Item            `json:"item,omitempty"` // with queued, leased and failed
+	Item      *Item            `json:"item,omitempty"` // only of URLs that are queued, leased or failed
 	Queue     *Queue           `json:"queue,omitempty"`
 	HostDueIn time.Duration    `json:"host_due_in"` // 0 means due now
 }
 
-// Item is what waits in the queue beside the URL.
+// Item has the data that the queue stores with a URL.
 type Item struct {
 	Depth      int    `json:"depth"`
 	Hops       int    `json:"hops"`
@@ -117,9 +120,9 @@ type Item struct {
 // Queue is the position of an item among those of its host. For a URL that is not
 // queued, all of them are ahead.
 type Queue struct {
-	Ahead   uint64        `json:"ahead"`   // are handed out before it
-	Waiting uint64        `json:"waiting"` // it included, delayed ones too
-	Delay   time.Duration `json:"delay"`   // it is not handed out before now + Delay; 0 means no more
+	Ahead   uint64        `json:"ahead"`   // items that are leased before it
+	Waiting uint64        `json:"waiting"` // all items of the host that wait, with this one and with delayed ones
+	Delay   time.Duration `json:"delay"`   // time until it may be leased; 0 means at once
 }
 
 // Verdict is one line about why the URL was or was not crawled.

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// askRobots finds what robots.txt permits, as far as it is known.
+// askRobots finds out whether robots.txt permits the URL, as far as that is known.
 func (q *query) askRobots(context.Context) error {
 	r := &Robots{Origin: q.url.Origin(), Access: NotFetched}
 	if ignore := q.src.IgnoreRobots; ignore != nil && ignore(q.out.Host) {
@@ -35,7 +35,7 @@ func (q *query) askRobots(context.Context) error {
 	return nil
 }
 
-// read fills r from what is known of a robots.txt.
+// read fills r from the known state of a robots.txt.
 func (r *Robots) read(state *robots.State, path string, now time.Time) {
 	in := state.AskIn(now)
 	r.AskedIn, r.Failures, r.Cause = in, state.Failures(), state.Cause()
@@ -59,7 +59,7 @@ func (r *Robots) read(state *robots.State, path string, now time.Time) {
 	}
 }
 
-// because returns a clause with the cause, or nothing if it is not known.
+// because returns a clause with the cause, or "" if the cause is not known.
 func because(cause string) string {
 	if cause == "" {
 		return ""
@@ -67,7 +67,7 @@ func because(cause string) string {
 	return ": " + cause
 }
 
-// decision names the rule that decided.
+// decision describes which rule decided, or why none did.
 func (r *Robots) decision() string {
 	switch {
 	case r.Rule != "":
@@ -90,7 +90,7 @@ func (r *Robots) age(in time.Duration) string {
 	return "asked for again before the next page"
 }
 
-// askAddress finds whether the host may be dialled, unless the URL has its outcome.
+// askAddress finds out whether the host may be dialled.
 func (q *query) askAddress(ctx context.Context) error {
 	if q.src.CheckHost == nil {
 		return nil

@@ -33,7 +33,7 @@ func (q *query) askRules(ctx context.Context) error {
 		findings = append(findings, rules.LimitHosts(domain, member, hosts))
 	}
 	for i := range findings {
-		// The hops of a URL that has been finished are not kept.
+		// The number of redirects that led to a URL is not kept after the URL is finished.
 		if f := &findings[i]; f.Rule != follow.Hops || link.Hops != follow.Unknown || q.at.State == frontier.Unknown {
 			q.out.Rules = append(q.out.Rules, q.check(f, &link))
 		}

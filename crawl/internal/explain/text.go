@@ -98,18 +98,18 @@ func (s *Store) write(t *text) {
 	}
 }
 
-// text collects lines of a label and words.
+// text collects lines, each with a label and words.
 type text struct{ bytes.Buffer }
 
-// line writes words, if there are any. Control characters are escaped, because
-// sites supply much of the text.
+// line writes a line, unless words is empty. It escapes control characters, because
+// much of the text comes from sites.
 func (t *text) line(label, words string) {
 	if words != "" {
 		fmt.Fprintf(t, "%-12s %s\n", label, printable(words))
 	}
 }
 
-// printable escapes what cannot be printed.
+// printable escapes characters that cannot be printed.
 func printable(words string) string {
 	var b strings.Builder
 	for len(words) > 0 {

@@ -21,7 +21,7 @@ func noURL(err error) Verdict {
 		v.Reason, v.Words = frontier.ReasonTooLong, fmt.Sprintf("it is longer than %d bytes", frontier.MaxURLBytes)
 	}
 	if fault, ok := errors.AsType[*canon.Error](err); ok && fault.Hint != "" {
-		v.Words += ": " + fault.Hint // not the error's own text: it quotes the URL, password and all
+		v.Words += ": " + fault.Hint // the error's own text quotes the URL with its password
 	}
 	return v
 }
@@ -66,7 +66,7 @@ func (q *query) seen() string {
 	return fmt.Sprintf("the filter claims to know it, but it was never queued: %s; `crawler seed` queues it all the same", why)
 }
 
-// place describes where a new URL would be queued.
+// place describes the position at which a new URL would be queued.
 func (q *query) place() string {
 	queue := q.out.Store.Queue
 	switch {
@@ -97,7 +97,7 @@ func (q *query) queued() string {
 	return words + "; the host is due"
 }
 
-// prospect describes what is known to happen when the URL is fetched.
+// prospect describes why the URL will probably not be fetched, or returns "".
 func (q *query) prospect() string {
 	if r := q.out.Robots; r != nil && r.Access == Disallowed {
 		return fmt.Sprintf("; it will not be requested: robots.txt has %q", r.Rule)
@@ -141,7 +141,7 @@ func (s *Store) outcome() string {
 func (q *query) failed() string {
 	words := q.out.Store.outcome()
 	if r := q.out.Record; r != nil {
-		if r.Attempts > 0 { // else nothing was requested
+		if r.Attempts > 0 { // otherwise nothing was requested
 			words += ", after " + count(uint64(r.Attempts), "attempt")
 		}
 		words += ", at " + stamp(r.FetchedAt)

@@ -80,7 +80,7 @@ func (all records) trail(id string) (trail []record.Record, _ error) {
 }
 
 func (all records) fingerprint(url string) (print bloomstore.Fingerprint) {
-	_, _ = hex.Decode(print[:], []byte(all[url].ID)) // the half that records have
+	_, _ = hex.Decode(print[:], []byte(all[url].ID)) // a record has the first half of the fingerprint
 	return print
 }
 
@@ -159,7 +159,7 @@ func agree(t *testing.T, rules follow.Rules) {
 	}
 	for _, reason := range []frontier.Reason{frontier.ReasonScope, frontier.ReasonExcluded, frontier.ReasonDepth, frontier.ReasonPort} {
 		counted := stats.Refused[reason]
-		if ask("http://h.example/redirect").Store.State == frontier.Done && // whose target is a link like others
+		if ask("http://h.example/redirect").Store.State == frontier.Done && // its target counts as a link too
 			ask("http://h.example/target").Verdict.Reason == reason {
 			counted--
 		}

@@ -1,7 +1,9 @@
-// Package lineage finds what came of each seed of a crawl.
+// Package lineage finds the result of each seed of a crawl: which pages were found from
+// it, and why the crawl went no further.
 //
-// It owns the format of seeds.jsonl, and how its lines follow from the records and
-// from the items that wait. It opens no store and no file: the caller passes both.
+// It owns the format of seeds.jsonl, and the computation of its lines from the records
+// and from the items that wait. It opens no store and no file: the caller passes the
+// records and the items.
 package lineage
 
 import (
@@ -16,47 +18,48 @@ import (
 
 // Seed is a line of seeds.jsonl.
 type Seed struct {
-	URL        string           `json:"url"` // canonical; as it was given if it was refused
+	URL        string           `json:"url"` // canonical, or as it was given if the seed was refused
 	Why        Why              `json:"why"`
-	Outcome    frontier.Outcome `json:"outcome,omitempty"` // its own; none means that it has not been asked for
+	Outcome    frontier.Outcome `json:"outcome,omitempty"` // of the seed itself; empty means that it has none yet
 	Status     int              `json:"status,omitempty"`
 	RedirectTo string           `json:"redirect_to,omitempty"`
 	Error      string           `json:"error,omitempty"`
 
-	// Of the URLs found from it, directly or not, itself left out.
-	Pages   uint64 `json:"pages"`   // came: outcome ok
-	URLs    uint64 `json:"urls"`    // have any outcome; one more for each further round
-	Waiting uint64 `json:"waiting"` // are queued or leased; with itself
+	// Counts of the URLs that were found from the seed, directly or through other pages.
+	// Pages and URLs do not count the seed itself.
+	Pages   uint64 `json:"pages"`   // URLs with the outcome ok
+	URLs    uint64 `json:"urls"`    // URLs with any outcome, counted once for each round
+	Waiting uint64 `json:"waiting"` // URLs that are queued or leased; the seed itself counts
 }
 
 // Why is the reason why a crawl went no further from a seed.
 type Why string
 
 const (
-	Complete Why = "complete" // everything found from it has an outcome
-	Limit    Why = "limit"    // something waits: a limit or the user ended the run, or it goes on
-	Robots   Why = "robots"   // robots.txt forbids it, or where it redirects to
-	Dead     Why = "dead"     // it failed, or where it redirects to did
-	Refused  Why = "refused"  // it was never queued
+	Complete Why = "complete" // all URLs found from the seed have an outcome
+	Limit    Why = "limit"    // some URLs wait: a limit or the user ended the run, or it goes on
+	Robots   Why = "robots"   // robots.txt forbids the seed, or the URL that it redirects to
+	Dead     Why = "dead"     // the seed failed, or the URL that it redirects to
+	Refused  Why = "refused"  // the seed was never queued
 )
 
 // Crawl is the input of Each.
 type Crawl struct {
-	// Lines are those of the records, in the order in which they were written:
-	// a page's record comes before those of the pages that it named. They are
-	// read twice, and must be the same.
+	// Lines returns the records in the order in which they were written: the record of
+	// a page comes before the records of the pages that it links to. It is called
+	// twice, and must yield the same lines both times.
 	Lines func() iter.Seq2[[]byte, error]
-	// Waiting calls visit for each item that is queued or leased, until it
-	// returns false.
+	// Waiting calls visit for each item that is queued or leased, until visit returns
+	// false.
 	Waiting func(visit func(frontier.Item) bool) error
 }
 
-// Each calls emit for each seed that was ever queued: those without an outcome,
-// then the others in the order in which they were finished. In a crawl that
-// goes on meanwhile, a seed that is being finished may be left out.
+// Each calls emit for each seed that was ever queued: first for the seeds without an
+// outcome, then for the others in the order in which they were finished. If the crawl
+// runs meanwhile, a seed that is finished at this moment may be left out.
 //
-// It remembers the ids of seeds and of pages with new links, some 24 bytes each,
-// and 32 bytes a seed; it holds no URL.
+// Each keeps the ids of seeds and of pages with new links in memory, about 24 bytes for
+// each, and 32 bytes more for each seed. It keeps no URL.
 func Each(c Crawl, emit func(Seed) error) error {
 	t := tree{seedOf: make(map[frontier.Referrer]uint32)}
 	for line, err := range c.Lines() {
@@ -102,7 +105,7 @@ type line struct {
 	Error      string           `json:"error"`
 }
 
-// id is a record's id, or that of a referrer; zero for none.
+// id is the id of a record or of a referrer. Zero means none.
 type id frontier.Referrer
 
 // UnmarshalText reads 16 hex digits.
@@ -130,11 +133,11 @@ type tree struct {
 	seeds  []seed
 }
 
-// seed is what is known of a seed so far.
+// seed has the state of a seed while records are read.
 type seed struct {
-	tail                 id // where its redirects have led
-	outcome              frontier.Outcome
-	rounds               uint32 // its own records that the second reading has not reached yet
+	tail                 id               // the last URL that its redirects have led to
+	outcome              frontier.Outcome // of tail
+	rounds               uint32           // its own records that the second reading has not reached yet
 	pages, urls, waiting uint32
 }
 
@@ -152,7 +155,7 @@ func (t *tree) record(r *line) {
 		s.rounds++
 		s.tail, s.outcome = r.ID, r.Outcome
 		return
-	case !known: // its page's record was moved away
+	case !known: // the referrer's record was moved away
 		return
 	}
 	s := &t.seeds[i]
@@ -168,11 +171,11 @@ func (t *tree) record(r *line) {
 	}
 }
 
-// wait adds an item that has no outcome yet, and reports whether it is a seed that
-// never had one.
+// wait adds an item that waits. It reports whether the item is a seed that never had an
+// outcome.
 func (t *tree) wait(item *frontier.Item) (fresh bool) {
 	from, seed := item.Referrer, item.Referrer == frontier.Referrer{}
-	if seed { // offered again after it failed, if it is known
+	if seed { // if it is known, it was queued again after it failed
 		from = frontier.ReferrerOf(item.Fingerprint)
 	}
 	i, known := t.seedOf[from]

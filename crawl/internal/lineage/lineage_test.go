@@ -28,7 +28,7 @@ func idOf(url string) string {
 	return hex.EncodeToString(f[:8])
 }
 
-// from is a record of a page that referrer links to, with the given number of
+// from returns the record of a page to which referrer links. The page has this number of
 // new links.
 func from(referrer, url string, outcome frontier.Outcome, links uint64) record.Record {
 	return record.Record{URL: url, ID: idOf(url), ReferrerID: idOf(referrer), Outcome: string(outcome), LinksAdded: links}
@@ -69,7 +69,7 @@ func TestEachSeed(t *testing.T) {
 		from("", "dead", frontier.HostDead, 0),
 		from("", "cut", frontier.OK, 3),
 		from("cut", "c1", frontier.OK, 5),
-		from("gone", "lost", frontier.OK, 1), // its page's record is not there
+		from("gone", "lost", frontier.OK, 1), // the record of its referrer is missing
 		from("", "again", frontier.Network, 0),
 		from("d1", "d2", frontier.OK, 0), // a second round
 		from("", "again", frontier.OK, 0),
@@ -102,8 +102,7 @@ func TestEachSeed(t *testing.T) {
 	}
 }
 
-// TestReturnsErrors: the errors of sources that cannot be read, and of the
-// function that takes seeds, are returned.
+// TestReturnsErrors: Each returns the errors of its sources and of emit.
 func TestReturnsErrors(t *testing.T) {
 	broken := errors.New("broken")
 	good := linesOf(t, []record.Record{from("", "a", frontier.OK, 0)})

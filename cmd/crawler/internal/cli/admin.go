@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// adminAddress returns where --admin listens. A port alone means the loopback
-// address, because a client that can ask for a profile can slow the crawl down.
+// adminAddress returns the address on which --admin listens. A port alone means the
+// loopback address, because a client that requests profiles can slow the crawl down.
 func adminAddress(text string) (string, error) {
 	if !strings.Contains(text, ":") {
 		text = ":" + text
@@ -38,7 +38,7 @@ func adminAddress(text string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// checkAdmin returns an error for each flag that needs --admin if it is not given.
+// checkAdmin returns an error for each flag that needs --admin, if --admin is not given.
 func (o *options) checkAdmin() error {
 	var errs []error
 	if o.admin == "" {
@@ -52,9 +52,8 @@ func (o *options) checkAdmin() error {
 	return errors.Join(errs...)
 }
 
-// serveAdmin serves /metrics, /healthz and /readyz, and with --pprof profiles,
-// until closeAdmin is called. Without --admin it does nothing. ctx ends when the
-// crawl is to stop.
+// serveAdmin serves /metrics, /healthz and /readyz, and with --pprof also profiles,
+// until closeAdmin is called. Without --admin it does nothing.
 func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(), err error) {
 	if r.admin == "" {
 		return func() {}, nil
@@ -121,10 +120,10 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 	return mux
 }
 
-// checkHost answers a request only if its Host header names this server:
-// localhost, a loopback address, the address that the connection came to, or one
-// of names. This stops DNS rebinding, in which a web page changes the address of
-// its own name: the browser then sends that name.
+// checkHost passes a request to next only if its Host header names this server: as
+// localhost, a loopback address, the local address of the connection, or one of names.
+// This prevents DNS rebinding, in which a web page gives its own name the address of this
+// server. A browser then sends the name of that page as the Host.
 func checkHost(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)
@@ -142,8 +141,8 @@ func checkHost(names []string, next http.Handler) http.Handler {
 	})
 }
 
-// hostOf returns the host of HOST or HOST:PORT in lower case, an IPv6 address
-// without its brackets.
+// hostOf returns the host of HOST or HOST:PORT in lower case. It returns an IPv6 address
+// without brackets.
 func hostOf(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -152,7 +151,7 @@ func hostOf(hostport string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// readyTime is the time within which a store must answer to be ready.
+// readyTime is how long /readyz waits for an answer of the store.
 const readyTime = 5 * time.Second
 
 func health(w http.ResponseWriter, err error) {

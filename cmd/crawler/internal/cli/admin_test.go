@@ -27,7 +27,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// said is the output of a command, for tests that wait for a text in it.
+// said is the output of a command. Tests can wait for a text in it.
 type said struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -44,7 +44,7 @@ func (s *said) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// await returns the match of re, once there is one.
+// await waits until re matches the output, and returns the match.
 func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
 	t.Helper()
 	for {
@@ -209,8 +209,8 @@ func scrape(t *testing.T, base string) map[string]float64 {
 	return got
 }
 
-// A crawl that is stopping is not ready, and one whose store has failed has no
-// metrics.
+// TestAdminOfStoppingCrawl: a crawl that is stopping is not ready, and a crawl whose
+// store has failed has no metrics.
 func TestAdminOfStoppingCrawl(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	c, err := crawl.Open(t.Context(), crawl.Config{Dir: dir})
@@ -310,7 +310,8 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
-// docs/reference/metrics.md has every metric, in order, and no other.
+// TestMetricsAreDocumented: docs/reference/metrics.md has all metrics, in their order,
+// and no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	var want, got []string
 	name := regexp.MustCompile(`fqName: "([^"]+)"`)

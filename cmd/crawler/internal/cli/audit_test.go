@@ -16,9 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// TestAuditFindsDamage audits an undamaged crawl, then copies of it in each of
-// which one structure or counter was corrupted while no process had it open.
-// The audit fails and names the term.
+// TestAuditFindsDamage audits an undamaged crawl, and then copies of it. In each copy,
+// one structure or counter is damaged while no process has it open. The audit fails and
+// names the term.
 func TestAuditFindsDamage(t *testing.T) {
 	dir := crawled(t, site(t), "--max-pages", "6", "http://a.test/") // some URLs stay queued
 	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK || !strings.Contains(out, "the books balance\n") {
@@ -26,7 +26,7 @@ func TestAuditFindsDamage(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		corrupt func(t *testing.T, dir string)
-		terms   []string // that must be named
+		terms   []string // terms that the audit must name
 	}{
 		"queue row":        {withDB(dropRow('q')), []string{"queued", "added", "tables"}},
 		"failed row":       {withDB(dropRow('f')), []string{"failed", "added", "failures", "tables"}},
@@ -77,7 +77,7 @@ func TestAuditFindsDamage(t *testing.T) {
 	}
 }
 
-// A crawl with a damaged filter cannot even be opened.
+// TestAuditDamagedFilter: a crawl with a damaged filter cannot even be opened.
 func TestAuditDamagedFilter(t *testing.T) {
 	dir := crawled(t, site(t), "http://a.test/")
 	name := filterFile(t, dir)
@@ -103,7 +103,7 @@ func copyCrawl(t *testing.T, to, from string) {
 	}
 }
 
-// withDB opens the store's tables directly.
+// withDB returns a function that opens the store's tables directly for a change.
 func withDB(change func(*testing.T, *pebble.DB)) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
@@ -209,7 +209,7 @@ func dropRecord(t *testing.T, dir string) {
 	editRecords(t, dir, func(lines [][]byte) [][]byte { return lines[1:] })
 }
 
-// otherRecord puts another id into a record: there are as many as before.
+// otherRecord replaces the id of a record. The number of records stays the same.
 func otherRecord(t *testing.T, dir string) {
 	editRecords(t, dir, func(lines [][]byte) [][]byte {
 		at := bytes.Index(lines[0], []byte(`"id":"`)) + len(`"id":"`)
@@ -222,8 +222,8 @@ func otherRecord(t *testing.T, dir string) {
 	})
 }
 
-// otherOutcome changes the outcome of a page from a success to a failure, in as
-// many bytes.
+// otherOutcome changes the outcome of a page from a success to a failure, without a
+// change of the file's length.
 func otherOutcome(t *testing.T, dir string) {
 	editRecords(t, dir, func(lines [][]byte) [][]byte {
 		changed := bytes.Replace(lines[0], []byte(`"outcome":"ok"`), []byte(`"outcome":"network"`), 1)

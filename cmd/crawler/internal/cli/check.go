@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// plan is a valid crawl as the command line asks for it. Nothing is created yet.
+// plan is the crawl that a valid command line describes. Nothing is created yet.
 type plan struct {
 	*options
 	*layers
@@ -26,11 +26,11 @@ type plan struct {
 	stored frontier.Settings // nil means that there is no crawl there yet
 	// seedsGiven describes the seeds of the command line; empty means none.
 	seedsGiven string
-	ending     ending // of the run
+	ending     ending // how the run ends early
 }
 
-// resolve combines flags, environment, config file and the settings of the crawl
-// in the directory. Its error lists every fault.
+// resolve combines flags, environment, config file and the stored settings of the crawl.
+// Its error lists every fault.
 func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []string) (*plan, error) {
 	p := &plan{options: o}
 	l, err := readLayers(flags, os.Environ())
@@ -74,7 +74,7 @@ func (o *options) where(args []string) (location, error) {
 	return o.migrating(location{Location: crawl.Location{Dir: dir, Postgres: postgres}, names: &o.sharedFlags}), err
 }
 
-// migrating adds --no-migrate to a location.
+// migrating applies --no-migrate to a location.
 func (o *options) migrating(at location) location {
 	if at.Postgres != nil {
 		at.Postgres.NoMigrate = o.noMigrate
@@ -82,8 +82,8 @@ func (o *options) migrating(at location) location {
 	return at
 }
 
-// check returns every fault of options in combination. Faults of a single option
-// were found by restrict.
+// check returns every fault of the options in combination. Package restrict has found
+// the faults of single options before.
 func (p *plan) check() error {
 	var errs []error
 	keep := func(err error) {

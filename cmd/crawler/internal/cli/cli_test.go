@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// run is Run with buffers.
+// run calls Run and returns its exit code and its output.
 func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -36,7 +36,8 @@ func TestCommandsHaveHelp(t *testing.T) {
 	}
 }
 
-// Help fits a terminal, and each flag of a crawl has a text.
+// TestCrawlHelp: the help text fits a terminal, and each flag of a crawl has a
+// description.
 func TestCrawlHelp(t *testing.T) {
 	_, out, _ := run(t, "", "crawl", "--help")
 	for line := range strings.Lines(out) {
@@ -56,8 +57,8 @@ func TestCrawlHelp(t *testing.T) {
 	}
 }
 
-// Every name in the list of fixed flags is a flag; otherwise that flag would
-// not be fixed.
+// TestFixedFlagsExist: every name in the list of fixed flags is a flag. A misspelt flag
+// would not be fixed.
 func TestFixedFlagsExist(t *testing.T) {
 	flags := crawlFlags(new(options))
 	for _, name := range slices.Concat(fixedNames, sharedOnly, connectionFlags, forOneRun) {
@@ -76,7 +77,8 @@ func crawlFlags(o *options) *pflag.FlagSet {
 	return flags
 }
 
-// Settings that a crawl stores come back unchanged, whatever their values.
+// TestSettingsSurviveAdoption: settings that a crawl stores come back unchanged,
+// whatever their values.
 func TestSettingsSurviveAdoption(t *testing.T) {
 	address := site(t)
 	for _, args := range [][]string{
@@ -104,7 +106,7 @@ func TestSettingsSurviveAdoption(t *testing.T) {
 	}
 }
 
-// The environment can set lists too, and a flag overrides it.
+// TestOrderOfFlagSources: the environment can set lists too, and a flag overrides it.
 func TestOrderOfFlagSources(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(config, []byte("delay: 3s\nretries: 1\ntimeout: 5s\n"), 0o644); err != nil {
@@ -159,8 +161,8 @@ func TestResumeLine(t *testing.T) {
 	}
 }
 
-// The line that resumes a worker of a shared crawl names its crawl and its
-// directory, and contains no secret.
+// TestResumeLineOfWorker: the line that resumes a worker of a shared crawl names its
+// crawl and its directory, and contains no secret.
 func TestResumeLineOfWorker(t *testing.T) {
 	o := new(options)
 	flags := crawlFlags(o)
@@ -181,8 +183,8 @@ func TestResumeLineOfWorker(t *testing.T) {
 	}
 }
 
-// A context that ends before the crawl begins is an interruption, not a
-// failure.
+// TestInterruptedSeed: a context that ends before the crawl begins is an interruption,
+// not a failure.
 func TestInterruptedSeed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--urls", "10k", "--retries", "0", "--robots", "ignore", "--delay", "0",

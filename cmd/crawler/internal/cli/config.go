@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newConfig prints the settings that a crawl with the same flags would use.
+// newConfig returns the command that prints the settings which a crawl with the same
+// flags would use.
 func newConfig(s streams) *cobra.Command {
 	o := new(options)
 	var asJSON bool
@@ -33,7 +34,7 @@ redis), --config FILE, CRAWLER_* environment, flag.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		p, err = o.resolve(cmd.Context(), cmd.Flags(), args)
-		if errors.Is(err, errNoCrawl) { // then the settings of a new crawl
+		if errors.Is(err, errNoCrawl) { // show the settings of a new crawl
 			o.dirFlag = "HOST.crawl"
 			p, err = o.resolve(cmd.Context(), cmd.Flags(), args)
 		}
@@ -55,7 +56,7 @@ type effective struct {
 	Source string `json:"source"`
 }
 
-// effective returns all values in the order of help.
+// effective returns the values of all flags, in the order of the help text.
 func (p *plan) effective() (all []effective) {
 	p.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || slices.Contains([]string{"help", "json"}, f.Name) {

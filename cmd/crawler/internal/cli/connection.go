@@ -18,7 +18,7 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names ...string) 
 		f.from = make(map[string]string)
 	}
 	for _, name := range names {
-		if f.from[name] != "" { // a second call must not take it for a flag
+		if f.from[name] != "" { // set by an earlier call, after which it counts as changed
 			continue
 		}
 		if flags.Changed(name) {
@@ -35,8 +35,9 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names ...string) 
 	return nil
 }
 
-// repeated reports whether a command line has to repeat a connection flag. Every
-// command reads the environment, but only some read the config file.
+// repeated reports whether a command line that is printed for the user has to contain a
+// connection flag. It need not if the command finds the value by itself: every command
+// reads the environment, but only some read the config file.
 func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 	switch f.from[name] {
 	case "", fromFlag:
@@ -47,8 +48,8 @@ func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 	return !readsConfig
 }
 
-// connectionNotes returns what the resume command needs and does not contain:
-// variables of the environment, and passwords.
+// connectionNotes returns notes about values that the resume command needs but does not
+// contain: variables of the environment, and passwords.
 func (f *sharedFlags) connectionNotes() (notes []string) {
 	var environ []string
 	for _, name := range connectionFlags {
@@ -78,8 +79,8 @@ func (f *sharedFlags) connectionNotes() (notes []string) {
 	return notes
 }
 
-// shownRedis returns a Redis URL with its user and without its password, and
-// whether it has one. A lone word before the @ is a password.
+// shownRedis returns a Redis URL with its user and without its password. secret reports
+// whether it has a password. A single word before the @ is a password.
 func shownRedis(raw string) (shown string, secret bool) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	at := strings.LastIndexByte(rest, '@')
@@ -91,20 +92,20 @@ func shownRedis(raw string) (shown string, secret bool) {
 		user, password = "", user
 	}
 	if user != "" {
-		user += ":@" // without the colon it would be the password
+		user += ":@" // without the colon, the user would be taken for a password
 	}
 	return scheme + "://" + user + rest[at+1:], password != ""
 }
 
-// shownPostgres returns a Postgres URL, or keywords and values, with the user
-// and without passwords, and whether there are any.
+// shownPostgres returns a Postgres URL, or keywords and values, with the user and without
+// passwords. secret reports whether there are any passwords.
 func shownPostgres(dsn string) (shown string, secret bool) {
 	if !strings.Contains(dsn, "://") {
 		return shownKeywords(dsn)
 	}
 	target, err := url.Parse(dsn)
 	if err != nil {
-		return "", true // it is refused elsewhere
+		return "", true // another check refuses it
 	}
 	if user := target.User; user != nil {
 		_, secret = user.Password()
@@ -127,13 +128,13 @@ func shownPostgres(dsn string) (shown string, secret bool) {
 // postgresSecrets are the connection parameters of Postgres that are secret.
 var postgresSecrets = []string{"password", "sslpassword"}
 
-// shownKeywords is shownPostgres for keywords and values: host=h password='p w'.
+// shownKeywords is like shownPostgres, for keywords and values: host=h password='p w'.
 func shownKeywords(dsn string) (shown string, secret bool) {
 	const space = " \t\n\r\v\f"
 	var kept []string
 	for rest := strings.TrimLeft(dsn, space); rest != ""; rest = strings.TrimLeft(rest, space) {
 		name, after, found := strings.Cut(rest, "=")
-		if !found { // no pair: the driver refuses it
+		if !found { // not a keyword with a value, so the driver refuses it
 			return strings.Join(kept, " "), true
 		}
 		name, after = strings.Trim(name, space), strings.TrimLeft(after, space)

@@ -13,8 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// The line that resumes a crawl names the user of each server, but no password
-// and no value from the environment. The notes say where passwords come from.
+// TestResumeLineOfConnections: the line that resumes a crawl names the user of each
+// server, but no password and no value from the environment. The notes say where
+// passwords come from.
 func TestResumeLineOfConnections(t *testing.T) {
 	password := filepath.Join(t.TempDir(), "p")
 	config := filepath.Join(t.TempDir(), "c.yaml")
@@ -114,8 +115,9 @@ func TestResumeLineOfConnections(t *testing.T) {
 	}
 }
 
-// A command other than crawl leaves out values from the environment, too, also
-// if it looks up twice where each value came from.
+// TestCommandLeavesOutTheEnvironment: the printed line of a command other than crawl also
+// leaves out values from the environment, even if the command reads the environment
+// twice.
 func TestCommandLeavesOutTheEnvironment(t *testing.T) {
 	t.Setenv("CRAWLER_REDIS", "redis://u:hush@h")
 	f := new(sharedFlags)
@@ -135,8 +137,8 @@ func TestCommandLeavesOutTheEnvironment(t *testing.T) {
 	}
 }
 
-// No error about a URL contains a part of its password, whatever the password
-// is.
+// TestPasswordsWithDelimiters: no error about a URL contains a part of its password,
+// whatever characters the password has.
 func TestPasswordsWithDelimiters(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, delimiter := range []string{"?", "#", "/", "@", "%", " ", ":", "\\", "[", "'"} {

@@ -12,12 +12,11 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 )
 
-// console is the stderr of a crawl. On a terminal it ends in a live view, and
-// other lines are written above the view. Callers must write whole lines. It is
-// safe for concurrent use.
+// console is the stderr of a crawl. On a terminal it shows a live view, and writes other
+// lines above the view. Callers must write whole lines. It is safe for concurrent use.
 type console struct {
-	live  *view.Live // nil means no terminal
-	quiet bool       // warnings and errors only
+	live  *view.Live // nil means that stderr is not a terminal
+	quiet bool       // show warnings and errors only
 	*sanitize.Writer
 }
 
@@ -48,9 +47,9 @@ func (c *console) clear() {
 	}
 }
 
-// newLogger logs to w in a format of --log-format, by default text for people on a
-// terminal. Text from servers is escaped in all formats, except in JSON that is not
-// for a terminal, which encoding/json escapes.
+// newLogger returns a logger to w in a format of --log-format. The text format has
+// colours on a terminal, unless NO_COLOR is set. Text from servers is escaped in all
+// formats. JSON that does not go to a terminal has only the escapes of encoding/json.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
 	var lvl slog.Level
 	_ = lvl.UnmarshalText([]byte(level))

@@ -23,15 +23,15 @@ func addCrash(f *pflag.FlagSet, at *string) {
 	_ = f.MarkHidden("crash-at")
 }
 
-// crashAt has the process end where --crash-at says.
+// crashAt installs the hook for the value of --crash-at.
 func crashAt(text string) error {
 	die, err := crashHook(text)
 	crash.Hook(die)
 	return err
 }
 
-// crashHook returns a function that ends the process like kill -9 the N-th time
-// that the point named in text is reached, or nil if text is empty.
+// crashHook parses POINT:N. It returns a function that ends the process like kill -9
+// when it is called with this point for the N-th time, or nil if text is empty.
 func crashHook(text string) (func(string), error) {
 	if text == "" {
 		return nil, nil

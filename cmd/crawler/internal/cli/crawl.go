@@ -109,7 +109,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	return r.exit(ctx, result)
 }
 
-// runConfig returns the config of a run, and the files that it appends to.
+// runConfig returns the config of a run, and the files to which the run appends.
 func (p *plan) runConfig(ctx context.Context, s streams) (config crawl.Config, files runFiles, err error) {
 	if config, err = p.config(); err != nil {
 		return config, files, err
@@ -147,11 +147,11 @@ func (p *plan) runConfig(ctx context.Context, s streams) (config crawl.Config, f
 	return config, files, nil
 }
 
-// runFiles are the files of the user that a run appends to.
+// runFiles are the outputs that the user has named for a run.
 type runFiles struct {
-	appended *os.File    // of --out; nil means none
-	refused  *refusalLog // of --refused; nil means none
-	sink     events.Sink // of --events; nil means none
+	appended *os.File    // the file of --out; nil means none
+	refused  *refusalLog // the file of --refused; nil means none
+	sink     events.Sink // the sink of --events; nil means none
 }
 
 func (f *runFiles) close() error {

@@ -19,15 +19,15 @@ import (
 // also gives the environment variable (CRAWLER_NAME), the key in the config file
 // and, if it is fixed when the crawl is created, the name of the stored setting.
 
-// fixedNames are the flags that are fixed when a crawl is created, including those
-// that are fixed in Redis only.
+// fixedNames are the names of the flags that are fixed when a crawl is created,
+// including those that are fixed only in Redis.
 var fixedNames = func() []string {
 	every, redis, _ := crawl.SettingNames()
 	return slices.Concat(every, redis)
 }()
 
-// fixedValue is a flag for a setting that is no list. Package crawl parses its text
-// and knows its default.
+// fixedValue is a flag for a setting that is not a list. Package crawl parses its text
+// and has its default.
 type fixedValue struct {
 	fixed      *crawl.Fixed
 	name, kind string
@@ -37,7 +37,7 @@ type fixedValue struct {
 func (v *fixedValue) Type() string { return v.kind }
 
 func (v *fixedValue) String() string {
-	if v.fixed == nil { // pflag asks a zero value
+	if v.fixed == nil { // pflag calls String of a zero value
 		return ""
 	}
 	return v.fixed.Text(v.name)
@@ -46,8 +46,8 @@ func (v *fixedValue) String() string {
 // Set implements pflag.Value.
 func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
-// fixed declares the flag of a setting. kind is its placeholder in help: one of
-// pflag's types, or the names to choose from.
+// fixed declares the flag of a setting. kind is its placeholder in the help text: one of
+// pflag's types, or the possible values with | between them.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	if kind == "bool" {
@@ -70,17 +70,17 @@ type fixedFlag struct {
 	name string
 }
 
-// want makes the flag refuse a value unless good returns true after it was set.
+// want makes the flag refuse a value if good returns false after the value is set. words
+// describe the valid values.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
-// within makes the flag refuse values outside least to most. Negative values of
-// field mean none; those below none are refused.
+// within makes the flag refuse values that are neither none nor from least to most.
 func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
 	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
 }
 
-// number declares a flag that sets a field of the config of one of pflag's own
-// types. Its value is from least to most; 0 is stored as none.
+// number declares a flag that sets a field of a config. Values must be from least to
+// most. If none is not 0, a value of 0 is stored as none.
 func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
 	switch field := any(field).(type) {
 	case *int:
@@ -97,7 +97,7 @@ func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T,
 	}
 }
 
-// zeroIs is a flag for a field in which 0 means unset: a 0 is stored as none.
+// zeroIs is a flag for a field in which 0 means unset. It stores a value of 0 as none.
 type zeroIs[T int | float64 | time.Duration] struct {
 	pflag.Value
 	field *T

@@ -21,7 +21,7 @@ func hostDir(url canon.URL) string {
 // fileDir returns the default directory of a crawl whose seeds are in a file.
 func fileDir(file string) string { return filepath.Base(file) + ".crawl" }
 
-// canonicalSeeds returns those of args that are URLs.
+// canonicalSeeds returns the canonical forms of the args that are URLs.
 func canonicalSeeds(args []string) (urls []canon.URL) {
 	c, err := canon.New(canon.Options{})
 	if err != nil {
@@ -39,7 +39,7 @@ func canonicalSeeds(args []string) (urls []canon.URL) {
 // named when the crawl was created.
 const seedsSetting = "seeds"
 
-// maxSeedsText is the longest text that is stored in full.
+// maxSeedsText is the length in bytes of the longest text that is stored in full.
 const maxSeedsText = 500
 
 // seedsText describes the seeds of a command line in one line. Two command lines
@@ -59,8 +59,8 @@ func seedsText(args []string, file string) string {
 	return text
 }
 
-// checkDefaultDir returns an error if the default directory of the seeds is that of
-// a crawl of other seeds.
+// checkDefaultDir returns an error if the default directory of the seeds has a crawl that
+// was created with other seeds.
 func (p *plan) checkDefaultDir() error {
 	if p.options.dirFlag != "" || p.seedsGiven == "" || p.Redis != nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newDelete removes a crawl from Redis.
+// newDelete returns the command that removes a crawl from Redis.
 func newDelete(s streams) *cobra.Command {
 	var shared sharedFlags
 	var yes bool

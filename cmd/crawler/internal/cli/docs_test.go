@@ -39,8 +39,8 @@ func blocks(t *testing.T, name, language string) (all []string) {
 	return all
 }
 
-// The code in README and in the guide to the library is compiled: it is part of
-// an example, one or two levels deeper.
+// TestReadmeQuotesExamples: the code in the README and in the guide to the library is
+// part of an example, indented by one or two levels. So it is known to compile.
 func TestReadmeQuotesExamples(t *testing.T) {
 	var examples strings.Builder
 	for _, name := range []string{
@@ -55,14 +55,14 @@ func TestReadmeQuotesExamples(t *testing.T) {
 	deeper := regexp.MustCompile(`(?m)^(.)`)
 	for _, block := range quoted {
 		once := deeper.ReplaceAllString(block, "\t$1")
-		twice := deeper.ReplaceAllString(once, "\t$1") // of a loop's body
+		twice := deeper.ReplaceAllString(once, "\t$1") // for the body of a loop
 		if !strings.Contains(examples.String(), once) && !strings.Contains(examples.String(), twice) {
 			t.Errorf("there is code in a document that is in no example:\n%s", block)
 		}
 	}
 }
 
-// pages are all documents, without proofs, which a program writes.
+// pages returns all documents except proofs.md, which a program writes.
 func pages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"}
@@ -78,7 +78,8 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// The commands and flags of the command lines in the documents exist.
+// TestDocumentedCommands: the commands and flags of the command lines in the documents
+// exist.
 func TestDocumentedCommands(t *testing.T) {
 	lines := 0
 	for _, page := range pages(t) {
@@ -112,7 +113,8 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// Every flag that prose names is a flag of some command.
+// TestDocumentedFlags: every flag that the text of a document names is a flag of some
+// command.
 func TestDocumentedFlags(t *testing.T) {
 	known := make(map[string]bool)
 	var note func(cmd *cobra.Command)
@@ -132,7 +134,7 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 }
 
-// The config files in the documents are valid.
+// TestDocumentedConfig: the config files in the documents are valid.
 func TestDocumentedConfig(t *testing.T) {
 	var configs []string
 	for _, page := range pages(t) {
@@ -161,8 +163,8 @@ func TestDocumentedConfig(t *testing.T) {
 	}
 }
 
-// A test that a document names by its folder exists. Links are package
-// archtest's.
+// TestDocumentedTests: a test that a document names with its folder exists. Package
+// archtest checks links.
 func TestDocumentedTests(t *testing.T) {
 	named := 0
 	for _, page := range pages(t) {
@@ -196,8 +198,8 @@ func hasTest(t *testing.T, folder, name string) bool {
 	return false
 }
 
-// TestDockerfileBuildsThisModule: the image compiles with a Go version that
-// go.mod accepts, by a target of the Makefile.
+// TestDockerfileBuildsThisModule: the image uses a Go version that go.mod accepts, and a
+// target that the Makefile has.
 func TestDockerfileBuildsThisModule(t *testing.T) {
 	image, wanted := readText(t, "Dockerfile"), readText(t, "go.mod")
 	from := regexp.MustCompile(`(?m)^FROM golang:(\S+) AS build$`).FindStringSubmatch(image)

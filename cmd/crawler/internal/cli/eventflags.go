@@ -18,17 +18,17 @@ import (
 	"github.com/bloomfrontier/crawler/events/sinks"
 )
 
-// defaultRelay is the name of a relay that was not given one.
+// defaultRelay is the name of a relay if no name is given.
 const defaultRelay = "default"
 
 // eventFlags say which events of a crawl are delivered, and where.
 type eventFlags struct {
-	prefix string // of the names of the flags: empty, or "events-" for a crawl
+	prefix string // begins the names of the flags; "events-" for a crawl, otherwise empty
 	flags  *pflag.FlagSet
 
-	to     string // may have a secret: see shown
+	to     string // URL of the sink, which may contain a secret: see shown
 	sink   sinks.Config
-	secret string // file
+	secret string // name of the file with the secret of a webhook
 
 	relay events.Config
 	from  string
@@ -36,7 +36,7 @@ type eventFlags struct {
 	where []string
 }
 
-// name returns the name of a flag here.
+// name returns the full name of a flag. The flag "to" of a crawl is --events.
 func (f *eventFlags) name(plain string) string {
 	if f.prefix != "" && plain == "to" {
 		return strings.TrimSuffix(f.prefix, "-")
@@ -44,7 +44,7 @@ func (f *eventFlags) name(plain string) string {
 	return f.prefix + plain
 }
 
-// declare returns flags of a command that is about events alone.
+// declare returns a set with flags that have no prefix, for a command about events.
 func (f *eventFlags) declare(add func(flags *pflag.FlagSet, prefix string)) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("events", pflag.ContinueOnError)
 	add(flags, "")
@@ -99,8 +99,8 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	number(flags, &f.sink.Timeout, 0, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
 }
 
-// adoptEnvironment gives flags that are not on the command line the values of
-// CRAWLER_EVENTS and CRAWLER_EVENTS_NAME, which the flags of a crawl have, too.
+// adoptEnvironment sets flags that are not on the command line from CRAWLER_EVENTS and
+// CRAWLER_EVENTS_NAME. The corresponding flags of a crawl use the same variables.
 func (f *eventFlags) adoptEnvironment() (err error) {
 	like := eventFlags{prefix: "events-"}
 	f.flags.VisitAll(func(flag *pflag.Flag) {
@@ -115,8 +115,8 @@ func (f *eventFlags) adoptEnvironment() (err error) {
 	return err
 }
 
-// checkEvents returns the faults of flags about events: those that want --events,
-// and a stdout that gets records, too.
+// checkEvents returns the faults of flags about events: flags without --events that need
+// it, and events and records that both go to stdout.
 func (p *plan) checkEvents() error {
 	if p.events.to == "-" && p.out == "-" {
 		return errors.New("--out - and --events - both write to stdout: want one of them")
@@ -133,7 +133,7 @@ func (p *plan) checkEvents() error {
 	return errors.Join(errs...)
 }
 
-// checkSink refuses what is not the URL of a sink. It makes no connection.
+// checkSink returns an error if to is not the URL of a sink. It makes no connection.
 func checkSink(to string) error {
 	sink, err := sinks.Open(context.Background(), to, sinks.Config{Stdout: io.Discard})
 	if err != nil {
@@ -176,7 +176,7 @@ func (f *eventFlags) open(ctx context.Context, stdout io.Writer) (events.Sink, e
 	return sink, nil
 }
 
-// shown names the sink without secrets.
+// shown returns a name of the sink without secrets.
 func (f *eventFlags) shown() string {
 	if f.to == "-" {
 		return "stdout"
@@ -185,15 +185,15 @@ func (f *eventFlags) shown() string {
 	return shown
 }
 
-// shownSink returns the URL of a sink without its password and its query, which
-// may be a secret, and whether it has one.
+// shownSink returns the URL of a sink without its password and its query, because both
+// may be secret. secret reports whether it has one of them.
 func shownSink(raw string) (shown string, secret bool) {
 	bare, query, _ := strings.Cut(raw, "?")
 	shown, secret = shownRedis(bare)
 	return shown, secret || query != ""
 }
 
-// fromOf parses where a relay begins.
+// fromOf parses the value of --from.
 func fromOf(text string) events.From {
 	if text == "now" {
 		return events.From{Now: true}

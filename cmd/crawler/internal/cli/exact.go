@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// checkExact returns an error for each flag that needs a Postgres, and for a
-// Postgres that no flag needs.
+// checkExact returns an error for each flag that needs a Postgres that is not given, and
+// for a Postgres that no flag needs. It also checks flags that exclude each other.
 func (o *options) checkExact() (errs []error) {
 	switch {
 	case o.crawl.Fixed.Sink == "postgres" && o.postgres == "":
@@ -36,8 +36,8 @@ func (o *options) parseWindows() (exact.Windows, error) {
 	return exact.ParseWindows(strings.Join(o.crawl.Fixed.Windows, ","), o.exact.Rules)
 }
 
-// ruleList is a flag for the rules of exact URLs, in the syntax of package exact.
-// The name of its class may stand before a rule: "gov: host=*.gov".
+// ruleList is a flag for the rules of exact URLs, in the syntax of package exact. A rule
+// may begin with the name of its class: "gov: host=*.gov".
 type ruleList struct{ *exact.Rules }
 
 var _ pflag.SliceValue = (*ruleList)(nil)
@@ -77,8 +77,8 @@ func (l *ruleList) GetSlice() []string {
 	return texts
 }
 
-// ruleTexts returns the value of --exact in the config file: a list of rules, each of
-// which may be "NAME: RULE".
+// ruleTexts returns the value of --exact in the config file, which is a list of rules.
+// Each may be "NAME: RULE".
 func ruleTexts(node *yaml.Node) (texts []string, err error) {
 	items := []*yaml.Node{node}
 	if node.Kind == yaml.SequenceNode {
@@ -103,8 +103,8 @@ func ruleTexts(node *yaml.Node) (texts []string, err error) {
 	return texts, nil
 }
 
-// windowTexts returns the value of --window in the config file: classes with times,
-// or the text of the flag.
+// windowTexts returns the value of --window in the config file. It is a map from classes
+// to times, or the text of the flag.
 func windowTexts(node *yaml.Node) (texts []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)

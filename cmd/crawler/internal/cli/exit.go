@@ -11,8 +11,8 @@ import (
 // Exit codes, which `crawler help exit-codes` describes.
 const (
 	exitOK        = 0   // the frontier is empty, or a limit was reached
-	exitFailed    = 1   // could not go on, or a promise is broken
-	exitUsage     = 2   // command line or config
+	exitFailed    = 1   // an error ended the command, or a promise is broken
+	exitUsage     = 2   // a fault of the command line or the config file
 	exitNothing   = 3   // no seed could be fetched
 	exitUnreached = 4   // no seed answered
 	exitInt       = 130 // interrupted, state saved
@@ -28,7 +28,7 @@ const exitCodesText = `Exit codes:
   130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed (not with --quiet)
   143  terminated (SIGTERM); the same`
 
-// exitError is an error with its exit code. A nil err prints nothing.
+// exitError is an error with its exit code. If err is nil, nothing is printed.
 type exitError struct {
 	code int
 	err  error
@@ -51,7 +51,7 @@ type streams struct {
 	out, err io.Writer
 }
 
-// signalCode returns the exit code for the end of ctx.
+// signalCode returns the exit code after a signal has ended ctx.
 func signalCode(ctx context.Context) int {
 	if cause := context.Cause(ctx); cause != nil && strings.HasPrefix(cause.Error(), syscall.SIGTERM.String()) {
 		return exitTerm

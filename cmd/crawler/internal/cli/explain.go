@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newExplain explains why a URL was, or was not, crawled.
+// newExplain returns the command that explains why a URL was, or was not, crawled.
 func newExplain(s streams) *cobra.Command {
 	var crawl target
 	var asJSON bool

@@ -155,8 +155,8 @@ func steady(text string) string {
 	return text
 }
 
-// TestExplainTestWeb explains URLs of a finished crawl of a web with all
-// hardships: some URLs of each outcome.
+// TestExplainTestWeb explains some URLs with each outcome, after a crawl of a web with
+// many hardships.
 func TestExplainTestWeb(t *testing.T) {
 	hardships, err := testweb.ParseHardships("4xx,5xx,reset,redirects,robots,types,dead") // only quick hardships
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newExport merges the records of the workers of a shared crawl.
+// newExport returns the command that merges the records of the workers of a crawl.
 func newExport(s streams) *cobra.Command {
 	var shared sharedFlags
 	var tables tableFlags
@@ -74,7 +74,7 @@ run meanwhile. With --sink postgres the records come from there.`,
 	return cmd
 }
 
-// exportTable exports into a temporary file, and prints that as a table.
+// exportTable exports the records into a temporary file, and prints them as a table.
 func exportTable(write func(io.Writer) (crawl.Exported, error), wanted table.Table, temp string, s streams) (sums crawl.Exported, err error) {
 	dir, err := os.MkdirTemp(temp, "crawler-export-")
 	if err != nil {

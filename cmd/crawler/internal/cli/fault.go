@@ -15,12 +15,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// flagError marks the error of a flag of the command line.
+// flagError marks an error about a flag of the command line.
 type flagError struct{ error }
 
-// flagFaults returns all faults of a command line with a faulty flag. Parsing ends
-// at the first fault, so it is repeated without that flag, until the command can
-// check the rest.
+// flagFaults returns all faults of a command line with a faulty flag. Parsing stops at
+// the first fault. So flagFaults parses again without that flag, until no flag is faulty
+// and the command can check the rest.
 func flagFaults(ctx context.Context, s streams, args []string) (faults []error) {
 	for {
 		root := newRoot(s)
@@ -95,7 +95,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if shorts := unknown.GetSpecifiedShortnames(); shorts != "" {
-			if len(shorts) > 1 { // -max-depth, which was meant as --max-depth
+			if len(shorts) > 1 { // such as -max-depth instead of --max-depth
 				return fmt.Errorf("unknown flag: -%s%s", shorts, didYouMean("--", shorts, flagNames(cmd.Flags())))
 			}
 			return fmt.Errorf("unknown flag: -%s", shorts)
@@ -109,12 +109,13 @@ func flagFault(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// secretFlags are flags whose values may hold a password or a token, and are not
-// shown.
+// secretFlags are the flags whose values are not shown, because they may contain a
+// password or a token.
 var secretFlags = []string{"header", "proxy", "redis", "postgres", "to", "events"}
 
-// badValue describes in one line why a flag cannot have a value, and what it takes.
-// where is the source of the value: --delay, CRAWLER_DELAY or config.yaml:3: delay.
+// badValue returns an error of one line that says why a value of a flag is not valid and
+// which values are. where is the source of the value, such as --delay, CRAWLER_DELAY or
+// "config.yaml:3: delay".
 func badValue(where string, flag *pflag.Flag, text string, err error) error {
 	separator, want := ", ", wanted(flag.Value.Type(), err)
 	if !strings.HasPrefix(want, "want ") {
@@ -126,8 +127,8 @@ func badValue(where string, flag *pflag.Flag, text string, err error) error {
 	return fmt.Errorf("%s is %q%s%s", where, text, separator, want)
 }
 
-// wanted describes what a flag of a type takes. The error of Set of our own types
-// contains it.
+// wanted describes the valid values of a flag of a type. For the types of this module,
+// err, the error of Set, contains the description.
 func wanted(kind string, err error) string {
 	said := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if strings.HasPrefix(said, "want ") {
@@ -148,8 +149,8 @@ func wanted(kind string, err error) string {
 	return said
 }
 
-// argumentFault describes in one line an argument that cmd does not take. err is
-// the error of cobra.
+// argumentFault returns an error of one line about an argument that cmd does not take.
+// err is the error of cobra.
 func argumentFault(cmd *cobra.Command, err error) error {
 	var name string
 	if _, scan := fmt.Sscanf(err.Error(), "unknown command %q", &name); scan != nil {
@@ -184,12 +185,12 @@ func flagNames(flags *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// maxSuggested is how many names are suggested at most.
+// maxSuggested is the largest number of names in a suggestion.
 const maxSuggested = 3
 
-// didYouMean ends a message about an unknown name with similar names, each after
-// prefix: names that contain it or begin alike, and names that differ in two letters
-// or a third of them.
+// didYouMean returns the end of a message about an unknown name. It suggests similar
+// names, each after prefix: names that contain the unknown name, names with which it
+// begins, and names that differ from it in few letters. It returns "" if there are none.
 func didYouMean(prefix, unknown string, names []string) string {
 	type candidate struct {
 		name     string

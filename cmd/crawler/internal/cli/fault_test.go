@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Wrong input is reported in one line: its place, the given value, and what
-// would be right.
+// TestWrongInput: wrong input is reported in one line, with its place, the given value,
+// and the valid values.
 func TestWrongInput(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
@@ -121,8 +121,9 @@ func TestWrongInput(t *testing.T) {
 	}
 }
 
-// Each flag of each command refuses an invalid value in the same form, unless
-// it takes any text, and never with the words of a Go parser.
+// TestEachFlagSaysWhatItWants: each flag of each command refuses an invalid value with a
+// message of the same form, never with the words of a Go parser. Only flags that accept
+// any text are left out.
 func TestEachFlagSaysWhatItWants(t *testing.T) {
 	anyText := regexp.MustCompile("(?i)file|dir|name|`log`|`host` key|where|parameter|url or address|system's")
 	var visit func(cmd *cobra.Command)
@@ -141,7 +142,7 @@ func testFlag(t *testing.T, cmd *cobra.Command, f *pflag.Flag, anyText *regexp.R
 	err := f.Value.Set("\x01(")
 	plain := slices.Contains([]string{"string", "stringArray"}, f.Value.Type()) && anyText.MatchString(f.Usage)
 	if err == nil {
-		if !plain && f.Name != "window" { // whose classes are those of --exact, which may come later
+		if !plain && f.Name != "window" { // its classes are those of --exact, which may come later
 			t.Errorf("%s --%s takes what is no value of it", cmd.Name(), f.Name)
 		}
 		return

@@ -14,14 +14,14 @@ import (
 // seedBatch is how many seeds are offered at once.
 const seedBatch = 500
 
-// seeder adds seeds: a crawl.Handle.
+// seeder adds seeds. A crawl.Handle is one.
 type seeder interface {
 	Seed(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 }
 
-// offer adds seeds. It repeats the call until the store is available or ctx ends.
-// With check, the names of hosts are looked up first.
+// offer adds seeds. It repeats the call until the store is available or ctx ends. If
+// check is true, it looks up the names of hosts first.
 func offer(ctx context.Context, h seeder, seeds []string, check bool, stderr io.Writer) (answers []crawl.SeedAnswer, err error) {
 	call := h.Seed
 	if check {
@@ -34,8 +34,8 @@ func offer(ctx context.Context, h seeder, seeds []string, check bool, stderr io.
 	return answers, err
 }
 
-// untilAvailable repeats a call until the store is available. It reports once that
-// waits waits: an outage of a minute must not end a crawl that still reads seeds.
+// untilAvailable repeats a call until the store is available, because a short outage must
+// not end a crawl that still reads seeds. It prints the words waits and the error once.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
@@ -109,8 +109,8 @@ func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl
 	}
 }
 
-// waits reports whether the next line may take a while. Then the lines read so far
-// are added first. A pipe of seeds may stay open for hours.
+// waits reports whether reading the next line may take long. Then the caller adds the
+// seeds that it has read so far, because a pipe of seeds may stay open for hours.
 func (r *seedReader) waits() bool {
 	return r.name == "stdin" && len(r.args) == 0 && (r.lines == nil || r.lines.Buffered() == 0)
 }

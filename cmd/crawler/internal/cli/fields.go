@@ -20,8 +20,8 @@ func checkField(text string) error {
 	return err
 }
 
-// fieldTexts returns the value of --field in the config file: names with sources, or
-// the text of the flag.
+// fieldTexts returns the value of --field in the config file. It is a map from names to
+// sources, or the text of the flag.
 func fieldTexts(node *yaml.Node) (texts []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)

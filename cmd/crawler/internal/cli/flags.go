@@ -25,9 +25,9 @@ import (
 // options are the values of the flags of a crawl: a crawl.Config, and the options of
 // the command itself.
 type options struct {
-	crawl crawl.Config // except what config adds to it
+	crawl crawl.Config // without the values that plan.config adds
 
-	// of the config, as text
+	// values of the config in the form of their flags
 	fields    []string
 	exact     ruleList
 	form      form.Flags
@@ -63,8 +63,8 @@ type options struct {
 // toFiles is the value of --out for records in the crawl's own files only.
 const toFiles = "file"
 
-// newFlags returns the flags of a crawl with their defaults, by the headings of
-// help. The flags of a section are in the order of help.
+// newFlags returns the flags of a crawl with their defaults, as sections of the help
+// text. Sections and flags are in the order of the help text.
 func (o *options) newFlags() []section {
 	o.crawl.Fixed = crawl.DefaultFixed()
 	sections := []section{
@@ -97,7 +97,7 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.config, "config", "", "read flags from a YAML `FILE`")
 }
 
-// Headings of flags that crawler try also has.
+// Titles of sections whose flags crawler try also has.
 const (
 	dataSection    = "Data of pages"
 	requestSection = "Requests"
@@ -276,8 +276,8 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	}
 }
 
-// checkText makes a flag refuse text for which fault returns an error. The message
-// is "want " and want.
+// checkText makes a flag refuse text for which fault returns an error. The message is
+// "want ", followed by want.
 func checkText(f *pflag.FlagSet, name, want string, fault func(text string) error) {
 	restrict.Check(f, name, func(text string) error {
 		if fault(text) != nil {
@@ -287,7 +287,8 @@ func checkText(f *pflag.FlagSet, name, want string, fault func(text string) erro
 	})
 }
 
-// checkForm refuses an existing crawl whose canonical form this program does not have.
+// checkForm returns an error if the crawl was created with a canonical form that this
+// program does not have.
 func (p *plan) checkForm() error {
 	if form, found := p.stored[formSetting]; found {
 		if err := canon.CheckForm(form); err != nil {

@@ -14,8 +14,8 @@ import (
 
 const flagsPage = "docs/reference/flags.md"
 
-// TestFlagsPage: the page lists each flag of each command as the command's help
-// does. It is written by this test:
+// TestFlagsPage: the page lists the flags of all commands with the text of the commands'
+// help. The test itself writes the page:
 //
 //	go test ./cmd/crawler/internal/cli -run TestFlagsPage -update
 func TestFlagsPage(t *testing.T) {

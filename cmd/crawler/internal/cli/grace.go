@@ -10,12 +10,12 @@ import (
 // files, however short --grace is.
 const leastGrace = 2 * time.Second
 
-// ending is the deadline of a run that a signal, --max-time or crawler stop has
-// stopped: --grace after that. Its zero value means that the run goes on.
+// ending is the deadline of a run that a signal, --max-time or crawler stop has stopped.
+// The run has to end within --grace. The zero value means that the run goes on.
 type ending struct {
 	mu   sync.Mutex
 	end  time.Time     // when --grace is over; zero while the run goes on
-	over chan struct{} // closed at end; nil if nothing waits for it
+	over chan struct{} // closed when end is reached; nil if nothing waits for that
 }
 
 // begin starts --grace. Further calls do nothing.
@@ -32,9 +32,9 @@ func (e *ending) begin(grace time.Duration) {
 	}
 }
 
-// within calls run and returns its error, or another error if run does not return
-// within --grace. In that case the process ends while run is still active, which
-// loses no more than a kill: nothing.
+// within calls run and returns its error. If the run was stopped and run does not return
+// within --grace, within returns another error, and the process ends while run is still
+// active. That loses nothing, just as a kill loses nothing.
 func (p *plan) within(run func() error) error {
 	p.ending.over = make(chan struct{})
 	ended := make(chan error, 1)

@@ -20,14 +20,14 @@ type section struct {
 	flags   *pflag.FlagSet
 }
 
-// Columns of help, for a terminal of 80.
+// Columns of the help text.
 const (
-	helpColumn = 30 // where descriptions begin
-	helpWidth  = 80
+	helpColumn = 30 // column in which descriptions begin
+	helpWidth  = 80 // length of a line
 )
 
-// addSections adds the flags of all sections to a command, and a help text with
-// their headings.
+// addSections adds the flags of all sections to a command, and a help text with the
+// titles of the sections.
 func addSections(cmd *cobra.Command, sections []section) {
 	cmd.Flags().SortFlags = false
 	for _, sec := range sections {
@@ -58,7 +58,8 @@ some hosts, "fields:" the fields of some pages) or in the environment, as in
 	complete(cmd)
 }
 
-// complete sets the shell completion of flags: names to choose from, and files.
+// complete sets the shell completion of flags that take one of several names, a file or
+// a directory.
 func complete(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if names := strings.Split(f.Value.Type(), "|"); len(names) > 1 {
@@ -99,7 +100,7 @@ func writeFlags(w io.Writer, flags *pflag.FlagSet) {
 	})
 }
 
-// describe returns a flag with its placeholder, and what it does.
+// describe returns the name of a flag with its placeholder, and its description.
 func describe(f *pflag.Flag) (head, text string) {
 	placeholder, text := pflag.UnquoteUsage(f)
 	// A placeholder that is not part of the sentence is followed by a colon.

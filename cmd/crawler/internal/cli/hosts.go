@@ -14,7 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// shownHost returns an entry as one line, with the names of its headers only.
+// shownHost returns the settings of hosts in one line. Of headers it shows only the
+// names.
 func shownHost(h *crawl.Host) string {
 	line := []string{h.Pattern}
 	add := func(is bool, format string, value any) {
@@ -60,7 +61,7 @@ func (l *layers) readHosts(name string, node *yaml.Node) error {
 	return errors.Join(errs...)
 }
 
-// setHost sets one value of an entry.
+// setHost sets one value of h.
 func setHost(h *crawl.Host, key string, node *yaml.Node) (err error) {
 	switch key {
 	case "delay":

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestJudgeOnABusyMachine: requests that the server read late, as the records
-// show, do not count as too early, and a log can be judged while it is written.
+// TestJudgeOnABusyMachine: if the records show that the server read a request late, the
+// next request does not count as too early. A log can be judged while it is written.
 func TestJudgeOnABusyMachine(t *testing.T) {
 	web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 2, Pages: 4})
 	if err != nil {
@@ -48,7 +48,7 @@ func TestJudgeOnABusyMachine(t *testing.T) {
 		started string // by the crawler's clock; the server read it 300 ms after a second
 		isFault bool
 	}{
-		{"12:00:01.050Z", false}, // 250 ms before
+		{"12:00:01.050Z", false}, // 250 ms before the server read it
 		{"12:00:01.295Z", true},
 	} {
 		write(f.records, fmt.Sprintf(`{"url":"http://%s/","attempts":1,"fetched_at":"2026-07-05T12:00:01Z"}

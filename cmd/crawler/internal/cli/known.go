@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	knownBatch = 10_000 // URLs that are marked at once
-	knownShown = 10     // lines without a URL that are reported one by one
+	knownBatch = 10_000 // number of URLs that are marked at once
+	knownShown = 10     // number of lines without a URL that are reported one by one
 )
 
-// marker marks URLs as seen: a crawl.Crawl.
+// marker marks URLs as seen. A crawl.Crawl is one.
 type marker interface {
 	MarkSeen(ctx context.Context, urls []string) (fresh int, faults []error, err error)
 }
@@ -53,7 +53,8 @@ func (r *running) markKnown(ctx context.Context, to marker) (err error) {
 			return errors.Join(fmt.Errorf("--known: %w", err), flush())
 		}
 		if err == nil {
-			// Not parsed as a seed: a guessed https could mark a wrong URL, which would be lost.
+			// This does not parse the line as a seed, because a guessed https could mark
+			// a wrong URL. That URL would then be lost.
 			url, parseErr := r.canon.Parse(line.text)
 			if parseErr == nil {
 				urls = append(urls, url.String())

@@ -16,16 +16,16 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// layers are the flags of a crawl with the source of each value. The order of
-// sources, from weak to strong: defaults, the crawl's settings, config file,
-// CRAWLER_* environment, flags.
+// layers are the flags of a crawl with the source of each value. The sources, from the
+// weakest to the strongest, are: defaults, the crawl's settings, config file, CRAWLER_*
+// environment, flags.
 type layers struct {
 	flags *pflag.FlagSet
 	from  map[string]string // flag name -> source of its value; absent means default
 	hosts []crawl.Host
 	// hostsGiven reports that the config file has a hosts key.
 	hostsGiven bool
-	groups     []crawl.FieldGroup // of the config file, for some URLs each
+	groups     []crawl.FieldGroup // fields in the config file, each group for some URLs
 }
 
 // fromFlag is the source of a value from the command line.
@@ -37,11 +37,11 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// envIgnored are variables with the same prefix that are for tests of the program.
+// envIgnored are variables with the same prefix that only tests of this module use.
 var envIgnored = []string{"CRAWLER_BIN", "CRAWLER_TEST_SERVERS"}
 
-// readLayers takes parsed flags and adds the values of environment and config file.
-// The error lists every fault; the layers have the values without faults.
+// readLayers takes parsed flags and adds the values of the environment and the config
+// file. The error lists every fault. The layers have the values without faults.
 func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
 	l := &layers{flags: flags, from: make(map[string]string)}
 	flags.Visit(func(f *pflag.Flag) { l.from[f.Name] = fromFlag })
@@ -76,7 +76,8 @@ func (l *layers) readEnviron(environ []string) error {
 	return errors.Join(errs...)
 }
 
-// similarVariable ends a message about an unknown variable with similar names.
+// similarVariable returns the end of a message about an unknown variable, which suggests
+// similar names.
 func (l *layers) similarVariable(name string) string {
 	var known []string
 	for _, flag := range flagNames(l.flags) {
@@ -107,8 +108,8 @@ func (l *layers) set(name string, values []string, source, where string) error {
 	return nil
 }
 
-// where returns the source of a flag's value, with which messages about it begin:
-// --delay, CRAWLER_DELAY, config.yaml:3: delay.
+// where returns the source of a flag's value, such as --delay, CRAWLER_DELAY or
+// "config.yaml:3: delay". Messages about the value begin with it.
 func (l *layers) where(name string) string {
 	switch from := l.from[name]; from {
 	case "", fromFlag:
@@ -120,7 +121,8 @@ func (l *layers) where(name string) string {
 	}
 }
 
-// readFile reads the config file: a mapping of flag names, and hosts.
+// readFile reads the config file. It is a map from names of flags to values, with the
+// further keys hosts and fields.
 func (l *layers) readFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -173,7 +175,7 @@ func (l *layers) readFile(name string) error {
 	return errors.Join(errs...)
 }
 
-// pairs yields the keys of a mapping with their values.
+// pairs yields the keys of a YAML mapping with their values.
 func pairs(mapping *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(key, value *yaml.Node) bool) {
 		for i := 0; i+1 < len(mapping.Content); i += 2 {
@@ -200,8 +202,8 @@ func scalars(node *yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// adopt sets each flag that was not given from the settings of an existing crawl.
-// source is where they are stored.
+// adopt sets each flag that has no value yet from the settings of an existing crawl.
+// source names the place where the settings are stored.
 func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
 	_, _, ofPostgres := crawl.SettingNames()
@@ -227,7 +229,7 @@ func (l *layers) adopt(stored frontier.Settings, source string) error {
 	return errors.Join(errs...)
 }
 
-// Settings that are no flags.
+// Names of stored settings that are not flags.
 const (
 	hostsSetting = "hosts"
 	formSetting  = "canonical-form"

@@ -15,14 +15,14 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/table"
 )
 
-// linkFlags select the report that is printed.
+// linkFlags select the report that crawler links prints.
 type linkFlags struct {
 	broken, redirects, canonical bool
 	to, graph                    string
 	tables                       tableFlags
 }
 
-// newLinks prints the links of a crawl, and reports of them.
+// newLinks returns the command that prints the links of a crawl, or a report about them.
 func newLinks(s streams) *cobra.Command {
 	var crawl target
 	var f linkFlags
@@ -73,7 +73,7 @@ not agree. docs/reference/links.md has all columns.`,
 	return cmd
 }
 
-// changed returns the flags among names that were given.
+// changed returns the flags in names that were given on the command line.
 func changed(flags *pflag.FlagSet, names ...string) (given []string) {
 	for _, name := range names {
 		if flags.Changed(name) {

@@ -14,10 +14,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// location is where a crawl is kept, with the flags that name it.
+// location is the location of a crawl, with the flags that name it.
 type location struct {
 	crawl.Location
-	names *sharedFlags // flags that name a crawl in Redis; nil if the command has none
+	names *sharedFlags // flags that name a Redis or a Postgres; nil if the command has none
 }
 
 func inDirectory(dir string) location { return location{Location: crawl.Location{Dir: dir}} }
@@ -30,7 +30,7 @@ func (at location) missing() string {
 	return "no crawl " + at.String()
 }
 
-// keeper names where the settings are stored, as the source of a value.
+// keeper names the place where the settings are stored, as the source of a flag's value.
 func (at location) keeper() string {
 	if at.Redis != nil {
 		return "redis"
@@ -38,8 +38,9 @@ func (at location) keeper() string {
 	return crawlFile
 }
 
-// arguments returns the flags that name the crawl, without secrets and without those
-// that the command finds in the environment or, if it reads that, in the config file.
+// arguments returns the flags that name the crawl, without secrets. It leaves out flags
+// whose values the command finds in the environment or, if readsConfig is true, in the
+// config file.
 func (at location) arguments(readsConfig bool) (line []string) {
 	if at.Redis == nil {
 		line = append(line, "--dir", shellQuote(at.Dir))
@@ -68,8 +69,8 @@ func (at location) command(name string) string {
 	return line
 }
 
-// explain adds the exit code to an error of package crawl, and the flags that would
-// help.
+// explain adds to an error of package crawl the exit code, and the flags or commands
+// that would help.
 func (at location) explain(err error) error {
 	if err == nil {
 		return nil
@@ -119,7 +120,7 @@ func (at location) explain(err error) error {
 	return &exitError{exitFailed, err}
 }
 
-// differences lists what differs, both values of each.
+// differences lists the settings that differ, each with its stored and its given value.
 func differences(settings *frontier.SettingsError) string {
 	var lines []string
 	form := ""
@@ -135,13 +136,13 @@ func differences(settings *frontier.SettingsError) string {
 			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
 		}
 	}
-	if lines == nil { // no setting differs, so a flag does
+	if lines == nil { // otherwise the settings in lines explain why the form differs
 		lines = append(lines, form)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// keeperOf returns in words where the exact keys are.
+// keeperOf returns words about the place of the exact keys.
 func keeperOf(exactSet string) string {
 	if exactSet == "" {
 		return "are in Redis (no --postgres)"
@@ -154,8 +155,8 @@ func addDir(cmd *cobra.Command, dir *string) {
 	complete(cmd)
 }
 
-// directoryOf returns the location of the crawl in dir or, if dir is empty, of the one
-// in the current directory.
+// directoryOf returns the location of the crawl in dir. If dir is empty, that is the
+// directory in CRAWLER_DIR or, without that, the crawl in the current directory.
 func directoryOf(dir string) (location, error) {
 	if dir == "" {
 		dir = os.Getenv(envName("dir"))

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// The records that are left must be of the crawl. Foreign or damaged records
-// are named, and no loss is accepted.
+// TestAcceptLossRefuses: no loss is accepted if the remaining records belong to another
+// crawl or are damaged. The error names these records.
 func TestAcceptLossRefuses(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "1", "http://a.test/")

@@ -25,8 +25,8 @@ func lossPage(n int) string { return fmt.Sprintf("http://h%d.test/p/%d", n%5, n)
 // failsAlways reports whether a page of a lossySite never has a good answer.
 func failsAlways(n int) bool { return n%10 == 7 }
 
-// lossySite serves pages that link to each other over five hosts. After the
-// given number of requests it reports that, once.
+// lossySite serves pages on five hosts that link to each other. It closes reached after
+// the given number of requests.
 func lossySite(t *testing.T, after int64) (connectTo string, reached <-chan struct{}) {
 	var asked atomic.Int64
 	reach := make(chan struct{})
@@ -54,10 +54,10 @@ func lossySite(t *testing.T, after int64) (connectTo string, reached <-chan stru
 	return "*.test=" + server.Listener.Addr().String(), reach
 }
 
-// Redis loses everything during a crawl. Its workers end and say what to do, no
-// other crawl of that name can be created by mistake, and the books balance
-// after a rebuild. If all URLs are exact, the crawl ends with the expected set,
-// each URL once.
+// TestRedisEmptied: Redis loses everything during a crawl. The workers end and say what to
+// do. No other crawl of the same name can be created by mistake. After a rebuild, the
+// books balance. If all URLs are exact, the crawl ends with exactly the expected URLs,
+// each once.
 func TestRedisEmptied(t *testing.T) {
 	flush := func(s *servers.RedisServer) error { return s.Client().FlushAll(t.Context()).Err() }
 	restart := func(s *servers.RedisServer) error {

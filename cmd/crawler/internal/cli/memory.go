@@ -16,32 +16,34 @@ import (
 )
 
 const (
-	// leastMemory is the least --memory: for pebble, the runtime and one host.
+	// leastMemory is the smallest valid --memory. It suffices for pebble, the runtime
+	// and one host.
 	leastMemory = 128 << 20
-	// minMemory is the least default of --memory, maxMemory the largest.
+	// minMemory and maxMemory are the bounds of the default of --memory.
 	minMemory, maxMemory = 256 << 20, 2 << 30
-	// memoryShare is the part of the machine that --memory takes by default.
+	// memoryShare is the divisor of the machine's memory for the default of --memory.
 	memoryShare = 8
 	// cacheShare is the divisor of --memory for the block cache of the embedded
-	// frontier, which is bounded by leastCache and mostCache. Beyond some 100,000 hosts
-	// most look-ups read from disk: with 128 MiB a crawl of a million hosts is 1.5 times
-	// as fast as with 32 MiB.
+	// frontier. The cache has from leastCache to mostCache bytes. With more than about
+	// 100,000 hosts most look-ups read from disk: a crawl of a million hosts is 1.5
+	// times as fast with 128 MiB as with 32 MiB.
 	cacheShare            = 16
 	leastCache, mostCache = 32 << 20, 128 << 20
 	// programMemory is the part of --memory for the pages of the binary that are
 	// resident: 34 to 36 MB in a broad crawl (RssFile in /proc/PID/status). The
 	// runtime's limit does not count them.
 	programMemory = 32 << 20
-	// leastGrowth is how much the heap must be able to grow between two collections for
-	// the crawl to take on hosts, in percent of the live bytes. With enough room it
-	// grows by 100 percent (GOGC=100). With 200 collections cost 9 percent of the
-	// processor time instead of 14 at 4,000 hosts, but page faults cost more: a crawl
-	// of two fast hosts took 5 percent longer.
+	// leastGrowth is how much the heap must be able to grow between two garbage
+	// collections, in percent of the live bytes. With less room the crawl leases no more
+	// hosts. With enough room the heap grows by 100 percent (GOGC=100). GOGC=200 was
+	// measured: at 4,000 hosts, collections took 9 instead of 14 percent of the processor
+	// time, but page faults took more, and a crawl of two fast hosts took 5 percent
+	// longer.
 	leastGrowth = 50
 )
 
-// defaultMemory returns the default of --memory: an eighth of what the machine,
-// or the control group of this process, has.
+// defaultMemory returns the default of --memory: an eighth of the memory of the machine
+// or of this process's control group, whichever is smaller.
 func defaultMemory() human.Bytes {
 	total := min(machineMemory("/proc/meminfo"), groupMemory("/sys/fs/cgroup/memory.max"))
 	if total == math.MaxUint64 {
@@ -55,8 +57,8 @@ func cacheOf(memory uint64) int64 {
 	return int64(min(max(memory/cacheShare, leastCache), mostCache))
 }
 
-// machineMemory returns MemTotal of a file like /proc/meminfo in bytes, or the
-// largest number if the file has none.
+// machineMemory returns MemTotal of a file like /proc/meminfo in bytes, or
+// math.MaxUint64 if it cannot be read.
 func machineMemory(name string) uint64 {
 	f, err := os.Open(name)
 	if err != nil {
@@ -74,25 +76,25 @@ func machineMemory(name string) uint64 {
 	return math.MaxUint64
 }
 
-// groupMemory returns the bytes that a control group may use, and the largest
-// number if it has no limit.
+// groupMemory returns the bytes that a control group may use, or math.MaxUint64 if there
+// is no limit.
 func groupMemory(name string) uint64 {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return math.MaxUint64
 	}
 	limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil { // "max"
+	if err != nil { // the text is "max"
 		return math.MaxUint64
 	}
 	return limit
 }
 
-// keeper keeps this process within --memory, not counting its filter. It is not safe
-// for concurrent use.
+// keeper keeps the memory of this process, without its filter, within --memory. It is
+// not safe for concurrent use.
 type keeper struct {
 	memory uint64
-	filter func() uint64 // bytes that the filter has now
+	filter func() uint64 // returns the current size of the filter in bytes
 	fixed  bool          // GOMEMLIMIT is set and is not changed
 	limit  int64         // the limit that was set last
 	cpu    report.CPUMeter
@@ -117,7 +119,8 @@ func newKeeper(memory uint64, filter func() uint64) *keeper {
 	return k
 }
 
-// follow sets the runtime's limit to what --memory and the filter need now.
+// follow sets the runtime's memory limit to the sum of memory and the current size of
+// the filter.
 func (k *keeper) follow() {
 	if limit := int64(k.memory + k.filter()); !k.fixed && limit != k.limit {
 		debug.SetMemoryLimit(limit)
@@ -133,7 +136,7 @@ func (k *keeper) scarce() fetcher.Resource {
 	rtmetrics.Read(k.sample)
 	value := func(i int) uint64 { return k.sample[i].Value.Uint64() }
 	live, filter := value(0), k.filter()
-	beside := value(1) - value(2) - value(3) - value(4) - value(5) // stacks and the runtime's own
+	beside := value(1) - value(2) - value(3) - value(4) - value(5) // stacks, and memory of the runtime itself
 	grown := (live - min(live, filter)) * (100 + leastGrowth) / 100
 	switch {
 	case grown+beside > k.memory:

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// TestMemoryOfTheMachine reads the files that say how much memory there is.
+// TestMemoryOfTheMachine: the size of the memory is read from files of the system.
 func TestMemoryOfTheMachine(t *testing.T) {
 	file := func(text string) string {
 		name := filepath.Join(t.TempDir(), "file")

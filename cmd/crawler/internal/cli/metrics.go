@@ -12,9 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// metrics exports a crawl to Prometheus: the store's counters, of the whole crawl,
-// and the worker's, of this process. Each scrape reads all counters of the crawl at
-// one moment. docs/reference/metrics.md lists them.
+// metrics exports a crawl to Prometheus: the counters of the store, which are those of
+// the whole crawl, and the counters of this process's worker. Each scrape reads all
+// counters of the store at one moment. docs/reference/metrics.md lists the metrics.
 type metrics struct{ crawl *crawl.Crawl }
 
 func newMetrics(c *crawl.Crawl) prometheus.Collector { return metrics{c} }
@@ -37,7 +37,7 @@ func gauge(name, help string, labels ...string) family {
 	return newFamily(prometheus.GaugeValue, name, help, labels...)
 }
 
-// Of the whole crawl.
+// Metrics of the whole crawl.
 var (
 	metricFound        = counter("urls_found_total", "URLs that were offered, seeds too: added + seen + refused")
 	metricAdded        = counter("urls_added_total", "URLs that were new and queued: the sum of crawler_urls")
@@ -67,7 +67,7 @@ var (
 	metricOutbox       = gauge("outbox", "notes that wait for Postgres")
 )
 
-// Of this process.
+// Metrics of this process.
 var (
 	metricRequests = counter("requests_total", "requests made by this process", "for")
 	metricErrors   = counter("attempts_failed_total", "attempts of this process that failed, for pages and for robots.txt")
@@ -81,7 +81,7 @@ var (
 	metricBuild    = gauge("build", "1, with what this process is", "version", "go")
 )
 
-// metricFamilies are the metrics, as docs/reference/metrics.md has them.
+// metricFamilies are all metrics, in the order of docs/reference/metrics.md.
 var metricFamilies = []family{
 	metricFound, metricAdded, metricSeen, metricRefused, metricURLs, metricDelayed, metricOutcomes, metricPages,
 	metricRetries, metricRecords, metricHosts, metricPaused, metricKeys, metricCapacity, metricLayers, metricBytes,

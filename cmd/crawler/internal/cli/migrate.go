@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// newMigrate brings the schema of a Postgres up to date.
+// newMigrate returns the command that brings the schema of a Postgres up to date.
 func newMigrate(s streams) *cobra.Command {
 	var flags postgresFlags
 	cmd := &cobra.Command{

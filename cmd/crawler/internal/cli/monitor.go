@@ -9,10 +9,11 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// logEvery is the interval of progress in the log, if there is no live view.
+// logEvery is the interval between two log lines about progress, if there is no live
+// view.
 const logEvery = 30 * time.Second
 
-// watch shows the run until ctx ends: in the live view, or in the log.
+// watch shows the progress of the run until ctx ends, in the live view or in the log.
 func (r *running) watch(ctx context.Context) {
 	var meter report.Meter
 	paused, unreached := r.paused, false

@@ -14,12 +14,13 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
 )
 
-// stdout is where commands print data: standard output, or the file of --out.
+// stdout is the writer for the data that commands print. It writes to standard output,
+// or to the file of --out.
 type stdout struct{ w io.Writer }
 
 func (o *stdout) Write(p []byte) (int, error) { return o.w.Write(p) }
 
-// addTo gives a command the flag --out.
+// addTo adds the flag --out to a command.
 func (o *stdout) addTo(cmd *cobra.Command) {
 	var name string
 	cmd.Flags().StringVar(&name, "out", "-", "write to `FILE` instead, as a whole or not at all; - is stdout")
@@ -36,16 +37,16 @@ func (o *stdout) addTo(cmd *cobra.Command) {
 	}
 }
 
-// printed wraps the error of a command that has printed all its output.
+// printed wraps the error of a command that has printed all its output before.
 type printed struct{ error }
 
 func (p printed) Unwrap() error { return p.error }
 
-// toFile writes the output of run to a file. If run returns an error, the file stays
-// unchanged, unless the error is printed.
+// toFile writes the output of run to a file. If run returns an error other than printed
+// or bench.Reported, the file is not changed.
 func (o *stdout) toFile(name string, run func() error) (err error) {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target // otherwise the link would be replaced
+		name = target // replace the target of a link, not the link
 	}
 	file, err := createOut(name)
 	if err != nil {
@@ -65,12 +66,12 @@ func (o *stdout) toFile(name string, run func() error) (err error) {
 	return err
 }
 
-// openAppend opens a file of lines to append to. If a crash cut off its last line,
-// it adds a line feed.
+// openAppend opens a file of lines for appending. If the last line has no line feed,
+// because a crash cut it off, openAppend adds one.
 func openAppend(name string) (f *os.File, err error) {
 	const flags = os.O_CREATE | os.O_APPEND
 	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() { // a pipe or a device cannot be read for its end
+	if err == nil && !info.Mode().IsRegular() { // the end of a pipe or a device cannot be read
 		return os.OpenFile(name, flags|os.O_WRONLY, 0o644)
 	}
 	if f, err = os.OpenFile(name, flags|os.O_RDWR, 0o644); err != nil || info == nil || info.Size() == 0 {
@@ -89,7 +90,7 @@ func openAppend(name string) (f *os.File, err error) {
 // outFile is a temporary file that will replace another one.
 type outFile struct {
 	*os.File
-	name string // of the file that is replaced; empty for a device or a pipe, which is written directly
+	name string // the file that is replaced; empty for a device or a pipe, which is written directly
 }
 
 func createOut(name string) (*outFile, error) {
@@ -114,7 +115,7 @@ func createOut(name string) (*outFile, error) {
 	return out, nil
 }
 
-// commit gives the file its name.
+// commit syncs the file and renames it to its final name.
 func (f *outFile) commit() error {
 	if f.name == "" {
 		return f.Close()

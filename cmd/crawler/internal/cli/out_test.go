@@ -31,7 +31,8 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The output of a command is in the file of --out completely or not at all.
+// TestOutFileIsWhole: the file of --out has the complete output of a command, or is not
+// changed.
 func TestOutFileIsWhole(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)
@@ -63,9 +64,9 @@ func TestOutFileIsWhole(t *testing.T) {
 	}
 }
 
-// After an error the file is unchanged. Links stay links, and devices stay
-// devices.
-func TestOutThatFails(t *testing.T) {
+// TestOutFileIsUnchangedAfterError: after an error, the file of --out is unchanged. A link stays a link,
+// and a device stays a device.
+func TestOutFileIsUnchangedAfterError(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)
 	before := "before"
@@ -109,9 +110,9 @@ func TestOutThatFails(t *testing.T) {
 	}
 }
 
-// If the books do not balance, the command fails, but the file has what it
-// found.
-func TestOutOfAFailedAudit(t *testing.T) {
+// TestOutFileHasFailedAudit: if the books do not balance, the command fails, but the file has
+// the output of the audit.
+func TestOutFileHasFailedAudit(t *testing.T) {
 	out := &stdout{httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")
 	err := out.toFile(name, func() error {
@@ -123,7 +124,7 @@ func TestOutOfAFailedAudit(t *testing.T) {
 	}
 }
 
-// crawl --out FILE appends each record to a file beside the crawl's own.
+// TestCrawlOut: crawl --out FILE appends each record to a file beside the crawl's own.
 func TestCrawlOut(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("records", []byte(`{"cut off`), 0o600); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newOutput prints the records of a crawl.
+// newOutput returns the command that prints the records of a crawl.
 func newOutput(s streams) *cobra.Command {
 	var crawl target
 	var tables tableFlags
@@ -68,7 +68,7 @@ docs/reference/output.md.`,
 	return cmd
 }
 
-// tableFlags select the format of lines.
+// tableFlags select the format, the columns and the rows of a table.
 type tableFlags struct {
 	schema  *table.Schema
 	format  string
@@ -76,8 +76,9 @@ type tableFlags struct {
 	where   string
 }
 
-// addTo declares the flags. They accept what is valid for any of schemas. The first
-// of these is the schema of table, unless it is changed.
+// addTo declares the flags. They accept values that are valid for at least one of
+// schemas. f.schema is the first of schemas; the caller may change it before it calls
+// table.
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	f.schema = schemas[0]
 	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",
@@ -98,7 +99,7 @@ func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	})
 }
 
-// firstFault returns the first fault if every schema has one.
+// firstFault returns the fault of the first schema, or nil if a schema has no fault.
 func firstFault(format string, schemas []*table.Schema, fault func(*table.Schema) error) error {
 	var first error
 	for _, s := range schemas {

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
-// config returns the config of the crawl: the values that flags set directly, its
-// location, and the values that flags give in another form.
+// config returns the config of the crawl. It has the values that flags set directly, the
+// location, and the values that config converts from the form of their flags.
 func (p *plan) config() (crawl.Config, error) {
 	c := p.options.crawl
 	c.Dir, c.Redis, c.Postgres = p.Dir, p.Redis, p.Postgres

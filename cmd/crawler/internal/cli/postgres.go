@@ -15,7 +15,7 @@ import (
 // postgresFlags are the flags of the connection to Postgres.
 type postgresFlags struct {
 	postgres         string // may contain a secret: see shownPostgres
-	postgresPassword string // file with the password
+	postgresPassword string // name of the file with the password
 	// from is the source of each connection flag's value, by name.
 	from map[string]string
 }
@@ -29,13 +29,13 @@ func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// fromEnvironment sets the flags that are not on the command line.
+// fromEnvironment sets the flags that are not on the command line from the environment.
 func (f *postgresFlags) fromEnvironment(flags *pflag.FlagSet) error {
 	return f.adoptEnvironment(flags, "postgres", "postgres-password-file")
 }
 
-// withPostgres adds the Postgres that flags or environment name to the location of a
-// crawl in a directory.
+// withPostgres adds a Postgres to the location of a crawl in a directory, if flags or
+// the environment name one.
 func (f *postgresFlags) withPostgres(at location, flags *pflag.FlagSet) (location, error) {
 	err := f.fromEnvironment(flags)
 	if err != nil {
@@ -65,8 +65,9 @@ func (f *postgresFlags) database() (*crawl.Postgres, error) {
 	return db, err
 }
 
-// arguments returns the flags that name the database, without secrets and without
-// those that the command finds in the environment or in the config file.
+// arguments returns the flags that name the database, without secrets. It leaves out
+// flags whose values the command finds in the environment or, if readsConfig is true, in
+// the config file.
 func (f *postgresFlags) arguments(readsConfig bool) (line []string) {
 	if f.repeated("postgres", readsConfig) {
 		shown, _ := shownPostgres(f.postgres)

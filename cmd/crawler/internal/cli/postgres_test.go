@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// Every fault of the Postgres flags is reported in one clear line, without the
-// secret.
+// TestPostgresFlagFaults: every fault of the Postgres flags is reported in one clear
+// line, without the secret.
 func TestPostgresFlagFaults(t *testing.T) {
 	const shared = "--redis=redis://127.0.0.1:1"
 	for _, test := range []struct {
@@ -46,7 +46,8 @@ func TestPostgresFlagFaults(t *testing.T) {
 	}
 }
 
-// The name of a database does not show a password from a file.
+// TestPostgresPasswordFile: the password of a database can be read from a file. The name
+// of the database does not show it.
 func TestPostgresPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("it's /\\@\n"), 0o600); err != nil {
@@ -64,7 +65,8 @@ func TestPostgresPasswordFile(t *testing.T) {
 	}
 }
 
-// No output about a crawl shows the password of its database.
+// TestPostgresIsShownWithoutSecrets: no output about a crawl shows the password of its
+// database.
 func TestPostgresIsShownWithoutSecrets(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("CRAWLER_POSTGRES", "postgres://u:hush@127.0.0.1:1/d?password=hush")
@@ -80,8 +82,8 @@ func TestPostgresIsShownWithoutSecrets(t *testing.T) {
 	}
 }
 
-// postgresCrawl is a crawl with its own servers: the flags that name it, and
-// those that crawl it.
+// postgresCrawl starts servers for a crawl. named has the flags that name the crawl, and
+// crawl the arguments that run it.
 func postgresCrawl(t *testing.T, more ...string) (named, crawl []string, queue *servers.RedisServer) {
 	t.Helper()
 	queue = servers.Redis(t, servers.RedisOptions{})
@@ -114,8 +116,8 @@ func recordsOf(lines string) map[string]int {
 	return records
 }
 
-// sameOutput checks that output has the records of export, and that tables can
-// be made of it.
+// sameOutput checks that crawler output prints the same records as crawler export, and
+// can also print them as tables.
 func sameOutput(t *testing.T, exported string, named []string) {
 	t.Helper()
 	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
@@ -134,8 +136,8 @@ func sameOutput(t *testing.T, exported string, named []string) {
 	}
 }
 
-// Two workers share a crawl whose keys are all in Postgres: each page is in the
-// output once, and everything that is reported about the crawl agrees.
+// TestTwoWorkersWithPostgres: two workers share a crawl whose keys are all in Postgres.
+// Each page is in the output once, and all reports about the crawl agree.
 func TestTwoWorkersWithPostgres(t *testing.T) {
 	for _, sink := range []string{"jsonl", "postgres"} {
 		t.Run(sink, func(t *testing.T) {
@@ -185,9 +187,9 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 	}
 }
 
-// A command without the Postgres of a crawl that has one can inspect the crawl,
-// but neither crawl nor add seeds.
-func TestPostgresForgotten(t *testing.T) {
+// TestInspectWithoutPostgres: a command that does not name the Postgres of a crawl can inspect
+// the crawl, but can neither run it nor add seeds.
+func TestInspectWithoutPostgres(t *testing.T) {
 	named, crawl, _ := postgresCrawl(t, "http://a.test/ok")
 	if code, _, errs := run(t, "", crawl...); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errs)
@@ -218,8 +220,8 @@ func TestPostgresForgotten(t *testing.T) {
 	}
 }
 
-// A crawl in a directory has its records in Postgres, each once, and does not
-// run without it.
+// TestPostgresSinkOfADirectory: a crawl in a directory can have its records in Postgres.
+// Each is there once, and the crawl does not run without Postgres.
 func TestPostgresSinkOfADirectory(t *testing.T) {
 	database := servers.Postgres(t, servers.PostgresOptions{})
 	dir := filepath.Join(t.TempDir(), "c.crawl")
@@ -264,8 +266,8 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 	}
 }
 
-// While Postgres is unreachable, a crawl with its records there completes
-// nothing. Stopping it does not wait for Postgres, and nothing is lost.
+// TestPostgresSinkAway: while Postgres is unreachable, a crawl with its records there
+// completes nothing. Stopping it does not wait for Postgres, and nothing is lost.
 func TestPostgresSinkAway(t *testing.T) {
 	database := servers.Postgres(t, servers.PostgresOptions{})
 	connectTo, held, release := heldSite(t)
@@ -303,8 +305,8 @@ func TestPostgresSinkAway(t *testing.T) {
 	must(t, "status", "--audit", "--dir", dir, "--postgres", database.DSN())
 }
 
-// A window applies to the whole crawl: a worker that joins adopts it, and one
-// with another window is refused.
+// TestPostgresWindow: a window applies to the whole crawl. A worker that joins the crawl
+// adopts it, and a worker with another window is refused.
 func TestPostgresWindow(t *testing.T) {
 	named, crawl, _ := postgresCrawl(t, "--max-depth", "0", "http://a.test/ok")
 	code, _, errs := run(t, "", append(crawl, "--window", "seeds=1s")...)
@@ -331,8 +333,8 @@ func TestPostgresWindow(t *testing.T) {
 	}
 }
 
-// While Postgres is unreachable, a shared crawl continues. The exact links that
-// it finds meanwhile are stored there later, and fetched.
+// TestPostgresAway: while Postgres is unreachable, a shared crawl continues. The exact
+// links that it finds meanwhile are stored there later, and fetched.
 func TestPostgresAway(t *testing.T) {
 	queue, database := servers.Redis(t, servers.RedisOptions{}), servers.Postgres(t, servers.PostgresOptions{})
 	t.Chdir(t.TempDir())

@@ -17,9 +17,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestPrivateHeaders: headers of -H that may be secret are sent to the origins
-// of seeds only, in the run that was given the seeds and in later runs and
-// workers that were not. No file, log or message contains them.
+// TestPrivateHeaders: headers of -H that may be secret are sent only to the origins of
+// seeds, also by later runs and by workers that were not given the seeds. No file, log or
+// message contains them.
 func TestPrivateHeaders(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) []string{
 		"directory": func(t *testing.T) []string { return []string{"--dir", filepath.Join(t.TempDir(), "x.crawl")} },

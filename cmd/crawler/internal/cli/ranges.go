@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// Bounds of flags that no lower package defines.
+// Bounds of the values of flags, if no lower package defines them.
 const (
 	maxHostConcurrency = 1024
 	maxURLs            = 1e12
@@ -20,7 +20,7 @@ const (
 	maxSize            = 1 << 50
 )
 
-// Words of messages about flags for times and sizes.
+// Words for messages about flags whose values are times, sizes or limits.
 const (
 	timeOrZero   = "a time of 0 or more with its unit, such as 1s or 500ms"
 	timeNotZero  = "a time of more than 0 with its unit, such as 1s or 500ms"
@@ -63,7 +63,7 @@ func checkURLFile(text string) error {
 	}
 	info, err := os.Stat(text)
 	switch cause := errors.Unwrap(err); {
-	case cause != nil: // without the file name, which the message contains
+	case cause != nil: // err without the file name, which the message contains already
 		return fmt.Errorf("%s: %w", want, cause)
 	case err == nil && info.IsDir():
 		return errors.New(want + ": it is a directory")

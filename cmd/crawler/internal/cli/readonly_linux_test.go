@@ -35,8 +35,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// unwritable returns a path under which dir cannot be written: dir itself
-// without permissions or, for root, a read-only mount of it.
+// unwritable returns a path to dir through which nothing can be written. It is dir itself
+// without write permission or, for root, a read-only mount of dir.
 func unwritable(t *testing.T, dir string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -76,9 +76,9 @@ func unwritable(t *testing.T, dir string) string {
 	return at
 }
 
-// A command that only inspects a crawl changes nothing in its directory, and
-// needs no permission to write there. It still notices a process that has the
-// crawl open.
+// TestLookingWritesNothing: a command that only inspects a crawl changes nothing in its
+// directory, and needs no permission to write there. It still notices a process that
+// has the crawl open.
 func TestLookingWritesNothing(t *testing.T) {
 	if dir := os.Getenv("CLI_TEST_HOLD"); dir != "" { // the other process
 		h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
@@ -124,7 +124,7 @@ func TestLookingWritesNothing(t *testing.T) {
 		t.Errorf("pause: exit code %d: %s", code, errs)
 	}
 	if at == dir {
-		return // the other process could not open it either
+		return // the other process could not have the crawl open
 	}
 	wantHeld(t, dir, at)
 	if err := os.Remove(locked); err != nil { // a backup without that file
@@ -133,8 +133,8 @@ func TestLookingWritesNothing(t *testing.T) {
 	look(at)
 }
 
-// wantHeld checks that a crawl that another process has open is refused under a
-// path that cannot be written.
+// wantHeld checks that the crawl in dir cannot be inspected through the path at while
+// another process has the crawl open.
 func wantHeld(t *testing.T, dir, at string) {
 	t.Helper()
 	other := exec.Command(os.Args[0], "-test.run=^TestLookingWritesNothing$")
@@ -162,7 +162,8 @@ func wantHeld(t *testing.T, dir, at string) {
 	}
 }
 
-// An export needs no permission to write in the workers' directories.
+// TestExportOfUnwritableJournals: an export needs no permission to write in the
+// workers' directories.
 func TestExportOfUnwritableJournals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "web.crawl", "w1")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

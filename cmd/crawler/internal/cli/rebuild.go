@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newRebuild rebuilds a lost filter.
+// newRebuild returns the command that rebuilds a lost filter.
 func newRebuild(s streams) *cobra.Command {
 	var target target
 	var acceptLoss bool

@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newReconcile offers all exact keys that wait to the queue again.
+// newReconcile returns the command that offers all waiting exact keys to the queue again.
 func newReconcile(s streams) *cobra.Command {
 	var shared sharedFlags
 	var asJSON bool

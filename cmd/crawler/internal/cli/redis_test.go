@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// While Redis does not answer, the crawl reports Redis as its limit. It
-// continues when Redis answers again.
+// TestCrawlOutlivesSilentRedis: while Redis does not answer, the crawl reports Redis as
+// its limit. It continues when Redis answers again.
 func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	connectTo, held, release := heldSite(t)
@@ -48,12 +48,12 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	}
 }
 
-// Two workers share the work: each page is in the records of one of them, and
-// the counts are of both.
+// TestTwoWorkers: two workers share the work. Each page is in the records of one of them,
+// and the counts are those of both.
 func TestTwoWorkers(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (url string){
 		"server": func(t *testing.T) string { return servers.Redis(t, servers.RedisOptions{}).URL() },
-		// A cluster is named by several of its nodes.
+		// The URL of a cluster has several of its nodes.
 		"cluster": func(t *testing.T) string { return servers.RedisCluster(t, servers.ClusterOptions{}).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestTwoWorkers(t *testing.T) {
 				url, _, _ := strings.Cut(rest, `"`)
 				records[url]++
 			}
-			// Of each host its page and eight pages that it links to, a fourth
-			// host that they link to, and one without a public address.
+			// There are three hosts with nine pages each. They link to one page of a fourth
+			// host, and to one of a host without a public address.
 			const want = 3*9 + 2
 			if len(records) != want {
 				t.Errorf("%d URLs have records, want %d: %v", len(records), want, records)
@@ -97,8 +97,8 @@ func TestTwoWorkers(t *testing.T) {
 	}
 }
 
-// sharedCrawl is a finished crawl in a Redis of its own, with its records below
-// the current directory.
+// sharedCrawl runs a crawl in a Redis of its own to the end. Its records are below the
+// current directory. flags name the crawl.
 func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 	t.Helper()
 	server = servers.Redis(t, servers.RedisOptions{})
@@ -112,8 +112,8 @@ func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 	return server, flags
 }
 
-// status --watch shows the state of a shared crawl until it is interrupted, and
-// says when Redis does not answer.
+// TestWatchShared: status --watch shows the state of a shared crawl until it is
+// interrupted, and says when Redis does not answer.
 func TestWatchShared(t *testing.T) {
 	_, flags := sharedCrawl(t)
 	for _, test := range []struct {
@@ -150,7 +150,7 @@ func (c *lineCounter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// On a terminal, delete asks for the name of the crawl.
+// TestDeleteAsks: on a terminal, delete asks for the name of the crawl.
 func TestDeleteAsks(t *testing.T) {
 	_, flags := sharedCrawl(t)
 	for _, test := range []struct {
@@ -173,7 +173,8 @@ func TestDeleteAsks(t *testing.T) {
 	}
 }
 
-// A lost filter is rebuilt from the records: no crawled URL is new.
+// TestRebuildShared: a lost filter is rebuilt from the records. After that, no crawled URL
+// counts as new.
 func TestRebuildShared(t *testing.T) {
 	server, flags := sharedCrawl(t)
 	keys, err := server.Client().Keys(t.Context(), "{*}f0.*").Result()

@@ -12,13 +12,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// refusalLog is the file of --refused: a line for each URL that a rule refused. A nil
-// refusalLog does nothing. It is safe for concurrent use.
+// refusalLog is the file of --refused. It has a line for each URL that a rule refused. A
+// nil refusalLog does nothing. It is safe for concurrent use.
 type refusalLog struct {
 	mu   sync.Mutex
 	file *os.File
 	w    *bufio.Writer
-	err  error // the first
+	err  error // the first error
 }
 
 // refusal is a line of --refused; docs/reference/report.md describes it.
@@ -26,10 +26,10 @@ type refusal struct {
 	URL      string          `json:"url"`
 	Reason   frontier.Reason `json:"reason"`
 	Rule     string          `json:"rule,omitempty"`
-	Referrer string          `json:"referrer,omitempty"` // none means that it was a seed
+	Referrer string          `json:"referrer,omitempty"` // empty means that the URL was a seed
 }
 
-// openRefusals opens a file to append to. It returns nil if name is empty.
+// openRefusals opens a file for appending. It returns nil if name is empty.
 func openRefusals(name string) (*refusalLog, error) {
 	if name == "" {
 		return nil, nil
@@ -62,7 +62,7 @@ func (l *refusalLog) write(r refusal) {
 	l.note(err)
 }
 
-// note keeps the first error. The caller must hold mu.
+// note stores the first error. The caller must hold mu.
 func (l *refusalLog) note(err error) {
 	if l.err == nil && err != nil {
 		l.err = fmt.Errorf("--refused: %w", err)

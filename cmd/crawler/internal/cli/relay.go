@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newRelay delivers the events of a crawl to another program.
+// newRelay returns the command that delivers the events of a crawl to another program.
 func newRelay(s streams) *cobra.Command {
 	var crawl target
 	f := eventFlags{}
@@ -81,7 +81,7 @@ type relaying struct {
 	logged time.Time
 }
 
-// run delivers until ctx ends or, with --drain, all is delivered.
+// run delivers events until ctx ends or, with --drain, until all are delivered.
 func (r *relaying) run(ctx context.Context, f *eventFlags, s streams) (err error) {
 	config, err := f.config(ctx, s.out)
 	if err != nil {
@@ -114,8 +114,8 @@ func (r *relaying) run(ctx context.Context, f *eventFlags, s streams) (err error
 	return nil
 }
 
-// openAgain is the pause before the outboxes of a crawl are opened again, if its
-// Redis or Postgres did not answer.
+// openAgain is the pause before the outboxes of a crawl are opened again after Redis or
+// Postgres did not answer.
 const openAgain = time.Second
 
 // deliver opens the outboxes and delivers their events.
@@ -128,7 +128,7 @@ func (r *relaying) deliver(ctx context.Context, config events.Config) (err error
 	return boxes.Relay(ctx, config, r.drain)
 }
 
-// explainRelay adds to the error of a relay what to do about it.
+// explainRelay adds to the error of a relay what the user can do about it.
 func (r *relaying) explainRelay(name string, err error) error {
 	if errors.Is(err, events.ErrLocked) {
 		return &exitError{exitFailed, fmt.Errorf("relay %s of %s: another process runs it. Stop that one, or choose another name with --relay, "+
@@ -141,7 +141,7 @@ func (r *relaying) explainRelay(name string, err error) error {
 	return r.at.explain(err)
 }
 
-// note keeps the state of the relay, and logs it now and then.
+// note stores the state of the relay, and logs it every logEvery.
 func (r *relaying) note(state events.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +154,7 @@ func (r *relaying) note(state events.State) {
 		slog.Uint64("behind_bytes", state.Lag.Bytes), slog.Uint64("dead", state.Dead))
 }
 
-// sumUp says what was delivered.
+// sumUp prints how many events were delivered, are left, and were refused.
 func (r *relaying) sumUp(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

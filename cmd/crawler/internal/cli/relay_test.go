@@ -21,13 +21,13 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// hook is a webhook. It counts how often it took each event.
+// hook is a webhook. It counts how often it has accepted each event.
 type hook struct {
 	server *httptest.Server
 	more   chan struct{} // an event came
 
 	mu     sync.Mutex
-	answer func(subject string) (status int, why string) // nil takes all
+	answer func(subject string) (status int, why string) // nil accepts all events
 	took   map[string]int                                // by id
 }
 
@@ -65,8 +65,8 @@ func (h *hook) answers(answer func(subject string) (status int, why string)) {
 	h.answer = answer
 }
 
-// taken returns the ids of the events that h took, and fails for one that it took
-// twice.
+// taken returns the ids of the events that h has accepted. It fails the test if h has
+// accepted one twice.
 func (h *hook) taken(t *testing.T) []string {
 	t.Helper()
 	h.mu.Lock()
@@ -100,8 +100,8 @@ func deadOf(t *testing.T, dir string) map[string]string {
 	return reasons
 }
 
-// TestDeadLetters: what a webhook refuses is kept with the newest reason, until it
-// takes it, once, or until it is discarded.
+// TestDeadLetters: an event that a webhook refuses is kept with the newest reason, until
+// the webhook accepts it, once, or until the event is discarded.
 func TestDeadLetters(t *testing.T) {
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	refuse := func(why string) func(string) (int, string) {
@@ -161,9 +161,10 @@ func TestDeadLetters(t *testing.T) {
 	expect(exitOK, "0 events accepted, 0 refused again, 0 not sent", "dead", "retry", "--to", to.server.URL)
 }
 
-// TestSecondRelay: a second relay of a name says that another process runs it. When
-// that has ended it goes on where the other was.
-func TestSecondRelay(t *testing.T) {
+// TestSecondRelayIsRefused: a second relay of the same name ends with a message that
+// another process runs the relay. After the first has ended, a relay of that name goes on
+// where the first one stopped.
+func TestSecondRelayIsRefused(t *testing.T) {
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -188,8 +189,9 @@ func TestSecondRelay(t *testing.T) {
 	}
 }
 
-// TestRelayFigures: metrics, status and report have how far relays are behind:
-// the one within a crawl, while its sink is away and then not, and one at rest.
+// TestRelayFigures: metrics, status and report show how far relays are behind. The relays
+// are one within a crawl, while its sink is away and afterwards, and one that does not
+// run.
 func TestRelayFigures(t *testing.T) {
 	dir, to := filepath.Join(t.TempDir(), "c.crawl"), newHook(t)
 	to.answers(func(subject string) (int, string) {

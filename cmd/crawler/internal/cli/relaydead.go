@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newDead is about what sinks refused for good.
+// newDead returns the command about dead letters, the events that a sink refused finally.
 func newDead(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
@@ -29,7 +29,7 @@ kept with the reason until they are discarded, or accepted by a retry.`,
 	return cmd
 }
 
-// deadFlags say which relay's dead letters a command is about.
+// deadFlags name the relay whose dead letters a command is about.
 type deadFlags struct {
 	target
 	relay string
@@ -41,8 +41,8 @@ func (f *deadFlags) addTo(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
 }
 
-// each calls do with each outbox that the relay has read. A relay that has read
-// none is an error that names those that have.
+// each calls do with each outbox that the relay has read. If it has read none, each
+// returns an error that lists the names of other relays.
 func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) error {
 	return f.withOutboxes(ctx, func(at location, boxes *crawl.Outboxes) error {
 		all, err := boxes.List(ctx)
@@ -70,7 +70,7 @@ func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) e
 	})
 }
 
-// relaysThere names the relays of a crawl.
+// relaysThere returns the end of a message with the names of a crawl's relays.
 func relaysThere(names []string) string {
 	if len(names) == 0 {
 		return "nor any other"
@@ -167,7 +167,7 @@ doing: behind newer events of their hosts.`,
 			sums.Accepted, sums.Refused, sums.Left = sums.Accepted+done.Accepted, sums.Refused+done.Refused, sums.Left+done.Left
 			if _, is := errors.AsType[*events.AwayError](err); is {
 				away = err
-				return nil // other outboxes have dead letters of other hosts
+				return nil // go on: other outboxes may have dead letters too
 			}
 			return err
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// newRelayStatus says how far relays are behind.
+// newRelayStatus returns the command that says how far relays are behind.
 func newRelayStatus(s streams) *cobra.Command {
 	var of target
 	var asJSON bool

@@ -15,13 +15,14 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// How long the filter may be probed with random fingerprints, which takes CPU time.
+// The longest times for which the filter is probed with random fingerprints, if --probe
+// is not given. Probing takes CPU time.
 const (
 	probeStopped = time.Second
 	probeRunning = 200 * time.Millisecond // while the crawl runs
 )
 
-// newReport prints the report of a crawl.
+// newReport returns the command that prints the report of a crawl.
 func newReport(s streams) *cobra.Command {
 	var crawl target
 	var asJSON, seeds bool
@@ -84,7 +85,7 @@ func askReport(ctx context.Context, c *attached, probe time.Duration) (*report.R
 	return r, nil
 }
 
-// print writes the summary of a run, which --quiet leaves out.
+// print writes the summary of a run, unless --quiet is given.
 func (r *running) print(result *crawl.Result) {
 	if result.Report.Resume != "" && !r.fed.All && r.options.seeds == "-" {
 		fmt.Fprintln(r.console, "the seeds on stdin were not read to their end: give them again")

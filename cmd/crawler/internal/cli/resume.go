@@ -21,9 +21,9 @@ func (r *running) resume(result *crawl.Result) (command string, notes []string) 
 	return r.resumeLine(result.End), r.resumeNotes()
 }
 
-// resumeLine returns the command that resumes the crawl: with the flags of this run
-// that the crawl does not store, with the seeds if not all were read, and with twice
-// the --max-pages if they were reached.
+// resumeLine returns the command that resumes the crawl. It has the flags of this run
+// that the crawl does not store, and the seeds if not all of them were read. If
+// --max-pages was reached, the command has twice its value.
 func (r *running) resumeLine(end fetcher.End) string {
 	line := []string{r.command("crawl")}
 	if r.redis != "" {
@@ -71,7 +71,8 @@ func (r *running) resumeLine(end fetcher.End) string {
 	return strings.Join(line, " ")
 }
 
-// resumeNotes returns what the resume command needs and does not contain.
+// resumeNotes returns notes about values that the resume command needs but does not
+// contain.
 func (r *running) resumeNotes() []string {
 	notes := r.connectionNotes()
 	if _, secret := shownProxy(r.options.crawl.Requests.Proxy); secret && r.from["proxy"] == fromFlag {
@@ -89,7 +90,8 @@ func (r *running) resumeNotes() []string {
 	return notes
 }
 
-// shownProxy returns a proxy's URL without its password, and whether it has one.
+// shownProxy returns a proxy's URL without its password. secret reports whether it has
+// one.
 func shownProxy(proxy string) (shown string, secret bool) {
 	u, err := url.Parse(proxy)
 	if err != nil || u.User == nil {
@@ -100,7 +102,7 @@ func shownProxy(proxy string) (shown string, secret bool) {
 	return u.String(), secret
 }
 
-// redacted returns a header without a value that may be secret.
+// redacted returns a header. It replaces a value that may be secret by an ellipsis.
 func redacted(header string) string {
 	name, _, _ := strings.Cut(header, ":")
 	if name = strings.TrimSpace(name); get.PrivateHeader(name) {

@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newRetry offers failed URLs again.
+// newRetry returns the command that queues failed URLs again.
 func newRetry(s streams) *cobra.Command {
 	var crawl target
 	var host string

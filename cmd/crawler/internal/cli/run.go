@@ -29,12 +29,13 @@ type running struct {
 	files   runFiles
 	log     *slog.Logger
 	seeds   *seedReader
-	dir     string           // of this process's records
-	fed     crawl.SeedCounts // set when all seeds were added
-	paused  bool             // when the run began
+	dir     string           // the directory of this process's records
+	fed     crawl.SeedCounts // set before Run returns
+	paused  bool             // whether the crawl was paused when the run began
 }
 
-// work adds the seeds and crawls to the end. endReading ends the reading of seeds.
+// work adds the seeds and runs the crawl. It calls endReading, which ends the reading of
+// seeds, when the run has ended.
 func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, error) {
 	endServing, err := r.serveAdmin(ctx, r.console.notices())
 	if err != nil {
@@ -70,8 +71,8 @@ func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, e
 	return result, err
 }
 
-// feedSeeds adds the seeds while the crawl runs. The crawl does not end before; then
-// fed has been set. An error stops the crawl.
+// feedSeeds adds the seeds while the crawl runs. The crawl does not end before they are
+// added and r.fed is set. An error stops the crawl, and is sent to the channel.
 func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan error) {
 	ended := make(chan error, 1)
 	done := r.Feed()
@@ -94,7 +95,7 @@ func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan e
 	return ended
 }
 
-// failure adds to the error of a run what to do about it.
+// failure adds to the error of a run what the user can do about it.
 func (r *running) failure(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the directory was removed
@@ -105,7 +106,8 @@ func (r *running) failure(err error) error {
 	return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, r.location)}
 }
 
-// exit returns the error whose exit code is that of a run which has ended.
+// exit returns an error with the exit code of a run that has ended, or nil for exit
+// code 0.
 func (r *running) exit(ctx context.Context, result *crawl.Result) error {
 	if err := crawl.Promises(result.Stats); err != nil {
 		return &exitError{exitFailed, err}
@@ -121,7 +123,8 @@ func (r *running) exit(ctx context.Context, result *crawl.Result) error {
 	return nil
 }
 
-// startProfile profiles the run into a file, if it has a name.
+// startProfile writes a CPU profile to a file until stop is called. It does nothing if
+// name is empty.
 func startProfile(name string) (stop func(), err error) {
 	if name == "" {
 		return func() {}, nil
@@ -136,7 +139,7 @@ func startProfile(name string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
 }
 
-// announce prints which crawl this is.
+// announce prints which crawl begins or is resumed, and warnings about its settings.
 func (r *running) announce(ctx context.Context, c *console) error {
 	w := c.notices()
 	if r.options.crawl.Fixed.Robots == "ignore" {
@@ -168,7 +171,7 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	return nil
 }
 
-// announcePrivate prints where headers are sent that may be secret.
+// announcePrivate prints to which origins headers are sent that may be secret.
 func (r *running) announcePrivate(w io.Writer) {
 	names := r.PrivateHeaders()
 	if len(names) == 0 {
@@ -185,7 +188,7 @@ func (r *running) announcePrivate(w io.Writer) {
 // with the system's default action.
 func (r *running) secondSignal(ctx context.Context, stderr io.Writer) (cancel func()) {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // from the start: the first ends ctx too
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // this also receives the first signal, which ends ctx
 	quit, ended, said := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(said)

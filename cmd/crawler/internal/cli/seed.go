@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newSeed adds seeds to a crawl, running or not.
+// newSeed returns the command that adds seeds to a crawl, running or not.
 func newSeed(s streams) *cobra.Command {
 	var crawl target
 	var file string

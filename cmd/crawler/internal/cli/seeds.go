@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// maxSeedLine is the longest line of a seed file.
+// maxSeedLine is the longest line of a seed file in bytes.
 const maxSeedLine = 64 << 10
 
 // seedLine is a seed and its source.
@@ -26,19 +26,19 @@ type seedLine struct {
 	source string // "argument", or FILE:LINE
 }
 
-// seedReader returns seeds one by one: arguments, then the lines of a file, which is
-// never whole in memory.
+// seedReader returns seeds one by one: first the arguments, then the lines of a file. It
+// reads the file line by line.
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // not read yet, because stdin may send its first byte late
+	input  io.Reader // stdin, until next reads it, because its first byte may come late
 	lines  *bufio.Reader
-	number int
+	number int // of the last line
 	close  func() error
 }
 
-// newSeedReader opens file; "-" means stdin, "" no file. When ctx ends, reading from
-// stdin ends too.
+// newSeedReader opens file. "-" means stdin, and "" means no file. When ctx ends, reading
+// from stdin ends too.
 func newSeedReader(ctx context.Context, args []string, file string, stdin io.Reader) (*seedReader, error) {
 	r := &seedReader{args: args, name: file, close: func() error { return nil }}
 	switch file {
@@ -62,8 +62,9 @@ func newSeedReader(ctx context.Context, args []string, file string, stdin io.Rea
 	return r, nil
 }
 
-// interruptible returns a reader of r that ends with ctx. A read from a terminal or a
-// pipe cannot be interrupted: the goroutine that waits in it ends with the process.
+// interruptible returns a reader of r that returns an error after ctx has ended. A read
+// from a terminal or a pipe cannot be interrupted, so the goroutine that calls it may run
+// until the process ends.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	go func() {
@@ -84,15 +85,15 @@ func (r *seedReader) begin() error {
 		}
 		r.lines = bufio.NewReaderSize(z, maxSeedLine)
 	}
-	_, _ = r.lines.Peek(1) // waits for one byte only, because a pipe may have little so far
+	_, _ = r.lines.Peek(1) // wait for one byte only, because a pipe may not have more yet
 	if head, _ := r.lines.Peek(min(r.lines.Buffered(), 512)); bytes.IndexByte(head, 0) >= 0 {
 		return fmt.Errorf("seeds: %s is a binary file, want one URL a line, plain or gzip", r.name)
 	}
 	return nil
 }
 
-// next returns the next seed, or io.EOF after the last. A *lineError concerns one
-// line, after which the reader goes on.
+// next returns the next seed, or io.EOF after the last one. If it returns a lineError,
+// one line is faulty, and the caller can go on with the next line.
 func (r *seedReader) next() (seedLine, error) {
 	if len(r.args) > 0 {
 		text := r.args[0]
@@ -131,15 +132,16 @@ func (r *seedReader) next() (seedLine, error) {
 	return seedLine{}, io.EOF
 }
 
-// lineError reports a line that is no seed.
+// lineError reports a line that is not a seed.
 type lineError struct{ error }
 
 func (r *seedReader) fault(format string, args ...any) error {
 	return lineError{fmt.Errorf("%s:%d: %w", r.name, r.number, fmt.Errorf(format, args...))}
 }
 
-// defaultDir returns the directory of a crawl without --dir: named after the first
-// seed's host, or after the seed file.
+// defaultDir returns the directory of a crawl without --dir. Its name is that of the
+// first seed's host or of the seed file. Without seeds, it is the crawl in the current
+// directory.
 func defaultDir(args []string, file string) (string, error) {
 	switch {
 	case len(args) > 0:
@@ -160,10 +162,11 @@ func defaultDir(args []string, file string) (string, error) {
 	return findDir()
 }
 
-// crawlFile is the file that marks the directory of a crawl.
+// crawlFile is the name of the file that marks the directory of a crawl.
 const crawlFile = "crawl.json"
 
-// findDir returns the one crawl in the current directory.
+// findDir returns the directory of the only crawl in the current directory. It returns
+// errNoCrawl if there is none.
 func findDir() (string, error) {
 	if _, err := os.Stat(crawlFile); err == nil {
 		return ".", nil

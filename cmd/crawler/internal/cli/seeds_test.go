@@ -68,7 +68,7 @@ func TestSeedFile(t *testing.T) {
 	}
 }
 
-func TestSeedFileThatIsNone(t *testing.T) {
+func TestInvalidSeedFiles(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	fmt.Fprint(z, "http://a.test/\nhttp://b.test/\n")
@@ -90,7 +90,7 @@ func TestSeedFileThatIsNone(t *testing.T) {
 	}
 }
 
-// A million lines are read in constant memory.
+// TestSeedsInFlatMemory: a million lines are read in constant memory.
 func TestSeedsInFlatMemory(t *testing.T) {
 	lines := 1_000_000
 	if testing.Short() {
@@ -138,7 +138,7 @@ func (f seedFunc) SeedChecked(_ context.Context, seeds []string) ([]crawl.SeedAn
 	return f(seeds)
 }
 
-// Seeds from a pipe are offered before the next line is read.
+// TestSeedsOfASlowPipe: seeds from a pipe are offered before the next line is read.
 func TestSeedsOfASlowPipe(t *testing.T) {
 	out, in := io.Pipe()
 	r, err := newSeedReader(t.Context(), nil, "-", out)
@@ -154,7 +154,7 @@ func TestSeedsOfASlowPipe(t *testing.T) {
 		close(offered)
 	}()
 	for _, line := range []string{"http://a.test/", "http://b.test/"} {
-		fmt.Fprintln(in, line) // the pipe stays open: only what is read ahead can hold the line back
+		fmt.Fprintln(in, line) // the pipe stays open, so the line must not wait for the next one
 		if got := <-offered; len(got) != 1 || got[0] != line {
 			t.Errorf("offered %q, want %q", got, line)
 		}
@@ -234,8 +234,8 @@ func (a *away) MarkSeen(_ context.Context, urls []string) (fresh int, faults []e
 	return fresh, nil, nil
 }
 
-// TestKnownOutlivesAnOutage: so do the URLs of --known, also if some of them
-// were marked before the outage.
+// TestKnownOutlivesAnOutage: the URLs of --known wait for a store that is unavailable,
+// also if some of them were marked before the outage.
 func TestKnownOutlivesAnOutage(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "known")
 	if err := os.WriteFile(name, []byte("http://a.test/\nhttp://b.test/\nhttp://a.test/\n"), 0o644); err != nil {
@@ -261,8 +261,8 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// The text for a list of seeds does not depend on their spelling, and is short
-// if there are many.
+// TestSeedsText: the text that describes a list of seeds does not depend on their
+// spelling, and is short even for many seeds.
 func TestSeedsText(t *testing.T) {
 	if got, want := seedsText([]string{"HTTP://a.test", "no url:", "b.test/x"}, "a b"), "http://a.test/ https://b.test/x --seeds 'a b'"; got != want {
 		t.Errorf("got %s, want %s", got, want)

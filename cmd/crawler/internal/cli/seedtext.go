@@ -25,10 +25,10 @@ func checkArguments(args []string) error {
 	return errors.Join(errs...)
 }
 
-// credentialsShown is how many seeds with credentials are reported one by one.
+// credentialsShown is the number of seeds with credentials that are reported one by one.
 const credentialsShown = 10
 
-// dropCredentials removes the credentials from seeds, and reports that.
+// dropCredentials removes credentials from seeds, and warns about them.
 type dropCredentials struct {
 	stderr io.Writer
 	seeds  uint64 // seeds with credentials

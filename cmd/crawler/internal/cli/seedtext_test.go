@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Lines that are not seeds are reported with their place and counted, and the
-// others are crawled. Credentials are reported, but their password is not
-// shown: not on the terminal, in no file, in no line that resumes.
+// TestSeedsOfAllKinds: lines that are not seeds are reported with their place and
+// counted, and the other lines are crawled. Credentials are reported, but the password
+// is not in the output, in any file, or in the command that resumes the crawl.
 func TestSeedsOfAllKinds(t *testing.T) {
 	t.Chdir(t.TempDir())
 	list := "url,title,date\nhttp://u:geheim@a.test/\n/etc/passwd\nb.test\nfoo:\nhttp://u:ge/heim@c.test/\n"

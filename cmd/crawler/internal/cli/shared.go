@@ -23,7 +23,7 @@ type sharedFlags struct {
 	postgresFlags
 }
 
-// connectionFlags are the names of sharedFlags.
+// connectionFlags are the names of the flags in sharedFlags.
 var connectionFlags = []string{"redis", "name", "redis-ca", "redis-password-file", "postgres", "postgres-password-file"}
 
 func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
@@ -46,12 +46,12 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// fromEnvironment sets the flags that are not on the command line.
+// fromEnvironment sets the flags that are not on the command line from the environment.
 func (f *sharedFlags) fromEnvironment(flags *pflag.FlagSet) error {
 	return f.adoptEnvironment(flags, connectionFlags...)
 }
 
-// wanted returns location, with the values of flags and environment.
+// wanted returns the location that the flags and the environment name, or nil.
 func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*location, error) {
 	if err := f.fromEnvironment(flags); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*location, error) {
 	return f.location()
 }
 
-// crawlNameWords describe what crawlName matches.
+// crawlNameWords describes the names that crawlName matches.
 const crawlNameWords = "1 to 64 letters, digits, dots, underscores and dashes"
 
 var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -123,10 +123,11 @@ func (f *sharedFlags) lonely() error {
 // sharedOnly are flags of crawl that need --redis.
 var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 
-// maxPartitions is the most --partitions: the slots of a cluster.
+// maxPartitions is the largest --partitions: the number of slots of a Redis cluster.
 const maxPartitions = 16384
 
-// checkShared returns the faults of flags that only a crawl in Redis has.
+// checkShared returns an error for each given flag that needs --redis, if --redis is not
+// given.
 func (l *layers) checkShared(o *options) (errs []error) {
 	if o.redis != "" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Every fault of the flags of a shared crawl is reported in one clear line,
-// without the secret.
+// TestSharedFlagFaults: every fault of the flags of a shared crawl is reported in one
+// clear line, without the secret.
 func TestSharedFlagFaults(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
@@ -52,7 +52,7 @@ func TestSharedFlagFaults(t *testing.T) {
 	}
 }
 
-// A password from a file need not be in a URL.
+// TestPasswordFile: a password in a file is used, so that it need not be in a URL.
 func TestPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("hu sh\r\n"), 0o600); err != nil {
@@ -64,8 +64,8 @@ func TestPasswordFile(t *testing.T) {
 	}
 }
 
-// How a command finds its crawl: flags override the environment, and a
-// directory that is named overrides a Redis that is only in the environment.
+// TestWhichCrawlIsMeant: flags override the environment, and a directory in the flags
+// overrides a Redis that is only in the environment.
 func TestWhichCrawlIsMeant(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	for _, test := range []struct {
@@ -127,7 +127,8 @@ func appendRecord(t *testing.T, j *record.Journal, item, lease byte, url string)
 	return r
 }
 
-// The directories of several workers become one output.
+// TestExportMergesWorkers: the records in the directories of several workers are printed
+// as one output.
 func TestExportMergesWorkers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	one, _ := journal(t, "web", "h-1")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// program returns the command by which this program was called.
+// program returns the name with which this program was called, for use in a shell.
 func program() string {
 	if name := os.Args[0]; name != "" && !strings.Contains(name, "go-build") {
 		return shellQuote(name)
@@ -16,7 +16,7 @@ func program() string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./~-]+$`)
 
-// shellQuote returns s as one word of a shell's line.
+// shellQuote quotes s so that a shell takes it for one word.
 func shellQuote(s string) string {
 	if plainWord.MatchString(s) && s[0] != '~' {
 		return s

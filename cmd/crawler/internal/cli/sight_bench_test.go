@@ -15,10 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// BenchmarkAsk measures what it costs a crawl with a filter for 10 million URLs
-// to report once a second, as `status --watch` makes it do: the CPU time of
-// both sides, as a share of all cores. A report that a user asks for probes the
-// filter for 200 ms.
+// BenchmarkAsk measures the CPU time that status --watch takes once a second, in the
+// process of a crawl with a filter for 10 million URLs and in its own, as a share of all
+// cores. A report that a user asks for also probes the filter for 200 ms.
 func BenchmarkAsk(b *testing.B) {
 	asked, open := make(chan struct{}, 1), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

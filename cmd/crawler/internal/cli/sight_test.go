@@ -46,7 +46,7 @@ func heldSite(t *testing.T) (connectTo string, held <-chan struct{}, release fun
 	return "*=" + server.Listener.Addr().String(), asked, release
 }
 
-// started is a crawl in another goroutine.
+// started runs a crawl in another goroutine. code receives its exit code.
 func started(stderr io.Writer, args ...string) (code <-chan int) {
 	ended := make(chan int, 1)
 	go func() { ended <- Run(context.Background(), args, strings.NewReader(""), io.Discard, stderr) }()
@@ -143,8 +143,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// TestWatchFromOtherProcess: another process can watch a running crawl, in
-// lines and as JSON, until the crawl or the watch ends. No trace of it stays.
+// TestWatchFromOtherProcess: another process can watch a running crawl, as lines and as
+// JSON, until the crawl or the watch ends. The watch leaves no files.
 func TestWatchFromOtherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, held, release := heldSite(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newStatus prints the state of a crawl.
+// newStatus returns the command that prints the state of a crawl.
 func newStatus(s streams) *cobra.Command {
 	var crawl target
 	var asJSON, recount, watch bool
@@ -81,7 +81,7 @@ func printWorkers(w io.Writer, sh *report.Sharing) error {
 	return err
 }
 
-// pausedWord returns the end of a line about a paused crawl.
+// pausedWord returns the words that a line about a crawl ends with if it is paused.
 func pausedWord(stats frontier.Stats) string {
 	if stats.Paused {
 		return ", paused"

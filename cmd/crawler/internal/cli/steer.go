@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newPause pauses a crawl: it makes no more requests.
+// newPause returns the command that pauses a crawl, so that it starts no more requests.
 func newPause(s streams) *cobra.Command {
 	return newPausing(s, true, &cobra.Command{
 		Use:   "pause [--dir DIR | --redis URL --name NAME]",
@@ -16,7 +16,7 @@ not running stays paused when it is run.`,
 	})
 }
 
-// newResume ends a pause.
+// newResume returns the command that ends a pause.
 func newResume(s streams) *cobra.Command {
 	return newPausing(s, false, &cobra.Command{
 		Use:   "resume [--dir DIR | --redis URL --name NAME]",
@@ -66,7 +66,7 @@ func (at location) paused(paused, before, running bool) string {
 	return fmt.Sprintf("%s; it is not running, '%s' goes on", said, at.command("crawl"))
 }
 
-// newStop ends a running crawl like Ctrl-C.
+// newStop returns the command that stops a running crawl as Ctrl-C does.
 func newStop(s streams) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{

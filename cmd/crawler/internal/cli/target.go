@@ -10,8 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// target has the flags of the crawl that a command is about: in a directory, or in
-// Redis.
+// target has the flags that name the crawl that a command is about.
 type target struct {
 	dir string
 	sharedFlags

@@ -23,7 +23,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
-// attack is what hostile servers send: a title for the window, colours by a C1
+// attack is a text from a hostile server. It has a title for the window, a colour by a C1
 // control character, DEL, and text that runs from right to left.
 const attack = "\x1b]0;pwned\a\u009b5m\x7f\u202egnp.exe"
 
@@ -54,8 +54,8 @@ func onTerminal(t *testing.T, f func(tty *os.File)) string {
 	return shown.String()
 }
 
-// isInert fails the test if shown has control characters other than those of
-// the program itself. The terminal makes \r\n of \n.
+// isInert fails the test if shown has control characters other than those of the program
+// itself and \r, because the terminal replaces \n by \r\n.
 func isInert(t *testing.T, what, shown string) {
 	t.Helper()
 	for line := range strings.Lines(ownSequences.ReplaceAllString(shown, "")) {
@@ -90,7 +90,8 @@ func TestLogsOnTerminal(t *testing.T) {
 	}
 }
 
-// JSON that is not for a terminal has the bytes that encoding/json makes.
+// TestJSONLogInFileIsExact: JSON that does not go to a terminal has exactly the bytes of
+// encoding/json.
 func TestJSONLogInFileIsExact(t *testing.T) {
 	for _, console := range []bool{false, true} {
 		var got, want bytes.Buffer

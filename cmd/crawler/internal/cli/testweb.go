@@ -41,7 +41,7 @@ type testwebFlags struct {
 	delay     time.Duration
 }
 
-// newTestweb serves a synthetic web, or judges a crawl of it.
+// newTestweb returns the command that serves a synthetic web, or judges a crawl of it.
 func newTestweb(s streams) *cobra.Command {
 	f := new(testwebFlags)
 	cmd := &cobra.Command{
@@ -188,7 +188,8 @@ func writeExpected(web *testweb.Web, name string) error {
 	return nil
 }
 
-// judgeCrawl prints how a crawl did. A fault has exit code 1.
+// judgeCrawl compares a crawl with a correct one and prints the result. A fault of the
+// crawl is an error with exit code 1.
 func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
 	var faults []error
 	if f.judge != "" {
@@ -214,9 +215,11 @@ func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
 	return nil
 }
 
-// judgeLog judges the request log. A fault of the crawl is an error. A busy machine
-// reads a request late, so that the gap to the next one looks too short. If gaps look
-// too short, they are judged again with the lag that log and records show.
+// judgeLog judges the request log. A fault of the crawl is an error.
+//
+// On a busy machine the server may read a request late, so that the time to the next
+// request looks too short. If it looks too short, judgeLog judges the log again, and
+// allows for the lag that the log and the records show.
 func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
 	var v testweb.Verdict
 	promised := testweb.Manners{Delay: f.delay}
@@ -253,7 +256,7 @@ func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
 	return errors.Join(v.Err(), lag.Err())
 }
 
-// lag returns how late the server read requests, according to the log and the records.
+// lag returns how late the server read requests, as the log and the records show.
 func (f *testwebFlags) lag() (testweb.LagFigures, error) {
 	lag := testweb.NewLag()
 	err := reading(f.judge, lag.ReadLog)
@@ -263,7 +266,7 @@ func (f *testwebFlags) lag() (testweb.LagFigures, error) {
 	return lag.Figures(), err
 }
 
-// reading opens a file for read.
+// reading calls read with an open file.
 func reading(name string, read func(io.Reader) error) error {
 	in, err := os.Open(name)
 	if err != nil {

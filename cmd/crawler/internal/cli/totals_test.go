@@ -34,8 +34,8 @@ func lastReport(t *testing.T, dir string) (r report.Report) {
 	return r
 }
 
-// A report has the hosts and outcomes of the whole crawl, with those of the
-// last run beside them, also if that run fetched nothing.
+// TestReportOfWholeCrawl: a report has the hosts and outcomes of the whole crawl and those
+// of the last run, even if the last run fetched nothing.
 func TestReportOfWholeCrawl(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--scope", "any", "--max-depth", "0", "http://a.test/", "http://a.test/ok", "http://b.test/broken")
@@ -74,7 +74,8 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	}
 }
 
-// A report takes about a second at most, however rarely the filter errs.
+// TestReportProbesForASecond: a report takes about a second at most, however rarely the
+// filter errs.
 func TestReportProbesForASecond(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	begun := time.Now()

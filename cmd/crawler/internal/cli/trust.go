@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// trustOptions are the certificates that are trusted in addition to those of the
-// system.
+// trustOptions name certificates that are trusted in addition to those of the system,
+// and hosts whose certificates are not verified.
 type trustOptions struct {
 	ca            string
 	insecureHosts []string
@@ -67,12 +67,12 @@ func (o *trustOptions) announce(w io.Writer) {
 	}
 }
 
-// rootCAs returns the system's certificate authorities and those in a PEM file. The
-// error begins with what is wanted.
+// rootCAs returns the system's certificate authorities and those in a PEM file. Its
+// error begins with a description of a valid file.
 func rootCAs(name string) (*x509.CertPool, error) {
 	const want = "want a file with certificates in PEM form"
 	text, err := os.ReadFile(name)
-	if cause := errors.Unwrap(err); cause != nil { // without the file name, which the message contains
+	if cause := errors.Unwrap(err); cause != nil { // err without the file name, which the message contains already
 		return nil, fmt.Errorf("%s: %w", want, cause)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", want, err)

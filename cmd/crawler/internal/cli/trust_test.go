@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A certificate that the system does not trust is accepted with --ca, not
-// verified with --insecure-host, and otherwise an error.
+// TestTrustedCertificates: a certificate that the system does not trust is accepted
+// with --ca, not verified with --insecure-host, and otherwise an error.
 func TestTrustedCertificates(t *testing.T) {
 	t.Chdir(t.TempDir())
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// newTry prints what a crawl would extract from one page.
+// newTry returns the command that prints what a crawl would extract from one page.
 func newTry(s streams) *cobra.Command {
 	o := new(options)
 	var asJSON bool
@@ -45,7 +45,7 @@ and --config FILE.`,
 		switch sec.title {
 		case dataSection, requestSection:
 			shown = append(shown, sec)
-		default: // fields may be in the config file
+		default: // the config file may contain other flags of a crawl
 			cmd.Flags().AddFlagSet(sec.flags)
 			sec.flags.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 		}
@@ -94,7 +94,8 @@ func (o *options) try(cmd *cobra.Command, page, url string, s streams) (*crawl.T
 	return crawl.TryHTML(config, body, url)
 }
 
-// trialJSON returns a trial as JSON: the record, and why fields have no value.
+// trialJSON returns the value that --json prints: parts of the record, and the reasons
+// why fields have no value.
 func trialJSON(t *crawl.Trial) any {
 	r := &t.Record
 	why := make(map[string]string)

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// warnUnreached prints why seeds fail, after the first failed attempts instead of
-// after the last.
+// warnUnreached prints why seeds fail. It is called after the first failed attempts, so
+// that the user need not wait for the last.
 func warnUnreached(w io.Writer, why *report.LastError) {
 	fmt.Fprintf(w, "no seed could be reached so far: %v\n%s; trying on (--retries, --backoff), Ctrl-C stops\n", why, checkSeeds)
 }
@@ -33,8 +33,8 @@ func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
 	return errors.Join(why, errors.New(advice))
 }
 
-// causeOfSeed returns why the first seed of the command line failed, in an earlier
-// run or with another worker. It is empty if that is not known.
+// causeOfSeed returns why the first seed of the command line failed in an earlier run or
+// in another worker. It returns "" if that is not known.
 func (r *running) causeOfSeed(ctx context.Context) string {
 	if r.flags.NArg() == 0 {
 		return ""

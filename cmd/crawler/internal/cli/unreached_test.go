@@ -22,7 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// output is what a process writes, to be read while it does.
+// output is the output of a process. It can be read while the process runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -93,8 +93,8 @@ func deadNameServer(t *testing.T) string {
 	return conn.LocalAddr().String()
 }
 
-// TestUnreachedSeedsAreReported: a crawl none of whose seeds answers names the
-// cause in all its output and files, and has an exit code of its own.
+// TestUnreachedSeedsAreReported: if no seed of a crawl answers, all its output and files
+// name the cause, and it has a special exit code.
 func TestUnreachedSeedsAreReported(t *testing.T) {
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -130,7 +130,7 @@ func TestUnreachedSeedsAreReported(t *testing.T) {
 	}
 }
 
-// unbroken is a summary with each of its facts on one line.
+// unbroken returns a summary in which each fact is on one line.
 func unbroken(text string) string { return strings.ReplaceAll(text, "\n              ", " ") }
 
 // checkCause checks that all output of a crawl names the cause of its only
@@ -153,9 +153,9 @@ func checkCause(t *testing.T, dir, seed, cause string) {
 	}
 }
 
-// TestUnreachedAtOnce: after the first failed attempts the crawl and its status
+// TestUnreachedIsShownEarly: after the first failed attempts the crawl and its status
 // say that no seed could be reached, and why. The crawl continues to try.
-func TestUnreachedAtOnce(t *testing.T) {
+func TestUnreachedIsShownEarly(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) []string{
 		"directory": func(*testing.T) []string { return nil },
 		"Redis": func(t *testing.T) []string {
@@ -177,7 +177,7 @@ func TestUnreachedAtOnce(t *testing.T) {
 					t.Errorf("%v: exit code %d, want %q: %s%s", args, code, cause, out, more)
 				}
 			}
-			if shared != nil { // a command reads it from Redis
+			if shared != nil { // the command reads the state from Redis
 				_, out, more := run(t, "", append([]string{"explain", "--json", "http://b.test/"}, shared[:4]...)...)
 				var e crawl.Explanation
 				if err := json.Unmarshal([]byte(out), &e); err != nil || e.Robots == nil || !strings.Contains(e.Robots.Cause, cause) {
@@ -229,8 +229,8 @@ func TestNoNeedlessWarnings(t *testing.T) {
 	}
 }
 
-// TestPauseShowsAtOnce: a pause and its end are in the log of the crawl at
-// once, and in the first line of a command that watches it.
+// TestPauseShowsAtOnce: a pause and its end are in the log of the crawl at once. They are
+// also in the first line of a command that watches the crawl.
 func TestPauseShowsAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, held, release := heldSite(t)

@@ -16,7 +16,7 @@ var (
 	_ pflag.Value = (*choice)(nil)
 )
 
-// limit is a flag for a maximum number; 0 means no limit.
+// limit is a flag for a maximum. 0 means no limit.
 type limit uint64
 
 func (l *limit) Type() string { return "N" }
@@ -73,7 +73,7 @@ func (c *choice) Set(s string) error {
 type byteSize struct {
 	field *int64
 	zero  bool  // 0 is valid
-	none  int64 // stored for 0
+	none  int64 // the value that is stored for 0
 }
 
 // sizeOf declares a flag for a size of at least one byte.
@@ -82,7 +82,7 @@ func sizeOf(f *pflag.FlagSet, field *int64, name string, def int64, help string)
 	f.Var(&byteSize{field: field}, name, help)
 }
 
-// sizeOrNone declares a flag for a size; 0 is stored as none.
+// sizeOrNone declares a flag for a size. A value of 0 is stored as none.
 func sizeOrNone(f *pflag.FlagSet, field *int64, none int64, name string, def int64, help string) {
 	*field = def
 	f.Var(&byteSize{field, true, none}, name, help)

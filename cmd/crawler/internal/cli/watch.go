@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// watchStatus shows a running crawl once a second until it or ctx ends: as a view on
-// a terminal, otherwise as lines.
+// watchStatus shows a running crawl once a second until the crawl or ctx ends. On a
+// terminal it shows a view. Otherwise it prints lines.
 func watchStatus(ctx context.Context, c *attached, w io.Writer, asJSON bool) error {
 	if asJSON {
 		return watchJSON(ctx, c, w)

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// watchShared prints the state of a crawl in Redis once a second until ctx ends.
-// What limits its workers only they can show.
+// watchShared prints the state of a crawl in Redis once a second until ctx ends. It
+// cannot show what limits the crawl, because only the workers have these gauges.
 func watchShared(ctx context.Context, c *attached, s streams, asJSON bool) error {
 	release, err := c.Keep(ctx)
 	if err != nil {

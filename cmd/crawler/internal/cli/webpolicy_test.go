@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// docs/reference/web-policy.md lists each flag that changes how a crawl treats
-// the web, with its default and whether it is fixed.
+// TestWebPolicyHasEveryDefault: docs/reference/web-policy.md lists each flag that
+// changes how a crawl treats the web, with its default and whether it is fixed.
 func TestWebPolicyHasEveryDefault(t *testing.T) {
 	type row struct {
 		fixed   bool
@@ -59,8 +59,8 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 	}
 }
 
-// It also lists the parameters that are removed, the ports that are not
-// requested, and the reasons for a refusal.
+// TestWebPolicyHasLists: docs/reference/web-policy.md lists the parameters that are
+// removed, the ports that are not requested, and the reasons for a refusal.
 func TestWebPolicyHasLists(t *testing.T) {
 	page := readText(t, "docs/reference/web-policy.md")
 	listed := strings.Fields(blocks(t, "docs/reference/web-policy.md", "text")[0])

@@ -1,5 +1,5 @@
-// Package form has the flags of the canonical form of a URL. Every command that
-// takes URLs uses the same ones, so that URLs equal for one are equal for all.
+// Package form has the flags for the canonical form of URLs. All commands that take URLs
+// use them, so that two URLs are equal for all commands or for none.
 package form
 
 import (
@@ -36,8 +36,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	}
 }
 
-// Options returns the canonical form that the flags ask for. Its HostKey is
-// left at the default.
+// Options returns the canonical form that the flags ask for. Its HostKey is the default.
 func (f *Flags) Options() canon.Options {
 	strip := canon.DefaultStrip()
 	if slices.Contains(f.Strip, "-") {

@@ -1,3 +1,5 @@
+// Package restrict makes flags of package pflag refuse invalid values, with messages
+// that say which values are valid.
 package restrict
 
 import (
@@ -9,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// DurationWords describe what a flag for a time takes.
+// DurationWords describes the valid values of a flag for a time.
 const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 
-// Flag makes the flag name of set refuse a value unless good returns true after the
-// value was set. A refused value leaves the flag unchanged. The error is "want " and
-// want, as in "want a whole number from 1 to 100". It is the same for text that the
-// flag cannot parse.
+// Flag makes a flag of set refuse a value if good returns false after the value is set.
+// Then the flag keeps its previous value. The error is "want ", followed by want, as in
+// "want a whole number from 1 to 100". It is the same for text that the flag cannot
+// parse.
 func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {
@@ -24,7 +26,7 @@ func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 	f.Value = &restricted{f.Value, want, good}
 }
 
-// Within is Flag for values from least to most.
+// Within is like Flag. It makes the flag refuse a value that is not from least to most.
 func Within[T cmp.Ordered](set *pflag.FlagSet, name string, value *T, least, most T, want string) {
 	Flag(set, name, want, func() bool { return least <= *value && *value <= most })
 }
@@ -44,9 +46,9 @@ func (r *restricted) Set(text string) error {
 	return errors.New("want " + r.want)
 }
 
-// Check makes the flag name of set refuse text for which check returns an error. The
-// error must begin with "want" and say what the flag takes. The elements of a list
-// are checked one by one. Empty text is not checked: it means no value.
+// Check makes a flag of set refuse text for which check returns an error. The error must
+// begin with "want" and describe the valid values. The elements of a list are checked
+// one by one. Empty text is not checked, because it means no value.
 func Check(set *pflag.FlagSet, name string, check func(text string) error) {
 	f := set.Lookup(name)
 	if list, ok := f.Value.(pflag.SliceValue); ok {

@@ -1,9 +1,9 @@
 // Package sanitize makes text from sites safe to show: it replaces characters that
 // control a terminal, or that change the order of the text around them, by \u escapes.
 //
-// It owns the list of these characters, a writer for a command's output and an
-// adapter for coloured logs. It draws nothing and knows no format: in JSON the
-// escaped characters only occur within strings, where \u means the same.
+// It owns the list of these characters, a writer for a command's output and an adapter
+// for coloured logs. It treats all formats alike: in JSON these characters occur only
+// within strings, where a \u escape means the character itself.
 package sanitize
 
 import (
@@ -27,9 +27,9 @@ func unsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// appendText appends text to b with escapes. Characters in keep stay as they
-// are. A byte that is not UTF-8, which may be a control character of another
-// charset, becomes \ufffd.
+// appendText appends text to b and escapes unsafe characters, except those in keep. A
+// byte that is not UTF-8 becomes \ufffd, because it may be a control character of
+// another charset.
 func appendText(b, text []byte, keep string) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
@@ -44,11 +44,11 @@ func appendText(b, text []byte, keep string) []byte {
 	return b
 }
 
-// String returns s with escapes. Newlines and tabs are escaped, too.
+// String returns s with all unsafe characters escaped, including newlines and tabs.
 func String(s string) string { return string(appendText(nil, []byte(s), "")) }
 
-// Writer escapes what is written to it, except newlines and tabs. It is safe
-// for concurrent use.
+// Writer escapes the unsafe characters in what is written to it, except newlines and
+// tabs. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
 	to      io.Writer
@@ -73,7 +73,7 @@ func IsTerminal(w io.Writer) bool {
 	return file && term.IsTerminal(int(f.Fd()))
 }
 
-// Unwrap returns the writer below a Writer, or w if w is no Writer.
+// Unwrap returns the writer to which a Writer writes, or w if w is not a Writer.
 func Unwrap(w io.Writer) io.Writer {
 	if escaping, ok := w.(interface{ Unwrap() io.Writer }); ok {
 		return escaping.Unwrap()
@@ -81,11 +81,11 @@ func Unwrap(w io.Writer) io.Writer {
 	return w
 }
 
-// Unwrap returns the writer below w.
+// Unwrap returns the writer to which w writes.
 func (w *Writer) Unwrap() io.Writer { return w.to }
 
-// Write implements io.Writer. An incomplete character at the end waits for the next
-// call.
+// Write implements io.Writer. It keeps an incomplete character at the end of p until the
+// next call.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,9 +107,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Attr is a tint.Options.ReplaceAttr. The handlers of log/slog quote values, but tint
-// prints the escape character unchanged, even if a value only spells it: \x1b. As
-// bytes, values are always quoted.
+// Attr is a function for tint.Options.ReplaceAttr. The handlers of log/slog quote values,
+// but tint can print an escape character to the terminal, even if a value only contains
+// the four characters \x1b. Attr turns values that may have such text into bytes, which
+// tint always quotes.
 func Attr(_ []string, a slog.Attr) slog.Attr {
 	kind := a.Value.Kind()
 	if _, level := a.Value.Any().(slog.Level); level || kind != slog.KindString && kind != slog.KindAny {
@@ -117,7 +118,7 @@ func Attr(_ []string, a slog.Attr) slog.Attr {
 	}
 	text := a.Value.String()
 	switch {
-	case a.Key == slog.MessageKey: // not quoted
+	case a.Key == slog.MessageKey: // tint does not quote the message
 		a.Value = slog.AnyValue([]byte(String(text)))
 	case String(text) != text || strings.Contains(text, `\`):
 		a.Value = slog.AnyValue([]byte(text))

@@ -7,8 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// The text of a cell may come from a server: it is escaped before it is
-// measured.
+// TestCellsAreEscaped: the text of a cell may come from a server: it is escaped before
+// it is measured.
 func TestCellsAreEscaped(t *testing.T) {
 	const hostile = "host \x1b]0;pwned\a\u009b5m\u202e.test\nx"
 	for _, lines := range [][]line{flow([]cell{{hostile, plain}}, 70), wrap(cell{hostile, bad}, 70), wrap(cell{hostile, bad}, 20), {{{hostile, plain}}}} {

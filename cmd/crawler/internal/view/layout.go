@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// style is how a cell is highlighted if colours are on: an SGR parameter.
+// style is the SGR parameter that highlights a cell if colours are on.
 type style string
 
 const (
@@ -24,14 +24,14 @@ const (
 	notice style = "33"
 )
 
-// cell is a piece of text that stays on one line. It is ASCII: each byte takes one
+// cell is a piece of text that stays on one line. It is ASCII, so each byte takes one
 // column.
 type cell struct {
 	text  string
 	style style
 }
 
-// line is what one row of a terminal shows.
+// line is one row of a terminal.
 type line []cell
 
 // gap separates the cells of a line.
@@ -46,7 +46,7 @@ func (l line) width() int {
 	return sum
 }
 
-// write appends l to b, in colours or without.
+// write appends l to b, with colours if color is true.
 func (l line) write(b *strings.Builder, color bool) {
 	for i, c := range l {
 		if i > 0 {
@@ -102,7 +102,8 @@ func figures(r report.Reading) []cell {
 		cell{human.Span(r.Time.Sub(r.Started)), plain})
 }
 
-// relayLines say how far a relay is behind; none if it has delivered all.
+// relayLines returns lines about the lag of a relay, or none if it has delivered all
+// events and has no fault.
 func relayLines(r *report.Relay, width int) []line {
 	if r.Events == 0 && r.Away == "" && r.Fault == "" {
 		return nil
@@ -139,8 +140,8 @@ func limitCell(f report.Factor) cell {
 	return cell{f.Words(), notice}
 }
 
-// flow distributes cells over lines. It breaks no cell; a cell wider than a line is
-// cut.
+// flow distributes cells over lines. It breaks no cell, and cuts off the end of a cell
+// that is wider than a line.
 func flow(cells []cell, width int) []line {
 	var lines []line
 	for _, c := range cells {
@@ -155,8 +156,8 @@ func flow(cells []cell, width int) []line {
 	return lines
 }
 
-// wrap breaks c at its spaces into lines of at most width columns. A wider word is
-// cut.
+// wrap breaks c at its spaces into lines of at most width columns. It cuts off the end of
+// a wider word.
 func wrap(c cell, width int) []line {
 	var lines []line
 	for _, word := range strings.Split(sanitize.String(c.text), " ") {
@@ -169,7 +170,7 @@ func wrap(c cell, width int) []line {
 	return lines
 }
 
-// cut makes c fit into width columns.
+// cut shortens c to at most width columns.
 func cut(c cell, width int) cell {
 	const more = "..."
 	switch {
@@ -182,8 +183,9 @@ func cut(c cell, width int) cell {
 	return c
 }
 
-// bar returns the progress to the end of the crawl and what is left: in full if there
-// is room, otherwise without the reason, otherwise without the bar.
+// bar returns a line with the progress to the end of the crawl as a bar, the time that is
+// left, and the bound that ends the crawl. If the line is too narrow, it leaves out the
+// bound, and then also the bar.
 func bar(r report.Reading, width int) line {
 	const narrowest, widest = 12, 50
 	left := "time left not known"

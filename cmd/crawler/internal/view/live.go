@@ -19,14 +19,14 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// Live is a view of a few lines at the end of a terminal's output that is redrawn
-// again and again. It is safe for concurrent use. While it is shown, all other output
-// to that terminal must go through Printer.
+// Live is a view of a few lines at the end of a terminal's output. Each call of Draw
+// redraws it. It is safe for concurrent use. While it is shown, all other output to the
+// terminal must go through Printer.
 //
-// Between two calls the cursor is on the first column of the view, and everything
-// below belongs to the view. When a terminal is resized and breaks its lines
-// differently, it moves the cursor along. So erasing from there removes the whole
-// view, however many rows its lines take.
+// Between two calls the cursor is at the beginning of the view, and everything below
+// belongs to the view. A terminal that is resized may break lines differently, but the
+// cursor stays at the same character. So erasing from the cursor removes the whole view,
+// however many rows its lines take.
 type Live struct {
 	size  func() (width, height int)
 	color bool
@@ -34,12 +34,12 @@ type Live struct {
 	mu      sync.Mutex
 	w       io.Writer
 	shown   *report.Reading // nil means that the view is not shown
-	width   int             // at the last drawing
-	partial []byte          // printed, but not a complete line yet
+	width   int             // width of the terminal at the last drawing
+	partial []byte          // the beginning of a line that Printer got
 }
 
-// Open returns a view on w if w is a terminal that can be drawn on; TERM=dumb cannot.
-// If NO_COLOR is not empty, the view has no colours (https://no-color.org).
+// Open returns a view on w if w is a terminal, unless TERM is dumb. If NO_COLOR is not
+// empty, the view has no colours (https://no-color.org).
 func Open(w io.Writer, getenv func(string) string) (l *Live, terminal bool) {
 	f, file := sanitize.Unwrap(w).(*os.File)
 	if !file || getenv("TERM") == "dumb" || !sanitize.IsTerminal(f) {
@@ -55,15 +55,15 @@ func Open(w io.Writer, getenv func(string) string) (l *Live, terminal bool) {
 	return NewLive(f, size, getenv("NO_COLOR") == ""), true
 }
 
-// NewLive returns a view on w, a terminal that understands ANSI sequences. size
-// returns its columns and rows, and is called for each drawing. An unknown size, 0,
-// means 80 or 24.
+// NewLive returns a view on w, which must be a terminal that understands ANSI sequences.
+// size returns its columns and rows, and is called for each drawing. If size returns 0
+// columns or rows, because they are not known, the view assumes 80 columns or 24 rows.
 func NewLive(w io.Writer, size func() (width, height int), color bool) *Live {
 	return &Live{w: w, size: size, color: color}
 }
 
-// Draw replaces what is shown by r. It ignores errors of the terminal: the crawl goes
-// on.
+// Draw shows r in place of the previous reading. It ignores errors of the terminal,
+// because the crawl goes on.
 func (l *Live) Draw(r report.Reading) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,7 @@ func (l *Live) Draw(r report.Reading) {
 	_, _ = io.WriteString(l.w, l.frame())
 }
 
-// Clear removes the view, until the next Draw.
+// Clear removes the view until the next Draw.
 func (l *Live) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (l *Live) Clear() {
 	}
 }
 
-// Printer returns a writer of lines above the view, which stay. A line without a
-// newline waits for its end, or for Clear.
+// Printer returns a writer that prints lines above the view. They stay on the terminal.
+// A line is printed when its newline is written, or when Clear is called.
 func (l *Live) Printer() io.Writer { return printer{l} }
 
 type printer struct{ live *Live }
@@ -112,9 +112,9 @@ func (l *Live) erase() string {
 	return "\r\x1b[J"
 }
 
-// frame returns the sequence that draws the view over the previous one, from its first
-// column and back to it. The last column stays empty, because terminals differ in what
-// they do after it. The caller must hold mu.
+// frame returns the sequence that draws the view over the previous one and moves the
+// cursor back to its beginning. The last column of the terminal stays empty, because
+// terminals behave differently after a character in that column. The caller must hold mu.
 func (l *Live) frame() string {
 	if l.shown == nil {
 		return ""
@@ -130,7 +130,7 @@ func (l *Live) frame() string {
 	var b strings.Builder
 	b.WriteByte('\r')
 	if width != l.width {
-		b.WriteString("\x1b[J") // otherwise rows that were broken again would stay joined under new text
+		b.WriteString("\x1b[J") // erase rows that the terminal has broken differently
 		l.width = width
 	}
 	for i, line := range lines {

@@ -18,7 +18,7 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// busy is a reading with everything in it.
+// busy returns a reading in which all parts are set.
 func busy() report.Reading {
 	return report.Reading{
 		Sample: report.Sample{

@@ -9,14 +9,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// LogLine logs a reading as one line, where no view can be drawn. Once in 30 s is
-// often enough. The attributes are
+// LogLine logs a reading as one line, for output on which no view can be drawn. A line
+// every 30 s is enough. The attributes are
 //
 //	pages, pages_per_s, bytes_per_s, queued, hosts, seen_share, failed, errors, limited_by
 //
-// with last_error when there is one, with events_behind, that of the relay that is
-// furthest behind, if the crawl has relays, and, when an end is known, with ends_by,
-// done_share and left (not if negative).
+// If there is a recent error, last_error follows. If the crawl has relays, events_behind
+// follows, for the relay that is furthest behind. If an end is known, ends_by and
+// done_share follow, and left if the remaining time is known.
 func LogLine(log *slog.Logger, r report.Reading) {
 	attrs := []slog.Attr{
 		slog.Uint64("pages", r.Pages),
@@ -48,5 +48,5 @@ func LogLine(log *slog.Logger, r report.Reading) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "progress", attrs...)
 }
 
-// rounded is x to the nearest 1/of.
+// rounded returns x rounded to the nearest multiple of 1/of.
 func rounded(x, of float64) float64 { return math.Round(x*of) / of }

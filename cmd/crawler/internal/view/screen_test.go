@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// screen is a terminal that implements what Live needs and remembers all its
-// rows. An unknown sequence is a fault, and so is a move to rows that have left
-// the screen.
+// screen is a terminal with the sequences that Live uses. It keeps all its rows. Unknown
+// sequences are faults, and so are moves to rows that have left the screen.
 type screen struct {
 	width, height int
 	reflow        bool // a resize breaks lines anew; otherwise it cuts them
@@ -59,7 +58,7 @@ func (s *screen) obey(command byte, arg string) {
 	case command == 'm':
 		s.colors++
 	case command == 'K' && arg == "":
-		r := &s.rows[s.y] // not every terminal ends a broken line here, so it stays joined
+		r := &s.rows[s.y] // some terminals keep the row joined to the next one here, so this one does
 		r.text = r.text[:min(s.x, len(r.text))]
 	case command == 'J' && arg == "":
 		s.obey('K', "")
@@ -83,7 +82,7 @@ func (s *screen) put(c byte) {
 	switch {
 	case c == '\r':
 		s.x = 0
-	case c == '\n': // with ONLCR, as a terminal has it that is not in raw mode
+	case c == '\n': // as a terminal with ONLCR, which is not in raw mode
 		s.x = 0
 		s.down()
 	case c < ' ' || c > '~':
@@ -110,7 +109,7 @@ func (s *screen) down() {
 	}
 }
 
-// resize does what terminals do, of which there are two kinds.
+// resize changes the size like one of two kinds of terminals: see reflow.
 func (s *screen) resize(width, height int) {
 	if s.reflow && width != s.width {
 		s.rebreak(width)
@@ -126,7 +125,7 @@ func (s *screen) resize(width, height int) {
 	}
 }
 
-// rebreak breaks all lines anew; the cursor stays with its character.
+// rebreak breaks all lines again at the new width. The cursor stays at its character.
 func (s *screen) rebreak(width int) {
 	rows, cursor := []row(nil), s.y
 	for i := 0; i < len(s.rows); i++ {

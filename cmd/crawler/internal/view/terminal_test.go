@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// terminal is a real pseudo-terminal: text that is written to tty passes the
+// terminal is a pseudo-terminal of the kernel. Text that is written to tty passes the
 // kernel's line discipline and goes to a screen.
 type terminal struct {
 	*screen
@@ -45,8 +45,8 @@ func (term *terminal) resize(t *testing.T, width, height int) {
 	term.screen.resize(width, height)
 }
 
-// settle waits until everything that was written is on the screen. It writes a
-// mark that no text contains and waits for it.
+// settle waits until all text that was written is on the screen. For that it writes a
+// mark that no other text contains, and waits for the mark.
 func (term *terminal) settle(t *testing.T) {
 	const mark = 0
 	if _, err := term.tty.Write([]byte{mark}); err != nil {
@@ -106,7 +106,7 @@ func TestPseudoTerminal(t *testing.T) {
 
 	for i := range 30 { // so that it scrolls
 		fmt.Fprintf(live.Printer(), "line %d\n", i)
-		term.settle(t) // the kernel holds no more than some kilobytes
+		term.settle(t) // the kernel buffers only some kilobytes
 		logged = append(logged, fmt.Sprintf("line %d", i))
 	}
 	term.expect(t, "scrolled", append(logged, wide...)...)

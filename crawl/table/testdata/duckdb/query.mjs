@@ -1,5 +1,5 @@
-// query.mjs: run SQL statements in DuckDB and print the first column of what the
-// last one returns, one row a line.
+// query.mjs runs SQL statements in DuckDB. It prints the first column of the result of
+// the last statement, one row a line.
 //   node query.mjs SQL...
 import { DuckDBInstance } from "@duckdb/node-api";
 

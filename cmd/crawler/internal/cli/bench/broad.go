@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// broadOptions are the flags of the crawl of many hosts only.
+// broadOptions are the flags that concern only the crawl of many hosts.
 type broadOptions struct {
 	hosts       human.Count
 	concurrency []string
@@ -47,7 +47,7 @@ func (o *broadOptions) restrict(f *pflag.FlagSet) {
 	})
 }
 
-// line returns the flags that were given, as on the command line.
+// line returns the flags that were given, with their values.
 func (o *broadOptions) line() (line []string) {
 	if o.hosts != 0 {
 		line = append(line, "--hosts", o.hosts.String())

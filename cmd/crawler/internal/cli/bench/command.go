@@ -42,7 +42,7 @@ type options struct {
 	version string
 }
 
-// Command returns the command, with its flags; version is that of the program.
+// Command returns the command with its flags. version is the version of the program.
 func Command(version string) *cobra.Command {
 	o := &options{version: version}
 	var chosen []string
@@ -93,7 +93,8 @@ func names() []string {
 	return all
 }
 
-// choose returns the names that args ask for, or all names if args is empty.
+// choose returns the names of the measurements in args. It returns all names if args is
+// empty or contains "all".
 func choose(args []string) ([]string, error) {
 	if len(args) == 0 || slices.Contains(args, "all") {
 		args = names()
@@ -117,11 +118,11 @@ func (o *options) restrict(f *pflag.FlagSet) {
 	o.broad.restrict(f)
 }
 
-// Bounds of --n: fewer keys show nothing, and more do not fit into a machine's memory.
+// Bounds of --n and --fpr.
 const (
-	minKeys = 1000
-	maxKeys = 10_000_000_000
-	minFPR  = 1e-12 // the smallest for which filters can be made
+	minKeys = 1000           // fewer keys show nothing
+	maxKeys = 10_000_000_000 // more keys do not fit into the memory of a machine
+	minFPR  = 1e-12          // filters with a smaller rate cannot be made
 )
 
 // run measures, and prints the report.
@@ -165,7 +166,7 @@ func (o *options) run(ctx context.Context, chosen []string, out, progress io.Wri
 	return nil
 }
 
-// Reported wraps the error of a run whose whole report was printed.
+// Reported wraps the error of a run that has printed its whole report.
 type Reported struct{ error }
 
 func (r Reported) Unwrap() error { return r.error }
@@ -186,8 +187,8 @@ func (o *options) finish(r *report.Report, out io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// verdict returns the error of a run. If ctx ended the run, it is the error of ctx,
-// unless a promise was broken before.
+// verdict returns the error of a run. It lists the promises that are broken. If none is
+// broken and ctx ended the run, it is the error of ctx.
 func verdict(ctx context.Context, r *report.Report, measured error) error {
 	broken := r.Broken()
 	switch {
@@ -202,7 +203,7 @@ func verdict(ctx context.Context, r *report.Report, measured error) error {
 	return errors.Join(fmt.Errorf("%s broken:\n  %s", human.Plural(uint64(len(broken)), "promise"), strings.Join(broken, "\n  ")), measured)
 }
 
-// line returns the command as one would type it, without secrets.
+// line returns the command line of this run, without secrets.
 func (o *options) line(chosen []string) string {
 	line := []string{"crawler", "bench", strings.Join(chosen, " ")}
 	if o.redis != "" {

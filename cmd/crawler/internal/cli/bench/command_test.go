@@ -59,7 +59,7 @@ func TestFlagFaults(t *testing.T) {
 // TestOutputIntoPipe: a pipe gets a line for each step, without a bar, and the
 // report.
 func TestOutputIntoPipe(t *testing.T) {
-	t.Setenv("PATH", "") // without servers, as the output says
+	t.Setenv("PATH", "") // without servers, which the output must say
 	dir, progress := t.TempDir(), new(bytes.Buffer)
 	out, err := command(t.Context(), progress, "fpr", "--n", "10k", "--fpr", "5%", "--budget", "1m", "--seed", "7", "--report", dir)
 	if err != nil {
@@ -153,9 +153,9 @@ func TestLineHasNoSecrets(t *testing.T) {
 	}
 }
 
-// TestSpeedRows: there is a row for each way to query each available set, and
-// the others are named as missing. Postgres is found in Debian's directory even
-// if it is not in PATH.
+// TestSpeedRows: the tables have a row for each way to query each available set, and the
+// sets that are not available are named as missing. Postgres is found in Debian's
+// directory even if it is not in PATH.
 func TestSpeedRows(t *testing.T) {
 	t.Setenv("PATH", "")
 	dir := t.TempDir()

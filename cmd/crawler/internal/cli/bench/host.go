@@ -17,23 +17,24 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// host has the measured servers: those that flags name, or else private ones.
+// host has the measured servers. They are the servers that flags name, or private ones.
 type host struct {
 	redis    *sets.Redis // nil means none
-	named    bool        // Redis is the one that a flag named
-	noRedis  string      // why there is none
+	named    bool        // a flag named the Redis
+	noRedis  string      // why there is no Redis
 	hasBloom bool        // Redis has a Bloom module
 
 	postgres      string // its URL; empty means none
-	namedPostgres bool   // it is the one that a flag named
-	noPostgres    string // why there is none
+	namedPostgres bool   // a flag named the Postgres
+	noPostgres    string // why there is no Postgres
 
 	servers []report.Server
-	dir     string // for what is measured on disk
+	dir     string // for stores on disk
 	closers []func() error
 }
 
-// openHost finds or starts the servers. For each missing one it notes why.
+// openHost connects to the servers or starts them. If a server is missing, it stores the
+// reason in noRedis or noPostgres.
 func openHost(ctx context.Context, o *options) (*host, error) {
 	logging.Disable() // go-redis also returns the errors that it prints
 	dir, err := os.MkdirTemp("", "crawler-bench-")
@@ -101,7 +102,7 @@ func (h *host) openPostgres(ctx context.Context, named string) error {
 	return conn.Close(ctx)
 }
 
-// noBloom explains why measurements that need a Bloom module are missing.
+// noBloom returns why measurements that need a Bloom module are missing, or "".
 func (h *host) noBloom() string {
 	if h.redis == nil || h.hasBloom {
 		return ""
@@ -132,8 +133,8 @@ func (h *host) samePostgres(context.Context) (dsn string, end func() error, err 
 	return h.postgres, nothing, nil
 }
 
-// anotherPostgres is a sets.OpenPostgres that starts a new Postgres each time,
-// unless a flag names one. Its commits survive a power loss, as a crawl needs it.
+// anotherPostgres is a sets.OpenPostgres that starts a new Postgres each time, unless a
+// flag names one. The commits of a new one survive a power loss, which a crawl needs.
 func (h *host) anotherPostgres(ctx context.Context) (dsn string, end func() error, err error) {
 	if h.namedPostgres {
 		return h.samePostgres(ctx)
@@ -163,14 +164,14 @@ func checkRedis(text string) error {
 
 func checkPostgres(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // the parser's error would show the password
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // err itself contains the password
 		return errors.New("want postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE")
 	}
 	return nil
 }
 
-// withoutSecrets returns a URL without its user and its query. A password may
-// contain any character, so everything before an @ is removed.
+// withoutSecrets returns a URL without its user and its query. A password may contain
+// any character, so everything up to the last @ is removed.
 func withoutSecrets(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")

@@ -13,19 +13,19 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
-// watch shows the progress of a run: a line for each step, and on a terminal a bar
-// below them. It writes the report after each step, so that an interrupted run
-// leaves one. It is an agenda.Watcher.
+// watch shows the progress of a run: a line for each step, and on a terminal a bar below
+// the lines. It writes the report after each step, so that an interrupted run leaves a
+// report. It is an agenda.Watcher.
 type watch struct {
 	out   io.Writer
-	bar   *progressbar.ProgressBar // nil means no terminal
-	began time.Time                // of the step
+	bar   *progressbar.ProgressBar // nil means that out is not a terminal
+	began time.Time                // when the current step began
 
 	report *report.Report
-	dir    string // of the report; empty means nowhere
+	dir    string // directory for the report; empty means none
 }
 
-// barSteps is the number of steps of the bar.
+// barSteps is the resolution of the bar.
 const barSteps = 1000
 
 func newWatch(out io.Writer, r *report.Report, dir string) *watch {
@@ -49,7 +49,7 @@ func (w *watch) Begin(s *agenda.Step) {
 // Progress implements agenda.Watcher.
 func (w *watch) Progress(share float64) {
 	if w.bar != nil {
-		_ = w.bar.Set(int(share * barSteps)) // a terminal that is gone is no error
+		_ = w.bar.Set(int(share * barSteps)) // a failure of the terminal does not matter
 	}
 }
 
@@ -65,7 +65,7 @@ func (w *watch) End(s *agenda.Step, found string) {
 	w.report.Took = time.Since(w.report.Began).Seconds()
 	if err := w.report.Write(w.dir); err != nil {
 		fmt.Fprintf(w.out, "the report so far: %v\n", err)
-		w.dir = "" // report the error once: the last write returns it too
+		w.dir = "" // print the error once; the write at the end returns it too
 	}
 }
 

@@ -20,11 +20,12 @@ import (
 	"github.com/bloomfrontier/crawler/bench/speed"
 )
 
-// subjects are what can be measured, in this order, and the servers that each needs.
+// subjects are the measurements, in the order in which they run. The fields redis, bloom
+// and postgres name the parts that are missing without that server.
 var subjects = []struct {
 	name                   string
 	steps                  func(o *options, h *host) (*report.Section, []*agenda.Step)
-	redis, bloom, postgres string // what is missing without one; empty means nothing
+	redis, bloom, postgres string // empty means that no part needs the server
 }{
 	{name: "fpr", steps: fprSteps, redis: "redisbits and redisstore", postgres: "pgstore"},
 	{name: "memory", steps: memorySteps, redis: "all that is kept in Redis", bloom: "BF.RESERVE", postgres: "all that is kept in Postgres"},
@@ -34,7 +35,7 @@ var subjects = []struct {
 	{name: "broad", steps: broadSteps, redis: "crawls on Redis"},
 }
 
-// rates returns the false-positive rates that the flags ask for, or else usual.
+// rates returns the false-positive rate of --fpr, or usual if the flag is not given.
 func (o *options) rates(usual ...float64) []float64 {
 	if o.fpr != 0 {
 		return []float64{float64(o.fpr)}
@@ -70,11 +71,11 @@ func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return memory.Steps(memory.Config{Keys: uint64(o.keys), Subjects: all})
 }
 
-// logged is a Redis with an append-only file, as a crawl should have it. The file is
-// not rewritten, so that its size is what was written.
+// logged is a Redis with an append-only file, which a crawl should have. The file is
+// not rewritten, so its size is the number of bytes that were written.
 var logged = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
 
-// seenSteps measure how fast links are decided, by our sets and by common others.
+// seenSteps measure how fast links are decided by our sets and by other common ones.
 func seenSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []sets.Kind{sets.Memory(), sets.Local(h.dir)}
 	if h.redis != nil {
@@ -115,8 +116,8 @@ func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return crawl.BroadSteps(config)
 }
 
-// parts returns the hidden commands by which a measurement runs this program as
-// another process.
+// parts returns the hidden commands with which a measurement runs parts of itself as
+// other processes.
 func parts() []*cobra.Command {
 	hidden := func(use string, run func(cmd *cobra.Command, order string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,9 +1,9 @@
 // Package dedup is the subcommand `crawler dedup`: it reads URLs and prints those
 // that were not seen before, in order and without delay.
 //
-// It owns the stream of lines, the set of seen URLs (a filter, or an exact set) and
-// the directory that keeps it between runs. Package canon decides which URLs are
-// equal. docs/reference/dedup.md has the guarantees. It knows no crawl.
+// It owns the stream of lines, the set of seen URLs (a filter, or an exact set) and the
+// directory that keeps the set between runs. Package canon decides which URLs are equal.
+// docs/reference/dedup.md has the guarantees. The package does not use crawls.
 package dedup
 
 import (
@@ -40,7 +40,7 @@ type options struct {
 	given func(flag string) bool
 
 	// For tests.
-	crash    func(point string) // called where a kill is worth a test
+	crash    func(point string) // called at each crash point
 	interval uint64             // keys between two checkpoints; 0 means the default
 }
 
@@ -56,8 +56,8 @@ const (
 	minFPR  = 1e-12
 )
 
-// heapRoom is how much the heap may take besides the set of seen URLs before
-// garbage is collected. A tenth of it is live.
+// heapRoom is the size of the heap, besides the set of seen URLs, at which garbage is
+// collected. About a tenth of it is live.
 const heapRoom = 16 << 20
 
 // Command returns the command, with its flags.
@@ -81,8 +81,8 @@ none is lost.`,
 		Example: `  crawler dedup < urls.txt > new.txt
   tail -f found.log | crawler dedup --dir seen.dedup --urls 100M
   crawler dedup --exact --print canonical < urls.txt`,
-		// Checked together with the arguments: an invalid value is a fault of the command
-		// line, like an unknown flag.
+		// Args also checks the flags, because an error of Args counts as a fault of the
+		// command line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) > 0 {
 				return fmt.Errorf("%q is an argument, want URLs on stdin, as in: crawler dedup < %s", args[0], args[0])
@@ -113,8 +113,8 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	restrict.Flag(f, "print", printInput+" or "+printCanonical, func() bool { return o.print == printInput || o.print == printCanonical })
 }
 
-// check returns the canonical form and the settings that the flags ask for, or all
-// their faults. Settings that are not given are taken from an existing --dir.
+// check returns the canonical form and the settings that the flags ask for, or an error
+// that lists all faults. Settings that are not given are those of an existing --dir.
 func (o *options) check() (canon.Options, settings, error) {
 	var errs []error
 	if o.exact && (o.given("urls") || o.given("fpr")) {
@@ -152,7 +152,7 @@ func (o *options) check() (canon.Options, settings, error) {
 	return options, want, errors.Join(errs...)
 }
 
-// adopt returns want, with the stored value of each setting that was not given.
+// adopt returns want with the stored value of each setting that was not given.
 func (o *options) adopt(want, stored settings) settings {
 	if o.exact {
 		return want
@@ -169,7 +169,8 @@ func (o *options) adopt(want, stored settings) settings {
 	return want
 }
 
-// differ returns an error that lists all differences between a run and dir.
+// differ returns an error that lists the differences between the settings of a run and
+// those of dir, or nil.
 func (s settings) differ(stored settings, dir string) error {
 	var faults []string
 	note := func(name string, there, here any) {
@@ -219,13 +220,13 @@ func (o *options) run(ctx context.Context, options canon.Options, want settings,
 	err = s.run(ctx, in)
 	summary{counts: s.counts, settings: want, before: before, keys: s.seen.keys(), bytes: s.seen.bytes(), took: time.Since(begun)}.print(report)
 	if c, ok := in.(io.Closer); ok && ctx.Err() != nil {
-		_ = c.Close() // ends a Read that is under way, where that is possible
+		_ = c.Close() // this may end a Read that is under way
 	}
 	return err
 }
 
-// limitMemory bounds the garbage on the heap: by default Go would let the process
-// grow to twice the size of the set.
+// limitMemory bounds the garbage on the heap. By default, Go would let the process grow
+// to twice the size of the set.
 func limitMemory(bytes uint64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(bytes) + heapRoom)

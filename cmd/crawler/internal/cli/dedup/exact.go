@@ -11,26 +11,26 @@ import (
 type seen interface {
 	// add records fp and reports whether it was absent.
 	add(fp bloomstore.Fingerprint) (added bool)
-	// keys returns how many were absent.
+	// keys returns the number of fingerprints in the set.
 	keys() uint64
 	// bytes returns the memory that the set takes.
 	bytes() uint64
 }
 
-// exactSet is a set of fingerprints without errors: hash tables with linear probing,
-// 20 to 25 bytes a key.
+// exactSet is a set of fingerprints without false positives. It takes 20 to 25 bytes a
+// key.
 //
-// It consists of many small tables, so that the copy of a growing table takes little
-// memory.
+// It consists of many small hash tables, because a table is copied when it grows, and
+// the copy of a small one takes little memory.
 type exactSet struct {
 	tables [256]table
 	count  uint64
 	slots  uint64 // of all tables
 }
 
-// table is an ordered hash table with open addressing: the first slot that is tried
-// grows with the first eight bytes of a fingerprint, so growing the table reads and
-// writes memory from front to back.
+// table is a hash table with linear probing. The index of the first slot that is tried
+// increases with the first eight bytes of a fingerprint. So the slots are almost ordered,
+// and growing the table reads and writes memory from front to back.
 type table struct {
 	slots []bloomstore.Fingerprint // the zero fingerprint marks a free slot
 	used  int
@@ -45,7 +45,7 @@ func (s *exactSet) add(fp bloomstore.Fingerprint) bool {
 	if fp == (bloomstore.Fingerprint{}) {
 		fp[0] = 1 // zero marks a free slot; a collision has a probability of 2⁻¹²⁷
 	}
-	t := &s.tables[fp[printBytes-1]] // the slot depends on the first bytes
+	t := &s.tables[fp[printBytes-1]] // the last byte, because the slot depends on the first bytes
 	if 5*t.used >= 4*len(t.slots) {
 		s.slots += uint64(t.grow())
 	}
@@ -77,8 +77,8 @@ func (t *table) put(fp bloomstore.Fingerprint) bool {
 	}
 }
 
-// grow makes the table a quarter larger and returns by how many slots. It grows in
-// small steps, because the old table is garbage for a while.
+// grow makes the table a quarter larger and returns the number of new slots. The step is
+// small because the old table stays in memory until garbage is collected.
 func (t *table) grow() int {
 	old := t.slots
 	more := max(firstSlots, len(old)/4)

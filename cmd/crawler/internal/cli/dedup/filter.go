@@ -5,15 +5,15 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 )
 
-// filterSet is a Bloom filter as a seen.
+// filterSet implements seen with a Bloom filter.
 type filterSet struct {
 	*membits.Filter
 	count  uint64
-	newest int    // layer
-	size   uint64 // of all layers
+	newest int    // index of the newest layer
+	size   uint64 // bytes of all layers
 }
 
-// newFilterSet takes over a filter, with the keys that it has.
+// newFilterSet returns a set that uses f and contains its keys.
 func newFilterSet(f *membits.Filter) *filterSet {
 	stats := f.Stats()
 	return &filterSet{Filter: f, count: stats.Keys, newest: len(stats.Layers) - 1, size: stats.Bytes}

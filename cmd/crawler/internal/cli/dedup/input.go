@@ -7,23 +7,23 @@ const (
 	groupChunks = 8
 )
 
-// input reads ahead of the stream, so that reading goes on while output is written
-// and synced. All that was read meanwhile makes one group.
+// input reads ahead of the stream, so that reading goes on while output is written and
+// synced. The chunks that were read meanwhile make one group.
 type input struct {
 	filled chan chunk
 	free   chan []byte
-	done   chan struct{} // closed when no more chunks are taken
+	done   chan struct{} // closed by stop
 }
 
-// chunk is what one Read returned.
+// chunk has the results of one Read.
 type chunk struct {
 	bytes []byte
 	err   error // io.EOF at the end
 }
 
-// readAhead starts to read. Its goroutine ends at the first error, or after stop
-// and the Read that is then under way. A Read from a terminal or a pipe may last as
-// long as the process.
+// readAhead starts a goroutine that reads. The goroutine ends at the first error, or
+// after stop, when the Read under way returns. A Read from a terminal or a pipe may not
+// return before the process ends.
 func readAhead(from io.Reader) *input {
 	in := &input{
 		filled: make(chan chunk, groupChunks),
@@ -57,7 +57,7 @@ func (in *input) read(from io.Reader) {
 	}
 }
 
-// release returns the buffer of a chunk.
+// release makes the buffer of a chunk available for reading again.
 func (in *input) release(c chunk) { in.free <- c.bytes[:chunkBytes] }
 
 func (in *input) stop() { close(in.done) }

@@ -16,28 +16,29 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// A journal is a file of fingerprints in the order in which they were added: a
-// header, then a record for each group. All integers are little-endian.
+// A journal is a file of fingerprints in the order in which they were added. It has a
+// header, and then a record for each group. All integers are little-endian.
 //
 //	header  magic (8), version (4), generation (8), id (16), checksum (4)
 //	record  number of fingerprints (4), checksum (4), fingerprints (16 each)
 //
-// A checksum is the CRC-32C of all earlier bytes of the file except checksums, and
-// in a record of its fingerprints too: a record is valid only in its place.
+// A checksum is the CRC-32C of all earlier bytes of the file except checksums. The
+// checksum of a record also includes its fingerprints. So a record is valid only in its
+// position.
 const (
 	journalMagic   = "\x89DEDUPJ\n"
 	journalVersion = 1
 	headerBytes    = 40
 	recordBytes    = 8 // before the fingerprints
 
-	// largestRecord is the most that can be torn: a record is written after the one
-	// before was synced.
+	// largestRecord is the largest number of bytes that a crash can damage, because each
+	// record is synced before the next one is written.
 	largestRecord = int64(recordBytes + groupLines*printBytes)
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// journal is open for appending.
+// journal is a journal that is open for appending.
 type journal struct {
 	f     *os.File
 	sum   uint32
@@ -55,7 +56,7 @@ func journalHeader(id [16]byte, generation uint64) []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// createJournal makes an empty journal, durably.
+// createJournal creates an empty journal. The file is on disk when it returns.
 func createJournal(name string, id [16]byte, generation uint64, crash func(string)) (*journal, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {
@@ -75,9 +76,9 @@ func createJournal(name string, id [16]byte, generation uint64, crash func(strin
 	return &journal{f: f, sum: crc32.Checksum(header[:headerBytes-4], castagnoli), crash: crash}, nil
 }
 
-// openJournal opens a journal and calls replay for each of its fingerprints. It
-// cuts off a last record that a kill or a power failure tore; any other damage
-// is an ErrFilterLost.
+// openJournal opens a journal and calls replay for each of its fingerprints. If a kill or
+// a power failure has left a part of a last record, openJournal removes that part. Any
+// other damage is an ErrFilterLost.
 func openJournal(name string, id [16]byte, generation uint64, crash func(string),
 	replay func(bloomstore.Fingerprint) error) (_ *journal, err error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -119,7 +120,8 @@ func openJournal(name string, id [16]byte, generation uint64, crash func(string)
 	return j, err
 }
 
-// replay reads records and returns where the good ones end.
+// replay reads records and calls visit for each fingerprint. It returns the end of the
+// valid records.
 func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) error) (good int64, err error) {
 	r := bufio.NewReaderSize(from, 1<<20)
 	le := binary.LittleEndian
@@ -153,7 +155,8 @@ func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) erro
 	}
 }
 
-// torn returns nil for the errors of a file that ends early.
+// torn returns nil for the errors of a file that ends within a record, and other errors
+// unchanged.
 func torn(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return nil
@@ -167,7 +170,7 @@ func (j *journal) reserve(n int) {
 	}
 }
 
-// append adds prints, at most groupLines, as one record. It is on disk when
+// append adds prints, at most groupLines, as one record. The record is on disk when
 // append returns.
 func (j *journal) append(prints []bloomstore.Fingerprint) error {
 	le := binary.LittleEndian

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// points are where the child can kill itself.
+// points are the points at which the child can kill itself.
 var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 
-// history is the output of the runs of one directory, one after another, each
-// on the beginning of the same list of URLs.
+// history is the output of several runs with one directory, one after another. The input
+// of each run is the beginning of the same list of URLs.
 type history struct {
 	dir        string
 	args       []string
@@ -26,10 +26,9 @@ type history struct {
 	printed    int // the furthest place in the list that a run reached
 }
 
-// TestKilledLosesNothing kills runs at every point and at random moments. The
-// next run begins to print at the latest where the output ended, and at the
-// earliest at the beginning of the group that was being printed at a kill:
-// nothing is lost.
+// TestKilledLosesNothing kills runs at every point and at random moments. Each next run
+// must go on where the output ended, or repeat lines from the beginning of the group that
+// was being printed at the kill. So nothing is lost.
 func TestKilledLosesNothing(t *testing.T) {
 	rnd := random(t)
 	histories := 1
@@ -37,7 +36,7 @@ func TestKilledLosesNothing(t *testing.T) {
 		histories = 25
 	}
 	for range histories {
-		// The filter grows, and errs once in some million runs of this test.
+		// The filter grows. It has a false positive once in some million runs of this test.
 		for _, args := range [][]string{{"--urls=1000", "--fpr=1e-12"}, {"--exact"}} {
 			(&history{dir: filepath.Join(t.TempDir(), "seen"), args: args}).live(t, rnd)
 			if t.Failed() {
@@ -47,8 +46,8 @@ func TestKilledLosesNothing(t *testing.T) {
 	}
 }
 
-// live kills some runs, each on more URLs than the one before, and lets the
-// last one finish.
+// live kills some runs, each with more URLs than the one before. It lets the last run
+// finish.
 func (h *history) live(t *testing.T, rnd *rand.Rand) {
 	t.Helper()
 	const randomKills = 12
@@ -78,8 +77,8 @@ func (h *history) live(t *testing.T, rnd *rand.Rand) {
 	}
 }
 
-// run runs the command on n URLs, to be killed at a point or after a while, and
-// reports whether it was.
+// run runs the command with n URLs. It kills the command at a point or after a time, and
+// reports whether the command was killed before its end.
 func (h *history) run(t *testing.T, rnd *rand.Rand, n int, at string, after time.Duration) (killed bool) {
 	t.Helper()
 	out, err := os.Create(h.dir + ".out")
@@ -104,7 +103,7 @@ func (h *history) run(t *testing.T, rnd *rand.Rand, n int, at string, after time
 	for in := urls(n); in != ""; {
 		size := min(len(in), 1+rnd.IntN(16<<10))
 		if _, err := io.WriteString(feed, in[:size]); err != nil {
-			break // it is dead
+			break // the process has been killed
 		}
 		in = in[size:]
 	}
@@ -142,8 +141,9 @@ func (h *history) check(t *testing.T, text string) {
 	h.remembered, h.printed = begin, max(h.printed, begin+count)
 }
 
-// A run that was killed after it remembered a group repeats nothing of it.
-// Before that the next run prints the group again.
+// TestKillRepeatsOnlyWhatWasNotRemembered: if a run is killed after it has remembered a
+// group, the next run does not repeat the group. If it is killed before that, the next
+// run prints the group again.
 func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
 	for point, again := range map[string]bool{"printed": true, "half": true, "remembered": false} {
 		dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
 	}
 }
 
-// The command ends when the reader of its output goes away, as any filter does.
+// TestReaderGoesAway: the command ends when the reader of its output closes the pipe.
 func TestReaderGoesAway(t *testing.T) {
 	dir := t.TempDir()
 	all := urls(100_000)

@@ -31,8 +31,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(from, 0))
 }
 
-// childEnv is set if the test binary is to run the command. Its value is
-// POINT:N, where the process kills itself, or any other text.
+// childEnv is set if the test binary has to run the command. Its value is POINT:N for a
+// process that kills itself at this point, or any other text.
 const (
 	childEnv    = "CRAWLER_DEDUP_CHILD"
 	intervalEnv = "CRAWLER_DEDUP_INTERVAL"
@@ -78,7 +78,7 @@ func childCommand(t testing.TB, at string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// result is what a run of the command printed.
+// result is the output of a run of the command.
 type result struct{ out, err string }
 
 // dedup runs the command in this process.

@@ -24,20 +24,20 @@ import (
 
 // A store is a directory that keeps the set of seen URLs between runs:
 //
-//	dedup.json          what was fixed when it was created
+//	dedup.json          settings that were fixed when it was created
 //	LOCK                held by the process that uses it
 //	journal-G           fingerprints since filter-G, or since the beginning for G = 0
 //	filter-G.bits       the filter as it was when journal-G began
 //
-// The newest filter is used, with the journal of its number. The journal is created
-// first and the filter gets its name last, so there is always one complete pair. An
+// The newest filter is used, with the journal of the same number. A new journal is
+// created before the new filter gets its name, so there is always one complete pair. An
 // exact store has no filter, only a journal.
 type store struct {
 	dir        string
 	card       card
 	unlock     io.Closer
 	seen       seen
-	filter     *filterSet // nil means exact
+	filter     *filterSet // seen if it is a filter; nil if seen is exact
 	journal    *journal
 	generation uint64
 	interval   uint64 // keys between two checkpoints; 0 means a million, or an eighth of all
@@ -55,22 +55,23 @@ const (
 	filterSuffix  = ".bits"
 )
 
-// card is the settings that were fixed when a store was created.
+// card is the content of dedup.json.
 type card struct {
 	Format  int       `json:"format"`
 	Created time.Time `json:"created"`
 	ID      hexBytes  `json:"id"`
-	Key     hexBytes  `json:"key"` // of the fingerprints
+	Key     hexBytes  `json:"key"` // key of the fingerprints
 	settings
-	Canon canon.Options `json:"canon"` // what Form is of
+	Canon canon.Options `json:"canon"` // the options that give Form
 }
 
-// settings are those of a run. A store refuses a run with other settings.
+// settings are the settings of a run. A store refuses a run with other settings than its
+// own.
 type settings struct {
 	Exact bool    `json:"exact"`
 	URLs  uint64  `json:"urls,omitempty"` // 0 with Exact
 	FPR   float64 `json:"fpr,omitempty"`  // 0 with Exact
-	Form  string  `json:"form"`           // of canonical URLs
+	Form  string  `json:"form"`           // canonical form of URLs
 }
 
 type hexBytes [16]byte
@@ -100,7 +101,7 @@ func (s settings) newSeen() (seen, error) {
 	return newFilterSet(filter), nil
 }
 
-// readCard returns the card of dir, or an os.ErrNotExist.
+// readCard returns the card of dir. If dir has none, the error is an os.ErrNotExist.
 func readCard(dir string) (c card, err error) {
 	name := filepath.Join(dir, cardFile)
 	text, err := os.ReadFile(name)
@@ -116,8 +117,8 @@ func readCard(dir string) (c card, err error) {
 	return c, nil
 }
 
-// openStore opens the store in dir, or creates it. An existing store keeps the
-// settings of its card, which the caller has compared.
+// openStore opens the store in dir, or creates it. It returns an error if an existing
+// store has other settings than want.
 func openStore(dir string, want settings, options canon.Options, crash func(string)) (_ *store, err error) {
 	s := &store{dir: dir, crash: crash}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -198,8 +199,8 @@ func (s *store) load() error {
 	}
 	s.journal, err = openJournal(s.path(journalPrefix, s.generation, ""), s.card.ID, s.generation, s.crash,
 		func(fp bloomstore.Fingerprint) error {
-			// The filter and the journal have the same order, so each key of the
-			// journal must be new to the filter.
+			// Keys were added to the filter and to the journal in the same order, so the
+			// filter must not contain a key of the journal yet.
 			if !s.seen.add(fp) {
 				return fmt.Errorf("%w: %x is known before it is added", bloomstore.ErrFilterLost, fp)
 			}
@@ -237,7 +238,7 @@ func (s *store) readFilter() (seen, error) {
 	return newFilterSet(filter), nil
 }
 
-// remember stores what was printed for later runs.
+// remember stores the fingerprints of printed URLs for later runs.
 func (s *store) remember(prints []bloomstore.Fingerprint) error {
 	if len(prints) == 0 {
 		return nil
@@ -249,8 +250,8 @@ func (s *store) remember(prints []bloomstore.Fingerprint) error {
 	return nil
 }
 
-// maybeCheckpoint saves the filter when its journal has become long. The caller must
-// have remembered everything in the set.
+// maybeCheckpoint saves the filter if its journal has become long. The caller must have
+// remembered all keys of the filter.
 func (s *store) maybeCheckpoint() error {
 	if s.filter == nil || s.journal.keys < cmp.Or(s.interval, max(1_000_000, s.filter.count/8)) {
 		return nil
@@ -272,7 +273,7 @@ func (s *store) maybeCheckpoint() error {
 	return errors.Join(err, s.removeOld())
 }
 
-// removeOld removes older pairs, and incomplete files of killed runs.
+// removeOld removes older filters and journals, and incomplete files of killed runs.
 func (s *store) removeOld() error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

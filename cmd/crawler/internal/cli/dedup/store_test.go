@@ -14,7 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// Runs of one directory answer like one run of all their lines.
+// TestRunsOfADirectory: several runs with one directory print the same as one run with
+// all their lines.
 func TestRunsOfADirectory(t *testing.T) {
 	for _, args := range [][]string{{"--urls=1000"}, {"--exact"}} {
 		dir := filepath.Join(t.TempDir(), "not", "there")
@@ -33,7 +34,7 @@ func TestRunsOfADirectory(t *testing.T) {
 	}
 }
 
-// The canonical form of the first run applies to the others.
+// TestFormIsKept: the canonical form of the first run applies to the others.
 func TestFormIsKept(t *testing.T) {
 	dir := t.TempDir()
 	mustDedup(t, "http://a.test/?q=1\n", "--dir", dir, "--strip-param=q")
@@ -46,7 +47,8 @@ func TestFormIsKept(t *testing.T) {
 	}
 }
 
-// A directory whose form has another version or other Unicode tables is refused.
+// TestVersionOfForm: a directory whose form has another version or other Unicode tables
+// is refused.
 func TestVersionOfForm(t *testing.T) {
 	dir := t.TempDir()
 	mustDedup(t, "http://a.test/\n", "--dir", dir, "--sort-query")
@@ -87,7 +89,7 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestDirectoryOfSomethingElse(t *testing.T) {
+func TestForeignDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "crawl.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
@@ -128,9 +130,9 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// A full disk takes a part of the group: that part is remembered, and the next
-// run prints the rest.
-func TestOutputFails(t *testing.T) {
+// TestPrintedPartIsRemembered: if a full disk takes only a part of a group, that part is remembered,
+// and the next run prints the rest.
+func TestPrintedPartIsRemembered(t *testing.T) {
 	all := urls(100)
 	for _, room := range []int{0, 10, len(all) / 2, len(all) - 1} {
 		dir := t.TempDir()
@@ -168,7 +170,8 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Wherever the last record is torn, the records before it count.
+// TestTornJournal: if only a part of the last record is on disk, the records before it
+// count, however long the part is.
 func TestTornJournal(t *testing.T) {
 	dir := t.TempDir()
 	all := urls(20)
@@ -200,10 +203,10 @@ func TestTornJournal(t *testing.T) {
 	}
 }
 
-// Damage that a kill cannot cause is refused, not taken for the end of the
-// file.
+// TestDamageIsRefused: damage that a kill cannot cause is an error. It is not taken for
+// the end of the file.
 func TestDamageIsRefused(t *testing.T) {
-	const lines = 100_000 // so that the journal is longer than a torn record
+	const lines = 100_000 // enough to make the journal longer than the longest record
 	dir := t.TempDir()
 	command := newCommand(&options{crash: func(string) {}, interval: 20_000})
 	command.SetIn(strings.NewReader(urls(25_000))) // the filter is saved once
@@ -246,8 +249,8 @@ func TestDamageIsRefused(t *testing.T) {
 	}
 }
 
-// For any content of a journal, opening it ends, and opening it again finds the
-// same keys.
+// FuzzJournal: for any content of a journal, opening it ends, and opening it again
+// finds the same keys.
 func FuzzJournal(f *testing.F) {
 	id := [16]byte{7}
 	name := filepath.Join(f.TempDir(), "journal")
@@ -311,7 +314,7 @@ func write(t *testing.T, name string, text []byte) {
 	}
 }
 
-// The exact set is a set, and takes no more memory than documented.
+// TestExactSet: the exact set is a set, and takes no more memory than documented.
 func TestExactSet(t *testing.T) {
 	rnd := random(t)
 	set := new(exactSet)
@@ -322,7 +325,7 @@ func TestExactSet(t *testing.T) {
 		switch {
 		case i > 0 && rnd.IntN(4) == 0:
 			fp = prints[rnd.IntN(len(prints))]
-		case rnd.IntN(10) > 0: // else the zero fingerprint
+		case rnd.IntN(10) > 0: // otherwise, add the zero fingerprint
 			for j := range fp {
 				fp[j] = byte(rnd.Uint32())
 			}

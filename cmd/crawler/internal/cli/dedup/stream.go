@@ -16,39 +16,39 @@ import (
 )
 
 const (
-	maxLine  = chunkBytes // the longest canonical URL is shorter
-	shownBad = 10         // malformed lines that are reported one by one
+	maxLine  = chunkBytes // more than the length of the longest canonical URL
+	shownBad = 10         // number of malformed lines that are reported one by one
 
-	// groupLines is more than the lines of a group. The shortest line with a
+	// groupLines is larger than the number of URLs in a group. The shortest line with a
 	// URL is "http:a\n".
 	groupLines = groupChunks*chunkBytes/len("http:a\n") + 1
 )
 
-// stream answers lines: it prints those whose URL was not seen before.
+// stream answers lines: it prints the lines whose URL was not seen before.
 //
-// It works in groups: all lines that have been read so far. So a slow pipe gets each
-// answer at once, and a fast one is not slowed down by small writes. A group is
-// printed, then remembered; then the next one starts.
+// It works in groups. A group has all lines that have been read so far. So a slow pipe
+// gets each answer at once, and a fast one is not slowed down by small writes. stream
+// prints a group, then remembers it, and then starts the next one.
 type stream struct {
 	canon     *canon.Canonicalizer
 	hasher    bloomstore.Hasher
 	seen      seen
-	keep      *store // nil means what is seen is forgotten with the process
+	keep      *store // nil means that seen URLs are forgotten when the process ends
 	out       io.Writer
 	faults    io.Writer
-	end       byte // of a line: newline or NUL
-	canonical bool // print canonical URLs, not lines as they came
+	end       byte // the end of a line: newline or NUL
+	canonical bool // print canonical URLs instead of the lines themselves
 	crash     func(point string)
 	grew      func(bytes uint64) // called when the set takes more memory
 
 	counts  counts
-	size    uint64 // of the set when grew was called last
-	partial []byte // of a line whose end was not read yet
-	tooLong bool   // partial is the beginning of a longer line
+	size    uint64 // the size of the set when grew was called last
+	partial []byte // the beginning of a line whose end was not read yet
+	tooLong bool   // the line in partial is longer than maxLine
 
-	text   []byte                   // of the group: its output
-	prints []bloomstore.Fingerprint // and the URL of each line of it
-	ends   []int                    // and where each line ends
+	text   []byte                   // the output of the group
+	prints []bloomstore.Fingerprint // the URL of each line in text; only with keep
+	ends   []int                    // the end of each line in text; only with keep
 }
 
 // counts are the numbers of lines of one run.
@@ -74,7 +74,7 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 		}
 		end := s.group(in, c)
 		if end == io.EOF && (len(s.partial) > 0 || s.tooLong) {
-			s.line(s.partial) // the last line may lack its end
+			s.line(s.partial) // the last line may have no newline
 		}
 		if err := s.flush(); err != nil {
 			return err
@@ -88,8 +88,8 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 	}
 }
 
-// group answers c and all other chunks that were read. It returns the error that
-// ended the input after the last of them.
+// group answers the lines of c and of the other chunks that have been read, up to
+// groupChunks in all. If the input has ended after these chunks, it returns the error.
 func (s *stream) group(in *input, c chunk) error {
 	for n := 1; ; n++ {
 		s.lines(c.bytes)
@@ -124,7 +124,7 @@ func (s *stream) lines(b []byte) {
 	}
 }
 
-// extend appends b to the incomplete line, up to maxLine.
+// extend appends b to the incomplete line, up to maxLine bytes.
 func (s *stream) extend(b []byte) {
 	room := maxLine - len(s.partial)
 	s.tooLong = s.tooLong || len(b) > room
@@ -139,7 +139,7 @@ func (s *stream) line(line []byte) {
 	if s.counts.lines == 1 {
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
-	// A view, not a copy: it is not used after this call.
+	// This is not a copy, because text is not used after this call.
 	text := unsafe.String(unsafe.SliceData(line), len(line))
 	switch {
 	case s.tooLong:
@@ -178,15 +178,15 @@ func (s *stream) line(line []byte) {
 	}
 }
 
-// fault counts a line that is no URL, and reports the first ones.
+// fault counts a line that is not a URL, and prints the error for the first ones.
 func (s *stream) fault(err error) {
 	if s.counts.malformed++; s.counts.malformed <= shownBad {
 		fmt.Fprintf(s.faults, "line %d: %v\n", s.counts.lines, err)
 	}
 }
 
-// flush prints the group and then remembers it. After a kill between the two, the
-// next run prints the group again. The other order would lose it.
+// flush prints the group and then remembers it. After a kill between these steps, the
+// next run prints the group again. In the other order, a kill would lose the group.
 func (s *stream) flush() error {
 	if size := s.seen.bytes(); size != s.size {
 		s.size = size
@@ -206,7 +206,7 @@ func (s *stream) flush() error {
 	s.crash("printed")
 	printed := len(s.prints)
 	for printed > 0 && s.ends[printed-1] > n {
-		printed-- // lines of the failed write are missing or incomplete
+		printed-- // the failed write did not write this line completely
 	}
 	prints := s.prints[:printed]
 	s.prints, s.ends = s.prints[:0], s.ends[:0]
@@ -214,13 +214,13 @@ func (s *stream) flush() error {
 		return errors.Join(err, fmt.Errorf("sync the output: %w", syncErr))
 	}
 	if err := errors.Join(err, s.keep.remember(prints)); err != nil {
-		return err // the set may have URLs that were not printed, so it is not saved
+		return err // the set may contain URLs that were not printed, so it is not saved
 	}
 	return s.keep.maybeCheckpoint()
 }
 
-// syncFile syncs a regular file, so that a power loss removes no line that is
-// remembered. For a pipe that is the task of its reader.
+// syncFile syncs w if it is a regular file, so that a power loss removes no line that is
+// remembered. If w is a pipe, this is the task of its reader.
 func syncFile(w io.Writer) error {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -87,7 +87,8 @@ func TestFaultsOfFlags(t *testing.T) {
 	}
 }
 
-// The answers are those of a map, in whatever pieces the bytes arrive.
+// TestRandomAgainstMap: the answers are the same as those of a map, in whatever pieces
+// the input is read.
 func TestRandomAgainstMap(t *testing.T) {
 	rnd := random(t)
 	form, err := canon.New(canon.Options{})
@@ -148,8 +149,8 @@ func randomLine(rnd *rand.Rand) string {
 	return fmt.Sprintf("https://a.test/~%d", rnd.IntN(200))
 }
 
-// choppy reads in pieces of random length, and returns the end with the last
-// piece or after it.
+// choppy reads in pieces of random length. It returns io.EOF with the last piece or after
+// it.
 type choppy struct {
 	from *bytes.Buffer
 	rnd  *rand.Rand
@@ -165,7 +166,8 @@ func (c *choppy) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Each line of a pipe that stays open is answered before the next line is read.
+// TestAnswersAtOnce: each line of a pipe that stays open is answered before the next
+// line is read.
 func TestAnswersAtOnce(t *testing.T) {
 	for _, args := range [][]string{nil, {"--dir", t.TempDir()}} {
 		ask, questions := io.Pipe()
@@ -197,8 +199,8 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// A context that ends is enough: the run ends without another line and without
-// the end of the input.
+// TestStopsWithContext: a run ends with its context, even if the input sends neither
+// another line nor its end.
 func TestStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ask, questions := io.Pipe()
@@ -234,7 +236,8 @@ func TestStopsWithContext(t *testing.T) {
 	}
 }
 
-// A reader that fails ends the run, after the answers to the lines before.
+// TestInputFails: an error of the input ends the run, after the lines before it are
+// answered.
 func TestInputFails(t *testing.T) {
 	broken := errors.New("broken")
 	command := Command()

@@ -9,12 +9,12 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// summary is what a run prints to stderr at its end.
+// summary is the summary of a run, which is printed to stderr.
 type summary struct {
 	counts
 	settings
-	before, keys uint64 // known at the beginning and at the end
-	bytes        uint64 // of the set
+	before, keys uint64 // known URLs at the beginning and at the end
+	bytes        uint64 // size of the set
 	took         time.Duration
 }
 

@@ -1,8 +1,8 @@
-// Package size is the subcommand `crawler size`: what a filter costs and loses,
-// computed before the crawl.
+// Package size is the subcommand `crawler size`, which computes before a crawl what a
+// filter will cost and lose.
 //
-// It owns the command's flags and the report as text, JSON and plot. The arithmetic
-// is in package sizing. The caller opens crawls; the package connects to no server.
+// It owns the command's flags and the report as text, JSON and plot. The arithmetic is
+// in package sizing. The caller opens crawls. The package connects to no server.
 package size
 
 import (
@@ -48,15 +48,15 @@ type options struct {
 	plot string
 }
 
-// Assumptions if flags are missing.
+// Values that are assumed for flags that are not given.
 const (
 	defaultURLs        = 10_000_000
 	defaultFPR         = 1e-6
 	defaultURLsPerHost = 100
 )
 
-// Command returns the command, with its flags. With --dir it reports the filter that
-// look returns.
+// Command returns the command with its flags. With --dir, the command reports the filter
+// that look returns.
 func Command(look LiveFunc) *cobra.Command {
 	o := options{growth: true}
 	var q question
@@ -74,7 +74,7 @@ and how long a polite crawl of them lasts.`,
   crawler size --urls 1e9 --lost 1000            lose at most 1000 of them
   crawler size --urls 1e9 --plot size.svg
   crawler size --dir go.dev.crawl                how full is that one?`,
-		// Solved together with the arguments: a question without an answer is a fault of the
+		// Args also solves the question, because an error of Args counts as a fault of the
 		// command line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			switch err = cobra.NoArgs(cmd, args); {
@@ -118,12 +118,11 @@ and how long a polite crawl of them lasts.`,
 	return command
 }
 
-// question is the parsed command line: the answer, and the rate for which layouts
-// are made.
+// question is the solved question of a command line.
 type question struct {
 	answer  sizing.Answer
-	rate    float64  // p to keep: the one asked for, otherwise the answer's
-	assumed []string // assumed values of flags that were not given
+	rate    float64  // p for which layouts are made: --fpr if given, otherwise the answer's
+	assumed []string // flags that were not given, with their assumed values
 }
 
 // solve answers the question.
@@ -161,8 +160,9 @@ func (o *options) solve() (question, error) {
 	return q, nil
 }
 
-// checkAnswer refuses a filter without bits and, unless a ceiling asked for it, one
-// that is larger than useful.
+// checkAnswer returns an error for a filter that has too few bits to be useful. Unless
+// asked is true, it also returns an error for a filter that has more bits than it can
+// use. asked reports that a rate or a loss was given.
 func checkAnswer(a sizing.Answer, asked bool) error {
 	if a.FPR > 0.99 {
 		hint := ""
@@ -180,7 +180,7 @@ func checkAnswer(a sizing.Answer, asked bool) error {
 	return nil
 }
 
-// explain describes in terms of flags what would be possible.
+// explain describes what is impossible, and the flags with which it would be possible.
 func explain(e *sizing.ImpossibleError) string {
 	var b strings.Builder
 	q := e.Question

@@ -15,7 +15,8 @@ const docs = "../../../../../docs/"
 
 var update = flag.Bool("update", false, "draw docs/guide/sizing.svg again")
 
-// The tables of the guide and of the design have the numbers of the command.
+// TestDocumentedTables: the tables of the guide and of the design have the numbers of
+// the command.
 func TestDocumentedTables(t *testing.T) {
 	for page, rows := range map[string][]string{
 		"guide/sizing.md":  append(rateRows(t), fillRows(t)...),

@@ -23,23 +23,23 @@ import (
 type Live struct {
 	Layers []frontier.FilterLayer // oldest first; at least one
 	Added  uint64                 // keys that the running process has added
-	Ran    time.Duration          // how long it has run; 0 means that the crawl does not run
+	Ran    time.Duration          // how long this process has run; 0 means that the crawl does not run
 }
 
 // LiveFunc returns the filter of the crawl in dir.
 type LiveFunc func(ctx context.Context, dir string) (Live, error)
 
-// liveReport is what `crawler size --dir` prints.
+// liveReport is the report of `crawler size --dir`.
 type liveReport struct {
 	Dir      string                 `json:"dir"`
-	Keys     uint64                 `json:"keys"`     // counted
-	Estimate float64                `json:"estimate"` // from the fill
-	StdErr   float64                `json:"stderr"`   // of Estimate
-	Capacity uint64                 `json:"capacity"` // of the layers so far
+	Keys     uint64                 `json:"keys"`     // as the filter has counted them
+	Estimate float64                `json:"estimate"` // number of keys, estimated from the fill
+	StdErr   float64                `json:"stderr"`   // standard error of Estimate
+	Capacity uint64                 `json:"capacity"` // of all current layers
 	Bytes    uint64                 `json:"bytes"`
-	FPR      float64                `json:"fpr"` // that a new URL is taken for a known one now
-	Rate     float64                `json:"rate,omitempty"`
-	FullIn   float64                `json:"full_in_seconds,omitempty"` // at Rate
+	FPR      float64                `json:"fpr"`                       // current probability that a new URL counts as known
+	Rate     float64                `json:"rate,omitempty"`            // new URLs per second
+	FullIn   float64                `json:"full_in_seconds,omitempty"` // seconds until Capacity is reached, at Rate
 	Layers   []frontier.FilterLayer `json:"layers"`
 }
 
@@ -47,8 +47,9 @@ func newLiveReport(dir string, live Live) liveReport {
 	r := liveReport{Dir: dir, Layers: live.Layers}
 	variance, absent := 0.0, 0.0 // absent is the log of the probability that no layer claims a new key
 	for _, l := range live.Layers {
-		// The sub-filters of a layer have unequal loads. Ignoring that underestimates by a
-		// third of a key each, which is far below the standard error.
+		// The sub-filters of a layer have unequal loads. This code ignores that, which makes
+		// the estimate a third of a key too low for each sub-filter. That is far below the
+		// standard error.
 		n, stderr := sizing.Cardinality(uint64(math.Round(l.Fill*float64(l.Bits))), l.Bits, l.Hashes)
 		r.Keys += l.Keys
 		r.Capacity += l.Capacity
@@ -65,7 +66,7 @@ func newLiveReport(dir string, live Live) liveReport {
 	return r
 }
 
-// checkLive refuses flags that contradict --dir.
+// checkLive returns an error for each given flag that contradicts --dir.
 func checkLive(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.Visit(func(f *pflag.Flag) {

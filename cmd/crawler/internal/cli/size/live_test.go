@@ -53,7 +53,7 @@ func liveOf(look LiveFunc, args ...string) (string, error) {
 }
 
 func TestLiveFilter(t *testing.T) {
-	// A layer for 100,000 is full, one for 200,000 has 150,000.
+	// The layer for 100,000 keys is full, and the layer for 200,000 keys has 150,000.
 	look := lookAt(t, 250_000, 100, 10*time.Second)
 	text, err := liveOf(look, "--dir", "go.dev.crawl", "--json")
 	if err != nil {

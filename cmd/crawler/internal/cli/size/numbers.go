@@ -13,8 +13,8 @@ import (
 
 // loss is a flag for URLs that may be lost: a number of them, or a share.
 type loss struct {
-	number float64 // 0 means none given
-	share  float64 // 0 means none given
+	number float64 // 0 means that no number was given
+	share  float64 // 0 means that no share was given
 }
 
 func (l *loss) set() bool { return l.number > 0 || l.share > 0 }
@@ -57,7 +57,7 @@ func ibytesUp(n uint64) string {
 	return strings.ReplaceAll(human.IBytes(n), " ", "")
 }
 
-// rateUp returns the smallest rate from p on that has three digits.
+// rateUp rounds p up to three significant digits.
 func rateUp(p float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(p))-2)
 	return math.Ceil(p/unit) * unit

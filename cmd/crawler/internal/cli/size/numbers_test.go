@@ -36,8 +36,8 @@ func refuse(t *testing.T, fresh func() pflag.Value, inputs ...string) {
 	}
 }
 
-// A value that the flag takes is in its range, and its text parses to the same
-// value.
+// FuzzLoss: a value that the flag takes is in its range, and its text parses to the
+// same value.
 func FuzzLoss(f *testing.F) {
 	for _, s := range []string{"1000", "1e9", "1 in 1000000", "0.1%", "0", "1,0", "1/3", "0x1p3", "١"} {
 		f.Add(s)
@@ -53,7 +53,7 @@ func FuzzLoss(f *testing.F) {
 	})
 }
 
-// A value that is rounded for a suggestion still suffices.
+// TestRoundingUp: a value that is rounded for a suggestion still suffices.
 func TestRoundingUp(t *testing.T) {
 	for n := uint64(1); n < 1<<50; n = n*1007/1000 + 1 {
 		var b human.Bytes

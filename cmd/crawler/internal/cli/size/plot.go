@@ -9,11 +9,12 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// plot returns the report's plots as one SVG: the loss over the fill, and the bytes
-// per URL over p compared with exact stores.
+// plot returns the report's plots as one SVG: the loss over the fill of the filter, and
+// the bytes per URL over p, with those of exact stores for comparison.
 func (r report) plot() []byte { return bench.SVG(r.plotLost(), r.plotCost()) }
 
-// plotLost draws the rate and the share lost over the fill of the filter.
+// plotLost draws the false-positive rate and the share of lost URLs over the number of
+// URLs offered.
 func (r report) plotLost() *bench.Plot {
 	floor := r.rate * 1e-4
 	p := &bench.Plot{

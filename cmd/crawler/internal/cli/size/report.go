@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// report is the output of the command; --json prints it. Sizes are in bytes, times
-// in seconds.
+// report is the output of the command. --json prints it in this form. Sizes are in
+// bytes, and times in seconds.
 type report struct {
 	Assumed []string            `json:"assumed,omitempty"` // flags that were not given
 	Filter  filterReport        `json:"filter"`
@@ -23,10 +23,10 @@ type report struct {
 	Reserve string              `json:"bf_reserve"`
 
 	urlBytes int     // for the plot
-	rate     float64 // what the layouts are made for
+	rate     float64 // p for which the layouts are made
 }
 
-// filterReport is the plain filter that answers the question.
+// filterReport is the filter, without layers or blocks, that answers the question.
 type filterReport struct {
 	sizing.Answer
 	Bytes            uint64  `json:"bytes"`
@@ -35,9 +35,9 @@ type filterReport struct {
 	OverBound        float64 `json:"over_information_bound"`
 }
 
-// fillReport is the state of the filter with this number of URLs.
+// fillReport is the state of the filter with some number of URLs.
 type fillReport struct {
-	Of      float64     `json:"of"` // as a multiple of its capacity
+	Of      float64     `json:"of"` // number of URLs as a multiple of the capacity
 	Fixed   sizing.Fill `json:"without_growth"`
 	Growing sizing.Fill `json:"with_growth"`
 }
@@ -45,10 +45,10 @@ type fillReport struct {
 type redisReport struct {
 	sizing.RedisLayout
 	Blocks []blockReport `json:"block_sizes"`
-	// ForkHeadroom is what a save or a rewrite of the append-only file can take in
-	// addition while every page is written.
+	// ForkHeadroom is the additional memory that Redis can take while it saves, or
+	// rewrites its append-only file, if all memory pages are changed meanwhile.
 	ForkHeadroom uint64 `json:"fork_headroom"`
-	UsedMemory   uint64 `json:"used_memory"` // Zipf load, with the queue
+	UsedMemory   uint64 `json:"used_memory"` // with a Zipf load and the queue
 }
 
 // blockReport is the cost of a block size.
@@ -65,15 +65,15 @@ type storeReport struct {
 	Times float64 `json:"times_the_filter"`
 }
 
-// queueReport is what waiting URLs take in each kind of crawl, besides the filter.
+// queueReport has the sizes of a queue in each kind of crawl, besides the filter.
 type queueReport struct {
 	URLs  uint64 `json:"urls"`
 	Redis uint64 `json:"redis_memory"`
 	Disk  span   `json:"embedded_store_disk"`
-	Exact span   `json:"exact_tier_disk"` // of exact ones in Postgres, in addition to Redis
+	Exact span   `json:"exact_tier_disk"` // in Postgres, if all URLs are exact, in addition to Redis
 }
 
-// span is the least and the most that something takes, in bytes.
+// span is a range of sizes in bytes.
 type span struct {
 	Least uint64 `json:"least"`
 	Most  uint64 `json:"most"`
@@ -88,7 +88,7 @@ type timeReport struct {
 	LargestHost    uint64  `json:"largest_host_urls"`
 }
 
-// newReport does the arithmetic of the whole report.
+// newReport computes the whole report.
 func newReport(o options, q question) report {
 	a := q.answer
 	hosts := uint64(o.hosts)
@@ -174,7 +174,7 @@ func crawlTime(o options, urls, hosts uint64) timeReport {
 func days(seconds float64) string {
 	const day, year = 24 * 3600, 365.25 * 24 * 3600
 	switch {
-	case seconds >= 292*year: // what time.Duration holds
+	case seconds >= 292*year: // about the longest time.Duration
 		return "more than 292 years"
 	case seconds >= 2*year:
 		return fmt.Sprintf("%.3g years", seconds/year)

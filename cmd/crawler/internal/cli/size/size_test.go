@@ -109,7 +109,7 @@ func TestQueueCounts(t *testing.T) {
 	}
 }
 
-// Each combination of given values is solved for the others.
+// TestSolvesForTheRest: each combination of given values is solved for the others.
 func TestSolvesForTheRest(t *testing.T) {
 	byMemory := reportOf(t, "--urls", "100M", "--memory", "512MiB")
 	if byMemory.Filter.Bits != 8*512<<20 || byMemory.Filter.FPR > 1.2e-9 || byMemory.Filter.FPR < 1e-9 {
@@ -166,8 +166,8 @@ func TestFlagFaults(t *testing.T) {
 	}
 }
 
-// Values that an error calls possible are possible.
-func TestWhatIsPossibleIs(t *testing.T) {
+// TestSuggestedValuesAreAccepted: values that an error suggests as possible are accepted.
+func TestSuggestedValuesAreAccepted(t *testing.T) {
 	for _, args := range []string{
 		"--urls 1e9 --memory 1GiB --fpr 0.0162",
 		"--urls 298725485 --memory 1GiB --fpr 1e-6",
@@ -180,7 +180,7 @@ func TestWhatIsPossibleIs(t *testing.T) {
 	}
 }
 
-// Extreme values of the flags give a report, and soon.
+// TestExtremeFlags: extreme values of the flags also give a report, within a short time.
 func TestExtremeFlags(t *testing.T) {
 	for _, args := range []string{
 		"--urls 1 --fpr 0.99 --plot SVG", "--urls 1 --fpr 1e-18 --json", "--urls 1e15 --fpr 1e-18 --plot SVG", "--urls 1e15 --fpr 0.99 --json",
@@ -237,7 +237,8 @@ func TestPlotFile(t *testing.T) {
 	}
 }
 
-// The figures for a filter in memory are those of a real one.
+// TestMemoryIsWhatTheFilterTakes: the figures for a filter in memory are those of a
+// real one.
 func TestMemoryIsWhatTheFilterTakes(t *testing.T) {
 	for _, growth := range []string{"on", "off"} {
 		r := reportOf(t, "--urls", "200k", "--fpr", "1e-4", "--growth", growth)
