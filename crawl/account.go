@@ -26,13 +26,9 @@ import (
 // crawl runs, the report is at most reportEvery old.
 const reportFile = "report.json"
 
-// The longest times for which the filter is probed with random fingerprints. Probing
-// takes CPU time.
-const (
-	probeStopped = time.Second
-	probeRunning = 200 * time.Millisecond // the crawl itself needs the CPU
-	probeAtEnd   = 250 * time.Millisecond // and no more than a twentieth of the run
-)
+// probeAtEnd is the longest time for which the filter is probed with random
+// fingerprints at the end of a run. Less is taken of a run shorter than 20 times that.
+const probeAtEnd = 250 * time.Millisecond
 
 const topHosts = 10
 

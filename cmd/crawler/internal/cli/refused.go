@@ -34,7 +34,7 @@ func openRefusals(name string) (*refusalLog, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := openAppend(name)
 	if err != nil {
 		return nil, fmt.Errorf("--refused: %w", err)
 	}
