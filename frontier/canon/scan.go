@@ -74,7 +74,7 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 	} else if buf, s, done = b.appendPlain(buf, scheme, s); !done {
 		text := s[:authorityLen(s)]
 		h, port, err := parseAuthority(scheme, text)
-		if err != nil || text[len(text)-1] <= ' ' { // joinSlow keeps that space, the parser of an authority trims it
+		if err != nil || text[len(text)-1] <= ' ' { // parseAuthority would trim a space at the end
 			return buf, odd
 		}
 		buf = append(buf[:host], h...)

@@ -16,8 +16,8 @@ import (
 
 // op is one call waiting for the committer.
 type op struct {
-	change func(*group) error // changes the crawl; is called first; after an error that is not fatal it has changed nothing
-	grant  func(*group) error // leases or reads; is called when all changes of the group are readable
+	change func(*group) error // changes the crawl; called first; has changed nothing if its error is not fatal
+	grant  func(*group) error // leases or reads; called when all changes of the group are readable
 	err    error
 	done   chan struct{}
 }
