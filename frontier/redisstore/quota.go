@@ -17,18 +17,18 @@ var _ frontier.Quota = (*Store)(nil)
 var (
 	//go:embed reserve.lua
 	reserveLua string
-	// Repeating it is safe, so it is sent like any other command.
+	// reserve may be repeated, so it is sent like any other command.
 	reserve = redis.NewScript(reserveLua)
 )
 
-// quotaKey returns the key of the set of a group. All of them are in one slot of a cluster.
+// quotaKey returns the key of the set of a group. These keys are all in one slot of a cluster.
 func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" + group }
 
 // quotaCall is a call of Reserve.
 type quotaCall struct {
-	keys []frontier.QuotaKey // that this process does not remember
+	keys []frontier.QuotaKey // keys that this process does not remember
 	most string              // maximum number of keys in each group
-	has  []bool              // index for index of keys
+	has  []bool              // the answers, index for index
 	err  error
 }
 
@@ -87,7 +87,7 @@ func (s *Store) askQuota(ctx context.Context, calls []*quotaCall) {
 // quotaStep is one run of reserve.lua.
 type quotaStep struct {
 	*Store
-	calls  []*quotaCall // of each key
+	calls  []*quotaCall // the call of each key
 	groups []string
 	args   []any
 }
