@@ -141,7 +141,7 @@ var mutants = []mutant{
 			}
 			return grant, err
 		}
-	}, []string{"LeaseRepeatTellsTheTimeLeft"}, false},
+	}, []string{"LeaseRepeatReturnsTheTimeLeft"}, false},
 	{"gives a repeat another host", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			b.locked(func(m *Memory) {
@@ -158,21 +158,21 @@ var mutants = []mutant{
 			grant.Wait = 0
 			return grant, err
 		}
-	}, []string{"LeaseTellsTheWait", "AddDelays"}, false},
+	}, []string{"LeaseReturnsTheWait", "AddDelays"}, false},
 	{"waits too long", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			grant.Wait *= 2
 			return grant, err
 		}
-	}, []string{"LeaseTellsTheWait", "AddDelays"}, false},
+	}, []string{"LeaseReturnsTheWait", "AddDelays"}, false},
 	{"is empty too early", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			b.locked(func(m *Memory) { grant.Empty = m.stats.Queued == 0 })
 			return grant, err
 		}
-	}, []string{"LeaseTellsEmpty"}, false},
+	}, []string{"LeaseReportsEmpty"}, false},
 	{"says nothing of the limit", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
