@@ -39,12 +39,12 @@ local META, DUE, LEASED, DELAYED, ACTIVE, STATE = unpack(KEYS, 1, 6)
 local QUEUES = {KEYS[7], KEYS[8], KEYS[9]}
 local HOST = ARGV[2]
 
--- add changes a counter of meta by n, when totals is written.
+-- add notes that a counter of meta changes by n. It writes nothing, see totals.
 local counts = {}
 local function add(counter, n) counts[counter] = (counts[counter] or 0) + n end
 
--- totals reads the counters that change, and returns their names and new values as
--- arguments of HSET.
+-- totals reads the counters that change, and returns their names and new values for
+-- an HSET.
 local function totals()
   local names, fields = {}, {}
   for name, n in pairs(counts) do
@@ -89,7 +89,7 @@ local function take(most)
 end
 
 -- hand moves the entries that take returned into the lease, numbered from last + 1.
--- In the same command it sets the other fields of active in fields.
+-- It also sets the fields of active in fields, a list of names and values.
 local function hand(entries, taken, last, fields)
   for i, entry in ipairs(entries) do
     fields[#fields + 1], fields[#fields + 2] = int(last + i), entry

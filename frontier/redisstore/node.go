@@ -39,8 +39,8 @@ type epoch struct {
 	sha  map[*script]string // of the loaded texts
 }
 
-// errEpoch reports that a call did not run, because the node is not in the epoch that the call
-// requires.
+// errEpoch reports that a node is not in the epoch that a call or an answer requires. A call
+// with this error did not run.
 var errEpoch = fmt.Errorf("%w: the server was restarted or replaced", frontier.ErrUnavailable)
 
 // nodes are the servers of a crawl. A single server is in single.

@@ -32,10 +32,10 @@ type Rebuilt struct {
 // records, which must be all records that the crawl's workers ever wrote, and the items that are
 // queued, leased, failed or in an exact set. Other URLs are new to the crawl afterwards.
 //
-// If partitions lost their counters, too, as all do before Recreate, Rebuild restores these and
-// the lists of failed items from the same sources. That takes some hundred bytes of memory for
-// each failed item. If Rebuild is interrupted, the crawl cannot be opened until Rebuild has been
-// called again.
+// If partitions lost their counters, too, Rebuild restores these and their lists of failed items
+// from the same sources. After Recreate these are all partitions that the servers have lost. That
+// takes some hundred bytes of memory for each failed item. If Rebuild is interrupted, the crawl
+// cannot be opened until Rebuild has been called again.
 //
 // Rebuild returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if it has
 // live workers.
