@@ -18,8 +18,8 @@ const (
 // Window is how long a finished key of ClassWindow counts as seen.
 const Window = time.Hour
 
-// RunWindows tests the windows of crawls. The crawls that open returns must have
-// Window as the window of ClassWindow, and no others.
+// RunWindows tests the windows of crawls. The crawls that open returns must have the
+// window Window for ClassWindow, and none for ClassForever.
 func RunWindows(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 	runAll(t, windowCases, open)
 }

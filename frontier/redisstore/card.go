@@ -181,7 +181,7 @@ func (s *Store) readCard(ctx context.Context) (card, error) {
 }
 
 // Card returns the crawl's card, from which Recreate restores the crawl. It is secret,
-// because it contains the key of the fingerprints: whoever has that can make URLs that
+// because it contains the key of the fingerprints, which allows a site to make URLs that
 // collide.
 func (s *Store) Card() ([]byte, error) {
 	text, err := json.Marshal(s.card)

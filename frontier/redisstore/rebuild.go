@@ -45,7 +45,7 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (
 		return made, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	// While this process is registered as a worker, nobody else can delete or rebuild the crawl.
+	// While this process is registered as a worker, no other can delete or rebuild the crawl.
 	if err := s.enrol(ctx); err != nil {
 		return made, err
 	}

@@ -37,7 +37,7 @@ type Config struct {
 	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6, or as stored
 	Growth         bloomstore.Growth // fixed: what the filter does with more than FilterCapacity keys
 	Partitions     int               // fixed: number of partitions, at most 16384; 0 means 256, or as stored
-	ExactSet       bool              // fixed: an exact set decides about exact items (package exact), so only bulk items are Undecided
+	ExactSet       bool              // fixed: an exact set decides about exact items; only bulk items are Undecided
 
 	Delay time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay none
 	// LeaseTTL is how long a lease lasts; 0 means 60 s. All processes use the value of the

@@ -30,7 +30,7 @@ func ParseURL(raw string) (*redis.UniversalOptions, error) {
 		return nil, errors.New("redisstore: a Redis URL begins with redis://, rediss:// or unix://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	if strings.Contains(query, "@") { // part of a password may be after the ?, and the error would show the rest as a host
+	if strings.Contains(query, "@") { // the ? may be within a password, and an error would show a part of it
 		return nil, errors.New("redisstore: the Redis URL has an @ behind a ?: write the ? of a user or password as %3F, and the @ of a parameter as %40")
 	}
 	values, err := url.ParseQuery(query)
