@@ -13,13 +13,13 @@ import (
 type Host struct {
 	policy Policy
 
-	// What AppendBinary encodes.
+	// AppendBinary encodes these fields.
 	crawlDelay time.Duration // from robots.txt; 0 means none
 	latency    time.Duration // smoothed; 0 means not known yet
 	backoffs   int           // n of the next back-off
 	failures   int           // failures in a row
 
-	// What it does not encode, because the frontier stores the due time.
+	// It does not encode these, because the frontier stores the due time.
 	lastStart    time.Time // zero means none yet
 	backoffUntil time.Time // zero means none
 }

@@ -1,7 +1,7 @@
 -- complete.lua: make completions of a lease take effect, and store what its worker
 -- learnt about the host. Items that the lease completed before are skipped.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any;
---          beside an exact set 12 exact, 13 outbox
+--          with an exact set also 12 exact, 13 outbox
 -- ARGV     2 the host key  3 the lease's id  4 the time until the host is due, ms
 --          5 its delay, ms  6 "1": the lease ends  7 "1": ARGV[8] is the new blob
 --          8 the blob  then for each completion: the item's number; done, failed,
@@ -99,7 +99,7 @@ end
 local sums = totals()
 
 local learnt = {}
--- While the lease goes on, a due time is stored only if it or the stored one lies
+-- While the lease continues, a due time is stored only if it or the stored one lies
 -- in the future.
 if ending or tonumber(ARGV[4]) > 0 or tonumber(state[4] or 0) > now() then learnt[1], learnt[2] = 'u', int(due) end
 if ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV[5] end

@@ -25,7 +25,7 @@ type offering struct {
 }
 
 // wait waits until every ask is answered, and returns the first error of them. If ctx ends
-// first, the group goes on without the caller.
+// first, the group continues without the caller.
 func (o *offering) wait(ctx context.Context) error {
 	if err := o.group.Wait(ctx); err != nil {
 		return err

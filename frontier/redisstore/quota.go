@@ -54,7 +54,7 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 	if len(open) == 0 {
 		return has, nil
 	}
-	// The server may decide after ctx has ended: a key stays in its group for good.
+	// The server may still add keys after ctx has ended. A repeated call finds them.
 	if err := s.quota.Add(c, len(c.keys)).Wait(ctx); err != nil {
 		return nil, err
 	}
