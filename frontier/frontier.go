@@ -71,7 +71,7 @@ type Scope interface {
 type Quota interface {
 	// Reserve adds each of keys to its group, unless the group has most keys
 	// already, and reports, index for index, which keys are in their group. A key
-	// may occur twice. A key stays in its group for good. Concurrent calls never
+	// may occur twice. A key is never removed from its group. Concurrent calls never
 	// add more than most keys to a group. After an error some of keys may have
 	// been added; a repeated call reports them.
 	Reserve(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// TestAnswerWords: other processes and logs get the words, never the numbers.
-// The zero value is none of the answers.
+// TestAnswerWords: each answer has a word, which other processes and logs get instead
+// of the number. The zero value is not an answer.
 func TestAnswerWords(t *testing.T) {
 	for answer, want := range map[Answer]string{Seen: "seen", Added: "added", Refused: "refused", Deferred: "deferred", 0: "Answer(0)"} {
 		if got := answer.String(); got != want {
@@ -18,8 +18,8 @@ func TestAnswerWords(t *testing.T) {
 	}
 }
 
-// TestItemOfOffer: an item has every field of its offer that both types have,
-// and vice versa. A new field of both must be copied too.
+// TestItemOfOffer: Offer.Item and Item.Offer copy every field that both types have,
+// including fields that are added later.
 func TestItemOfOffer(t *testing.T) {
 	offer := Offer{
 		URL: "http://a.test/", Host: "a.test", Depth: 1, Hops: 2, Priority: PriorityAsset, Class: Exact,

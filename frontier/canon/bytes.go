@@ -16,8 +16,9 @@ const (
 	unknown // tab, CR, LF: the slow path removes them
 )
 
-// pathByte and queryByte classify bytes as the package comment says; hostByte
-// is the canonical form of a byte of a plain host, 0 for a byte that has none.
+// pathByte and queryByte classify bytes as the package comment says. hostByte
+// has the canonical form of each byte of a plain host, and 0 for a byte that a
+// plain host cannot have.
 var pathByte, queryByte, hostByte = classify()
 
 func classify() (path, query, host [256]byte) {
@@ -47,7 +48,7 @@ func oneOf(c byte, set string, class byte) byte {
 	return class
 }
 
-// trim removes the white space and controls around a reference.
+// trim removes the white space and control characters around a reference.
 func trim(s string) string {
 	for s != "" && s[0] <= ' ' {
 		s = s[1:]
@@ -91,9 +92,9 @@ func authorityLen(s string) int {
 	return len(s)
 }
 
-// isPlainHost reports whether host, lower-cased and made of letters, digits, '-',
-// '_' and '.', is canonical as it stands: a name that DNS can have and that
-// cannot be read as a number, or a dotted quad.
+// isPlainHost reports whether host is canonical already: a dotted quad, or a name
+// that DNS can have and that no parser takes for a number. host is in lower case
+// and consists of letters, digits, '-', '_' and '.'.
 func isPlainHost(host []byte) bool {
 	if !isResolvable(host) {
 		return false
@@ -131,7 +132,7 @@ func isAddress(host string) bool {
 	return '0' <= last && last <= '9' && isAlphaless(host)
 }
 
-// isAlphaless reports whether host has nothing but digits and dots.
+// isAlphaless reports whether host consists of digits and dots.
 func isAlphaless(host string) bool {
 	for i := range len(host) {
 		if c := host[i]; c != '.' && (c < '0' || c > '9') {

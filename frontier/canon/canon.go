@@ -1,37 +1,44 @@
 // Package canon gives every URL one spelling, and says which host it belongs to.
 //
 // It owns the canonical URL, the host key (the unit of politeness) and the keys
-// that decide scope. It fetches nothing, resolves no names and remembers no
-// URL; it does no I/O and everything in it is safe for concurrent use.
+// that decide scope. It fetches nothing, resolves no names, remembers no URL and
+// does no I/O. Everything in it is safe for concurrent use.
 //
 // # The canonical form
 //
 // A URL is read as the WHATWG URL standard says (https://url.spec.whatwg.org/):
-// white space around it is dropped, tabs and newlines in it too, scheme and
-// host are lower-cased, a host that is not ASCII goes through UTS #46 (of one
-// that is ASCII, "xn--" labels are neither decoded nor checked), IPv4 addresses
-// in any spelling become dotted quads, dot segments are resolved, a default port
-// is removed, a byte that is not UTF-8 counts as U+FFFD. On top of it:
+//
+//   - white space around it and tabs and newlines in it are dropped;
+//   - scheme and host are lower-cased;
+//   - a host that is not ASCII goes through UTS #46. The "xn--" labels of an ASCII
+//     host are neither decoded nor checked;
+//   - IPv4 addresses in any spelling become dotted quads;
+//   - dot segments are resolved, and a default port is removed;
+//   - a byte that is not UTF-8 counts as U+FFFD.
+//
+// This package adds rules of its own:
 //
 //   - userinfo and fragment are removed, and an empty query with its "?";
-//   - one dot at the end of the host name is removed: it is the same host, and
-//     must be the same host key. A host that DNS cannot have (an empty label, a
-//     label beyond 63 bytes, a name beyond 253) is ErrMalformed;
+//   - one dot at the end of the host name is removed, because the host is the
+//     same with and without it and must have one host key. A host that DNS cannot
+//     have (an empty label, a label beyond 63 bytes, a name beyond 253 bytes) is
+//     ErrMalformed;
 //   - %XX has upper-case digits, and unreserved bytes (A-Z a-z 0-9 - . _ ~) are
 //     not escaped. Nothing else is unescaped. A "%" without two hex digits
 //     after it becomes %25, so that decoding can never make an escape;
-//   - escaped are: in the path, controls, space, " < > ^ ` { | } and non-ASCII
-//     bytes; in the query, controls, space, " ' < > and non-ASCII bytes. These
-//     are the sets of the standard, plus "|" (and "^", new in the standard) in
-//     paths, because net/url re-encodes a whole path that has them;
+//   - the path is escaped at control characters, space, " < > ^ ` { | } and
+//     non-ASCII bytes; the query at control characters, space, " ' < > and
+//     non-ASCII bytes. These are the sets of the standard, plus "|" (and "^",
+//     new in the standard) in paths, because net/url re-encodes a whole path
+//     that has them;
 //   - query parameters and path parameters (";name=value" at the end of a
 //     segment) whose name is in the strip list are removed;
 //   - query parameters keep their order unless Options.SortQuery is set.
 //
-// What becomes of a host that is not ASCII depends on the Unicode Tables.
+// The form of a host that is not ASCII depends on the version of Unicode (Tables).
 //
-// The form is a fixed point, canon(canon(x)) = canon(x), and net/url reads it
-// back as it stands: the request line is URL.Path byte for byte.
+// The form is a fixed point: canon(canon(x)) = canon(x). Package net/url parses it
+// without a change, so the request line contains URL.Path byte for byte.
 package canon
 
 import (
@@ -42,8 +49,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// MaxBytes is the longest canonical URL. A reference of more than four times
-// as many bytes is too long without a further look.
+// MaxBytes is the longest canonical URL. A reference of more than maxRef bytes is
+// refused as too long before it is parsed.
 const (
 	MaxBytes = 8 << 10
 	maxRef   = 4 * MaxBytes
@@ -52,21 +59,21 @@ const (
 var (
 	// ErrScheme reports a URL that is neither http nor https.
 	ErrScheme = errors.New("canon: not http or https")
-	// ErrMalformed reports what is no URL.
+	// ErrMalformed reports text that is not a URL.
 	ErrMalformed = errors.New("canon: malformed URL")
 	// ErrTooLong reports a URL of more than MaxBytes.
 	ErrTooLong = errors.New("canon: URL too long")
 )
 
-// Error says which reference was refused. It is one of ErrScheme, ErrMalformed
-// and ErrTooLong, and costs nothing until it is printed.
+// Error says which reference was refused. It wraps ErrScheme, ErrMalformed or
+// ErrTooLong. Its text is not built before Error is called.
 type Error struct {
 	Ref  string // as given
 	Err  error  // the sentinel
 	Hint string // what is wrong with it; may be empty
 }
 
-// maxShown is how much of a refused reference an error message quotes.
+// maxShown is how many bytes of a refused reference an error message quotes.
 const maxShown = 120
 
 func (e *Error) Error() string {
@@ -82,7 +89,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// HostKey says what the unit of politeness is.
+// HostKey selects the unit of politeness.
 type HostKey uint8
 
 const (
@@ -99,8 +106,8 @@ func (k HostKey) String() string {
 
 // Options change the canonical form. The zero value is the default.
 type Options struct {
-	StripParams []string // parameters to remove, see DefaultStrip; nil means DefaultStrip, empty none
-	KeepParams  []string // parameters to keep although StripParams names them; same patterns
+	StripParams []string // patterns of parameters to remove, see DefaultStrip; nil means DefaultStrip, empty means none
+	KeepParams  []string // patterns of parameters to keep although StripParams matches them
 	SortQuery   bool     // sort query parameters by name; equal names keep their order
 	HostKey     HostKey
 }
@@ -113,7 +120,7 @@ type Canonicalizer struct {
 	form    string
 }
 
-// New returns the Canonicalizer of o, or every fault of o at once.
+// New returns a Canonicalizer with options o, or an error that joins every fault of o.
 func New(o Options) (*Canonicalizer, error) {
 	names := o.StripParams
 	if names == nil {
@@ -135,15 +142,15 @@ func New(o Options) (*Canonicalizer, error) {
 	}, nil
 }
 
-// Form describes everything that the canonical form depends on, as one line:
-// a setting of the crawl. The host key is not part of it.
+// Form returns one line that describes everything that the canonical form depends
+// on. It is a setting of the crawl. The host key is not part of it.
 func (c *Canonicalizer) Form() string { return c.form }
 
 // Parse returns the canonical form of an absolute URL. The error is an *Error.
 func (c *Canonicalizer) Parse(raw string) (URL, error) { return c.Join(URL{}, raw) }
 
-// ParseSeed is Parse for what people type: without "://" or an http scheme, the
-// scheme is https.
+// ParseSeed is Parse for a URL that a person typed. If raw contains no "://" and
+// does not begin with "http:" or "https:", the scheme is https.
 func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
 	s := trim(raw)
 	if name, _, found := cutScheme(s); strings.Contains(s, "://") || found && isHTTP(name) {
@@ -155,8 +162,9 @@ func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
 // Join returns the canonical form of ref, as found in a document with base URL
 // base. With a zero base ref must be absolute. The error is an *Error.
 //
-// A canonical base loses nothing: what it lacks (stripped parameters, userinfo,
-// fragment) is either not inherited by a reference or removed from the result.
+// The result does not depend on whether base was canonical in the document. What
+// a canonical base lacks (stripped parameters, userinfo, fragment) is either not
+// inherited by a reference or removed from the result.
 func (c *Canonicalizer) Join(base URL, ref string) (URL, error) {
 	var room [512]byte // most URLs are built on the stack and allocated once
 	b := builder{c: c}
@@ -173,7 +181,7 @@ func (c *Canonicalizer) Join(base URL, ref string) (URL, error) {
 	return c.joinSlow(base, ref)
 }
 
-// HostKey returns the host key of u: all URLs that share it share one delay.
+// HostKey returns the host key of u. All URLs with the same host key share one delay.
 func (c *Canonicalizer) HostKey(u URL) string {
 	if c.hostKey == ByDomain {
 		return Domain(u.Host())
@@ -182,8 +190,8 @@ func (c *Canonicalizer) HostKey(u URL) string {
 }
 
 // Domain returns the registrable domain of a canonical host name (the public
-// suffix and one label more), or host itself when it has none: an IP address,
-// localhost, a public suffix.
+// suffix and one more label). It returns host itself if host has none, as an IP
+// address, localhost or a public suffix.
 func Domain(host string) string {
 	if isAddress(host) {
 		return host

@@ -126,7 +126,7 @@ func TestErrorOfEachFault(t *testing.T) {
 		want error
 	}{
 		{long + "a", ErrTooLong},
-		{"http://h/" + strings.Repeat("ä", MaxBytes/4), ErrTooLong}, // longer once escaped
+		{"http://h/" + strings.Repeat("ä", MaxBytes/4), ErrTooLong}, // escaping makes it longer
 		{"http://h/#" + strings.Repeat("a", 4*MaxBytes), ErrTooLong},
 		{"http://" + strings.Repeat("a.", 126) + "a/", nil},
 		{"http://" + strings.Repeat("a.", 127) + "a/", ErrMalformed},
@@ -271,7 +271,7 @@ func TestFastPathAllocations(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse is for the race detector: odd hosts share parsed bases.
+// TestConcurrentUse lets the race detector find races: unusual hosts share parsed bases.
 func TestConcurrentUse(t *testing.T) {
 	c := newT(t, Options{})
 	var racers sync.WaitGroup

@@ -13,22 +13,22 @@ type Step struct {
 	After  string `json:"after"`
 }
 
-// Rule names, in words, what a Step did.
+// Rule says in words what a Step did.
 type Rule string
 
 // The rules, in the order in which a reference meets them.
 const (
-	RuleSpace       Rule = "white space removed"        // and control characters around it
+	RuleSpace       Rule = "white space removed"        // and control characters around the reference
 	RuleScheme      Rule = "scheme added"               // of a seed without one
 	RuleJoined      Rule = "joined with the page's URL" // a relative reference
-	RuleSlashes     Rule = "slashes straightened"       // "\" is "/", and two of them come before the host
+	RuleSlashes     Rule = "slashes straightened"       // "\" becomes "/", and the host follows two of them
 	RuleRoot        Rule = "root path added"            // "http://h" is "http://h/"
 	RuleUserinfo    Rule = "user and password removed"
 	RuleLowerCase   Rule = "scheme and host lower-cased"
 	RuleFinalDot    Rule = "dot after the host removed"
-	RuleHost        Rule = "host name by IDNA"         // and escapes in it
-	RuleAddress     Rule = "address in its usual form" // of IPv4 and IPv6 in odd spellings
-	RuleDefaultPort Rule = "default port removed"      // or one that says nothing: "http://h:/"
+	RuleHost        Rule = "host name by IDNA"         // and its escapes decoded
+	RuleAddress     Rule = "address in its usual form" // IPv4 and IPv6 in unusual spellings
+	RuleDefaultPort Rule = "default port removed"      // or an empty one: "http://h:/"
 	RulePort        Rule = "zeros before the port removed"
 	RuleEscapes     Rule = "percent-encoding"
 	RuleFragment    Rule = "fragment removed"
@@ -36,12 +36,12 @@ const (
 	RuleStripped    Rule = "parameters stripped"
 	RuleSorted      Rule = "query sorted"
 	RuleEmptyQuery  Rule = "empty query removed"
-	RuleOther       Rule = "URL standard" // what no other rule has a name for
+	RuleOther       Rule = "URL standard" // any other change
 )
 
-// Explain returns what Join(base, raw) does to raw, step by step: each begins
-// with what the one before it left, the last ends with the URL. The URL and the
-// error are those of Join; with an error, the steps are those to what was
+// Explain returns what Join(base, raw) does to raw, step by step. Step.Before is
+// the After of the previous step, and the last After is the URL. The URL and the
+// error are those of Join. With an error, the steps lead to the text that was
 // refused. A canonical raw has no steps.
 func (c *Canonicalizer) Explain(raw string, base URL) ([]Step, URL, error) {
 	e := explainer{c: c, text: raw}
@@ -68,11 +68,11 @@ func (c *Canonicalizer) ExplainSeed(raw string) ([]Step, URL, error) {
 // explainer gathers the steps of one URL.
 type explainer struct {
 	c     *Canonicalizer
-	text  string // as the steps so far have left it
+	text  string // the reference after these steps
 	steps []Step
 }
 
-// step notes a change, if it is one.
+// step adds a step to after, unless the text is the same already.
 func (e *explainer) step(rule Rule, detail, after string) {
 	if after != e.text {
 		e.steps = append(e.steps, Step{Rule: rule, Detail: detail, Before: e.text, After: after})
@@ -80,8 +80,8 @@ func (e *explainer) step(rule Rule, detail, after string) {
 	}
 }
 
-// normalise makes the steps from an absolute URL without white space to u, its
-// canonical form. What the host becomes it takes from u.
+// normalise adds the steps from e.text, an absolute URL without white space, to
+// its canonical form u. It takes the new host from u.
 func (e *explainer) normalise(u URL) {
 	p := cutURL(e.text)
 	p.path = strings.ReplaceAll(p.path, `\`, "/")
@@ -95,7 +95,7 @@ func (e *explainer) normalise(u URL) {
 	e.host(&p, u)
 	p.path, p.query = escapePath(p.path), escapeQuery(p.query)
 	e.step(RuleEscapes, "", p.String())
-	p.fragment = "" // now that no space before it could be taken for one around the URL
+	p.fragment = "" // only now: a space before it would have become a space at the end, which is trimmed
 	e.step(RuleFragment, "", p.String())
 	p.path = resolveDots(p.path)
 	e.step(RuleDots, "", p.String())
@@ -112,7 +112,7 @@ func (e *explainer) normalise(u URL) {
 	e.step(RuleEmptyQuery, "", p.String())
 }
 
-// host makes the steps to scheme, host and port of u.
+// host adds the steps to the scheme, host and port of u.
 func (e *explainer) host(p *parts, u URL) {
 	p.scheme = u.Scheme()
 	p.host = lowerASCII(p.host)
@@ -135,8 +135,8 @@ func (e *explainer) host(p *parts, u URL) {
 	e.step(rule, "", p.String())
 }
 
-// stripped removes parameters from p and returns the names of those removed,
-// each once.
+// stripped removes the parameters of the strip list from p and returns their
+// names, each once.
 func (c *Canonicalizer) stripped(p *parts) (names []string) {
 	note := func(params, separator string) {
 		for param := range strings.SplitSeq(params, separator) {
@@ -168,8 +168,8 @@ func (c *Canonicalizer) stripped(p *parts) (names []string) {
 	return names
 }
 
-// parts are an absolute URL taken apart, each with what divides it from the
-// one before it.
+// parts are the parts of an absolute URL. Some have the separator that divides
+// them from their neighbour.
 type parts struct {
 	scheme   string
 	userinfo string // with "@"
@@ -184,7 +184,7 @@ func (p *parts) String() string {
 	return p.scheme + "://" + p.userinfo + p.host + p.port + p.path + p.query + p.fragment
 }
 
-// cutURL takes an absolute URL without white space apart.
+// cutURL returns the parts of an absolute URL without white space.
 func cutURL(s string) (p parts) {
 	p.scheme, s, _ = cutScheme(s)
 	s = strings.TrimLeft(s, `/\`)
@@ -208,8 +208,8 @@ func cutURL(s string) (p parts) {
 	return p
 }
 
-// absolute returns ref as an absolute URL, if base helps it to become one. It
-// changes nothing else: dot segments are still there.
+// absolute returns ref as an absolute URL, relative to base. It changes nothing
+// else: dot segments are not resolved. It returns ref if base is zero.
 func absolute(base URL, ref string) string {
 	if base.IsZero() {
 		return ref
@@ -219,7 +219,7 @@ func absolute(base URL, ref string) string {
 		if twoSlashes || !strings.EqualFold(scheme, base.Scheme()) {
 			return ref
 		}
-		ref = rest // "http:path" is relative, by an old custom
+		ref = rest // "http:path" is relative, for compatibility with old pages
 	}
 	switch {
 	case ref == "" || ref[0] == '#':
@@ -235,7 +235,7 @@ func absolute(base URL, ref string) string {
 	}
 }
 
-// addScheme is what ParseSeed makes of a trimmed seed before it parses it.
+// addScheme adds a scheme to a trimmed seed as ParseSeed does.
 func addScheme(seed string) string {
 	if name, _, found := cutScheme(seed); strings.Contains(seed, "://") || found && isHTTP(name) {
 		return seed
@@ -243,7 +243,7 @@ func addScheme(seed string) string {
 	return "https://" + strings.TrimLeft(seed, "/")
 }
 
-// lowerASCII leaves what is not ASCII to IDNA.
+// lowerASCII returns s with its ASCII letters in lower case. IDNA maps the others.
 func lowerASCII(s string) string {
 	b := []byte(s)
 	for i := range b {
@@ -252,14 +252,14 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// dropSpace removes what the standard removes inside a reference.
+// dropSpace removes tabs and newlines, as the standard does inside a reference.
 func dropSpace(s string) string { return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s) }
 
 // escapePath brings the escapes of a path to their canonical form.
 func escapePath(path string) string {
 	var buf []byte
 	for i := 0; ; i++ {
-		buf, i, _ = appendSegment(buf, path, i) // false is for white space, which is gone
+		buf, i, _ = appendSegment(buf, path, i) // never false: path has no tabs or newlines
 		if i >= len(path) {
 			return string(buf)
 		}
@@ -267,7 +267,7 @@ func escapePath(path string) string {
 	}
 }
 
-// bare builds URLs from which nothing is stripped.
+// bare strips no parameters.
 var bare = new(Canonicalizer)
 
 // escapeQuery brings the escapes of a query, "?" included, to their canonical form.

@@ -11,7 +11,7 @@ func TestExplainSteps(t *testing.T) {
 	tests := []struct {
 		base, raw string
 		sort      bool
-		want      string // steps, one a line: rule, detail, text after it
+		want      string // one step in each line: rule, detail, text after it
 	}{
 		{raw: "http://example.org/a?b=1"},
 		{raw: " \thttp://exa\nmple.org/ ", want: "white space removed () http://example.org/"},
@@ -91,7 +91,7 @@ func FuzzExplain(f *testing.F) {
 	all := variants(f)
 	f.Fuzz(func(t *testing.T, rawBase, ref string) {
 		for _, c := range all {
-			base, _ := c.Parse(rawBase) // none, when it is no URL
+			base, _ := c.Parse(rawBase) // zero if rawBase is not a URL
 			want, wantErr := c.Join(base, ref)
 			steps, u, err := c.Explain(ref, base)
 			if u != want || !errors.Is(err, reason(wantErr)) {
@@ -113,8 +113,7 @@ func FuzzExplain(f *testing.F) {
 	})
 }
 
-// checkSteps fails unless the steps lead from raw to u, and each has a rule
-// that says what it did.
+// checkSteps fails unless the steps lead from raw to u, and each has a rule.
 func checkSteps(t *testing.T, steps []Step, raw string, u URL) {
 	t.Helper()
 	text := raw

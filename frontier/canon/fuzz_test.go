@@ -9,7 +9,7 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// references are the fuzz targets' corpus, and what short runs of `go test` try.
+// references are the seed corpus of the fuzz targets. `go test` runs them too.
 var references = []string{
 	"", "#", "?", "?q", "?q#f", "#frag", "/", "/a/b?x=1", "c.html", "../c.html", "./", "..", "../../../x",
 	"//host/x", "//host:8080", "///host/x", "\\\\host\\x", "/\\host", "http:x", "http:/x", "http:///x", "https:x",
@@ -58,9 +58,9 @@ func variants(t testing.TB) []*Canonicalizer {
 	}
 }
 
-// FuzzParse checks what Parse promises: the fast path equals the slow one, a
-// canonical form does not change when it is parsed again, and net/url reads it
-// unchanged.
+// FuzzParse checks that the fast path of Parse gives the same result as the slow one,
+// that a canonical form does not change when it is parsed again, and that net/url
+// parses it without a change.
 func FuzzParse(f *testing.F) {
 	for _, ref := range references {
 		f.Add(ref)
@@ -77,9 +77,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzJoin compares Join with the slow path, and with the standard's own parser
-// on the base as it was before it became canonical. It also checks what Parse
-// promises.
+// FuzzJoin compares Join with the slow path, and with the standard's parser for the base
+// before it was made canonical. It also makes the checks of FuzzParse.
 func FuzzJoin(f *testing.F) {
 	for i, ref := range references {
 		f.Add(bases[i%len(bases)], ref)
@@ -98,7 +97,7 @@ func FuzzJoin(f *testing.F) {
 				checkCanonical(t, c, ref, u)
 			}
 			if len(rawBase) > MaxBytes || len(ref) > MaxBytes {
-				continue // limits apply to other texts below
+				continue // the parser below applies its limits to other texts
 			}
 			joined, joinErr := parser.ParseRef(rawBase, ref)
 			if joinErr != nil {
@@ -122,7 +121,7 @@ func FuzzJoin(f *testing.F) {
 	})
 }
 
-// hrefOf returns what the parser made of ref and base, with its host read.
+// hrefOf returns the URL that the parser made of ref and base, with the canonical host.
 func hrefOf(c *Canonicalizer, u *url.Url, base URL, ref string) (string, error) {
 	if !isHTTP(u.Scheme()) {
 		return u.Href(false), nil

@@ -16,8 +16,8 @@ import (
 
 // A host is read as the host parser of the URL standard says. The library that
 // splits a URL into its parts (package url) follows an older standard and takes
-// "-1" and "a.99999999999999999999b" for addresses; therefore it reads IPv6
-// addresses only, and every other host is encoded before the library sees it.
+// "-1" and "a.99999999999999999999b" for addresses. Therefore it parses IPv6
+// addresses only. Every other host is encoded before the library receives it.
 
 var (
 	errNoHost    = goerrors.New("no such host name can exist")
@@ -30,7 +30,8 @@ var (
 // unreadable are characters that the standard allows in hosts, but net/url does not.
 const unreadable = "`{}\""
 
-// forbidden are the forbidden domain code points of the standard, beside controls.
+// forbidden are the forbidden domain code points of the standard, without the
+// control characters below space.
 const forbidden = " #%/:<>?@[\\]^|\x7f"
 
 // carryName encodes a host as a name that the library does not change.
@@ -57,8 +58,8 @@ func carriedHost(u *url.Url) (string, error) {
 	return parseName(string(name))
 }
 
-// nameLen returns the length of the name at the start of s. Its bytes are canonical in an
-// ASCII host, or IDNA may map them to canonical ones.
+// nameLen returns the length of the name at the start of s. Each byte of the name
+// may occur in a plain host or is not ASCII.
 func nameLen(s string) int {
 	for i := range len(s) {
 		if hostByte[s[i]] == 0 && s[i] < utf8.RuneSelf {
@@ -68,9 +69,9 @@ func nameLen(s string) int {
 	return len(s)
 }
 
-// parseName is the host parser of the standard, for a host that is no IPv6
-// address. In addition it removes one dot at the end, and refuses a name that is
-// impossible in DNS or in net/url.
+// parseName is the host parser of the standard, for a host that is not an IPv6
+// address. In addition it removes one dot at the end, and refuses a name that DNS
+// or net/url does not allow.
 func parseName(name string) (host string, err error) {
 	if strings.IndexByte(name, '%') >= 0 {
 		if name, err = neturl.PathUnescape(name); err != nil {
@@ -97,7 +98,7 @@ var unicodeToASCII = idna.New(
 ).ToASCII
 
 // domainToASCII is the domain parser of the standard, not strict. An ASCII domain
-// is only lower-cased: what its "xn--" labels decode to does not matter.
+// is only lower-cased: its "xn--" labels are not decoded.
 func domainToASCII(domain string) (string, error) {
 	result := lowerASCII(domain)
 	if !isASCII(domain) {
@@ -108,8 +109,8 @@ func domainToASCII(domain string) (string, error) {
 		if result, err = unicodeToASCII(strings.Map(amend, domain)); err != nil || hidesACE(result) {
 			return "", errIDNA
 		}
-		// x/net/idna looks for right-to-left letters before it maps characters: ℶ,
-		// which becomes ב, is not one. The second call sees what it became.
+		// x/net/idna checks for right-to-left letters before it maps characters. It
+		// misses ℶ, which it maps to ב. The second call checks the mapped name.
 		if _, err := unicodeToASCII(result); err != nil {
 			return "", errIDNA
 		}
@@ -126,8 +127,8 @@ func domainToASCII(domain string) (string, error) {
 }
 
 // amend maps the characters of Unicode 15.0 that Unicode 15.1 to 17 map
-// differently: the capital ß, capitals that Unicode had before their small
-// letters, five ideographs, and format characters, which are now dropped. The
+// differently: the capital ß, capitals that are older in Unicode than their small
+// letters, five ideographs, and format characters, which later versions drop. The
 // tables of x/net/idna are those of Unicode 15.0 if Go 1.26 builds the program.
 func amend(r rune) rune {
 	switch {
@@ -162,8 +163,8 @@ func amend(r rune) rune {
 	return r
 }
 
-// hidesACE reports whether a label of host decodes to one that begins with
-// "xn--". UTS #46 refuses it, x/net/idna does not.
+// hidesACE reports whether a label of host decodes to a label that begins with
+// "xn--". UTS #46 refuses such a host, but x/net/idna does not.
 func hidesACE(host string) bool {
 	if !strings.Contains(host, "xn--xn--") {
 		return false
@@ -180,8 +181,8 @@ func hidesACE(host string) bool {
 	return false
 }
 
-// isNumber reports whether a host whose last label is label must be an IPv4
-// address: the ends-in-a-number checker of the standard.
+// isNumber is the ends-in-a-number checker of the standard. It reports whether a
+// host whose last label is label must be an IPv4 address.
 func isNumber(label string) bool {
 	if isDigits(label) {
 		return true
@@ -208,8 +209,8 @@ func isDigits(s string) bool {
 
 func hasHexPrefix(s string) bool { return len(s) >= 2 && s[0] == '0' && lower(s[1]) == 'x' }
 
-// parseIPv4 is the IPv4 parser of the standard: one to four numbers, decimal, octal or
-// hexadecimal. The last fills the remaining bytes.
+// parseIPv4 is the IPv4 parser of the standard. An address has one to four
+// numbers, decimal, octal or hexadecimal. The last number fills the remaining bytes.
 func parseIPv4(host string) (string, error) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
@@ -230,8 +231,8 @@ func parseIPv4(host string) (string, error) {
 	return netip.AddrFrom4([4]byte{byte(addr >> 24), byte(addr >> 16), byte(addr >> 8), byte(addr)}).String(), nil
 }
 
-// parseIPv4Number returns the value of a part of an IPv4 address. One beyond 64
-// bits has the value of 64 ones.
+// parseIPv4Number returns the value of a part of an IPv4 address, or
+// math.MaxUint64 for a number of more than 64 bits.
 func parseIPv4Number(part string) (n uint64, ok bool) {
 	base := 10
 	switch {

@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// The fast path: one pass over the reference that appends the canonical form to
-// a buffer on the caller's stack. It gives up (odd) on what is rare: tabs and
-// newlines inside, "http:" without "//", no or a malformed host. Fuzz targets
-// hold it to the slow path.
+// This file is the fast path: one pass over the reference appends the canonical
+// form to a buffer on the caller's stack. It gives up (odd) on rare references:
+// those with tabs or newlines inside, with "http:" but not "//", or with an empty
+// or malformed host. Fuzz targets compare it with the slow path.
 //
 // Its functions take the buffer and return it, as append does, because a buffer
 // stored through a pointer would be moved to the heap.
 
-// outcome is what became of an attempt to resolve a reference.
+// outcome is the result of an attempt to resolve a reference.
 type outcome uint8
 
 const (
@@ -27,10 +27,10 @@ const (
 // builder appends one canonical URL to a buffer.
 type builder struct {
 	c             *Canonicalizer
-	hostEnd, path int // where the host ends and the path begins in the buffer
+	hostEnd, path int // offsets in the buffer: the end of the host, the start of the path
 }
 
-// resolve appends the canonical form of ref, which is trimmed, relative to base.
+// resolve appends the canonical form of ref, relative to base. ref is trimmed.
 func (b *builder) resolve(buf []byte, base URL, ref string) ([]byte, outcome) {
 	if scheme, rest, found := cutScheme(ref); found {
 		switch {
@@ -60,8 +60,8 @@ func (b *builder) resolve(buf []byte, base URL, ref string) ([]byte, outcome) {
 	}
 }
 
-// appendAuthority appends to a scheme "://", host, port and the rest; s begins
-// with the authority.
+// appendAuthority appends "://", host, port and the rest to buf, which holds the
+// scheme. s begins with the authority.
 func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outcome) {
 	scheme := string(buf) // "http" or "https"
 	buf = append(buf, "://"...)
@@ -74,7 +74,7 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 	} else if buf, s, done = b.appendPlain(buf, scheme, s); !done {
 		text := s[:authorityLen(s)]
 		h, port, err := parseAuthority(scheme, text)
-		if err != nil || text[len(text)-1] <= ' ' { // which would be trimmed there
+		if err != nil || text[len(text)-1] <= ' ' { // parseAuthority would trim a space at the end
 			return buf, odd
 		}
 		buf = append(buf[:host], h...)
@@ -91,8 +91,9 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 	return b.appendPath(append(buf, '/'), s)
 }
 
-// appendPlain appends host and port if they are plain, but for IDNA labels, and
-// returns what follows them; else buf is spoilt and s is returned whole.
+// appendPlain appends host and port if they are plain or need no more than IDNA,
+// and returns the text after them. Otherwise plain is false, rest is s, and the
+// returned buffer has bytes that the caller must drop.
 func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest string, plain bool) {
 	host, i := len(buf), 0
 	for i < len(s) && hostByte[s[i]] != 0 {
@@ -127,8 +128,8 @@ func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest stri
 	return buf, s[i:], true
 }
 
-// appendPath appends the rest of the path, s, with dot segments resolved, and
-// the query; it stops at the fragment.
+// appendPath appends the path s, with dot segments resolved, and the query. It
+// stops at the fragment. buf ends with a "/" of the path.
 func (b *builder) appendPath(buf []byte, s string) ([]byte, outcome) {
 	for start, i := len(buf), 0; ; i++ {
 		var ended bool
@@ -148,8 +149,8 @@ func (b *builder) appendPath(buf []byte, s string) ([]byte, outcome) {
 	}
 }
 
-// appendSegment appends the path segment of s from i on, and returns where it
-// ends; false means that there is a byte that the fast path leaves to the slow one.
+// appendSegment appends the path segment that begins at s[i], and returns the
+// offset of its end. ended is false if it meets a byte for the slow path.
 func appendSegment(buf []byte, s string, i int) (_ []byte, end int, ended bool) {
 	for {
 		start := i
@@ -171,9 +172,9 @@ func appendSegment(buf []byte, s string, i int) (_ []byte, end int, ended bool) 
 	}
 }
 
-// endSegment resolves the segment buf[start:] if it is a dot segment, else
-// strips its parameters and appends the slash after it. Escaped dots are plain
-// ones by now.
+// endSegment resolves the segment buf[start:] if it is a dot segment. Otherwise it
+// strips the segment's parameters and appends a slash if slash is true. Escaped
+// dots were unescaped before.
 func (b *builder) endSegment(buf []byte, start int, slash bool) []byte {
 	switch segment := buf[start:]; {
 	case isDots(segment, 1):
@@ -192,8 +193,8 @@ func (b *builder) endSegment(buf []byte, start int, slash bool) []byte {
 	return buf
 }
 
-// appendQuery appends "?" and the query s, up to its fragment; nothing if
-// nothing is left of it.
+// appendQuery appends "?" and the query s without its fragment. It appends nothing
+// if s is empty or all its parameters are stripped.
 func (b *builder) appendQuery(buf []byte, s string) ([]byte, outcome) {
 	mark := len(buf)
 	buf = append(buf, '?')
@@ -227,7 +228,8 @@ func (b *builder) appendQuery(buf []byte, s string) ([]byte, outcome) {
 
 const upperHex = "0123456789ABCDEF"
 
-// appendEscaped appends the character at s[i], escaped, and returns where it ends.
+// appendEscaped appends the character at s[i], escaped, and returns the offset of
+// its end in s.
 func appendEscaped(buf []byte, s string, i int) ([]byte, int) {
 	r, size := utf8.DecodeRuneInString(s[i:])
 	if r == utf8.RuneError { // also for a byte that is not UTF-8
@@ -239,7 +241,8 @@ func appendEscaped(buf []byte, s string, i int) ([]byte, int) {
 	return buf, i + size
 }
 
-// appendPercent appends the escape at s[i], a '%', and returns where it ends.
+// appendPercent appends the escape at s[i], which is a '%', and returns the offset
+// of its end in s.
 func appendPercent(buf []byte, s string, i int) ([]byte, int) {
 	if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
 		return append(buf, "%25"...), i + 1

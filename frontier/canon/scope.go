@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// ScopeMode says how far a crawl may go from its seeds. Scheme and port do not
-// matter to it.
+// ScopeMode says how far a crawl may go from its seeds. It ignores scheme and port.
 type ScopeMode uint8
 
 const (
 	ScopeHost       ScopeMode = iota // the seeds' hosts
-	ScopeSubdomains                  // and the hosts below them
+	ScopeSubdomains                  // the seeds' hosts and their subdomains
 	ScopeDomain                      // every host of the seeds' registrable domains
-	ScopeAny                         // everywhere
+	ScopeAny                         // every host
 )
 
 var scopeNames = [...]string{"host", "subdomains", "domain", "any"}
@@ -25,7 +24,7 @@ func (m ScopeMode) String() string {
 	return fmt.Sprintf("ScopeMode(%d)", uint8(m))
 }
 
-// ParseScopeMode returns the mode that String prints as name.
+// ParseScopeMode returns the mode whose String is name.
 func ParseScopeMode(name string) (ScopeMode, error) {
 	for m, n := range scopeNames {
 		if n == name {
@@ -35,7 +34,7 @@ func ParseScopeMode(name string) (ScopeMode, error) {
 	return 0, fmt.Errorf("canon: scope is %q, want one of %s", name, strings.Join(scopeNames[:], ", "))
 }
 
-// Keys returns the scope keys that the seed u opens; none for ScopeAny.
+// Keys returns the scope keys that the seed u admits. ScopeAny has none.
 func Keys(mode ScopeMode, u URL) []string {
 	switch mode {
 	case ScopeAny:
@@ -47,8 +46,8 @@ func Keys(mode ScopeMode, u URL) []string {
 	}
 }
 
-// Candidates returns the scope keys for the URLs of host: they are in scope if one of
-// these is open. It returns none for ScopeAny: everything is in scope.
+// Candidates returns scope keys for host. The URLs of host are in scope if one of
+// the keys is admitted. It returns none for ScopeAny, where every URL is in scope.
 func Candidates(mode ScopeMode, host string) []string {
 	switch mode {
 	case ScopeAny:

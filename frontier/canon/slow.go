@@ -7,24 +7,25 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// parser is that of the WHATWG standard, but for hosts: see carryName. It is safe
-// for concurrent use.
+// parser is a parser of the WHATWG standard that leaves hosts alone: see
+// carryName. It is safe for concurrent use.
 var parser = url.NewParser(url.WithPreParseHostFunc(carryName))
 
 var baseHTTP, baseHTTPS = emptyBase("http"), emptyBase("https")
 
-// emptyBase returns a base for "//authority": three times as fast as with the
-// scheme in front, which the parser compares by cloning three bit sets a byte.
+// emptyBase returns a base URL for the reference "//authority". The parser reads
+// that three times as fast as a URL with a scheme, because it clones three bit
+// sets for each byte of a scheme.
 func emptyBase(scheme string) *url.Url {
 	u, err := parser.Parse(scheme + "://h/")
 	if err != nil {
 		panic(err)
 	}
-	u.SearchParams() // made on first use, which would be a write by concurrent readers
+	u.SearchParams() // builds them now; a first use by concurrent readers would be a data race
 	return u
 }
 
-// joinSlow is Join by the standard's parser, for every kind of reference.
+// joinSlow is Join for every kind of reference. It uses the standard's parser.
 func (c *Canonicalizer) joinSlow(base URL, ref string) (URL, error) {
 	s := trim(ref)
 	if scheme, _, found := cutScheme(s); found && !isHTTP(scheme) {
@@ -57,8 +58,8 @@ func (c *Canonicalizer) joinSlow(base URL, ref string) (URL, error) {
 	return b.url(buf, ref)
 }
 
-// parseAuthority returns canonical host and port of an authority that is not plain:
-// with userinfo, escapes, an IPv6 address.
+// parseAuthority returns the canonical host and port of an authority that is not
+// plain: one with userinfo, escapes or an IPv6 address.
 func parseAuthority(scheme, authority string) (host, port string, err error) {
 	base := baseHTTP
 	if scheme == "https" {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// DefaultStrip returns the parameters that are removed unless the user says
-// otherwise: marks of campaigns and clicks, and session ids.
+// DefaultStrip returns the patterns of the parameters that are removed by default:
+// marks of campaigns and clicks, and session ids.
 //
-// A pattern is a parameter's name, whatever its case. "utm_*" stands for every
-// name that begins with "utm_". "sid=16" removes sid only when its value has 16
-// bytes or more: some sites number their articles so, and dropping a short sid
-// would merge them.
+// A pattern is a parameter's name, in upper or lower case. "utm_*" matches every
+// name that begins with "utm_". "sid=16" matches sid only if its value has 16
+// bytes or more, because some sites number their articles with a short sid.
+// Without it, all their articles would have the same URL.
 func DefaultStrip() []string {
 	return []string{
 		"utm_*", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "fbclid", "msclkid",
@@ -28,8 +28,8 @@ func DefaultStrip() []string {
 // pattern matches parameters by name, and by the length of their value.
 type pattern struct {
 	name     string // lower case
-	prefix   bool   // matches what begins with name
-	minValue int    // bytes of the value, at least
+	prefix   bool   // match every parameter that begins with name
+	minValue int    // the least number of bytes of the value
 }
 
 // stripList says which parameters are removed.
@@ -82,7 +82,7 @@ func parsePattern(s string) (p pattern, err error) {
 	return p, nil
 }
 
-// removes reports whether param, "name" or "name=value", is to go.
+// removes reports whether l removes param, which is "name" or "name=value".
 func (l *stripList) removes(param []byte) bool {
 	if len(param) == 0 || !l.first[param[0]] {
 		return false
@@ -120,9 +120,9 @@ func (l *stripList) queryParams(buf []byte, start int) []byte {
 	return buf
 }
 
-// pathParams removes parameters from the path segment buf[start:]: all that
-// follows its first ';' are parameters. A segment that would become "." or
-// ".." is left alone, because it would turn into a dot segment.
+// pathParams removes parameters from the path segment buf[start:]. Everything
+// after its first ';' is parameters. pathParams does not change a segment that
+// would become "." or "..", because it would turn into a dot segment.
 func (l *stripList) pathParams(buf []byte, start int) []byte {
 	n := bytes.IndexByte(buf[start:], ';')
 	if n < 0 || isDots(buf[start:start+n], 1) || isDots(buf[start:start+n], 2) {
@@ -135,10 +135,10 @@ func (l *stripList) pathParams(buf []byte, start int) []byte {
 	return rest
 }
 
-// filter removes parameters from buf[start:], where separator divides them, and
-// returns how many it kept.
+// filter removes parameters from buf[start:], where they are divided by separator,
+// and returns how many it kept.
 func (l *stripList) filter(buf []byte, start int, separator byte) (rest []byte, kept int) {
-	end := start // of what is kept
+	end := start // of the kept parameters
 	for from := start; from <= len(buf); {
 		to := len(buf)
 		if n := bytes.IndexByte(buf[from:], separator); n >= 0 {

@@ -2,18 +2,18 @@ package canon
 
 import "strings"
 
-// URL is a canonical URL; the zero URL is none. URLs are equal (==) exactly
-// when their strings are.
+// URL is a canonical URL. The zero URL means that there is none. Two URLs are
+// equal (==) exactly if their strings are equal.
 type URL struct {
 	s       string
-	hostEnd uint16 // of the host in s
-	path    uint16 // where the path begins in s
+	hostEnd uint16 // offset in s of the end of the host
+	path    uint16 // offset in s of the path
 }
 
 // String returns the URL.
 func (u URL) String() string { return u.s }
 
-// IsZero reports whether u is no URL.
+// IsZero reports whether u is the zero URL.
 func (u URL) IsZero() bool { return u.s == "" }
 
 // Scheme returns "http" or "https".
@@ -22,7 +22,7 @@ func (u URL) Scheme() string { return u.s[:max(0, u.host()-len("://"))] }
 // Host returns the host name without port; an IPv6 address is in brackets.
 func (u URL) Host() string { return u.s[u.host():u.hostEnd] }
 
-// Port returns the port, or "" when it is the scheme's default.
+// Port returns the port, or "" if it is the scheme's default.
 func (u URL) Port() string {
 	if u.hostEnd == u.path {
 		return ""
@@ -30,16 +30,16 @@ func (u URL) Port() string {
 	return u.s[u.hostEnd+1 : u.path]
 }
 
-// Origin returns scheme, host and port, as in "https://example.org:8443": what
-// a robots.txt speaks for.
+// Origin returns scheme, host and port, as in "https://example.org:8443". A
+// robots.txt holds for one origin.
 func (u URL) Origin() string { return u.s[:u.path] }
 
-// Path returns path and query: the request target, and what robots rules match.
-// It begins with "/".
+// Path returns path and query. They are the request target and the text that
+// robots rules match. Path begins with "/".
 func (u URL) Path() string { return u.s[u.path:] }
 
-// url returns what b appended to buf as a URL. ref, if it is already canonical,
-// is shared, not copied.
+// url returns the URL that b appended to buf. If ref equals it, the URL shares the
+// string ref instead of a copy of buf.
 func (b *builder) url(buf []byte, ref string) (URL, error) {
 	if len(buf) > MaxBytes {
 		return URL{}, &Error{Ref: ref, Err: ErrTooLong}
@@ -51,7 +51,7 @@ func (b *builder) url(buf []byte, ref string) (URL, error) {
 	return u, nil
 }
 
-// host returns where the host begins in s.
+// host returns the offset in s of the host.
 func (u URL) host() int {
 	switch {
 	case u.s == "":
@@ -63,10 +63,10 @@ func (u URL) host() int {
 	}
 }
 
-// authority returns host and port, as in the URL.
+// authority returns host and port, as they are in the URL.
 func (u URL) authority() string { return u.s[u.host():u.path] }
 
-// directory returns everything up to and with the last "/" of the path.
+// directory returns the URL up to the last "/" of its path, which is included.
 func (u URL) directory() string {
 	s := u.withoutQuery()
 	return s[:strings.LastIndexByte(s, '/')+1]

@@ -8,22 +8,22 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Version is the version of the canonical form. It is part of a crawl's settings:
-// URLs of two versions must not meet in one store.
+// Version is the version of the canonical form. It is part of a crawl's settings,
+// because a store must not hold URLs of two versions.
 const Version = 2
 
 // Tables is the version of Unicode by which this program reads hosts that are
-// not ASCII. golang.org/x/net/idna chooses it by the Go version that compiles
-// it, therefore it is part of the form: other tables map some names otherwise,
-// and know characters that these refuse.
+// not ASCII. golang.org/x/net/idna chooses it by the Go version that compiles the
+// program. It is part of the form, because tables of another version map some
+// names differently and accept characters that these refuse.
 const Tables = idna.UnicodeVersion
 
-// ErrForm reports a stored form that this program cannot make URLs of.
+// ErrForm reports a stored form whose URLs this program cannot make.
 var ErrForm = errors.New("canon: this program cannot continue the stored form")
 
-// CheckForm compares form, a text that Form returned and that a crawl was stored
-// with, with the version and the Unicode tables of this program. The error is
-// ErrForm.
+// CheckForm returns ErrForm, wrapped, if this program cannot continue a crawl whose
+// stored form is form: a text that Canonicalizer.Form returned. It compares the
+// version and the Unicode tables with those of this program.
 func CheckForm(form string) error { return checkForm(form, Tables) }
 
 func checkForm(form, tables string) error {

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// tablesOfForms are the Unicode tables with which the forms in testdata were
-// written. When TestUnicodeTables fails, this Go version has others: crawls that were
-// stored by a program with the old tables cannot go on with one that has the new
-// ones (CheckForm says so to its user). Then run the tests, look at each form that
-// changed, and write the new version here and into the message of CheckForm.
+// tablesOfForms is the version of the Unicode tables with which the forms in testdata
+// were written. If TestUnicodeTables fails, this Go version has other tables. A program
+// with the new tables cannot continue a crawl that was stored with the old ones, and
+// CheckForm tells its user so. Then run the tests, look at each form that changed, and
+// write the new version here and into the message of CheckForm.
 //
-// sumOfForms is of what becomes of each character.
+// sumOfForms is a checksum of the forms of all characters.
 const (
 	tablesOfForms = "15.0.0"
 	sumOfForms    = "ab34af16024fd422"
 )
 
-// TestUnicodeTables fails where the Go version that builds the program chooses other
-// Unicode tables.
+// TestUnicodeTables fails if the Go version that builds the program has other Unicode
+// tables.
 func TestUnicodeTables(t *testing.T) {
 	if Tables != tablesOfForms {
 		t.Errorf("x/net/idna has Unicode %s here, the forms in testdata are of %s", Tables, tablesOfForms)

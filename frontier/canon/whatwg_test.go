@@ -13,7 +13,7 @@ const (
 // standardCases are cases of the WHATWG URL standard, transcribed from its
 // prose (the URL and host parsers, the percent-encode sets) and checked against
 // what browsers do. want is the canonical form or one of the reasons above.
-// Where the canonical form goes beyond the standard the case says so.
+// "Beyond" marks cases in which the canonical form differs from the standard's.
 var standardCases = []struct{ base, ref, want string }{
 	// Scheme.
 	{"", "http://example.org/", "http://example.org/"},
@@ -61,7 +61,7 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://EXAMPLE.org/", "http://example.org/"},
 	{"", "http://ex%61mple%2eorg/", "http://example.org/"},
 	{"", "http://example.org./", "http://example.org/"}, // beyond: no dot at the end
-	{"", "http://example.org../", malformed},            // beyond: DNS cannot have it
+	{"", "http://example.org../", malformed},            // beyond: impossible in DNS
 	{"", "http://a..b/", malformed},                     // beyond: likewise
 	{"", "http://.a/", malformed},                       // beyond: likewise
 	{"", "http://a_b.example/", "http://a_b.example/"},  // an underscore is valid
@@ -102,7 +102,7 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://ＧＯ.com/", "http://go.com/"},
 	{"", "http://a\u00adb.com/", "http://ab.com/"}, // a soft hyphen is ignored
 	{"", "http://\u00ad/", malformed},
-	{"", "http://xn--/", "http://xn--/"}, // what an ASCII host decodes to does not matter
+	{"", "http://xn--/", "http://xn--/"}, // an ASCII host is not decoded
 	{"", "http://xn--a/", "http://xn--a/"},
 	{"", "http://a.xn--a/", "http://a.xn--a/"},
 	{"", "http://a.b.c.xn--pokxncvks/", "http://a.b.c.xn--pokxncvks/"},
@@ -126,7 +126,7 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://\u04c0ℲↃ.example/", "http://xn--s5a407lwea.example/"},
 	{"", "http://a\u115f\u2063b/", "http://ab/"},
 	{"", "http://\U0002f868.example/", "http://xn--snl.example/"},
-	{"", "http://ü_.example/", "http://xn--_-dha.example/"}, // the rules of STD 3 are not asked for
+	{"", "http://ü_.example/", "http://xn--_-dha.example/"}, // the rules of STD 3 do not apply
 	{"", "http://ü!.example/", "http://xn--!-dha.example/"},
 	{"", "http://ü ./", malformed},
 	{"", "http://ü％41/", malformed},
@@ -136,7 +136,7 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://-x.ß/", "http://-x.xn--zca/"},
 	{"", "http://\u200d.example/", malformed},
 	{"", "http://ي.1/", malformed},
-	{"", "http://1.ي/", malformed}, // all labels beside one from right to left are held to its rule
+	{"", "http://1.ي/", malformed}, // a right-to-left label makes its rule apply to all labels
 	{"", "http://يa/", malformed},
 	{"", "http://www.xn--bcher-kva.example/", "http://www.xn--bcher-kva.example/"},
 	{"", "http://%C3/", malformed},
@@ -244,7 +244,7 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://example.org/ä/日", "http://example.org/%C3%A4/%E6%97%A5"},
 	{"", "http://example.org/\xff", "http://example.org/%EF%BF%BD"},
 	{"", "http://example.org/\U0001F600", "http://example.org/%F0%9F%98%80"},
-	// Escapes: beyond the standard, which leaves them as they stand.
+	// Escapes: beyond the standard, which does not change them.
 	{"", "http://example.org/%7Euser", "http://example.org/~user"},
 	{"", "http://example.org/%61%5A%30%2d%2e%5f%7e", "http://example.org/aZ0-._~"},
 	{"", "http://example.org/%2f%3f%23", "http://example.org/%2F%3F%23"},

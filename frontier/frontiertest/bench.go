@@ -44,7 +44,7 @@ func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
 
 const benchHosts = 1000
 
-// benchOffer returns the n-th page of a crawl: pages of benchHosts hosts in turn.
+// benchOffer returns the n-th page of a crawl. Consecutive pages are of different hosts.
 func benchOffer(n int) frontier.Offer {
 	host := "h" + strconv.Itoa(n%benchHosts) + ".test"
 	return frontier.Offer{
@@ -106,8 +106,8 @@ func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
 	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "links/s")
 }
 
-// benchComplete leases and completes b.N hosts of 32 items. Each page has one new link
-// and a number of known ones, so the length of the queue does not change.
+// benchComplete leases and completes hosts of up to 32 items, b.N times. Each page has one
+// new link and seen known ones, so the length of the queue does not change.
 func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 	const waiting = 32 * benchHosts
 	for n := 0; n < waiting; n += 1000 {

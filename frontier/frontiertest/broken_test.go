@@ -71,7 +71,7 @@ func (b *broken) Reopen() (Crawl, error) {
 	return b, nil
 }
 
-// Crash restarts a store that takes back its leases.
+// Crash restarts a store that ends its leases.
 func (b *broken) Crash() (Crawl, error) {
 	b.locked(func(m *Memory) {
 		now := m.cfg.Now()
@@ -93,8 +93,7 @@ func (b *broken) locked(change func(m *Memory)) {
 	change(b.Memory)
 }
 
-// drop takes the queued entries that match out of their queues. The books still
-// count them.
+// drop removes the entries that match from their queues. The books still count them.
 func (b *broken) drop(match func(*entry) bool) {
 	b.locked(func(m *Memory) {
 		for _, h := range m.hosts {
@@ -103,7 +102,7 @@ func (b *broken) drop(match func(*entry) bool) {
 	})
 }
 
-// expiring changes leases just before they are taken back.
+// expiring changes leases just before they expire.
 func (b *broken) expiring(change func(*lease)) {
 	b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 		b.locked(func(m *Memory) {

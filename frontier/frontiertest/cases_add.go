@@ -76,7 +76,7 @@ func addRefusesMalformed(open opener) {
 		}
 	}
 	c.want("refused as malformed", c.books().Refused[frontier.ReasonMalformed], 2)
-	c.add(page("a.test", 2)) // it was not remembered
+	c.add(page("a.test", 2)) // the refused URL is still new
 }
 
 func addRefusesTooLong(open opener) {
@@ -103,7 +103,7 @@ func addHoldsTheHostLimit(open opener) {
 	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
 	exact := page("a.test", 4)
 	exact.Class = frontier.Exact
-	for range 2 { // the second time they would be seen, had they been remembered
+	for range 2 { // twice, because a URL that was remembered would then be seen
 		for i, verdict := range c.offer(page("a.test", 3), exact) {
 			if verdict != full {
 				c.Failf("item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
@@ -140,8 +140,8 @@ func addNeverDropsExact(open opener) {
 	books := c.books()
 	c.want("added", books.Added, added+200)
 	c.want("seen", books.Seen, uint64(claimed))
-	// A store without a filter claims nothing, and one that drops what it should
-	// keep is caught above; one that answers added for all of them, here.
+	// The checks above find a store that drops exact items. This one finds a store that
+	// answers Added for every exact item.
 	exact := page("exact1.test", 1)
 	exact.Class = frontier.Exact
 	if got := c.offer(exact)[0].Answer; got != frontier.Seen {

@@ -105,7 +105,7 @@ func completeEnds(open opener) {
 	if _, err := c.Extend(c.Ctx, l.ID, frontier.TopUp{}); err == nil {
 		c.Failf("an ended lease was extended")
 	}
-	c.lost(l.ID, finished(l.Items[0])) // it ended with this one not completed
+	c.lost(l.ID, finished(l.Items[0])) // the lease did not complete this item before it ended
 	c.wantItems("handed out again", c.lease().Items, []frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), page("a.test", 3)})
 }
 
@@ -132,7 +132,7 @@ func completeTwice(open opener) {
 	c.want("pages after a completion named twice in one call", c.books().Pages, 2)
 }
 
-// completeTwiceAfterTheEnd: the reply to the call that ended the lease was lost.
+// completeTwiceAfterTheEnd repeats the call that ended a lease, as after a lost reply.
 func completeTwiceAfterTheEnd(open opener) {
 	c := open(Options{})
 	c.add(pages("a.test", 0, 2)...)
@@ -145,11 +145,11 @@ func completeTwiceAfterTheEnd(open opener) {
 	c.complete(l.ID, update, done...)
 	c.want("pages", c.books().Pages, 2)
 	c.add(page("a.test", 2))
-	next := c.dueIn(5 * time.Second) // a repeat does not put off the host
+	next := c.dueIn(5 * time.Second) // a repeat does not make the host due later
 	if string(next.Blob) != "first" {
 		c.Failf("the blob is %q, want %q: a repeat changes nothing", next.Blob, "first")
 	}
-	c.complete(l.ID, update, done...) // nor does it disturb the next lease
+	c.complete(l.ID, update, done...) // a repeat does not affect the next lease either
 	c.complete(next.ID, frontier.HostUpdate{End: true}, finished(next.Items[0]))
 	c.wantPlaces(0, 0, 3, 0)
 }
@@ -235,7 +235,7 @@ func completeKeepsTheBlob(open opener) {
 	if !bytes.Equal(l.Blob, want) {
 		c.Failf("the blob has %d bytes, want %d", len(l.Blob), len(want))
 	}
-	c.Clock.Advance(time.Hour) // it outlives the loss of a lease
+	c.Clock.Advance(time.Hour) // the blob stays when a lease expires
 	if l := c.lease(); !bytes.Equal(l.Blob, want) {
 		c.Failf("after an expiry the blob has %d bytes, want %d", len(l.Blob), len(want))
 	}

@@ -46,7 +46,7 @@ func pauseStopsLeases(open opener) {
 	c.want("done", c.books().Done, 3)
 }
 
-// fail finishes every item of a fresh lease as failed.
+// fail leases a host, and finishes every item of the lease as failed.
 func (d *driver) fail(update frontier.HostUpdate) frontier.Lease {
 	l := d.lease()
 	update.End = true
@@ -179,8 +179,9 @@ func auditAgreesWithTheCounters(open opener) {
 	c.Must(c.audit(), "Audit")
 }
 
-// audit returns how the audit disagrees with the counters. Added is an
-// estimate: 5 standard errors off is an accident once in two million runs.
+// audit returns an error if the audit differs from the counters. Added is an
+// estimate; a correct one is off by more than 5 standard errors once in two
+// million runs.
 func (d *driver) audit() error {
 	audit, err := d.Audit(d.Ctx)
 	if err != nil {
@@ -228,12 +229,12 @@ func reopenKeepsEverything(open opener) { restart(open, Reopener.Reopen) }
 
 func crashKeepsWhatWasAnswered(open opener) { restart(open, Reopener.Crash) }
 
-// restart checks a crawl with nothing leased before and after: all of it is
-// the same then. Model has restarts at any point.
+// restart checks that everything in a crawl is the same after a restart. No host
+// is leased, because a restart ends leases. The model test restarts at any point.
 func restart(open opener, again func(Reopener) (Crawl, error)) {
 	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second, MaxPerHost: 12})
 	if _, ok := c.Crawl.(Reopener); !ok {
-		return // nothing to hold it to
+		return // the store cannot be reopened
 	}
 	spread(c)
 	for grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1)}); len(grant.Leases) > 0; {
@@ -241,7 +242,7 @@ func restart(open opener, again func(Reopener) (Crawl, error)) {
 		c.complete(l.ID, frontier.HostUpdate{End: true, Due: time.Minute, Delay: 3 * time.Second, Blob: []byte("kept")})
 		grant = c.grant(frontier.LeaseRequest{IDs: c.ids(1)})
 	}
-	c.Clock.Advance(30 * time.Second) // the lease of a.test runs out, due after its back-off
+	c.Clock.Advance(30 * time.Second) // the lease of a.test expires; the host is due after its back-off
 	c.idle()
 	c.Must(c.Admit(c.Ctx, []string{"a.test"}), "Admit")
 	c.Must(c.Pause(c.Ctx, true), "Pause")

@@ -50,10 +50,10 @@ func expiryCountsDeliveries(open opener) {
 		c.end(l, 0)
 	}
 	check([]uint8{1, 1, 0, 0})
-	check([]uint8{1, 1, 0, 0}) // a lease that its worker ended costs nothing
+	check([]uint8{1, 1, 0, 0}) // a lease that its worker ended counts no delivery
 	c.grant(frontier.LeaseRequest{IDs: c.ids(1)})
 	c.Clock.Advance(10 * time.Second)
-	check([]uint8{2, 1, 0, 0}) // no InFlight is one
+	check([]uint8{2, 1, 0, 0}) // InFlight 0 means 1
 }
 
 func expiryLosesTheLease(open opener) {
@@ -78,8 +78,8 @@ func expiryLosesTheLease(open opener) {
 	if string(again.Blob) != "kept" && again.Host == "a.test" {
 		c.Failf("the blob is %q, want %q", again.Blob, "kept")
 	}
-	c.lost(l.ID, done) // also when another holds the host
-	c.lost(c.id())     // an id that never was
+	c.lost(l.ID, done) // also when another lease has the host
+	c.lost(c.id())     // an id without a lease
 	c.want("done", c.books().Done, 1)
 }
 
@@ -102,7 +102,7 @@ func expiryEndsAtMaxDeliveries(open opener) {
 	if status := c.wantState(page("a.test", 1), frontier.Failed); status.Outcome != frontier.WorkerLost {
 		c.Failf("the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
 	}
-	// Offered again it starts anew, else it could never be fetched.
+	// Retry sets Deliveries to 0. Otherwise the item could never be fetched.
 	retried, err := c.Retry(c.Ctx, "a.test")
 	if err != nil || retried != 1 {
 		c.Failf("Retry = %d, %v, want 1", retried, err)

@@ -15,9 +15,9 @@ var leaseCases = []testCase{
 	{Name: "LeaseHandsOutAllThatIsDue", Check: leaseHandsOutAllThatIsDue},
 	{Name: "LeaseGivesEachHostItsTurn", Check: leaseGivesEachHostItsTurn},
 	{Name: "LeaseRepeats", Check: leaseRepeats},
-	{Name: "LeaseRepeatTellsTheTimeLeft", Check: leaseRepeatTellsTheTimeLeft},
-	{Name: "LeaseTellsTheWait", Check: leaseTellsTheWait},
-	{Name: "LeaseTellsEmpty", Check: leaseTellsEmpty},
+	{Name: "LeaseRepeatReturnsTheTimeLeft", Check: leaseRepeatReturnsTheTimeLeft},
+	{Name: "LeaseReturnsTheWait", Check: leaseReturnsTheWait},
+	{Name: "LeaseReportsEmpty", Check: leaseReportsEmpty},
 	{Name: "LeaseHoldsMaxPages", Check: leaseHoldsMaxPages},
 	{Name: "ExtendProlongs", Check: extendProlongs},
 	{Name: "ExtendTopsUp", Check: extendTopsUp},
@@ -80,7 +80,7 @@ func leaseHandsOutAHostOnce(open opener) {
 	c.Clock.Advance(29 * time.Second)
 	c.idle()
 	c.complete(l.ID, frontier.HostUpdate{Delay: 10 * time.Second}, all(l.Items, finished)...)
-	c.idle() // the lease goes on with nothing in it
+	c.idle() // the lease continues without items
 	c.wantPlaces(6, 0, 3, 0)
 	c.end(l, 10*time.Second)
 	c.wantItems("handed out", c.lease().Items, pages("a.test", 3, 6))
@@ -95,7 +95,7 @@ func leaseHandsOutAllThatIsDue(open opener) {
 		hosts[host] = true
 	}
 	c.want("hosts", c.books().Hosts, 20)
-	for range 20 { // a store may hand out fewer than asked, but not none
+	for range 20 { // a store may lease fewer hosts than requested, but at least one
 		ids := c.ids(7)
 		grant := c.grant(frontier.LeaseRequest{IDs: ids})
 		if len(grant.Leases) > len(ids) || len(grant.Leases) == 0 && len(hosts) > 0 {
@@ -117,7 +117,7 @@ func leaseHandsOutAllThatIsDue(open opener) {
 	c.wantPlaces(0, 60, 0, 0)
 }
 
-// leaseGivesEachHostItsTurn: a host with much to do does not starve the others.
+// leaseGivesEachHostItsTurn checks that hosts with many items do not keep others waiting.
 func leaseGivesEachHostItsTurn(open opener) {
 	c := open(Options{LeaseTTL: time.Second, Delay: time.Second})
 	const hosts = 8
@@ -156,10 +156,10 @@ func leaseRepeats(open opener) {
 	c.wantPlaces(0, 5, 0, 0)
 }
 
-// leaseRepeatTellsTheTimeLeft: a worker counts the TTL from before it asked. If
-// a repeat promised a whole TTL on an old deadline, the worker would start
-// requests when the host is with another.
-func leaseRepeatTellsTheTimeLeft(open opener) {
+// leaseRepeatReturnsTheTimeLeft checks the TTL that a repeat returns. A worker counts
+// it from before its call. If a repeat returned a whole TTL for an old deadline, the
+// worker would still start requests when another worker has the host.
+func leaseRepeatReturnsTheTimeLeft(open opener) {
 	c := open(Options{LeaseTTL: 30 * time.Second})
 	c.add(page("a.test", 1))
 	request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1)}
@@ -175,7 +175,7 @@ func leaseRepeatTellsTheTimeLeft(open opener) {
 	}
 }
 
-func leaseTellsTheWait(open opener) {
+func leaseReturnsTheWait(open opener) {
 	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 2 * time.Second})
 	c.add(pages("a.test", 0, 100)...)
 	a := c.lease()
@@ -195,7 +195,7 @@ func leaseTellsTheWait(open opener) {
 	c.dueIn(3 * time.Second)
 }
 
-func leaseTellsEmpty(open opener) {
+func leaseReportsEmpty(open opener) {
 	c := open(Options{})
 	if !c.idle().Empty {
 		c.Failf("a new crawl is not empty")
@@ -235,7 +235,7 @@ func leaseHoldsMaxPages(open opener) {
 	noPage := finished(l.Items[0])
 	noPage.Page, noPage.Outcome = false, frontier.Robots
 	c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, noPage, finished(l.Items[1]), retried(l.Items[2], time.Hour))
-	// One page so far: three are left, and item 3 went back to a host due in an hour.
+	// One page so far. Item 3 went back to the queue of a host that is due in an hour.
 	second := limit(3)
 	if len(second.Leases) != 1 || len(second.Leases[0].Items) != 2 {
 		c.Failf("not 2 items under a limit of 3 after one page: %+v", second.Leases)
@@ -304,8 +304,9 @@ func extendHoldsMaxPages(open opener) {
 	c.wantItems("topped up beyond the limit", got.Items, nil)
 }
 
-// extendHandsOutNothingCompleted: else the repeat of a completion whose reply
-// was lost would complete the item a second time.
+// extendHandsOutNothingCompleted checks that a lease does not get items again that it
+// completed. Otherwise a completion that is repeated after a lost reply would complete
+// the item a second time.
 func extendHandsOutNothingCompleted(open opener) {
 	c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
 	c.add(pages("a.test", 0, 3)...)

@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// notes returns the first n notes of a partition that has any.
+// notes returns the first notes, at most n, of a partition that has any.
 func (c outbox) notes(n int) exact.NoteBatch {
 	batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, n)
 	c.Must(err, "Notes")
@@ -19,7 +19,7 @@ func (c outbox) notes(n int) exact.NoteBatch {
 	return batch
 }
 
-// delivered drops a batch and checks whether it was there.
+// delivered calls Delivered for a batch and checks its result.
 func (c outbox) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
 	dropped, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, seen, refused)
 	c.Must(err, "Delivered")
@@ -28,8 +28,8 @@ func (c outbox) delivered(want bool, batch exact.NoteBatch, seen uint64, refused
 	}
 }
 
-// wantNotes checks a batch: its notes' URLs, and that their items are those that
-// the offers give.
+// wantNotes checks that a batch has one note for each offer, in order, and that each
+// note has all fields of the offer's item.
 func (c outbox) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
 	var got []frontier.Item
 	for _, note := range batch.Notes {
@@ -59,7 +59,7 @@ func notesComeWithTheirPage(open func(Options) outbox) {
 	var counts frontier.LinkCounts
 	done[0].Record = func(links frontier.LinkCounts) error { counts = links; return nil }
 	c.complete(l.ID, frontier.HostUpdate{}, done[0])
-	c.complete(l.ID, frontier.HostUpdate{}, done...) // a repeat notes nothing twice
+	c.complete(l.ID, frontier.HostUpdate{}, done...) // a repeat writes no note twice
 	c.complete(l.ID, frontier.HostUpdate{End: true})
 	if want := (frontier.LinkCounts{Found: 2, Added: 2}); counts != want {
 		c.Failf("link counts %+v, want %+v", counts, want)
@@ -73,7 +73,7 @@ func notesComeWithTheirPage(open func(Options) outbox) {
 	if note := batch.Notes[0]; note.Outcome != "" || note.Status != 0 {
 		c.Failf("the note of a link has outcome %q, status %d", note.Outcome, note.Status)
 	}
-	c.wantNotes(c.notes(10), rich) // who reads takes nothing
+	c.wantNotes(c.notes(10), rich) // reading notes does not remove them
 	c.delivered(true, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
 	c.delivered(false, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
 	books = c.books()
@@ -107,7 +107,7 @@ func notesOfUnconfirmedEnds(open func(Options) outbox) {
 	done[1].Unconfirmed, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
 	done[1].Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
 	done[3] = givenBack(l.Items[3])
-	done[3].Unconfirmed = true // it is not finished
+	done[3].Unconfirmed = true // ignored, because the item is not finished
 	c.complete(l.ID, frontier.HostUpdate{}, done[0], done[1], done[2], done[3])
 	c.want("outbox", c.books().Outbox, 3)
 	ends := map[string]string{}
@@ -121,7 +121,7 @@ func notesOfUnconfirmedEnds(open func(Options) outbox) {
 		}
 	}
 	c.delivered(true, batch, 1)
-	c.add(items[0]) // done, and so it does not wait any more
+	c.add(items[0]) // done, so it does not wait any more
 	c.add(items[1]) // failed
 	c.wantOffer(frontier.Seen, items[3])
 }
@@ -153,7 +153,7 @@ func notesAreInOrder(open func(Options) outbox) {
 	c.want("found", books.Found, 3+9)
 }
 
-// notesKeepTheCrawlGoing: a crawl is not over while a relay may add to it.
+// notesKeepTheCrawlGoing checks that a crawl is not over while a relay may add to it.
 func notesKeepTheCrawlGoing(open func(Options) outbox) {
 	c := open(Options{})
 	c.add(page("a.test", 0))
@@ -225,8 +225,8 @@ func racersDeliverEachNoteOnce(open func(Options) outbox) {
 	c.want("done", books.Done, hosts)
 }
 
-// noteLinks finishes what is leased to it, with links that are to be decided
-// later, until nothing is queued.
+// noteLinks leases hosts and finishes their items, until no host can be leased. Each
+// page has a number of links with the decision Later.
 func (c outbox) noteLinks(links int) error {
 	for {
 		grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(1)})

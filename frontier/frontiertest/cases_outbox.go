@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// outboxCases hold crawls to what an exact set beside them relies on. They pass
-// over a crawl that is no exact.Outbox.
+// outboxCases check what an exact set beside a crawl relies on. They skip a crawl that
+// is not an exact.Outbox.
 var outboxCases = []testCase{
 	{Name: "DecisionNewIsQueuedOnce", Check: beside(decisionNewIsQueuedOnce)},
 	{Name: "DecisionNewReturnsFromALostLease", Check: beside(decisionNewReturnsFromALostLease)},
@@ -23,10 +23,10 @@ var outboxCases = []testCase{
 	{Name: "DecisionsOfOneCall", Check: beside(decisionsOfOneCall)},
 	{Name: "DecisionsAreRefusedByIndex", Check: beside(decisionsAreRefusedByIndex)},
 	{Name: "DecisionLaterIsForLinks", Check: beside(decisionLaterIsForLinks)},
-	{Name: "RetryPassesOverWhatWaits", Check: beside(retryPassesOverWhatWaits)},
+	{Name: "RetrySkipsWaitingURLs", Check: beside(retrySkipsWaitingURLs)},
 	{Name: "NotesComeWithTheirPage", Check: beside(notesComeWithTheirPage)},
 	{Name: "NotesOfALostLease", Check: beside(notesOfALostLease)},
-	{Name: "NotesOfTheUntold", Check: beside(notesOfUnconfirmedEnds)},
+	{Name: "NotesOfUnconfirmedEnds", Check: beside(notesOfUnconfirmedEnds)},
 	{Name: "NotesAreInOrder", Check: beside(notesAreInOrder)},
 	{Name: "NotesKeepTheCrawlGoing", Check: beside(notesKeepTheCrawlGoing)},
 	{Name: "NotesOutliveARestart", Check: beside(notesOutliveARestart)},
@@ -38,7 +38,7 @@ var outboxCases = []testCase{
 // outbox is a driver of a crawl beside an exact set.
 type outbox struct{ *driver }
 
-// beside makes a case of a check that crawls pass that are an exact.Outbox.
+// beside returns a case that runs check if the crawl is an exact.Outbox.
 func beside(check func(open func(Options) outbox)) func(opener) {
 	return func(open opener) {
 		if _, ok := open(Options{ExactSet: true}).Crawl.(exact.Outbox); !ok {
@@ -64,14 +64,14 @@ func allAs(decision frontier.Decision, items []frontier.Offer) []frontier.Offer 
 	return items
 }
 
-// again returns an exact item that is renewed in a round.
+// again returns an exact item with the decision Again and a round.
 func again(item frontier.Offer, round uint32) frontier.Offer {
 	item = as(frontier.Again, item)
 	item.Round = round
 	return item
 }
 
-// wantOffer checks how items are answered.
+// wantOffer offers items and checks that each gets the answer want.
 func (c outbox) wantOffer(want frontier.Answer, items ...frontier.Offer) {
 	for i, verdict := range c.offer(items...) {
 		if verdict.Answer != want {
@@ -80,14 +80,14 @@ func (c outbox) wantOffer(want frontier.Answer, items ...frontier.Offer) {
 	}
 }
 
-// wantClaims checks what was counted of items that the filter claimed to know.
+// wantClaims checks the counters of items that the filter claimed to know.
 func (c outbox) wantClaims(recovered, promoted uint64) {
 	stats := c.books()
 	c.want("recovered", stats.Recovered, recovered)
 	c.want("promoted", stats.Promoted, promoted)
 }
 
-// finish completes every item of a fresh lease, and ends it.
+// finish leases a host, completes every item of the lease, and ends the lease.
 func (c outbox) finish() frontier.Lease {
 	l := c.lease()
 	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
@@ -108,7 +108,7 @@ func decisionNewIsQueuedOnce(open func(Options) outbox) {
 	c.wantPlaces(2, 0, 0, 0)
 	c.wantClaims(0, 0)
 	c.complete(c.dueIn(time.Second).ID, frontier.HostUpdate{}, finished(l.Items[0]))
-	c.add(item) // who decided that it is new knows more than the filter
+	c.add(item) // the decision New overrules the filter
 	c.wantClaims(1, 0)
 	c.wantPlaces(2, 0, 1, 0)
 	c.wantOffer(frontier.Seen, item)
@@ -196,11 +196,11 @@ func decisionAgainKeepsItsRound(open func(Options) outbox) {
 		c.Failf("handed out %+v in the last round", got)
 	}
 	c.wantClaims(0, 0)
-	c.add(again(page("b.test", 1), 3)) // it was never here
+	c.add(again(page("b.test", 1), 3)) // this URL was never offered before
 	c.wantClaims(0, 0)
 }
 
-// decisionsOfOneCall: equal URLs in one call count as offered in order.
+// decisionsOfOneCall checks that equal URLs in one call count as offered in order.
 func decisionsOfOneCall(open func(Options) outbox) {
 	c := open(Options{})
 	bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))
@@ -245,9 +245,9 @@ func decisionLaterIsForLinks(open func(Options) outbox) {
 	c.want("outbox", books.Outbox, 0)
 }
 
-// retryPassesOverWhatWaits: an item that failed and whose URL was offered again
-// since is not offered once more while that waits.
-func retryPassesOverWhatWaits(open func(Options) outbox) {
+// retrySkipsWaitingURLs checks that Retry skips a failed item whose URL was queued
+// again meanwhile and still waits.
+func retrySkipsWaitingURLs(open func(Options) outbox) {
 	c := open(Options{})
 	c.add(allAs(frontier.New, pages("a.test", 0, 3))...)
 	c.fail(frontier.HostUpdate{})

@@ -52,7 +52,7 @@ func reserveStopsAtTheLimit(open opener) {
 		c.reserved("a.test", "c.a.test", false, 2)
 	}
 	c.reserve("b.test", "c.a.test", 2, true) // another group
-	c.reserve("a.test", "c.a.test", 3, true) // a larger most makes room
+	c.reserve("a.test", "c.a.test", 3, true) // a higher limit
 	c.reserve("a.test", "www.a.test", 0, true)
 	c.reserve("a.test", "d.a.test", 0, false)
 	c.reserved("a.test", "d.a.test", false, 3)
@@ -124,7 +124,7 @@ func reopenKeepsGroups(open opener) {
 	c := open(Options{})
 	crawl, ok := c.Crawl.(Reopener)
 	if !ok {
-		return // nothing to hold it to
+		return // the store cannot be reopened
 	}
 	c.reserve("a.test", "www.a.test", 2, true)
 	c.reserve("a.test", "b.a.test", 2, true)

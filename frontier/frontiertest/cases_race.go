@@ -8,7 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// raceCases run goroutines against one crawl; they say most under the race detector.
+// raceCases run goroutines against one crawl. They find most under the race detector.
 var raceCases = []testCase{
 	{Name: "RacersAddEachURLOnce", Check: racersAddEachURLOnce},
 	{Name: "RacersLeaseEachHostOnce", Check: racersLeaseEachHostOnce},
@@ -24,7 +24,7 @@ func racersAddEachURLOnce(open opener) {
 	const urls, hosts = 1000, 5 // 200 for each host; 150 fit
 	wins := make([]atomic.Int32, urls)
 	c.Race(racers, func(int) error {
-		for n := range urls { // all in one order, so that they meet
+		for n := range urls { // all racers use one order, so that they meet
 			item := page(fmt.Sprintf("h%d.test", n%hosts), n)
 			item.Class = frontier.Class(n / hosts % 2)
 			verdicts, err := c.Add(c.Ctx, []frontier.Offer{item, item})
@@ -95,7 +95,7 @@ func racersRepeatOneLease(open opener) {
 	c.wantPlaces(3, 3, 0, 0)
 }
 
-// racersFollowLinksOnce completes pages that all name the same links.
+// racersFollowLinksOnce completes pages that all have the same links.
 func racersFollowLinksOnce(open opener) {
 	c := open(Options{})
 	leases := make([]frontier.Lease, racers)
@@ -113,7 +113,7 @@ func racersFollowLinksOnce(open opener) {
 			found.Add(counts.Found)
 			return nil
 		}
-		for range 2 { // the second is a repeat
+		for range 2 { // the second call is a repeat
 			if err := c.Complete(c.Ctx, leases[i].ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
 				return err
 			}
@@ -125,8 +125,8 @@ func racersFollowLinksOnce(open opener) {
 	c.wantPlaces(300, 0, racers, 0)
 }
 
-// racersCrawlEverythingOnce crawls a web whose page n names pages 2n+1 and
-// 2n+2, each of them twice, from page 0 until the frontier is empty.
+// racersCrawlEverythingOnce crawls a web from page 0 until the frontier is empty.
+// Page n has links to pages 2n+1 (twice), 2n+2 and n/2.
 func racersCrawlEverythingOnce(open opener) {
 	c := open(Options{})
 	const size = 2000

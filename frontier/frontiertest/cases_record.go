@@ -17,7 +17,7 @@ var recordCases = []testCase{
 
 var errDisk = errors.New("disk full")
 
-// output is a frontier.Output that remembers what happened to it, in order.
+// output is a frontier.Output that notes writes and syncs, in order.
 type output struct {
 	mu     sync.Mutex
 	events []string
@@ -74,8 +74,9 @@ func recordIsWrittenOnce(open opener) {
 	c.wantPlaces(0, 0, 3, 0)
 }
 
-// recordErrorFailsTheCompletion: the error comes back and nothing else happens.
-// A store may end its own use over it: the disk is probably full.
+// recordErrorFailsTheCompletion checks that Complete returns the error of Record and
+// has no other effect. After it a store may refuse all calls, because the disk is
+// probably full.
 func recordErrorFailsTheCompletion(open opener) {
 	c := open(Options{})
 	c.add(page("a.test", 1))
@@ -103,7 +104,8 @@ func recordErrorFailsTheCompletion(open opener) {
 	c.wantPlaces(3, 0, 1, 0)
 }
 
-// notDoneAfterCrash opens a crawl that failed again, where that can be done.
+// notDoneAfterCrash opens a failed crawl again, if it is a Reopener, and checks that
+// item is not done.
 func notDoneAfterCrash(c *driver, item frontier.Item) {
 	old, ok := c.Crawl.(Reopener)
 	if !ok {
@@ -133,8 +135,8 @@ func recordIsSyncedBeforeTheEffect(open opener) {
 	}
 }
 
-// syncErrorFailsTheCompletion: had the completion taken effect before the
-// output was safe, it would stay. A store may end its own use over it.
+// syncErrorFailsTheCompletion checks that a completion has no effect if the output
+// cannot be synced. After the error a store may refuse all calls.
 func syncErrorFailsTheCompletion(open opener) {
 	out := new(output)
 	c := open(Options{Output: out})

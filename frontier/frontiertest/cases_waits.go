@@ -17,8 +17,8 @@ func (c outbox) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
 	}
 }
 
-// waitsUntilCompleted: an exact item waits while it is queued, delayed or leased,
-// and no longer from its completion on.
+// waitsUntilCompleted checks that an exact item waits while it is queued, delayed or
+// leased, and does not wait after its completion.
 func waitsUntilCompleted(open func(Options) outbox) {
 	c := open(Options{})
 	items := allAs(frontier.New, pages("a.test", 0, 3))
@@ -31,9 +31,9 @@ func waitsUntilCompleted(open func(Options) outbox) {
 	c.wantWaits("queued", keys, true, true, true)
 	l := c.lease()
 	c.wantWaits("leased", keys, true, true, true)
-	unconfirmed, told := finished(l.Items[0]), finished(l.Items[1])
+	unconfirmed, confirmed := finished(l.Items[0]), finished(l.Items[1])
 	unconfirmed.Unconfirmed = true
-	c.complete(l.ID, frontier.HostUpdate{End: true}, unconfirmed, told)
+	c.complete(l.ID, frontier.HostUpdate{End: true}, unconfirmed, confirmed)
 	c.wantWaits("completed", keys, false, false, true)
 	keys[2].Fingerprint[0]++
 	c.wantWaits("never offered", keys[2:], false)

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Classes of RunWindows: keys of one count as seen for a while, those of the
-// other for ever.
+// Classes of RunWindows. Finished keys of ClassWindow count as seen for Window, those
+// of ClassForever for ever.
 const (
 	ClassWindow  frontier.Class = 4
 	ClassForever frontier.Class = 5
@@ -18,8 +18,8 @@ const (
 // Window is how long a finished key of ClassWindow counts as seen.
 const Window = time.Hour
 
-// RunWindows holds the crawls that open returns, which know Window of
-// ClassWindow, to what windows mean.
+// RunWindows tests the windows of crawls. The crawls that open returns must have the
+// window Window for ClassWindow, and none for ClassForever.
 func RunWindows(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 	runAll(t, windowCases, open)
 }
@@ -34,21 +34,21 @@ var windowCases = []testCase{
 	{Name: "WindowsKeepTheBooks", Check: windowsKeepTheBooks},
 }
 
-// classed is a page of a.test of a class.
+// classed returns the n-th page of a.test, with a class.
 func classed(class frontier.Class, n int) frontier.Offer {
 	item := page("a.test", n)
 	item.Class = class
 	return item
 }
 
-// answered checks the answer to an item that is offered.
+// answered offers an item and checks the answer.
 func (d *driver) answered(item frontier.Offer, want frontier.Answer) {
 	if got := d.offer(item)[0]; got.Answer != want {
 		d.Failf("%q offered: %v %q, want %v", item.URL, got.Answer, got.Reason, want)
 	}
 }
 
-// finish completes the one item of a fresh lease, which must be of this round.
+// finish leases a host, which must have one item, in this round, and completes it.
 func (d *driver) finish(round uint32, complete func(frontier.Item) frontier.Completion) {
 	l := d.lease()
 	if len(l.Items) != 1 || l.Items[0].Round != round || l.Items[0].Attempts != 0 {
@@ -70,7 +70,7 @@ func windowBeginsWithTheCompletion(open opener) {
 	c.answered(item, frontier.Seen) // it waits
 	l := c.lease()
 	c.Clock.Advance(2 * Window)
-	c.answered(item, frontier.Seen) // it is in a worker's hands
+	c.answered(item, frontier.Seen) // it is leased
 	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
 	for round := uint32(1); round < 4; round++ {
 		c.Clock.Advance(Window - 10*time.Millisecond)

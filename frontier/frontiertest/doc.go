@@ -1,55 +1,54 @@
-// Package frontiertest holds every frontier to its contract.
+// Package frontiertest tests implementations of a frontier against its contract.
 //
-// It owns the suite that each implementation of package frontier passes (Run,
-// the cases by name; Model, random operations against a map; Bench), an
-// in-memory reference implementation (Memory) and a wrapper that makes a store
-// fail by plan (Faulty). It imports no engine.
+// It has the suite that each implementation of package frontier must pass (Run,
+// named cases; Model, random operations that a model checks; Bench), an in-memory
+// reference implementation (Memory) and a wrapper that makes a store fail by plan
+// (Faulty). It imports no implementation.
 //
-// What the suite holds stores to, beyond the comments of package frontier:
+// The suite requires the following in addition to the comments of package frontier:
 //
-//   - Verdicts. An item without URL or host is refused as malformed, one longer
-//     than frontier.MaxURLBytes as too long, one that is new beyond its host's
-//     limit by that; none of them is remembered. Whether a URL is known is asked
-//     before the host's limit. An exact item is answered Seen only if its URL
-//     was added before, as an item of whatever class.
-//   - Order. Of the ready items of a host the lower priority goes first, then
-//     the one added first. Items given back return to their place. Where an item
-//     that was delayed, retried or offered again comes within its priority is
-//     left to the store. A delayed item counts as queued.
-//   - Due. A host is leased when it is not leased already, it is due and an item of
-//     it is ready. A HostUpdate sets due and delay anew each time, a zero Delay
-//     too; before the first one the delay is the crawl's.
-//   - Batch. A lease hands out clamp(TTL/delay, 1, 32) items, 32 when the delay
-//     is 0, or as many as are ready. What a lease completed is not handed out
-//     under it again, so that the repeat of a completion cannot be taken for a
-//     second one.
-//   - Repeats. A repeated Lease tells the time that is left, or renews the
-//     lease. A repeated Complete changes nothing and calls no Record, also when
-//     the lease has been ended by it and its deadline has not passed.
-//   - Expiry. At its deadline a lease is lost: Extend and Complete answer
-//     ErrLeaseLost without effect, links neither. The next Lease call at the
-//     latest (one that asks for no host will do) takes back what it held: the
+//   - Verdicts. An item without URL or host is refused as malformed, an item longer
+//     than frontier.MaxURLBytes as too long, and a new item beyond its host's limit
+//     because of the limit. None of them is remembered. A known URL is answered Seen
+//     even if its host has reached the limit. An exact item is answered Seen only if
+//     its URL was added before, as an item of any class.
+//   - Order. Among the ready items of a host, lower priorities go first; within a
+//     priority, the item that was added first goes first. Items given back return to
+//     their places. The store chooses the place of an item that was delayed, retried
+//     or queued again within its priority. A delayed item counts as queued.
+//   - Due. A host can be leased if it is not leased, it is due, and one of its items
+//     is ready. Each HostUpdate sets due time and delay, also to a zero Delay. Before
+//     the first HostUpdate the host has the delay of the crawl.
+//   - Batch. A lease hands out clamp(TTL/delay, 1, 32) items, or 32 if the delay is 0,
+//     or all that are ready if they are fewer. A lease does not get items again that
+//     it completed, because a repeated completion would then look like a second one.
+//   - Repeats. A repeated Lease returns the time that is left, or renews the lease. A
+//     repeated Complete changes nothing and calls no Record, also if it ended the
+//     lease and the lease's deadline has not passed.
+//   - Expiry. At its deadline a lease is lost. Extend and Complete then return
+//     ErrLeaseLost and have no effect, also not on links. The next call of Lease, even
+//     with no IDs, or an earlier call returns the lease's items to the queue. The
 //     first InFlight items that were not completed get Deliveries + 1, up to
-//     MaxDeliveries, and the host is due at the deadline plus its delay, or
-//     later if a HostUpdate said so.
-//   - MaxPages. Pages plus leased items never exceed it through a call that
-//     names it; Limited is true when they reach it and something is queued,
-//     due or not, and Reached when the pages alone do.
-//   - Pause. No new lease and no top-up; repeats, Extend and Complete go on.
+//     MaxDeliveries. The host is due at the deadline plus its delay, or at the due
+//     time of the last HostUpdate if that is later.
+//   - MaxPages. A call with MaxPages never makes pages plus leased items exceed it.
+//     Limited is true if they reach it and items are queued, even if no host is due.
+//     Reached is true if, in addition, the pages alone reach it.
+//   - Pause. There are no new leases, and Extend adds no items. Repeats, Extend and
+//     Complete still work.
 //   - Retry. Failed items are queued again with Round + 1, no attempts and no
-//     deliveries; the blob of their hosts is cleared (it may stay while a worker
-//     has the host), their due times are kept. Stats.Retries counts the
-//     disposition Retry only.
-//   - Decisions, of an exact.Outbox. New, Promoted and Again of one URL are one
-//     offer: it waits, once, for any caller. A Promoted item that the filter claims
-//     gets Round 1 unless it has one. A failed item whose URL waits again is not
-//     retried meanwhile.
-//   - Notes. The note of a link holds the item that its offer gives, but for the
-//     Delay. A crawl with notes is not Empty.
-//   - Books. Every counter is exact at any moment (Delayed may count items whose
-//     delay has passed but that no call has looked at since).
+//     deliveries. The blobs of their hosts are cleared, but may stay while a host is
+//     leased. Due times stay. Stats.Retries counts only the disposition Retry.
+//   - Decisions, for an exact.Outbox. Offers of one URL as New, Promoted or Again are
+//     equivalent: the URL waits at most once. A Promoted item that the filter claims
+//     gets Round 1, unless the offer has a round. Retry skips a failed item whose URL
+//     waits again.
+//   - Notes. The note of a link has the item of its offer, without the Delay. A crawl
+//     with notes is not Empty.
+//   - Books. Every counter is exact at any moment, except that Delayed may count items
+//     whose delay has passed since the last call.
 //
-// A store that cannot undo the links of a completion that fails afterwards
-// says so by LinksFirst, one that keeps no outcome of what is done by ForgetsDone,
-// one whose leases are of no use to another process by KeepsLeases.
+// Stores that differ from this implement a marker interface: LinksFirst if links stay
+// when the completion of their page fails, ForgetsDone if the store does not keep the
+// outcomes of done items, KeepsLeases if leases do not end when a crawl is reopened.
 package frontiertest

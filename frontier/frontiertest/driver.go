@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// driver works on one crawl as a worker would, one call at a time, and ends the
-// case when a call does not go as it must.
+// driver works on one crawl as a worker would, one call at a time. It ends the case
+// if a call has a result that it must not have.
 type driver struct {
 	Crawl
 	suite.Driver
@@ -23,7 +23,7 @@ type driver struct {
 	lastID atomic.Uint64
 }
 
-// id returns a lease id that no one has.
+// id returns a lease id that was not used before.
 func (d *driver) id() (id frontier.LeaseID) {
 	binary.BigEndian.PutUint64(id[:], d.lastID.Add(1))
 	return id
@@ -42,7 +42,7 @@ func page(host string, n int) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
 }
 
-// pages returns pages from up to, not including, to.
+// pages returns the pages from, from+1, … to-1 of host.
 func pages(host string, from, to int) (offers []frontier.Offer) {
 	for n := from; n < to; n++ {
 		offers = append(offers, page(host, n))
@@ -65,7 +65,7 @@ func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	return verdicts
 }
 
-// add offers what must be new.
+// add offers URLs that must be new.
 func (d *driver) add(offers ...frontier.Offer) {
 	for i, verdict := range d.offer(offers...) {
 		if verdict.Answer != frontier.Added {
@@ -80,7 +80,7 @@ func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
 	return grant
 }
 
-// lease takes a host, one of whose items is worked on at once. There must be one due.
+// lease leases one host, with one item in flight at a time. A host must be due.
 func (d *driver) lease() frontier.Lease {
 	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(1), InFlight: 1})
 	if len(grant.Leases) != 1 {
@@ -90,7 +90,7 @@ func (d *driver) lease() frontier.Lease {
 	return grant.Leases[0]
 }
 
-// idle checks that nothing is due and returns the grant that says so.
+// idle checks that no host is due and returns the grant.
 func (d *driver) idle() frontier.Grant {
 	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(4)})
 	if len(grant.Leases) > 0 {
@@ -99,7 +99,8 @@ func (d *driver) idle() frontier.Grant {
 	return grant
 }
 
-// dueIn checks that something is due after wait, and nothing before. It moves the clock.
+// dueIn advances the clock by wait, checks that a host is due then and none before,
+// and leases it.
 func (d *driver) dueIn(wait time.Duration) frontier.Lease {
 	const tick = 10 * time.Millisecond
 	if wait > tick {
@@ -122,7 +123,7 @@ func (d *driver) complete(id frontier.LeaseID, update frontier.HostUpdate, done 
 	d.Must(d.Complete(d.Ctx, id, done, update), "Complete")
 }
 
-// end ends l, which gives back what it has not completed. The host keeps delay.
+// end ends l, so that items that are not completed go back, and sets the host's delay.
 func (d *driver) end(l frontier.Lease, delay time.Duration) {
 	d.complete(l.ID, frontier.HostUpdate{End: true, Delay: delay})
 }
@@ -151,7 +152,7 @@ func givenBack(item frontier.Item) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Disposition: frontier.GiveBack}
 }
 
-// all makes a completion of each item.
+// all returns the completions that complete makes of items.
 func all(items []frontier.Item, complete func(frontier.Item) frontier.Completion) (done []frontier.Completion) {
 	for _, item := range items {
 		done = append(done, complete(item))
@@ -173,8 +174,7 @@ func offeredURLs(offers []frontier.Offer) (urls []string) {
 	return urls
 }
 
-// wantItems checks that the URLs of items are those that were offered, in this
-// order.
+// wantItems checks that items have the URLs of the offers want, in this order.
 func (d *driver) wantItems(what string, got []frontier.Item, want []frontier.Offer) {
 	if !slices.Equal(urls(got), offeredURLs(want)) {
 		d.Failf("%s: got %q, want %q", what, urls(got), offeredURLs(want))
@@ -189,14 +189,14 @@ func (d *driver) books() frontier.Stats {
 	return stats
 }
 
-// want checks a figure.
+// want checks a number.
 func (d *driver) want(what string, got, want uint64) {
 	if got != want {
 		d.Failf("%s is %d, want %d", what, got, want)
 	}
 }
 
-// wantPlaces checks where the crawl's items are.
+// wantPlaces checks how many items of the crawl are in each state.
 func (d *driver) wantPlaces(queued, leased, done, failed uint64) {
 	b := d.books()
 	if b.Queued != queued || b.Leased != leased || b.Done != done || b.Failed != failed {
@@ -205,7 +205,7 @@ func (d *driver) wantPlaces(queued, leased, done, failed uint64) {
 	}
 }
 
-// wantState checks where an offered URL is and returns the whole answer.
+// wantState checks the state of a URL and returns its status.
 func (d *driver) wantState(offer frontier.Offer, want frontier.State) frontier.Status {
 	status, err := d.Lookup(d.Ctx, offer.Host, offer.URL)
 	d.Must(err, "Lookup")
@@ -238,8 +238,9 @@ func (d *driver) print(offer frontier.Offer) bloomstore.Fingerprint {
 	return d.list(frontier.Queued, offer.Host)[offer.URL].Fingerprint
 }
 
-// statsDiff says how two statistics differ, empty if not. It passes over what
-// depends on the store (Filter) or on when it looks (Delayed).
+// statsDiff describes how two statistics differ. It returns "" if they are equal. It
+// does not compare Filter, which depends on the store, or Delayed, which depends on
+// when the store last looked at delayed items.
 func statsDiff(got, want frontier.Stats) string {
 	var diff []string
 	compare := func(what string, got, want uint64) {

@@ -23,17 +23,17 @@ const (
 
 // Fault is what happens to one call. The zero Fault lets it through.
 type Fault struct {
-	Err   error         // answered instead of the store's reply; nil means none
-	Late  bool          // the call takes effect and its reply is lost; else it has no effect
-	Delay time.Duration // waited before anything else, at most until the caller's context ends
+	Err   error         // returned instead of the store's reply; nil means no error
+	Late  bool          // with Err: the call takes effect, only its reply is lost; if false, it has no effect
+	Delay time.Duration // time to wait first, at most until the caller's context ends
 }
 
-// A Plan decides what happens to the call-th call of op, counted from 0. A
-// Faulty asks it for one call at a time.
+// A Plan returns the fault of call number call of op, counted from 0. A Faulty does not
+// call it concurrently.
 type Plan func(op Op, call int) Fault
 
-// Script returns the plan that gives the n-th call of an op the n-th of its
-// faults, and lets the calls beyond them through.
+// Script returns a plan that gives the n-th call of an op the n-th fault in its list. Later
+// calls have no fault.
 func Script(faults map[Op][]Fault) Plan {
 	return func(op Op, call int) Fault {
 		if call >= len(faults[op]) {
@@ -43,10 +43,10 @@ func Script(faults map[Op][]Fault) Plan {
 	}
 }
 
-// Random returns the plan that makes a share of all calls, in [0, 1], fail with
-// an error that a worker has to live through: ErrUnavailable before or after the
-// effect, ErrFull from Add, ErrLeaseLost from Extend and Complete. Each call
-// waits up to delay. Equal seeds give equal plans.
+// Random returns a plan that makes a share of all calls, in [0, 1], fail with an error
+// that a worker must tolerate: ErrUnavailable before or after the effect, ErrFull from
+// Add, ErrLeaseLost from Extend and Complete. Each call waits up to delay. Plans with
+// equal seeds are equal.
 func Random(seed uint64, share float64, delay time.Duration) Plan {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	return func(op Op, _ int) Fault {
@@ -73,8 +73,8 @@ func Random(seed uint64, share float64, delay time.Duration) Plan {
 	}
 }
 
-// Faulty is a Crawl whose Store half fails by plan; the rest goes through. It
-// is safe for concurrent use.
+// Faulty is a Crawl whose methods of frontier.Store fail by plan. It passes other calls
+// on. It is safe for concurrent use.
 type Faulty struct {
 	Crawl
 	plan Plan
@@ -84,12 +84,12 @@ type Faulty struct {
 	faults int
 }
 
-// NewFaulty returns crawl with the faults of plan.
+// NewFaulty returns a Faulty that passes calls on to crawl, with the faults of plan.
 func NewFaulty(crawl Crawl, plan Plan) *Faulty {
 	return &Faulty{Crawl: crawl, plan: plan, calls: map[Op]int{}}
 }
 
-// Faults returns how many calls were answered with an error of the plan.
+// Faults returns how many calls had a fault with an error.
 func (f *Faulty) Faults() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -38,7 +38,7 @@ func TestFaultyFollowsTheScript(t *testing.T) {
 	if _, err := faulty.Lease(ctx, request); !errors.Is(err, frontier.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	grant, err := faulty.Lease(ctx, request) // the lease that the lost reply told of
+	grant, err := faulty.Lease(ctx, request) // the lease of the lost reply
 	if err != nil || len(grant.Leases) != 1 || len(grant.Leases[0].Items) != 3 {
 		t.Fatalf("%+v, %v", grant, err)
 	}
@@ -105,7 +105,7 @@ func TestRandomFaults(t *testing.T) {
 			if grant.Empty {
 				break
 			}
-			if len(grant.Leases) == 0 { // one was lost and has to expire
+			if len(grant.Leases) == 0 { // a lease was lost and must expire first
 				time.Sleep(grant.Wait)
 			}
 			for _, l := range grant.Leases {

@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// Crawl is a whole frontier: what the suite holds to the contract.
+// Crawl is a whole frontier, as the suite tests it.
 type Crawl interface {
 	frontier.Store
 	frontier.Scope
@@ -20,51 +20,50 @@ type Crawl interface {
 	frontier.Control
 }
 
-// Reopener is a Crawl that outlives its process. Both methods end the use of
-// the receiver; the options and the clock stay.
+// Reopener is a Crawl that is stored and can be opened again. The receiver must not be
+// used after a call of either method. Options and clock stay the same.
 type Reopener interface {
-	// Reopen closes the crawl in order and opens it again.
+	// Reopen closes the crawl and opens it again.
 	Reopen() (Crawl, error)
-	// Crash opens the crawl again as if its process had been killed: without a
-	// last word.
+	// Crash opens the crawl again without closing it, as if its process had been
+	// killed.
 	Crash() (Crawl, error)
 }
 
-// LinksFirst is a Crawl whose Complete adds the links before the rest, so that
-// they stay when the rest fails.
+// LinksFirst is a Crawl whose Complete adds the links first, so that they stay if the
+// rest fails.
 type LinksFirst interface{ LinksFirst() }
 
-// ForgetsDone is a Crawl that keeps nothing of a finished bulk item but that its
-// filter knows it: Lookup says Done without an outcome, Audit.Done is the
-// counter, and a known bulk item that is offered as an exact one is added once
-// more, in another round, for it may have been a false positive.
+// ForgetsDone is a Crawl that keeps nothing of a done item except its bits in the
+// filter. Lookup returns Done without an outcome, and Audit.Done is the counter. A known
+// bulk item that is offered as an exact one is added once more, in another round,
+// because the filter's claim may be a false positive.
 type ForgetsDone interface{ ForgetsDone() }
 
-// KeepsLeases is a Crawl whose leases belong to the process that asked for them:
-// when it is opened again they have no holder, and expire.
+// KeepsLeases is a Crawl whose leases do not end when it is opened again. The new
+// process cannot use them, so they expire.
 type KeepsLeases interface{ KeepsLeases() }
 
 // Options say what kind of crawl a case needs. The suite always sets LeaseTTL,
 // Now and Output.
 type Options struct {
-	Delay          time.Duration    // of a host that no HostUpdate spoke of yet; 0 means none
+	Delay          time.Duration    // of hosts without a HostUpdate; 0 means none
 	LeaseTTL       time.Duration    // how long a lease lasts
 	MaxPerHost     uint64           // items added to one host over the whole crawl; 0 means no limit
-	FilterCapacity uint64           // size the filter for so many keys, without growth; 0 means so that no case sees a false positive
+	FilterCapacity uint64           // capacity of the filter, without growth; 0 means no false positives in any case
 	Now            func() time.Time // the store's clock; safe for concurrent use
-	Output         frontier.Output  // where Completion.Record writes to
-	ExactSet       bool             // of a exact.Outbox: an exact set decides about exact items
+	Output         frontier.Output  // the output that Completion.Record writes to
+	ExactSet       bool             // for an exact.Outbox: an exact set decides about exact items
 }
 
-// A testCase holds a crawl to one part of the contract. It makes the crawls it
-// needs.
+// A testCase tests one part of the contract. It opens the crawls that it needs.
 type testCase = suite.Case[opener]
 
-// opener returns a fresh, empty crawl in the hands of a driver.
+// opener returns a driver of a new, empty crawl.
 type opener func(Options) *driver
 
-// Run holds the crawls that open returns, fresh and empty each time, to the
-// contract, case by case. They are closed by t.Cleanup.
+// Run tests the contract, one case after the other. Each call of open must return a new,
+// empty crawl, which open closes with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 	runAll(t, allCases(), open)
 }
@@ -79,7 +78,7 @@ func allCases() []testCase {
 	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases)
 }
 
-// drive gives each crawl that open returns to a driver.
+// drive returns an opener that opens crawls with open.
 func drive(ctx context.Context, open func(Options) Crawl) opener {
 	return func(opt Options) *driver {
 		d := &driver{Driver: suite.NewDriver(ctx)}

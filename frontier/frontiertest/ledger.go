@@ -12,14 +12,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// ledger is a model of a crawl that has no queues: it knows every URL and where
-// it is, foretells what a store must answer, and where the contract leaves the
-// choice to the store it checks the answer and follows it.
+// ledger is a model of a crawl that has no queues, only the state of every URL. It
+// computes the answer that a store must give. Where the contract leaves the choice to
+// the store, it checks the answer and updates its own state accordingly.
 type ledger struct {
 	opt      Options
 	urls     map[string]*known
 	sites    map[string]*site
-	holdings map[frontier.LeaseID]*holding // those that were not ended and did not expire
+	holdings map[frontier.LeaseID]*holding // leases that have not ended or expired
 	admitted map[string]bool
 	stats    frontier.Stats // all but Delayed, Hosts and Filter
 	notes    []exact.Note
@@ -28,13 +28,13 @@ type ledger struct {
 
 // known is a URL that was added.
 type known struct {
-	item      frontier.Item // as it is handed out next
+	item      frontier.Item // as the next lease must return it
 	state     frontier.State
 	outcome   frontier.Outcome
 	status    int
 	seq       int
 	loose     bool      // the store chooses its place within its priority
-	notBefore time.Time // of a queued one
+	notBefore time.Time // for a queued item: when it is ready
 }
 
 // site is a host that ever had a URL.
@@ -43,7 +43,7 @@ type site struct {
 	due     time.Time
 	delay   time.Duration
 	blob    []byte
-	fading  bool // retried while it was leased: the store may have cleared the blob
+	fading  bool // Retry was called while it was leased, so the store may have cleared the blob
 	holding *holding
 }
 
@@ -51,7 +51,7 @@ type site struct {
 type holding struct {
 	id       frontier.LeaseID
 	host     string
-	handed   []*known // in order
+	handed   []*known // all items that it got, in order
 	settled  map[*known]bool
 	inFlight int
 	deadline time.Time
@@ -68,7 +68,7 @@ func newLedger(opt Options) *ledger {
 	}
 }
 
-// open returns what h holds and has not settled, in the order of handing out.
+// open returns the items of h that are not completed, in the order in which h got them.
 func (h *holding) open() (open []*known) {
 	for _, k := range h.handed {
 		if !h.settled[k] {
@@ -78,7 +78,7 @@ func (h *holding) open() (open []*known) {
 	return open
 }
 
-// offer foretells the verdicts on offers and follows them.
+// offer returns the verdicts that a store must give on offers, and updates the ledger.
 func (g *ledger) offer(offers []frontier.Offer, now time.Time) []frontier.Verdict {
 	verdicts := make([]frontier.Verdict, len(offers))
 	for i, offer := range offers {
@@ -130,8 +130,8 @@ func (g *ledger) offerOne(offer frontier.Offer, now time.Time) frontier.Verdict 
 	return frontier.Verdict{Answer: frontier.Added}
 }
 
-// itemOf returns the item that an offer gives, without a fingerprint. It does what
-// frontier.Offer.Item must do, and does not rely on it.
+// itemOf returns the item of an offer, without a fingerprint. It does not call
+// frontier.Offer.Item, which it tests.
 func itemOf(offer frontier.Offer) frontier.Item {
 	return frontier.Item{
 		URL: offer.URL, Host: offer.Host, Depth: offer.Depth, Hops: offer.Hops, Priority: offer.Priority,
@@ -139,7 +139,7 @@ func itemOf(offer frontier.Offer) frontier.Item {
 	}
 }
 
-// expire takes back the leases that ran out by now.
+// expire ends the leases that have expired.
 func (g *ledger) expire(now time.Time) {
 	for id, h := range g.holdings {
 		if now.Before(h.deadline) {
@@ -158,7 +158,7 @@ func (g *ledger) expire(now time.Time) {
 	}
 }
 
-// release puts back what a lease holds.
+// release returns the open items of a lease to the queue, and removes the lease.
 func (g *ledger) release(id frontier.LeaseID) {
 	h := g.holdings[id]
 	for _, k := range h.open() {
@@ -170,8 +170,8 @@ func (g *ledger) release(id frontier.LeaseID) {
 	delete(g.holdings, id)
 }
 
-// ready returns the items of host that could be handed out now, if it is due,
-// to a lease that settled some.
+// ready returns the items of host that a lease can get now, if the host is due. settled
+// are the items that the lease has completed.
 func (g *ledger) ready(host string, settled map[*known]bool, now time.Time) (ready []*known) {
 	for _, k := range g.urls {
 		if k.item.Host == host && k.state == frontier.Queued && !k.notBefore.After(now) && !settled[k] {
@@ -181,8 +181,8 @@ func (g *ledger) ready(host string, settled map[*known]bool, now time.Time) (rea
 	return ready
 }
 
-// wake returns when host can next be handed out if its holder, if any, does
-// nothing more; false if it has nothing to hand out.
+// wake returns when host can next be leased, if its present lease is left to expire.
+// waiting is false if the host has no queued or leased items.
 func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 	s := g.sites[host]
 	for _, k := range g.urls {
@@ -202,7 +202,8 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 	return at, waiting
 }
 
-// hand checks that got are the right items for h to get, at most n, and follows.
+// hand checks that got are the right items for h to get, at most n, and updates the
+// ledger.
 func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, now time.Time) error {
 	ready := g.ready(h.host, h.settled, now)
 	left := g.allowance(maxPages)
@@ -221,7 +222,7 @@ func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, n
 		if err := k.same(item); err != nil {
 			return err
 		}
-		// What should have gone before it?
+		// No item that is still ready must come before k.
 		for _, before := range ready {
 			earlier := before.item.Priority < k.item.Priority ||
 				before.item.Priority == k.item.Priority && before.seq < k.seq && !before.loose && !k.loose
@@ -248,7 +249,7 @@ func (g *ledger) allowance(maxPages uint64) int {
 	return int(maxPages) - min(int(maxPages), int(g.stats.Pages+g.stats.Leased))
 }
 
-// granted checks and follows the answer of Lease.
+// granted checks the answer of Lease and updates the ledger.
 func (g *ledger) granted(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) error {
 	if len(grant.Leases) > len(request.IDs) {
 		return fmt.Errorf("%d leases for %d ids", len(grant.Leases), len(request.IDs))
@@ -297,8 +298,8 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	return nil
 }
 
-// repeated checks a lease that its holder asked for again: with all that was
-// handed out under it or what of that is open.
+// repeated checks the answer to a repeated request for a lease. It must have all items
+// of the lease, or those that are open.
 func (h *holding) repeated(l frontier.Lease, ttl time.Duration, now time.Time) error {
 	if left := h.deadline.Sub(now); l.Host != h.host || l.TTL != left && l.TTL != ttl {
 		return fmt.Errorf("repeat of %s: %s for %v, want %v or %v", h.host, l.Host, l.TTL, left, ttl)
@@ -314,7 +315,7 @@ func (h *holding) repeated(l frontier.Lease, ttl time.Duration, now time.Time) e
 	return nil
 }
 
-// checkRest checks what a grant says of the hosts that it did not hand out.
+// checkRest checks the fields of a grant other than Leases.
 func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) error {
 	exhausted := g.allowance(request.MaxPages) == 0
 	switch {
@@ -353,7 +354,7 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 	return nil
 }
 
-// extended checks and follows the answer of Extend.
+// extended checks the answer of Extend and updates the ledger.
 func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontier.Extension, err error, now time.Time) error {
 	h := g.holdings[id]
 	if h == nil {
@@ -382,8 +383,8 @@ func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontie
 	return g.hand(h, got.Items[len(old):], n, topUp.MaxPages, now)
 }
 
-// complete follows completions that a store answered without error and returns
-// the link counts that each record must have been given.
+// complete updates the ledger after a Complete without error. It returns the link counts
+// that Record must have received for each item.
 func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate, now time.Time) map[*known]frontier.LinkCounts {
 	h := g.holdings[id]
 	records := map[*known]frontier.LinkCounts{}
@@ -473,7 +474,8 @@ func (g *ledger) finish(k *known, c frontier.Completion) {
 	}
 }
 
-// retry follows Control.Retry and returns how many items it must offer again.
+// retry updates the ledger for Control.Retry and returns the number of items that it must
+// queue again.
 func (g *ledger) retry(host string) (n int) {
 	for _, k := range g.urls {
 		if k.state != frontier.Failed || host != "" && k.item.Host != host {

@@ -14,35 +14,36 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// MemoryConfig says how a Memory behaves; its zero value works.
+// MemoryConfig configures a Memory. Its zero value works.
 type MemoryConfig struct {
 	Settings   frontier.Settings // fixed at creation, see Memory.Join
-	Delay      time.Duration     // of a host that no HostUpdate spoke of yet; 0 means none
+	Delay      time.Duration     // of hosts without a HostUpdate; 0 means none
 	LeaseTTL   time.Duration     // 0 means 30 s
 	MaxPerHost uint64            // items added to one host over the whole crawl; 0 means no limit
-	Filter     bloomstore.Filter // answers for bulk items; nil means the exact map does
+	Filter     bloomstore.Filter // decides about bulk items; nil means that an exact map does
 	Now        func() time.Time  // nil means time.Now
-	Output     frontier.Output   // nil means records are written and nothing is synced
+	Output     frontier.Output   // nil means that records are written and nothing is synced
 }
 
-// Memory is the reference frontier: one mutex, plain maps and slices, no
-// durability. It is meant to be obviously right and is fast enough for tests of
-// some ten thousand URLs. It starts no goroutine and reads the time only
-// through MemoryConfig.Now, so it works under testing/synctest.
+// Memory is the reference frontier: one mutex, plain maps and slices, no durability. It
+// is written to be easy to check, and is fast enough for tests of some ten thousand URLs.
+// It starts no goroutine and reads the time only through MemoryConfig.Now, so it works
+// under testing/synctest. It is safe for concurrent use.
 //
-// Completion.Record and Output.Sync run under its mutex: they must not call it.
+// Completion.Record and Output.Sync run while its mutex is held, so they must not call
+// the Memory.
 type Memory struct {
 	cfg    MemoryConfig
 	hasher bloomstore.Hasher
 
 	mu       sync.Mutex
-	stats    frontier.Stats                    // all but what Stats counts when asked
+	stats    frontier.Stats                    // without the fields that counters computes
 	entries  map[bloomstore.Fingerprint]*entry // every URL that was ever added
-	past     []*entry                          // finished, and replaced in entries by a later offer of their URL
+	past     []*entry                          // finished entries that a later offer of their URL replaced
 	outbox   []exact.Note                      // in order
-	told     uint64                            // notes that were in the outbox and were delivered
-	hosts    map[string]*host                  // every host that ever had one
-	leases   map[frontier.LeaseID]*lease       // ended ones too, until their deadline
+	told     uint64                            // number of notes that were delivered and removed
+	hosts    map[string]*host                  // every host that ever had an entry
+	leases   map[frontier.LeaseID]*lease       // also leases that have ended, until their deadline
 	admitted map[string]bool                   // scope keys
 	groups   map[string]map[string]bool        // keys of quota groups
 	seq      uint64                            // of the last entry
@@ -59,14 +60,14 @@ type entry struct {
 	state     frontier.State
 	outcome   frontier.Outcome // with Done and Failed
 	status    int
-	seq       uint64    // with the priority: its place in the host's queue
-	notBefore time.Time // of a queued one; the zero time: at once
+	seq       uint64    // with the priority, its place in the host's queue
+	notBefore time.Time // for a queued item: when it is ready; zero means at once
 }
 
 // host is one host key. It is kept for the whole crawl.
 type host struct {
 	key   string
-	queue []*entry // the queued ones, delayed or not, by priority, then seq
+	queue []*entry // queued items, delayed or not, by priority, then seq
 	added uint64   // items ever added
 	due   time.Time
 	delay time.Duration
@@ -92,9 +93,8 @@ func NewMemory(cfg MemoryConfig) *Memory {
 	}
 }
 
-// Join is how another worker opens the same crawl: it returns m, or the
-// *frontier.SettingsError that names how given differs from what the crawl was
-// created with.
+// Join opens the crawl for another worker. It returns m, or a *frontier.SettingsError if
+// given differs from the settings that the crawl was created with.
 func (m *Memory) Join(given frontier.Settings) (*Memory, error) {
 	if err := m.cfg.Settings.Compare(given); err != nil {
 		return nil, err
@@ -191,13 +191,12 @@ func (m *Memory) Retry(_ context.Context, key string) (int, error) {
 		e.outcome, e.status = "", 0
 		m.stats.Failed--
 		m.enqueue(e, time.Time{})
-		m.hosts[e.item.Host].blob = nil // what was learnt of the host made its items fail
+		m.hosts[e.item.Host].blob = nil // it may contain why the host's items failed
 	}
 	return retried, nil
 }
 
-// enqueue puts e at its place in its host's queue, not to be handed out
-// before notBefore.
+// enqueue puts e at its place in its host's queue. e is not leased before notBefore.
 func (m *Memory) enqueue(e *entry, notBefore time.Time) {
 	e.state, e.notBefore = frontier.Queued, notBefore
 	h := m.hosts[e.item.Host]
@@ -208,8 +207,8 @@ func (m *Memory) enqueue(e *entry, notBefore time.Time) {
 	m.stats.Queued++
 }
 
-// draft is what a call would add to a Memory. Nothing of it takes effect
-// before commit, so that a call can still fail as a whole.
+// draft collects the changes of one call to a Memory. They take effect with commit, so
+// that a call that fails changes nothing.
 type draft struct {
 	m       *Memory
 	added   []offered
@@ -236,7 +235,7 @@ func (m *Memory) newDraft() *draft {
 	}
 }
 
-// offer answers offers as if everything in d had been added.
+// offer answers offers as if all offers that d has added were in the Memory.
 func (d *draft) offer(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	verdicts := make([]frontier.Verdict, len(offers))
 	for i, offer := range offers {
@@ -296,7 +295,8 @@ func (d *draft) judge(ctx context.Context, o offered) (frontier.Verdict, error) 
 	return frontier.Verdict{Answer: frontier.Added}, nil
 }
 
-// commit makes the draft take effect. On error nothing did but bits in the filter.
+// commit makes the draft take effect. After an error only bits of the filter may have
+// changed.
 func (d *draft) commit(ctx context.Context, now time.Time) error {
 	m := d.m
 	if m.cfg.Filter != nil && len(d.added) > 0 {

@@ -17,7 +17,7 @@ func (m *Memory) Stats(context.Context) (frontier.Stats, error) {
 	return m.counters(), nil
 }
 
-// counters are the statistics; mu is held.
+// counters returns the statistics. The caller must hold mu.
 func (m *Memory) counters() frontier.Stats {
 	now, stats := m.cfg.Now(), m.stats
 	stats.Refused = maps.Clone(m.stats.Refused)
@@ -89,8 +89,8 @@ func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 	return audit, nil
 }
 
-// List implements frontier.Inspector. It visits in the order of adding, and
-// visit may call m.
+// List implements frontier.Inspector. It visits items in the order in which they were
+// added. visit may call m.
 func (m *Memory) List(_ context.Context, state frontier.State, key string, visit func(frontier.Item) bool) error {
 	for _, item := range m.list(state, key) {
 		if !visit(item) {

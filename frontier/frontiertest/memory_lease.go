@@ -11,16 +11,16 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// lease is a host in the hands of a worker.
+// lease is a lease of one host.
 type lease struct {
 	id        frontier.LeaseID
 	host      *host
-	items     []*entry        // every one ever handed out under it, in that order
-	handed    []frontier.Item // items as they were then: a repeat must not see what they are by now
+	items     []*entry        // all entries that it got, in order
+	handed    []frontier.Item // copies of their items as it got them, for repeats
 	completed map[*entry]bool
 	deadline  time.Time
 	inFlight  int
-	ended     bool // by its worker; kept so that a repeat of its last Complete finds it
+	ended     bool // its worker has ended it; it is kept for a repeat of its last Complete
 }
 
 // open returns how many items of l are not completed.
@@ -35,8 +35,8 @@ func batch(ttl, delay time.Duration) int {
 	return int(min(max(ttl/delay, 1), 32))
 }
 
-// wake returns when h can next be leased if it is not leased now: it is due
-// then and one of its items is ready. It is false when nothing is queued.
+// wake returns when h, if it is not leased, is due and has a ready item. queued is false if
+// it has no queued items.
 func (h *host) wake() (at time.Time, queued bool) {
 	for _, e := range h.queue {
 		if !e.notBefore.After(h.due) {
@@ -64,7 +64,7 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 		if l == nil || l.ended {
 			continue
 		}
-		// A repeat is told what is left: the lease runs from when it was granted.
+		// A repeat gets the time that is left of the lease.
 		grant.Leases = append(grant.Leases, frontier.Lease{
 			ID: id, Host: l.host.key, Items: slices.Clone(l.handed), TTL: l.deadline.Sub(now), Blob: slices.Clone(l.host.blob),
 		})
@@ -77,7 +77,7 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 	return grant, nil
 }
 
-// newLease hands out the host that has been due for longest, or returns nil.
+// newLease leases the host that has been due for longest. It returns nil if there is none.
 func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, now time.Time) *lease {
 	if m.stats.Paused || m.allowance(request.MaxPages) == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 	return l
 }
 
-// allowance returns how many more items may be handed out under maxPages.
+// allowance returns how many more items may be leased under maxPages.
 func (m *Memory) allowance(maxPages uint64) int {
 	const unlimited = 1 << 30
 	out := m.stats.Pages + m.stats.Leased
@@ -115,9 +115,9 @@ func (m *Memory) allowance(maxPages uint64) int {
 	return int(min(maxPages-out, unlimited))
 }
 
-// hand moves up to n ready items of l's host to l, in their order. An item
-// that l completed (retried, given back) waits for the next lease: a repeat of
-// that completion must stay distinguishable from a second one.
+// hand moves up to n ready items of l's host to l, in order. It skips items that l
+// completed (retried or given back), because a repeat of that completion would then look
+// like a second one.
 func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
 	n = min(n, m.allowance(maxPages))
 	queue := l.host.queue
@@ -139,8 +139,8 @@ func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
 	l.host.queue = queue[i-len(skipped):]
 }
 
-// wait returns how long until some host can be handed out, if no lease ends
-// before it runs out.
+// wait returns the time until a host may become due, if the present leases are left to
+// expire.
 func (m *Memory) wait(now time.Time) time.Duration {
 	var first time.Time
 	sooner := func(at time.Time) {
@@ -162,13 +162,13 @@ func (m *Memory) wait(now time.Time) time.Duration {
 		}
 	}
 	if first.IsZero() && len(m.outbox) > 0 {
-		return time.Second // for what a relay may add
+		return time.Second // a relay may add links of the notes
 	}
 	return max(first.Sub(now), 0)
 }
 
-// expiryDue returns when l's host is due if l runs out: the worker may have
-// started a request in its last moment.
+// expiryDue returns when l's host is due after l has expired. The worker may have started
+// a request at the last moment, so this is at least one delay after the deadline.
 func (l *lease) expiryDue() time.Time {
 	due := l.deadline.Add(l.host.delay)
 	if l.host.due.After(due) {
@@ -177,7 +177,7 @@ func (l *lease) expiryDue() time.Time {
 	return due
 }
 
-// expire takes back every lease whose deadline has come.
+// expire ends every lease whose deadline has come.
 func (m *Memory) expire(now time.Time) {
 	for id, l := range m.leases {
 		if now.Before(l.deadline) {
@@ -199,7 +199,7 @@ func (m *Memory) expire(now time.Time) {
 	}
 }
 
-// release frees l's host and puts back what l did not complete.
+// release ends l, and returns items that it did not complete to the queue.
 func (m *Memory) release(l *lease) {
 	l.ended, l.host.lease = true, nil
 	for _, e := range l.items {
@@ -275,8 +275,8 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	return nil
 }
 
-// fresh returns the completions of done that l has not made yet, or an error
-// when one is of no item of l or has no outcome.
+// fresh returns the completions of done whose items l has not completed yet. It returns
+// an error if an item is not of l, or if a finished one has no valid outcome.
 func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Completion, error) {
 	var fresh []frontier.Completion
 	twice := map[bloomstore.Fingerprint]bool{}
@@ -296,7 +296,7 @@ func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Complet
 	return fresh, nil
 }
 
-// follow drafts the links of completions and writes their records.
+// follow adds the links of completions to the draft, and writes the records.
 func (d *draft) follow(ctx context.Context, done []frontier.Completion) (records uint64, err error) {
 	for _, c := range done {
 		var counts frontier.LinkCounts

@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// seen says whether an offer needs not be queued: an undecided one because its
-// URL is known, one that an exact set decided about because it waits.
+// seen reports whether an offer must not be queued: an undecided one if its URL is
+// known, one that an exact set decided about if its URL waits or is Known.
 func (d *draft) seen(ctx context.Context, o offered) (bool, error) {
 	before := d.m.entries[o.print]
 	switch {
@@ -24,7 +24,7 @@ func (d *draft) seen(ctx context.Context, o offered) (bool, error) {
 	return d.m.claims(ctx, o.print)
 }
 
-// claims says whether the filter claims to know a fingerprint.
+// claims reports whether the filter claims to know a fingerprint.
 func (m *Memory) claims(ctx context.Context, fp bloomstore.Fingerprint) (bool, error) {
 	if m.entries[fp] != nil || m.cfg.Filter == nil {
 		return m.entries[fp] != nil, nil
@@ -36,8 +36,8 @@ func (m *Memory) claims(ctx context.Context, fp bloomstore.Fingerprint) (bool, e
 	return known[0], nil
 }
 
-// decided counts an offer that is queued because an exact set says so, and gives
-// it the round that it is queued in.
+// decided counts an offer that is queued because of the decision of an exact set, and sets
+// the round of a promoted one.
 func (d *draft) decided(ctx context.Context, o *offered) error {
 	claimed, err := d.m.claims(ctx, o.print)
 	if err != nil || !claimed {
@@ -48,7 +48,7 @@ func (d *draft) decided(ctx context.Context, o *offered) error {
 		d.recovered++
 	case frontier.Promoted:
 		d.promoted++
-		o.Round = max(o.Round, 1) // what it was before may have had round 0
+		o.Round = max(o.Round, 1) // an earlier item of the URL may have had round 0
 	}
 	return nil
 }

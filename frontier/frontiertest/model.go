@@ -15,9 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// Model makes steps random calls of a crawl that open returns, with a clock of
-// its own, and holds every answer to a model. A Reopener is also closed and
-// killed now and then. Equal seeds make equal calls; a failing run prints them.
+// Model makes random calls, as many as steps, to a crawl that open returns, with a clock
+// of its own. It compares every answer with a model. It also closes and crashes a
+// Reopener now and then. Equal seeds make equal calls. A run that fails prints its calls.
 func Model(t *testing.T, open func(t *testing.T, opt Options) Crawl, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with seed %d", seed)
@@ -32,8 +32,8 @@ func modelRun(seed uint64, steps int) testCase {
 	return testCase{Name: fmt.Sprintf("seed=%d", seed), Check: func(open opener) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		opt := Options{
-			// The leases end between two ticks of the player's clock: nothing
-			// depends on what happens at the very instant.
+			// Leases expire between two ticks of the player's clock, so that no check
+			// depends on whether a call comes before or after an expiry.
 			LeaseTTL:   10*time.Second + 50*time.Millisecond,
 			Delay:      []time.Duration{0, tick, time.Second, 4 * time.Second}[rng.IntN(4)],
 			MaxPerHost: []uint64{0, 20}[rng.IntN(2)],
@@ -60,7 +60,7 @@ type player struct {
 	rng    *rand.Rand
 	ledger *ledger
 	beside bool       // an exact set decides about exact items
-	lost   []*holding // some that ran out or were ended
+	lost   []*holding // the last leases that expired or were ended
 	last   *completeCall
 }
 
@@ -93,7 +93,7 @@ func (p *player) step() {
 	})
 }
 
-// expire remembers some leases that ran out before the ledger forgets them.
+// expire ends the expired leases in the ledger, and remembers them in lost.
 func (p *player) expire() {
 	now := p.Clock.Now()
 	for _, h := range p.holdings() {
@@ -129,8 +129,8 @@ func (p *player) wait() {
 	p.Clock.Advance(d)
 }
 
-// one returns one of some 240 offers; what it is like depends on chance, but for
-// its class.
+// one returns an offer of one of 240 URLs. Its class depends on the URL, its other fields
+// are random.
 func (p *player) one() frontier.Offer {
 	offer := page(fmt.Sprintf("h%d.test", p.rng.IntN(8)), p.rng.IntN(30))
 	if len(offer.URL)%2 == 0 {
@@ -169,7 +169,8 @@ func (p *player) addSome() {
 	}
 }
 
-// maxPages returns a limit: mostly none, else around what is used already.
+// maxPages returns a limit of pages: mostly none, otherwise one that up to 19 more items
+// reach.
 func (p *player) maxPages() uint64 {
 	if p.chance(70) {
 		return 0
@@ -211,8 +212,8 @@ func (p *player) extendOne() {
 	}
 }
 
-// completion returns a random completion of k; writes counts the calls of its
-// record and counts what they were told.
+// completion returns a random completion of k. Its Record counts its calls in writes, and
+// stores the link counts in counts.
 func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) frontier.Completion {
 	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4)}
 	if p.chance(30) {
@@ -258,7 +259,7 @@ func (p *player) completeOne() {
 	writes, counts := map[*known]*int{}, map[*known]*frontier.LinkCounts{}
 	var done []frontier.Completion
 	for _, k := range h.handed {
-		// Now and then one that it has completed before.
+		// Sometimes an item that was completed before is completed again.
 		if p.chance(40) && (!h.settled[k] || p.chance(20)) {
 			writes[k], counts[k] = new(int), new(frontier.LinkCounts)
 			done = append(done, p.completion(k, writes[k], counts[k]))
@@ -280,7 +281,7 @@ func (p *player) completeOne() {
 			p.Failf("the record of %q has links %+v, want %+v", suite.Cut(k.item.URL), *counts[k], counted)
 		}
 	}
-	for i := range done { // kept for a repeat, which must not write
+	for i := range done { // for completeAgain, which must not write records
 		if done[i].Record != nil {
 			done[i].Record = func(frontier.LinkCounts) error { return errors.New("a repeat wrote a record") }
 		}
@@ -296,8 +297,8 @@ func (p *player) note(call completeCall) {
 	p.Note("complete %x: %q, due %v, delay %v, end %t", call.id[6:8], done, call.update.Due, call.update.Delay, call.update.End)
 }
 
-// completeAgain repeats the last Complete: it changes nothing, but for what the
-// worker says of the host while it still has it.
+// completeAgain repeats the last Complete. That changes nothing, except that the
+// HostUpdate takes effect again while the lease is held.
 func (p *player) completeAgain() {
 	call := p.last
 	if call == nil {
@@ -316,7 +317,7 @@ func (p *player) completeAgain() {
 	}
 }
 
-// completeLost completes something under a lease that is over.
+// completeLost completes an item under a lease that has ended or expired.
 func (p *player) completeLost() {
 	if len(p.lost) == 0 {
 		return

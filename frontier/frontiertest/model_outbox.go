@@ -9,8 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// decide makes an offer what an exact set would say of it that knows all that was
-// ever added: what waits is offered as if it were new, which must be safe.
+// decide sets the decision of an exact offer as an exact set that knows every added URL
+// would. But it decides that a URL that waits is New or Again, because a store must answer
+// such an offer with Seen.
 func (p *player) decide(offer *frontier.Offer) {
 	if !p.beside || offer.Class == frontier.Bulk {
 		return
@@ -37,7 +38,7 @@ func (p *player) links(n int) []frontier.Offer {
 	return links
 }
 
-// relay brings some notes where they belong.
+// relay delivers some notes, as a relay does.
 func (p *player) relay() {
 	if !p.beside {
 		return
@@ -64,8 +65,8 @@ func (p *player) relay() {
 	p.ledger.stats.Seen += seen
 }
 
-// deliver takes one note off the ledger's and offers its link, if it is of one
-// that was never added; else it counts it as seen.
+// deliver removes one note from the ledger. If it is the note of a link, deliver offers
+// the link, or counts it in seen if its URL is known.
 func (p *player) deliver(note exact.Note, seen *uint64) {
 	bare := note
 	bare.Item.Fingerprint = bloomstore.Fingerprint{}

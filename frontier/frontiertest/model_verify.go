@@ -10,11 +10,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// verify compares everything that can be seen of the crawl with the ledger.
+// verify compares everything that the methods of the crawl return with the ledger.
 func (p *player) verify() {
 	p.Note("verify")
 	p.expire()
-	// A store may take back what ran out only when it is asked for work.
+	// A store may end expired leases only during a call of Lease.
 	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now()))
 	p.verifyStats()
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
@@ -103,8 +103,8 @@ func (p *player) verifyStatus(k *known) {
 	}
 }
 
-// restart closes or kills the crawl and opens it again. Leases either outlive
-// that or are taken back, all of them, or run out.
+// restart closes or crashes the crawl and opens it again. The leases then either all stay,
+// or all end, or must expire (KeepsLeases).
 func (p *player) restart() {
 	old, ok := p.Crawl.(Reopener)
 	if !ok {
@@ -115,8 +115,8 @@ func (p *player) restart() {
 		again, how = old.Reopen, "reopen"
 	}
 	p.Note("%s", how)
-	// What ran out is taken back before: a store that is killed first may count
-	// the delay from its start.
+	// Expired leases must end before the restart. Otherwise a store may count the delays
+	// of their hosts from its start.
 	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now()))
 	crawl, err := again()
 	p.Must(err, how)
@@ -146,7 +146,8 @@ func (p *player) runOut() {
 	p.expire()
 }
 
-// forgot reports whether the store lost the leases, when none of them holds an item.
+// forgot reports whether the store ended the leases. It is called if no lease has open
+// items, because Stats.Leased is then 0 in either case.
 func (p *player) forgot() bool {
 	live := p.holdings()
 	if len(live) == 0 {
@@ -159,9 +160,9 @@ func (p *player) forgot() bool {
 	return err != nil
 }
 
-// takenBack follows a store that gave back its leases when it was opened: no
-// host is due before its delay, as a request may have started until now, and
-// only what was in flight may count as lost.
+// takenBack checks a store that ended its leases when it was opened, and updates the
+// ledger. No host may be due before its delay, because a request may have started a
+// moment ago, and only items in flight may count a delivery.
 func (p *player) takenBack(how string) {
 	now := p.Clock.Now()
 	queued := p.list(frontier.Queued, "")
@@ -193,7 +194,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// same says how an item that a store shows differs from the known one.
+// same returns an error if an item that a store returned differs from k.
 func (k *known) same(got frontier.Item) error {
 	want := k.item
 	if want.Fingerprint == (frontier.Item{}.Fingerprint) {
@@ -206,7 +207,8 @@ func (k *known) same(got frontier.Item) error {
 	return nil
 }
 
-// sortedURLs returns every known URL, so that equal seeds make equal choices.
+// sortedURLs returns every known URL in a fixed order, so that equal seeds make equal
+// choices.
 func (g *ledger) sortedURLs() []*known {
 	all := make([]*known, 0, len(g.urls))
 	for _, k := range g.urls {

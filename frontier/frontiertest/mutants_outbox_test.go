@@ -113,7 +113,7 @@ var outboxMutants = []struct {
 	{"counts renewed items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Again, frontier.New)) },
 		[]string{"DecisionAgainKeepsItsRound"}},
 	{"forgets rounds", func(b *brokenOutbox) { b.offering(func(item *frontier.Offer) { item.Round = 0 }) },
-		[]string{"DecisionAgainKeepsItsRound", "DecisionPromotedGetsARound", "NotesComeWithTheirPage", "RetryPassesOverWhatWaits"}},
+		[]string{"DecisionAgainKeepsItsRound", "DecisionPromotedGetsARound", "NotesComeWithTheirPage", "RetrySkipsWaitingURLs"}},
 	{"leaves what is new to the exact map", func(b *brokenOutbox) {
 		b.offering(func(item *frontier.Offer) {
 			if item.Decision == frontier.New {
@@ -134,13 +134,13 @@ var outboxMutants = []struct {
 			n, err := b.Memory.Retry(ctx, host)
 			return n + len(b.past), err
 		}
-	}, []string{"RetryPassesOverWhatWaits"}},
+	}, []string{"RetrySkipsWaitingURLs"}},
 	{"has what is finished wait", func(b *brokenOutbox) { b.waits = func(frontier.State) bool { return true } },
 		[]string{"WaitsUntilCompleted"}},
 	{"has what is leased not wait", func(b *brokenOutbox) { b.waits = func(s frontier.State) bool { return s == frontier.Queued } },
 		[]string{"WaitsUntilCompleted"}},
 	{"forgets the unconfirmed", func(b *brokenOutbox) { b.completing(func(c *frontier.Completion) { c.Unconfirmed = false }) },
-		[]string{"NotesOfTheUntold"}},
+		[]string{"NotesOfUnconfirmedEnds"}},
 	{"notes the links of a lost lease", func(b *brokenOutbox) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
 			if errors.Is(err, frontier.ErrLeaseLost) {

@@ -18,14 +18,14 @@ import (
 type mutant struct {
 	name     string
 	breakIt  func(b *broken)
-	caughtBy []string // cases that must see it, among others
-	unseen   bool     // by the random runs, which have no false positives, races and output errors
+	caughtBy []string // cases that must fail; others may fail, too
+	unseen   bool     // the random runs do not find it; they have no false positives, races or output errors
 }
 
-// crowd makes two callers meet, so that a race is lost on purpose.
+// crowd makes two callers wait for each other, so that a race is sure to happen.
 type crowd struct{ callers atomic.Int32 }
 
-// meet waits until another caller is there too, but not for long.
+// meet waits until another caller calls it, but not for long.
 func (c *crowd) meet() {
 	c.callers.Add(1)
 	defer c.callers.Add(-1)
@@ -141,7 +141,7 @@ var mutants = []mutant{
 			}
 			return grant, err
 		}
-	}, []string{"LeaseRepeatTellsTheTimeLeft"}, false},
+	}, []string{"LeaseRepeatReturnsTheTimeLeft"}, false},
 	{"gives a repeat another host", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			b.locked(func(m *Memory) {
@@ -158,21 +158,21 @@ var mutants = []mutant{
 			grant.Wait = 0
 			return grant, err
 		}
-	}, []string{"LeaseTellsTheWait", "AddDelays"}, false},
+	}, []string{"LeaseReturnsTheWait", "AddDelays"}, false},
 	{"waits too long", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			grant.Wait *= 2
 			return grant, err
 		}
-	}, []string{"LeaseTellsTheWait", "AddDelays"}, false},
+	}, []string{"LeaseReturnsTheWait", "AddDelays"}, false},
 	{"is empty too early", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			b.locked(func(m *Memory) { grant.Empty = m.stats.Queued == 0 })
 			return grant, err
 		}
-	}, []string{"LeaseTellsEmpty"}, false},
+	}, []string{"LeaseReportsEmpty"}, false},
 	{"says nothing of the limit", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
@@ -418,8 +418,7 @@ var mutants = []mutant{
 	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
 }
 
-// TestSuiteSeesBrokenStores: the suite fails for each store with one fault. A
-// suite that passes everything proves nothing.
+// TestSuiteSeesBrokenStores: the suite fails for each store with one fault.
 func TestSuiteSeesBrokenStores(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -444,8 +443,8 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 	}
 }
 
-// TestReopenerIsReopened: the suite passes stores that keep their leases over a
-// restart and stores that do not.
+// TestReopenerIsReopened: stores that keep their leases over a restart and stores that do
+// not both pass the suite.
 func TestReopenerIsReopened(t *testing.T) {
 	open := func(_ *testing.T, opt Options) Crawl { return newBroken(opt) }
 	Run(t, open)

@@ -161,7 +161,7 @@ func (g *group) writeEntry(h *host, at queuePos, it *frontier.Item) {
 	g.set(g.scratch[:n], g.scratch[n:])
 }
 
-// delay moves an item to the delayed ones.
+// delay adds an item to the delayed items. micros is the delay in µs.
 func (g *group) delay(h *host, it *frontier.Item, micros int64) {
 	due := g.now + micros
 	g.scratch = appendEntry(append(append(g.scratch[:0], h.key...), 0), it)
@@ -215,9 +215,9 @@ func (g *group) mature() error {
 	return nil
 }
 
-// contains reports whether the URL, which the filter claims, really was added. It is
-// called for exact keys. It is exact, and slow only if a bulk key that still waits is
-// offered as an exact one.
+// contains reports whether the URL was really added, although the filter only claims
+// it. It is called for exact keys. The answer is exact. It takes long only if the URL
+// still waits in a queue as a bulk item.
 func (g *group) contains(o *offer) (bool, error) {
 	print := o.print
 	if g.exact[print] {
@@ -228,8 +228,8 @@ func (g *group) contains(o *offer) (bool, error) {
 			return row != nil, err
 		}
 	}
-	// Rows of this group cannot be read yet, but its journal has what it added as
-	// bulk.
+	// The rows of this group cannot be read yet, but its journal has the bulk keys
+	// that it added.
 	for j := g.journal; len(j) >= journalAdd; j = j[journalAdd:] {
 		if bloomstore.Fingerprint(j[1:journalAdd]) == print {
 			return true, nil

@@ -16,29 +16,30 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Recount is an audit of a crawl at one moment: each term counted from the rows that
-// hold it, and what its records must be, which the store does not read.
+// Recount is an audit of a crawl at one moment. Each term is counted from the rows
+// that hold it. A Recount also says which records must exist; the store itself does
+// not read the records.
 type Recount struct {
 	frontier.Audit                   // Failed includes rounds whose window is over
-	Position       frontier.Position // where its records end
+	Position       frontier.Position // the end of its records
 
 	Outcomes map[frontier.Outcome]uint64 // rows of outcomes
 
-	// Expected records: each done URL once, and each URL once for every round in
-	// which it failed.
+	// The records that must exist: one for each done URL, and one for each round in
+	// which a URL failed.
 	Finished, Failures RecordSum
 
 	// Lost are records that may be missing: see AcceptLoss.
 	Lost RecordLoss
 
-	Forgotten uint64 // URLs of all these rows that the filter does not contain
+	Forgotten uint64 // number of URLs in these rows that the filter does not contain
 }
 
 // maxFaults bounds the number of contradictions in a Recount.
 const maxFaults = 20
 
-// RecordSum identifies a set of records, whatever their order: their number, and the
-// sum of their ids mod 2⁶⁴.
+// RecordSum identifies a set of records in any order, by their number and the sum of
+// their ids mod 2⁶⁴.
 type RecordSum struct{ Count, Sum uint64 }
 
 // Add counts the record with this id the given number of times.
@@ -63,7 +64,7 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	c := recounter{Store: s, out: Recount{Outcomes: make(map[frontier.Outcome]uint64)}}
 	var filter membits.Stats
 	err := s.ask(ctx, func(g *group) {
-		// Rows and bits of one moment: only the committer adds.
+		// Rows and bits are of one moment, because only the committer changes them.
 		c.rows, filter = g.db.NewSnapshot(), s.filter.Stats()
 	})
 	if err != nil {
@@ -91,7 +92,7 @@ type recounter struct {
 	delayed uint64 // according to the rows of hosts
 	indexed uint64 // hosts that must be in tableDue
 	failed  uint64 // rows of outcomes that refer to a failed item
-	renewed uint64 // rounds whose window was over when their URL was offered again
+	renewed uint64 // rounds that ended because their URL was offered after its window
 	out     Recount
 }
 
@@ -104,7 +105,7 @@ func (c *recounter) fault(format string, args ...any) {
 	}
 }
 
-// check counts a URL that the filter does not contain.
+// check counts the URL as forgotten if the filter does not contain it.
 func (c *recounter) check(print bloomstore.Fingerprint) {
 	if !c.filter.Has(print) {
 		c.out.Forgotten++
@@ -152,8 +153,8 @@ func (c *recounter) readLeases() error {
 	})
 }
 
-// countHosts reads host rows and queues in parallel: both are in the order of the host
-// keys.
+// countHosts reads host rows and queues side by side. Both are in the order of the
+// host keys.
 func (c *recounter) countHosts() error {
 	lower, upper := table(tableQueue)
 	queues, err := c.rows.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -185,10 +186,10 @@ func (c *recounter) countHosts() error {
 type hostRows struct {
 	waiting     [frontier.Priorities]uint64
 	held, aside uint64 // according to its lease row
-	early       uint64 // part of waiting: before the queue's head, where they are never found
+	early       uint64 // part of waiting: rows before the queue's head, which no lease would find
 }
 
-// countHost counts the rows of a host's queue and compares them with its row.
+// countHost counts the rows of a host's queue and compares them with the host's row.
 func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
 	lease := c.leases[h.key]
 	var rows hostRows
@@ -283,7 +284,7 @@ func (c *recounter) countDelayed() error {
 	return err
 }
 
-// countFailed counts failed items, each of which must have the same outcome in its row.
+// countFailed counts failed items. The outcome row of each must refer to it.
 func (c *recounter) countFailed() error {
 	var fault error
 	err := c.scanFailed(c.rows, "", func(key []byte, item frontier.Item) bool {
@@ -333,8 +334,9 @@ func (c *recounter) countOutcomes() error {
 	return err
 }
 
-// countExact counts the rounds of exact keys whose windows are over. No other row has
-// the rounds before the last. Those that ended done were counted as failures.
+// countExact counts the rounds of exact keys before the last one, which no other row
+// has. countOutcomes and count took all earlier rounds for failures, so countExact
+// corrects those that ended done.
 func (c *recounter) countExact() error {
 	return c.scan(c.rows, tableExact, func(key, value []byte) error {
 		print, err := printOf(key)
@@ -354,7 +356,7 @@ func (c *recounter) countExact() error {
 	})
 }
 
-// countKnown checks the keys that were only marked as seen.
+// countKnown checks the keys of MarkSeen.
 func (c *recounter) countKnown() error {
 	return c.scan(c.rows, tableKnown, func(key, _ []byte) error {
 		print, err := printOf(key)
@@ -363,7 +365,8 @@ func (c *recounter) countKnown() error {
 	})
 }
 
-// printOf returns the fingerprint in a key that has nothing else.
+// printOf returns the fingerprint in a key that consists of a table's letter and a
+// fingerprint.
 func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 	if len(key) != 1+len(print) {
 		return print, fatal("read a key", errRow)
@@ -371,9 +374,11 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 	return bloomstore.Fingerprint(key[1:]), nil
 }
 
-// estimate computes from the fill how many URLs were added. A new URL that the filter
-// claimed looks like one that was added, so the expected number of those is subtracted,
-// except exact ones, which were added. A later round adds no bits.
+// estimate computes from the filter's fill how many URLs were added. The fill does not
+// tell a URL that was added from a new one that the filter claimed. Therefore estimate
+// subtracts the expected number of claimed ones, but not exact items, which were added
+// nevertheless. It subtracts keys of MarkSeen, and adds the later rounds of exact keys,
+// which set no bits.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)

@@ -20,7 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// auditedCrawl is a crawl with rows of every kind, and what a witness counted.
+// auditedCrawl is a crawl with rows of every kind, and the counts of the test itself.
 type auditedCrawl struct {
 	*Store
 	cfg            Config
@@ -53,7 +53,7 @@ func newAuditedCrawl(t *testing.T, random *rand.Rand) *auditedCrawl {
 			}
 		}
 	}
-	for _, l := range c.lease(t, 3) { // to stay
+	for _, l := range c.lease(t, 3) { // these leases stay
 		back := []frontier.Completion{{Item: l.Items[0].Fingerprint, Disposition: frontier.GiveBack}}
 		if err := c.Complete(t.Context(), l.ID, back, frontier.HostUpdate{}); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func (c *auditedCrawl) lease(t *testing.T, hosts int) []frontier.Lease {
 	return grant.Leases
 }
 
-// work completes a part of what each lease holds, with every outcome.
+// work completes some items of each lease, with every outcome.
 func (c *auditedCrawl) work(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	for _, l := range c.lease(t, 4) {
@@ -161,7 +161,7 @@ func TestRecountFindsDamage(t *testing.T) {
 	check("after a rebuild", 0)
 }
 
-// first returns the first row of a table that matches.
+// first returns the first row of a table for which fits returns true.
 func (c *auditedCrawl) first(t *testing.T, letter byte, fits func(key, value []byte) bool) (key, value []byte) {
 	t.Helper()
 	lower, upper := table(letter)
@@ -241,8 +241,7 @@ func hostAltered(alter func(*host)) func(*testing.T, *auditedCrawl) {
 }
 
 // TestRecountNames corrupts each structure that a term is counted from, and
-// each counter. The recount names what was corrupted and what depends on it,
-// and nothing else.
+// each counter. The recount names the terms that depend on it, and no others.
 func TestRecountNames(t *testing.T) {
 	isDone := func(_ *auditedCrawl, _, value []byte) bool {
 		o, err := decodeOutcome(value)
@@ -250,7 +249,7 @@ func TestRecountNames(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		corrupt func(*testing.T, *auditedCrawl)
-		terms   string // that differ
+		terms   string // terms that differ
 		fault   string // part of one
 	}{
 		"queue row": {drop(tableQueue, func(c *auditedCrawl, key, value []byte) bool { return !heldRow(c, key, value) }),
@@ -309,7 +308,7 @@ func TestRecountNames(t *testing.T) {
 	}
 }
 
-// Records of other URLs are found even when there are as many.
+// TestRecountSums: records of other URLs are noticed even if their number is right.
 func TestRecountSums(t *testing.T) {
 	c := newAuditedCrawl(t, rand.New(rand.NewPCG(1, 0)))
 	key, value := c.first(t, tableOutcome, func(_, value []byte) bool {
@@ -325,7 +324,8 @@ func TestRecountSums(t *testing.T) {
 	}
 }
 
-// The estimate leaves out the URLs that the filter wrongly claimed to know.
+// TestRecountOfAFullFilter: the estimate does not count the URLs that the filter wrongly
+// claimed to know.
 func TestRecountOfAFullFilter(t *testing.T) {
 	s := opened(t, Config{Dir: "crawl", FS: vfs.NewMem(),
 		Filter: membits.Config{Capacity: 2000, FPR: 0.05, Growth: membits.GrowthOff, Shards: 4}}, Open)
@@ -343,8 +343,7 @@ func TestRecountOfAFullFilter(t *testing.T) {
 	}
 }
 
-// zeroHalf makes the filter of a store lose half of its bits, by way of the
-// file that it is saved to.
+// zeroHalf clears half of the bits of a store's filter, in the form of its file.
 func zeroHalf(t *testing.T, s *Store) {
 	t.Helper()
 	var file bytes.Buffer

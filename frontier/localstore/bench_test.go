@@ -23,7 +23,7 @@ import (
 
 var size = flag.Int("size", 1_000_000, "URLs of the benchmarks that need many")
 
-// BenchmarkSuite runs the suite's benchmarks on the disk, every answer synced.
+// BenchmarkSuite runs the suite's benchmarks on the disk. Every answer is synced.
 func BenchmarkSuite(b *testing.B) {
 	frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
 		return openBench(b, Config{LeaseTTL: opt.LeaseTTL, Filter: membits.Config{Capacity: opt.FilterCapacity},
@@ -107,8 +107,8 @@ func popHost(b *testing.B, s *Store, n uint64, most int) int {
 	return len(items)
 }
 
-// BenchmarkManyHosts queues -size items on a tenth as many hosts and reports
-// what memory the process then has.
+// BenchmarkManyHosts queues -size items on a tenth as many hosts and reports the
+// process's memory afterwards.
 func BenchmarkManyHosts(b *testing.B) {
 	for b.Loop() {
 		s := openBench(b, Config{Filter: membits.Config{Capacity: uint64(*size)}})
@@ -123,7 +123,7 @@ func BenchmarkManyHosts(b *testing.B) {
 	}
 }
 
-// residentMiB returns the process's memory in RAM, 0 where that cannot be told.
+// residentMiB returns the process's memory in RAM, or 0 on systems where it is unknown.
 func residentMiB(b *testing.B) float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -139,9 +139,9 @@ func residentMiB(b *testing.B) float64 {
 
 // BenchmarkRestart opens a crawl that knows -size URLs, all queued. It reports
 // the rate at which it was filled, the memory of the process, the size of the
-// directory, the errors of the filter in a million probes with the ends of
-// their 95 % interval (as many probes as there are URLs), and the time that a
-// start takes.
+// directory, the false positives in a million probes with the ends of their 95 %
+// interval (it makes as many probes as there are URLs), and the time that a start
+// takes.
 func BenchmarkRestart(b *testing.B) {
 	for _, after := range []string{"close", "crash"} {
 		b.Run("after="+after, func(b *testing.B) {
@@ -157,7 +157,7 @@ func BenchmarkRestart(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for b.Loop() { // its start takes away what was reported before
+			for b.Loop() { // the start of b.Loop removes metrics that were reported before
 				b.StopTimer()
 				if after == "crash" {
 					s.guard.fail(errKilled)
@@ -183,14 +183,14 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
-// diskMiB returns what the files below dir take.
+// diskMiB returns the size of the files below dir.
 func diskMiB(b *testing.B, dir string) (sum float64) {
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) { // compacted away meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // a compaction has removed it
 			return nil
 		}
 		if err == nil {

@@ -104,7 +104,7 @@ func readCard(filesystem vfs.FS, dir string) (c card, err error) {
 	return c, nil
 }
 
-// createCard writes the card of a new crawl, whole or not at all.
+// createCard writes the card of a new crawl. A crash leaves the whole file or none.
 func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 	c := card{
 		Format: Format, Created: time.Now().UTC().Truncate(time.Second), Key: hexKey(bloomstore.NewKey()),

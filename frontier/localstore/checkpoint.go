@@ -13,10 +13,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// A checkpoint is the filter's bits in a file, so that a start replays only the journal
-// since. It is written while adds go on, so it may have bits of adds that are not
-// committed yet. It is used only after its name is in the counters' row, and that row
-// comes after all those adds in the log.
+// A checkpoint is a file with the filter's bits, so that a start replays only the rows
+// of the journal that were written since. Adds continue while it is written, so it may
+// have bits of adds that are not committed yet. A start uses it only if its name is in
+// the counters' row, and that row comes after all those adds in the log.
 
 const (
 	checkpointPrefix = "filter-"
@@ -28,7 +28,7 @@ type filterSnapshot struct {
 	bits   *membits.Snapshot
 	file   string
 	replay uint64 // the first journal row that is not in it
-	adds   int    // in the journal before it
+	adds   int    // number of adds in the journal before replay
 }
 
 func (s *Store) snapshotFilter() filterSnapshot {
@@ -49,7 +49,7 @@ func (s *Store) maybeCheckpoint() {
 		return
 	}
 	snapshot := s.snapshotFilter()
-	s.guard.write("start", "a checkpoint", func() error { // so that none starts while Close waits after a failure
+	s.guard.write("start", "a checkpoint", func() error { // after a failure, no checkpoint starts while Close waits
 		s.behind.Go(func() { s.checkpointBehind(snapshot) })
 		return nil
 	})
@@ -57,7 +57,8 @@ func (s *Store) maybeCheckpoint() {
 
 // checkpointBehind writes a checkpoint while adds go on.
 func (s *Store) checkpointBehind(snapshot filterSnapshot) {
-	// Until the old files are removed, because that would remove the next one too.
+	// The next checkpoint must not start before the old files are removed, because its
+	// file would be removed too.
 	defer s.checkpointing.Store(false)
 	err := s.checkpoint(snapshot, s.behindCommit)
 	if err != nil && !errors.Is(err, frontier.ErrClosed) {
@@ -78,7 +79,8 @@ func (s *Store) behindCommit(o *op) error {
 	}
 }
 
-// checkpoint writes a snapshot and then, by commit, names it in the counters.
+// checkpoint writes a snapshot to its file. Then it calls commit with an op that stores
+// the file's name in the counters.
 func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) error {
 	err := durable.ReplacePrivate(s.fs, s.fs.PathJoin(s.cfg.Dir, snapshot.file), func(w io.Writer) error {
 		half := &crashWriter{w: w, at: snapshot.bits.Bytes() / 2}
@@ -134,8 +136,8 @@ func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
 	return filter, nil
 }
 
-// rebuildFilter rebuilds the filter: every key ever added is in a queue, is set aside, or
-// has an outcome, or was marked by MarkSeen.
+// rebuildFilter rebuilds the filter from the tables. Every key that was ever added has a
+// row there: its item waits or is leased, it has an outcome, or MarkSeen added it.
 func (s *Store) rebuildFilter() (err error) {
 	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
 		return err
@@ -158,7 +160,7 @@ func (s *Store) rebuildFilter() (err error) {
 	})
 }
 
-// crashWriter reaches a crash point after a number of bytes.
+// crashWriter reaches the crash point "checkpoint" after at bytes.
 type crashWriter struct {
 	w  io.Writer
 	at int64

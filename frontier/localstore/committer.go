@@ -16,8 +16,8 @@ import (
 
 // op is one call waiting for the committer.
 type op struct {
-	change func(*group) error // called first, to add, complete or alter; after an error it must have changed nothing
-	grant  func(*group) error // called when all changes of the group are readable, to lease or read
+	change func(*group) error // changes the crawl; called first; has changed nothing if its error is not fatal
+	grant  func(*group) error // leases or reads; called when all changes of the group are readable
 	err    error
 	done   chan struct{}
 }
@@ -38,12 +38,12 @@ type group struct {
 	sizes    map[string]uint64               // number of keys in the quota groups that changed
 	reserved map[string]bool                 // keys added to quota groups
 	records  bool                            // a record was written to the output
-	unsynced bool                            // a batch was applied and not synced
+	unsynced bool                            // the last batch was applied, but not synced
 	synced   bool                            // a batch was synced to disk
 	changed  bool                            // the counters' row must be written
 	scratch  []byte
 
-	due, queue *pebble.Iterator // of the grants; nil until used
+	due, queue *pebble.Iterator // read by the grants; nil until used
 }
 
 // run is the committer.
@@ -76,7 +76,7 @@ func (s *Store) run() {
 	}
 }
 
-// finish records a failed commit. It reports whether to go on.
+// finish records a failed commit. It reports whether the commit succeeded.
 func (s *Store) finish(err error) bool {
 	if err != nil {
 		s.guard.fail(err)
@@ -84,11 +84,11 @@ func (s *Store) finish(err error) bool {
 	return err == nil
 }
 
-// commitOne commits an op before the committer runs, or after.
+// commitOne commits an op before the committer starts or after it has stopped.
 func (s *Store) commitOne(o *op) error { return s.commit([]*op{o}) }
 
-// commit runs ops in two steps and answers them. An error is final, because memory is
-// then ahead of the disk.
+// commit runs ops in two steps, first the changes and then the grants, and answers
+// them. After an error the store cannot be used, because memory is ahead of the disk.
 func (s *Store) commit(ops []*op) error {
 	g := &group{Store: s, now: s.now(), batch: s.db.NewBatch()}
 	defer g.close()
@@ -153,8 +153,8 @@ func isFatal(err error) bool {
 // presentFor is how long a check of the directory is valid, in µs.
 const presentFor = 1_000_000
 
-// checkPresent returns an error if the directory was removed: writes to its open files
-// would succeed for ever, but be lost.
+// checkPresent returns an error if the directory was removed. Otherwise writes to its
+// open files would succeed, but be lost.
 func (g *group) checkPresent() error {
 	if g.now < g.presentUntil {
 		return nil
@@ -284,8 +284,8 @@ func getRow(r pebble.Reader, key []byte) ([]byte, error) {
 	return append([]byte{}, value...), nil
 }
 
-// pebbleLog passes on the messages of pebble. A fatal one is a failure of the store, and
-// pebble does not continue.
+// pebbleLog logs the errors of pebble. A fatal error is a failure of the store: Fatalf
+// records it and never returns to pebble.
 type pebbleLog struct{ *Store }
 
 func (l pebbleLog) Infof(string, ...any) {}

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// Complete implements frontier.Store: links, completions, records and host in one step.
-// If the lease is lost, no links are added either.
+// Complete implements frontier.Store. Links, completions, records and host change in
+// one step. If the lease is lost, no links are added either.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	if len(update.Blob) > frontier.MaxBlob {
 		return fmt.Errorf("localstore: host blob has %d bytes, want at most %d", len(update.Blob), frontier.MaxBlob)
@@ -75,8 +75,8 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 	return nil
 }
 
-// completeEnded answers a repeat: nil if the lease completed all of done before it
-// ended.
+// completeEnded answers a call for a lease that has ended: nil if the call is a repeat,
+// because the lease completed all of done before it ended, and ErrLeaseLost otherwise.
 func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) error {
 	ended := g.ended.byID[id]
 	if ended == nil || ended.settled == nil {
@@ -90,7 +90,7 @@ func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) e
 	return nil
 }
 
-// settle completes the held item at an index. Its errors are fatal.
+// settle completes the item l.held[index]. Its errors are fatal.
 func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offer) error {
 	counts, err := g.follow(c, links)
 	if err != nil {

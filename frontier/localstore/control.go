@@ -48,8 +48,8 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	}
 }
 
-// retry queues the failed items between two keys again, up to maxRetry, and returns
-// where to go on, or nil at the end.
+// retry queues the failed items between two keys again, after it has read up to
+// maxRetry rows. next is the key to continue from, or nil if there are no more.
 func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err error) {
 	seen := 0
 	err = g.scanRange(g.db, lower, upper, func(key, value []byte) (bool, error) {
@@ -84,25 +84,26 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 	return n, next, err
 }
 
-// rememberedKeys is how many scope keys and keys of groups are remembered at least. A
-// crawl of as many hosts takes some megabytes for them.
+// rememberedKeys is the least number of keys that each cache of scope keys or quota keys
+// remembers. A crawl of that many hosts takes some megabytes for them.
 const rememberedKeys = 1 << 18
 
-// scopeCache remembers which keys are open, which never changes, and which were not open
-// when they were last looked up.
+// scopeCache remembers scope keys that are open (in the set), and keys that were closed
+// (not in the set) when they were last looked up. An open key stays open. It is safe for
+// concurrent use.
 type scopeCache struct {
 	open, closed *recent.Keys
 
 	mu     sync.RWMutex
-	opened uint64 // how often keys were opened: earlier results for closed keys are invalid
+	opened uint64 // number of calls of add; each makes earlier look-ups of closed keys invalid
 }
 
 func newScopeCache() *scopeCache {
 	return &scopeCache{open: recent.New(rememberedKeys), closed: recent.New(rememberedKeys)}
 }
 
-// look reports whether a key is open, if that is known. If not, the result of a look-up
-// can be passed to shut with the returned number.
+// look reports whether a key is open, if the cache has it. If not, the caller reads the
+// key's row, and passes opened to shut if there is none.
 func (c *scopeCache) look(key string) (open, known bool, opened uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -119,7 +120,8 @@ func (c *scopeCache) add(key string) {
 	c.opened++
 }
 
-// shut remembers that a key is not open, unless a key was opened since look.
+// shut remembers that a key is closed, unless a key was opened since look returned
+// opened.
 func (c *scopeCache) shut(key string, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// markerFS closes a gap of pebble v2.1.7 (upstream #5825): pebble moves the
+// markerFS works around a fault of pebble v2.1.7 (upstream #5825): pebble moves the
 // marker that names its manifest without syncing the directory first, so after
-// a power loss the marker can name a manifest that is not on disk. Syncing the
-// directory before a marker is created or removed orders the two.
+// a power loss the marker can name a manifest that is not on disk. markerFS syncs
+// the directory before a marker is created or removed.
 type markerFS struct{ vfs.FS }
 
 func (fs markerFS) Unwrap() vfs.FS { return fs.FS }

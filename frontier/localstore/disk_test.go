@@ -14,11 +14,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// TestMarkerFS takes the power from plain pebble stores, which write a new
-// manifest with each flush. On the bare file system one of 40 does not open
-// again (upstream #5825), behind markerFS all do. If the first half fails,
-// pebble has the fix and markerFS can be deleted: by chance that happens once
-// in 10¹⁷ runs.
+// TestMarkerFS simulates power losses of plain pebble stores, which write a new
+// manifest with each flush. Without markerFS one of 40 does not open again
+// (upstream #5825), with markerFS all do. If the first half of the test fails,
+// pebble has fixed this and markerFS can be deleted. By chance it fails once in
+// 10¹⁷ runs.
 func TestMarkerFS(t *testing.T) {
 	images := 400
 	if *proof {
@@ -47,8 +47,8 @@ func TestMarkerFS(t *testing.T) {
 	}
 }
 
-// openImage lets a store work until a random write, takes the power, and opens
-// what is left.
+// openImage lets a store work until a random write, simulates a power loss, and opens
+// the files that are left.
 func openImage(rng *rand.Rand, wrap func(vfs.FS) vfs.FS) error {
 	disk := vfs.NewCrashableMem()
 	until, prefix := atomic.Int32{}, ""

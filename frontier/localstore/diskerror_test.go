@@ -68,7 +68,7 @@ func TestDiskErrors(t *testing.T) {
 	t.Logf("%d writes broken, one by one", failures)
 }
 
-// TestDiskFull fills the disk: from some write on every write fails.
+// TestDiskFull simulates a full disk: after a number of writes every write fails.
 func TestDiskFull(t *testing.T) {
 	for _, room := range []int32{5, 30, 60, 90} {
 		disk := vfs.NewMem()
@@ -179,7 +179,7 @@ func smallLease(ctx context.Context, s *Store, n uint64) error {
 	return s.Complete(ctx, id, done, frontier.HostUpdate{End: true})
 }
 
-// verifySmallCrawl opens the crawl that was left and checks it.
+// verifySmallCrawl opens the crawl again and checks it.
 func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]bool) {
 	t.Helper()
 	s, err := Open(smallConfig(disk))
@@ -211,9 +211,9 @@ func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]b
 	}
 }
 
-// TestDirectoryRemoved removes the crawl under a running store. An open file
-// can still be written to, so the store need not notice. It must not hang, and
-// must not open what is left as a crawl.
+// TestDirectoryRemoved removes the directory of a running store. An open file can still
+// be written to, so the store may not notice at once. It must not hang, and the rest of
+// the directory must not open as a crawl.
 func TestDirectoryRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
 	cfg := Config{Dir: dir, Delay: NoDelay, CheckpointAdds: 6, Filter: membits.Config{Capacity: 1000}}
@@ -242,7 +242,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	g := newGuard()
 	g.fail(errKilled)
 	begun, written := make(chan struct{}), make(chan struct{})
-	go func() { // it stays
+	go func() { // this goroutine blocks for ever
 		close(begun)
 		g.write("write", "file", func() error { close(written); return nil })
 	}()

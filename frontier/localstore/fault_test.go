@@ -41,7 +41,7 @@ func edit(t *testing.T, fs vfs.FS, name string, change func([]byte) []byte) {
 	}
 }
 
-// closedCrawl leaves a crawl with items in every state and a checkpoint.
+// closedCrawl makes a crawl with items in every state and a checkpoint, and closes it.
 func closedCrawl(t *testing.T, cfg Config) (urls []string) {
 	t.Helper()
 	s, err := Open(cfg)
@@ -90,8 +90,8 @@ func checkpointName(t *testing.T, fs vfs.FS, dir string) string {
 	return ""
 }
 
-// TestFilterLost: if the filter file is damaged, foreign or missing, the error
-// names it and says what helps. Rebuild makes the same filter again.
+// TestFilterLost: if the filter file is damaged, missing or of another crawl, the error
+// names it and says what to do. Rebuild makes the same filter again.
 func TestFilterLost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		damage func(t *testing.T, fs vfs.FS, file string)
@@ -294,8 +294,8 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// TestSecondProcess: an open crawl is refused to others, in this process and in
-// another one, and free again after Close.
+// TestSecondProcess: while a crawl is open, neither this process nor another one can open
+// it again. After Close they can.
 func TestSecondProcess(t *testing.T) {
 	if dir := os.Getenv("LOCALSTORE_TEST_DIR"); dir != "" { // the other process
 		_, err := Open(Config{Dir: dir})

@@ -22,8 +22,8 @@ func (g *group) endLease(l *lease) {
 	g.touch(h)
 }
 
-// expireLeases ends the leases that have expired. Only items that may have been in
-// flight count a delivery.
+// expireLeases ends the leases that have expired. It counts a delivery only for items
+// that may have been in flight.
 func (g *group) expireLeases() {
 	g.nextExpiry = never
 	for _, l := range g.leases {
@@ -44,8 +44,8 @@ func (g *group) expireLeases() {
 
 func moreDeliveries(n uint8) uint8 { return min(n+1, frontier.MaxDeliveries) }
 
-// giveBackAll ends every lease when the store closes. No delivery is counted, but a
-// request may have started until now.
+// giveBackAll ends every lease when the store closes. It counts no deliveries. Each host
+// waits for its delay, because a request may have started a moment ago.
 func (g *group) giveBackAll() error {
 	for _, l := range g.leases {
 		l.host.due = max(l.host.due, g.now+l.host.delay)
@@ -112,12 +112,12 @@ func (g *group) recoverLease(row leaseRow) error {
 type endedLeases struct {
 	byID    map[frontier.LeaseID]*endedLease
 	order   []frontier.LeaseID
-	settled int // of all of them
+	settled int // number of items in all settled sets
 }
 
 // endedLease is a lease that has ended.
 type endedLease struct {
-	settled map[bloomstore.Fingerprint]struct{} // nil if it expired
+	settled map[bloomstore.Fingerprint]struct{} // items that it completed; nil if it expired
 }
 
 // Bounds of what endedLeases remembers.

@@ -10,14 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard ends the use of the store after the first write that fails. Pebble answers such
-// errors by ending the process, by a panic or by trying for ever. So it never sees them:
-// the goroutine that wrote stops where it is, no other write begins, and every caller of
-// the store gets the error.
+// guard ends the use of the store after the first write that fails. Pebble handles such
+// an error by ending the process, by a panic, or by trying again without end. The guard
+// therefore hides the error from pebble: the goroutine that wrote blocks for ever, no
+// other write begins, and every caller of the store gets the error.
 //
 // After failed is closed, this Store writes nothing more to the disk, and the directory
 // can be opened again, even by this process.
-// the directory can be opened again, by this process too.
 type guard struct {
 	mu     sync.RWMutex  // held for reading by each write in progress
 	err    error         // the first failure
@@ -62,8 +61,8 @@ func (g *guard) stop(err error) {
 	select {}
 }
 
-// await runs work, which writes, and returns its error. If a write failed, so that work
-// never returns, it returns that failure.
+// await runs work, which may write, and returns its error. After a failed write, work
+// may never return; await then returns the failure.
 func (g *guard) await(work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -83,8 +82,8 @@ type guardFS struct {
 
 func (f guardFS) Unwrap() vfs.FS { return f.FS }
 
-// Lock does nothing: the crawl's directory has its own lock, which must be free after a
-// failure, when pebble releases nothing.
+// Lock does nothing. The crawl's directory has a lock of its own. A lock of pebble would
+// stay after a failure, because pebble then releases nothing.
 func (f guardFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // open guards the opening of a file to write to.
@@ -132,7 +131,7 @@ func (f guardFS) MkdirAll(name string, mode fs.FileMode) error {
 	return nil
 }
 
-// Remove returns errors for missing files, which pebble expects.
+// Remove returns the error for a missing file, because pebble expects it.
 func (f guardFS) Remove(name string) (absent error) {
 	f.guard.write("remove", name, func() error {
 		err := f.FS.Remove(name)

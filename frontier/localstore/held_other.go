@@ -2,5 +2,6 @@
 
 package localstore
 
-// heldByOther returns false: these systems do not tell which process has locked a file.
+// heldByOther returns false, because these systems do not report which process has
+// locked a file.
 func heldByOther(string) bool { return false }

@@ -4,17 +4,17 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// host is the state of a host key. Its row outlives its queue.
+// host is the state of a host key. Its row stays when its queue is empty.
 type host struct {
 	key     string
-	due     int64  // not to be leased earlier, µs
-	indexed int64  // the key of the host in tableDue; 0 means that it is not there
+	due     int64  // the host is not leased before this time, µs
+	indexed int64  // the time in the host's key of tableDue; 0 means that it is not there
 	delay   int64  // µs between two starts
-	most    uint64 // maximum of added; 0 means no limit. Not in the row
+	most    uint64 // maximum of added; 0 means no limit; not stored in the row
 	added   uint64 // items ever added
 	delayed uint64 // items in tableDelayed
 	waiting [frontier.Priorities]uint64
-	head    [frontier.Priorities]uint64 // no waiting item has a lower sequence, so that scans skip tombstones
+	head    [frontier.Priorities]uint64 // no waiting item has a lower number; scans start here to skip tombstones
 
 	lease   *lease
 	dirty   bool
@@ -45,7 +45,8 @@ func (h *host) enqueued(at queuePos) {
 // maxHosts bounds the host rows kept in memory.
 const maxHosts = 1 << 17
 
-// hostOf returns the host of a key, from memory, from its row, or new.
+// hostOf returns the host of a key from memory or from its row, or a new host if it has
+// none.
 func (g *group) hostOf(key string) (*host, error) {
 	if h := g.hosts[key]; h != nil {
 		return h, nil

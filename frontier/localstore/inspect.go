@@ -63,7 +63,8 @@ func (s *Store) look(ctx context.Context) (view, error) {
 	return v, nil
 }
 
-// Lookup implements frontier.Inspector. If the URL waits, it reads its host's queue.
+// Lookup implements frontier.Inspector. If the URL has no outcome, it reads the queue of
+// the URL's host, and all delayed items.
 func (s *Store) Lookup(ctx context.Context, key, url string) (frontier.Status, error) {
 	v, err := s.look(ctx)
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *Store) lookup(v view, key, url string) (frontier.Status, error) {
 	return status, err
 }
 
-// find returns the state of a URL from the tables only: a leased item counts as queued.
+// find returns the state of a URL from the tables only, so a leased item counts as queued.
 func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status, err error) {
 	print := s.hasher.Fingerprint(url)
 	row, closer, err := r.Get(outcomeKey(print))
@@ -199,7 +200,7 @@ func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, 
 	return nil
 }
 
-// scanQueue visits the queue of host, or those of all hosts if it is empty.
+// scanQueue visits the queue of host, or the queues of all hosts if host is empty.
 func (s *Store) scanQueue(r pebble.Reader, host string, visit func(queuePos, frontier.Item) bool) error {
 	lower, upper := table(tableQueue)
 	if host != "" {

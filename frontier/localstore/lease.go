@@ -20,14 +20,15 @@ type lease struct {
 	deadline int64
 	held     []heldItem // items that the worker holds, in the order in which it got them
 
-	// settled are the items completed under this lease. They are not leased again under
-	// it, so that a repeated completion is not taken for a second one. Those that wait for
-	// another attempt are set aside until it ends.
+	// settled are the items completed under this lease. The lease does not get them
+	// again, because a repeated completion would then look like a second one. aside are
+	// the positions of settled items that wait in the queue. They become available when
+	// the lease ends.
 	settled map[bloomstore.Fingerprint]struct{}
 	aside   []queuePos
 
 	recent []frontier.Item // the last items of the lease, for callers that lost an answer
-	past   int             // items handed out before those
+	past   int             // number of items handed out before recent
 }
 
 // heldItem is an item that the worker holds. Its row stays in the queue.
@@ -49,11 +50,11 @@ func (l *lease) items() []frontier.Item {
 	return items
 }
 
-// maxRecent is how many items that the caller has received are kept.
+// maxRecent is how many items that the caller has received stay in lease.recent.
 const maxRecent = 256
 
-// since returns the items after the first known ones, and drops older ones, so that a
-// long lease stays small.
+// since returns the items of the lease after the first known ones. It drops all but the
+// last maxRecent of those known, so that a long lease stays small.
 func (l *lease) since(known int) []frontier.Item {
 	if surplus := min(known-l.past, len(l.recent)) - maxRecent; surplus > 0 {
 		l.recent = slices.Delete(l.recent, 0, surplus)
@@ -154,8 +155,8 @@ func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, 
 	return g.grantTo(grant, l)
 }
 
-// batchSize returns how many items of a host a lease holds at first: as many as one
-// lease has time for.
+// batchSize returns how many items of a host a lease holds at first: as many as can be
+// requested during its TTL, but at least 1 and at most MaxBatch. delay is in µs.
 func batchSize(ttl time.Duration, delay int64) int {
 	if delay <= 0 {
 		return MaxBatch
@@ -163,7 +164,8 @@ func batchSize(ttl time.Duration, delay int64) int {
 	return int(min(max(ttl.Microseconds()/delay, 1), MaxBatch))
 }
 
-// pagesLeft returns how many more items a limit of pages permits; 0 means no limit.
+// pagesLeft returns how many more items may be leased under a limit of pages. A limit of
+// 0 means no limit.
 func (g *group) pagesLeft(limit uint64) int {
 	taken := g.meta.Stats.Pages + g.meta.Stats.Leased
 	switch {
@@ -211,8 +213,8 @@ func (g *group) take(l *lease, n int) error {
 	return nil
 }
 
-// takePriority moves up to n waiting items of one priority into the lease, and sets aside
-// those that it settled.
+// takePriority moves up to n waiting items of one priority into the lease. It sets aside
+// items that the lease has settled.
 func (g *group) takePriority(l *lease, p frontier.Priority, n int) error {
 	h := l.host
 	if n == 0 || h.waiting[p] == 0 {
@@ -248,14 +250,14 @@ func (g *group) takePriority(l *lease, p frontier.Priority, n int) error {
 	return nil
 }
 
-// writeLease writes the row that is read after a crash.
+// writeLease writes the lease's row, from which recoverLeases ends the lease after a crash.
 func (g *group) writeLease(l *lease) {
 	g.scratch = appendLease(g.scratch[:0], l)
 	g.set(leaseKey(l.id), g.scratch)
 }
 
-// Extend implements frontier.Store. It returns at most maxRecent items before the largest
-// topUp.Known of earlier calls.
+// Extend implements frontier.Store. A repeated call can return again at most the last
+// maxRecent of the items that earlier calls counted in topUp.Known.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	var extension frontier.Extension
 	err := s.do(ctx, &op{grant: func(g *group) error {

@@ -63,7 +63,7 @@ func TestLongLeaseStaysSmall(t *testing.T) {
 		if err := s.Complete(t.Context(), id, done, frontier.HostUpdate{}); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second is a repeat
+		for range 2 { // the second call is a repeat
 			extension, err := s.Extend(t.Context(), id, frontier.TopUp{Items: 64, Known: known})
 			if err != nil {
 				t.Fatal(err)
@@ -119,10 +119,10 @@ func TestEndedLeasesAreBounded(t *testing.T) {
 	}
 }
 
-// TestRacersRetryOnce: racing calls of Retry offer each failed item once.
+// TestRacersRetryOnce: racing calls of Retry queue each failed item once.
 func TestRacersRetryOnce(t *testing.T) {
 	s := openMem(t)
-	const failed = 2500 // more than one group offers again
+	const failed = 2500 // more than one group queues again
 	addPages(t, s, "a.test", failed)
 	id := frontier.LeaseID{1}
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
@@ -162,8 +162,8 @@ func TestRacersRetryOnce(t *testing.T) {
 	}
 }
 
-// TestClockNeverGoesBack: if the clock is set back between two runs, no host is
-// due earlier, and waiting hosts do not wait anew.
+// TestClockNeverGoesBack: if the clock is set back between two runs, no host is due
+// earlier, and no host waits longer than before.
 func TestClockNeverGoesBack(t *testing.T) {
 	fs := vfs.NewMem()
 	now := suite.NewClock()

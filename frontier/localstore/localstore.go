@@ -7,7 +7,6 @@
 // and every call is answered after its group is synced to disk. After a failed write the
 // store cannot be used any more: every call returns that error, and the next Open finds
 // the last committed group.
-// last group that was committed.
 package localstore
 
 import (
@@ -47,9 +46,9 @@ type Config struct {
 	LeaseTTL   time.Duration // 0 means 60 s
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
 
-	// Windows are how long a finished exact key of each class counts as seen after its
-	// completion; 0 means for ever. Then it is new again when it is offered, in the next
-	// round, even beyond MaxPerHost.
+	// Windows has, for each class, the time for which an exact key counts as seen after
+	// its completion; 0 means for ever. When the key is offered after that time, it is
+	// added again in the next round, even beyond MaxPerHost.
 	Windows [maxClass + 1]time.Duration
 
 	// Hosts returns the settings that differ for one host key. It is optional.
@@ -136,7 +135,7 @@ type Store struct {
 	scope         *scopeCache
 	members       *recent.Keys // keys of quota groups
 
-	state // the committer's
+	state
 }
 
 var (
@@ -147,7 +146,7 @@ var (
 	_ frontier.Control   = (*Store)(nil)
 )
 
-// state belongs to the committer: no other goroutine reads or writes it.
+// state belongs to the committer. No other goroutine reads or writes it.
 type state struct {
 	meta         meta
 	opened       time.Time // the start of the clock
@@ -155,17 +154,17 @@ type state struct {
 	hosts        map[string]*host
 	leases       map[frontier.LeaseID]*lease
 	ended        endedLeases
-	dueFloor     int64 // no host is indexed under an earlier time, so that scans skip tombstones
+	dueFloor     int64 // tableDue has no key with an earlier time; scans start here to skip tombstones
 	delayedFloor int64 // the same for tableDelayed
 	nextDelayed  int64 // no delayed item is due earlier
 	nextExpiry   int64 // no lease expires earlier
-	presentUntil int64 // until then the directory is known to exist
+	presentUntil int64 // time of the next check that the directory exists
 	journaled    int   // adds in the journal
 }
 
 const never = math.MaxInt64
 
-// meta is the row of counters: written with every group.
+// meta is the row of counters. It is written with every group.
 type meta struct {
 	Crawl      hexKey            `json:"crawl"`   // the id in the card
 	Seq        uint64            `json:"seq"`     // last number of a queue, delayed or failed row
@@ -174,7 +173,7 @@ type meta struct {
 	Stats      frontier.Stats    `json:"stats"` // without the filter
 	Position   frontier.Position `json:"position,omitempty"`
 	Checkpoint string            `json:"checkpoint,omitempty"` // file with the filter's bits; empty means none yet
-	Replay     uint64            `json:"replay"`               // first journal row that is not in it
+	Replay     uint64            `json:"replay"`               // first journal row that is not in the checkpoint
 	Known      uint64            `json:"known,omitempty"`      // keys in the filter that were never added: see MarkSeen
 	Lost       *RecordLoss       `json:"lost,omitempty"`       // records that are missing: see AcceptLoss
 }
@@ -197,9 +196,9 @@ func (s *Store) Commits() uint64 { return s.commits.Load() }
 func (s *Store) Err() error { return s.guard.failure() }
 
 // Close ends all leases, writes a checkpoint of the filter and releases the directory. A
-// host that was leased is due no earlier than one delay from now. After a failed write it
-// returns that failure and writes nothing: what was committed is on disk, and the store's
-// memory is kept until the process ends.
+// host that was leased is due no earlier than one delay from now. After a failed write,
+// Close returns that failure and writes nothing. Committed changes are on disk. The
+// store's memory is then not freed until the process ends.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shutDown() error {
@@ -216,7 +215,7 @@ func (s *Store) shutDown() error {
 		}
 		return errors.Join(err, s.db.Close())
 	})
-	s.behind.Wait() // it does not use the guard
+	s.behind.Wait() // again, because await returns early after a failed write
 	return errors.Join(err, s.unlock())
 }
 

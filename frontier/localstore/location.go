@@ -12,8 +12,9 @@ import (
 type Location struct {
 	frontier.Status
 
-	// Ahead of Waiting items of its host are leased before it, or all of them if it does
-	// not wait itself. Leased items are not counted.
+	// Waiting is the number of items of its host that wait, delayed ones included.
+	// Ahead is the number of those that are leased before the URL, or all of them if the
+	// URL does not wait. Leased items are not counted.
 	Ahead, Waiting uint64
 	Delay          time.Duration // until it joins the queue; 0 means that it is not delayed
 
@@ -26,7 +27,8 @@ type Location struct {
 	Position frontier.Position // where the records end; never nil
 }
 
-// Locate returns the location of a canonical URL of host. It reads its host's queue.
+// Locate returns the location of a canonical URL whose host key is key. It reads the
+// host's queue.
 func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 	v, err := s.look(ctx)
 	if err != nil {
@@ -61,7 +63,7 @@ func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 	return l, err
 }
 
-// Position returns where the records end. Without an error it is never nil.
+// Position returns the end of the records. It is not nil, unless there is an error.
 func (s *Store) Position(ctx context.Context) (frontier.Position, error) {
 	position := frontier.Position{}
 	err := s.ask(ctx, func(g *group) { position = append(position, g.meta.Position...) })
@@ -71,8 +73,8 @@ func (s *Store) Position(ctx context.Context) (frontier.Position, error) {
 	return position, nil
 }
 
-// countAhead counts the items ahead of a URL in its host's queue. A delayed item comes after
-// those of its priority.
+// countAhead counts the items ahead of a URL in its host's queue. A delayed item comes
+// after the queued items of its priority.
 func (s *Store) countAhead(v view, key string, l *Location) error {
 	held := map[queuePos]bool{}
 	if lease := v.leased[key]; lease != nil {
@@ -94,7 +96,8 @@ func (s *Store) countAhead(v view, key string, l *Location) error {
 	})
 }
 
-// countDelayedAhead counts the delayed items of a host, in the order of their times.
+// countDelayedAhead counts the delayed items of a host, and those ahead of the URL if it is
+// delayed itself.
 func (s *Store) countDelayedAhead(v view, key string, l *Location) error {
 	lower, upper := table(tableDelayed)
 	earlier := uint64(0)

@@ -126,7 +126,7 @@ func TestPositionOfRecords(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the first releases the lock
+	for range 2 { // the first call releases the lock
 		if p, err := StoredPosition(fs, "crawl"); !slices.Equal(p, want) || err != nil {
 			t.Errorf("the stored position is %v, %v, want %v", p, err, want)
 		}

@@ -20,7 +20,7 @@ func TestLockedByProcess(t *testing.T) {
 			t.Errorf("Locked = %t, %v, want %t", locked, err, want)
 		}
 	}
-	for range 2 { // looking does not lock it
+	for range 2 { // Locked does not keep the lock
 		s, err := localstore.Open(localstore.Config{Dir: dir})
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// knowPages marks the pages numbered from up to, but not including, to as
-// known.
+// knowPages marks the pages numbered from, from+1, … to-1 as seen.
 func knowPages(t *testing.T, s *Store, from, to int) (fresh int) {
 	t.Helper()
 	var prints []bloomstore.Fingerprint
@@ -32,8 +31,7 @@ func knownPage(i int, class frontier.Class) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://a.test/%d", i), Host: "a.test", Class: class, Priority: frontier.PriorityPage}
 }
 
-// answers counts the verdicts for the pages numbered from up to, but not
-// including, to.
+// answers counts the verdicts for the pages numbered from, from+1, … to-1.
 func answers(t *testing.T, s *Store, class frontier.Class, from, to int) map[frontier.Answer]int {
 	t.Helper()
 	var items []frontier.Offer
@@ -63,8 +61,8 @@ func stats(t *testing.T, s *Store) frontier.Stats {
 	return st
 }
 
-// Known URLs are answered seen, for every class, and no other count includes
-// them. This holds after a crash, a restart from a checkpoint, and a rebuild.
+// TestMarkSeen: marked URLs are answered Seen, for every class, and no other count
+// includes them. This holds after a crash, a restart from a checkpoint, and a rebuild.
 func TestMarkSeen(t *testing.T) {
 	const known, all = 15_000, 20_000 // more than a group takes
 	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: all}}
@@ -118,7 +116,7 @@ func TestMarkSeen(t *testing.T) {
 	}
 }
 
-// URLs that the crawl already has do not change.
+// TestKnowWhatWaits: marking URLs that the crawl already has does not change them.
 func TestKnowWhatWaits(t *testing.T) {
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: 1000}})
 	if err != nil {
@@ -136,7 +134,8 @@ func TestKnowWhatWaits(t *testing.T) {
 	}
 }
 
-// A URL that the filter wrongly claims is known within the same group.
+// TestKnowFalsePositive: a URL that the filter wrongly claims and that is then marked is
+// known to later calls of the same group.
 func TestKnowFalsePositive(t *testing.T) {
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(),
 		Filter: membits.Config{Capacity: 1, Growth: membits.GrowthOff, Shards: 1}})

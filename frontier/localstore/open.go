@@ -25,9 +25,9 @@ const (
 	dbDir    = "store"
 )
 
-// Open opens the store in cfg.Dir, or creates it. It finds what the last process
-// committed, even if that was killed. Leases of that process end, and no host that it had
-// leased is due before one delay from now.
+// Open opens the store in cfg.Dir, or creates it. It finds everything that the last
+// process committed, even if that process was killed. The leases of that process end, and
+// no host that it had leased is due before one delay from now.
 //
 // It returns ErrLocked if another process has the store open, ErrParamsMismatch if
 // cfg.Settings differ from the stored ones (a *frontier.SettingsError) or the directory has
@@ -127,8 +127,9 @@ func (s *Store) refuseForeign() error {
 	return nil
 }
 
-// load reads everything from the directory. The card of a new crawl is written after its
-// empty store, so that a missing store is never taken for a new one.
+// load opens the database and reads the state. The card of a new crawl is written after
+// its empty database. A directory that has a card but no database is therefore never
+// taken for a new crawl.
 func (s *Store) load(exists bool) error {
 	if err := s.openDB(exists); err != nil {
 		return err
@@ -162,13 +163,13 @@ func (s *Store) loadState(exists bool) (err error) {
 		return err
 	}
 	if s.mode == rebuilding {
-		s.meta.Journal++ // gives the file a new name
+		s.meta.Journal++ // gives the checkpoint's file a new name
 		return s.checkpoint(s.snapshotFilter(), s.commitOne)
 	}
 	return nil
 }
 
-// create creates a new crawl in an empty store. Its card comes last.
+// create creates a new crawl in an empty database. It writes the card last.
 func (s *Store) create() (err error) {
 	err = s.scanRange(s.db, nil, nil, func(_, _ []byte) (bool, error) {
 		return false, mismatch("%s has a store but no %s, which holds the key of its fingerprints", s.cfg.Dir, cardFile)
@@ -251,7 +252,7 @@ func (s *Store) readMeta() error {
 	return nil
 }
 
-// openFilter reads the checkpoint and replays the journal of adds since.
+// openFilter reads the checkpoint and replays the adds in the journal after it.
 func (s *Store) openFilter() (err error) {
 	if s.meta.Checkpoint == "" {
 		s.filter, err = membits.New(s.cfg.Filter)
@@ -276,7 +277,7 @@ func (s *Store) openFilter() (err error) {
 	return it.Error()
 }
 
-// replay adds the keys of one journal row to the filter.
+// replay adds the keys of one journal row to the filter, and returns their number.
 func (s *Store) replay(row []byte) (int, error) {
 	if len(row)%journalAdd != 0 {
 		return 0, errRow

@@ -23,9 +23,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// TestPowerLoss makes random calls, takes the power at a random write, opens
-// what is left, and continues from there. Everything that was answered must be
-// there.
+// TestPowerLoss makes random calls, simulates a power loss at a random write, opens the
+// files that are left, and continues. The effects of all calls that were answered must
+// be there.
 func TestPowerLoss(t *testing.T) {
 	runs, crashes := 4, 60
 	if testing.Short() {
@@ -44,34 +44,34 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// outage is a crawl on a disk that forgets what was not synced.
+// outage is a crawl on a disk that loses writes that were not synced.
 type outage struct {
 	t   *testing.T
 	rng *rand.Rand
 	cfg Config
-	now atomic.Int64 // µs since 1970; checkpoints read it when they like
+	now atomic.Int64 // µs since 1970; checkpoints read it concurrently
 
 	disk  *vfs.MemFS
 	store *Store
 	ids   uint64
 
-	mu    sync.Mutex // guards what follows; any goroutine that writes may take the power
+	mu    sync.Mutex // guards the fields below; any goroutine that writes may cause the power loss
 	known ledger
-	until int // writes until the power goes
+	until int // number of writes until the power loss
 	chaos *rand.Rand
-	lost  *vfs.MemFS // the disk after the power was taken; nil before
+	lost  *vfs.MemFS // the disk after the power loss; nil before
 	then  ledger     // the ledger at that moment
 }
 
-// ledger is what the test knows from answers.
+// ledger is the state of the crawl as the test knows it from answers.
 type ledger struct {
 	urls    map[string]fate
-	records map[string]bool // by line: false while the call that writes it is not answered
+	records map[string]bool // by line; false until the call that writes it is answered
 	leases  map[string]held // by host
 	asked   bool            // a call of Lease or Retry is not answered yet: any item may be leased
 }
 
-// fate is what the test knows of a URL that it offered.
+// fate is the state of an offered URL as the test knows it.
 type fate struct {
 	item       frontier.Offer
 	added      bool           // marked as known: answered added or seen
@@ -157,8 +157,8 @@ func (o *outage) run(crashes int) {
 	}
 }
 
-// life opens the crawl on the disk that is left, checks it, and works until the
-// power is taken.
+// life opens the crawl on the disk after a power loss, checks it, and works until the next
+// power loss.
 func (o *outage) life() {
 	o.mu.Lock()
 	o.until, o.lost = 1+o.rng.IntN(150), nil
@@ -208,7 +208,7 @@ func (o *outage) step() {
 		switch o.rng.IntN(6) {
 		case 0, 1:
 			calls = append(calls, o.add())
-		case 5: // a question, which shares the group of a change
+		case 5: // a call that only reads, in the group of a change
 			calls = append(calls, func() { _, _ = o.store.Stats(context.Background()) })
 		case 2:
 			o.ask(o.lease)
@@ -421,8 +421,7 @@ func (o *outage) round(print bloomstore.Fingerprint) uint32 {
 	return 0
 }
 
-// completion returns a random completion of an item and what will be known of
-// it once that is answered.
+// completion returns a random completion of an item, and the state of its URL after it.
 func (o *outage) completion(item frontier.Item) (frontier.Completion, fate) {
 	f := o.known.urls[item.URL]
 	c := frontier.Completion{Item: item.Fingerprint, Links: o.items()}

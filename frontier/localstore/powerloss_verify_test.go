@@ -9,11 +9,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verify checks the newly opened store against the answers from before the
-// power loss. Whatever had no answer then is read from the store now.
+// verify checks the newly opened store against the answers from before the power loss.
+// It reads from the store the results of calls that had no answer then.
 func (o *outage) verify() {
 	o.mu.Lock()
-	known := o.known.clone() // the power may be taken again at any moment
+	known := o.known.clone() // the next power loss may come at any moment
 	o.mu.Unlock()
 	for _, fault := range checkTables(o.store) {
 		o.t.Error(fault)
@@ -97,8 +97,8 @@ func (o *outage) verifyURLs(known *ledger) {
 	}
 }
 
-// inFlight returns the items that the worker held; true for those that a
-// request may have been under way for.
+// inFlight returns the items that the worker held. The value is true for items that may
+// have been in flight.
 func (l *ledger) inFlight() map[string]bool {
 	lost := make(map[string]bool)
 	for _, h := range l.leases {
@@ -124,7 +124,7 @@ func (o *outage) verifyDeliveries(known *ledger, f fate, got uint8, lost, asked 
 	}
 }
 
-// verifyRecords: every finished item has its record once, and nothing else has.
+// verifyRecords checks that every finished item has one record, and no other item has any.
 func (o *outage) verifyRecords(known *ledger) {
 	stats, err := o.store.Stats(context.Background())
 	if err != nil {
@@ -156,7 +156,7 @@ func (o *outage) verifyRecords(known *ledger) {
 	}
 }
 
-// verifyFilter: the filter is the one of all URLs that were added, bit for bit.
+// verifyFilter checks that the filter has exactly the bits of all URLs that were added.
 func (o *outage) verifyFilter(known *ledger) {
 	if o.cfg.Filter.Growth == membits.GrowthOn {
 		for url := range known.urls { // the layer that has it depends on the order

@@ -12,8 +12,8 @@ import (
 // quotaKey returns the key of a group's row, or the prefix of the rows of its keys.
 func quotaKey(group string) []byte { return append([]byte{tableQuota}, group...) }
 
-// Reserve implements frontier.Quota. Keys that are not remembered are decided in
-// one group of the committer.
+// Reserve implements frontier.Quota. The committer decides, in one group, about the keys
+// that Store.members does not have.
 func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	has := make([]bool, len(keys))
 	var open []int // indexes of keys that the committer decides
@@ -62,7 +62,7 @@ func (g *group) reserve(name, member string, most uint64) (bool, error) {
 			return false, err
 		}
 	}
-	if size > 0 { // not for the first host of a domain, and most domains have one
+	if size > 0 { // most domains have one host, and its row need not be looked up
 		row, err := g.get(quotaKey(member))
 		if err != nil || row != nil {
 			return row != nil, err

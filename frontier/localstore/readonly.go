@@ -21,12 +21,12 @@ var ErrReadOnly = errors.New("localstore: the store is open for reading only")
 // process left it: leases of a killed process still exist. Methods of frontier.Inspector
 // work, others return ErrReadOnly. It does not call cfg.OpenOutput.
 //
-// It returns the errors of Open, and ErrLocked also if it can only see, not take, the lock
-// that another process holds.
+// It returns the errors of Open. It also returns ErrLocked if another process holds the
+// lock and this process may not write the lock file.
 func OpenReadOnly(cfg Config) (*Store, error) { return open(cfg, readOnly) }
 
-// enterReadOnly reads the card, and takes the directory's lock if that is writable, so that
-// no process changes the store meanwhile.
+// enterReadOnly reads the card. It takes the directory's lock if the lock file is
+// writable, so that no process changes the store meanwhile.
 func (s *Store) enterReadOnly() (err error) {
 	dir := s.cfg.Dir
 	if s.card, err = readCard(s.fs, dir); err != nil {
@@ -38,7 +38,7 @@ func (s *Store) enterReadOnly() (err error) {
 	return s.lockToRead()
 }
 
-// lockToRead takes the directory's lock if that can be written.
+// lockToRead takes the directory's lock if the lock file is writable.
 func (s *Store) lockToRead() error {
 	dir := s.cfg.Dir
 	s.unlock = func() error { return nil }
@@ -53,15 +53,15 @@ func (s *Store) lockToRead() error {
 	}
 	_, file := errors.AsType[*fs.PathError](err)
 	if file && (s.fs != vfs.Default || !heldByOther(name)) {
-		return nil // not writable, and no process that could write has the lock
+		return nil // the file is not writable, and no other process has the lock
 	}
 	return fmt.Errorf("localstore: lock %s: %w (%w)", dir, frontier.ErrLocked, err)
 }
 
-// StoredPosition returns where the records end that the last process committed to
-// the store in dir. It reads neither the filter nor the hosts, and has the lock
+// StoredPosition returns the end of the records that the last process committed to
+// the store in dir. It reads neither the filter nor the hosts, and holds the lock
 // only for a moment. It returns ErrLocked while a process has the store open. A
-// nil filesystem is the operating system's.
+// nil filesystem means the operating system's.
 func StoredPosition(filesystem vfs.FS, dir string) (frontier.Position, error) {
 	cfg, err := Config{Dir: dir, FS: filesystem, CacheBytes: 1 << 20}.withDefaults()
 	if err != nil {

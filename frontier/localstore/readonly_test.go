@@ -15,8 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// readOnlyFS is a file system that cannot be written. It notes attempts to
-// write.
+// readOnlyFS is a file system that cannot be written to. It notes attempts to write.
 type readOnlyFS struct {
 	vfs.FS
 	t *testing.T
@@ -49,8 +48,8 @@ func (f readOnlyFS) ReuseForWrite(_, name string, _ vfs.DiskWriteCategory) (vfs.
 	return nil, f.refuse("create", name)
 }
 
-// OpenReadOnly shows the state that a killed process left, with its leases, on
-// a file system that cannot be written, and changes nothing.
+// TestOpenReadOnly: OpenReadOnly shows the state that a killed process left, with its
+// leases, on a file system that cannot be written to, and changes nothing.
 func TestOpenReadOnly(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := Config{Dir: "crawl", FS: disk, Delay: NoDelay, Filter: membits.Config{Capacity: 100}}
@@ -78,7 +77,7 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 
 	cfg.FS = readOnlyFS{left, t}
-	for range 2 { // the first leaves no trace
+	for range 2 { // the first one changes nothing
 		looked := opened(t, cfg, OpenReadOnly)
 		if got, err := looked.Stats(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("Stats = %+v, %v, want %+v", got, err, want)
@@ -117,8 +116,8 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 }
 
-// A store that a process has open cannot be opened beside it, and OpenReadOnly
-// does not make a missing crawl.
+// TestOpenReadOnlyRefuses: OpenReadOnly does not create a crawl, and a store that is open
+// cannot be opened again, whichever function opened it.
 func TestOpenReadOnlyRefuses(t *testing.T) {
 	cfg := Config{Dir: t.TempDir() + "/crawl", Filter: membits.Config{Capacity: 100}}
 	if _, err := OpenReadOnly(cfg); !errors.Is(err, fs.ErrNotExist) {

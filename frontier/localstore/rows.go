@@ -19,8 +19,8 @@ const (
 	maxClass   = 1<<4 - 1
 )
 
-// appendEntry encodes an item of a queue: the URL without the parts that its key has. Host
-// key, fingerprint and delay are left out.
+// appendEntry encodes an item of a queue. It leaves out the fingerprint and the host key,
+// and from the URL the scheme and the host key, if the URL begins with them.
 func appendEntry(b []byte, it *frontier.Item) []byte {
 	flags := byte(it.Priority&3)<<2 | byte(it.Class)<<4
 	rest, https := strings.CutPrefix(it.URL, "https://")
@@ -127,7 +127,8 @@ type outcome struct {
 	status  int
 	round   uint32
 	seq     uint64 // of its row in tableFailed; 0 for a done item
-	// finished is when an exact item was finished; 0 means that it was not noted.
+	// finished is the time at which an exact item was finished, in µs. It is 0 for a bulk
+	// item.
 	finished int64
 }
 
@@ -180,7 +181,7 @@ func decodeOutcome(b []byte) (o outcome, err error) {
 	return o, nil
 }
 
-// leaseRow is what is needed after a crash to end a lease.
+// leaseRow is the stored part of a lease, from which it is ended after a crash.
 type leaseRow struct {
 	host     string
 	inFlight int
@@ -188,7 +189,7 @@ type leaseRow struct {
 	aside    []queuePos
 }
 
-// leaseAside is set in the priority of an item that is set aside.
+// leaseAside is a bit in the stored priority of an item that is set aside.
 const leaseAside = 0x80
 
 func appendLease(b []byte, l *lease) []byte {

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// canonicalURL draws a URL and its host key: with and without port, scheme and
-// host common or rare, and sometimes a host key that the URL does not contain.
+// canonicalURL draws a URL and its host key, with and without port, with common and rare
+// schemes and hosts, and sometimes with a host key that the URL does not contain.
 func canonicalURL(t *rapid.T) (url, host string) {
 	host = rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?|\[::1\]|127\.0\.0\.1`).Draw(t, "host")
 	port := rapid.SampledFrom([]string{"", "", ":8080", ":1"}).Draw(t, "port")
@@ -89,8 +89,8 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 	})
 }
 
-// TestOutcomesHaveNumbers: every outcome of the contract has a number, which
-// rows on disk keep.
+// TestOutcomesHaveNumbers: every outcome of the contract has a number for the rows on
+// disk.
 func TestOutcomesHaveNumbers(t *testing.T) {
 	want := []frontier.Outcome{
 		frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
@@ -137,8 +137,8 @@ func TestKeysSort(t *testing.T) {
 	})
 }
 
-// FuzzRows: a damaged row is an error or some row, never a panic, and a row
-// that can be read can be written again.
+// FuzzRows: decoding a damaged row gives an error or a row, but never a panic. A row that
+// can be decoded can be encoded again.
 func FuzzRows(f *testing.F) {
 	hasher := bloomstore.NewHasher(bloomstore.Key{})
 	item := frontier.Item{URL: "https://a.test/path", Host: "a.test", Depth: 300, Round: 70000}

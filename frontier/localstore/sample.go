@@ -51,9 +51,10 @@ func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 	return stats, nil
 }
 
-// Probe asks the filter for up to n random fingerprints and returns how many of them it
-// claimed. A random fingerprint is like that of a URL never offered, because fingerprints
-// are keyed and uniform. It stops early when ctx ends, and changes nothing.
+// Probe tests up to n random fingerprints with the filter. It returns how many the filter
+// claimed, and how many it tested. A random fingerprint is like that of a URL that was
+// never offered, because fingerprints are keyed and uniform. Probe stops early when ctx
+// ends, without an error. It changes nothing.
 func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
@@ -76,7 +77,7 @@ func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, er
 	return claimed, probes, nil
 }
 
-// FilterBytes returns the memory of the filter's layers.
+// FilterBytes returns the size of the filter's layers in bytes.
 func (s *Store) FilterBytes() uint64 { return s.filter.Bytes() }
 
 // FilterLayers returns the sizes and fill of the filter's layers, oldest first.

@@ -33,7 +33,7 @@ func (r *reopener) Reopen() (frontiertest.Crawl, error) {
 
 var errKilled = errors.New("killed")
 
-// Crash stops the store at once: nothing of it reaches the disk any more.
+// Crash stops the store at once, so that it writes nothing more to the disk.
 func (r *reopener) Crash() (frontiertest.Crawl, error) {
 	r.guard.fail(errKilled)
 	if err := r.Close(); err == nil {
@@ -51,7 +51,7 @@ func (r *reopener) again() (frontiertest.Crawl, error) {
 	return r, nil
 }
 
-// openSuite opens a fresh store as the suite asks for it.
+// openSuite opens a new store with the options of the suite.
 func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) frontiertest.Crawl {
 	return openWith(t, fs, dir, opt, func(*Config) {})
 }

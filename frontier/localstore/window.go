@@ -10,12 +10,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// exactKeyRow is the row of an exact key in addition to its queue entry or its outcome: the
-// class with which it was last added, and how its earlier rounds ended whose windows are
-// over. Rounds that Retry ended are in neither.
+// exactKeyRow is the row that an exact key has beside its queue entry or its outcome.
 type exactKeyRow struct {
-	class        frontier.Class
-	done, failed uint64
+	class        frontier.Class // with which the key was last added
+	done, failed uint64         // how many earlier rounds ended so, without those after which Retry was called
 }
 
 func appendExact(b []byte, row exactKeyRow) []byte {
@@ -59,13 +57,13 @@ func (c *Config) checkWindows() error {
 }
 
 // renew queues an exact item again, in the next round, if it is finished and its window is
-// over. An item that waits or is leased stays unchanged. If it is not known when a key was
-// finished, because it was a bulk item, its window counts as over. Its errors are fatal.
+// over. An item that waits or is leased stays unchanged. The row of an item that was a bulk
+// item has no time of its end; its window counts as over. The errors of renew are fatal.
 func (g *group) renew(o *offer) (renewed bool, err error) {
 	if g.cfg.Windows == [maxClass + 1]time.Duration{} {
 		return false, nil
 	}
-	if g.exact[o.print] { // its rows are older than this group
+	if g.exact[o.print] { // this group changed the key; the rows that can be read are older
 		return false, nil
 	}
 	row, err := g.get(outcomeKey(o.print))
@@ -90,7 +88,7 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	}
 	if last.seq == 0 {
 		key.done++
-	} else { // so that Retry does not find it
+	} else { // Retry must not find the failed item
 		key.failed++
 		g.remove(failedKey(h.key, last.seq))
 		g.dropFailed(last.seq)
@@ -123,7 +121,8 @@ func (g *group) writeExact(print bloomstore.Fingerprint, row exactKeyRow) {
 	g.markExact(print)
 }
 
-// markExact notes that the rows of an exact key cannot be read yet.
+// markExact notes that this group has written rows of an exact key, which cannot be read
+// yet.
 func (g *group) markExact(print bloomstore.Fingerprint) {
 	if g.exact == nil {
 		g.exact = make(map[bloomstore.Fingerprint]bool)

@@ -32,9 +32,9 @@ func TestWindowsOfNothing(t *testing.T) {
 	}
 }
 
-// A key that is known as a bulk key has no time of completion. If it is offered
-// as an exact key of a class with a window, it is queued once more and counted
-// separately.
+// TestWindowPromotesBulkKeys: a key that is known as a bulk key has no time of
+// completion. If it is offered as an exact key of a class with a window, it is queued
+// once more and counted in Promoted.
 func TestWindowPromotesBulkKeys(t *testing.T) {
 	s := openWindows(t, vfs.NewMem(), time.Now)
 	bulk := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Priority: frontier.PriorityPage}
@@ -54,8 +54,9 @@ func TestWindowPromotesBulkKeys(t *testing.T) {
 	checkRecount(t, s)
 }
 
-// A group cannot read its own changes. If the window of a failed key has ended,
-// the first Add or Retry of a group queues it again, and the others do not.
+// TestWindowAndRetryInOneGroup: a group cannot read its own changes. If the window of a
+// failed key has ended, the first Add or Retry of a group queues it again, and the
+// others do not.
 func TestWindowAndRetryInOneGroup(t *testing.T) {
 	item := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Class: frontiertest.ClassWindow}
 	add := func(g *group) error {
@@ -213,7 +214,7 @@ func (m *windowModel) work() {
 			m.t.Fatalf("%s of round %d is handed out, want %q of round %d", item.URL, item.Round, k.state, k.round)
 		}
 		outcome := []frontier.Outcome{frontier.OK, frontier.Network, ""}[m.rng.IntN(3)]
-		if outcome == "" { // it goes back with the lease
+		if outcome == "" { // the end of the lease gives it back
 			continue
 		}
 		k.state, k.finished = outcome.State(), m.now.Now()
@@ -276,7 +277,7 @@ func answer(t *testing.T, s *Store, item frontier.Offer, want frontier.Answer) {
 	}
 }
 
-// completeAll finishes what one lease holds.
+// completeAll finishes all items of one lease.
 func completeAll(t *testing.T, s *Store, round uint32, outcome frontier.Outcome) {
 	t.Helper()
 	id := frontier.LeaseID{byte(round), 1}
@@ -296,7 +297,7 @@ func completeAll(t *testing.T, s *Store, round uint32, outcome frontier.Outcome)
 	}
 }
 
-// checkRecount holds a store's counters against its rows.
+// checkRecount compares a store's counters with its rows.
 func checkRecount(t *testing.T, s *Store) {
 	t.Helper()
 	r, err := s.Recount(t.Context())

@@ -13,13 +13,13 @@ import (
 type Host struct {
 	policy Policy
 
-	// What AppendBinary encodes.
-	crawlDelay time.Duration // as robots.txt has it, 0 means none
-	latency    time.Duration // smoothed, 0 means not known yet
+	// AppendBinary encodes these fields.
+	crawlDelay time.Duration // from robots.txt; 0 means none
+	latency    time.Duration // smoothed; 0 means not known yet
 	backoffs   int           // n of the next back-off
-	failures   int           // in a row
+	failures   int           // failures in a row
 
-	// What it does not encode: the frontier has the due time.
+	// It does not encode these, because the frontier stores the due time.
 	lastStart    time.Time // zero means none yet
 	backoffUntil time.Time // zero means none
 }
@@ -46,14 +46,15 @@ func (h *Host) Delay() time.Duration {
 func (h *Host) CrawlDelay(d time.Duration) { h.crawlDelay = max(0, d) }
 
 // Start notes that a request starts now. It must be called for every request, also for
-// robots.txt, and again if the start was later (get.Request.Sent): the last call counts.
+// robots.txt. If the request is sent later than that (get.Request.Sent), it must be called
+// again with the later time.
 func (h *Host) Start(now time.Time) {
 	if now.After(h.lastStart) {
 		h.lastStart = now
 	}
 }
 
-// NextDue returns the earliest time of the next start; the zero time means at once.
+// NextDue returns the earliest time of the next start. The zero time means now.
 func (h *Host) NextDue() time.Time {
 	due := h.backoffUntil
 	if !h.lastStart.IsZero() {
@@ -68,13 +69,13 @@ func (h *Host) NextDue() time.Time {
 // frontier.HostUpdate.Due.
 func (h *Host) Due(now time.Time) time.Duration { return max(0, h.NextDue().Sub(now)) }
 
-// BackoffUntil returns when the host's back-off ends; the zero time, or one
-// that has passed, means that there is none.
+// BackoffUntil returns when the host's back-off ends. The zero time, or a time that has
+// passed, means that there is none.
 func (h *Host) BackoffUntil() time.Time { return h.backoffUntil }
 
-// Answered notes an answer: how long its header took, its status, and its
-// Retry-After, 0 for none, which counts for 429 and 503 only.
-// random returns a number in [0, 1).
+// Answered notes an answer. latency is the time until its header arrived. retryAfter is its
+// Retry-After, 0 for none; it counts only if status is 429 or 503. random returns a number
+// in [0, 1).
 func (h *Host) Answered(now time.Time, latency time.Duration, status int, retryAfter time.Duration, random func() float64) {
 	h.failures = 0
 	h.smooth(latency)
@@ -101,7 +102,7 @@ func (h *Host) Failed(now time.Time, random func() float64) {
 	h.backOff(now, 0, random)
 }
 
-// Broken notes that a connection was made and no whole answer came.
+// Broken notes that a connection was made, but the answer did not arrive completely.
 // random returns a number in [0, 1).
 func (h *Host) Broken(now time.Time, random func() float64) {
 	if h.backingOff(now) {
@@ -116,17 +117,17 @@ func (h *Host) Broken(now time.Time, random func() float64) {
 // Dead reports whether the host has failed so often in a row that it is given up.
 func (h *Host) Dead() bool { return h.policy.DeadAfter > 0 && h.failures >= h.policy.DeadAfter }
 
-// Failures returns how many requests in a row got no whole answer.
+// Failures returns how many requests in a row failed or were broken.
 func (h *Host) Failures() int { return h.failures }
 
-// HasAnswered reports whether the host has answered.
+// HasAnswered reports whether the host has ever answered.
 func (h *Host) HasAnswered() bool { return h.latency > 0 }
 
 // backingOff reports whether a back-off is in progress. Requests that were in flight
 // when it began do not count again.
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
-// backOff starts a back-off of at least least, or prolongs the current one.
+// backOff starts a back-off that lasts at least least, or prolongs the current one to that.
 func (h *Host) backOff(now time.Time, least time.Duration, random func() float64) {
 	d := least
 	if !h.backingOff(now) {
@@ -138,10 +139,10 @@ func (h *Host) backOff(now time.Time, least time.Duration, random func() float64
 	}
 }
 
-// maxBackoffs bounds n; 2³² × any base is beyond any BackoffMax.
+// maxBackoffs bounds n. A back-off with this n lasts BackoffMax in practice.
 const maxBackoffs = 32
 
-// smooth adds latency to an average in which the last answer counts a quarter.
+// smooth updates the average latency, in which the last answer has a weight of a quarter.
 func (h *Host) smooth(latency time.Duration) {
 	latency = max(0, latency)
 	if h.latency == 0 {
@@ -154,11 +155,11 @@ func (h *Host) smooth(latency time.Duration) {
 // blobVersion is the first byte of the encoding.
 const blobVersion = 1
 
-// ErrBlob reports bytes that are not from AppendBinary, or from a later version.
+// ErrBlob reports bytes that AppendBinary did not write, or a later version of it.
 var ErrBlob = errors.New("politeness: not the state of a host")
 
 // AppendBinary appends the state of the host to b, at most 30 bytes. It contains no time,
-// because clocks differ: the frontier gets Due, and leases the host no earlier.
+// because clocks differ. The frontier stores Due instead, and leases the host no earlier.
 func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, blobVersion)
 	b = binary.AppendUvarint(b, uint64(h.crawlDelay/time.Millisecond))
@@ -172,7 +173,7 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 func (h *Host) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 
 // UnmarshalBinary sets the state of the host from the bytes of AppendBinary. Starts and
-// back-off are then unknown: the host is due. On error, ErrBlob, h is unchanged.
+// back-off are then unknown, so the host is due. The error is ErrBlob; h is then unchanged.
 func (h *Host) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] != blobVersion {
 		return fmt.Errorf("%w: %x", ErrBlob, b[:min(len(b), 16)])

@@ -1,14 +1,14 @@
 // Package politeness decides when a host may next be requested.
 //
 // It owns the delay between two starts, crawl-delay, the latency factor, Retry-After,
-// back-off, and when a host is given up. It does not read robots.txt (package robots), hold
-// queues (package frontier) or decide what an answer means for its URL (package get). It
-// does no I/O, reads no clock and draws no random number: the caller passes the time and,
-// if needed, a source of random numbers.
+// back-off, and the decision to give up a host. It does not read robots.txt (package
+// robots), hold queues (package frontier) or decide what an answer means for its URL
+// (package get). It does no I/O, reads no clock and draws no random number: the caller
+// passes the time and, if needed, a source of random numbers.
 //
 // Events, their effect on the host, and when the URL is tried again:
 //
-//	2xx, 3xx, 4xx but those below   healthy: back-off over                    not
+//	2xx, 3xx, other 4xx             healthy; the next back-off is the first   not
 //	429, 503                        back-off, at least Retry-After            RetryIn
 //	408, 425, other 5xx             alive; back-off neither grows nor ends    RetryIn
 //	no connection (name, dial, TLS) back-off; counts towards dead             RetryIn
@@ -16,13 +16,13 @@
 //	                                counts towards dead
 //	kept connection was stale       only its start counts                     RetryIn
 //
-// A single reset or timeout is often the fault of one page, so the rest of the host does
-// not wait for it; three in a row are the host's fault. Any answer ends a row. After
-// Policy.DeadAfter in a row the host is dead.
+// A single reset or timeout is often the fault of one page, so other pages of the host do
+// not wait. Three in a row are the host's fault. Any answer ends a row. After
+// Policy.DeadAfter failures in a row the host is dead.
 //
 // Back-off n (0, 1, …) lasts BackoffBase × 2ⁿ, varied by Jitter, at most BackoffMax.
-// Retry-After can make it longer, up to MaxRetryAfter. During a back-off, failures of
-// requests that were in flight do not count.
+// Retry-After can make it longer, up to MaxRetryAfter. Failures during a back-off, of
+// requests that were in flight when it began, do not count.
 package politeness
 
 import (
@@ -48,8 +48,8 @@ const (
 
 // Values that a Policy cannot express as zero, because zero is the default.
 const (
-	NoDelay         time.Duration = -1 // Policy.Delay: no distance between starts
-	NoCrawlDelay    time.Duration = -1 // Policy.MaxCrawlDelay: robots.txt's is not waited for
+	NoDelay         time.Duration = -1 // Policy.Delay: no delay between starts
+	NoCrawlDelay    time.Duration = -1 // Policy.MaxCrawlDelay: the crawl-delay of robots.txt is ignored
 	NoLatencyFactor float64       = -1 // Policy.LatencyFactor
 	NoJitter        float64       = -1 // Policy.Jitter
 	NeverDead       int           = -1 // Policy.DeadAfter
@@ -58,26 +58,27 @@ const (
 // MaxLatencyDelay bounds the part of the delay that comes from latency.
 const MaxLatencyDelay = 30 * time.Second
 
-// toBackoff is how many unfinished answers in a row are the host's fault.
+// toBackoff is the number of incomplete answers in a row that begin a back-off.
 const toBackoff = 3
 
 // Policy configures politeness. The zero value is the default.
 type Policy struct {
-	Delay         time.Duration // between two starts; 0 means DefaultDelay, or NoDelay
-	MaxCrawlDelay time.Duration // a longer crawl-delay counts as this; 0 means DefaultMaxCrawlDelay, or NoCrawlDelay
+	Delay         time.Duration // between two starts; 0 means DefaultDelay, NoDelay means none
+	MaxCrawlDelay time.Duration // a longer crawl-delay counts as this; 0 means DefaultMaxCrawlDelay; see NoCrawlDelay
 	// LatencyFactor × the host's smoothed latency is the least time between two starts.
-	// 0 means DefaultLatencyFactor, but NoLatencyFactor with NoDelay. With 1 a host has
-	// about one request in flight, however many are allowed at once.
+	// 0 means DefaultLatencyFactor, or NoLatencyFactor if Delay is NoDelay. With 1, a host
+	// has about one request in flight, even if more are allowed at once.
 	LatencyFactor float64
 	BackoffBase   time.Duration // 0 means DefaultBackoffBase
 	BackoffMax    time.Duration // 0 means DefaultBackoffMax
-	Jitter        float64       // share by which back-offs and retries vary, below 1; 0 means DefaultJitter, or NoJitter
+	Jitter        float64       // share by which back-offs and retries vary, below 1; 0 means DefaultJitter, NoJitter none
 	RetryBase     time.Duration // before the first retry of one URL; 0 means DefaultRetryBase
 	MaxRetryAfter time.Duration // a longer Retry-After counts as this; 0 means DefaultMaxRetryAfter
-	DeadAfter     int           // failures in a row; 0 means DefaultDeadAfter, or NeverDead
+	DeadAfter     int           // failures in a row after which a host is dead; 0 means DefaultDeadAfter; see NeverDead
 }
 
-// WithDefaults returns p with its zero values replaced, and all its faults.
+// WithDefaults returns p with its zero values replaced by the defaults, and an error that
+// joins all its faults.
 func (p Policy) WithDefaults() (Policy, error) {
 	var errs []error
 	check := func(ok bool, name string, value any, want string) {
@@ -116,9 +117,9 @@ func (p Policy) filled() Policy {
 	return p
 }
 
-// RetryIn returns how long a URL waits before its next attempt after a number of failed
-// attempts, 1 or more: RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The host may
-// have to wait longer. random returns a number in [0, 1).
+// RetryIn returns how long a URL waits before its next attempt. After n failed attempts, 1 or
+// more, that is RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The host may have to
+// wait longer. random returns a number in [0, 1).
 func (p Policy) RetryIn(attempts int, random func() float64) time.Duration {
 	p = p.filled()
 	return p.spread(p.RetryBase, 4, attempts-1, random)

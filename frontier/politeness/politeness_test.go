@@ -11,7 +11,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// middle is a random source without randomness: no jitter up or down.
+// middle is a random source that always returns 0.5, so that jitter changes nothing.
 func middle() float64 { return 0.5 }
 
 func TestWithDefaultsNamesEveryFault(t *testing.T) {
@@ -83,7 +83,7 @@ func TestNewHostIsDue(t *testing.T) {
 func TestLaterStartCounts(t *testing.T) {
 	h := New(Policy{})
 	h.Start(epoch)
-	h.Start(epoch.Add(700 * time.Millisecond)) // the connection took so long
+	h.Start(epoch.Add(700 * time.Millisecond)) // the request was sent later, because connecting took time
 	h.Start(epoch)
 	if got := h.Due(epoch); got != 1700*time.Millisecond {
 		t.Errorf("due in %v, want 1.7s", got)
@@ -152,7 +152,8 @@ func TestWhatHappensToTheHost(t *testing.T) {
 	}
 }
 
-// A short fault that hits all requests in flight at once is one failure.
+// TestRequestsInFlightFailTogether: a fault that breaks all requests in flight at once
+// counts as one failure.
 func TestRequestsInFlightFailTogether(t *testing.T) {
 	h := New(Policy{})
 	for range 16 {
@@ -171,7 +172,7 @@ func TestRequestsInFlightFailTogether(t *testing.T) {
 	if h.Due(epoch) != time.Minute {
 		t.Errorf("due in %v, want the minute of Retry-After", h.Due(epoch))
 	}
-	h.Answered(epoch, 0, 200, 0, middle) // was in flight too: it does not end the back-off
+	h.Answered(epoch, 0, 200, 0, middle) // it was in flight, too, and does not end the back-off
 	if h.Due(epoch) != time.Minute {
 		t.Errorf("due in %v after a 200 that was in flight, want a minute", h.Due(epoch))
 	}
@@ -229,7 +230,7 @@ func policies(t *rapid.T) Policy {
 	return p
 }
 
-// happen makes something random happen to h, but no start.
+// happen calls a random method of h that notes an event, but not Start.
 func happen(t *rapid.T, h *Host, now time.Time) {
 	random := func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
 	switch rapid.IntRange(0, 4).Draw(t, "event") {
@@ -247,9 +248,9 @@ func happen(t *rapid.T, h *Host, now time.Time) {
 	}
 }
 
-// Whatever happens, and however many requests are in flight: two starts that
-// obey Due are never closer than the delay, a back-off is obeyed, and no wait
-// is longer than its limit.
+// TestStartsKeepTheirDistance makes random events with several requests in flight. Two
+// starts that obey Due are never closer than the delay, no start is within a back-off,
+// and no wait is longer than its limit.
 func TestStartsKeepTheirDistance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := policies(t)

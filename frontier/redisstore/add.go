@@ -24,24 +24,24 @@ var addScript = newScript("add", "", redisbits.Block, addLua)
 
 // adder is the part of a Store that adds items.
 type adder struct {
-	seen  *seenCache // nil means none
-	added string     // field of partition.meta that counts what this worker adds
+	seen  *seenCache // nil means that there is no cache
+	added string     // field of partition.meta that counts the items that this worker adds
 
 	// acknowledged counts, by partition, the items that were answered Added to callers of
 	// this process.
 	acknowledged []atomic.Uint64
-	queued       atomic.Int64 // about how many items the crawl has queued; with Config.MaxQueued
+	queued       atomic.Int64 // approximate number of queued items of the crawl; with Config.MaxQueued
 }
 
-// changeEpoch begins an epoch that differs from the one in which servers answered before,
-// and drops what this process has cached from those answers.
+// changeEpoch calls begin, which begins a new epoch of a server, and drops all answers that
+// this process has cached.
 func (s *Store) changeEpoch(begin func()) {
 	s.seen.change(begin)
 	s.scope.forget()
 	s.members.forget()
 }
 
-// ask is one offer that needs a server.
+// ask is one offer that a server must answer.
 type ask struct {
 	item     frontier.Item // to queue, if it is new
 	delay    time.Duration
@@ -53,9 +53,9 @@ type ask struct {
 	exact    bool
 	sampled  bool   // is in the shadow sample
 	link     bool   // is refused if the queue is full
-	full     bool   // the queue is full and an exact set decided: refused unless it waits
-	next     *ask   // the same URL, offered later in one group
-	under    *epoch // in which it was decided
+	full     bool   // the queue is full and an exact set decided: refused unless an item of the URL waits
+	next     *ask   // the next offer of the same URL in the group
+	under    *epoch // the epoch of the verdict
 	verdict  frontier.Verdict
 	err      error
 }
@@ -63,15 +63,15 @@ type ask struct {
 // answers are the verdicts on items that were offered together.
 type answers struct {
 	verdicts []frontier.Verdict
-	parts    []*partition // by item: its partition; nil if no server was asked
-	// under has the epochs of the nodes that gave the verdicts, which are valid as long as
-	// these last; nil means that they are not valid any more.
+	parts    []*partition // the partition of each item; nil if no server was asked
+	// under has the epoch of each partition's node. The verdicts of a partition are valid
+	// until that epoch ends. A nil epoch means that they are not valid any more.
 	under map[*partition]*epoch
 }
 
-// Add implements frontier.Store. A frontier.ErrUnavailable may also be a frontier.ErrFull:
-// the server is out of memory. With Config.Wait it is also an error if too few replicas
-// confirm in time what was added.
+// Add implements frontier.Store. If a server is out of memory, the error matches both
+// frontier.ErrUnavailable and frontier.ErrFull. With Config.Wait, Add also returns an error
+// if too few replicas confirm the added items in time.
 func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	got, err := s.offer(ctx, offers, false)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Ve
 	return got.verdicts, nil
 }
 
-// replicated returns nil if Config.Wait replicas have what the answers rely on.
+// replicated returns nil if Config.Wait replicas have the writes that the answers rely on.
 func (s *Store) replicated(ctx context.Context, got answers) error {
 	confirmed := make(map[*epoch]bool)
 	for p, ep := range got.under {
@@ -106,11 +106,11 @@ func (s *Store) replicated(ctx context.Context, got answers) error {
 	return nil
 }
 
-// offer decides on offers, and queues those that are new. It counts what is added; the
-// caller has to count the rest (see tally).
+// offer decides on offers, and queues those that are new. It counts the added ones. The
+// caller must count the others (see tally).
 //
-// links are refused if the queue is full, and may be answered from this process's cache:
-// their caller must check that the answers are still valid.
+// If links is true, offers are refused while the queue is full, and may be answered from
+// this process's cache. The caller must then check that the answers are still valid.
 func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) (answers, error) {
 	got := answers{
 		verdicts: make([]frontier.Verdict, len(offers)),
@@ -136,7 +136,7 @@ func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) 
 			return answers{}, err
 		}
 		got.parts[i] = a.part
-		ep := n.epoch.Load() // before the cache is read, because a new epoch empties it
+		ep := n.epoch.Load() // loaded before the cache is read, because a new epoch empties it
 		if links && !a.exact && !a.sampled && s.seen.has(a.print) {
 			got.verdicts[i] = frontier.Verdict{Answer: frontier.Seen}
 			got.rely(a.part, ep)
@@ -182,13 +182,13 @@ func (s *Store) take(got *answers, o *offering) error {
 // rely notes that an answer depends on an epoch of its partition's node.
 func (got *answers) rely(p *partition, ep *epoch) {
 	if before, ok := got.under[p]; ok && before != ep {
-		ep = nil // of two different epochs one is over
+		ep = nil // one of two different epochs is over
 	}
 	got.under[p] = ep
 }
 
 // offerAgain repeats offers whose answers may not be valid any more, and returns the
-// current answers. What was answered added before stays so.
+// current answers. An offer that was answered Added before keeps that answer.
 func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links bool, before answers) (answers, error) {
 	offers, stand := standing(offers, before)
 	got, err := s.offer(ctx, offers, links)
@@ -206,7 +206,7 @@ func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links b
 		if before.verdicts[i].Answer != frontier.Added {
 			continue
 		}
-		if got.verdicts[i].Answer == frontier.Added { // the first time was lost with its epoch
+		if got.verdicts[i].Answer == frontier.Added { // the server lost the first item with its epoch
 			s.acknowledged[got.parts[i].number].Add(^uint64(0))
 		}
 		got.verdicts[i] = before.verdicts[i]
@@ -214,7 +214,7 @@ func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links b
 	return got, nil
 }
 
-// refusal returns why an offer is refused whatever the store contains, or "".
+// refusal returns the reason to refuse an offer that no store accepts, or "".
 func refusal(it *frontier.Offer) frontier.Reason {
 	switch {
 	case len(it.URL) > frontier.MaxURLBytes:
@@ -225,8 +225,8 @@ func refusal(it *frontier.Offer) frontier.Reason {
 	return ""
 }
 
-// tally counts verdicts that the scripts have not counted: the number of those that are not
-// added, the seen ones, and the refused ones by reason.
+// tally counts the verdicts that add.lua does not count: all seen and refused ones (other),
+// the seen ones, and the refused ones by reason.
 func tally(verdicts []frontier.Verdict) (other, seen uint64, refused map[frontier.Reason]uint64) {
 	for _, v := range verdicts {
 		switch v.Answer {
@@ -243,8 +243,8 @@ func tally(verdicts []frontier.Verdict) (other, seen uint64, refused map[frontie
 	return other, seen, refused
 }
 
-// countOffer counts the verdicts of an offer without a page that are not added, in the
-// partition of its first item. After an error they may or may not be counted.
+// countOffer counts the verdicts of Add other than Added, in the partition of the first
+// item that has one. After an error they may or may not be counted.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
 	other, seen, refused := tally(got.verdicts)
 	if other == 0 {
@@ -275,7 +275,7 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 	return s.classify(ctx, err)
 }
 
-// watchQueue keeps s.queued near the sum of all partitions.
+// watchQueue updates s.queued every second, until ctx ends.
 func (s *Store) watchQueue(ctx context.Context) {
 	const every = time.Second
 	tick := time.NewTicker(every)
@@ -313,7 +313,7 @@ func (s *Store) sumQueued(ctx context.Context) error {
 	return nil
 }
 
-// queueFull reports whether links are refused because too many items wait.
+// queueFull reports whether links are refused because too many items are queued.
 func (s *Store) queueFull() bool {
 	return s.cfg.MaxQueued > 0 && s.queued.Load() >= int64(s.cfg.MaxQueued)
 }

@@ -1,31 +1,32 @@
--- add.lua: decide on offered items of one partition, and queue the new ones:
--- entry, bits and counters change together.
--- It begins with block.lua of redisbits.
--- KEYS     1 meta, 2 due, 3 leased; with special items 4 delayed, 5 exact, 6
---          shadow; then, named by their index, segments of the filter's newest
---          layer; of each host its state, active, and budget if it has a limit;
---          and queues
--- ARGV     2 how many layers the caller knows  3 what the newest is made for, ''
---          if it takes whatever comes  4 the field of meta that counts what the
---          caller adds  5 n, and n special items, five arguments each: which one,
---          counting from 1; letters: x exact, or what an exact set decided: n it is
---          new, p likewise but perhaps not to the filter, r in another round; with
---          these q, to be refused unless it waits; s in the shadow sample; z delayed;
---          the fingerprint; how many bytes of its entry go before the round; the
---          delay, ms
---          then for each host: the host key; the index of its state; the most
---          items that it may have, '' for no limit, else also the field of its
---          budget; n, and n runs of items: the index of their queue; n, and n items:
---          the index of the segment; the first and last byte of what the item
---          changes there, '' if a layer claims it; these bytes as read, and with
---          its bits set, the same if it has them already; the entry. No two items
---          change the same byte
--- returns  a string with a letter for each item: a added, s seen, h refused by the
---          host's limit, q because of q, f the layer is full, t bits were lost: test again; then
---          how many keys the layer still takes, -1 if whatever comes; then how many
---          hosts wait that did not. Or, and then nothing was written, 'stale' or 'lost'
--- cost     O(items); two commands for an item that is new, one for one that is seen,
---          two for a host and one for each run; the caller keeps items <= 128
+-- add.lua: decide on offered items of one partition, and queue the new ones. The
+-- entry of an item, its bits and the counters change together.
+-- block.lua of redisbits comes before it in the script.
+-- KEYS     1 meta, 2 due, 3 leased; if there are special items: 4 delayed, 5 exact,
+--          6 shadow; then keys that ARGV names by their index: segments of the
+--          filter's newest layer; the state and active of each host, and its budget
+--          if it has a limit; queues
+-- ARGV     2 the number of layers that the caller knows  3 the capacity of the
+--          newest layer, '' if it has no limit  4 the field of meta that counts the
+--          items that the caller adds  5 n, and n special items. A special item has
+--          five arguments: its number, from 1; letters; the fingerprint; the offset
+--          of the round in its entry; the delay, ms. The letters are x: exact; or
+--          the decision of an exact set, n: new, p: promoted, r: again; with one of
+--          these, q: refuse it unless it waits; s: in the shadow sample; z: delayed
+--          then for each host: the host key; the index of its state; the maximum
+--          number of its items, '' for no limit, otherwise followed by the field of
+--          its budget; n, and n runs of items. A run has the index of its queue; n,
+--          and n items. An item has six arguments: the index of the segment; the
+--          offsets of the first and the last byte that it changes there, '' if a
+--          layer claims it; these bytes as the caller read them; these bytes with
+--          the item's bits set, which are the same if they were set already; the
+--          entry. No two items change the same byte
+-- returns  a string with a letter for each item, a: added, s: seen, h: refused by the
+--          host's limit, q: refused because of its letter q, f: the layer is full,
+--          t: bits were lost, the caller must test the item again; then how many
+--          more keys the layer takes, -1 for no limit; then how many hosts became
+--          due. If nothing was written, the string is 'stale' or 'lost' instead
+-- cost     O(items): two commands for a new item, one for a seen item, two for a host
+--          and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
 local layers, capacity, mine = ARGV[2], ARGV[3], ARGV[4]
 local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued')
@@ -33,7 +34,7 @@ if not record[1] then return {'lost', -1, 0} end
 if record[1] ~= layers then return {'stale', -1, 0} end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
 
--- What counts an exact item that the filter claims to know.
+-- The counters of exact items that the filter claims to know, by letter.
 local claims = {x = 'promoted', p = 'promoted', n = 'recovered', r = 'renewed'}
 
 local specials, at = {}, 6
@@ -47,13 +48,14 @@ for _ = 1, tonumber(ARGV[5]) do
   at = at + 5
 end
 
--- What is to be written, beside what hosts hold.
+-- The writes to make, in addition to those in hosts.
 local hosts, names, sets, exact, shadow, counts = {}, {}, {}, {}, {}, {}
 local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 
 local function count(counter, by) counts[counter] = (counts[counter] or 0) + by end
 
--- changed is bloom_test for bytes that are not what the caller read.
+-- changed is bloom_test for bytes that changed after the caller had read them. It
+-- returns the bytes to write, false if all bits are set, or nil if bits were lost.
 local function changed(now, old, new)
   if #now ~= #old then return nil end
   local rest = string.rep('\0', -#now % 32) -- bloom_unite takes 32 bytes at a time
@@ -63,7 +65,7 @@ local function changed(now, old, new)
   return fresh and union:sub(1, #now)
 end
 
--- shade holds what the filter says of a sampled item to the exact sample.
+-- shade compares the filter's claim about a sampled item with the exact sample.
 local function shade(special, claimed, answer)
   local known = redis.call('SISMEMBER', KEYS[6], special.print) == 1
   if claimed and known or not claimed and not known and answer ~= 'a' then return end
@@ -71,9 +73,9 @@ local function shade(special, claimed, answer)
   count(claimed and 'sh:lost' or known and 'sh:forgotten' or 'sh:new', 1)
 end
 
--- admit notes a special item that is new, and returns its entry if it is ready.
--- An exact item that is promoted was a bulk item before, or is a false positive:
--- it gets a round of its own, unless it has one.
+-- admit notes a special item that is new. It returns the item's entry, or nil if the
+-- item is delayed. A promoted item was a bulk item before or is a false positive. It
+-- is queued in round 1, unless its entry has a round already.
 local function admit(host, special, claimed, entry)
   local claim = claimed and claims[special.exact]
   if claim then count(claim, 1) end
@@ -88,9 +90,10 @@ local function admit(host, special, claimed, entry)
   host.delayed[#host.delayed + 1] = struct.pack('>I8', member) .. host.name .. '\0' .. entry
 end
 
--- visit says how a host that got items stands, unless it is due: due is when it
--- becomes so, if it does; kept that its state must not expire; fresh that it had
--- nothing queued or leased; woken that its lease is not the last of it any more.
+-- visit sets fields of a host that got items and is not in due yet. due is the time
+-- at which it becomes due, if it gets ready items; kept is set if its state must not
+-- expire; fresh is set if it had no queued or leased items; woken is set if it is
+-- leased and field s of its active must go.
 local function visit(host)
   if redis.call('ZSCORE', LEASED, host.name) then
     host.woken = redis.call('HGET', host.active, 's')
@@ -103,7 +106,7 @@ end
 
 while ARGV[at] do
   local state, limit, left, before = tonumber(ARGV[at + 1]), ARGV[at + 2], math.huge, added
-  local host = {name = ARGV[at], state = KEYS[state], active = KEYS[state + 1]} -- and its runs
+  local host = {name = ARGV[at], state = KEYS[state], active = KEYS[state + 1]} -- its runs are host[1], host[2] and so on
   at = at + 3
   if limit ~= '' then
     host.budget, host.field = KEYS[state + 2], ARGV[at]
@@ -154,7 +157,7 @@ if added > 0 then
   end
 end
 
--- Entries first: a URL is never known and not queued.
+-- Entries are written before bits, so that a URL is never known without being queued.
 for _, host in ipairs(hosts) do
   for _, entries in ipairs(host) do redis.call('RPUSH', unpack(entries)) end
   if host.delayed then

@@ -19,7 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// config is that of a small crawl on a server of the test's own.
+// config returns the config of a small crawl on a server that only the test uses.
 func config(server *servers.RedisServer) Config {
 	return Config{
 		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}},
@@ -305,7 +305,7 @@ func TestMaxQueued(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.MaxQueued = 10
 	s := openStore(t, cfg)
-	mustAdd(t, s, testPages("a.test", 0, 20)) // items that are no links are not held back
+	mustAdd(t, s, testPages("a.test", 0, 20)) // a full queue still takes items that are not links
 	got, err := s.offer(t.Context(), testPages("a.test", 15, 25), true)
 	if err != nil {
 		t.Fatal(err)
@@ -319,14 +319,14 @@ func TestMaxQueued(t *testing.T) {
 			t.Errorf("link %d: %v %q, want %v %q", i, v.Answer, v.Reason, want.Answer, want.Reason)
 		}
 	}
-	other := openStore(t, cfg) // it counts before it begins
+	other := openStore(t, cfg) // it counts the queue before Open returns
 	if got, err := other.offer(t.Context(), testPages("b.test", 0, 1), true); err != nil || got.verdicts[0].Reason != frontier.ReasonQueueFull {
 		t.Errorf("another worker's link: %v, %v, want it refused", got.verdicts, err)
 	}
 }
 
-// TestAddAfterLostReply: an item that was added without an answer is queued
-// once, and the counters agree with that.
+// TestAddAfterLostReply: an item whose answer was lost is queued once after a repeat, and
+// the counters agree.
 func TestAddAfterLostReply(t *testing.T) {
 	c := newLostReply(t)
 	pages := testPages("a.test", 0, 10)
@@ -349,8 +349,8 @@ func TestAddAfterLostReply(t *testing.T) {
 	}
 }
 
-// TestFilterWentBack cuts the beginning of a filter's last layer off a server's
-// log. That is no loss.
+// TestFilterWentBack makes a server lose the last layers of a filter, together with the
+// entries of their keys. That is not an error: the lost URLs are added again.
 func TestFilterWentBack(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)
@@ -383,7 +383,7 @@ func TestFilterWentBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	verdicts, err := s.Add(t.Context(), testPages("a.test", 0, 1000))
-	for errors.Is(err, frontier.ErrUnavailable) { // connections of the old server
+	for errors.Is(err, frontier.ErrUnavailable) { // its connections are to the old server
 		verdicts, err = s.Add(t.Context(), testPages("a.test", 0, 1000))
 	}
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// pending is an ask that only the partition's script can answer, with the answer of the
-// filter.
+// pending is an ask that only the partition's script can answer.
 type pending struct {
 	ask  *ask
-	test *redisbits.Ask
-	edit edit // unless a layer contains it
+	test *redisbits.Ask // the answer of the filter
+	edit edit           // zero if a layer claims the item
 }
 
-// edit is the change of a segment that adds an item: a range of bytes, before and after.
+// edit is the change of a segment that adds an item: a range of bytes, and its content
+// before and after.
 type edit struct {
 	segment  string // its key
 	from, to int64
@@ -58,7 +58,8 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 	}
 }
 
-// follow makes items of the same URL wait for the first of them.
+// follow removes all items of the same URL but the first from g.unsure. The others wait for
+// its answer, linked by ask.next.
 func (g *group) follow() {
 	first := make(map[bloomstore.Fingerprint]*ask, len(g.unsure))
 	g.unsure = slices.DeleteFunc(g.unsure, func(item pending) bool {
@@ -84,9 +85,10 @@ type (
 	}
 )
 
-// oneCall returns how many of items, at least one, go into the call of that number: those
-// of one partition that were read with the same layers, up to one whose bits are in the
-// block of another. It fills in their edits, based on the state after the calls before.
+// oneCall returns how many of items, at least one, go into call number call. The items of a
+// call are of one partition, were tested with the same layers, and have their bits in
+// different blocks. oneCall sets their edits, which expect the blocks as earlier calls leave
+// them.
 func (g *group) oneCall(items []pending, call int) int {
 	first := &items[0]
 	layers := first.test.Layers()
@@ -138,16 +140,16 @@ func newEdit(at blockKey, old, new []byte) edit {
 }
 
 // rebase bases e on a block that an earlier call changes to old. The range of bytes stays
-// the one in which bits were missing when the item was tested, so that it is noticed if the
-// earlier call does not set some of them. The block of the earlier call may have been read
-// later, when another worker had added the item. Then old has all bits, and the script
-// answers that the item is known.
+// the one in which bits were missing when the item was tested. The script can therefore
+// notice that the earlier call did not set some of them. If the block of the earlier call
+// was read later, another worker may have added the item meanwhile. Then old has all bits,
+// and the script answers that the item is known.
 func (e *edit) rebase(at blockKey, old, new []byte) {
 	from, to := e.from-at.offset, e.to-at.offset+1
 	e.old, e.new = old[from:to], new[from:to]
 }
 
-// call makes the call of add.lua for items of one partition, ordered by host.
+// call returns the call of add.lua for items of one partition, which are ordered by host.
 func (g *group) call(items []pending, ep *epoch) *call {
 	p := items[0].ask.part
 	b := callBuilder{s: g.s, part: p, keys: make([]string, 0, 16), args: make([]any, 0, 16+6*len(items))}
@@ -163,7 +165,7 @@ func (g *group) call(items []pending, ep *epoch) *call {
 	return &call{part: p, script: addScript, keys: b.keys, args: b.args, under: ep}
 }
 
-// run returns how many of items, at least one, equal the first.
+// run returns how many items at the start of items are the same as the first, which counts.
 func run(items []pending, same func(a, b *pending) bool) int {
 	n := 1
 	for n < len(items) && same(&items[0], &items[n]) {
@@ -265,8 +267,8 @@ func (b *callBuilder) item(item pending) {
 	b.args = append(b.args, b.segmentKeys[e.segment], e.from, e.to, e.old, e.new, entry)
 }
 
-// apply handles a reply of add.lua. Items that must be asked again go to g.later. An error
-// concerns all items.
+// apply handles a reply of add.lua. It puts items that must be asked again in g.later. An
+// error concerns all items.
 func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	if c.err != nil {
 		if errors.Is(c.err, errEpoch) && c.ran == nil {
@@ -321,7 +323,7 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	return nil
 }
 
-// again queues items to be asked once more.
+// again puts items in g.later. It returns nil.
 func (g *group) again(items []pending) error {
 	for _, item := range items {
 		g.later = append(g.later, item.ask)
@@ -329,9 +331,9 @@ func (g *group) again(items []pending) error {
 	return nil
 }
 
-// refresh reads the current layers of a partition's filter. If layers are gone because the
-// server went back in time, that is no loss as long as everything that the filter's record
-// counts is there.
+// refresh reads the current layers of a partition's filter. Layers may be missing because
+// the server went back in time. That is no loss if everything that the filter's record
+// counts exists; the filter is then opened again.
 func (s *Store) refresh(ctx context.Context, p *partition) error {
 	chain := p.chain()
 	err := chain.Refresh(ctx, s.client)

@@ -29,7 +29,7 @@ type addProcess struct {
 	Seed   uint64
 }
 
-// racedPage is the n-th of the URLs that the adders all add.
+// racedPage returns the n-th of the URLs that all adders add.
 func racedPage(n int) frontier.Offer {
 	host := fmt.Sprintf("h%d.test", n%500)
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/page/%d", host, n), Host: host, Priority: frontier.PriorityPage}
@@ -37,8 +37,8 @@ func racedPage(n int) frontier.Offer {
 
 const addersBatch = 200
 
-// TestAdderProcess is the body of an adder process: it adds all URLs, in an
-// order of its own. It writes a line when it begins.
+// TestAdderProcess is the body of an adder process. It writes a line when it begins, and
+// adds all URLs, in an order of its own.
 func TestAdderProcess(t *testing.T) {
 	var a addProcess
 	if text := os.Getenv(adderEnv); text == "" {
@@ -73,7 +73,7 @@ func TestAdderProcess(t *testing.T) {
 	group.Wait()
 }
 
-// start starts the process and returns its output from the beginning.
+// start starts the process and returns its output.
 func (a addProcess) start(t *testing.T) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	text, err := json.Marshal(a)
@@ -98,9 +98,10 @@ func (a addProcess) start(t *testing.T) (*exec.Cmd, *bufio.Reader) {
 	return cmd, said
 }
 
-// TestKilledAdders starts processes that add the same URLs, nine of ten known,
-// and kills some of them meanwhile. Every URL is queued once. If a kill could
-// leave bits without an entry, the others would get the answer seen.
+// TestKilledAdders starts processes that add the same URLs, nine tenths of them known,
+// and kills some of them meanwhile. Every URL is queued once. If a kill could leave bits
+// without an entry, the other processes would get the answer Seen and the URL would be
+// lost.
 func TestKilledAdders(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)

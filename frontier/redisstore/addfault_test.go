@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// faultyAdd is a run of add.lua with one of everything: two hosts of one
-// partition, every special field of an item, and one item that is promoted.
+// faultyAdd is a run of add.lua that uses all its parts: two hosts of one partition, every
+// letter of a special item, and one item that is promoted.
 type faultyAdd struct {
 	*scriptBench
 	items         []frontier.Offer
@@ -21,8 +21,8 @@ type faultyAdd struct {
 	log           []string
 }
 
-// newFaultyAdd finds items whose bits are in different blocks, so that one call
-// of the script takes them all.
+// newFaultyAdd finds items whose bits are in different blocks, so that they fit into one
+// call of the script.
 func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAdd {
 	b := &faultyAdd{scriptBench: newScriptBench(t, cfg)}
 	other := ""
@@ -61,8 +61,8 @@ func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAd
 	}
 }
 
-// planAdd makes the n-th command of add.lua fail. With 0 none fails; below 0
-// they are not logged either.
+// planAdd makes the n-th command of add.lua fail. With 0 none fails. Below 0 none fails,
+// and commands are not logged.
 func (b *faultyAdd) planAdd(n int) { b.plan(&call{script: addScript}, n) }
 
 // queued reports whether an item has an entry, ready or delayed.
@@ -81,12 +81,12 @@ func (b *faultyAdd) queued(it frontier.Offer) bool {
 	})
 }
 
-// TestAddFaults makes each command of add.lua fail once. A script that fails
-// before its first write changes nothing, and a repeat does everything. After a
-// later failure no known URL is without an entry: a repeat queues all of them.
+// TestAddFaults makes each command of add.lua fail once. A script that fails before its
+// first write changes nothing, and a repeat does everything. After a later failure every
+// known URL has an entry, and a repeat queues the others.
 func TestAddFaults(t *testing.T) { testAddFaults(t, config) }
 
-// TestAddFaultsBesideExactSet is the same for items that an exact set decided.
+// TestAddFaultsBesideExactSet does the same for items that an exact set decided about.
 func TestAddFaultsBesideExactSet(t *testing.T) { testAddFaults(t, exactConfig) }
 
 func testAddFaults(t *testing.T, cfg func(*servers.RedisServer) Config) {

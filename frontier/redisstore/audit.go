@@ -17,10 +17,10 @@ import (
 // recount is an audit without the estimate. Each partition is counted at one moment.
 type recount struct {
 	frontier.Audit
-	exact   uint64 // fingerprints known exactly; with an exact set those of exact items that are queued or leased
-	outbox  uint64 // notes
-	renewed uint64 // a counter: exact items offered again that were queued although the filter claimed them
-	known   uint64 // a counter: keys of the filter that were never added, see MarkSeen
+	exact   uint64 // fingerprints of exact items; with an exact set only of those that are queued or leased
+	outbox  uint64 // notes in the outboxes
+	renewed uint64 // from a counter: items with Decision Again that were queued although the filter claimed them
+	known   uint64 // from a counter: keys of the filter that were never added, see MarkSeen
 }
 
 // maxFaults bounds the number of contradictions in an audit.
@@ -32,11 +32,11 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 	}
 }
 
-// Audit implements frontier.Inspector. Done is the counter, because only the records keep
-// finished URLs. Added is estimated from a sample of the filter's blocks, plus the items
-// that were queued although the filter claimed them, minus those of MarkSeen, and minus the
-// expected number of new items that the filter claimed, which look as if they had been
-// added.
+// Audit implements frontier.Inspector. Done is taken from the counter, because only the
+// records have the done URLs. Added is an estimate: the number of keys in the filter, from a
+// sample of its blocks, plus the items that were queued although the filter claimed them,
+// minus the keys of MarkSeen, and minus the expected number of new items that the filter
+// claimed, because those are part of the first number.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.recount(ctx)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	return r.Audit, nil
 }
 
-// claimedWhileFilling returns the expected number of keys of a layer that it claimed when
-// they were new.
+// claimedWhileFilling returns the expected number of new keys that a layer claimed while it
+// was filled.
 func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed float64) {
 	const steps = 64
 	for i := range steps {
@@ -83,8 +83,8 @@ func (s *Store) recount(ctx context.Context) (recount, error) {
 	return r, err
 }
 
-// recountPartition adds a partition to r. It reads the list of hosts first, and starts again
-// if the list has changed when they are counted.
+// recountPartition adds the counts of a partition to r. It reads the list of hosts first. If
+// the transaction that counts then finds other hosts, it starts again.
 func (s *Store) recountPartition(ctx context.Context, p *partition, r *recount) error {
 	for {
 		waiting, err := s.hostsWith(ctx, p, frontier.Queued)
@@ -119,8 +119,8 @@ type recounting struct {
 	due, leased, failing *redis.StringSliceCmd
 	delayed              *redis.StringSliceCmd
 	exact, outbox        *redis.IntCmd
-	queues, failures     []*redis.IntCmd             // of each of waiting three; of each of failed one
-	leases               []*redis.MapStringStringCmd // of each of waiting
+	queues, failures     []*redis.IntCmd             // three for each waiting host; one for each failed host
+	leases               []*redis.MapStringStringCmd // one for each waiting host
 }
 
 func newRecounting(p *partition, waiting, failed []string) *recounting {
@@ -172,7 +172,7 @@ func (c *recounting) addTo(r *recount) {
 	addMeta(&r.Counters, c.meta.Val())
 	for field, value := range c.meta.Val() {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n < 0 {
-			r.fault(c.part, "counter %q is %d", field, n) // and it is not in the sums
+			r.fault(c.part, "counter %q is %d", field, n) // addMeta does not count it
 		}
 	}
 	counter := func(field string) uint64 {

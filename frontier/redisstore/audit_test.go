@@ -28,7 +28,7 @@ func TestRecountNamesCorruption(t *testing.T) {
 	wantBooks(t, s)
 	admin := server.Client()
 	ctx := t.Context()
-	// variety ends every second lease: h0 is free or leased by chance.
+	// variety ends every second lease, so chance decides whether h0 is leased.
 	var free, leased string
 	for _, host := range []string{"h0.test", "h1.test", "h2.test", "h3.test", "h4.test", "h5.test"} {
 		if admin.Exists(ctx, s.partition(host).active(host)).Val() == 1 {
@@ -101,7 +101,7 @@ func TestRecountNamesCorruption(t *testing.T) {
 	}
 }
 
-// contradictions returns the terms that a Recount finds wrong, and the
+// contradictions returns the terms in which a recount differs from the counters, and the
 // structures that contradict each other.
 func contradictions(r *recount) (wrong []string) {
 	differ := func(term string, a, b uint64) {
@@ -182,7 +182,7 @@ func TestAuditCountsTheFilter(t *testing.T) {
 		}
 		return math.Abs(audit.Added-float64(audit.Counters.Added)) / audit.AddedErr
 	}
-	if off := sigmas(); off > 5 { // an accident in a million runs
+	if off := sigmas(); off > 5 { // by chance once in a million runs
 		t.Errorf("the estimate is %.1fσ off", off)
 	}
 	key := s.parts[0].chain().SegmentKey(0, 0)
@@ -232,9 +232,8 @@ func TestProbeFilter(t *testing.T) {
 	}
 }
 
-// TestRecountOfRetriedUnderLease: an item that failed under a lease that
-// continues, and is offered again, waits for the end of the lease and not for a
-// time.
+// TestRecountOfRetriedUnderLease: an item that failed under a lease that continues, and
+// that Retry queues again, waits for the end of the lease. It does not count as delayed.
 func TestRecountOfRetriedUnderLease(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
@@ -256,9 +255,9 @@ func TestRecountOfRetriedUnderLease(t *testing.T) {
 	}
 }
 
-// TestAuditOfOverfilledFilter: a filter of a few blocks that got six times its
-// capacity lost many keys, or claimed to know exact ones. The counts of added
-// items still balance.
+// TestAuditOfOverfilledFilter: a filter of a few blocks that gets six times its capacity
+// claims many new keys, which are lost or are exact items. The audit's estimate of added
+// items is still right.
 func TestAuditOfOverfilledFilter(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{120, 2000} {
@@ -277,7 +276,7 @@ func TestAuditOfOverfilledFilter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Within 5σ: an accident once in some million runs.
+			// More than 5σ occurs by chance once in some million runs.
 			if off := math.Abs(audit.Added-float64(audit.Counters.Added)) / audit.AddedErr; off > 5 {
 				t.Errorf("%d keys, exact=%t: about %.0f ± %.0f added by the fill, which is %.1fσ off %d",
 					keys, exact, audit.Added, audit.AddedErr, off, audit.Counters.Added)

@@ -1,11 +1,11 @@
--- beat.lua: note that a worker lives, and tell which workers do.
--- KEYS     1 what each worker says of itself, by its number; 2 when each was heard
---          last, ms; 3 what each was told is added
--- ARGV[1]  its number  ARGV[2] what it says; empty: it leaves  ARGV[3] what it was
---          told is added; empty: nothing since  ARGV[4] ms after which a worker
---          that was not heard counts as dead
--- returns  the numbers of the workers that live
--- cost     O(log workers), O(workers that live)
+-- beat.lua: note that a worker is alive, and return the workers that are.
+-- KEYS     1 the description of each worker, by its number; 2 the time of each
+--          worker's last call, ms; 3 the items answered Added to each worker
+-- ARGV[1]  the worker's number  ARGV[2] its description; empty: it leaves
+--          ARGV[3] the items answered Added to it; empty: unchanged  ARGV[4] the
+--          time without a call, ms, after which a worker counts as dead
+-- returns  the numbers of the workers that are alive
+-- cost     O(log workers), O(workers that are alive)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if ARGV[3] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[3]) end

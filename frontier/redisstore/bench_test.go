@@ -18,13 +18,12 @@ import (
 // benchCallers is how many pages a worker completes at once.
 const benchCallers = 128
 
-// loggedServer has a log that is synced every second and never rewritten, so
-// that its growth is the number of bytes written.
+// loggedServer has a log that is synced every second and never rewritten. The log's growth
+// is therefore the number of bytes written.
 var loggedServer = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
 
-// BenchmarkAddNew adds URLs that are new, as pages bring them: batch URLs of one
-// host in a call, from many callers, at a rate of false positives of 1e-6 and
-// with a log synced every second.
+// BenchmarkAddNew adds new URLs as pages do: batch URLs of one host in each call, from
+// many callers. The false-positive rate is 1e-6, and the log is synced every second.
 func BenchmarkAddNew(b *testing.B) {
 	for _, batch := range []int{4, 100} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
@@ -77,8 +76,7 @@ func usage(b *testing.B, server *servers.RedisServer) (time.Duration, int64) {
 	return cpu, log
 }
 
-// benchPages returns pages with URLs of 66 bytes, 39 of them
-// path and query.
+// benchPages returns pages with URLs of 66 bytes, of which 39 are path and query.
 func benchPages(host, from, n int) []frontier.Offer {
 	items := make([]frontier.Offer, n)
 	name := fmt.Sprintf("www.site%05d.org", host)
@@ -91,9 +89,9 @@ func benchPages(host, from, n int) []frontier.Offer {
 	return items
 }
 
-// BenchmarkLinks offers the links of pages as a crawl meets them: one in ten is
-// new, the others name known URLs by Zipf's law, on a thousand hosts. An op is a
-// page of 50 links.
+// BenchmarkLinks offers the links of pages as in a crawl: one in ten is new, the others
+// are known URLs that follow Zipf's law, on a thousand hosts. An op is a page of 50
+// links.
 func BenchmarkLinks(b *testing.B) {
 	const perPage = 50
 	for _, cache := range []int{NoSeenCache, 0} {
@@ -136,8 +134,8 @@ func BenchmarkLinks(b *testing.B) {
 	}
 }
 
-// linkStream makes pages of links. Of the new ones four in five are of the page's
-// own host, as sites are mostly linked to themselves.
+// linkStream returns pages of links. Four in five of the new links are to the page's own
+// host, because sites mostly have links to themselves.
 func linkStream(rng *rand.Rand, pages, perPage int) [][]frontier.Offer {
 	const hosts = 1000
 	rank := rand.NewZipf(rng, 1.1, 1, 1<<40)

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// blockRace is a group of one worker, with a filter of one block. The test
-// takes each step of the group itself.
+// blockRace is a group of one worker, with a filter of one block. The test calls the steps
+// of the group one by one.
 type blockRace struct {
 	*testing.T
 	group *group
@@ -50,8 +50,8 @@ func (r *blockRace) test(offer frontier.Offer) *ask {
 	return a
 }
 
-// add makes the group add the items that it tested, in one pipeline, and
-// repeats those that have to be repeated.
+// add makes the group add the items that it tested, in one pipeline, and repeat those that
+// must be asked again.
 func (r *blockRace) add(ctx context.Context) {
 	r.group.add(ctx, r.ep)
 	for range maxAsked {
@@ -68,10 +68,9 @@ func (r *blockRace) add(ctx context.Context) {
 	}
 }
 
-// TestAddedBetweenTwoTests: a group tests two items whose bits are in one
-// block, and between the two tests another worker adds the first item. The test
-// of the second item has read its bits. The script must still answer that the
-// first item is known.
+// TestAddedBetweenTwoTests: a group tests two items whose bits are in one block. Between
+// the two tests another worker adds the first item, so the test of the second item reads
+// the first one's bits. The script must still answer that the first item is known.
 func TestAddedBetweenTwoTests(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	r := newBlockRace(t, cfg)
@@ -94,9 +93,9 @@ func TestAddedBetweenTwoTests(t *testing.T) {
 	}
 }
 
-// TestRefusedBesideAdded: a group adds two items whose bits are in one block,
-// and the first is refused in the end. Only the second is known afterwards: the
-// script does not set the bits of the first.
+// TestRefusedBesideAdded: a group adds two items whose bits are in one block, and the
+// script refuses the first. Only the second is known afterwards, because the script does
+// not set the bits of the first.
 func TestRefusedBesideAdded(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.MaxPerHost = 1

@@ -28,13 +28,13 @@ const (
 	cardField   = "card"   // the settings that were fixed when the crawl was created
 	readyField  = "ready"  // exists when the filters of all partitions were created
 	pausedField = "paused" // exists while the crawl is paused
-	closedField = "closed" // why the crawl cannot be opened now
+	closedField = "closed" // exists while the crawl cannot be opened; the value says why
 )
 
-// ErrNoCrawl reports that there is no crawl of that name.
+// ErrNoCrawl reports that there is no crawl with the given name.
 var ErrNoCrawl = errors.New("redisstore: no such crawl")
 
-// card is the settings that were fixed when the crawl was created. It is written once.
+// card has the settings that were fixed when the crawl was created. It is written once.
 type card struct {
 	Format     int               `json:"format"`
 	Created    time.Time         `json:"created"`
@@ -148,7 +148,8 @@ func StoredSettings(ctx context.Context, cfg Config) (frontier.Settings, error) 
 	return c.Settings, err
 }
 
-// StoredHasher returns the hasher of the crawl's fingerprints, like StoredSettings.
+// StoredHasher returns the hasher of the fingerprints of the crawl cfg.Name, or ErrNoCrawl.
+// It uses only Redis and Name of cfg.
 func StoredHasher(ctx context.Context, cfg Config) (bloomstore.Hasher, error) {
 	c, err := storedCard(ctx, cfg)
 	return bloomstore.NewHasher(bloomstore.Key(c.Key)), err
@@ -179,8 +180,9 @@ func (s *Store) readCard(ctx context.Context) (card, error) {
 	return parseCard(s.cfg.Name, text)
 }
 
-// Card returns what Recreate needs to restore the crawl. It contains the key of the
-// fingerprints, with which URLs can be made that collide.
+// Card returns the crawl's card, from which Recreate restores the crawl. It is secret,
+// because it contains the key of the fingerprints, which allows a site to make URLs that
+// collide.
 func (s *Store) Card() ([]byte, error) {
 	text, err := json.Marshal(s.card)
 	if err != nil {
@@ -189,8 +191,8 @@ func (s *Store) Card() ([]byte, error) {
 	return text, nil
 }
 
-// join reads the crawl's card. A worker writes it if there is none; of several at once one
-// succeeds.
+// join reads the crawl's card. A worker writes it if there is none. If several workers do so
+// at once, one succeeds and the others use its card.
 func (s *Store) join(ctx context.Context, worker bool) error {
 	given := s.cfg
 	c, err := s.readCard(ctx)
@@ -224,8 +226,9 @@ func (s *Store) join(ctx context.Context, worker bool) error {
 	return s.makePartitions()
 }
 
-// makePartitions computes the crawl's partitions. Each is sized for its share of the keys
-// plus four standard deviations, so that chance alone makes none of them grow.
+// makePartitions computes the crawl's partitions. The filter of each is sized for its share
+// of the keys plus four standard deviations, so that an uneven distribution of the keys does
+// not make it grow.
 func (s *Store) makePartitions() error {
 	each := float64(s.cfg.FilterCapacity) / float64(s.cfg.Partitions)
 	params := redisbits.Params{Capacity: uint64(math.Ceil(each + 4*math.Sqrt(each))), FPR: s.cfg.FPR, Growth: s.cfg.Growth}
@@ -242,14 +245,14 @@ func (s *Store) makePartitions() error {
 	return nil
 }
 
-// newChain returns the filter of a partition, which has not been read yet.
+// newChain returns the filter of a partition. It reads nothing from the server.
 func (s *Store) newChain(p *partition) *redisbits.Chain {
 	return s.layout.Chain(redisbits.ID(s.hasher.Fingerprint(s.card.ID)), p.number, p.tag)
 }
 
-// openFilters opens the filters of all partitions. It creates those of a crawl whose
-// creation was not finished. A filter that existed is never created again, because an empty
-// one would make every URL new.
+// openFilters opens the filters of all partitions. It first creates them if the creation of
+// the crawl was not finished. A filter that existed is never created again, because with an
+// empty one every URL would be new.
 func (s *Store) openFilters(ctx context.Context) error {
 	ready, err := s.client.HExists(ctx, s.cfg.cardKey(), readyField).Result()
 	if err != nil {
@@ -275,8 +278,8 @@ func (s *Store) openFilters(ctx context.Context) error {
 	return nil
 }
 
-// eachPartition calls do for every partition, several at once, and returns the first error,
-// classified.
+// eachPartition calls do for every partition, up to 16 at a time, and returns the first
+// error, classified.
 func (s *Store) eachPartition(ctx context.Context, do func(context.Context, *partition) error) error {
 	const atOnce = 16
 	ctx, cancel := context.WithCancelCause(ctx)

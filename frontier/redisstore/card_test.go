@@ -69,9 +69,8 @@ func TestCreatorsRace(t *testing.T) {
 	}
 }
 
-// TestInterruptedCreation removes a part of a crawl whose creation was not
-// finished: the next worker finishes it. A finished crawl is never created
-// again.
+// TestInterruptedCreation removes a part of a crawl. If the crawl's creation was not
+// finished, the next worker finishes it. A finished crawl is never created again.
 func TestInterruptedCreation(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
@@ -113,7 +112,7 @@ func TestJoinCompares(t *testing.T) {
 			t.Errorf("another %s: %v, want an %v that shows it", name, err, frontier.ErrParamsMismatch)
 		}
 	}
-	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0 // claims nothing
+	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0 // compares none of these
 	if joined := openStore(t, cfg); joined.cfg.FilterCapacity != 10_000 || len(joined.parts) != 4 {
 		t.Errorf("joined a crawl for %d keys in %d partitions, want 10000 and 4", joined.cfg.FilterCapacity, len(joined.parts))
 	}
@@ -160,7 +159,8 @@ func TestForeignCards(t *testing.T) {
 	}
 }
 
-// TestScopeAndQuotaAreShared also bypasses the cache of a process.
+// TestScopeAndQuotaAreShared: workers share scope keys and quota groups. The test also
+// bypasses the caches of a process.
 func TestScopeAndQuotaAreShared(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	a, b := openStore(t, cfg), openStore(t, cfg)
@@ -195,7 +195,7 @@ func TestScopeAndQuotaAreShared(t *testing.T) {
 	}
 }
 
-// TestLeaseTTLIsTheCreators: a worker that joins adopts it.
+// TestLeaseTTLIsTheCreators: a worker that joins a crawl uses the LeaseTTL of its creator.
 func TestLeaseTTLIsTheCreators(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.LeaseTTL = 20 * time.Second

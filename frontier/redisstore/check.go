@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// ErrServer reports a server that cannot hold a crawl: it is too old, evicts keys, or denies
-// commands. The message says what to change.
+// ErrServer reports a server that cannot hold a crawl, because it is too old, evicts keys or
+// denies commands. The message says what to change.
 var ErrServer = errors.New("redisstore: unsupported Redis server")
 
 // minVersion is the first version that drops scripts when it ends, and supports the flags of
@@ -67,8 +67,8 @@ func (s *Store) checkServer(ctx context.Context, server *redis.Client) error {
 	return nil
 }
 
-// commands are those that a Store sends or runs in scripts, each with enough arguments to be
-// accepted; KEY stands for a key.
+// commands are the commands that a Store sends or runs in scripts. Each has enough arguments
+// to be accepted. KEY stands for a key.
 var commands = []string{
 	"DEL KEY", "EVAL s 0", "EVALSHA s 0", "EXISTS KEY", "GET KEY", "GETRANGE KEY 0 0", "HDEL KEY f", "HEXISTS KEY f",
 	"HGET KEY f", "HGETALL KEY", "HINCRBY KEY f 1", "HKEYS KEY", "HLEN KEY", "HMGET KEY f", "HSET KEY f v", "HSETNX KEY f v",
@@ -78,9 +78,9 @@ var commands = []string{
 	"ZMSCORE KEY v", "ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZREM KEY v", "ZSCORE KEY v",
 }
 
-// checkCommands checks whether the user may run every command, on keys of the crawl and of
-// partitions. No command runs: they are queued in a transaction, which needs permission,
-// and the transaction is discarded.
+// checkCommands returns an error if the user may not run one of the commands on keys of the
+// crawl and of partitions. No command runs. They are queued in a transaction, for which the
+// user needs the same permission, and the transaction is discarded.
 func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	// If MULTI were denied, the commands after it would run.
 	if err := discarded(ctx, server, func(redis.Pipeliner) {}); err != nil {
@@ -103,7 +103,8 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	for _, cmd := range asked {
 		switch err := cmd.Err(); {
 		case err == nil || !redis.HasErrorPrefix(err, "NOPERM"):
-			// The node does not hold the key, or has no memory, which is not checked here.
+			// It is permitted, or the node does not hold the key or is out of memory, which
+			// is not checked here.
 		case strings.Contains(err.Error(), "key"):
 			foreign = true
 		default:

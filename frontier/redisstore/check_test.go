@@ -20,8 +20,8 @@ import (
 
 const crawlPassword = "correct-horse"
 
-// crawlUser returns the directive of a user that may run the given commands, on
-// the keys of crawls.
+// crawlUser returns the ACL directive of a user that may run the given commands on the
+// keys of crawls.
 func crawlUser(commands []string) string {
 	allowed := []string{"crawl on >" + crawlPassword + " resetkeys ~crawler:* ~{*}* resetchannels -@all +multi +exec +discard +hello"}
 	for _, command := range commands {
@@ -119,8 +119,8 @@ func TestCommandsAreNotRun(t *testing.T) {
 	}
 }
 
-// TestEpochRefusesEviction: a server that is set to evict keys during a crawl
-// is refused when its scripts are loaded the next time.
+// TestEpochRefusesEviction: a server that is configured to evict keys during a crawl is
+// refused when its scripts are loaded the next time.
 func TestEpochRefusesEviction(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))
@@ -134,8 +134,8 @@ func TestEpochRefusesEviction(t *testing.T) {
 	}
 }
 
-// TestOldServer: a version that keeps scripts over a restart is refused. The
-// test uses a server that answers only INFO.
+// TestOldServer: Open refuses a version that keeps scripts over a restart. The test's
+// server answers only INFO.
 func TestOldServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,7 +161,7 @@ func answerInfo(conn net.Conn) {
 	const info = "# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\n"
 	defer conn.Close()
 	lines := bufio.NewScanner(conn)
-	for lines.Scan() { // of a command, each argument is a line
+	for lines.Scan() { // each argument of a command is a line
 		switch strings.ToLower(lines.Text()) {
 		case "hello", "auth", "select":
 			fmt.Fprint(conn, "-ERR unknown command\r\n")

@@ -11,15 +11,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Why a crawl cannot be opened: the values of closedField.
+// Values of closedField: the reasons why a crawl cannot be opened.
 const (
 	deleting   = "deleting"
 	rebuilding = "rebuilding"
 )
 
-// checkOpen returns an error if the crawl is being changed as a whole, or such a change was
+// checkOpen returns an error if the crawl is being deleted or rebuilt, or if that was
 // interrupted and must be finished. A worker calls it before it opens the filters and again
-// after it is registered, so that either it sees the change or the change sees the worker.
+// after it has registered. So either the worker notices the change, or shut finds the worker.
 func (s *Store) checkOpen(ctx context.Context) error {
 	switch closed, err := s.closed(ctx); {
 	case err != nil:
@@ -40,8 +40,8 @@ func (s *Store) closed(ctx context.Context) (string, error) {
 	return closed, s.classify(ctx, err)
 }
 
-// shut prevents workers from opening the crawl from now on. If there are workers, it changes
-// nothing and returns an ErrLocked with their names.
+// shut prevents workers from opening the crawl from now on. If the crawl has live workers,
+// it undoes that and returns an ErrLocked with their names.
 func (s *Store) shut(ctx context.Context, why string) error {
 	before, err := s.closed(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Store) shut(ctx context.Context, why string) error {
 	return errors.Join(locked, s.classify(ctx, err))
 }
 
-// openShut opens a crawl to change it as a whole. Only its card must exist.
+// openShut opens a crawl to delete or rebuild it. Only the crawl's card must exist.
 func openShut(ctx context.Context, cfg Config) (*Store, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

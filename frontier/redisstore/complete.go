@@ -19,13 +19,13 @@ var (
 	completeScript = newScript("complete", "allow-oom", hostLua, freeLua, completeLua)
 )
 
-// Complete implements frontier.Store. Links are offered first, then records are written and
-// synced, then the rest takes effect in one step. So links that were added stay if the rest
-// fails. The step takes effect only if every node that answered a link has not restarted
-// since; otherwise the links are offered again.
+// Complete implements frontier.Store. It offers the links first, then it writes and syncs
+// the records, and then the rest takes effect in one step. So links that were added stay if
+// the rest fails. The step takes effect only if no node that answered a link has restarted
+// since. Otherwise the links are offered again.
 //
-// Links of other nodes of a cluster delay it: by two seconds, after which they are on disk,
-// or until Config.Wait replicas have them.
+// Links whose partitions are on other nodes of a cluster delay Complete by two seconds, after
+// which they are on disk, or until Config.Wait replicas have them.
 //
 // If an answer was lost and the caller repeats the call, nothing is done twice: links are
 // not offered again, and records are not written again.
@@ -81,19 +81,19 @@ type completing struct {
 // todo is one completion.
 type todo struct {
 	*frontier.Completion
-	item *heldItem // its turn is held
+	item *heldItem // this call holds item.turn
 }
 
-// followed is what a completion has done before it takes effect.
+// followed is the progress of a completion before it takes effect.
 type followed struct {
 	links    answers
 	answered time.Time // when all links were answered
 	recorded bool      // its record was written
 }
 
-// begin finds the items of completions and takes their turns, so that of two calls for one
-// item the second sees what the first did. It skips an item that is named twice or was
-// completed before.
+// begin finds the items of completions and locks their turns, so that the second of two
+// calls for one item sees the effects of the first. It skips an item that occurs twice or
+// was completed before.
 func (c *completing) begin(done []frontier.Completion) error {
 	found := make(map[*heldItem]bool, len(done))
 	for i := range done {
@@ -121,14 +121,14 @@ func (c *completing) begin(done []frontier.Completion) error {
 	return nil
 }
 
-// end releases the turns.
+// end unlocks the turns.
 func (c *completing) end() {
 	for _, t := range c.todo {
 		t.item.turn.Unlock()
 	}
 }
 
-// maxEpochs bounds how often links are offered again because nodes restarted.
+// maxEpochs is how many times one call offers links again because nodes restarted.
 const maxEpochs = 4
 
 func (c *completing) run(ctx context.Context) error {
@@ -180,8 +180,8 @@ func (c *completing) follow(ctx context.Context) error {
 	return nil
 }
 
-// fresh reports whether the links of a completion were not offered yet. A repeat has the
-// same links; other links would be offered.
+// fresh reports whether the links of a completion were not offered yet. A repeated call
+// must have the same links. If their number differs, they are offered.
 func (t *todo) fresh() bool {
 	return t.item.pending == nil || len(t.item.pending.links.verdicts) != len(t.Links)
 }
@@ -198,7 +198,7 @@ func (t *todo) tellRefused() {
 }
 
 // followAgain offers all links again, also the seen ones, because restarted nodes may have
-// lost them. The counts of the links stay, because the record may contain them.
+// lost them. It does not change the counts of the links, because a record may contain them.
 func (c *completing) followAgain(ctx context.Context) error {
 	for _, t := range c.todo {
 		got, err := c.offerAgain(ctx, t.Links, true, t.item.pending.links)
@@ -236,8 +236,8 @@ func (c *completing) record() error {
 	return c.writeRecord(job)
 }
 
-// refused returns ErrLeaseLost. It takes back the records of completions that certainly
-// took no effect.
+// refused returns ErrLeaseLost. If the completions certainly took no effect, it voids the
+// records that were written for them.
 func (c *completing) refused() error {
 	job := &recordJob{}
 	for _, t := range c.todo {
@@ -262,7 +262,8 @@ func (t *todo) counts() (n frontier.LinkCounts) {
 	return n
 }
 
-// commit makes the completions take effect if the node's epoch is under; nil means any.
+// commit makes the completions take effect if the node's epoch is under. A nil under means
+// any epoch.
 func (c *completing) commit(ctx context.Context, under *epoch) error {
 	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
 	c.runTogether(ctx, made, c.h)
@@ -276,14 +277,14 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 	}
 	switch verdict := integer(made.reply); {
 	case verdict == 1, verdict == 2 && (c.update.End || c.h.isDoubtful()):
-		// 2: an earlier call that ended the lease got no answer. It is not known
-		// whether it made the same completions; if not, they are made again.
+		// 2: an earlier call ended the lease, but its answer was lost. It may not have
+		// made these completions. Their items were then given back and are fetched again.
 		c.h.settle(c.todo, c.update)
 		if c.update.End {
 			c.schedule.wake(c.h.part)
 		}
 		return nil
-	case verdict == 3: // records stay, because nothing else is left of these items
+	case verdict == 3: // the records stay, because the partition has lost these items
 		return c.errGone(c.h.part)
 	}
 	return c.refused()
@@ -303,15 +304,15 @@ const (
 	argEnd       = 4
 	argBlobGiven = 5
 	argBlob      = 6
-	argItems     = 7 // where completions begin
+	argItems     = 7 // the first completion
 )
 
-// maxJoinedArgs is the number of arguments from which no call is joined: some fifty
-// completions.
+// maxJoinedArgs bounds joined calls: nothing is joined to a call that has that many
+// arguments, which is about fifty completions.
 const maxJoinedArgs = 1024
 
-// joinCompletions appends the completions of the next call of the same lease to a call of
-// complete.lua, and reports whether it can.
+// joinCompletions appends the completions of next, a call for the same lease, to a call of
+// complete.lua. It returns false if the calls cannot be joined.
 func joinCompletions(c, next *call) bool {
 	ended := c.args[argEnd] == any("1")
 	if ended || len(c.args) >= maxJoinedArgs || c.under != nil && next.under != nil && c.under != next.under {

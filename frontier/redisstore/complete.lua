@@ -1,16 +1,18 @@
--- complete.lua: make completions of a lease take effect, with what its worker
--- learnt of the host; what the lease completed before is passed over.
+-- complete.lua: make completions of a lease take effect, and store what its worker
+-- learnt about the host. Items that the lease completed before are skipped.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any;
---          beside an exact set 12 exact, 13 outbox
--- ARGV     2 the host key  3 the lease's id  4 the host is due in so many ms
---          5 its delay, ms  6 "1": the lease ends  7 "1": the blob is 8, else it
---          stays  then for each completion the item's number; done, failed, retry
---          or back; its argument: of failed what goes before the entry, of retry
---          the ms until it is ready; its fingerprint if it leaves exact, else '';
---          n, and n counters of meta, each with an amount; n, and n notes
--- returns  1: done  0: the lease is not held, nothing was done  2: likewise, but a
---          completion ended this lease  3: likewise, but the partition was lost
--- cost     O(completions, their counters and notes), O(items of the lease) at its end
+--          with an exact set also 12 exact, 13 outbox
+-- ARGV     2 the host key  3 the lease's id  4 the time until the host is due, ms
+--          5 its delay, ms  6 "1": the lease ends  7 "1": ARGV[8] is the new blob
+--          8 the blob  then for each completion: the item's number; done, failed,
+--          retry or back; an argument, which is for failed the bytes to store
+--          before the entry, and for retry the time until the item is ready, ms;
+--          its fingerprint if it must leave exact, otherwise ''; n, and n counters
+--          of meta, each with an amount; n, and n notes
+-- returns  1: the completions took effect. Otherwise nothing was changed, because
+--          the lease is not held; 2: a completion ended it; 3: the partition was
+--          lost; 0: for another reason
+-- cost     O(completions, their counters and notes); O(items of the lease) at its end
 local id, ending = ARGV[3], ARGV[6] == '1'
 local FAILED, FAILEDHOSTS, EXACT, OUTBOX = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 
@@ -22,8 +24,8 @@ if not runsOut then
   return mine and 2 or redis.call('HEXISTS', META, 'epoch') == 1 and 0 or 3
 end
 
--- What becomes of the items: those of gone leave active, those of back and again
--- go aside, and failed is for the failed list.
+-- gone and leave have the items that are completed and leave active. Those in back
+-- and again are set aside. failed has new elements of the list of failed items.
 local gone, leave, back, again, failed, prints, notes = {}, {}, {}, {}, {}, {}, {}
 
 local function settle(number, what, argument)
@@ -97,7 +99,8 @@ end
 local sums = totals()
 
 local learnt = {}
--- Between requests a due time that does not lie ahead says nothing.
+-- While the lease continues, a due time is stored only if it or the stored one lies
+-- in the future.
 if ending or tonumber(ARGV[4]) > 0 or tonumber(state[4] or 0) > now() then learnt[1], learnt[2] = 'u', int(due) end
 if ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV[5] end
 if ARGV[7] == '1' then learnt[#learnt + 1], learnt[#learnt + 2] = 'b', ARGV[8] end

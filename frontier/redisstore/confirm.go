@@ -17,15 +17,15 @@ var (
 	confirmScript = newScript("confirm", "allow-oom", confirmLua)
 )
 
-// waitReplicas is how long replicas may take to confirm.
+// waitReplicas is the maximum time to wait for replicas.
 const waitReplicas = time.Second
 
-// stand returns the epoch of the completing node on which the answers to the links depend,
-// or nil for any. It returns errEpoch if an epoch on which they depend is over.
+// stand returns the epoch of the lease's node on which the answers to the links depend, or
+// nil if they depend on none. It returns errEpoch if an epoch on which they depend is over.
 //
-// Answers of the completing node are safe: it cannot lose them without losing the
-// completion. Those of other nodes must survive a crash: they are on disk after some time,
-// if such a node is found not to have restarted by then, or on replicas.
+// Answers of the lease's own node are safe, because it cannot lose them without losing the
+// completion. Answers of other nodes must survive a crash. So stand waits until they are on
+// disk and checks that the nodes have not restarted, or waits until replicas have them.
 func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
 	node, err := c.nodeOf(ctx, c.h.part)
 	if err != nil {
@@ -64,22 +64,23 @@ func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
 	return own, nil
 }
 
-// confirm returns nil if a node is still in an epoch, and Config.Wait replicas of it have
-// what it has written so far.
+// confirm returns nil if the node of p is still in epoch ep, and Config.Wait of its replicas
+// have everything that it has written so far.
 func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
 	if s.cfg.Wait == 0 {
 		c := &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, under: ep}
 		s.runAll(ctx, []*call{c})
 		return c.err
 	}
-	// It is not known what a node that took over has received of the other's writes.
+	// Another node may have taken over without all writes of the earlier one.
 	if n, err := s.nodeOf(ctx, p); err != nil {
 		return err
 	} else if n != ep.node {
 		return errEpoch
 	}
-	// WAIT concerns the writes of its own connection. One pipeline is one connection, and
-	// the writes of others before it reach the replicas before.
+	// WAIT waits for the writes of its own connection, and a pipeline uses one connection.
+	// Replicas receive writes in order, so they have the earlier writes of other
+	// connections, too.
 	pipe := ep.node.client.Pipeline()
 	alive := pipe.EvalSha(ctx, ep.sha[confirmScript], []string{p.meta}, s.clock(), "1")
 	have := pipe.Do(ctx, "wait", s.cfg.Wait, waitReplicas.Milliseconds())
@@ -101,7 +102,7 @@ func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
 	return s.classify(ctx, err)
 }
 
-// sleep returns after d, or with the cause of ctx if that ends first.
+// sleep waits for d and returns nil. If ctx ends first, it returns the cause.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -1,7 +1,7 @@
--- confirm.lua: show that the server's life that the script was loaded in goes on.
+-- confirm.lua: prove that the server has not restarted since the script was loaded.
 -- KEYS     1 meta
 -- ARGV     2 "1": write something, so that a WAIT that follows on the connection
---          is about all that was written before
+--          waits for all writes before it
 -- returns  1
 -- cost     O(1)
 if ARGV[2] == '1' then redis.call('HINCRBY', KEYS[1], 'confirms', 1) end

@@ -63,8 +63,8 @@ func (b *clusterBench) complete(ctx context.Context, n int, host string) error {
 	return b.Complete(ctx, b.page.ID, []frontier.Completion{done}, frontier.HostUpdate{})
 }
 
-// TestConfirmByTime: a page completes only when the links that another node
-// took are on its disk.
+// TestConfirmByTime: a page completes only when its links on another node are on that
+// node's disk.
 func TestConfirmByTime(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 0, 0)
@@ -134,12 +134,12 @@ func TestConfirmNoticesRestart(t *testing.T) {
 	}
 }
 
-// TestConfirmByReplicas: a page completes when a replica has the links, and
-// waits while none has.
+// TestConfirmByReplicas: a page completes when a replica has the links, and waits until
+// then.
 func TestConfirmByReplicas(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 1, 1)
-	b.durable = time.Hour // not what it waits for
+	b.durable = time.Hour // so long that the test would fail if it waited for this
 	if err := b.complete(t.Context(), 0, b.away); err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 // scanStep is the COUNT of one SCAN.
 const scanStep = 1000
 
-// Delete removes all keys of the crawl cfg.Name, in steps that are short for the servers, and
-// returns their number. It searches every key of the database. If it is interrupted it must
-// be called again; until then the crawl cannot be opened.
+// Delete removes all keys of the crawl cfg.Name and returns their number. It scans all keys
+// of the database, in small steps that do not block the servers. If Delete is interrupted,
+// the crawl cannot be opened until Delete has been called again.
 //
 // It uses only Redis and Name of cfg. It returns ErrNoCrawl if there is no crawl of that
 // name, and frontier.ErrLocked if it has live workers.
@@ -26,7 +26,7 @@ func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 	if err := s.shut(ctx, deleting); err != nil {
 		return 0, err
 	}
-	// The card goes last, because it names the prefix of the other keys.
+	// The card is removed last, because it has the prefix of the other keys.
 	for _, pattern := range []string{"{" + s.card.ID + ":*", s.cfg.cardKey() + ":*"} {
 		n, err := s.unlinkAll(ctx, pattern)
 		if keys += n; err != nil {
@@ -37,8 +37,8 @@ func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 	return keys + int(n), s.classify(ctx, err)
 }
 
-// unlinkAll removes the keys that match a pattern. It repeats the search until it finds no
-// key, because a slot of a cluster may move during a search.
+// unlinkAll removes the keys that match a pattern and returns their number. It repeats the
+// search until it finds none, because a slot of a cluster may move during a search.
 func (s *Store) unlinkAll(ctx context.Context, pattern string) (total int, err error) {
 	for {
 		var removed atomic.Int64
@@ -54,8 +54,8 @@ func (s *Store) unlinkAll(ctx context.Context, pattern string) (total int, err e
 	}
 }
 
-// scan calls visit for the keys of every server that match a pattern, some at a time. For
-// different servers it may do so concurrently.
+// scan calls visit with batches of the keys of every server that match a pattern. Calls for
+// different servers may be concurrent.
 func (s *Store) scan(ctx context.Context, pattern string, visit func(context.Context, *redis.Client, []string) error) error {
 	err := s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		for cursor := uint64(0); ; {

@@ -9,19 +9,19 @@
 //
 // # Epochs
 //
-// A server that restarts, or takes over from another, may have lost the last moments of what
-// it answered. The text of every script contains the run id of the server process that loaded
-// it, and servers drop scripts when they end. So a script that runs proves, at no cost, that
+// A server that restarts, or takes over from another, may have lost the last writes that it
+// confirmed. The text of every script contains the run id of the server process that loaded
+// it, and a server that ends loses its scripts. So a script that runs proves, at no cost, that
 // the server has not restarted since the client last checked. The answer NOSCRIPT makes the
-// client check again, and drop what it knows from the old epoch.
+// client check again, and drop everything that it has cached from the old epoch.
 //
 // # Repeats
 //
 // Only the caller, which gets frontier.ErrUnavailable, repeats a command whose reply was lost:
-// the clients of a Store never send a script twice on their own. A repeat is safe because of
-// the lease's id, an item's number within the lease, or the filter.
+// the clients of a Store never send a script twice on their own. The scripts recognise a
+// repeat by the lease's id, by an item's number within the lease, or by the filter.
 //
-// The package uses layout and bits of the filter from package redisbits. It does not decide
+// Package redisbits has the layout and the bits of the filter. This package does not decide
 // about politeness (package politeness) or the form of a URL (package canon), and makes no
 // HTTP request.
 package redisstore

@@ -13,7 +13,7 @@ import (
 
 var errEntry = errors.New("redisstore: damaged queue entry")
 
-// An entry is what a queue keeps of an item, without the parts that its key has:
+// An entry is the encoding of an item in a queue, without the parts that the key has:
 //
 //	byte 0        flags, below
 //	byte 1        attempts
@@ -27,8 +27,8 @@ var errEntry = errors.New("redisstore: damaged queue entry")
 //	                            host key; length 0 means that the rest is the whole URL
 //	bytes         path and query
 //
-// The first three bytes have fixed positions, because scripts change them. Host key,
-// fingerprint and delay are left out.
+// The first three bytes have fixed positions, because scripts change them. An entry has no
+// host key, fingerprint or delay.
 const (
 	entryHTTPS     = 1 << 0
 	entryPriority  = 3 << 1
@@ -88,8 +88,8 @@ func roundOffset(it *frontier.Item) int {
 	return offset
 }
 
-// splitURL splits a URL for an entry. A URL that does not have the canonical form is
-// returned whole in path.
+// splitURL splits a URL for an entry. It returns the whole URL as path if that does not have
+// the canonical form or its authority is longer than maxAuthority.
 func splitURL(url string) (https bool, authority, path string) {
 	rest, https := strings.CutPrefix(url, "https://")
 	if !https {
@@ -105,8 +105,8 @@ func splitURL(url string) (https bool, authority, path string) {
 	return https, rest[:slash], rest[slash:]
 }
 
-// decodeEntry is the inverse of appendEntry. It computes the fingerprint. Any string gives
-// an item or errEntry.
+// decodeEntry is the inverse of appendEntry. It computes the fingerprint. It returns
+// errEntry for a damaged entry.
 func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, error) {
 	r := entryReader{rest: entry}
 	flags := r.byte()

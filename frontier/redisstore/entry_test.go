@@ -30,7 +30,7 @@ func TestEntryRoundTrip(t *testing.T) {
 	long := strings.Repeat("h", maxAuthority+1)
 	for _, c := range []struct {
 		url, host string
-		length    int // of the entry
+		length    int // length of the entry
 	}{
 		{"https://a.test/", "a.test", 4 + 1},
 		{"http://a.test/path?query", "a.test", 4 + 11},
@@ -58,8 +58,8 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRoundOffset holds what the script does to promote an item to what an entry
-// of the next round looks like.
+// TestRoundOffset compares an entry that the script has changed to promote an item with
+// the encoded entry of the next round.
 func TestRoundOffset(t *testing.T) {
 	for _, depth := range []uint16{0, 1, 127, 128, 16383, 16384, 65535} {
 		for _, hops := range []uint8{0, 1} {
@@ -111,8 +111,8 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// FuzzDecodeEntry: no input causes a panic, and an item that was read keeps its
-// meaning when it is written again.
+// FuzzDecodeEntry: no input causes a panic, and an item that was decoded does not change
+// when it is encoded and decoded again.
 func FuzzDecodeEntry(f *testing.F) {
 	f.Add("\x03\x00\x00\x01/path", "a.test")
 	f.Add("\xff\x01\x02\x80\x01\x05\x06\x07\x01\x02\x03\x04\x05\x06\x07\x08\x01b/", "a.test")

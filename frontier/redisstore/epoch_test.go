@@ -36,7 +36,7 @@ func (b *epochBench) restart() {
 	}
 }
 
-// hosts returns the hosts that can be leased now, by their leases.
+// hosts leases all hosts that are due, and returns the leases by host.
 func (b *epochBench) hosts() map[string]frontier.Lease {
 	b.Helper()
 	hosts := map[string]frontier.Lease{}
@@ -72,8 +72,8 @@ func (b *epochBench) wantDueIn(host string, wait time.Duration) {
 	}
 }
 
-// TestEpochHoldsLeases: in a new epoch no host is leased for a lease time plus
-// its delay. Leases that the server still has continue.
+// TestEpochHoldsLeases: in a new epoch no host is leased for the TTL of a lease plus its
+// delay. Leases that the server still has continue.
 func TestEpochHoldsLeases(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -110,9 +110,9 @@ func TestEpochHoldsLeases(t *testing.T) {
 	b.wantDueIn("new.test", 12*time.Second)
 }
 
-// TestEpochForgotLease: the server loses its last moments, and with them a
-// lease or its extension. The holder's calls are refused, and the host is not
-// leased again before the delay after the holder's last possible request.
+// TestEpochForgotLease: the server loses its last writes, among them a lease. The
+// holder's calls are refused, and the host is not leased again before the delay after
+// the holder's last possible request.
 func TestEpochForgotLease(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -120,7 +120,7 @@ func TestEpochForgotLease(t *testing.T) {
 	b.wantLost(func() frontier.Lease { return b.hosts()["a.test"] })
 }
 
-// TestEpochForgotExtension is the same for a lease that was extended.
+// TestEpochForgotExtension does the same for the extension of a lease.
 func TestEpochForgotExtension(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -136,8 +136,8 @@ func TestEpochForgotExtension(t *testing.T) {
 	})
 }
 
-// wantLost makes the server forget what take did, and checks that the lease it
-// returned, which lasts for at most a lease time from now, is lost.
+// wantLost calls take, makes the server lose the writes of take, and checks that the
+// lease that take returned is lost. It lasts for at most one TTL from now.
 func (b *epochBench) wantLost(take func() frontier.Lease) {
 	b.Helper()
 	before := b.dump()
@@ -201,8 +201,8 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 	}
 }
 
-// TestLeaseKnowsItsEpoch: a host that was found due before the server was
-// replaced is not leased after it, even if no call was made in between.
+// TestLeaseKnowsItsEpoch: a host that was found due before the server was replaced is not
+// leased afterwards, even if there was no call between.
 func TestLeaseKnowsItsEpoch(t *testing.T) {
 	t.Parallel()
 	b := newScriptBench(t)

@@ -12,12 +12,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// decisionLetters are the names in add.lua of what decides about an exact item: the decision
-// of an exact set or, without one, partition.exact.
+// decisionLetters are the letters of add.lua for exact items, by the decision of the exact
+// set. Without an exact set, partition.exact decides.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
-// answer returns the verdict on an offer for which no server is needed. answered is false
-// for all others.
+// answer returns the verdict on an offer if that needs no server. Otherwise answered is
+// false.
 func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
@@ -38,9 +38,10 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 	return v, false, nil
 }
 
-// standing returns which answers to decided offers remain valid: those of epochs that last,
-// and refusals, which the exact set knows. An item that is decided to be new may be finished
-// by now, and would be queued again. It also returns the offers to repeat.
+// standing reports, by index, which answers to decided offers stand: those whose epoch has
+// not ended, and refusals, which the exact set knows. Such an offer must not be repeated,
+// because its item may be finished by now and would be queued again. again are the offers to
+// repeat, in which the decision of these is Known.
 func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, stand []bool) {
 	again, stand = offers, make([]bool, len(offers))
 	for i := range offers {
@@ -61,8 +62,8 @@ func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, 
 	return again, stand
 }
 
-// exactPrint returns the fingerprint of an item that is in partition.exact while it is
-// queued or leased, and "" for others.
+// exactPrint returns the fingerprint of an exact item beside an exact set, which is in
+// partition.exact while the item is queued or leased. It returns "" for other items.
 func (s *Store) exactPrint(it *frontier.Item) any {
 	if !s.cfg.ExactSet || it.Class == frontier.Bulk {
 		return ""

@@ -14,14 +14,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// exactConfig is the config of a crawl beside an exact set.
+// exactConfig returns the config of a crawl beside an exact set.
 func exactConfig(server *servers.RedisServer) Config {
 	cfg := config(server)
 	cfg.ExactSet = true
 	return cfg
 }
 
-// decided returns items that an exact set decided to be new.
+// decided returns items as exact ones with a decision and a round.
 func decided(decision frontier.Decision, round uint32, items []frontier.Offer) []frontier.Offer {
 	items = slices.Clone(items)
 	for i := range items {
@@ -122,9 +122,9 @@ func TestWrongDecisionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestFullQueueRefusesDecided: a full queue refuses a link that is decided to
-// be new, as it does any link. One that waits already is answered seen, so that
-// its decision is not taken back.
+// TestFullQueueRefusesDecided: a full queue refuses a link with the decision New, like any
+// other link. But a link that waits already is answered Seen, so that the exact set does
+// not revert its decision.
 func TestFullQueueRefusesDecided(t *testing.T) {
 	t.Parallel()
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
@@ -152,9 +152,9 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestBulkThenDecided: one URL is offered twice in a call, first as a bulk
-// item, then as an exact one. The exact item is queued too, because nothing
-// shows that the two are the same.
+// TestBulkThenDecided: one URL is offered twice in a call, first as a bulk item, then as
+// an exact one. The exact item is queued, too, because the store has no record that the
+// bulk item has the same URL.
 func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
@@ -171,8 +171,8 @@ func TestBulkThenDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestAuditOfDecided: items that were queued although the filter knew them do
-// not count as missing from the filter.
+// TestAuditOfDecided: items that were queued although the filter claimed them do not count
+// as missing from the filter.
 func TestAuditOfDecided(t *testing.T) {
 	t.Parallel()
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
@@ -197,8 +197,8 @@ func TestAuditOfDecided(t *testing.T) {
 	}
 }
 
-// TestStandingAnswers: decided links whose answers may be void are offered
-// again with their decision, and the others as known items.
+// TestStandingAnswers: decided links whose answers may not be valid any more are offered
+// again with their decision, the others with the decision Known.
 func TestStandingAnswers(t *testing.T) {
 	lasting, over := new(epoch), new(epoch)
 	for _, ep := range []*epoch{lasting, over} {
@@ -227,8 +227,8 @@ func TestStandingAnswers(t *testing.T) {
 	}
 }
 
-// TestRebuildBesideExactSet: after a rebuild the waiting items are known again,
-// from the queues, and no others. The outbox does not change.
+// TestRebuildBesideExactSet: after a rebuild, the sets of waiting exact items contain the
+// items in the queues and no others. The outbox does not change.
 func TestRebuildBesideExactSet(t *testing.T) {
 	t.Parallel()
 	for _, bare := range []bool{false, true} {

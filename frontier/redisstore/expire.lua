@@ -1,10 +1,11 @@
--- expire.lua: take back a lease that ran out. What it did not complete returns
--- to its place; what its worker may have been requesting counts as delivered in
--- vain. The host is due after its delay, for its worker may have asked it in the
--- lease's last moment, or later if the worker said so.
+-- expire.lua: end a lease that ran out. Items that it did not complete return to
+-- their places. Those that its worker may have been requesting count one more
+-- delivery. The host is due one delay after the end of the lease, because its
+-- worker may have sent a request at the last moment, or later if the worker has
+-- stored a later due time.
 -- KEYS     as in host.lua
 -- ARGV     2 the host key  3 the delay of a host that has none of its own, ms
---          4 the deliveries beyond which an item's are not counted
+--          4 the maximum that deliveries are counted to
 -- returns  1, or 0 if the host is not leased or its lease has not run out
 -- cost     O(items of the lease)
 local ranOut = tonumber(redis.call('ZSCORE', LEASED, HOST))

@@ -18,8 +18,9 @@ var (
 // maxTopUp bounds the items that one call of Extend adds.
 const maxTopUp = 1024
 
-// Extend implements frontier.Store. It adds at most maxTopUp items, and returns at most
-// maxRecent items before the largest topUp.Known of earlier calls.
+// Extend implements frontier.Store. It adds at most maxTopUp items. A repeated call can
+// return again at most the last maxRecent of the items that earlier calls counted in
+// topUp.Known.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	h := s.held.get(id)
 	if h == nil || !h.current(s.now()) {
@@ -49,7 +50,8 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	return s.extend(ctx, h, open, most, until, topUp.Known)
 }
 
-// extend restarts the TTL of a lease, and adds items until open are open, at most most.
+// extend restarts the TTL of a lease, and adds items until open items are open, but at most
+// most items. The limit most is valid until until, see fence.
 func (s *Store) extend(ctx context.Context, h *holding, open, most int, until time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
 	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{

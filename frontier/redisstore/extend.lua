@@ -1,13 +1,12 @@
--- extend.lua: make a lease last a full time again, and hand out more of its
--- host's items under it.
+-- extend.lua: restart the time of a lease, and hand out more items of its host
+-- under it.
 -- KEYS     as in host.lua
 -- ARGV     2 the host key  3 the lease's id  4 how long it lasts from now, ms
---          5 the number of the first item that the caller does not know
---          6 how many items should be open  7 the most to hand out  8 the
---          server's time, ms, after which that limit may not hold any more;
---          empty: it always does
--- returns  1 or 0: whether the lease is held; if it is, the number and the entry
---          of each open item from ARGV[5] on
+--          5 the number of the first item that the caller does not have
+--          6 how many items should be open  7 the maximum to hand out  8 the
+--          server's time, ms, until which that maximum is valid; empty: always
+-- returns  0 if the lease is not held. Otherwise 1, and the number and the entry
+--          of each open item from number ARGV[5] on
 -- cost     O(items returned)
 local lease = redis.call('HMGET', ACTIVE, 'i', 'n', 'a', 's')
 if not deadline(lease[1], ARGV[3]) then return {0} end

@@ -17,13 +17,14 @@ var failedOutcomes = []frontier.Outcome{
 	frontier.HostDead, frontier.WorkerLost, frontier.Handler,
 }
 
-// appendFailed encodes what goes before the entry of a failed item.
+// appendFailed appends the bytes that come before the entry of a failed item.
 func appendFailed(b []byte, outcome frontier.Outcome, status int) []byte {
 	b = append(b, byte(slices.Index(failedOutcomes, outcome)))
 	return binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
 }
 
-// splitFailed is the inverse of appendFailed followed by the entry.
+// splitFailed splits the value of a failed item, which is the inverse of appendFailed, and
+// returns its entry.
 func splitFailed(value string) (outcome frontier.Outcome, status int, entry string, err error) {
 	if len(value) < failedPrefix || int(value[0]) >= len(failedOutcomes) {
 		return "", 0, "", errEntry

@@ -14,11 +14,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// expedition is a crawl of a small world by several workers, each with its own
-// Store, while the test disturbs the servers. Page n links to 2n+1 and 2n+2,
-// and to some known pages, so that page 0 leads to all of them. It remembers
-// what no server can lose: when hosts were requested, and which records were
-// written.
+// expedition is a crawl of a small web by several workers, each with its own Store, while
+// the test disturbs the servers. Page n has links to 2n+1 and 2n+2, and to some known
+// pages, so that page 0 leads to all of them. The expedition notes outside the servers
+// when hosts were requested and which records were written.
 type expedition struct {
 	*testing.T
 	pages, hosts int
@@ -26,14 +25,14 @@ type expedition struct {
 	ttl          time.Duration // of leases
 	batch        int           // items completed at once
 	stores       []*Store
-	over         atomic.Bool // the servers are not disturbed any more
+	over         atomic.Bool // set when the servers are not disturbed any more
 
 	mu      sync.Mutex
 	asked   map[string]time.Time // the last start of each host
 	records map[string]int       // by URL
-	lost    int                  // leases
-	held    int                  // calls that were answered unavailable
-	failed  error                // the first error without a known fault
+	lost    int                  // number of lost leases
+	held    int                  // number of calls that returned ErrUnavailable
+	failed  error                // the first error that no fault of the test explains
 }
 
 func newExpedition(t *testing.T, cfg Config, workers, pages int) *expedition {
@@ -79,8 +78,7 @@ func (e *expedition) seed(ctx context.Context) {
 	}
 }
 
-// run crawls until chaos, which disturbs the servers, has returned and nothing
-// is left.
+// run crawls until chaos, which disturbs the servers, has returned and the crawl is empty.
 func (e *expedition) run(limit time.Duration, chaos func(ctx context.Context)) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), limit)
@@ -156,8 +154,7 @@ func (e *expedition) work(ctx context.Context, s *Store) {
 	}
 }
 
-// visit works on a lease. It starts no request in the last moments of the
-// lease.
+// visit works on a lease. It starts no request shortly before the deadline.
 func (e *expedition) visit(ctx context.Context, s *Store, l frontier.Lease, deadline time.Time) {
 	var done []frontier.Completion
 	update := frontier.HostUpdate{Due: e.delay, Delay: e.delay}
@@ -179,7 +176,7 @@ func (e *expedition) visit(ctx context.Context, s *Store, l frontier.Lease, dead
 	}
 }
 
-// fetched is the completion of an item.
+// fetched returns the completion of an item.
 func (e *expedition) fetched(item frontier.Item) frontier.Completion {
 	done := finish(item)
 	done.Links = e.links(item)

@@ -20,8 +20,8 @@ func clusterConfig(cluster *servers.Cluster) Config {
 	}
 }
 
-// TestSlotsMoveUnderLoad moves the slots of partitions between nodes during a
-// crawl, so slowly that calls meet slots that have moved in part.
+// TestSlotsMoveUnderLoad moves the slots of partitions between nodes during a crawl, so
+// slowly that calls find slots of which a part has moved.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	moves, pages := 4, 1500
@@ -32,7 +32,7 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 	cfg := clusterConfig(cluster)
 	e := newExpedition(t, cfg, 3, pages)
 	for _, s := range e.stores {
-		s.durable = 0 // no node forgets anything here
+		s.durable = 0 // the test kills no node
 	}
 	e.run(2*time.Minute, func(ctx context.Context) {
 		for i := range moves {
@@ -71,9 +71,9 @@ func (e *expedition) moveSlot(ctx context.Context, cluster *servers.Cluster, slo
 	}
 }
 
-// TestNodeLosesItsLastMoments kills a node of a cluster and cuts its log during
-// a crawl. Pages of other nodes with links there were not completed before the
-// links were safe.
+// TestNodeLosesItsLastMoments kills a node of a cluster and cuts its log during a crawl.
+// Nothing is lost, because pages of other nodes were not completed before their links on
+// this node were safe.
 func TestNodeLosesItsLastMoments(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
@@ -117,8 +117,8 @@ func TestNodeLosesItsLastMoments(t *testing.T) {
 	e.wantEverything()
 }
 
-// TestFailoverWithWait kills primaries during a crawl whose pages wait for
-// replicas. Every page is found, whatever a replica lacks when it takes over.
+// TestFailoverWithWait kills primaries during a crawl whose pages wait for replicas. Every
+// page is found, even if a replica lacks writes when it takes over.
 func TestFailoverWithWait(t *testing.T) {
 	t.Parallel()
 	rounds, pages := 1, 800
@@ -158,9 +158,8 @@ func TestFailoverWithWait(t *testing.T) {
 	e.wantEverything()
 }
 
-// TestFailoverNamesWhatIsLost makes a primary take items that its replica,
-// which is down, does not get, and kills it. Lost names the missing items one
-// by one.
+// TestFailoverNamesWhatIsLost adds items to a primary while its replica is down, and then
+// kills the primary. Lost counts each missing item.
 func TestFailoverNamesWhatIsLost(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// logWatch knows the length of a server's log at any time of its last seconds.
+// logWatch notes the length of a server's log at several times of the last seconds.
 type logWatch struct {
 	server *servers.RedisServer
 	file   string
@@ -21,7 +21,7 @@ type logWatch struct {
 	size   []int64
 }
 
-// look notes the length of the log after everything that was answered so far.
+// look notes the length of the log, with all writes that were answered so far.
 func (w *logWatch) look(t *testing.T) {
 	now := time.Now()
 	if err := w.server.FlushAOF(t.Context()); err != nil {
@@ -31,7 +31,7 @@ func (w *logWatch) look(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("logs are %q (%v), want one", files, err)
 	}
-	if len(files) > 1 { // it is being written anew
+	if len(files) > 1 { // the log is being rewritten
 		return
 	}
 	if files[0] != w.file {
@@ -44,12 +44,12 @@ func (w *logWatch) look(t *testing.T) {
 	w.at, w.size = append(w.at, now), append(w.size, info.Size())
 }
 
-// mend returns when a server that was started with a cut log has rewritten it
-// (see Store.renewLog). Until then it must not lose its last moments again.
+// mend waits until a server that was started with a cut log has rewritten it (see
+// Store.renewLog). Until then the test must not cut the log again.
 func mend(ctx context.Context, t *testing.T, server *servers.RedisServer) {
 	t.Helper()
 	err := server.Client().BgRewriteAOF(ctx).Err()
-	if err != nil && !strings.Contains(err.Error(), "in progress") { // a worker was first
+	if err != nil && !strings.Contains(err.Error(), "in progress") { // a worker has begun a rewrite
 		t.Fatal(err)
 	}
 	for {
@@ -131,8 +131,7 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 	e.wantEverything()
 }
 
-// forgotten reports whether the servers count fewer items than workers were
-// told.
+// forgotten reports whether the servers count fewer items than were answered Added.
 func (e *expedition) forgotten(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		losses, err := e.stores[1].Lost(ctx)

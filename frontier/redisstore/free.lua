@@ -1,5 +1,6 @@
--- free.lua: how a lease ends, and what else complete, expire, ready and retry
--- share: what a lease did not complete returns to its place, and its host is free.
+-- free.lua: functions that complete, expire, ready and retry share. free ends a
+-- lease: items that it did not complete return to their places, and its host is
+-- not leased any more.
 -- KEYS     as in host.lua, which comes before it
 -- returns  nothing: it defines names for the rest of the script
 -- cost     O(items of the lease)
@@ -7,7 +8,7 @@
 -- queueOf returns which queue an entry belongs to, by its priority.
 local function queueOf(entry) return math.floor(entry:byte(1) / 2) % 4 + 1 end
 
--- standing reads what free must know of the host and its partition.
+-- standing reads the values of the host and its partition that free needs.
 local function standing()
   local state = redis.call('HMGET', STATE, 'd', 'u', 'y')
   redis.call('ZCARD', DELAYED)
@@ -23,15 +24,16 @@ local function standing()
 end
 
 -- free puts the items of open and back at the head of their queues, in the order
--- of their numbers, and those of again at the end or among the delayed ones, and
--- frees the host, which is not due before due. was is what standing read. It
--- counts, and returns the function that writes all the rest.
+-- of their numbers. It puts those of again at the end of their queues, or among
+-- the delayed items if they are not ready. It makes the host due at due. was is
+-- the result of standing. free itself only changes counts; it returns the function
+-- that makes the other writes.
 local function free(open, back, again, due, was)
   for _, item in ipairs(back) do open[#open + 1] = item end
   table.sort(open, earlier)
   table.sort(again, earlier)
   local head, tail, wait = {{}, {}, {}}, {{}, {}, {}}, {}
-  for i = #open, 1, -1 do -- LPUSH: what should be first goes last
+  for i = #open, 1, -1 do -- backwards, because LPUSH puts the last one first
     local queue = head[queueOf(open[i].entry)]
     queue[#queue + 1] = open[i].entry
   end
@@ -64,8 +66,8 @@ local function free(open, back, again, due, was)
     if waiting > 0 then redis.call('ZADD', DUE, int(due), HOST) end
     redis.call('ZREM', LEASED, HOST)
     redis.call('DEL', ACTIVE)
-    -- Of a host with nothing to do the due time is kept until it has passed, and
-    -- how its lease ended while a worker that lost a reply may ask.
+    -- The state of a host without items is kept until its due time has passed, and
+    -- as long as a worker that lost a reply may repeat its last completion.
     if idle then redis.call('PEXPIRE', STATE, int(math.max(due - now(), 60000))) end
   end
 end

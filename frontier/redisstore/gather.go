@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxGroups is how many groups of one node may be in progress at once, so that the
-	// client works on one while the server works on the other.
+	// maxGroups is how many groups of one node may be in progress at once. The client then
+	// works on one while the server works on the other.
 	maxGroups    = 2
-	maxGroupAsks = 4096 // of one group
+	maxGroupAsks = 4096 // bounds the asks of one group
 )
 
 // offering is the part of one caller's offers that belongs to one node.
@@ -24,8 +24,8 @@ type offering struct {
 	group *groupcommit.Group[*offering]
 }
 
-// wait returns when every ask is answered, with the first error of any. A caller that
-// returns earlier leaves the asks to their group.
+// wait waits until every ask is answered, and returns the first error of them. If ctx ends
+// first, the group continues without the caller.
 func (o *offering) wait(ctx context.Context) error {
 	if err := o.group.Wait(ctx); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (o *offering) wait(ctx context.Context) error {
 	return nil
 }
 
-// newOfferQueue returns a queue that groups what callers offer to a node, which costs the
-// server less.
+// newOfferQueue returns a queue that groups the offers of several callers to a node, because
+// the server then has less work.
 func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	groups := sync.Pool{New: func() any {
 		return &group{s: s, node: n, reader: redisbits.NewReader(n.client)}
@@ -48,7 +48,7 @@ func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 		MaxSize: maxGroupAsks, Parallel: maxGroups, Go: s.spawn,
 		Commit: func(ctx context.Context, offerings []*offering) {
 			g := groups.Get().(*group)
-			generation := s.seen.generation() // before any server is asked
+			generation := s.seen.generation() // read before any server is asked
 			g.decide(ctx, offerings)
 			s.remember(n, offerings, generation)
 			groups.Put(g)
@@ -64,18 +64,18 @@ type group struct {
 	reader *redisbits.Reader
 	open   []*ask             // not decided yet, in the order offered
 	tests  []redisbits.Ask    // of open, index for index
-	unsure []pending          // those that the filter alone cannot answer
-	later  []*ask             // those that must be asked again
-	blocks map[blockKey]block // after the calls of a round
-	bytes  []byte             // of these
+	unsure []pending          // asks that the filter alone cannot answer
+	later  []*ask             // asks that must be repeated in the next round
+	blocks map[blockKey]block // blocks that the calls of this round change
+	bytes  []byte             // memory of blocks and edits
 }
 
-// maxAsked bounds how often an ask is repeated because the filter grew, or the same URL was
-// offered several times.
+// maxAsked bounds how many times an ask is sent. It is repeated if the filter grew, or if the
+// same URL was offered several times.
 const maxAsked = 16
 
-// decide answers all asks of the group, each with a verdict or an error, in the order in
-// which they were offered.
+// decide answers all asks of offerings in the order in which they were offered. Each gets a
+// verdict or an error.
 func (g *group) decide(ctx context.Context, offerings []*offering) {
 	for _, o := range offerings {
 		for i := range o.asks {
@@ -114,8 +114,8 @@ func (a *ask) fail(err error) {
 	}
 }
 
-// round tests the open asks and adds those that are not certainly seen. It leaves in open
-// those that must be asked again.
+// round tests the open asks with the filter, and runs the script on those that the filter
+// does not decide. It leaves in open those that must be asked again.
 func (g *group) round(ctx context.Context) error {
 	ep, err := g.s.epochOf(ctx, g.node)
 	if err != nil {
@@ -146,7 +146,8 @@ func (g *group) round(ctx context.Context) error {
 	return nil
 }
 
-// unread returns the error to report after a failed read of the filter, or nil to ask again.
+// unread handles a failed read of the filter. It returns the error to report, or nil if the
+// asks must be repeated.
 func (g *group) unread(ctx context.Context, err error) error {
 	seen := make(map[*partition]bool)
 	for _, a := range g.open {
@@ -167,7 +168,7 @@ func (g *group) unread(ctx context.Context, err error) error {
 	return g.s.classify(ctx, err)
 }
 
-// settle answers an ask, and later ones of the same URL.
+// settle answers an ask, and the later asks of the same URL.
 func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 	exact := a.exact
 	for a != nil {

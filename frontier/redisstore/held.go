@@ -9,23 +9,23 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// holding is a lease in the process that asked for it. The store identifies items by their
-// numbers within the lease, callers by fingerprint.
+// holding is a lease as the process that asked for it has it. The server identifies items by
+// their numbers within the lease, callers by fingerprint. It is safe for concurrent use.
 type holding struct {
 	id   frontier.LeaseID
 	part *partition
 	host string
 
 	mu       sync.Mutex
-	deadline time.Time // not after the store's: counted from before the request
+	deadline time.Time // not later than the server's, because it counts from before the request
 	blob     []byte
 	granted  bool // if false, the answer to the request was lost
-	ended    bool // by a completion that was answered
+	ended    bool // a completion that was answered has ended it
 	doubtful bool // a completion's answer was lost, so it may have taken effect
 
 	received int64                                // number of the last item received
-	recent   []*heldItem                          // in the order of leasing, without those that the caller has long received
-	past     int                                  // number of items before those
+	recent   []*heldItem                          // the last items, in the order of leasing: see since
+	past     int                                  // number of items before recent
 	items    map[bloomstore.Fingerprint]*heldItem // all items of the lease
 }
 
@@ -35,22 +35,22 @@ type heldItem struct {
 	item   frontier.Item
 
 	turn    sync.Mutex // held by the call that completes it
-	pending *followed  // what its completion has done so far; nil means nothing; turn guards it
-	settled bool       // its completion took effect; holding.mu guards it
+	pending *followed  // progress of its completion, nil for none; guarded by turn
+	settled bool       // its completion took effect; guarded by holding.mu
 }
 
 func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
 	return &holding{id: id, part: part, host: host, items: make(map[bloomstore.Fingerprint]*heldItem)}
 }
 
-// doubt notes that the lease may be granted, until a deadline.
+// doubt notes that the lease may have been granted until deadline.
 func (h *holding) doubt(deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.deadline = deadline
 }
 
-// grant notes that the lease is granted until a deadline, with its open items and the host's
+// grant notes that the lease is granted until deadline, with its open items and the host's
 // blob.
 func (h *holding) grant(items []numberedItem, blob []byte, deadline time.Time) {
 	h.mu.Lock()
@@ -65,8 +65,8 @@ type numberedItem struct {
 	item   frontier.Item
 }
 
-// receive adds new items. The caller must hold mu. Replies may arrive in another order than
-// they were made, so the numbers are compared.
+// receive adds the items that are new. The caller must hold mu. It compares numbers, because
+// replies may arrive in another order than the server sent them.
 func (h *holding) receive(items []numberedItem) {
 	for _, got := range items {
 		if got.number <= h.received {
@@ -79,7 +79,7 @@ func (h *holding) receive(items []numberedItem) {
 	}
 }
 
-// maxRecent is how many items that the caller has received are kept.
+// maxRecent is how many items that the caller has received stay in holding.recent.
 const maxRecent = 256
 
 // open returns how many items are leased and not completed.
@@ -101,8 +101,8 @@ func (h *holding) next() int64 {
 	return h.received + 1
 }
 
-// since returns the items after the first known ones, and drops older ones, so that a long
-// lease stays small. The caller must hold mu.
+// since returns the items of the lease after the first known ones. It drops all but the last
+// maxRecent of those known, so that a long lease stays small. The caller must hold mu.
 func (h *holding) since(known int) (items []frontier.Item) {
 	if surplus := min(known-h.past, len(h.recent)) - maxRecent; surplus > 0 {
 		h.recent = slices.Delete(h.recent, 0, surplus)
@@ -177,8 +177,8 @@ func (h *holding) lease(now time.Time) frontier.Lease {
 	return l
 }
 
-// holdings are the leases of this process. Those that have ended are kept until their
-// deadline, for repeated calls.
+// holdings are the leases of this process. A lease that has ended is kept until its deadline,
+// so that repeated calls can be answered. It is safe for concurrent use.
 type holdings struct {
 	mu    sync.Mutex
 	byID  map[frontier.LeaseID]*holding
@@ -206,7 +206,7 @@ func (t *holdings) put(h *holding) {
 	t.byID[h.id] = h
 }
 
-// sweep removes the leases whose deadline is over, now and then.
+// sweep removes the leases whose deadline has passed, at most once a second.
 func (t *holdings) sweep(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,7 +221,7 @@ func (t *holdings) sweep(now time.Time) {
 	}
 }
 
-// live returns the number of leases of this process.
+// live returns the number of leases that this process has.
 func (t *holdings) live(now time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

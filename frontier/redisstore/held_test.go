@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// numberedItems returns items with numbers from up to, but not including, to.
+// numberedItems returns items with the numbers from, from+1, … to-1.
 func numberedItems(from, to int) (items []numberedItem) {
 	for n := from; n < to; n++ {
 		items = append(items, numberedItem{int64(n), frontier.Item{URL: fmt.Sprint(n), Fingerprint: bloomstore.Fingerprint{byte(n), byte(n >> 8)}}})
@@ -18,8 +18,8 @@ func numberedItems(from, to int) (items []numberedItem) {
 	return items
 }
 
-// TestHoldingReceives: the replies to two top-ups may overlap and overtake each
-// other, and each item is received once.
+// TestHoldingReceives: the replies to two top-ups may have the same items and arrive in
+// another order, but each item is received once.
 func TestHoldingReceives(t *testing.T) {
 	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
 	h.grant(numberedItems(1, 4), nil, time.Time{})
@@ -33,8 +33,8 @@ func TestHoldingReceives(t *testing.T) {
 	}
 }
 
-// TestHoldingForgets: a holding does not keep what its caller has known for
-// long.
+// TestHoldingForgets: a holding does not keep items in recent that its caller received
+// long ago.
 func TestHoldingForgets(t *testing.T) {
 	const items = 3 * maxRecent
 	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
@@ -52,7 +52,7 @@ func TestHoldingForgets(t *testing.T) {
 	}
 }
 
-// TestHoldingsSweep: leases are forgotten at their deadline, not before.
+// TestHoldingsSweep: leases are removed at their deadline, not before.
 func TestHoldingsSweep(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	var table holdings

@@ -1,46 +1,50 @@
--- host.lua: what the scripts that lend a host to a worker and take it back have
--- in common: the names of its keys, and how its items move between them.
+-- host.lua: the names of a host's keys, and functions that move its items between
+-- them. The scripts that lease a host and end its lease share them.
 -- KEYS     1 meta, 2 due, 3 leased, 4 delayed; of the host: 5 active, 6 state,
 --          7 to 9 its queues by priority
 -- ARGV[2]  the host key
 -- returns  nothing: it defines names for the rest of the script
--- cost     O(1); take, hand and holdings: O(items that they are about)
+-- cost     O(1); take, hand and holdings: O(items that they move or read)
 --
--- active is there while the host is leased; its fields are
+-- active exists while the host is leased. Its fields are
 --   i     the id of the lease
 --   n     the number of the last item handed out under it; the first is 1
 --   f     how many items its worker has in flight at once
---   a     how many items are aside: g<number> the entry of one given back,
---         r<number> the ms when one to be tried again is ready (0: it does not
---         count as delayed), a colon, its entry. They stay aside until the lease
---         ends, for what it completed it is not given again
---   x     items that failed under it: the last of the host's failed ones
---   s     1: nothing of the host is queued or leased, so it is not counted in hosts
+--   a     how many items are set aside
+--   g<number>  the entry of an item that is set aside because it was given back
+--   r<number>  an item that is set aside because it will be tried again: the time
+--         when it is ready, ms (0: it does not count as delayed), a colon, its entry
+--   x     how many items failed under it, which are the last in the list of failed
+--         items of the host
+--   s     1: the host has no queued or leased items, so it is not counted in hosts
 --   <number>  the entry of an item that is open: handed out and not completed
--- state is there when there is something to say:
---   b     the blob                    u  not due before, ms
---   y     the delay, ms               d  its items in delayed
---   e     the id of the lease that a completion ended last, and its deadline, ms
--- meta counts queued (those aside too), delayed (part of queued), leased, done,
--- failed, hosts (those with something queued or leased), and what scripts name.
+-- Items stay aside until the lease ends, because a lease must not get an item again
+-- that it has completed.
+-- state has only the fields that have a value:
+--   b     the blob                    u  the host is not due before, ms
+--   y     the delay, ms               d  the number of its items in delayed
+--   e     the id of the last lease that a completion ended, and its deadline, ms
+-- meta counts queued (including items set aside), delayed (part of queued), leased,
+-- done, failed, hosts (those with queued or leased items), and counters that other
+-- scripts name.
 --
--- A host is in due when no worker holds it and a queue of it is not empty; in leased
--- and active when a worker holds it; d counts its members of delayed. So who queues
--- the first item of a host (add, ready, retry)
---   that no worker holds puts it in due at the later of now and u, makes state
---     persist, and counts it in hosts unless d is above 0;
---   that is leased only queues it, and if s is set removes s and counts it.
+-- A host that is leased is in leased and has an active. A host that is not leased
+-- and has a queue that is not empty is in due. A script that queues the first item
+-- of a host (add, ready, retry) must therefore do this:
+--   if the host is not leased, put it in due at the later of now and u, make state
+--     persist, and count it in hosts unless d is above 0;
+--   if it is leased and s is set, remove s and count it in hosts.
 
 local META, DUE, LEASED, DELAYED, ACTIVE, STATE = unpack(KEYS, 1, 6)
 local QUEUES = {KEYS[7], KEYS[8], KEYS[9]}
 local HOST = ARGV[2]
 
--- add notes by how much a counter of meta changes.
+-- add notes that a counter of meta changes by n. It writes nothing, see totals.
 local counts = {}
 local function add(counter, n) counts[counter] = (counts[counter] or 0) + n end
 
--- totals reads the counters that change and returns them with their new values,
--- as HSET takes them.
+-- totals reads the counters that change, and returns their names and new values for
+-- an HSET.
 local function totals()
   local names, fields = {}, {}
   for name, n in pairs(counts) do
@@ -53,22 +57,23 @@ local function totals()
   return fields
 end
 
--- all gives a command a list of any even or odd length, some at a time.
+-- all runs a command on a key with the values of a list, at most 500 at a time,
+-- because Lua cannot pass any number of arguments. An empty list runs nothing.
 local function all(command, key, list)
   for i = 1, #list, 500 do
     redis.call(command, key, unpack(list, i, math.min(i + 499, #list)))
   end
 end
 
--- deadline returns when a lease runs out, nil if it has; holder is the id that
--- active has.
+-- deadline returns the time when the lease with this id runs out, or nil if it is
+-- not held any more. holder is the id in active.
 local function deadline(holder, id)
   local at = tonumber(redis.call('ZSCORE', LEASED, HOST) or 0)
   if holder == id and at > now() then return at end
 end
 
--- take reads up to most entries at the head of the queues, in their order, and
--- how many of each queue they are.
+-- take returns up to most entries from the heads of the queues, in order, and how
+-- many of them are from each queue. It does not remove them.
 local function take(most)
   local entries, taken = {}, {0, 0, 0}
   for i, queue in ipairs(QUEUES) do
@@ -83,8 +88,8 @@ local function take(most)
   return entries, taken
 end
 
--- hand moves what take read into the lease, numbered from last + 1, and sets
--- other fields of active with it.
+-- hand moves the entries that take returned into the lease, numbered from last + 1.
+-- It also sets the fields of active in fields, a list of names and values.
 local function hand(entries, taken, last, fields)
   for i, entry in ipairs(entries) do
     fields[#fields + 1], fields[#fields + 2] = int(last + i), entry
@@ -95,17 +100,17 @@ local function hand(entries, taken, last, fields)
   end
 end
 
--- open returns how many items of a lease are open: what active has beside i, n,
--- f, a, x and s.
+-- open returns how many items of a lease are open: the number of fields of active
+-- without i, n, f, a, x, s and the items that are set aside.
 local function open(aside, idle)
   return redis.call('HLEN', ACTIVE) - 5 - aside - (idle and 1 or 0)
 end
 
 local function earlier(a, b) return a.number < b.number end
 
--- holdings reads the items of a lease, each with its number and entry: those
--- that are open, in order; given back; to be tried again, with the time when
--- they are ready. What gone has by its number is left out.
+-- holdings returns three lists of items of a lease, each with its number and entry:
+-- those that are open, in order; those given back; those to be tried again, with
+-- the time when they are ready. It leaves out items whose numbers are in gone.
 local function holdings(gone)
   local open, back, again = {}, {}, {}
   local fields = redis.call('HGETALL', ACTIVE)
@@ -129,14 +134,14 @@ local function holdings(gone)
   return open, back, again
 end
 
--- lengths reads how many items the queues have.
+-- lengths returns how many items the queues have.
 local function lengths()
   local sum = 0
   for _, queue in ipairs(QUEUES) do sum = sum + redis.call('LLEN', queue) end
   return sum
 end
 
--- untilDue returns the ms until the partition's first host is due, -1 if none waits.
+-- untilDue returns the ms until the partition's first host is due, or -1 if due is empty.
 local function untilDue()
   local first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
   if not first[1] then return -1 end

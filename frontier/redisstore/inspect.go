@@ -13,12 +13,12 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Lookup implements frontier.Inspector. It reads its host's queue in steps: an item that
-// moves meanwhile may be missed.
+// Lookup implements frontier.Inspector. It reads the queue of the URL's host in steps, so it
+// may miss an item that moves meanwhile.
 //
-// Only the filter's bits remain of a finished URL. So a URL that the filter claims and no
-// queue has counts as done, without an outcome. With the probability of a false positive it
-// was never offered.
+// A done URL has only bits in the filter. So a URL that the filter claims, but that is
+// neither queued, leased nor failed, counts as done, without an outcome. It may also be a
+// false positive of the filter, which was never added.
 func (s *Store) Lookup(ctx context.Context, host, url string) (frontier.Status, error) {
 	l, err := s.Locate(ctx, host, url)
 	return l.Status, err
@@ -28,8 +28,9 @@ func (s *Store) Lookup(ctx context.Context, host, url string) (frontier.Status, 
 type Location struct {
 	frontier.Status
 
-	// Ahead of Waiting items of its host are leased before it, or all of them if it does
-	// not wait itself. Leased items are not counted.
+	// Waiting is the number of items of its host that wait, delayed ones included.
+	// Ahead is the number of those that are leased before the URL, or all of them if the
+	// URL does not wait. Leased items are not counted.
 	Ahead, Waiting uint64
 	Delay          time.Duration // until it joins the queue; 0 means that it is not delayed
 
@@ -40,7 +41,8 @@ type Location struct {
 	Claims []bool // which layers of the filter claim it, oldest first
 }
 
-// Locate returns the location of a canonical URL of host. It reads its host's queue.
+// Locate returns the location of a canonical URL whose host key is host. It reads the host's
+// queue.
 func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) {
 	p := s.partition(host)
 	l := Location{}
@@ -80,7 +82,7 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 }
 
 // Pending reports whether the item of a canonical URL is queued or leased, and in which
-// round. If the crawl was deleted nothing is.
+// round. If the crawl was deleted, pending is false.
 func (s *Store) Pending(ctx context.Context, host, url string) (round uint32, pending bool, err error) {
 	print := s.hasher.Fingerprint(url)
 	err = s.visitHost(ctx, s.partition(host), host, func(e hostEntry) bool {
@@ -92,7 +94,7 @@ func (s *Store) Pending(ctx context.Context, host, url string) (round uint32, pe
 	return round, pending, err
 }
 
-// locateHost reads the state of a host.
+// locateHost reads the state of a host into l.
 func (s *Store) locateHost(ctx context.Context, p *partition, host string, l *Location) error {
 	key, field := p.budget(s.hasher.Fingerprint(host))
 	pipe := s.client.Pipeline()
@@ -128,8 +130,8 @@ type hostEntry struct {
 // pageSize is how many entries of a list are read at once.
 const pageSize = 1000
 
-// visitHost calls visit for each item of a host, in the order of leasing, then for those that
-// are leased and failed, until it returns false.
+// visitHost calls visit for each item of a host until visit returns false. It visits queued
+// items first, in the order of leasing, then leased and then failed ones.
 func (s *Store) visitHost(ctx context.Context, p *partition, host string, visit func(hostEntry) bool) error {
 	more := true
 	each := func(e hostEntry) bool {
@@ -194,8 +196,8 @@ func (s *Store) visitList(ctx context.Context, key string, visit func(value stri
 	}
 }
 
-// visitActive visits the items of a lease: those set aside, which count as queued, or the
-// leased ones.
+// visitActive visits the items of a host's lease: those set aside, which count as queued, if
+// aside is true, and the leased ones otherwise.
 func (s *Store) visitActive(ctx context.Context, p *partition, host string, aside bool, visit func(hostEntry) bool) (more bool, err error) {
 	fields, err := s.client.HGetAll(ctx, p.active(host)).Result()
 	if err != nil {
@@ -213,7 +215,8 @@ func (s *Store) visitActive(ctx context.Context, p *partition, host string, asid
 	return true, nil
 }
 
-// decodeActive returns the items in a lease's hash, see host.lua, by their numbers.
+// decodeActive returns the items in a lease's hash in the order of their numbers: those set
+// aside, or the leased ones. See host.lua.
 func (s *Store) decodeActive(fields map[string]string, host string, aside bool) ([]hostEntry, error) {
 	type numbered struct {
 		number int64
@@ -252,7 +255,7 @@ func (s *Store) decodeActive(fields map[string]string, host string, aside bool) 
 func (s *Store) visitDelayed(ctx context.Context, p *partition, host string, visit func(hostEntry) bool) error {
 	now := s.cfg.Now
 	if now == nil {
-		now = time.Now // the servers' clocks may differ from it
+		now = time.Now // delays are approximate, because servers' clocks may differ
 	}
 	for start := int64(0); ; start += pageSize {
 		members, err := s.client.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
@@ -282,7 +285,7 @@ func (s *Store) visitDelayed(ctx context.Context, p *partition, host string, vis
 	}
 }
 
-// List implements frontier.Inspector, for Queued, Leased and Failed. It reads in steps: an
+// List implements frontier.Inspector, for Queued, Leased and Failed. It reads in steps, so an
 // item that moves meanwhile may be listed twice or not at all.
 func (s *Store) List(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
 	more := true

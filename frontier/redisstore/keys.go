@@ -20,8 +20,8 @@ func (c *Config) ackedKey() string   { return c.cardKey() + ":acked" }
 func (c *Config) scopeKey() string   { return c.cardKey() + ":scope" }
 func (c *Config) pagesKey() string   { return c.cardKey() + ":pages" }
 
-// partition is one part of a crawl: the hosts whose keys are on one node together. Its keys
-// are short, because each line of the append-only file contains one.
+// partition is one part of a crawl: a set of hosts whose keys are on one node. The names of
+// its keys are short, because each line of the append-only file contains one.
 type partition struct {
 	number int
 	tag    string // {id:number}: prefix of all its keys
@@ -29,34 +29,33 @@ type partition struct {
 	meta        string // hash: counters, epoch, and the record of the chain: see the fields below
 	due         string // sorted set, host by due time: hosts with ready items that are not leased
 	leased      string // sorted set, host by deadline
-	delayed     string // sorted set, delayed items by when they are ready: see delayedMember
-	exact       string // set of fingerprints that are exact; with Config.ExactSet of exact items that are queued or leased
+	delayed     string // sorted set, delayed items by the time when they are ready: see delayedSeqBytes
+	exact       string // set of fingerprints of exact items; with Config.ExactSet only if queued or leased
 	shadow      string // set of sampled fingerprints
 	failedHosts string // set of hosts that have failed items
 	outbox      string // list of notes: see appendNote
 
-	filter    atomic.Pointer[redisbits.Chain] // its record is meta, its segments are meta + "0.0" and so on
+	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; its segments are meta + "0.0" and so on
 	preparing atomic.Bool                     // the filter's next layer is being created
 	node      atomic.Pointer[node]            // its last known node; nil means not looked up yet
 	misplaced atomic.Bool                     // the node must be looked up again
 }
 
 // Fields of partition.meta, in addition to those of the filter's chain (head, layers, keys1,
-// keys2, …). All are counters except epoch. With
+// keys2, …). All are counters except epoch. Each partition balances by itself:
 //
 //	added = the sum of all fieldAdded
 //	found = added + other
 //	other = seen + the sum of all fieldRefused
 //	added = queued + leased + done + failed
 //
-// each partition balances by itself: links that a page's worker answered as seen or refused
-// are counted in the page's partition. Scripts keep more fields beside them, which
-// docs/reference/redis-keys.md lists.
+// Links of a page that are seen or refused are counted in the partition of the page. Scripts
+// use more fields, which docs/reference/redis-keys.md lists.
 const (
-	fieldAdded           = "a"     // and a worker's number: items added by it; a0 by processes that are no worker
-	fieldOther           = "other" // items that were offered and not added
+	fieldAdded           = "a"     // followed by a worker's number, or 0 for other processes: items that it added
+	fieldOther           = "other" // offers that were not added
 	fieldSeen            = "seen"
-	fieldRefused         = "r:" // and a reason
+	fieldRefused         = "r:" // followed by a reason
 	fieldQueued          = "queued"
 	fieldLeased          = "leased"
 	fieldDone            = "done"
@@ -65,18 +64,18 @@ const (
 	fieldRetries         = "retries"
 	fieldPages           = "pages"
 	fieldRecords         = "records"
-	fieldOutcome         = "o:"    // and an outcome
-	fieldHosts           = "hosts" // with something queued or leased
+	fieldOutcome         = "o:"    // followed by an outcome
+	fieldHosts           = "hosts" // hosts with queued or leased items
 	fieldPromoted        = "promoted"
 	fieldRecovered       = "recovered"
-	fieldRenewed         = "renewed" // items offered Again that were queued although the filter claimed them
+	fieldRenewed         = "renewed" // items with Decision Again that were queued although the filter claimed them
 	fieldOutbox          = "outbox"  // notes in partition.outbox
-	fieldDelivered       = "told"    // notes that were in it and were delivered
+	fieldDelivered       = "told"    // notes that were delivered and removed from it
 	fieldKnown           = "known"   // keys of the filter that were never added, see MarkSeen
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"
 	fieldShadowForgotten = "sh:forgotten"
-	fieldEpoch           = "epoch" // run id of the node that last leased
+	fieldEpoch           = "epoch" // run id of the last epoch that the partition noticed
 )
 
 func newPartition(crawl string, number int) *partition {
@@ -88,7 +87,7 @@ func newPartition(crawl string, number int) *partition {
 	}
 }
 
-// chain returns the partition's filter, as this process last read it.
+// chain returns the partition's filter as this process last read it.
 func (p *partition) chain() *redisbits.Chain { return p.filter.Load() }
 
 // Keys of one host.
@@ -100,8 +99,8 @@ func (p *partition) host(host string) string   { return p.tag + "h" + host } // 
 func (p *partition) failed(host string) string { return p.tag + "e" + host } // list of failed entries
 
 // budget returns the hash that counts the items of a host, and its field there.
-// There are 256 hashes in a partition, so that each stays small enough for
-// Redis to pack it.
+// There are 256 such hashes in a partition, so that each stays small enough for
+// the compact encoding of Redis.
 func (p *partition) budget(host bloomstore.Fingerprint) (key, field string) {
 	const hexDigits = "0123456789abcdef"
 	return p.tag + "b" + string([]byte{hexDigits[host[8]>>4], hexDigits[host[8]&15]}), string(host[:8])
@@ -119,6 +118,7 @@ func (s *Store) partition(host string) *partition {
 	return s.parts[partitionOf(s.hasher.Fingerprint(host), len(s.parts))]
 }
 
-// A member of partition.delayed is a number of 8 bytes, big-endian, from field
-// z of meta, which makes it unique; the host key; a zero byte; the entry.
+// delayedSeqBytes is the length of the number at the start of a member of
+// partition.delayed. The number is big-endian, comes from field z of meta and makes
+// the member unique. The host key, a zero byte and the entry follow it.
 const delayedSeqBytes = 8

@@ -61,7 +61,7 @@ func TestKeysAreDescribed(t *testing.T) {
 	}
 }
 
-// leaveEverything makes a crawl that has something in every key.
+// leaveEverything makes a crawl in which every key exists.
 func leaveEverything(t *testing.T) *Store {
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
 	cfg.MaxPerHost = 60

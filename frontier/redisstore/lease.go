@@ -18,12 +18,12 @@ var (
 
 // leaser is the part of a Store that leases hosts.
 type leaser struct {
-	lending  chan struct{} // held by the one call of Lease that asks the servers
+	lending  chan struct{} // a semaphore: only one call of Lease at a time asks the servers
 	schedule *schedule
 	held     holdings
 	totals   totalsCache
-	// durable is the time after an answer within which a node has it on disk, unless the
-	// node restarts: its log is synced every second.
+	// durable is the time after an answer when a node has its writes on disk, unless the
+	// node has restarted. Nodes sync their log every second.
 	durable time.Duration
 }
 
@@ -35,8 +35,8 @@ var leaserScripts = []*script{
 	peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript, confirmScript, retryScript, deliveredScript,
 }
 
-// firstEpoch stores the epoch in which a partition is created, so that it is not taken for one
-// that lost its leases.
+// firstEpoch stores the epoch in which a partition is created. Without it the partition would
+// look like one that was lost.
 func (s *Store) firstEpoch(ctx context.Context, p *partition) error {
 	n, err := s.nodeOf(ctx, p)
 	if err != nil {
@@ -57,16 +57,15 @@ func (s *Store) now() time.Time {
 	return time.Now()
 }
 
-// maxTries bounds how often one call of Lease tries other hosts in place of those that other
-// workers got.
+// maxTries bounds how many times one call of Lease tries hosts. It tries others if other
+// workers got the first ones.
 const maxTries = 4
 
 // Lease implements frontier.Store. Calls of one process are serialized. If some servers are
-// unavailable it leases hosts of the others, and returns an error only if there is none.
+// unavailable, Lease leases hosts of the others, and returns an error only if it gets none.
 //
-// After a server has begun a new epoch, hosts of its partitions are not leased for one lease
-// TTL and a delay.
-// time and a delay.
+// After a server has begun a new epoch, a host of its partitions is not leased for the TTL of
+// a lease and the host's delay.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	select {
 	case s.lending <- struct{}{}:
@@ -101,13 +100,14 @@ type loan struct {
 	*Store
 	request  frontier.LeaseRequest
 	grant    frontier.Grant
-	fresh    []frontier.LeaseID // without a host
-	doubtful []*holding         // that may have one, because the answer was lost
-	handed   int                // items
+	fresh    []frontier.LeaseID // ids without a host
+	doubtful []*holding         // leases that may be granted already, because the answer was lost
+	handed   int                // number of items that this call leased
 	failed   error
 }
 
-// repeat grants the leases that the requested ids have already.
+// repeat adds the leases that the requested ids have already to the grant. It sorts the other
+// ids into fresh and doubtful.
 func (l *loan) repeat() {
 	now := l.now()
 	l.held.sweep(now)
@@ -124,8 +124,8 @@ func (l *loan) repeat() {
 	}
 }
 
-// lookAround looks at the partitions whose time has come. If enough hosts are known to be
-// due, it does so only now and then.
+// lookAround looks at the partitions that are due for a look, unless enough hosts are known
+// to be due.
 func (l *loan) lookAround(ctx context.Context) error {
 	now, wanted := l.now(), len(l.fresh)
 	if l.schedule.enough(wanted, now) {
@@ -140,7 +140,7 @@ func (l *loan) lookAround(ctx context.Context) error {
 	return err
 }
 
-// lookAt looks at partitions, for as many hosts of each as may be needed.
+// lookAt looks at partitions. It asks each for its share of the hosts that may be needed.
 func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
 	if len(parts) == 0 {
 		return nil
@@ -168,8 +168,8 @@ func (l *loan) lend(ctx context.Context) error {
 	return nil
 }
 
-// next returns up to n leases to request: those that may be granted already, then hosts that
-// are due, one for each id. It looks for more hosts when it knows of none.
+// next returns up to n leases to request: first those that may be granted already, then one
+// for each fresh id and a host that is due. It looks for more hosts if it knows none.
 func (l *loan) next(ctx context.Context, n int) []*holding {
 	n = min(n, len(l.doubtful)+len(l.fresh))
 	old := min(n, len(l.doubtful))
@@ -189,8 +189,8 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 	return tries
 }
 
-// try requests leases, each with at most most items. until, unless zero, is when that limit
-// may be exceeded by others.
+// try requests leases, each with at most most items. If until is not zero, the limit most is
+// valid until then, because other workers may then use up the allowance.
 func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.Time) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))
@@ -202,7 +202,7 @@ func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.T
 	}
 	l.runAll(ctx, calls)
 	crash.Point("leased")
-	waits := make(map[*partition]time.Duration) // the last answer of each counts
+	waits := make(map[*partition]time.Duration) // from the last answer of each partition
 	for i, h := range tries {
 		wait, err := l.tried(h, calls[i], asked)
 		if err != nil {
@@ -216,12 +216,12 @@ func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.T
 	return failed
 }
 
-// tried handles the answer to the request for a lease. It returns how long until the partition
-// has another host to lease.
+// tried handles the answer to the request for a lease. It returns the time until the partition
+// has another host that is due.
 func (l *loan) tried(h *holding, c *call, asked time.Time) (time.Duration, error) {
 	if c.err != nil {
 		h.doubt(asked.Add(l.cfg.LeaseTTL))
-		l.held.put(h) // because a repeat must request the same host
+		l.held.put(h) // a repeat must request the same host
 		return 0, c.err
 	}
 	reply := list(c.reply)

@@ -1,17 +1,17 @@
--- lease.lua: lend a host that is due, with the first of its items. A repeat with
--- the id that has the host already tells what of the lease is open.
+-- lease.lua: lease a host that is due, with its first items. If the id has the host
+-- already, the call is a repeat: it returns the open items of the lease.
 -- KEYS     as in host.lua
 -- ARGV     2 the host key  3 the lease's id  4 how long it lasts, ms  5 the delay
 --          of a host that has none of its own, ms  6 items in flight at once
---          7 the most items  8 the server's time, ms, after which that limit may
---          not hold any more; empty: it always does
--- returns  1 or 0: whether the lease is held; the ms until the partition's next
---          host is due, -1 if none waits; then, if it is held, the ms that are left
---          of it, the blob or nil, and the number and the entry of each open item
+--          7 the maximum of items  8 the server's time, ms, until which that
+--          maximum is valid; empty: always
+-- returns  1 if the lease is held, 0 if not; the ms until the partition's next host
+--          is due, -1 if due is empty; then, if it is held, the ms until it runs
+--          out, the blob or nil, and the number and the entry of each open item
 -- cost     O(items), at most 32; a repeat: O(items of the lease)
 --
--- In an epoch that is new to the partition it lends nothing, nor before the end
--- of a hold (hold.lua), and each host only its delay after that.
+-- The script leases nothing in an epoch that is new to the partition, and nothing
+-- before the end of a hold (hold.lua). After a hold each host waits for its delay.
 local id, ttl = ARGV[3], tonumber(ARGV[4])
 
 local holder = redis.call('HGET', ACTIVE, 'i')

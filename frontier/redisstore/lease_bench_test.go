@@ -11,9 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// BenchmarkCrawl measures the calls of a crawl other than Add: hosts are leased
-// with 32 items each, every page is completed by itself, with links that are
-// known, and the lease ends with the last.
+// BenchmarkCrawl measures the calls of a crawl other than Add. It leases hosts with 32
+// items each, completes every page in a call of its own, with known links, and ends the
+// lease with the last page.
 func BenchmarkCrawl(b *testing.B) {
 	server := servers.Redis(b, servers.RedisOptions{AppendOnly: true})
 	s := openStore(b, Config{

@@ -7,18 +7,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A server that starts with a log that was cut within a transaction, as a power loss leaves
-// it, does not run the transaction. But it keeps the first commands of it in the log and
-// appends to them. At its next start they are run, as part of the next transaction: half of
-// a script takes effect. (Redis 7.0.15 does so; Valkey fixed it in its pull request 4342.) So
-// after each restart the server's log is rewritten once from the server's memory.
+// A power loss can cut a server's log within a transaction. When the server starts, it does
+// not run that transaction, but it keeps the transaction's first commands in the log and
+// appends to them. At its next start it runs them as part of the next transaction, so that
+// half of a script takes effect. (Redis 7.0.15 does so; Valkey fixed it in its pull request
+// 4342.) Therefore a worker has the server's log rewritten once after each restart, from the
+// server's memory.
 
-// fieldLog, of the first partition of a node, is the run id in which the node's log was last
-// known to be whole.
+// fieldLog is a field in meta of the first partition of a node. It has the run id in which
+// the node's log was last known to be whole.
 const fieldLog = "log"
 
 // renewLog makes a node rewrite its log, unless that was done in this epoch, or the crawl
-// began in it.
+// was created in this epoch.
 func (s *Store) renewLog(ctx context.Context, ep *epoch) {
 	if !s.worker { // an inspecting process changes nothing
 		return
@@ -46,7 +47,7 @@ func (s *Store) tryRenewLog(ctx context.Context, ep *epoch) error {
 		return s.classify(ctx, err)
 	}
 	logs := info.Item("Persistence", "aof_enabled") == "1"
-	writing := info.Item("Persistence", "aof_rewrite_in_progress") == "1" // begun in this epoch
+	writing := info.Item("Persistence", "aof_rewrite_in_progress") == "1" // a rewrite in progress began in this epoch
 	if known != "" && logs && !writing {
 		if err := client.BgRewriteAOF(ctx).Err(); err != nil {
 			return s.classify(ctx, err)

@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestHalfTransactionsStayForgotten cuts a server's log within the writes of
-// add.lua, and restarts it twice. The first time it forgets the whole
-// transaction. The second time it must not remember a half.
+// TestHalfTransactionsStayForgotten cuts a server's log within the writes of add.lua, and
+// restarts the server twice. The first time it drops the whole transaction. The second
+// time it must not run a half of it.
 func TestHalfTransactionsStayForgotten(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)
@@ -20,7 +20,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	add := func(from, to int) {
 		t.Helper()
 		_, err := s.Add(t.Context(), testPages("a.test", from, to))
-		for errors.Is(err, frontier.ErrUnavailable) { // connections of the server before
+		for errors.Is(err, frontier.ErrUnavailable) { // its connections are to the old server
 			_, err = s.Add(t.Context(), testPages("a.test", from, to))
 		}
 		if err != nil {
@@ -29,7 +29,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	}
 	add(0, 5)
 	awaitLog(t, s)
-	add(5, 6) // one: items whose bits meet in one block are two transactions
+	add(5, 6) // only one item: two whose bits are in one block would be two transactions
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	}
 }
 
-// awaitLog returns when the server's log was repaired in this epoch.
+// awaitLog waits until the server's log was rewritten in this epoch.
 func awaitLog(t *testing.T, s *Store) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {

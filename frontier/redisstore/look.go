@@ -46,9 +46,9 @@ func (p *partition) hostKeys(host string) []string {
 	}
 }
 
-// look asks partitions what they have to do, and does it except leasing: it takes back expired
-// leases and queues delayed items whose time has come. Each partition returns up to most due
-// hosts. After an error it continues with the other partitions.
+// look asks each partition for up to most due hosts, and passes them to the schedule. It also
+// does the partitions' upkeep: it ends expired leases and queues delayed items that are
+// ready. If a partition cannot be asked, look continues with the others.
 func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed error) {
 	for step := 0; len(parts) > 0 && step < maxSteps; step++ {
 		asked := s.now()
@@ -83,7 +83,7 @@ func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed 
 	return failed
 }
 
-// lookAgain looks at a partition if its time has come, because an item may be ready.
+// lookAgain looks at a partition if it is due for a look, because a delayed item may be ready.
 func (s *Store) lookAgain(ctx context.Context, p *partition) error {
 	if s.cfg.Now != nil {
 		s.schedule.wake(p) // the clock of a test may have been put forward
@@ -103,13 +103,13 @@ func newReport(p *partition, reply []any, asked, answered time.Time) report {
 		r.due = append(r.due, candidate{p, text(hosts[i]), int64(since)})
 	}
 	r.wait = waitOf(integer(at(reply, 2)))
-	if len(r.due) == 0 { // otherwise lent returns when the next is due
+	if len(r.due) == 0 { // otherwise schedule.lent sets when the next one is due
 		r.wait = min(r.wait, waitOf(integer(at(reply, 1))))
 	}
 	return r
 }
 
-// waitOf returns a duration that a script gives in ms; -1 means none.
+// waitOf converts a duration in ms from a script, at most maxLook. -1 means maxLook.
 func waitOf(ms int64) time.Duration {
 	if ms < 0 || ms > maxLook.Milliseconds() {
 		return maxLook
@@ -117,8 +117,8 @@ func waitOf(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// upkeep returns the calls for the answer of a partition to peek: take back expired leases,
-// queue delayed items that are ready, hold a new epoch.
+// upkeep returns the calls that follow from a partition's answer to peek: they end expired
+// leases, queue delayed items that are ready, and begin the hold of a new epoch.
 func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	if integer(at(reply, 6)) == 1 {
 		calls = append(calls, &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{millis(s.cfg.LeaseTTL)}})
@@ -135,7 +135,7 @@ func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	for _, member := range list(at(reply, 5)) {
 		host, ok := hostOfDelayed(text(member))
 		if !ok {
-			continue // not of this format: a host key has no zero byte
+			continue // the member is not of this format
 		}
 		c := byHost[host]
 		if c == nil {
@@ -157,8 +157,8 @@ func hostOfDelayed(member string) (string, bool) {
 	return host, ok
 }
 
-// Replies of scripts have the form of their contracts. These functions read a part of one, and
-// return zero if it is missing.
+// The functions list, at, text and integer read parts of the reply of a script, whose form is
+// described at the start of its file. They return zero if a part is missing.
 func list(reply any) []any {
 	values, _ := reply.([]any)
 	return values

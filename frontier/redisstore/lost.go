@@ -8,24 +8,24 @@ import (
 	"strconv"
 )
 
-// Loss is a number of items of a partition that a worker knows were added and that the
-// partition has not counted, because its server lost its last moments.
+// Loss is a number of items that a partition answered Added to a worker, but has not counted,
+// because its server lost its last writes.
 type Loss struct {
 	Worker    int    `json:"worker"` // its number
 	Partition int    `json:"partition"`
 	Items     uint64 `json:"items"`
 }
 
-// Lost compares the items that workers know were added with those that partitions counted,
-// and returns where the latter are fewer. Links that a worker offered again because a server
-// lost them are no longer a loss; links that another worker found since still are.
+// Lost compares the items that were answered Added to each worker with those that partitions
+// counted, and returns where the latter are fewer. Links that a worker offered again because a
+// server lost them are no longer a loss. Links that another worker found since still count.
 //
-// Workers store what they know once a second. The last second is missing for a worker that was
-// killed, and for concurrent calls. A lost reply makes a partition count items that no worker
-// knows of, which hides as large a loss. So the sum is a lower bound, and exact if workers
-// live and no reply was lost.
+// Workers store these numbers once a second. The last second is missing for a worker that was
+// killed, and for concurrent calls. If a reply was lost, a partition has counted items that its
+// worker has not, which hides a loss of the same size. So the sum is a lower bound. It is exact
+// if the workers are alive and no reply was lost.
 func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
-	known, err := s.acknowledgedBy(ctx) // before the counters, which only grow
+	known, err := s.acknowledgedBy(ctx) // read before the counters, which only grow
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
 	return losses, nil
 }
 
-// acknowledgedBy returns, for each worker, how many items it knows were added, by partition.
-// For this process the numbers are current.
+// acknowledgedBy returns, by worker and partition, how many items were answered Added. The
+// numbers of this process are current.
 func (s *Store) acknowledgedBy(ctx context.Context) (map[int][]uint64, error) {
 	known := make(map[int][]uint64)
 	if s.number > 0 {

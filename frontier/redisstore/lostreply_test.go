@@ -57,8 +57,8 @@ func newLostReply(t *testing.T, configs ...func(*servers.RedisServer) Config) *l
 	return c
 }
 
-// lose makes a call during which the reply to a script's next run is lost. The
-// call must return frontier.ErrUnavailable.
+// lose calls call, and makes the proxy lose the reply to the script's next run. call must
+// return frontier.ErrUnavailable.
 func (c *lostReply) lose(sc *script, call func(context.Context) error) {
 	c.Helper()
 	hash := []byte(c.nodes.single.epoch.Load().sha[sc])
@@ -93,7 +93,7 @@ func (c *lostReply) leaseOf(host string) frontier.Lease {
 	return frontier.Lease{}
 }
 
-// counter returns a counter of all partitions together.
+// counter returns the sum of a counter over all partitions.
 func (s *Store) counter(t testing.TB, field string) (sum int64) {
 	t.Helper()
 	for _, p := range s.parts {
@@ -264,7 +264,7 @@ func lostEnd(c *lostReply) {
 	}
 	c.lose(completeScript, complete)
 	c.clock = c.clock.Add(time.Second)
-	next := c.leaseOf("a.test") // another lease of the host does not disturb the repeat
+	next := c.leaseOf("a.test") // another lease of the host does not affect the repeat
 	for range 2 {
 		if err := complete(c.Context()); err != nil {
 			c.Fatal(err)
@@ -343,9 +343,8 @@ func lostRetry(c *lostReply) {
 	c.want(fieldFailed, 0, fieldLeased, 3)
 }
 
-// TestLostCompletionInDoubt: a record is not taken back while it is unknown
-// whether its completion took effect. It is taken back once it is certain that
-// it did not.
+// TestLostCompletionInDoubt: a record is not voided while it is unknown whether its
+// completion took effect. It is voided once it is certain that it did not.
 func TestLostCompletionInDoubt(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run("lost="+strconv.FormatBool(lost), func(t *testing.T) {
@@ -363,7 +362,7 @@ func TestLostCompletionInDoubt(t *testing.T) {
 			if lost {
 				c.lose(completeScript, complete)
 			}
-			// The store forgets the lease, as if it had lost its last moments.
+			// The server loses the lease, as if it had lost its last writes.
 			p := c.partition("a.test")
 			if err := c.client.Del(t.Context(), p.active("a.test")).Err(); err != nil {
 				t.Fatal(err)

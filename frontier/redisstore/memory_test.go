@@ -13,8 +13,8 @@ import (
 
 var proof = flag.Bool("proof", false, "run the tests at full size")
 
-// TestQueueMemory measures the memory of the server for queued URLs, beside the
-// filter: in long lists, and in one list for each host.
+// TestQueueMemory measures the memory of the server for queued URLs, without the filter,
+// in long lists and with one URL for each host.
 func TestQueueMemory(t *testing.T) {
 	const path = 39 // bytes of path and query that benchPages makes
 	urls, layouts := 30_000, []int{10, 300, 10_000}
@@ -41,7 +41,7 @@ func TestQueueMemory(t *testing.T) {
 			all := usedAfter(t, server, cfg, pages)
 			perHost, perURL := (first-before)/float64(hosts), (all-first)/float64(len(pages))
 			t.Logf("a host with its first URL: %.0f B; each further URL: %.1f B, of which %d are path and query", perHost, perURL, path)
-			if perHost > 550 && hosts > 100 { // with few URLs, other memory shows
+			if perHost > 550 && hosts > 100 { // with few hosts, other memory distorts the result
 				t.Errorf("a host with a queued URL takes %.0f B, want at most 550", perHost)
 			}
 			if most := 1.3*path + 20; perURL > most && urls/hosts >= 1000 { // shorter lists end in a node that is not full

@@ -18,8 +18,8 @@ import (
 
 // node is one server that holds partitions.
 type node struct {
-	client *redis.Client // sends nothing twice on its own
-	look   sync.Mutex    // held to begin an epoch, so that scripts are loaded once
+	client *redis.Client // never repeats a command on its own
+	look   sync.Mutex    // held while an epoch begins, so that scripts are loaded once
 	epoch  atomic.Pointer[epoch]
 	offers *groupcommit.Queue[*offering]
 	calls  *groupcommit.Queue[*groupedCall]
@@ -39,7 +39,8 @@ type epoch struct {
 	sha  map[*script]string // of the loaded texts
 }
 
-// errEpoch reports that a call that was to run in one epoch met another.
+// errEpoch reports that a node is not in the epoch that a call or an answer requires. A call
+// with this error did not run.
 var errEpoch = fmt.Errorf("%w: the server was restarted or replaced", frontier.ErrUnavailable)
 
 // nodes are the servers of a crawl. A single server is in single.
@@ -51,8 +52,8 @@ type nodes struct {
 	known map[*redis.Client]*node
 }
 
-// connect creates the clients. They send nothing twice on their own, except Store.client with a
-// cluster, which follows redirections.
+// connect creates the clients. They never repeat a command on their own, except Store.client
+// of a cluster, which follows redirections.
 func (s *Store) connect(ctx context.Context) error {
 	opt := *s.cfg.Redis
 	opt.MaxRetries, opt.DialerRetries = -1, max(opt.DialerRetries, 1)
@@ -126,8 +127,9 @@ func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
 	return s.renew(ctx, n, nil)
 }
 
-// renew is called when a node answers NOSCRIPT in the epoch old. It loads the scripts again and
-// returns the current epoch, which is old itself if the node has only dropped its scripts.
+// renew is called when a node answers NOSCRIPT in the epoch old, or has no epoch yet. It loads
+// the scripts and returns the current epoch. That is old itself if the node has not restarted
+// and only dropped its scripts.
 func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) {
 	n.look.Lock()
 	defer n.look.Unlock()
@@ -145,8 +147,8 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	if old == nil || old.run != run {
 		ep = &epoch{node: n, run: run, sha: make(map[*script]string)}
 	}
-	// The run id is read again on the connection that loads, so that the scripts are
-	// loaded in the epoch that they name.
+	// The run id is read again on the connection that loads the scripts, so that the server
+	// process that has them is the one that they name.
 	pipe := n.client.Pipeline()
 	check := pipe.InfoMap(ctx, "server")
 	for _, sc := range scripts() {
@@ -185,17 +187,17 @@ func (s *Store) runID(ctx context.Context, client *redis.Client) (string, error)
 type call struct {
 	part   *partition
 	script *script
-	keys   []string // all of part
-	args   []any    // from ARGV[2] on; the first argument is the store's clock
-	under  *epoch   // run it in this epoch only, otherwise return errEpoch; nil means any
+	keys   []string // all in part
+	args   []any    // from ARGV[2] on; ARGV[1] is the store's clock
+	under  *epoch   // the only epoch to run in, otherwise err is errEpoch; nil means any
 
 	reply any    // nil, int64, string or []any of these
-	ran   *epoch // in which it ran, or may have run
+	ran   *epoch // the epoch in which it ran, or may have run
 	err   error  // classified
 }
 
-// runAll runs calls: those of a node in one pipeline and in order, those of different nodes
-// concurrently. It never runs a call twice.
+// runAll runs calls and sets their results. The calls of one node run in order, in one
+// pipeline. Different nodes run concurrently. It never runs a call twice.
 func (s *Store) runAll(ctx context.Context, calls []*call) {
 	byNode := make(map[*node][]*call, 1)
 	for _, c := range calls {
@@ -283,7 +285,7 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 	return unknown
 }
 
-// misplaced looks up a partition again after an error that may mean that it has moved.
+// misplaced drops the known node of a partition if err may mean that the partition has moved.
 func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
 	if _, reply := errors.AsType[redis.Error](err); !reply || redis.IsReadOnlyError(err) {
 		s.moved(ctx, p)
@@ -294,14 +296,16 @@ func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
 	}
 }
 
-// holds are the temporary errors of Redis: the caller must wait and repeat.
+// holds are the prefixes of temporary errors of Redis, after which the caller must wait and
+// repeat.
 var holds = []string{
 	"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "READONLY ", "MASTERDOWN ", "BUSY ",
 	"MISCONF ", "NOREPLICAS ", "UNKILLABLE ", "ERR max number of clients",
 }
 
-// endOf returns why a context has ended, or nil. The deadline of a connection is that of the
-// context, and can be noticed a moment earlier.
+// endOf returns why a context has ended, or nil. If the deadline has passed, endOf waits for
+// the end of the context, because a connection with the same deadline can time out a moment
+// earlier.
 func endOf(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		<-ctx.Done()
@@ -309,9 +313,9 @@ func endOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// classify returns what an error of a client means to callers: the end of their own context,
-// frontier.ErrUnavailable for a temporary error, or the error itself. Errors of clients contain
-// no credentials.
+// classify returns the error to give to a caller for an error of a client: the cause if the
+// caller's context has ended, frontier.ErrUnavailable for a temporary error, or the error
+// itself. Errors of clients contain no credentials.
 func (s *Store) classify(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

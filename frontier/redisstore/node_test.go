@@ -42,8 +42,8 @@ func TestEpochEndsWithTheServer(t *testing.T) {
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	// The pool's connections are to the old server: one call may fail before
-	// the client notices.
+	// The pool's connections are to the old server, so one call may fail before the
+	// client notices.
 	c := confirmCall(s, old)
 	s.runAll(t.Context(), []*call{c})
 	if c.err == nil || !errors.Is(c.err, frontier.ErrUnavailable) {
@@ -130,8 +130,8 @@ func TestClassifyErrors(t *testing.T) {
 	}
 }
 
-// TestClassifyReplies makes a server return the errors, because their texts are
-// its own.
+// TestClassifyReplies makes a server return the errors, because their texts depend on the
+// server.
 func TestClassifyReplies(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))
@@ -192,7 +192,7 @@ func TestPartitionsMove(t *testing.T) {
 	if err := cluster.MigrateSlot(t.Context(), slot, from, to); err != nil {
 		t.Fatal(err)
 	}
-	// Until the client knows where the slot is, it holds.
+	// Until the client has found the slot, calls return ErrUnavailable.
 	fresh := testPages(pages[0].Host, 10, 20)
 	for {
 		verdicts, err := s.Add(t.Context(), fresh)

@@ -28,7 +28,7 @@ var (
 
 var _ exact.Outbox = (*Store)(nil)
 
-// A note in partition.outbox is an item and how it ended:
+// A note in partition.outbox has an item and how it ended:
 //
 //	byte, bytes      outcome, empty for an item that is not decided yet
 //	2 bytes          HTTP status, big-endian
@@ -45,7 +45,7 @@ func appendNote(b []byte, it *frontier.Item, outcome frontier.Outcome, status in
 	return appendEntry(b, it)
 }
 
-// decodeNote is the inverse of appendNote. Any string gives a note or errEntry.
+// decodeNote is the inverse of appendNote. It returns errEntry for a damaged note.
 func (s *Store) decodeNote(value string) (n exact.Note, err error) {
 	r := entryReader{rest: value}
 	n.Outcome = frontier.Outcome(r.bytes(int(r.byte())))
@@ -94,8 +94,8 @@ func (o *noted) next() *partition {
 	return p
 }
 
-// Notes implements exact.Outbox. It goes through the partitions, in a different order in each
-// process, so that relays seldom meet.
+// Notes implements exact.Outbox. It reads the partitions in a different order in each process,
+// so that two relays seldom read the same notes.
 func (s *Store) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	for {
 		p := s.noted.next()
@@ -112,7 +112,7 @@ func (s *Store) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	}
 }
 
-// lookForNotes checks every partition for notes, and reports whether any has some.
+// lookForNotes checks every partition for notes, and reports whether there are any.
 func (s *Store) lookForNotes(ctx context.Context) (bool, error) {
 	pipe := s.client.Pipeline()
 	lengths := make([]*redis.IntCmd, len(s.parts))

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestLostRepliesBesideExactSet is TestLostReplies for the scripts that are
+// TestLostRepliesBesideExactSet does the same as TestLostReplies for the scripts that are
 // used only beside an exact set.
 func TestLostRepliesBesideExactSet(t *testing.T) {
 	for name, check := range map[string]func(*lostReply){
@@ -30,7 +30,7 @@ func TestLostRepliesBesideExactSet(t *testing.T) {
 }
 
 func lostDecisions(c *lostReply) {
-	// Two items, one of them known: they go in one call of the script.
+	// Two items in one call of the script. One of them is known.
 	items := decided(frontier.New, 0, testPages("a.test", 0, 2))
 	mustAdd(c, c.Store, items[:1])
 	c.lose(addScript, func(ctx context.Context) error {
@@ -43,8 +43,7 @@ func lostDecisions(c *lostReply) {
 	c.want(fieldQueued, 2, fieldRecovered, 0)
 }
 
-// notedPage completes an item whose end the exact set does not know, with links
-// of every kind.
+// notedPage returns an unconfirmed completion of an item, with links of every decision.
 func notedPage(item frontier.Item) frontier.Completion {
 	done := finish(item)
 	done.Unconfirmed = true
@@ -93,9 +92,8 @@ func lostDelivery(c *lostReply) {
 	c.want(fieldOutbox, 1, fieldSeen, 1, fieldRefused+string(frontier.ReasonHostLimit), 2, fieldOther, 3, fieldDelivered, 3)
 }
 
-// TestNotesGoBackWithTheirPage: a server that loses its last moments loses
-// notes together with their completions. A receipt from before does not remove
-// the notes that came instead.
+// TestNotesGoBackWithTheirPage: a server that loses its last writes loses notes together
+// with their completions. An older receipt does not remove the notes that replace them.
 func TestNotesGoBackWithTheirPage(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t, exactConfig)
@@ -142,8 +140,8 @@ func TestNotesGoBackWithTheirPage(t *testing.T) {
 	}
 }
 
-// FuzzNote: no input causes a panic, and a note that was read keeps its meaning
-// when it is written again.
+// FuzzNote: no input causes a panic, and a note that was decoded does not change when it
+// is encoded and decoded again.
 func FuzzNote(f *testing.F) {
 	s := &Store{hasher: testHasher}
 	for _, outcome := range []frontier.Outcome{"", frontier.OK, frontier.WorkerLost} {

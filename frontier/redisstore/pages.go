@@ -21,11 +21,12 @@ import (
 type totals struct {
 	queued, leased, pages uint64
 	noted                 uint64 // notes in outboxes
-	ended                 uint64 // done, failed, and failed items that were queued again; only grows
+	ended                 uint64 // items that are done, failed, or failed and were queued again; only grows
 	at                    time.Time
 }
 
-// allowance returns how many more items may be leased under maxPages.
+// allowance returns how many more items may be leased so that pages and leased items do not
+// exceed maxPages.
 func (t *totals) allowance(maxPages uint64) int {
 	return int(min(maxPages-min(t.pages+t.leased, maxPages), 1<<30))
 }
@@ -33,7 +34,7 @@ func (t *totals) allowance(maxPages uint64) int {
 // left returns how many items and notes are left.
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
 
-// totalsCache spares frequent callers reading every partition.
+// totalsCache has the last totals, so that frequent calls need not read every partition.
 type totalsCache struct {
 	mu   sync.Mutex
 	last totals
@@ -42,7 +43,7 @@ type totalsCache struct {
 // totalsAge is the maximum age of totals for an answer that can change later.
 const totalsAge = 250 * time.Millisecond
 
-// recentTotals returns totals of at most totalsAge.
+// recentTotals returns totals that are at most totalsAge old.
 func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 	s.totals.mu.Lock()
 	last := s.totals.last
@@ -85,11 +86,13 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 }
 
 // empty reports whether the crawl had no queued or leased items and no notes at some moment
-// during the call. A note leaves the outbox after its item was added. Items move between
-// partitions, so that one reading of all of them may miss an item in each. But the number of
-// ended items and the number of items ever added (ended, queued or leased) only grow. If all
-// items that had been added at the end of a second reading had ended before its beginning,
-// then nothing was left in between.
+// during the call. A note leaves the outbox only after its item was added.
+//
+// One reading of all partitions may miss an item, because a page that ends in one partition
+// can add links to another. But the number of ended items and the number of items ever added
+// (ended, queued or leased) only grow. empty reads all partitions twice. If the number of
+// items ever added in the second reading equals the number of ended items in the first, then
+// nothing was left between the two.
 func (s *Store) empty(ctx context.Context) (bool, error) {
 	first, err := s.readTotals(ctx)
 	if err != nil || first.left() > 0 {
@@ -99,8 +102,8 @@ func (s *Store) empty(ctx context.Context) (bool, error) {
 	return err == nil && second.ended+second.left() == first.ended, err
 }
 
-// sum sets the fields of a grant that follow from the counters. A grant with items needs none;
-// a repeated lease may have no items left.
+// sum sets the fields of the grant that depend on the counters. It reads no counters if the
+// grant has items and there is no limit of pages. A repeated lease may have no items left.
 func (l *loan) sum(ctx context.Context) error {
 	lent := slices.ContainsFunc(l.grant.Leases, func(g frontier.Lease) bool { return len(g.Items) > 0 })
 	if lent && l.request.MaxPages == 0 {
@@ -126,8 +129,8 @@ func (l *loan) sum(ctx context.Context) error {
 	return err
 }
 
-// lendLimited leases hosts within MaxPages. Only leasing increases the sum of pages and leased
-// items, and all calls with a limit do it under one lock of the whole crawl.
+// lendLimited leases hosts within MaxPages. The sum of pages and leased items grows only when
+// items are leased, and all calls with a limit do that under one lock of the whole crawl.
 func (l *loan) lendLimited(ctx context.Context) error {
 	if !l.schedule.enough(1, l.now()) && len(l.doubtful) == 0 {
 		return nil
@@ -140,7 +143,7 @@ func (l *loan) lendLimited(ctx context.Context) error {
 	for range maxTries {
 		n := max(left/MaxBatch, 1)
 		if left == 0 {
-			n = len(l.doubtful) // they may be granted already
+			n = len(l.doubtful) // these may be granted already
 		}
 		tries := l.next(ctx, n)
 		if len(tries) == 0 {
@@ -155,8 +158,9 @@ func (l *loan) lendLimited(ctx context.Context) error {
 	return nil
 }
 
-// reserve takes the lock of MaxPages and returns how many items may be leased, until a time.
-// If another worker has the lock, it returns none.
+// reserve takes the lock of MaxPages and returns how many items may be leased until the time
+// until. It returns 0 if another worker has the lock. Without an error, the caller must call
+// unlock.
 func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most int, until time.Time, unlock func(), err error) {
 	until, unlock, err = s.lockPages(ctx)
 	if err != nil || unlock == nil {
@@ -169,9 +173,9 @@ func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most 
 	return most, until, unlock, nil
 }
 
-// allowance returns how many items maxPages permits. If they are fewer than wanted, it first
-// takes back expired leases of all partitions whose time has come: they count until then, and
-// the worker in charge of them may have died.
+// allowance returns how many more items maxPages permits. If they are fewer than wanted, it
+// first ends expired leases, because their items count until then, and the worker that would
+// end them may have died.
 func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int, error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil {
@@ -195,11 +199,11 @@ func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int
 }
 
 const (
-	// pagesLockTTL is how long the lock of a dead holder lasts. pagesLockUse is how long a
-	// holder uses it.
+	// pagesLockTTL is the time after which the lock of a dead holder expires. pagesLockUse is
+	// the time for which a holder uses it.
 	pagesLockTTL = 10 * time.Second
 	pagesLockUse = 5 * time.Second
-	// pagesLockWait is how long a caller waits for the lock.
+	// pagesLockWait is the maximum time that a caller waits for the lock.
 	pagesLockWait = 2 * time.Second
 )
 
@@ -231,16 +235,16 @@ func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), 
 	}
 }
 
-// unlockPages releases the lock. If it gets no answer, the lock expires. Until then no items
-// are leased, for example while a server stalls for a moment.
+// unlockPages releases the lock. If the server does not answer, for example because it stalls
+// for a moment, the lock stays until it expires. Until then no items are leased.
 func (s *Store) unlockPages(ctx context.Context, token string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pagesLockUse)
 	defer cancel()
 	_ = unlockScript.Run(ctx, s.client, []string{s.cfg.pagesKey()}, token).Err()
 }
 
-// fence returns the server's time until which a limit is valid, for scripts, or none if until
-// is zero or a test sets the time.
+// fence converts until, the time at which a limit ends, to the server's time in ms for a
+// script. It returns "" for no end, if until is zero or a test sets the time.
 func (s *Store) fence(p *partition, until time.Time) any {
 	if until.IsZero() || s.cfg.Now != nil {
 		return ""

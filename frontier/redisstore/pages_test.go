@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestMaxPagesAcrossWorkers: workers that lease and top up at once get exactly
-// as many items as all of them may fetch together.
+// TestMaxPagesAcrossWorkers: workers that lease and top up at the same time together get
+// exactly as many items as MaxPages permits.
 func TestMaxPagesAcrossWorkers(t *testing.T) {
 	t.Parallel()
 	const workers, hosts, limit = 4, 30, 100
@@ -76,8 +76,7 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 	}
 }
 
-// fetchAll completes everything that it can lease as pages until the limit is
-// reached.
+// fetchAll leases items and completes them as pages, until the limit is reached.
 func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 	for {
 		grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: leaseIDs(3), MaxPages: limit})
@@ -95,7 +94,7 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 			var done []frontier.Completion
 			for _, item := range append(l.Items, more.Items...) {
 				c := finish(item)
-				if item.Fingerprint[0]%3 == 0 { // no page: another may be fetched instead
+				if item.Fingerprint[0]%3 == 0 { // not a page, so another item may be fetched instead
 					c.Outcome, c.Page = frontier.Robots, false
 				}
 				done = append(done, c)
@@ -114,12 +113,12 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 	}
 }
 
-// TestEmptyIsNeverEarly: while each URL leads to one other URL, on another
-// node, no worker is told that the crawl is empty.
+// TestEmptyIsNeverEarly: while each page has a link to one new URL, in another partition,
+// no Grant is Empty.
 func TestEmptyIsNeverEarly(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
-	for _, exactSet := range []bool{false, true} { // then each link goes through the outbox
+	for _, exactSet := range []bool{false, true} { // if true, each link goes through the outbox
 		t.Run(fmt.Sprintf("exactSet=%t", exactSet), func(t *testing.T) {
 			emptyIsNeverEarly(t, Config{
 				Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()}, Name: fmt.Sprint(exactSet),
@@ -132,7 +131,7 @@ func TestEmptyIsNeverEarly(t *testing.T) {
 func emptyIsNeverEarly(t *testing.T, cfg Config) {
 	const steps = 1000
 	walker := openStore(t, cfg)
-	watcher, err := Inspect(t.Context(), cfg) // it is no worker: no host remains for it
+	watcher, err := Inspect(t.Context(), cfg) // not a worker, so that it is in charge of no partition
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +205,8 @@ func relayOne(ctx context.Context, s *Store) error {
 	return err
 }
 
-// TestPagesLock: the lock has one holder at a time. The lock of a dead holder
-// expires, and a holder that lost it cannot release its successor's.
+// TestPagesLock: the lock has one holder at a time. The lock of a dead holder expires, and
+// a former holder cannot release the lock of the next one.
 func TestPagesLock(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
@@ -225,7 +224,7 @@ func TestPagesLock(t *testing.T) {
 	if _, second, err := s.lockPages(ctx); err == nil || second != nil {
 		t.Error("a lock was given to two")
 	}
-	s.client.Set(t.Context(), s.cfg.pagesKey(), "another's", 0) // as if it had run out
+	s.client.Set(t.Context(), s.cfg.pagesKey(), "another's", 0) // as if the lock had expired
 	unlock()
 	if got := s.client.Get(t.Context(), s.cfg.pagesKey()).Val(); got != "another's" {
 		t.Errorf("the lock of another holder is %q after it was given up by the one before", got)

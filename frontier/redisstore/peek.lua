@@ -1,14 +1,15 @@
--- peek.lua: what a partition has to do now, and when it next has.
+-- peek.lua: return what is to be done in a partition now, and the time until there is
+-- more to do.
 -- KEYS     1 meta, 2 due, 3 leased, 4 delayed
--- ARGV     2 the most hosts that are due, 3 the most of each other kind
--- returns  the time, ms; the ms until the next host beyond those returned is due,
---          and until the next lease runs out or delayed item is ready, 0 for now,
---          -1 for never; then lists: hosts that are due, each with its due time,
---          ms; hosts whose lease ran out; members of delayed that are ready; then 1
---          if the epoch is new to the partition, else 0
--- cost     O(log n) and O(what is returned)
--- upTo reads the first members of a sorted set whose time has come, each with its
--- time, and returns them and the ms until the one after them.
+-- ARGV     2 the maximum of hosts that are due, 3 the maximum of each other list
+-- returns  the time, ms; the ms until the next host after those returned is due;
+--          the ms until the next lease runs out or delayed item is ready (0: now,
+--          -1: never); then lists: hosts that are due, each with its due time, ms;
+--          hosts whose lease ran out; members of delayed that are ready; then 1 if
+--          the epoch is new to the partition, else 0
+-- cost     O(log n) and O(length of the reply)
+-- upTo returns up to most first members of a sorted set whose time has come, each
+-- with its time, and the ms until the time of the next member, -1 if there is none.
 local function upTo(key, most)
   local first = redis.call('ZRANGE', key, 0, most, 'WITHSCORES')
   local come = {}

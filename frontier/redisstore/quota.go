@@ -17,18 +17,18 @@ var _ frontier.Quota = (*Store)(nil)
 var (
 	//go:embed reserve.lua
 	reserveLua string
-	// Repeating it is safe, so it is sent like any other command.
+	// reserve may be repeated, so it is sent like any other command.
 	reserve = redis.NewScript(reserveLua)
 )
 
-// quotaKey returns the key of the set of a group. All of them are in one slot of a cluster.
+// quotaKey returns the key of the set of a group. These keys are all in one slot of a cluster.
 func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" + group }
 
 // quotaCall is a call of Reserve.
 type quotaCall struct {
-	keys []frontier.QuotaKey // that this process does not remember
+	keys []frontier.QuotaKey // keys that this process does not remember
 	most string              // maximum number of keys in each group
-	has  []bool              // index for index of keys
+	has  []bool              // the answers, index for index
 	err  error
 }
 
@@ -54,7 +54,7 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 	if len(open) == 0 {
 		return has, nil
 	}
-	// The server may decide after ctx has ended: a key stays in its group for good.
+	// The server may still add keys after ctx has ended. A repeated call finds them.
 	if err := s.quota.Add(c, len(c.keys)).Wait(ctx); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Store) askQuota(ctx context.Context, calls []*quotaCall) {
 // quotaStep is one run of reserve.lua.
 type quotaStep struct {
 	*Store
-	calls  []*quotaCall // of each key
+	calls  []*quotaCall // the call of each key
 	groups []string
 	args   []any
 }

@@ -1,4 +1,4 @@
--- ready.lua: queue delayed items of one host whose time has come.
+-- ready.lua: queue delayed items of one host that are ready.
 -- KEYS     as in host.lua
 -- ARGV     2 the host key, then members of delayed: 8 bytes, host, a zero byte, entry
 -- returns  how many were queued

@@ -23,19 +23,21 @@ type SeenURL struct {
 // Rebuilt is the result of Rebuild.
 type Rebuilt struct {
 	URLs uint64 // different URLs that the filter contains now
-	// Partitions is the number of partitions whose counters were lost. Counters that
-	// follow from queues and records were restored; the others begin at zero.
+	// Partitions is the number of partitions whose counters were lost. Counters that can
+	// be computed from queues and records were restored. The others begin at zero.
 	Partitions int
 }
 
-// Rebuild rebuilds the filter of the crawl cfg.Name after it was lost: from records, which must
-// be all that its workers ever wrote, and from items that are queued, leased, failed or known
-// exactly. Other URLs are new to the crawl afterwards. If counters were lost too, in some
-// partitions or after Recreate in all, they are restored from the same; so are lists of failed
-// items, which takes some hundred bytes of memory for each. If it is interrupted it must be
-// called again; until then the crawl cannot be opened.
+// Rebuild rebuilds the filter of the crawl cfg.Name after it was lost. It adds the URLs of
+// records, which must be all records that the crawl's workers ever wrote, and the items that are
+// queued, leased, failed or in an exact set. Other URLs are new to the crawl afterwards.
 //
-// It returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if it has
+// If partitions lost their counters, too, Rebuild restores these and their lists of failed items
+// from the same sources. After Recreate these are all partitions that the servers have lost. That
+// takes some hundred bytes of memory for each failed item. If Rebuild is interrupted, the crawl
+// cannot be opened until Rebuild has been called again.
+//
+// Rebuild returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if it has
 // live workers.
 func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (made Rebuilt, err error) {
 	s, err := openShut(ctx, cfg)
@@ -43,7 +45,7 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (
 		return made, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	// A registered worker prevents other changes of the whole crawl.
+	// While this process is registered as a worker, no other can delete or rebuild the crawl.
 	if err := s.enrol(ctx); err != nil {
 		return made, err
 	}
@@ -72,10 +74,10 @@ type rebuild struct {
 	*Store
 	*filler
 	fresh []uint64 // number of different URLs, by partition
-	pasts []*past  // for the partitions whose counters are lost
+	pasts []*past  // by partition; nil if its counters are not lost
 }
 
-// clear removes the old filters and creates empty ones. Counters stay.
+// clear removes the old filters and creates empty ones. It keeps the counters.
 func (r *rebuild) clear(ctx context.Context) error {
 	segment := regexp.MustCompile(`^\{` + regexp.QuoteMeta(r.card.ID) + `:[0-9]+\}f[0-9]+\.[0-9]+$`)
 	err := r.scan(ctx, "{"+r.card.ID+":*}f?*", func(ctx context.Context, server *redis.Client, keys []string) error {
@@ -93,7 +95,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 		if err != nil {
 			return r.classify(ctx, err)
 		}
-		if !slices.Contains(fields, fieldEpoch) { // it exists since the creation of the crawl
+		if !slices.Contains(fields, fieldEpoch) { // every partition has one, unless it was lost
 			r.pasts[p.number] = newPast()
 		}
 		fields = slices.DeleteFunc(fields, func(field string) bool {
@@ -126,7 +128,7 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 		}
 	}
 	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
-	if r.cfg.ExactSet { // the items in exact were listed
+	if r.cfg.ExactSet { // p.exact has only items that were listed above
 		sets = func(p *partition) []string { return []string{p.shadow} }
 		if err := r.restoreExact(ctx); err != nil {
 			return err
@@ -165,11 +167,11 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 	}
 }
 
-// MarkSeen marks URLs as seen without queueing them: from now on they are answered Seen, except
-// exact items, which are then promoted. It returns how many were new to the crawl. They count
-// neither as found nor as added. A URL that waits stays unchanged.
+// MarkSeen marks URLs as seen without queueing them. From now on an offer of them is answered
+// Seen, except that an exact item is promoted. MarkSeen returns how many were new to the filter.
+// They count neither as found nor as added. A URL that waits stays unchanged.
 //
-// It takes effect in steps of some hundred URLs. After an error the earlier ones are marked.
+// It takes effect in steps of some hundred URLs. After an error those of earlier steps are marked.
 // Marking a URL twice has no further effect.
 func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err error) {
 	f := newFiller(s)
@@ -194,7 +196,7 @@ func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err e
 	return fresh, err
 }
 
-// filler collects fingerprints by partition and adds them to its filter.
+// filler collects fingerprints by partition and adds them to the partitions' filters in batches.
 type filler struct {
 	store  *Store
 	prints [][]bloomstore.Fingerprint
@@ -202,16 +204,16 @@ type filler struct {
 }
 
 const (
-	fillBatch = 512     // fingerprints of one partition that are added at once
-	fillMost  = 1 << 18 // fingerprints that wait in all
+	fillBatch = 512     // number of fingerprints of one partition that are added at once
+	fillMost  = 1 << 18 // maximum number of fingerprints that are collected in all
 )
 
 func newFiller(s *Store) *filler {
 	return &filler{store: s, prints: make([][]bloomstore.Fingerprint, len(s.parts))}
 }
 
-// put collects a fingerprint. When a batch was added to a partition's filter, it calls added
-// with the number of new ones.
+// put collects a fingerprint. If it adds a batch to a partition's filter, it calls added with the
+// number of fingerprints that were new.
 func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerprint, added func(*partition, uint64)) error {
 	f.prints[p.number] = append(f.prints[p.number], print)
 	f.size++

@@ -16,9 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// variety makes a crawl that has something in every structure: of each of six
-// hosts eight URLs are done, one has failed and the rest is queued or leased, and
-// one is delayed. It returns all its URLs, and those that are done.
+// variety makes a crawl that uses every structure. Of each of six hosts, eight URLs are
+// done, one has failed, one is delayed, and the rest is queued or leased. variety returns
+// all URLs, and those that are done.
 func variety(t *testing.T, s *Store) (all, done []frontier.Offer) {
 	t.Helper()
 	for n := range 6 {
@@ -70,7 +70,7 @@ func wantBooks(t *testing.T, s *Store) frontier.Stats {
 	return r.Counters
 }
 
-// recordsOf returns the finished items as a caller of Rebuild has them.
+// recordsOf returns the done items as records for Rebuild.
 func recordsOf(done []frontier.Offer) iter.Seq2[Ended, error] {
 	return func(yield func(Ended, error) bool) {
 		for _, offer := range done {
@@ -138,7 +138,8 @@ func TestRebuildOfDamagedFilter(t *testing.T) {
 				t.Errorf("Open = %v, %v, want %v", s, err, c.want)
 			}
 
-			// The first try is interrupted: half of a filter cannot be used.
+			// The first Rebuild is interrupted. A filter that is not complete must not
+			// be used.
 			half := errors.New("half")
 			_, err := Rebuild(t.Context(), cfg, func(yield func(Ended, error) bool) { yield(Ended{}, half) })
 			if !errors.Is(err, half) {
@@ -244,7 +245,7 @@ func TestDeleteRemovesAllKeys(t *testing.T) {
 	if _, err := Delete(t.Context(), cfg); !errors.Is(err, frontier.ErrLocked) {
 		t.Errorf("Delete beside a worker = %v, want %v", err, frontier.ErrLocked)
 	}
-	mustAdd(t, s, testPages("a.test", 0, 10)) // it goes on
+	mustAdd(t, s, testPages("a.test", 0, 10)) // the crawl continues
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestScriptsLookAgain: what a caller read may have changed when its script
-// runs. Each script checks it again, and then does nothing.
+// TestScriptsLookAgain: the data that a caller has read may have changed when its script
+// runs. Each script checks it again, and does nothing if it has changed.
 func TestScriptsLookAgain(t *testing.T) {
 	for name, prepare := range map[string]func(*scriptBench) *call{
 		"lease of a host that is not due": func(b *scriptBench) *call {
@@ -98,7 +98,7 @@ func TestScriptsLookAgain(t *testing.T) {
 	}
 }
 
-// wantNothing checks that a call changes nothing, and says so.
+// wantNothing checks that a call changes nothing, and that its reply says so.
 func (b *scriptBench) wantNothing(c *call) {
 	b.Helper()
 	before := b.contents()
@@ -114,8 +114,8 @@ func (b *scriptBench) wantNothing(c *call) {
 	}
 }
 
-// TestScriptsLookAgainBesideExactSet is the same for the scripts that are used
-// only beside an exact set.
+// TestScriptsLookAgainBesideExactSet does the same for the scripts that are used only
+// beside an exact set.
 func TestScriptsLookAgainBesideExactSet(t *testing.T) {
 	for name, prepare := range map[string]func(*scriptBench) *call{
 		"notes delivered before": func(b *scriptBench) *call {
@@ -129,7 +129,7 @@ func TestScriptsLookAgainBesideExactSet(t *testing.T) {
 			return c
 		},
 		"other notes in their place": func(b *scriptBench) *call {
-			c := b.noteCall() // the server goes back in time, and others come
+			c := b.noteCall() // the server loses its last writes, and other notes are written
 			b.admin.LSet(b.Context(), b.partition(faultHost).outbox, 1, "another")
 			return c
 		},

@@ -8,14 +8,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
-// recordJob is the records of one completion.
+// recordJob writes the records of one call of Complete.
 type recordJob struct {
-	write []func() error // each is called once
-	sync  bool
-	err   error // of a write or of the sync
+	write []func() error // each is called at most once
+	sync  bool           // sync the output afterwards
+	err   error          // of a write or of the sync
 }
 
-// maxRecordJobs is how many jobs share one sync.
+// maxRecordJobs is how many jobs can share one sync.
 const maxRecordJobs = 256
 
 // newRecordQueue returns a queue that writes records to the output, one at a
@@ -27,8 +27,8 @@ func (s *Store) newRecordQueue() *groupcommit.Queue[*recordJob] {
 	})
 }
 
-// writeRecords runs the jobs of a group. If one of a job's functions fails, it skips the rest of
-// them.
+// writeRecords runs the jobs of a group and sets their errors. If a function of a job fails, it
+// skips the job's other functions.
 func writeRecords(output frontier.Output, jobs []*recordJob) {
 	needed := false
 	for _, job := range jobs {
@@ -50,8 +50,8 @@ func writeRecords(output frontier.Output, jobs []*recordJob) {
 	}
 }
 
-// writeRecord returns when a job is written, and synced if it asks for that. It does not return
-// earlier, because the functions use what their caller holds.
+// writeRecord runs a job and waits until it is written, and synced if job.sync is set. It takes
+// no context, because the job's functions use data of the caller, which must not return before.
 func (s *Store) writeRecord(job *recordJob) error {
 	if err := s.records.Add(job, 1).Wait(context.Background()); err != nil {
 		return err

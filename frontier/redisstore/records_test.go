@@ -11,7 +11,7 @@ import (
 
 // slowOutput is an output whose Sync takes as long as the test wants.
 type slowOutput struct {
-	began, end chan struct{} // of each Sync
+	began, end chan struct{} // each Sync sends to began and receives from end
 	syncs      int
 	err        error
 }

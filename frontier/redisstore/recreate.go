@@ -15,12 +15,13 @@ var (
 	recreateScript = redis.NewScript(recreateLua)
 )
 
-// ErrExists reports that a crawl of that name exists already.
+// ErrExists reports that a crawl with the given name exists already.
 var ErrExists = errors.New("redisstore: the crawl exists already")
 
-// Recreate creates the crawl cfg.Name again after its Redis has lost it, from its Card: with the
-// same id, key of fingerprints, sizes and settings. Keys that servers of a cluster still have
-// belong to it again. It cannot be opened before Rebuild has rebuilt its filter.
+// Recreate creates the crawl cfg.Name again from card, its Store.Card, after its Redis has lost
+// it. The crawl has the same id, key of fingerprints, sizes and settings as before. If servers of
+// a cluster still have keys of the crawl, these belong to it again. The crawl cannot be opened
+// before Rebuild has rebuilt its filter.
 //
 // It uses only Redis, Name and Logger of cfg. It returns ErrExists if the crawl is not lost, and
 // frontier.ErrParamsMismatch if the card is damaged or of another version.
@@ -51,7 +52,8 @@ func Recreate(ctx context.Context, cfg Config, card []byte) (err error) {
 }
 
 // Waiting returns how many items are queued or leased and, with an exact set, how many of these
-// are exact. The first number is lost with the servers; the set can restore the second.
+// are exact. If the servers lose the crawl, all these items are lost, but the exact set can
+// restore the exact ones.
 func (s *Store) Waiting(ctx context.Context) (all, exact uint64, err error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil || !s.cfg.ExactSet {

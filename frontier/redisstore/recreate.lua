@@ -2,7 +2,7 @@
 -- before it is rebuilt.
 -- KEYS     1 the crawl's first key
 -- ARGV[1]  the card  ARGV[2] why the crawl is closed
--- returns  1, or 0 if there is a crawl of that name
+-- returns  1, or 0 if the crawl exists
 -- cost     O(1)
 if redis.call('HEXISTS', KEYS[1], 'card') == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'card', ARGV[1], 'ready', 1, 'closed', ARGV[2])

@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endedOf returns how the items that variety made ended: those of done, and the
-// ninth of each host, which failed.
+// endedOf returns the records of the crawl that variety made: those of the items in done,
+// and of the ninth item of each host, which failed.
 func endedOf(all, done []frontier.Offer) (ended []Ended) {
 	for _, offer := range done {
 		ended = append(ended, Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.OK, Status: 200})
@@ -39,9 +39,9 @@ func each[T any](list []T) func(func(T, error) bool) {
 	}
 }
 
-// TestRecreateLostCrawl: a crawl whose server, or one of whose nodes, forgot
-// everything is created again with its id, its key, its sizes and its settings,
-// and with the outcomes in its records.
+// TestRecreateLostCrawl: the server of a crawl, or one of its nodes, loses all data. The
+// crawl is created again with its id, its key, its sizes and its settings, and with the
+// outcomes in its records.
 func TestRecreateLostCrawl(t *testing.T) {
 	t.Parallel()
 	t.Run("server", func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestRecreateRefusesCards(t *testing.T) {
 	}
 }
 
-// TestWorkerOfLostCrawl: after its server forgot everything, the next call of a
-// worker says so, whatever it is. The worker takes no record back.
+// TestWorkerOfLostCrawl: after the server has lost all data, the next call of a worker
+// returns an error that says so. The worker voids no record.
 func TestWorkerOfLostCrawl(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
@@ -197,8 +197,8 @@ func TestWorkerOfLostCrawl(t *testing.T) {
 	}
 }
 
-// TestPastRounds: an item has one record for each of its rounds. The last one
-// says how it ended, unless it waits again.
+// TestPastRounds: an item has one record for each of its rounds. The last record is how
+// it ended, unless it waits again.
 func TestPastRounds(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -219,7 +219,7 @@ func TestPastRounds(t *testing.T) {
 	records := []Ended{
 		end(0, 0, frontier.OK), end(0, 1, frontier.OK), // its window was over
 		end(1, 1, frontier.OK), end(1, 0, frontier.Network), // retried
-		end(2, 0, frontier.Network), end(2, 1, ""), // an exact set has it waiting
+		end(2, 0, frontier.Network), end(2, 1, ""), // according to the exact set it waits
 		end(3, 0, frontier.Network), end(3, 1, frontier.Throttled),
 		end(4, 0, frontier.OK), end(4, 1, frontier.OK),
 	}

@@ -30,24 +30,24 @@ const MaxBatch = 32
 // Config configures a Store. Redis and Name are required.
 type Config struct {
 	Redis *redis.UniversalOptions // see ParseURL; MaxRetries is ignored, because the store repeats calls itself
-	Name  string                  // of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
+	Name  string                  // name of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 
 	Settings       frontier.Settings // fixed when the crawl is created, and compared later
 	FilterCapacity uint64            // fixed: URLs that the filter is sized for; 0 means 10,000,000, or as stored
 	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6, or as stored
-	Growth         bloomstore.Growth // fixed: what the filter does with more keys
-	Partitions     int               // fixed: number of parts over which hosts are spread, at most 16384; 0 means 256, or as stored
-	ExactSet       bool              // fixed: an exact set decides about exact items (package exact), and only bulk items are Undecided
+	Growth         bloomstore.Growth // fixed: what the filter does with more than FilterCapacity keys
+	Partitions     int               // fixed: number of partitions, at most 16384; 0 means 256, or as stored
+	ExactSet       bool              // fixed: an exact set decides about exact items; only bulk items are Undecided
 
 	Delay time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay none
-	// LeaseTTL is how long a lease lasts; 0 means 60 s. The value of the process that
-	// creates the crawl is used by all: after a server has lost its last moments, a worker
-	// must know how long others may still hold leases.
+	// LeaseTTL is how long a lease lasts; 0 means 60 s. All processes use the value of the
+	// process that created the crawl, because after a server has lost its last writes, a
+	// worker must know how long others may still hold leases.
 	LeaseTTL   time.Duration
 	MaxPerHost uint64 // items added to one host over the whole crawl; 0 means no limit
-	// MaxQueued is about how many items may wait in the whole crawl: outlinks beyond it are
-	// refused. Workers learn the sum of the others with their heartbeats, so it can be
-	// exceeded by what all add within a second. 0 means no limit.
+	// MaxQueued limits the queued items of the whole crawl: while it is reached, outlinks are
+	// refused. Each worker reads the sum of all partitions once a second, so the limit can be
+	// exceeded by the items that all workers add within a second. 0 means no limit.
 	MaxQueued uint64
 
 	// Hosts returns the settings that differ for one host key. It is optional.
@@ -57,8 +57,8 @@ type Config struct {
 	// without it completions must carry no Record.
 	OpenOutput frontier.OpenOutput
 
-	Worker    string           // names this process among the crawl's workers; empty means host name and process id
-	Wait      int              // number of replicas that must have what a completion relies on; 0 means none
+	Worker    string           // name of this process among the crawl's workers; empty means host name and process id
+	Wait      int              // number of replicas that must have the added items; 0 means that none need to
 	SeenCache int              // number of seen fingerprints that this process caches; 0 means 1,048,576, NoSeenCache none
 	Now       func() time.Time // for tests; nil means the servers' clocks
 	Logger    *slog.Logger     // nil discards
@@ -138,14 +138,14 @@ func (c *Config) fillFixed() {
 // Store gives one process access to a crawl. It is safe for concurrent use.
 type Store struct {
 	cfg    Config
-	client redis.UniversalClient // for commands that may be sent twice: reads, and writes of fixed values
+	client redis.UniversalClient // for commands that may be repeated: reads, and writes of fixed values
 	card   card
 	hasher bloomstore.Hasher
 	layout *redisbits.Layout // of the filter of every partition
 	parts  []*partition      // by number
 	nodes  nodes
 	worker bool // false for Inspect
-	number int  // of this worker within the crawl; 0 means none yet, or no worker
+	number int  // of this worker within the crawl; 0 means that it has none yet, or is no worker
 
 	background
 	heartbeat
@@ -165,10 +165,10 @@ type Store struct {
 // Open joins the crawl cfg.Name as a worker, or creates it. The worker sends heartbeats until
 // Close.
 //
-// It returns ErrParamsMismatch if cfg's fixed values differ from the stored ones (for Settings a
-// *frontier.SettingsError) or the format differs; ErrFilterLost if bits of the filter are lost,
-// which Rebuild restores; ErrServer if the server is too old, evicts keys or denies commands;
-// and ErrUnavailable if the server does not answer.
+// It returns frontier.ErrParamsMismatch if fixed values of cfg differ from the stored ones (for
+// Settings a *frontier.SettingsError) or the format differs; frontier.ErrFilterLost if bits of
+// the filter are lost, which Rebuild restores; ErrServer if the server is too old, evicts keys or
+// denies commands; and frontier.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
 func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
@@ -249,11 +249,11 @@ func (s *Store) openOutput() (err error) {
 // workers. Fixed values that are zero in cfg are taken from the crawl.
 func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, false) }
 
-// Close ends the background work. It ends no lease: a worker must do that before, or the lease
-// expires.
+// Close ends the background work and closes the connections. It ends no leases: a worker must do
+// that before, otherwise they expire.
 func (s *Store) Close() error { return s.close() }
 
-// errGone returns the error for a partition that its server does not have.
+// errGone returns the error for a partition that its server has lost.
 func (s *Store) errGone(p *partition) error {
 	return fmt.Errorf("redisstore: partition %d of crawl %q is gone from its server: %w", p.number, s.cfg.Name, frontier.ErrFilterLost)
 }
@@ -264,8 +264,8 @@ func (s *Store) ID() string { return s.card.ID }
 // Hasher returns the hasher of the crawl's fingerprints.
 func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 
-// clock returns ARGV[1] of scripts: empty, so that they use the server's clock, except in tests
-// that set the time.
+// clock returns ARGV[1] of scripts. It is empty, so that they use the server's clock, except in
+// tests that set the time.
 func (s *Store) clock() string {
 	if s.cfg.Now == nil {
 		return ""
@@ -273,7 +273,7 @@ func (s *Store) clock() string {
 	return strconv.FormatInt(s.cfg.Now().UnixMilli(), 10)
 }
 
-// background is the goroutines of a Store.
+// background has the goroutines of a Store.
 type background struct {
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
@@ -283,8 +283,8 @@ type background struct {
 	running sync.WaitGroup
 }
 
-// spawn starts run, which must return soon after ctx ends, at the latest in Close. After Close
-// it starts nothing and returns frontier.ErrClosed.
+// spawn starts run in a goroutine. Close ends ctx and waits until run has returned. After Close,
+// spawn starts nothing and returns frontier.ErrClosed.
 func (b *background) spawn(run func(ctx context.Context)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -304,5 +304,5 @@ func (b *background) stop() {
 	b.running.Wait()
 }
 
-// millis rounds a duration up to milliseconds, the unit of scripts.
+// millis returns a duration in milliseconds, the unit of scripts. It rounds up.
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

@@ -1,6 +1,6 @@
 -- reserve.lua: add keys to their quota groups, unless a group is full.
 -- KEYS     for each key the set of its group
--- ARGV     for each key two: the key, and the most keys of its group
+-- ARGV     two for each key: the key, and the maximum number of keys in its group
 -- returns  for each key 1 if it is in its group, else 0
 -- cost     O(keys); the caller keeps keys <= 256
 local has = {}

@@ -12,12 +12,13 @@ import (
 
 // Ended is the end of an item in one round, according to its record.
 type Ended struct {
-	Item    frontier.Item    // of a failed item with all that is needed to queue it again
-	Outcome frontier.Outcome // empty means that the item waits in this round, or that its end is not known
+	Item    frontier.Item    // if it failed, with everything that is needed to queue it again
+	Outcome frontier.Outcome // empty if the item waits in this round, or its end is not known
 	Status  int              // HTTP status, 0 for none
 }
 
-// fillFromRecords adds the URLs of records, and collects from them the counters that are lost.
+// fillFromRecords returns a step that adds the URLs of records to the filter, and computes lost
+// counters from the records.
 func (r *rebuild) fillFromRecords(records iter.Seq2[Ended, error]) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for end, err := range records {
@@ -35,19 +36,18 @@ func (r *rebuild) fillFromRecords(records iter.Seq2[Ended, error]) func(context.
 	}
 }
 
-// past is what is known about a partition whose counters are lost. A nil past collects
-// nothing.
+// past collects data about a partition whose counters are lost. A nil past collects nothing.
 type past struct {
-	counters map[string]uint64                 // according to records
-	met      map[bloomstore.Fingerprint]met    // items of structures that may have a record too
+	counters map[string]uint64                 // counters of meta, according to records
+	met      map[bloomstore.Fingerprint]met    // items in queues, leases or failed lists that may also have records
 	failed   map[bloomstore.Fingerprint]Ended  // the last record of each failed item
 	rounds   map[bloomstore.Fingerprint]uint32 // the last known round of an item, unless it is 0
 }
 
-// met is an item in a structure.
+// met is an item in a queue, a lease or a list of failed items.
 type met struct {
 	round uint32
-	waits bool // if false, it has failed
+	waits bool // is queued or leased; if false, it has failed
 }
 
 func newPast() *past {
@@ -57,8 +57,8 @@ func newPast() *past {
 	}
 }
 
-// meet notes an item in a structure if records may mention it: it failed, is in a later round,
-// or was leased.
+// meet notes an item of a queue, a lease or a list of failed items if it may have a record,
+// because it failed, is in a later round, or was leased.
 func (h *past) meet(it *frontier.Item, state frontier.State) {
 	if h == nil || state == frontier.Queued && it.Round == 0 && it.Deliveries == 0 {
 		return
@@ -73,8 +73,8 @@ func (h *past) reached(it *frontier.Item) {
 	}
 }
 
-// note adds a record. The record of an item that waits in the same round counts later, when the
-// item has ended.
+// note counts a record. It does not count the record of an item that still waits in the same
+// round, because that is counted when the item ends.
 func (h *past) note(end Ended) {
 	if h == nil {
 		return
@@ -98,8 +98,8 @@ func (h *past) note(end Ended) {
 	}
 }
 
-// lost returns the failed items that are in no structure: the others are in a list of failed
-// ones, or were queued again.
+// lost returns the failed items whose entry in a list of failed items is lost. The other failed
+// items are in such a list, or were queued again.
 func (h *past) lost() (lost []Ended) {
 	for print, end := range h.failed {
 		if _, is := h.met[print]; !is && h.rounds[print] <= end.Item.Round {
@@ -109,8 +109,8 @@ func (h *past) lost() (lost []Ended) {
 	return lost
 }
 
-// restore restores lost counters: queued items are counted, done and failed ones follow from the
-// records, and added is their sum.
+// restore restores lost counters. It counts queued, leased and failed items, takes done from the
+// records, and sets added to the sum.
 func (r *rebuild) restore(ctx context.Context) error {
 	bare := false
 	for i, p := range r.parts {
@@ -125,7 +125,7 @@ func (r *rebuild) restore(ctx context.Context) error {
 	if !bare {
 		return nil
 	}
-	// Which worker added which items is lost too, so that no worker is owed any.
+	// How many items each worker added is lost, too. Lost must not compare with it.
 	return r.classify(ctx, r.client.Unlink(ctx, r.cfg.ackedKey()).Err())
 }
 
@@ -141,12 +141,13 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	fields := []any{
 		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
 		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.outbox,
-		fieldEpoch, "restored", // so that a hold begins, because leases may have been lost
+		fieldEpoch, "restored", // no server's run id: a hold begins, because leases may have been lost
 	}
 	for field, n := range h.counters {
 		fields = append(fields, field, n)
 	}
-	// An item may have been added in several rounds, and a key of the filter never.
+	// An item may have been added in several rounds, and a key of the filter was perhaps
+	// never added.
 	if keys := r.fresh[p.number]; added > keys {
 		fields = append(fields, fieldRenewed, added-keys)
 	} else if added < keys {
@@ -155,7 +156,7 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	return r.classify(ctx, r.client.HSet(ctx, p.meta, fields...).Err())
 }
 
-// restoreFailed puts failed items into the lists of their hosts.
+// restoreFailed appends failed items to the lists of failed items of their hosts.
 func (r *rebuild) restoreFailed(ctx context.Context, p *partition, lost []Ended) error {
 	for len(lost) > 0 {
 		batch := lost[:min(len(lost), fillBatch)]

@@ -18,12 +18,12 @@ var (
 )
 
 const (
-	maxRetryItems = 100 // of one host in one step
-	maxRetryHosts = 64  // in one step
+	maxRetryItems = 100 // maximum number of items of one host in one step
+	maxRetryHosts = 64  // approximate number of hosts in one step
 )
 
-// Retry implements frontier.Control. It works in steps: items that fail meanwhile are not queued
-// again, and after an error some items have been.
+// Retry implements frontier.Control. It works in steps. Items that fail meanwhile are not queued
+// again. After an error some items may have been queued again; the number counts them.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	if host != "" {
 		return s.retryHosts(ctx, s.partition(host), []string{host})
@@ -50,7 +50,7 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 // retrying is a host whose failed items are being queued again.
 type retrying struct {
 	host string
-	left int64    // items that had failed at the beginning
+	left int64    // items that had failed at the beginning and are still to be queued again
 	head []string // the first of them
 }
 
@@ -79,7 +79,7 @@ func (s *Store) retryHosts(ctx context.Context, p *partition, hosts []string) (t
 	return total, nil
 }
 
-// readFailed reads the heads of the lists of failed items and, at first, their lengths.
+// readFailed reads the heads of the lists of failed items and, if first is true, their lengths.
 func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying, first bool) error {
 	pipe := s.client.Pipeline()
 	lengths, heads := make([]*redis.IntCmd, len(todo)), make([]*redis.StringSliceCmd, len(todo))
@@ -127,7 +127,7 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 	for i, c := range calls {
 		if c.err != nil {
 			err = errors.Join(err, c.err)
-		} else if n := integer(c.reply); n >= 0 { // otherwise another process was faster: read again
+		} else if n := integer(c.reply); n >= 0 { // otherwise another process has changed the list
 			of[i].left -= int64(len(of[i].head))
 			total += int(n)
 		}
@@ -136,7 +136,7 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 	return total, err
 }
 
-// nextRound returns a failed item for its next round.
+// nextRound decodes a failed item and returns it for its next round.
 func (s *Store) nextRound(value, host string) (frontier.Item, error) {
 	_, _, entry, err := splitFailed(value)
 	var item frontier.Item

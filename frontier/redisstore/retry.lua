@@ -1,11 +1,12 @@
--- retry.lua: offer the first failed items of a host again. Those that failed
--- under the lease that has the host now stay aside until it ends. Those whose URL
--- waits again already stay failed, and go behind all others.
+-- retry.lua: queue the first failed items of a host again. Items that failed under
+-- the present lease of the host are set aside until it ends. Items whose URL is
+-- queued or leased already stay failed, and move to the end of the list.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
--- ARGV     2 the host key, then for each item its failed value, its new entry, and
---          its fingerprint if exact is to have it, else ''
--- returns  how many were offered, or -1 if the failed items are not these any more
+-- ARGV     2 the host key, then for each item: its failed value, its new entry, and
+--          its fingerprint if it must be added to exact, otherwise ''
+-- returns  how many were queued, or -1 if these are not the first failed items any
+--          more
 -- cost     O(items)
 local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
 local n = (#ARGV - 2) / 3
@@ -18,7 +19,7 @@ redis.call('SCARD', FAILEDHOSTS)
 local lease = redis.call('HMGET', ACTIVE, 'n', 'a', 'x')
 local was = standing()
 
--- Of one URL that failed in several rounds the last goes on.
+-- If a URL is in the list several times, only its last item is queued again.
 local prints, waits, stay, kept = {}, {}, {}, {}
 for i = n, 1, -1 do
   local print = ARGV[3 * i + 2]
@@ -34,7 +35,7 @@ end
 local offered = n - #stay
 if offered == 0 and total == n then return 0 end
 
-local mine = lease[1] and math.max(n - (total - lease[3]), 0) or 0 -- failed under the lease
+local mine = lease[1] and math.max(n - (total - lease[3]), 0) or 0 -- how many of them failed under the lease
 local queues, aside = {{}, {}, {}}, {}
 for i = 1, n do
   local entry = not kept[i] and ARGV[3 * i + 1]

@@ -1,8 +1,8 @@
--- roster.lua: tell which workers the crawl has and had.
--- KEYS     1 what each worker says of itself, by its number; 2 when each was heard
---          last, ms
--- returns  the time, ms; numbers, each with what its worker says; numbers, each
---          with the time when its worker was heard
+-- roster.lua: return the workers that the crawl has and had.
+-- KEYS     1 the description of each worker, by its number; 2 the time of each
+--          worker's last heartbeat, ms
+-- returns  the time, ms; a list of numbers, each with the worker's description; a
+--          list of numbers, each with the time of the worker's last heartbeat
 -- cost     O(workers that the crawl ever had)
 local time = redis.call('TIME')
 return {

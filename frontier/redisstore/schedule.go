@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// maxLook is the longest time between two looks at a partition, because another process may have
-// added to it.
+// maxLook is the longest time between two looks at a partition. Other processes may add items to
+// it meanwhile.
 const maxLook = time.Second
 
-// leaveTo is how long a host is left to the worker in charge of its partition before others take
-// it: that worker looks within maxLook. Otherwise the first worker of a small crawl would take
-// every host as soon as it is found, and the others would have nothing to do.
+// leaveTo is the time for which only the worker in charge of a partition leases a host that has
+// become due there. That worker looks within maxLook. Otherwise the first worker of a small crawl
+// would lease every host as soon as it is found, and the others would have nothing to do.
 const leaveTo = maxLook + maxLook/4
 
-// schedule knows which partition has something to do and when, which avoids needless requests. It
-// is based on the last answers of the partitions, and can be late by maxLook for what other
-// processes have added since.
+// schedule says when to look at each partition, which avoids needless requests. It is based on the
+// last answers of the partitions. It notices items that other processes add up to maxLook later.
+// It is safe for concurrent use.
 type schedule struct {
 	mu     sync.Mutex
 	parts  []prospect  // by number
@@ -32,15 +32,15 @@ type prospect struct {
 	part   *partition
 	next   time.Time // when to look again; zero means at once
 	theirs bool      // another worker is in charge of it
-	server int64     // its server's clock, ms, at a moment before at
-	at     time.Time
+	server int64     // time of its server's clock, ms, shortly before at
+	at     time.Time // time of this process's clock
 }
 
 // candidate is a host that may be leased.
 type candidate struct {
 	part  *partition
 	host  string
-	since int64 // due since, ms
+	since int64 // when it became due, ms
 }
 
 func newSchedule(parts []*partition) *schedule {
@@ -51,8 +51,8 @@ func newSchedule(parts []*partition) *schedule {
 	return s
 }
 
-// own sets the partitions of which this worker is in charge. It looks at the others only when
-// these have nothing to do. nil means all.
+// own sets the partitions of which this worker is in charge; nil means all. The worker looks at
+// other partitions only if too few hosts of its own are due.
 func (s *schedule) own(mine []bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *schedule) own(mine []bool) {
 	}
 }
 
-// wake schedules a look at a partition, because something in it became due.
+// wake schedules a look at a partition, because a host or an item in it may have become due.
 func (s *schedule) wake(p *partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +85,8 @@ func (s *schedule) enough(n int, now time.Time) bool {
 	return len(s.due) >= n && now.Sub(s.around) < maxLook
 }
 
-// toLook returns the partitions whose time has come: those of this worker, and with idle those of
-// others too.
+// toLook returns the partitions that are due for a look: only those of this worker, or all of
+// them if idle is true.
 func (s *schedule) toLook(now time.Time, idle bool) (parts []*partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,9 +102,9 @@ func (s *schedule) toLook(now time.Time, idle bool) (parts []*partition) {
 // report is the answer of a partition to a look.
 type report struct {
 	asked, answered time.Time
-	server          int64         // its clock, ms
-	due             []candidate   // the longest first
-	wait            time.Duration // until it has more to do, from asked
+	server          int64         // time of its server's clock, ms
+	due             []candidate   // the host that has been due longest first
+	wait            time.Duration // from asked until there is more to do
 }
 
 // isDue reports whether it is time to look at a partition.
@@ -130,8 +130,8 @@ func (s *schedule) saw(p *partition, r report) {
 	s.sorted = s.sorted && len(r.due) == 0
 }
 
-// take returns up to n hosts that were due, the longest due first. The caller must call lent or
-// wake for each.
+// take removes and returns up to n hosts that were due, the one that has been due longest first.
+// The caller must call lent or wake for the partition of each.
 func (s *schedule) take(n int) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *schedule) take(n int) []candidate {
 	return taken
 }
 
-// lent notes that the partition will have something to do after wait, or earlier.
+// lent notes, after leases in a partition, that its next host is due wait after asked, or earlier.
 func (s *schedule) lent(p *partition, asked time.Time, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *schedule) lent(p *partition, asked time.Time, wait time.Duration) {
 	}
 }
 
-// wait returns the time until something may be due.
+// wait returns the time until a host may be due, at most maxLook.
 func (s *schedule) wait(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +174,8 @@ func (s *schedule) wait(now time.Time) time.Duration {
 	return max(first.Sub(now), 0)
 }
 
-// serverTime returns a time, ms, that the clock of a partition's server has reached at t, or 0 if
-// the partition has not answered yet.
+// serverTime returns a time in ms that the clock of a partition's server has reached when this
+// process's clock is t. It returns 0 if the partition has not answered yet.
 func (s *schedule) serverTime(p *partition, t time.Time) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -102,8 +102,8 @@ func TestScheduleTakesTheLongestDue(t *testing.T) {
 	tt.wantLook(false, 0, 1)
 }
 
-// TestScheduleLeavesOthers: partitions of other workers are asked only when
-// there is nothing else to do, and not often.
+// TestScheduleLeavesOthers: a worker looks at partitions of others only if it has nothing
+// else to do, and not often.
 func TestScheduleLeavesOthers(t *testing.T) {
 	tt := newTimetable(t, 3)
 	tt.own([]bool{true, false, false})
@@ -119,10 +119,10 @@ func TestScheduleLeavesOthers(t *testing.T) {
 	tt.wantLook(false, 0, 1, 2)
 }
 
-// TestScheduleLeavesHostsToTheirWorker: a host of another worker's partition is
-// taken only after that worker has left it for a while.
+// TestScheduleLeavesHostsToTheirWorker: a host of another worker's partition is taken only
+// if it has been due for some time.
 func TestScheduleLeavesHostsToTheirWorker(t *testing.T) {
-	tt := newTimetable(t, 2) // whose server's clock is at 5000 ms
+	tt := newTimetable(t, 2) // its server's clock is at 5000 ms
 	tt.own([]bool{true, false})
 	left := 5000 - leaveTo.Milliseconds()
 	tt.answer(0, time.Second, candidate{host: "own.test", since: 4999})

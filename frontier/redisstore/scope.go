@@ -10,7 +10,7 @@ import (
 
 var _ frontier.Scope = (*Store)(nil)
 
-// maxScopeStep bounds the keys that one command names.
+// maxScopeStep bounds the keys of one command.
 const maxScopeStep = 1000
 
 // Admit implements frontier.Scope.
@@ -62,23 +62,24 @@ func asArgs(keys []string) []any {
 	return args
 }
 
-// rememberedKeys is how many scope keys and keys of groups are remembered at least. A crawl of as
-// many hosts takes some megabytes for them.
+// rememberedKeys is the least number of keys that each cache of scope keys or quota keys remembers.
+// A crawl of that many hosts takes some megabytes for them.
 const rememberedKeys = 1 << 18
 
-// scopeCache remembers keys that are open. They stay open, unless a server loses its last moments.
+// scopeCache remembers keys that are in the set of scope keys, or in their quota groups. They stay
+// there, unless a server loses its last writes. It is safe for concurrent use.
 type scopeCache struct {
 	open *recent.Keys
 
 	mu    sync.RWMutex
-	lives uint64 // how often it was cleared
+	lives uint64 // number of times that it was cleared
 }
 
 func newScopeCache() *scopeCache { return &scopeCache{open: recent.New(rememberedKeys)} }
 
 func (c *scopeCache) has(key string) bool { return c.open.Has(key) }
 
-// current returns the number to pass to add after asking a server.
+// current returns the number to pass to add. The caller must call it before it asks a server.
 func (c *scopeCache) current() (life uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -94,7 +95,7 @@ func (c *scopeCache) forget() {
 
 // add remembers keys, unless the cache was cleared after current returned life.
 func (c *scopeCache) add(life uint64, keys []string) {
-	c.mu.RLock() // so that it is not cleared meanwhile
+	c.mu.RLock() // the cache must not be cleared meanwhile
 	defer c.mu.RUnlock()
 	if life != c.lives {
 		return

@@ -6,9 +6,10 @@ import (
 	"encoding/hex"
 )
 
-// script is one operation on a node: a file of Lua that begins with its contract.
+// script is a Lua script that runs on a node. Its file begins with a description of its keys,
+// arguments and reply.
 type script struct {
-	name  string // of its file, without .lua
+	name  string // name of its file, without .lua
 	flags string // for Redis: "no-writes", "allow-oom", or empty
 	text  string
 }
@@ -16,8 +17,8 @@ type script struct {
 //go:embed prelude.lua
 var preludeLua string
 
-// newScript returns a script whose text is its parts, one after the other: fragments of other
-// files, then its own.
+// newScript returns a script whose text is prelude.lua and then parts: files that it shares with
+// other scripts, and last its own.
 func newScript(name, flags string, parts ...string) *script {
 	sc := &script{name: name, flags: flags, text: preludeLua}
 	for _, part := range parts {
@@ -26,8 +27,9 @@ func newScript(name, flags string, parts ...string) *script {
 	return sc
 }
 
-// textIn returns the text to load in one epoch. Without a line of flags a script would begin when
-// memory is short, and be stopped in the middle.
+// textIn returns the text to load in the epoch with run id run. The text begins with a shebang
+// line. Without that line, a server that is short of memory would begin the script and stop it in
+// the middle.
 func (sc *script) textIn(run string, edit func(script, text string) string) string {
 	shebang := "#!lua"
 	if sc.flags != "" {

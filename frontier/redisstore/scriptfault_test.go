@@ -16,9 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// faulty is put before a script's text. The key plan:NAME says which of the
-// script's commands fails, counted from 1. With 0 none fails, and log:NAME gets
-// each command and its key.
+// faulty is inserted before a script's text. The key plan:NAME has the number of the
+// script's command that fails, counted from 1. With 0 none fails, and each command and
+// its key are appended to log:NAME.
 const faulty = `
 local redis = (function(real)
   local plan, n = tonumber(real.call('GET', 'plan:NAME') or nil), 0
@@ -36,8 +36,8 @@ end)(redis)
 type scenario struct {
 	name    string
 	prepare func(*scriptBench) *call // makes the state, and returns the call of the script
-	items   int                      // numbered from 0
-	done    []int                    // those that may be gone; the others are still stored, whatever fails
+	items   int                      // number of items; they are numbered from 0
+	done    []int                    // items that may be removed; the others must be stored, whichever command fails
 }
 
 // scriptBench runs scripts on its own server, with its own clock.
@@ -67,7 +67,7 @@ func (b *scriptBench) call(sc *script, extraKeys []string, args ...any) *call {
 	return &call{part: p, script: sc, keys: append(p.hostKeys(faultHost), extraKeys...), args: append([]any{faultHost}, args...)}
 }
 
-// add queues items of all priorities, numbered from the given number on.
+// add queues the items numbered from, from+1, … to-1, of all priorities.
 func (b *scriptBench) add(from, to int, delay time.Duration) {
 	b.Helper()
 	items := testPages(faultHost, from, to)
@@ -103,7 +103,7 @@ func (b *scriptBench) must(c *call, what string) {
 	}
 }
 
-// completions are arguments of complete.lua: one of each kind.
+// completeCall returns a call of complete.lua with one completion of each kind.
 func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *call {
 	args := []any{id[:], 500, 2000, end, "1", "blob",
 		first, "done", "", b.leaves(first), 2, "o:ok", 1, "pages", 1}
@@ -119,8 +119,7 @@ func (b *scriptBench) completeKeys() []string {
 	return []string{p.failed(faultHost), p.failedHosts, p.exact, p.outbox}
 }
 
-// leaves returns the argument of complete.lua that takes a leased item out of
-// exact.
+// leaves returns the argument of complete.lua that removes a leased item from exact.
 func (b *scriptBench) leaves(number int) any {
 	b.Helper()
 	entry := b.admin.HGet(b.Context(), b.partition(faultHost).active(faultHost), strconv.Itoa(number)).Val()
@@ -186,8 +185,8 @@ func (b *scriptBench) retryCall() *call {
 	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts, p.exact}, args...)
 }
 
-// faultScenarios are the runs of scripts. Ten items of fifteen are handed out in
-// this order: 0 3 6 9 12 1 4 7 10 13.
+// faultScenarios are runs of scripts. Of fifteen items, ten are leased, in this order:
+// 0 3 6 9 12 1 4 7 10 13.
 var faultScenarios = []scenario{
 	{"lease", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -275,16 +274,15 @@ var exactScenarios = []scenario{
 	}, 8, []int{0, 1}},
 }
 
-// TestScriptFaults makes each command of each script fail once. A script that
-// fails before its first write changes nothing, and a repeat does everything.
-// After its first write no command can fail because of the data: the script has
-// read every key before as the type that it writes. If one failed all the same,
-// no item would be lost, because each is written to its new place before it
-// leaves the old one.
+// TestScriptFaults makes each command of each script fail once. A script that fails before
+// its first write changes nothing, and a repeat does everything. After its first write no
+// command can fail because of the type of a key, because the script has read every key
+// before as the type that it writes. If a command fails nevertheless, no item is lost,
+// because each item is written to its new place before it is removed from the old one.
 func TestScriptFaults(t *testing.T) { testScriptFaults(t, faultScenarios, config) }
 
-// TestScriptFaultsBesideExactSet is the same for the state that is kept only
-// beside an exact set: the waiting items and the outbox.
+// TestScriptFaultsBesideExactSet does the same for the structures that only a crawl beside
+// an exact set has: the set of waiting items and the outbox.
 func TestScriptFaultsBesideExactSet(t *testing.T) {
 	scenarios := exactScenarios
 	for _, sc := range faultScenarios {
@@ -342,7 +340,7 @@ func (b *scriptBench) logged(c *call) (map[string]string, []string) {
 	return b.contents(), log
 }
 
-// plan makes a script's n-th command fail; below 0 none.
+// plan makes a script's n-th command fail. Below 0 none fails.
 func (b *scriptBench) plan(c *call, n int) {
 	key := "plan:" + c.script.name
 	if n < 0 {
@@ -365,7 +363,7 @@ func checkReadFirst(t *testing.T, log []string) (first int) {
 		command, key, _ := strings.Cut(line, " ")
 		switch {
 		case slices.Contains(readCommands, command):
-			if first < 0 && command != "EXISTS" { // which says nothing of the type
+			if first < 0 && command != "EXISTS" { // EXISTS does not check the type
 				read[key] = true
 			}
 		case first < 0:
@@ -403,8 +401,8 @@ func (b *scriptBench) dump() map[string]string {
 	return all
 }
 
-// restore makes the server have that content and no other. Keys that had a time
-// to live lose it, except that contents shows that they had one.
+// restore replaces everything on the server with the result of dump. Keys that had a time
+// to live lose it, but contents still shows that they had one.
 func (b *scriptBench) restore(all map[string]string) {
 	b.Helper()
 	_, err := b.admin.Pipelined(b.Context(), func(pipe redis.Pipeliner) error {

@@ -9,17 +9,17 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// seenCache caches fingerprints that the store answered as seen: a table of sets of eight words,
-// each set one cache line. It may drop entries, and claims another fingerprint with a probability
-// below 10⁻¹⁸. It is safe for concurrent use without locks: callers that write one set at once
-// may lose an entry.
+// seenCache caches fingerprints that the store answered as seen. It is a table of sets of eight
+// words, and each set is one cache line. It may drop entries. The probability that it claims a
+// fingerprint that was not added is below 10⁻¹⁸. It is safe for concurrent use, without locks:
+// if callers write to one set at the same time, an entry may be lost.
 type seenCache struct {
 	words  []atomic.Uint64 // 0 means empty
 	sets   uint64
 	victim atomic.Uint32 // rotates over the words of a set
 
 	changing sync.Mutex
-	gen      atomic.Uint64 // words of earlier generations match nothing; odd during a change
+	gen      atomic.Uint64 // generation: words of earlier ones match nothing; odd during a change
 }
 
 // seenWays is the number of words in a set.
@@ -35,8 +35,8 @@ func newSeenCache(size int) *seenCache {
 	return &seenCache{words: make([]atomic.Uint64, sets*seenWays), sets: sets}
 }
 
-// generation returns the number of calls of change. A result belongs to the generation in which it
-// was asked for.
+// generation returns the current generation, which changes with each call of change. A caller
+// reads it before it asks a server, and passes it to add with the answer.
 func (c *seenCache) generation() uint64 {
 	if c == nil {
 		return 0
@@ -44,8 +44,8 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// change empties the cache and calls happen, after which the old entries are wrong. The two are
-// atomic for other goroutines.
+// change empties the cache and calls happen, which makes the old entries wrong. For other
+// goroutines both take effect together.
 func (c *seenCache) change(happen func()) {
 	if c == nil {
 		happen()
@@ -58,8 +58,8 @@ func (c *seenCache) change(happen func()) {
 	c.gen.Add(1)
 }
 
-// find returns the set of a fingerprint, selected by its first half, and its word there, made
-// from the second half.
+// find returns the set of a fingerprint, which its first half selects, and its word there, which
+// is computed from its second half.
 func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
 	const golden = 0x9e3779b97f4a7c15
 	at, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
@@ -67,8 +67,8 @@ func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []at
 	return c.words[at*seenWays:][:seenWays], max(word, 1)
 }
 
-// has reports whether fp is cached. It moves fp halfway to the first word of its set, away from the
-// end where entries are replaced.
+// has reports whether fp is cached. It moves fp halfway to the first word of its set, away from
+// the second half, where entries are replaced.
 func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	if c == nil {
 		return false
@@ -90,8 +90,8 @@ func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	return false
 }
 
-// add caches fp, which the store answered as seen in a generation. It replaces an entry in the
-// second half of its set.
+// add caches fp, unless the generation in which the store answered it as seen is over. It replaces
+// an entry in the second half of fp's set.
 func (c *seenCache) add(fp bloomstore.Fingerprint, generation uint64) {
 	if c == nil || generation%2 == 1 {
 		return

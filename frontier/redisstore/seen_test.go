@@ -33,7 +33,7 @@ func randomPrint(rng *rand.Rand) (fp bloomstore.Fingerprint) {
 func TestSeenCache(t *testing.T) {
 	rng, c := newRand(t), newSeenCache(1000)
 	fp := randomPrint(rng)
-	for _, odd := range []bloomstore.Fingerprint{fp, {}} { // words that are zero are empty places
+	for _, odd := range []bloomstore.Fingerprint{fp, {}} { // a word that is 0 means an empty place
 		if c.has(odd) {
 			t.Errorf("an empty cache has %x", odd)
 		}
@@ -84,8 +84,8 @@ func TestSeenCacheClaimsNothing(t *testing.T) {
 	}
 }
 
-// TestSeenCacheKeepsTheFrequent offers links that follow Zipf's law, as those
-// of pages do: few URLs are most of the links.
+// TestSeenCacheKeepsTheFrequent offers links that follow Zipf's law, as the links of pages
+// do: most links are to a few URLs.
 func TestSeenCacheKeepsTheFrequent(t *testing.T) {
 	const links, urls = 400_000, 1 << 20
 	rng := newRand(t)
@@ -100,8 +100,8 @@ func TestSeenCacheKeepsTheFrequent(t *testing.T) {
 			c.add(fp, c.generation())
 		}
 	}
-	// A cache that drops the least recently used one has 0.80 of them, as this
-	// one does; 0.79 is 15 standard deviations below.
+	// This cache has 0.80 of the links, like a cache that drops the least recently used
+	// entry. 0.79 is 15 standard deviations below.
 	if share := float64(hits) / links; share < 0.79 {
 		t.Errorf("the cache knew %.3f of the links, want 0.79 or more", share)
 	}

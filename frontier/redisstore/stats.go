@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// Stats implements frontier.Inspector. Only the counters of one partition are of one moment. But
-// each partition balances by itself, and so does their sum.
+// Stats implements frontier.Inspector. The counters of each partition are of one moment, but those
+// of different partitions are not. The sum balances nevertheless, because each partition does.
 func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	stats, err := s.Counters(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	return stats, nil
 }
 
-// Counters returns Stats without the filter, for which blocks would have to be read.
+// Counters returns Stats without Filter, for which it would have to read blocks of the filter.
 func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 	stats := newStats()
 	metas, err := s.readMetas(ctx)
@@ -153,8 +153,8 @@ func (s *Store) survey(ctx context.Context) (redisbits.Stats, error) {
 	return stats, s.classify(ctx, err)
 }
 
-// FilterLayers returns the sizes and fill of the filter's layers, oldest first. Each is the sum of
-// the layers with that number in all partitions.
+// FilterLayers returns the sizes and fill of the filter's layers, oldest first. Each element is the
+// sum of the layers with the same number in all partitions.
 func (s *Store) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error) {
 	stats, err := s.survey(ctx)
 	if err != nil {
@@ -171,9 +171,10 @@ func (s *Store) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error
 // probeBatch is the number of fingerprints in a step of Probe.
 const probeBatch = 4096
 
-// Probe asks the filter for up to n random fingerprints, in random partitions, and returns how many
-// of them it claimed. A random fingerprint is like that of a URL never offered, because
-// fingerprints are keyed and uniform. It stops early when ctx ends, and changes nothing.
+// Probe tests up to n random fingerprints with the filters of random partitions. It returns how
+// many these claimed, and how many it tested. A random fingerprint is like that of a URL that was
+// never offered, because fingerprints are keyed and uniform. Probe stops early when ctx ends,
+// without an error. It changes nothing.
 func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	var seed [32]byte
 	for i := range seed {

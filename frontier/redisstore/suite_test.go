@@ -35,8 +35,8 @@ func (c crawl) Reopen() (frontiertest.Crawl, error) {
 	return c.Crash()
 }
 
-// Crash implements frontiertest.Reopener: the receiver is simply not used any
-// more.
+// Crash implements frontiertest.Reopener. It leaves the receiver open, because that is not
+// used any more.
 func (c crawl) Crash() (frontiertest.Crawl, error) {
 	cfg := c.cfg
 	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0
@@ -56,7 +56,7 @@ var lastCrawl atomic.Int64
 // openCrawl opens a new crawl with the suite's options.
 func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt frontiertest.Options) frontiertest.Crawl {
 	cfg := Config{
-		SeenCache: 1 << 12, // a model leaves hundreds of crashed stores behind
+		SeenCache: 1 << 12, // small, because a model leaves hundreds of crashed stores open
 		Redis:     &at, Name: fmt.Sprintf("suite-%d", lastCrawl.Add(1)),
 		FilterCapacity: opt.FilterCapacity, FPR: 1e-9, Partitions: partitions,
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
@@ -123,8 +123,8 @@ func TestSuiteOnCluster(t *testing.T) {
 	}
 }
 
-// suitePartitions are the numbers of partitions to run the suite with. Each
-// case makes a crawl, and making 256 partitions takes a while.
+// suitePartitions returns the numbers of partitions to run the suite with. Each case
+// creates a crawl, and it takes long to create 256 partitions.
 func suitePartitions() []int {
 	if *proof {
 		return []int{1, 4, 256}
@@ -162,7 +162,7 @@ func model(t *testing.T, at redis.UniversalOptions) {
 func BenchmarkStore(b *testing.B) {
 	server := servers.Redis(b, servers.RedisOptions{AppendOnly: true})
 	frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
-		opt.Now = nil // the server's clock
+		opt.Now = nil // use the server's clock
 		return openCrawl(b, redis.UniversalOptions{Addrs: []string{server.Socket()}}, 256, opt)
 	})
 }

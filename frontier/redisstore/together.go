@@ -12,8 +12,8 @@ const maxGroupedCalls = 256
 // groupedCall is a call of one caller that goes to a node together with others.
 type groupedCall struct {
 	call
-	lease  *holding     // whose items it completes; nil if it completes none
-	joined *groupedCall // the call that contains this one's completions too, or nil
+	lease  *holding     // the lease whose items it completes; nil if it completes none
+	joined *groupedCall // the call that this one's completions were added to, or nil
 }
 
 // newCallQueue returns a queue that sends the calls of many callers to a node
@@ -25,9 +25,9 @@ func (s *Store) newCallQueue(n *node) *groupcommit.Queue[*groupedCall] {
 	})
 }
 
-// runTogether runs a call like runAll, in one pipeline with those of other callers. If ctx ends
-// before the answer comes, the call may still run. For a call of complete.lua, lease is its lease.
-// The caller must not use its arguments afterwards.
+// runTogether runs a call like runAll, in one pipeline with the calls of other callers. If ctx ends
+// before the answer arrives, the call may still run. lease is the lease of a call of complete.lua,
+// and nil for other scripts. The caller must not use the call's arguments afterwards.
 func (s *Store) runTogether(ctx context.Context, c *call, lease *holding) {
 	n, err := s.nodeOf(ctx, c.part)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Store) runGroup(ctx context.Context, n *node, group []*groupedCall) {
 	}
 }
 
-// joinCalls returns the calls to send for a group, in order. Completions of one lease become one
-// call, which costs the server little more than a single one.
+// joinCalls returns the calls to send for a group, in order. It joins calls that complete items of
+// the same lease, because a joined call costs the server little more than a single one.
 func joinCalls(group []*groupedCall) []*call {
 	calls := make([]*call, 0, len(group))
 	last := make(map[*holding]*groupedCall)

@@ -13,10 +13,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
-// heldCalls holds back the calls to a node until run is called.
+// heldCalls delays the calls to a node until run is called.
 type heldCalls struct {
 	run    func(context.Context)
-	groups [][]*groupedCall // that ran
+	groups [][]*groupedCall // groups that ran
 }
 
 func (h *heldCalls) hold(s *Store, n *node) {
@@ -81,9 +81,9 @@ func TestCallsTravelTogether(t *testing.T) {
 	}
 }
 
-// TestCompletionsOfOneLeaseAreOneCall makes completions of a lease wait for one
-// pipeline. Those up to its end take effect in one step, with the effect of one
-// after the other. Those after its end do nothing.
+// TestCompletionsOfOneLeaseAreOneCall makes completions of a lease wait for one pipeline.
+// Those up to the end of the lease take effect in one step, as if each had been made after
+// the one before. Those after the end do nothing.
 func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -20,17 +20,17 @@ import (
 //	rediss://…           the same over TLS
 //	unix://[[user]:password@]/path/of/socket[?db=database]
 //
-// Several hosts are nodes of one cluster; a single host that is a node of a cluster is enough. The
-// default port is 6379. With rediss://, ?ca=FILE names the certificates, in PEM, of the authorities
-// that must have signed the server's, instead of the system's. User and password must be
-// percent-encoded if they contain delimiters. Errors contain neither.
+// Several hosts are nodes of one cluster. For a cluster, one of its nodes is enough. The default
+// port is 6379. With rediss://, ?ca=FILE names a PEM file with the certificates of the authorities
+// that are trusted to sign the server's certificate, instead of the system's. User and password
+// must be percent-encoded if they contain delimiters. Errors contain neither.
 func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found || scheme != "redis" && scheme != "rediss" && scheme != "unix" {
 		return nil, errors.New("redisstore: a Redis URL begins with redis://, rediss:// or unix://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	if strings.Contains(query, "@") { // otherwise a part of the password would be taken for a host, and shown
+	if strings.Contains(query, "@") { // the ? may be within a password, and an error would show a part of it
 		return nil, errors.New("redisstore: the Redis URL has an @ behind a ?: write the ? of a user or password as %3F, and the @ of a parameter as %40")
 	}
 	values, err := url.ParseQuery(query)
@@ -112,8 +112,8 @@ func addresses(list string) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// TLSConfig returns the configuration for the authorities in a PEM file, or for the system's if ca
-// is empty.
+// TLSConfig returns a configuration that trusts the authorities in the PEM file ca, or those of the
+// system if ca is empty.
 func TLSConfig(ca string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca == "" {

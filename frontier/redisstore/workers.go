@@ -21,7 +21,7 @@ var (
 	beatLua string
 	//go:embed roster.lua
 	rosterLua string
-	// Repeating them is safe, so they are sent like any other command.
+	// These scripts may be repeated, so they are sent like any other command.
 	beatScript   = redis.NewScript(beatLua)
 	rosterScript = redis.NewScript(rosterLua)
 )
@@ -29,29 +29,28 @@ var (
 const (
 	// beatEvery is the interval of a worker's heartbeats.
 	beatEvery = time.Second
-	// beatLimit is how long a worker may be silent before it counts as dead: others then take
-	// charge of its partitions. Its leases still last until they expire.
+	// beatLimit is the time without a heartbeat after which a worker counts as dead. Others
+	// then take charge of its partitions, but its leases last until they expire.
 	beatLimit = 10 * time.Second
-	// beatLeave is the timeout of the last message of a worker.
+	// beatLeave is the timeout of a worker's last heartbeat.
 	beatLeave = 2 * time.Second
 )
 
-// Worker is a process that takes, or took, part in a crawl, at its last heartbeat.
+// Worker describes a process that is or was a worker of a crawl, as of its last heartbeat.
 type Worker struct {
-	Number  int           `json:"number"` // within the crawl
-	Live    bool          `json:"live"`   // its last heartbeat is recent
-	Silent  time.Duration `json:"silent"` // since its last heartbeat; 0 for a worker that left in order
-	Name    string        `json:"name"`   // Config.Worker
-	Host    string        `json:"host"`   // the machine
-	PID     int           `json:"pid"`
-	Started time.Time     `json:"started"` // by its own clock
-	// Partitions is how many it is in charge of, Leases how many hosts it holds.
-	Partitions int    `json:"partitions"`
-	Leases     int    `json:"leases"`
-	Added      uint64 `json:"added"` // items that it knows were added, see Lost
+	Number     int           `json:"number"` // within the crawl
+	Live       bool          `json:"live"`   // its last heartbeat is recent
+	Silent     time.Duration `json:"silent"` // time since its last heartbeat; 0 for a worker that called Close
+	Name       string        `json:"name"`   // Config.Worker
+	Host       string        `json:"host"`   // name of its machine
+	PID        int           `json:"pid"`
+	Started    time.Time     `json:"started"`    // by its own clock
+	Partitions int           `json:"partitions"` // number of partitions that it is in charge of
+	Leases     int           `json:"leases"`     // number of hosts that it has leased
+	Added      uint64        `json:"added"`      // number of items that were answered Added to it, see Lost
 }
 
-// heartbeat is the part of a Store that tells other workers about it.
+// heartbeat is the part of a Store that describes it to other workers.
 type heartbeat struct {
 	self  Worker // without the values that change
 	owned int    // number of its partitions
@@ -60,8 +59,8 @@ type heartbeat struct {
 
 // enrol registers this process as a worker, with a number of its own.
 //
-// The number is random. A counter on a server that lost its last moments would return a number
-// twice, and two workers would share a counter.
+// The number is random. If a counter on the server assigned it, a server that lost its last writes
+// could assign a number twice, and two workers would share one counter of added items.
 func (s *Store) enrol(ctx context.Context) error {
 	const numbers = 1 << 20
 	host, err := os.Hostname()
@@ -101,7 +100,7 @@ func (s *Store) beatOn(ctx context.Context) {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLeave)
 			defer cancel()
-			if _, err := s.sendBeat(ctx, ""); err != nil { // others will find that it is dead
+			if _, err := s.sendBeat(ctx, ""); err != nil { // the others notice after beatLimit
 				s.cfg.Logger.DebugContext(ctx, "last heartbeat not sent", "err", err)
 			}
 			return
@@ -109,8 +108,8 @@ func (s *Store) beatOn(ctx context.Context) {
 	}
 }
 
-// beat sends the state of the worker and learns which others live. One call is in progress at a
-// time.
+// beat sends a heartbeat, and divides the partitions among the workers that are alive. It must not
+// be called concurrently.
 func (s *Store) beat(ctx context.Context) error {
 	said := s.self
 	said.Partitions, said.Leases = s.owned, s.held.live(s.now())
@@ -129,13 +128,14 @@ func (s *Store) beat(ctx context.Context) error {
 	return nil
 }
 
-// sendBeat runs beat.lua. An empty word means that the worker leaves.
+// sendBeat runs beat.lua and returns the numbers of the live workers. word is the worker's
+// description. An empty word means that the worker leaves.
 func (s *Store) sendBeat(ctx context.Context, word string) (live []string, err error) {
 	keys := []string{s.cfg.workersKey(), s.cfg.heardKey(), s.cfg.ackedKey()}
 	acked := s.packAcknowledged()
 	changed := acked
 	if acked == s.acked && word != "" {
-		changed = "" // sent again with the last message, because the server may have lost it
+		changed = "" // but the last heartbeat sends it again, because the server may have lost it
 	}
 	live, err = beatScript.Run(ctx, s.client, keys, s.number, word, changed, beatLimit.Milliseconds()).StringSlice()
 	if err != nil {
@@ -145,8 +145,8 @@ func (s *Store) sendBeat(ctx context.Context, word string) (live []string, err e
 	return live, nil
 }
 
-// share divides the partitions among the live workers. If a test sets the clock, every Lease looks
-// at all of them.
+// share divides the partitions among the live workers. If a test sets the clock, this worker is in
+// charge of all of them.
 func (s *Store) share(live []string) {
 	if s.cfg.Now != nil {
 		s.owned = len(s.parts)
@@ -168,9 +168,9 @@ func (s *Store) share(live []string) {
 	s.schedule.own(mine)
 }
 
-// ownership returns which of n partitions belong to a worker: those for which it
-// has the highest lot of all live workers (rendezvous hashing). So a worker that
-// comes or goes changes the owner of no partition except its own.
+// ownership returns, by number, which of n partitions a worker is in charge of: those for which it
+// has the highest lot of all live workers (rendezvous hashing). So if a worker joins or leaves, only
+// the partitions that it gets or had change their worker.
 func ownership(n, worker int, live []int) []bool {
 	mine := make([]bool, n)
 	for p := range mine {
@@ -190,8 +190,8 @@ func lot(worker, partition int) uint64 {
 	return x ^ x>>31
 }
 
-// Workers returns the workers that the crawl has and had, the live ones first, ordered by their
-// start.
+// Workers returns the workers that the crawl has and had. Live ones come first; each group is
+// ordered by start.
 func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
 	keys := []string{s.cfg.workersKey(), s.cfg.heardKey()}
 	reply, err := rosterScript.Run(ctx, s.client, keys).Slice()
@@ -232,7 +232,7 @@ func pairs(values []any) func(yield func(name, value string) bool) {
 	}
 }
 
-// packAcknowledged encodes how many items this worker knows were added, by partition.
+// packAcknowledged encodes how many items were answered Added to this worker, by partition.
 func (s *Store) packAcknowledged() string {
 	var b []byte
 	for i := range s.acknowledged {

@@ -41,8 +41,8 @@ func partitionsOf(workers []Worker) (sum int) {
 	return sum
 }
 
-// TestWorkersAreListed: workers see each other, share the partitions, and share
-// them anew when one leaves or dies.
+// TestWorkersAreListed: workers see each other and share the partitions. If one leaves or
+// dies, the others take over its partitions.
 func TestWorkersAreListed(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -88,7 +88,7 @@ func TestWorkersAreListed(t *testing.T) {
 		live := liveWorkers(t, looking)
 		return len(live) == 2 && partitionsOf(live) == 32
 	})
-	// A dead worker's last heartbeat is long ago.
+	// The last heartbeat of this worker was long ago, so it counts as dead.
 	late := redis.Z{Score: float64(time.Now().Add(-time.Minute).UnixMilli()), Member: stores[2].number}
 	if err := server.Client().ZAdd(t.Context(), cfg.heardKey(), late).Err(); err != nil {
 		t.Fatal(err)
@@ -102,8 +102,8 @@ func TestWorkersAreListed(t *testing.T) {
 	}
 }
 
-// TestOwnershipOfPartitions: each partition has one owner, and only the
-// partitions of a leaving worker change theirs.
+// TestOwnershipOfPartitions: each partition has one owner, and if a worker leaves, only its
+// partitions get another one.
 func TestOwnershipOfPartitions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, uint64(*seed)))
 	const partitions = 256
@@ -134,7 +134,7 @@ func TestOwnershipOfPartitions(t *testing.T) {
 			t.Errorf("partition %d goes from %d to %d because %d left", p, before[p], after[p], live[0])
 		}
 	}
-	for _, worker := range live { // 32 each, standard deviation 5.3: 5σ is an accident in a million runs
+	for _, worker := range live { // 32 each, standard deviation 5.3; 5σ occurs by chance once in a million runs
 		if n := count[worker]; n < 32-27 || n > 32+27 {
 			t.Errorf("worker %d owns %d of %d partitions, want about 32 (live: %v)", worker, n, partitions, live)
 		}
