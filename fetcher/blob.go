@@ -103,7 +103,7 @@ func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) 
 }
 
 // CauseOf returns from a host's blob why the host does not answer requests for pages. The
-// cause is empty if the host answers or was not requested yet.
+// cause is empty if the host answers, or if the blob has none.
 func CauseOf(blob []byte) (cause string, err error) {
 	if blob == nil {
 		return "", nil

@@ -46,9 +46,9 @@ type HostCounts struct {
 	Pages   *topk.Sketch `json:"pages"`      // answers
 	Errors  *topk.Sketch `json:"errors"`     // attempts that failed
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
-	ByCause *topk.Sketch `json:"by_cause"`   // attempts that failed, by the end of the error's text, such as "connection refused"
+	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the end of the error, such as "connection refused"
 
-	Causes map[string]string `json:"causes"` // by host: why the last attempt at it failed; not every host of Errors has one
+	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts of Errors have none
 }
 
 // NewHostCounts returns empty counts, into which others can be merged.
