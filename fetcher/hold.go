@@ -43,7 +43,7 @@ type holding struct {
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // the earliest next start, because of starts without a lease, or for want of a slot
+	notBefore   time.Time                // the earliest next start; set by a start without a lease, or for want of a slot
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	waits       bool                     // taken items wait for another attempt
