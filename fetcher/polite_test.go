@@ -283,7 +283,7 @@ func TestDeadHostIsConcluded(t *testing.T) {
 		if n := len(w.wire.log()); n != 11 {
 			t.Errorf("%d requests, want robots.txt and 10 that fail", n)
 		}
-		// Two failures, and then a back-off before each further one, which begins at 10 s and doubles.
+		// Two failures, and then a back-off before each further request. It begins at 10 s and doubles.
 		if took, most := time.Since(begun), 2600*time.Second; took > most {
 			t.Errorf("it took %v, want %v at most", took, most)
 		}

@@ -32,7 +32,7 @@ func rawHTTP2(t *testing.T, serve func(n int, s *h2Server)) (addr string, config
 		if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 			return
 		}
-		if tcp, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok { // a small buffer, so that nearly all written bytes were read
+		if tcp, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok { // small, so that nearly all written bytes were read
 			_ = tcp.SetWriteBuffer(16 << 10)
 		}
 		s := &h2Server{Framer: http2.NewFramer(conn, conn), conn: conn}
