@@ -49,7 +49,7 @@ type Config struct {
 	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny and Client has no private headers
 	Quota  frontier.Quota // required if Rules.MaxHosts is set
 	Client *get.Client    // its user agent is also the one that robots.txt rules are looked up for
-	// SeedOrigins remembers the origins of seeds even if Client has no private headers
+	// SeedOrigins stores the origins of seeds even if Client has no private headers
 	// (get.PrivateHeader), because clients of later runs may have some.
 	SeedOrigins bool
 	Canon       *canon.Canonicalizer // nil means the default form

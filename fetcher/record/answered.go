@@ -155,7 +155,7 @@ func maxPlace(a, b Place) Place {
 	return a
 }
 
-// append notes a record that takes the bytes from the offset from up to to in the buffer.
+// append notes a record whose line is between two offsets in the buffer.
 func (a *account) append(r *Record, from, to int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -73,9 +73,8 @@ func (j *Journal) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	}
 }
 
-// Answered returns the end of the lines about which is decided. Of the lines before it,
-// those in Reader.Doubt are in doubt. All others count, unless a void line takes them back.
-// It may be called at any time.
+// Answered returns the end of the settled lines. Of these, the lines in Reader.Doubt are in
+// doubt. All others count, unless a void line takes them back. It may be called at any time.
 func (j *Journal) Answered() (frontier.Position, error) {
 	if j.account == nil {
 		return nil, nil

@@ -169,7 +169,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 }
 
 func TestReadTakesFiftyMegabytes(t *testing.T) {
-	line := "http://h/" + strings.Repeat("x", 2*maxURL-10) + "\n" // too long for an entry, so that there are none
+	line := "http://h/" + strings.Repeat("x", 2*maxURL-10) + "\n" // too long for an entry, so that MaxEntries is not reached
 	file := io.MultiReader(strings.NewReader("http://h/a\n"), io.LimitReader(&endless{text: line}, MaxBytes-11))
 	sum, err := Read(file, func(Entry) bool { return true })
 	if err != nil || sum.Bytes != MaxBytes || sum.Entries != 1 {
