@@ -174,8 +174,9 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 }
 
 // addRedirect offers the target of a redirect. The target of a seed is a seed, and opens
-// its scope, so that a crawl of example.org continues at www.example.org. The target of
-// a URL from a sitemap counts as one from a sitemap.
+// its scope, so that a crawl of example.org continues at www.example.org. The target of a
+// sitemap is a sitemap, and the target of a page from a sitemap counts as one from a
+// sitemap.
 func (l *linkSet) addRedirect(target canon.URL) {
 	switch l.from.Class {
 	case frontier.Sitemap:

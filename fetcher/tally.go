@@ -34,7 +34,7 @@ type tally struct {
 	last     *LastError // nil means that no attempt has failed
 }
 
-// The sketches of a worker hold so many hosts and causes of errors.
+// hostsCounted and causesCounted are the sizes of a worker's sketches.
 const (
 	hostsCounted  = 1000
 	causesCounted = 100
