@@ -162,7 +162,7 @@ func TestWhileWriting(t *testing.T) {
 }
 
 // TestGone: if a file is missing and was not delivered completely, the error names the
-// missing range. So it does if the last lines of a crawl are missing.
+// missing range. The error for a crawl that has lost its last lines names the range too.
 func TestGone(t *testing.T) {
 	c := newCrawl(t, record.Config{RotateBytes: 1500})
 	var all []*record.Record

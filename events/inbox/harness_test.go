@@ -224,8 +224,8 @@ func runChild(t testing.TB, pool *pgxpool.Pool, what string) (killed bool) {
 	if err != nil && (!ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
 		t.Fatalf("process %q: %v, saying %s", what, err, said)
 	}
-	// The server notices the end of the process only when it writes to its connection. The
-	// test waits for that.
+	// The server may notice the end of the process late, and keep its transaction open until
+	// then. The test waits for the end of that transaction.
 	for err != nil {
 		var busy bool
 		must(t, pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity

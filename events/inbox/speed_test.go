@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// size returns the size of a test. With -args -proof that is proof.
+// size returns the size of a test: full with -args -proof, and small without.
 func size(small, full int) int {
 	if *proof {
 		return full
