@@ -24,8 +24,8 @@ func (b *backoff) next() time.Duration {
 	return b.last - rand.N(b.last/4)
 }
 
-// patient calls do until it succeeds, ctx ends, or the error is not one that
-// passes.
+// patient calls do until it succeeds, ctx ends, or it fails with an error that does not
+// wrap frontier.ErrUnavailable. It pauses between the calls.
 func patient[T any](ctx context.Context, r *relay, do func() (T, error)) (answer T, err error) {
 	for {
 		answer, err = do()
@@ -42,7 +42,7 @@ func patient[T any](ctx context.Context, r *relay, do func() (T, error)) (answer
 	}
 }
 
-// sleep waits for d. It returns ctx's error if that ends first.
+// sleep waits for d. It returns the error of ctx if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

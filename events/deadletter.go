@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Retried counts what became of dead letters that were to be sent again.
+// Retried counts the results of a Retry.
 type Retried struct {
-	Accepted int // by the sink, and removed
-	Refused  int // again; they are kept with the new reason
-	Left     int // not sent, because the sink is away, or ctx ended
+	Accepted int // accepted by the sink, and removed from the dead letters
+	Refused  int // refused again, and kept with the new reason
+	Left     int // not sent, because the sink is away or ctx ended
 }
 
-// Retry sends dead letters of a relay to a sink again, one after the other: those
-// of events with the given ids, or all without ids. It stops at the first event for
-// which the sink is away, with an error that wraps an *AwayError.
+// Retry sends dead letters of a relay to a sink again, one after the other. It sends those
+// of the events with the given ids, or all if there are no ids. It stops at the first event
+// for which the sink is away, with an error that wraps an *AwayError.
 //
-// A relay of the name may be running: what it sends meanwhile is not in order with
-// them. What the sink answered is saved once a second. If the process dies, events
-// of the last second stay dead letters although they were accepted.
+// The relay may run at the same time. Its events and the dead letters are then sent in no
+// particular order. Retry saves the answers of the sink once a second. If the process dies,
+// events that were accepted in the last second stay dead letters.
 func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids ...string) (done Retried, err error) {
 	letters, err := progress.Dead(ctx, name)
 	if err != nil {
@@ -47,7 +47,7 @@ func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids .
 	return r.done, err
 }
 
-// retry keeps what a sink answered and Progress does not have yet.
+// retry is one call of Retry. It collects the answers of the sink that are not saved yet.
 type retry struct {
 	progress Progress
 	name     string

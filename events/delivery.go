@@ -12,31 +12,37 @@ import (
 )
 
 const (
-	windowEvents = 16 // times Outstanding: read and not passed by the cursor; hosts alternate in them
-	windowBytes  = 32 << 20
-	saveEvery    = 100 * time.Millisecond // the cursor, at most; a crash repeats what was acknowledged since
-	lastSave     = 5 * time.Second        // what saving the cursor may take when the relay ends
+	// windowEvents times Outstanding is the largest number of events that were read and
+	// that the cursor has not passed. It is large, so that the window has many hosts.
+	windowEvents = 16
+	// windowBytes bounds the data of these events. One read may exceed it.
+	windowBytes = 32 << 20
+	// saveEvery is the shortest time between two saves of the cursor. After a crash, the
+	// events that were acknowledged since the last save are sent again.
+	saveEvery = 100 * time.Millisecond
+	// lastSave bounds the time for saving the cursor when the relay ends.
+	lastSave = 5 * time.Second
 )
 
-// delivery is a run with a sink whose acknowledgements move the cursor. One
-// goroutine, that of run, has all fields; reads and sends have their own.
+// delivery is a run with a sink whose acknowledgements move the cursor. Only the goroutine
+// of run uses its fields. Reads and sends have goroutines of their own.
 type delivery struct {
 	*relay
-	at     Cursor // the end of what is acknowledged
-	saved  Cursor // what Progress has
-	read   Cursor // the end of what was read
+	at     Cursor // the end of the acknowledged events
+	saved  Cursor // the cursor in Progress
+	read   Cursor // the end of the events that were read
 	window []*entry
 	bytes  int // of the data in the window and in letters that were not saved
 	lanes  map[string]*lane
-	ready  []*lane // with an event to send and none under way
+	ready  []*lane // lanes with an event to send and none under way
 	letter []DeadLetter
 
-	sending, calls int // events under way, and in how many calls
+	sending, calls int // the number of events under way, and of the calls that send them
 	reading        bool
 	atEnd          bool      // the last read found nothing
-	nextRead       time.Time // not before: the outbox does not answer
-	nextSend       time.Time
-	nextSave       time.Time
+	nextRead       time.Time // no read begins earlier, because the outbox does not answer
+	nextSend       time.Time // no call begins earlier, because the sink is away
+	nextSave       time.Time // no save begins earlier
 
 	sends chan sent
 	reads chan batch
@@ -90,7 +96,7 @@ func (d *delivery) run(ctx context.Context) error {
 	return err
 }
 
-// loop returns nil when ctx has ended, or all was delivered that there is.
+// loop returns nil when ctx has ended or, with drain, when all events were delivered.
 func (d *delivery) loop(ctx, work context.Context) error {
 	for ctx.Err() == nil {
 		d.pass()
@@ -121,7 +127,7 @@ func (d *delivery) loop(ctx, work context.Context) error {
 	return nil
 }
 
-// wait returns how long nothing is due, if nothing happens.
+// wait returns the time until the next read, call or save is due.
 func (d *delivery) wait(now time.Time) time.Duration {
 	next := now.Add(d.Poll)
 	for _, at := range []struct {
@@ -158,7 +164,7 @@ func (d *delivery) startRead(ctx context.Context, now time.Time) {
 	}()
 }
 
-// take adds what was read to the window.
+// take adds the events that were read to the window.
 func (d *delivery) take(b batch) error {
 	d.reading = false
 	if errors.Is(b.err, frontier.ErrUnavailable) {
@@ -176,7 +182,7 @@ func (d *delivery) take(b batch) error {
 		d.add(&entry{event: b.events[i]})
 	}
 	if n := len(b.events); n == 0 || b.events[n-1].Cursor != b.next {
-		d.add(&entry{event: Event{Cursor: b.next}, settled: true}) // lines that are no events
+		d.add(&entry{event: Event{Cursor: b.next}, settled: true}) // stands for lines that are not events
 	}
 	return nil
 }
@@ -199,8 +205,9 @@ func (d *delivery) add(e *entry) {
 	}
 }
 
-// startSends hands events to the sink: none during a pause, then one call until
-// that is answered, then as many as there may be.
+// startSends passes events to the sink. During a pause it sends none. After a pause it
+// makes only one call, until that is answered. Otherwise it sends as many events as
+// Outstanding allows.
 func (d *delivery) startSends(ctx context.Context, now time.Time) {
 	for len(d.ready) > 0 && d.sending < d.Outstanding && !now.Before(d.nextSend) {
 		if d.away.last > 0 && d.calls > 0 {
@@ -225,8 +232,8 @@ func (d *delivery) startSends(ctx context.Context, now time.Time) {
 	}
 }
 
-// settle takes the answers of a call. Events that are to be sent again keep their
-// place.
+// settle handles the answers of a call. Events that must be sent again stay the first of
+// their lanes, and their lanes become the first ready ones.
 func (d *delivery) settle(s sent) {
 	d.calls--
 	d.sending -= len(s.lanes)
@@ -276,7 +283,7 @@ func (d *delivery) settle(s sent) {
 	d.note(func(s *State) { s.Delivered += delivered })
 }
 
-// moreAway returns the error that asks for the longer pause.
+// moreAway returns the one of two errors that asks for the longer pause. a may be nil.
 func moreAway(a, b error) error {
 	x, _ := errors.AsType[*AwayError](a)
 	y, _ := errors.AsType[*AwayError](b)
@@ -286,7 +293,7 @@ func moreAway(a, b error) error {
 	return a
 }
 
-// pass moves the cursor over what is settled.
+// pass moves the cursor over the settled events at the beginning of the window.
 func (d *delivery) pass() {
 	n := 0
 	for n < len(d.window) && d.window[n].settled {
@@ -300,7 +307,7 @@ func (d *delivery) pass() {
 	d.window = d.window[n:]
 }
 
-// save saves the cursor, with the letters of events that it has passed.
+// save saves the cursor, with the dead letters of the events that it has passed.
 func (d *delivery) save(ctx context.Context) error {
 	if d.at == d.saved && len(d.letter) == 0 {
 		return nil

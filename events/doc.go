@@ -1,12 +1,12 @@
-// Package events delivers what a crawl finds to other programs: one event for each
-// record, at least once, with an id that every repeat of it has.
+// Package events delivers the records of a crawl to other programs as events. There is one
+// event for each record. It is delivered at least once, and every repeat has the same id.
 //
-// An Outbox reads the events of a crawl from what the crawl has committed: its
-// record files, the journal of a worker on Redis, or the record table in
-// Postgres. Run is a relay: it reads an outbox, hands the events to a Sink, and
-// moves its cursor, which a Progress keeps, when the sink has acknowledged them.
+// An Outbox reads the events of a crawl from its committed records: the record files, the
+// journal of a worker on Redis, or the record table in Postgres. Run is a relay. It reads
+// an outbox and passes the events to a Sink. When the sink has acknowledged them, it moves
+// its cursor, which a Progress stores.
 //
-// The package owns the form of an event, the order of delivery, cursors and dead
-// letters. It does not own records (package record) or what a consumer does with
-// an event (package inbox). A sink that is away delays delivery, never the crawl.
+// The package owns the form of an event, the order of delivery, cursors and dead letters.
+// It does not own records (package record) or the handling of events by their receivers
+// (package inbox). A sink that is away delays the delivery, but never the crawl.
 package events

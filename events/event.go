@@ -15,20 +15,20 @@ import (
 
 // The types of events.
 const (
-	PageDone   = "page.done"   // the URL is done: see docs/reference/url-states.md
-	PageFailed = "page.failed" // the URL failed, and can be retried
+	PageDone   = "page.done"   // the URL is done (docs/reference/url-states.md)
+	PageFailed = "page.failed" // the URL has failed, and can be retried
 )
 
-// Event is a record as other programs receive it: a CloudEvent of version 1.0.
-// Its JSON form is the structured mode of the CloudEvents JSON format, which
+// Event is a record in the form in which other programs receive it, a CloudEvent of version
+// 1.0. Its JSON form is the structured mode of the CloudEvents JSON format, which
 // docs/reference/events.md describes.
 type Event struct {
-	ID      string          // fingerprint and round, "FINGERPRINT-ROUND": equal for every repeat, by any worker
-	Source  string          // names the crawl: see Source
+	ID      string          // FINGERPRINT-ROUND; equal for every repeat, by any worker
+	Source  string          // identifies the crawl; see the function Source
 	Type    string          // PageDone or PageFailed
 	Subject string          // canonical URL
 	Time    time.Time       // when the record's last request started, UTC
-	Host    string          // host key: the unit of order, sent as the extension attribute partitionkey
+	Host    string          // host key; events of a host are sent in order; the extension attribute partitionkey
 	Data    json.RawMessage // the record, as it was written
 
 	// Cursor is the position behind this event in the outbox that returned it. It
@@ -36,22 +36,22 @@ type Event struct {
 	Cursor Cursor
 }
 
-// Source returns the source of the events of a crawl, by the id that the crawl
-// got when it was created.
+// Source returns the source of the events of a crawl. crawl is the id that the crawl got
+// when it was created.
 func Source(crawl string) string { return "urn:crawler:" + crawl }
 
-// ID returns the id of the event of an item's round.
+// ID returns the id of the event of an item and a round.
 func ID(item bloomstore.Fingerprint, round uint32) string {
 	return record.EventID(item, int(round))
 }
 
-// ErrNoFingerprint reports a record that an early version wrote, whose line does
-// not have the fingerprint that the event's id is made of.
+// ErrNoFingerprint reports a record of an early version. Its line lacks the fingerprint,
+// which is part of the event's id.
 var ErrNoFingerprint = errors.New("events: the record has no fingerprint: it was written before records had one, and cannot be sent")
 
-// FromRecord returns the event of a record, a line of JSON with or without its
-// line feed. It keeps no reference to line. An error is ErrNoFingerprint, or says
-// why line is not a record.
+// FromRecord returns the event of a record. line is its JSON, with or without the line
+// feed. FromRecord keeps no reference to line. It returns ErrNoFingerprint, or another
+// error if line is not a record.
 func FromRecord(source string, line []byte) (Event, error) {
 	var r struct {
 		URL         string           `json:"url"`
@@ -88,7 +88,7 @@ func FromRecord(source string, line []byte) (Event, error) {
 	return e, nil
 }
 
-// specVersion is the version of CloudEvents that an Event is in.
+// specVersion is the version of CloudEvents of every Event.
 const specVersion = "1.0"
 
 // cloudEvent is the JSON form of an Event.
@@ -101,11 +101,11 @@ type cloudEvent struct {
 	Time            time.Time       `json:"time"`
 	PartitionKey    string          `json:"partitionkey"`
 	DataContentType string          `json:"datacontenttype"`
-	Data            json.RawMessage `json:"data,omitempty"` // in AppendJSON's result it stands last
+	Data            json.RawMessage `json:"data,omitempty"` // last, because AppendJSON appends it
 }
 
-// AppendJSON appends the JSON form of the event, without a line feed. Data, which
-// is JSON already, is copied as it is.
+// AppendJSON appends the JSON form of the event, without a line feed. It copies Data
+// unchanged. It returns an error if Data is empty.
 func (e *Event) AppendJSON(b []byte) ([]byte, error) {
 	if len(e.Data) == 0 {
 		return b, fmt.Errorf("events: event %s has no data", e.ID)
@@ -121,11 +121,11 @@ func (e *Event) AppendJSON(b []byte) ([]byte, error) {
 	return append(append(b, e.Data...), '}'), nil
 }
 
-// MarshalJSON implements json.Marshaler, as AppendJSON.
+// MarshalJSON implements json.Marshaler. Its result is that of AppendJSON.
 func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses other versions of
-// CloudEvents, and leaves Cursor as it is.
+// UnmarshalJSON implements json.Unmarshaler. It refuses other versions of CloudEvents, and
+// does not change Cursor.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	var c cloudEvent
 	if err := json.Unmarshal(text, &c); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// commitTo returns how records get into an outbox in memory.
+// commitTo returns a function that commits records to an outbox in memory.
 func commitTo(o *eventstest.Outbox) func(...*record.Record) error {
 	return func(records ...*record.Record) error {
 		for _, r := range records {
@@ -38,8 +38,8 @@ const done = `{"url":"http://a.example/?x=1\u0026y","host":"a.example","outcome"
 	`"attempts":1,"round":3,"fetched_at":"2026-11-23T10:00:00.123Z","duration_ms":1,"bytes":3,"links_found":0,"links_added":0,` +
 	`"fields":{"fingerprint":"x","round":9,"host":[1]},"fingerprint":"000102030405060708090a0b0c0d0eff"}`
 
-// TestFromRecord: the parts of an event are those of its record, not of the fields
-// of the page.
+// TestFromRecord: the attributes of an event come from its record, and not from fields of
+// the page with the same names.
 func TestFromRecord(t *testing.T) {
 	e, err := events.FromRecord(events.Source("c1"), []byte(done+"\n"))
 	want := events.Event{
@@ -74,7 +74,8 @@ func TestFromRecord(t *testing.T) {
 	}
 }
 
-// TestJSON: an event comes back from its JSON as it was, its data byte for byte.
+// TestJSON: an event is the same after it was written as JSON and read back, and its data
+// are the same bytes.
 func TestJSON(t *testing.T) {
 	for n := range 20 {
 		e := eventstest.Event(n, 3)
@@ -100,7 +101,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// schema returns the schema of the documents.
+// schema returns the JSON schema from the documentation.
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	const name = "../docs/reference/events.schema.json"
@@ -125,8 +126,8 @@ func schema(t *testing.T) *jsonschema.Schema {
 	return compiled
 }
 
-// TestSchema validates events against the schema of the documents, and sees that
-// the schema refuses others.
+// TestSchema validates events against the schema from the documentation, and checks that the
+// schema refuses faulty ones.
 func TestSchema(t *testing.T) {
 	s := schema(t)
 	valid := func(text string) error {

@@ -11,29 +11,28 @@ import (
 	"time"
 )
 
-// Config says what a relay delivers, and where. Fields that are not marked
-// optional must be set.
+// Config configures a relay. Name, Outbox, Sink and Progress are required.
 type Config struct {
 	Name        string // of the relay: 1 to 64 letters, digits, dots, underscores and dashes, no dot first
 	Outbox      Outbox
 	Sink        Sink
 	Progress    Progress
-	CursorKey   string              // names the cursor in a TransactionalSink; empty means Name
-	From        From                // where a new name starts; the zero value is the beginning
-	Keep        func(e *Event) bool // optional: events to deliver; the others are passed over
-	Outstanding int                 // unacknowledged events at most; 0 means 256
-	Batch       int                 // events in one call of Send at most; 0 means 64
-	Poll        time.Duration       // how often the outbox is read when nothing is new; 0 means 1 s
-	OnState     func(state State)   // optional: called each second from one goroutine, and when Run ends
+	CursorKey   string              // the key of the cursor in a TransactionalSink; empty means Name
+	From        From                // where a relay with a new name starts
+	Keep        func(e *Event) bool // reports whether to deliver an event; nil means that all are delivered
+	Outstanding int                 // events that may be unacknowledged at once; 0 means 256
+	Batch       int                 // events that one call of Send may have; 0 means 64
+	Poll        time.Duration       // how often the outbox is read while there are no new events; 0 means 1 s
+	OnState     func(state State)   // called each second by one goroutine, and when Run ends; nil means not at all
 	Logger      *slog.Logger        // nil discards
 }
 
 // From is where a relay with a new name starts. At most one field is set; the
 // zero value is the beginning.
 type From struct {
-	Now    bool
-	Time   time.Time
-	Cursor Cursor
+	Now    bool      // start with the events that are committed from now on
+	Time   time.Time // start with the events that were committed at this time or later
+	Cursor Cursor    // start behind this cursor
 }
 
 // State is what a relay is doing.
@@ -41,15 +40,15 @@ type State struct {
 	Name      string        `json:"name"`
 	Cursor    Cursor        `json:"cursor"`
 	Lag       Lag           `json:"lag"`
-	Delivered uint64        `json:"delivered"`      // acknowledged in this run
-	Dead      uint64        `json:"dead"`           // refused for good, of all runs, and not discarded
-	Away      string        `json:"away,omitempty"` // why sink or outbox do not answer now
+	Delivered uint64        `json:"delivered"`      // events that were acknowledged in this run
+	Dead      uint64        `json:"dead"`           // dead letters of all runs
+	Away      string        `json:"away,omitempty"` // why the sink, outbox or progress does not answer now; empty if all do
 	AwayFor   time.Duration `json:"away_for,omitempty"`
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
 
-// CheckName refuses names that no relay can have.
+// CheckName returns an error if name is not a valid name of a relay.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
 		return fmt.Errorf("events: the name of a relay is %q, want 1 to 64 letters, digits, dots, underscores and dashes, no dot first", name)
@@ -82,17 +81,17 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// Run delivers events until ctx ends, or with drain until the outbox has no more,
-// and returns nil then. It sends the events of one host in order, one at a time,
-// and others at the same time. Events that were sent and not acknowledged when it
-// ends are sent again by the next run.
+// Run delivers events until ctx ends or, with drain, until the outbox has no more. Then it
+// returns nil. It sends the events of one host in order, one at a time, and the events of
+// different hosts at the same time. Events that were sent but not acknowledged before the
+// end of Run are sent again by the next Run.
 //
-// The cursor is the end of the events that are all acknowledged or dead letters,
-// and is saved soon after it moved. A sink that is away, and an outbox or a
-// progress with an error that wraps frontier.ErrUnavailable, are tried again
-// after a pause that grows to half a minute. Every other error of outbox and
-// progress ends Run: ErrLocked if another process runs a relay of the name, a
-// *GoneError if events are missing. Run does not close the sink.
+// All events before the cursor are acknowledged, dead letters, or not wanted by Keep. The
+// cursor is saved soon after it has moved. If the sink is away, or the outbox or progress
+// returns an error that wraps frontier.ErrUnavailable, Run tries again after a pause that
+// grows to half a minute. Every other error of the outbox and the progress ends Run, such
+// as ErrLocked if another process runs the relay, or a *GoneError if events are missing.
+// Run does not close the sink.
 func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -120,7 +119,7 @@ func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 	return endOf(ctx, (&delivery{relay: r, at: start, read: start, lanes: make(map[string]*lane)}).run(ctx))
 }
 
-// endOf returns nil for an error that only says that ctx has ended.
+// endOf returns err, or nil if err only reports that ctx has ended.
 func endOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -128,7 +127,7 @@ func endOf(ctx context.Context, err error) error {
 	return err
 }
 
-// relay is what both ways of delivery share.
+// relay has the fields that both ways of delivery share.
 type relay struct {
 	Config
 	drain bool
@@ -136,11 +135,11 @@ type relay struct {
 	mu      sync.Mutex
 	state   State
 	away    backoff
-	awaying time.Time // since when Away is set
+	awaying time.Time // when Away was set
 }
 
-// start returns where delivery begins. It registers a new name, so that nothing
-// that it will need is deleted.
+// start returns the cursor at which the delivery begins. It registers a new name at once,
+// so that records that the relay will need are not deleted.
 func (r *relay) start(ctx context.Context) (Cursor, error) {
 	type found struct {
 		Saved
@@ -172,7 +171,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 		if err != nil {
 			return "", fmt.Errorf("events: find where relay %q begins: %w", r.Name, err)
 		}
-	} else if at != "" { // a cursor that the outbox cannot read is not worth a name
+	} else if at != "" { // a name is not registered with a cursor that the outbox cannot read
 		_, err = patient(ctx, r, func() (Cursor, error) {
 			_, next, err := r.Outbox.Read(ctx, at, 1)
 			return next, err
@@ -188,15 +187,15 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 	return at, nil
 }
 
-// note changes the state that OnState is told.
+// note changes the state that OnState receives.
 func (r *relay) note(change func(*State)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.state)
 }
 
-// awayFrom notes that something does not answer, and returns how long to leave it
-// alone.
+// awayFrom notes that the sink, the outbox or the progress does not answer, and returns how
+// long to wait before the next attempt.
 func (r *relay) awayFrom(err error) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +211,7 @@ func (r *relay) awayFrom(err error) time.Duration {
 	return pause
 }
 
-// back notes that everything answers.
+// back notes that the sink, the outbox and the progress answer again.
 func (r *relay) back() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +221,7 @@ func (r *relay) back() {
 	r.state.Away, r.away = "", backoff{}
 }
 
-// pause waits for new events, at most for Poll.
+// pause waits for new events, but not longer than Poll.
 func (r *relay) pause(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.Poll)
 	defer cancel()
@@ -233,8 +232,8 @@ func (r *relay) pause(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// watch tells OnState the state each second, and once more at the end. An outbox
-// that counts its lag slowly is asked for it less often.
+// watch calls OnState each second, and once more at the end. If the outbox takes long to
+// count its lag, watch asks for the lag less often.
 func (r *relay) watch(ctx context.Context) {
 	if r.OnState == nil {
 		return
@@ -263,7 +262,7 @@ func (r *relay) watch(ctx context.Context) {
 			cancel()
 			nextLag = time.Now().Add(20 * time.Since(began))
 		}
-		state.Lag = lag // the last that is known
+		state.Lag = lag // of the last call that succeeded
 		r.OnState(state)
 	}
 }

@@ -44,17 +44,17 @@ func memoryOutbox() eventstest.OutboxUnderTest {
 	}
 }
 
-// sink takes everything that answer does not have an error for.
+// sink accepts all events for which answer returns no error.
 type sink struct {
-	answer func(e *events.Event) error // nil: takes all
-	delay  time.Duration               // of an answer
+	answer func(e *events.Event) error // nil means that all events are accepted
+	delay  time.Duration               // of each answer
 
 	mu     sync.Mutex
 	got    []events.Event
 	at     []time.Time
 	under  map[string]bool // hosts under way
-	calls  int             // under way
-	most   int             // events under way, at most
+	calls  int             // calls under way
+	most   int             // the largest number of events under way
 	faults []string
 }
 
@@ -123,8 +123,8 @@ func inOrder(t *testing.T, got []events.Event) {
 	}
 }
 
-// TestRun: all is delivered once, in order per host, as many at the same time as
-// may be, and the cursor is at the end.
+// TestRun: all events are delivered once and in order per host. As many as allowed are under
+// way at the same time. The cursor is at the end.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(1000, 50), &sink{delay: 10 * time.Millisecond}, new(eventstest.Progress)
@@ -153,7 +153,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestTail: without drain the relay waits for more, until it is stopped.
+// TestTail: without drain the relay waits for more events until it is stopped.
 func TestTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(3, 3), new(sink), new(eventstest.Progress)
@@ -186,8 +186,8 @@ func TestTail(t *testing.T) {
 	})
 }
 
-// TestRefused: a refused event is a dead letter, does not hold up its host, and is
-// retried on request.
+// TestRefused: a refused event becomes a dead letter, does not delay its host, and can be
+// retried.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, p := filled(30, 3), new(eventstest.Progress)
@@ -227,8 +227,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestRefusedBytes: what was refused counts against the bytes of the window until it
-// is saved, which waits here for an event that is not answered.
+// TestRefusedBytes: the bytes of dead letters count towards those of the window until the
+// letters are saved. Here that waits for an event that is not answered.
 func TestRefusedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32
@@ -251,20 +251,20 @@ func TestRefusedBytes(t *testing.T) {
 		if err := events.Run(ctx, events.Config{Name: "r", Outbox: o, Sink: s, Progress: new(eventstest.Progress), Outstanding: 10, Batch: 1}, true); err != nil {
 			t.Fatal(err)
 		}
-		if n := refused.Load(); n < 25 || n > 40 { // 32 MiB, and one read more
+		if n := refused.Load(); n < 25 || n > 40 { // 32 MiB and one more read
 			t.Errorf("%d letters of 1 MiB are in memory, want about 32", n)
 		}
 	})
 }
 
-// sendFunc is a sink with this Send.
+// sendFunc is a sink with the function as its Send.
 type sendFunc func(ctx context.Context, all []events.Event) []error
 
 func (s sendFunc) Send(ctx context.Context, all []events.Event) []error { return s(ctx, all) }
 func (s sendFunc) Close() error                                         { return nil }
 
-// TestAway: the relay leaves a sink that is away alone for as long as that asks,
-// or for pauses that grow; what was sent is sent again, and the state says so.
+// TestAway: while a sink is away, the relay makes the pauses that the sink asks for, or
+// pauses that grow. Then it sends the events again. The state says that the sink is away.
 func TestAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, p := filled(100, 10), new(eventstest.Progress)
@@ -305,7 +305,7 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// flaky fails with a passing error at times.
+// flaky sometimes returns an error that wraps frontier.ErrUnavailable.
 type flaky struct {
 	events.Outbox
 	events.Progress
@@ -326,8 +326,8 @@ func (f *flaky) Save(ctx context.Context, name string, cursor events.Cursor, let
 	return f.Progress.Save(ctx, name, cursor, letters)
 }
 
-// TestUnavailable: an outbox and a progress that do not answer are tried again;
-// another error of theirs ends the run.
+// TestUnavailable: the relay tries again if the outbox or the progress is unavailable. Any
+// other error of theirs ends the run.
 func TestUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
@@ -353,7 +353,8 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// TestFrom: a new name starts where it is told to, an old one where it was.
+// TestFrom: a relay with a new name starts where From says, and one with a known name at its
+// saved cursor.
 func TestFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, p := filled(20, 3), new(eventstest.Progress)
@@ -391,7 +392,7 @@ func TestFrom(t *testing.T) {
 	})
 }
 
-// TestKeep: events that are not wanted are passed over, and the cursor with them.
+// TestKeep: events that Keep does not want are skipped, and the cursor passes them.
 func TestKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, sink := range []interface {
@@ -411,8 +412,8 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// world counts the effects of a relay, and ends it in the middle: after the last
-// effect that is left nothing more has any, as after a kill.
+// world limits the number of effects of a relay. After the last one nothing has an effect
+// any more, as after a kill.
 type world struct {
 	mu   sync.Mutex
 	left int
@@ -421,7 +422,7 @@ type world struct {
 
 var errKilled = errors.New("killed")
 
-// effect does something, unless the process is dead.
+// effect calls a function, unless the process is dead.
 func (w *world) effect(do func()) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -434,9 +435,9 @@ func (w *world) effect(do func()) error {
 	return nil
 }
 
-// mortal is a sink and a progress of a process that can be killed at each step:
-// before an event is published, before it is acknowledged, before and after the
-// cursor is saved.
+// mortal is the sink and the progress of a process that can be killed at each step: before
+// an event is published, before it is acknowledged, and before and after the cursor is
+// saved.
 type mortal struct {
 	*eventstest.Progress
 	*world
@@ -471,7 +472,7 @@ func (m *mortal) Save(ctx context.Context, name string, cursor events.Cursor, le
 	return errors.Join(m.effect(func() { err = m.Progress.Save(ctx, name, cursor, letters) }), err)
 }
 
-// receiver takes events, refuses some for good, and is away at times.
+// receiver accepts most events, refuses some, and is sometimes away.
 type receiver struct {
 	rng *rand.Rand
 	got []events.Event
@@ -488,9 +489,9 @@ func (r *receiver) take(e events.Event) error {
 	return nil
 }
 
-// TestCrash kills a relay at random steps, again and again, while the outbox
-// grows. In the end each event was delivered or is a dead letter, and the first
-// deliveries of each host's events are in order.
+// TestCrash repeatedly kills a relay at random steps while the outbox grows. In the end each
+// event was delivered or is a dead letter, and the first deliveries of each host's events
+// are in order.
 func TestCrash(t *testing.T) {
 	runs := 30
 	if *proof {

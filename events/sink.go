@@ -6,30 +6,31 @@ import (
 	"time"
 )
 
-// Sink delivers events to one place. It is safe for concurrent use, so that a
-// relay can have several calls of Send under way.
+// Sink delivers events to one receiver. It is safe for concurrent use, so that a relay can
+// have several calls of Send under way.
 type Sink interface {
-	// Send delivers events and returns when each is acknowledged or not. The
-	// errors answer them index for index; nil means that all were acknowledged. A
-	// *RefusedError is final: the event becomes a dead letter. Every other error
-	// means that the sink is away: the relay waits and sends the event again. An
-	// *AwayError can say for how long. No two events of one call, and of all calls
-	// under way, have the same host.
+	// Send delivers events. It returns when each event was acknowledged or has failed.
+	// The result has one error for each event, index for index. A nil error means that
+	// the event was acknowledged. A *RefusedError is final, and the event becomes a dead
+	// letter. Every other error means that the sink is away. Then the relay waits and
+	// sends the event again. An *AwayError may set how long it waits. In all calls under
+	// way together, no two events have the same host.
 	Send(ctx context.Context, events []Event) []error
-	// Close releases what the sink holds. No Send is under way then.
+	// Close releases the resources of the sink. It is not called during a Send.
 	Close() error
 }
 
-// TransactionalSink commits events and the relay's cursor in one transaction. A
-// relay begins at the cursor that the sink has, and not at that of its Progress.
-// Several relays may use one sink at the same time, with a key each.
+// TransactionalSink commits events and the relay's cursor in one transaction. A relay
+// begins at the cursor of the sink, and not at that of its Progress. Several relays may use
+// one sink at the same time, each with its own key.
 type TransactionalSink interface {
 	Sink
-	// Committed returns the cursor of the last transaction with a key; known is
-	// false if there was none.
+	// Committed returns the cursor of the last transaction with a key. known is false if
+	// there was none.
 	Committed(ctx context.Context, key string) (cursor Cursor, known bool, err error)
-	// Commit delivers events, in order, and the cursor of key, or nothing of it. A
-	// *RefusedError is final, as for Send: one of events will never be accepted.
+	// Commit delivers events, in order, and the cursor of key. After an error it has
+	// delivered all of them or nothing. A *RefusedError is final, as for Send. It means
+	// that at least one of the events will never be accepted.
 	Commit(ctx context.Context, key string, events []Event, cursor Cursor) error
 }
 
@@ -43,8 +44,8 @@ func (e *RefusedError) Error() string { return "refused: " + e.Reason }
 
 // AwayError reports a sink that cannot accept events now.
 type AwayError struct {
-	After time.Duration // how long the sink asks to be left alone; 0 if it does not say
-	Err   error         // why
+	After time.Duration // the pause that the sink asks for; 0 if it asks for none
+	Err   error         // the cause
 }
 
 // Error implements error.

@@ -12,8 +12,8 @@ import (
 )
 
 // transactions is a run with a sink that commits the cursor with the events, one
-// transaction after the other. Progress gets the cursor too, so that others see
-// the relay there, and what it refused.
+// transaction after the other. The cursor is also saved in Progress, where status commands
+// read it, together with the dead letters.
 type transactions struct {
 	*relay
 	sink    TransactionalSink
@@ -90,8 +90,8 @@ func (t *transactions) loop(ctx context.Context) error {
 	}
 }
 
-// commit delivers what was read. If the sink refuses it, each event is tried
-// alone, to find those that it refuses.
+// commit delivers the events of b. If the sink refuses them, it sends each event alone, to
+// find those that the sink refuses.
 func (t *transactions) commit(ctx context.Context, b batch) error {
 	kept := b.events[:0:0]
 	for i := range b.events {
@@ -125,7 +125,7 @@ func (t *transactions) commit(ctx context.Context, b batch) error {
 	return nil
 }
 
-// send commits events and a cursor, however long the sink is away.
+// send commits events and a cursor. It tries again while the sink is away.
 func (t *transactions) send(ctx context.Context, events []Event, at Cursor) error {
 	crash.Point("publish")
 	err := t.untilBack(ctx, func() error { return t.sink.Commit(ctx, t.CursorKey, events, at) })

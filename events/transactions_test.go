@@ -12,12 +12,12 @@ import (
 	"github.com/bloomfrontier/crawler/events/eventstest"
 )
 
-// transactional is a sink that commits events and cursor at once.
+// transactional is a sink that commits events and a cursor in one step.
 type transactional struct {
 	sink
 	cursor events.Cursor
 	known  bool
-	before func(all []events.Event) error // of a commit; nil: nothing
+	before func(all []events.Event) error // called before a commit; nil means not called
 }
 
 var _ events.TransactionalSink = (*transactional)(nil)
@@ -39,8 +39,8 @@ func (s *transactional) Commit(_ context.Context, key string, all []events.Event
 	return nil
 }
 
-// TestTransactions: a relay that is ended between transactions, and whose
-// progress is behind or lost, delivers each event once.
+// TestTransactions: a relay that ends between transactions, and whose progress is behind or
+// lost, delivers each event once.
 func TestTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s := filled(1000, 7), new(transactional)
@@ -68,8 +68,8 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// TestTransactionRefused: of a transaction that is refused only the events that
-// are refused by themselves become dead letters.
+// TestTransactionRefused: if a transaction is refused, only the events become dead letters
+// that are also refused alone.
 func TestTransactionRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(100, 7), new(transactional), new(eventstest.Progress)
@@ -91,7 +91,7 @@ func TestTransactionRefused(t *testing.T) {
 	})
 }
 
-// TestTransactionTail: the relay waits for more, and its lag is that of the cursor.
+// TestTransactionTail: the relay waits for more events, and its lag counts from the cursor.
 func TestTransactionTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(3, 7), new(transactional), new(eventstest.Progress)

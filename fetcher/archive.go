@@ -18,13 +18,13 @@ type Archive interface {
 	// WantsRobots reports whether the answers to requests for a robots.txt are kept.
 	WantsRobots() bool
 	// Append keeps an answer and returns its place. The store calls it right before
-	// the record that refers to the answer. No record refers to the answer of a
-	// robots.txt: for those it is called at once, by many goroutines.
+	// it writes the record that refers to the answer. No record refers to the answer
+	// of a robots.txt, so many goroutines call it as soon as they received one.
 	Append(packed *warc.Packed) (warc.Location, error)
 }
 
-// finish ends the item with a record. Its links are written before the record, and
-// its answer goes into the archive.
+// finish returns the completion that ends the item with a record. Before the record, the
+// completion writes the page's links to Config.Edges and its answer to the archive.
 func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finished(v.item, outcome, r)
 	if v.cfg.Edges != nil && len(v.edges) > 0 {
@@ -56,8 +56,8 @@ func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Co
 	return done
 }
 
-// keepRobots keeps the answer to a request for a robots.txt. It is durable with the
-// next record of any host; until then a crash removes it.
+// keepRobots keeps the answer to a request for a robots.txt. The answer becomes durable
+// with the next record of any host. A crash before that removes it.
 func (h *holding) keepRobots(url canon.URL, answer *get.Response) error {
 	if h.cfg.Archive == nil || answer.Wire == nil || !h.cfg.Archive.WantsRobots() {
 		return nil

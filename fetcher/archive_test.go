@@ -23,8 +23,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 )
 
-// everything is an archive that keeps all answers except those it is told to
-// refuse.
+// everything is an archive that keeps all answers. Append returns refuse if it is set.
 type everything struct {
 	*warc.Writer
 	noRobots bool
@@ -48,7 +47,7 @@ type archived struct {
 	dir  string
 }
 
-// crawlKeeping crawls a site with an archive, and returns what Run did.
+// crawlKeeping crawls a site with an archive, and returns the results of Run.
 func crawlKeeping(t *testing.T, archive everything) (archived, error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +98,7 @@ func crawlKeeping(t *testing.T, archive everything) (archived, error) {
 	return archived{w, server.URL, dir}, err
 }
 
-// kept returns the paths that the archive has answers of, sorted.
+// kept returns the sorted paths of the answers in the archive.
 func (a archived) kept() (paths []string) {
 	a.t.Helper()
 	files, err := filepath.Glob(filepath.Join(a.dir, warc.Folder, "*"))
@@ -176,7 +175,7 @@ func TestArchiveFails(t *testing.T) {
 	}
 }
 
-// inflate returns the gzip member that in begins with.
+// inflate returns the content of the gzip member at the beginning of in.
 func inflate(t *testing.T, in *bytes.Reader) string {
 	t.Helper()
 	z, err := gzip.NewReader(in)

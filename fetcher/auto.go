@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Resource is what a process can be short of.
+// Resource is a resource that a process can be short of.
 type Resource string
 
 const (
@@ -14,8 +14,8 @@ const (
 	Bandwidth Resource = "bandwidth"
 )
 
-// watch measures the load of the worker and its process once a tick, and adjusts the
-// number of hosts asked at once, unless Config.Concurrency fixes it.
+// watch measures the load of the worker and its process once per autoTick. It adjusts the
+// number of hosts asked at once, unless Config.Concurrency sets it.
 func (c *Crawl) watch(ctx context.Context) {
 	climb := newClimber(c.mostSlots())
 	ticker := time.NewTicker(autoTick)
@@ -52,8 +52,8 @@ func (c *Crawl) watch(ctx context.Context) {
 	}
 }
 
-// mostSlots returns the largest number of hosts asked at once without a Concurrency.
-// As many requests again may be late.
+// mostSlots returns the largest number of hosts asked at once if Config.Concurrency is 0.
+// It is at most half of MaxConnections, because the late requests need connections too.
 func (c *Crawl) mostSlots() int {
 	if c.cfg.MaxConnections == 0 {
 		return autoMax
@@ -61,9 +61,9 @@ func (c *Crawl) mostSlots() int {
 	return min(autoMax, max(c.cfg.MaxConnections/2, 1))
 }
 
-// finished returns about how many requests have ended: those that have begun, without
-// those in slots. The number of begun requests alone says little, because each new
-// slot begins one at once.
+// finished returns about how many requests have ended. It subtracts the hosts in slots
+// from the requests that began. The number of requests that began would mislead, because
+// each new slot begins one at once.
 func (c *Crawl) finished() int64 {
 	inside, _, _ := c.slots.prompt.counts()
 	return int64(c.tally.requests.Load()+c.tally.robots.Load()) - int64(inside)
@@ -74,7 +74,7 @@ const (
 	autoStart = 64
 	// autoMax is the largest number, unless Config.MaxConnections is smaller.
 	autoMax = 8192
-	// autoTick is the time between two looks at the load.
+	// autoTick is the time between two measurements of the load.
 	autoTick = 500 * time.Millisecond
 	// autoTrial is the number of ticks in which a doubling must show a gain. It
 	// has to exceed the time that most hosts take to answer.
@@ -83,7 +83,7 @@ const (
 	// one. It doubles with each further doubling without a gain, up to autoRestMax.
 	autoRest, autoRestMax = 30, 480
 	// autoGain is the factor by which requests must grow when the number doubles.
-	// Less is noise, or queueing somewhere else.
+	// Smaller gains are noise, or the requests only queue somewhere else.
 	autoGain = 1.15
 )
 
@@ -95,12 +95,12 @@ type load struct {
 	squeezed bool    // memory is short: shrink
 }
 
-// climber finds how many hosts to ask at once. It doubles the number at each
-// tick that shows a gain, and halves it when a doubling shows none in time. It
-// reads no clock: step is called once a tick.
+// climber finds how many hosts to ask at once. It doubles the number at each tick that
+// shows a gain, and halves it if a doubling shows no gain within autoTrial ticks. It reads
+// no clock. Its caller calls step once per tick.
 type climber struct {
 	limit, most int
-	before      float64 // requests per second before the doubling on trial; 0 means none is
+	before      float64 // requests per second before the doubling on trial; 0 means that none is on trial
 	trial       int     // ticks left to show a gain
 	rest        int     // ticks until the next doubling
 	patience    int     // ticks to rest after the next doubling without a gain
@@ -110,7 +110,7 @@ func newClimber(most int) *climber {
 	return &climber{limit: min(autoStart, most), most: most, patience: autoRest}
 }
 
-// step returns the number for the next tick.
+// step returns how many hosts to ask at once during the next tick.
 func (c *climber) step(l load) int {
 	least := min(autoStart, c.most)
 	c.rest = max(c.rest-1, 0)

@@ -6,16 +6,15 @@ import (
 )
 
 // climb runs a climber for some ticks on a web that answers throughput(n)
-// requests per second of n hosts asked at once.
+// requests per second if n hosts are asked at once.
 func climb(c *climber, ticks int, throughput func(n int) float64) {
 	for range ticks {
 		c.step(load{requests: throughput(c.limit), full: true})
 	}
 }
 
-// TestClimberFindsTheLimit: whatever limits the throughput, the climber reaches
-// at least nine tenths of the best one, with at most four times as many hosts
-// as that needs.
+// TestClimberFindsTheLimit: for every kind of limit the climber reaches at least nine tenths
+// of the best throughput, with at most four times as many hosts as that needs.
 func TestClimberFindsTheLimit(t *testing.T) {
 	for name, throughput := range map[string]func(int) float64{
 		"latency only":                  func(n int) float64 { return float64(n) / 0.3 },

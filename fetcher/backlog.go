@@ -8,13 +8,13 @@ import (
 )
 
 // maxBacklog is the number of bytes waiting for the store beyond which no request
-// starts: some thousand pages with their links, or a few that consist of links.
-// Requests under way may still add to it.
+// starts. It has room for some thousand pages with their links, or for a few pages that
+// consist of links. Requests under way may still exceed it.
 const maxBacklog = 64 << 20
 
 // backlog counts the bytes of pages that wait for completion by the store, and shuts
-// its barrier while there are too many. So an outage of the store does not fill the
-// memory. Its zero value is empty.
+// its barrier while there are more than maxBacklog. Thus an outage of the store does not
+// fill the memory. The zero value is an empty backlog.
 type backlog struct {
 	mu    sync.Mutex
 	bytes int64

@@ -7,19 +7,20 @@ import (
 )
 
 // bandwidth limits the bytes per second that the requests of a worker receive, on
-// average. No request starts while they received more than is due, or requests under
-// way are expected to. It does not slow down an answer that is being received, because
-// that would look like a slow server. It reads no clock.
+// average. No request starts while more bytes were received than the limit allows, or
+// while the requests under way are expected to exceed it. It does not slow down an
+// answer that is being received, because that would look like a slow server. It reads
+// no clock.
 type bandwidth struct {
 	perSecond float64      // bytes
-	read      func() int64 // bytes that came so far
+	read      func() int64 // bytes received so far
 
 	mu       sync.Mutex
 	credit   float64 // bytes that may be received now; negative if there were too many
 	seen     int64   // the last result of read
 	last     time.Time
-	asked    int64 // requests begun
-	underway int64 // of them, not ended
+	asked    int64 // requests that began
+	underway int64 // requests that began and have not ended
 }
 
 const (
@@ -33,7 +34,8 @@ func newBandwidth(perSecond int64, read func() int64) *bandwidth {
 	return &bandwidth{perSecond: float64(perSecond), read: read, credit: float64(perSecond) * bandwidthSpan.Seconds(), seen: read()}
 }
 
-// begin starts a request and returns 0, or returns after how long to call it again.
+// begin counts a request as started and returns 0, or returns how long to wait before
+// the next call.
 func (b *bandwidth) begin(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,19 +9,19 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// A host's blob is a version, the host's politeness, then for each origin its name and
-// the state of its robots.txt, each after its length. An entry without a name may
-// follow: why the host does not answer.
+// A host's blob consists of a version, the host's politeness and, for each origin, its
+// name and the state of its robots.txt. Each part but the version follows its length. A
+// last entry with an empty name may hold the reason why the host does not answer.
 const blobVersion = 1
 
-// maxOrigins bounds the origins of one host key whose rules are remembered. A hostile
-// host may have one for each port.
+// maxOrigins is the largest number of origins of one host key whose rules are remembered.
+// A hostile host may have an origin for each port.
 const maxOrigins = 16
 
 var errBlob = errors.New("fetcher: not the state of a host")
 
-// appendBlob encodes what is known of the host. The caller must hold mu. A robots.txt
-// that does not fit is left out, and requested again with the next lease.
+// appendBlob encodes the state of the host. The caller must hold mu. A robots.txt that
+// does not fit is left out, and requested again with the next lease.
 func (h *holding) appendBlob(b []byte) []byte {
 	b = append(b, blobVersion)
 	polite, _ := h.host.AppendBinary(nil)
@@ -78,8 +78,8 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 	})
 }
 
-// RobotsOf returns the robots.txt of an origin in a host's blob, which a worker left in
-// a store. It returns nil if the blob has none.
+// RobotsOf returns the robots.txt of an origin from a host's blob, which a worker wrote to
+// the store. It returns nil if the blob has none.
 func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) {
 	if blob == nil {
 		return nil, nil
@@ -102,8 +102,8 @@ func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) 
 	return state, nil
 }
 
-// CauseOf returns why a host does not answer requests for pages, from its blob. It is
-// empty if the host answers, or if that is not known.
+// CauseOf returns from a host's blob why the host does not answer requests for pages. The
+// cause is empty if the host answers, or if the blob has none.
 func CauseOf(blob []byte) (cause string, err error) {
 	if blob == nil {
 		return "", nil

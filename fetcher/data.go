@@ -12,13 +12,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// roomTime is how long a page with wanted data waits for memory for its document: half
-// of documentTime.
+// roomTime is how long a page whose data are extracted waits for memory for its document.
 const roomTime = documentTime / 2
 
-// takeData takes fields and the main text of a page into its record. The caller must
-// hold one of Crawl.readers, which takeData gives up while it waits. held is false if
-// requests were aborted meanwhile.
+// takeData extracts the fields and the main text of a page into its record. The caller
+// must hold one of Crawl.readers. takeData releases it while it waits. held is false if
+// requests were aborted during the wait. Then the caller no longer holds a reader.
 func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	set := v.cfg.Fields.For(r.URL)
 	if set == nil && !v.cfg.Text {
@@ -27,7 +26,7 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	stage.Parse.Begin()
 	document := page.Document()
 	for patience := time.Now().Add(roomTime); page.Lack == extract.NoRoom && time.Now().Before(patience); document = page.Document() {
-		<-v.readers // because visits that have the memory may wait for a reader
+		<-v.readers // because the visits that hold the memory may wait for a reader
 		pause(v.hard, 20*time.Millisecond)
 		if !v.takeReader() {
 			return false

@@ -51,7 +51,7 @@ func TestDataIsInRecords(t *testing.T) {
 			t.Errorf("record %+v, fields %s", deep, deep.Fields)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // as before: no fields, no document
+	synctest.Test(t, func(t *testing.T) { // without fields, the page needs no document
 		w := newWorld(t, pages(answers))
 		cfg := w.config()
 		cfg.FastLinks = true
@@ -83,7 +83,7 @@ func TestDataWaitsForMemory(t *testing.T) {
 		w := newWorld(t, pages(answers))
 		cfg := w.config()
 		cfg.Fields, cfg.FastLinks, cfg.Concurrency = rules, true, 8
-		cfg.Memory = fetcher.LeastMemory(cfg.Client) + 2<<20 // the bodies of all and one document
+		cfg.Memory = fetcher.LeastMemory(cfg.Client) + 2<<20 // room for all bodies and one document
 		w.crawl(cfg, seeds...)
 		for _, url := range seeds {
 			if r := w.sink.of(t, url); string(r.Fields) != `{"name":"x"}` {

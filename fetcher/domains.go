@@ -55,8 +55,8 @@ func (l *linkSet) reserveHosts(hosts []string) {
 	}
 }
 
-// candidate is a link that all rules allow except the limit of hosts. That one is
-// decided for all links of a page at once.
+// candidate is a link that passed all rules but the limit of hosts, which is checked for
+// all links of a page at once.
 type candidate struct {
 	url      canon.URL
 	priority frontier.Priority

@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// A crawl of one's own: what to do with each page is OnPage's to say. The
-// directory keeps the frontier, so that the same program resumes.
+// This program crawls a site and handles each page in OnPage. The directory keeps
+// the frontier, so that the program continues when it is started again.
 func Example() {
 	site := httptest.NewServer(http.HandlerFunc(serveSite))
 	defer site.Close()
@@ -33,7 +33,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	// robots.txt rules for "example" hold, and its name is in each request.
+	// The rules of robots.txt for "example" apply, and each request has this user agent.
 	client, err := get.New(get.Config{UserAgent: "example/1.0 (+https://example.org/bot)", AllowPrivate: true})
 	if err != nil {
 		log.Fatal(err)
@@ -74,8 +74,8 @@ func Example() {
 	// found 13 = 4 added + 6 seen + 3 refused
 }
 
-// serveSite has three pages that all link to each other, to a login and to what
-// robots.txt keeps from "example".
+// serveSite serves three pages that all link to each other, to a login and to a page that
+// robots.txt disallows for "example".
 func serveSite(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/robots.txt":

@@ -15,9 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 )
 
-// hostileWeb has good and hostile hosts. The good ones, g0.test and so on,
-// answer at once with new links. The hostile ones, h0.test and so on, do not
-// answer, answer late or break off late, for robots.txt or only for pages.
+// hostileWeb has good and hostile hosts. The good ones, g0.test and so on, answer at once
+// with new links. The hostile ones, h0.test and so on, do not answer, answer late, or end
+// the connection late. Some do so for robots.txt, others only for pages.
 func hostileWeb() *wire {
 	return &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
 		var n int
@@ -99,7 +99,7 @@ func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 	for _, c := range []struct {
 		hostile, concurrency int
 		long                 time.Duration
-		least                float64 // of what they get alone
+		least                float64 // part of the requests that good hosts get alone
 	}{
 		{250, 64, 40 * time.Second, 0.85},
 		{250, 64, 3 * time.Minute, 0.95},
@@ -137,7 +137,7 @@ func TestHungStoreDoesNotHoldUpTheEnd(t *testing.T) {
 	}
 }
 
-// hung completes nothing more after stop.
+// hung is a store whose Complete blocks after stop.
 type hung struct {
 	*frontiertest.Memory
 	stop context.Context

@@ -60,8 +60,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// judgeGaps checks that two starts at one host are a least distance apart. A
-// lost lease may lose what else it knew of its host.
+// judgeGaps checks that two starts at one host have at least a given distance. It checks
+// no more, because a lost lease may lose the rest of the host's state.
 func judgeGaps(t *testing.T, calls []call, least time.Duration) {
 	t.Helper()
 	if least == 0 {
@@ -367,7 +367,7 @@ type failingSink struct{ err error }
 
 func (f failingSink) Append(*record.Record) error { return f.err }
 
-// badScope is a scope that fails at first, or for good.
+// badScope is a scope that fails at first or always.
 type badScope struct {
 	frontier.Scope
 	failures int
@@ -406,7 +406,7 @@ func TestScopeFails(t *testing.T) {
 		"http://www.test/":   links("/page"),
 		"http://other.test/": links("/page"),
 	}
-	synctest.Test(t, func(t *testing.T) { // for a while
+	synctest.Test(t, func(t *testing.T) { // it fails for a while
 		w := newWorld(t, pages(web))
 		cfg := w.config()
 		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")
@@ -420,7 +420,7 @@ func TestScopeFails(t *testing.T) {
 			t.Errorf("requests %q, %d leases lost", w.wire.urls(), lost)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // for good
+	synctest.Test(t, func(t *testing.T) { // it fails always
 		w := newWorld(t, pages(web))
 		cfg := w.config()
 		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")
@@ -433,7 +433,7 @@ func TestScopeFails(t *testing.T) {
 			t.Errorf("done without links: %+v", stats.Books)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // while the run is stopping
+	synctest.Test(t, func(t *testing.T) { // it fails while the run is stopping
 		w := newWorld(t, pages(web))
 		cfg := w.config()
 		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")

@@ -49,7 +49,7 @@ type Config struct {
 	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny and Client has no private headers
 	Quota  frontier.Quota // required if Rules.MaxHosts is set
 	Client *get.Client    // its user agent is also the one that robots.txt rules are looked up for
-	// SeedOrigins notes the origins of seeds even if Client has no private headers
+	// SeedOrigins stores the origins of seeds even if Client has no private headers
 	// (get.PrivateHeader), because clients of later runs may have some.
 	SeedOrigins bool
 	Canon       *canon.Canonicalizer // nil means the default form
@@ -69,14 +69,14 @@ type Config struct {
 	// per second, 64 or more.
 	Concurrency int
 	// MaxConnections is how many requests may be under way at once, including late
-	// ones: about as many connections as the process may open. 0 means no limit except
-	// that of Concurrency.
+	// ones. Each needs about one connection. 0 means no limit except that of
+	// Concurrency.
 	MaxConnections  int
 	HostConcurrency int     // requests to one host at once; 0 means 1
 	Rate            float64 // requests per second of this worker; 0 means no limit
 	// Bandwidth is how many bytes per second the requests of this worker may receive,
 	// including headers and TLS, on average over some seconds. No request starts while
-	// they received more. 0 means no limit.
+	// the average is higher. 0 means no limit.
 	Bandwidth int64
 	// Scarce returns a resource that the process is short of, or "". The worker then
 	// asks no more hosts at once than now, and fewer if memory is short. It is called
@@ -141,8 +141,8 @@ type Rules = follow.Rules
 // SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
 const SeedsOnly = follow.SeedsOnly
 
-// TrapLimits bound the shape of URLs; Rules have them. Each zero field means its
-// default.
+// TrapLimits bound the shape of URLs. They are part of Rules. Each zero field means
+// its default.
 type TrapLimits = trap.Limits
 
 // HostRules are the settings of a crawl that differ for one host key.
@@ -213,7 +213,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// completeRules makes what the config leaves out of the rules and of the form of URLs.
+// completeRules sets the defaults of the rules and of the form of URLs.
 func (c *Config) completeRules() error {
 	c.Rules.Trap.Year = cmp.Or(c.Rules.Trap.Year, trap.ThisYear(time.Now()))
 	var errs [2]error
@@ -260,7 +260,7 @@ type Crawl struct {
 	awaitingMachine                   atomic.Int64 // hosts in awaitMachine
 }
 
-// Ends of a Run.
+// The ends of a Run.
 const (
 	Empty   End = "empty"   // nothing is left to fetch
 	Limit   End = "limit"   // Config.MaxPages was reached
@@ -314,8 +314,8 @@ func (c *Crawl) Wake() {
 	}
 }
 
-// Hold prevents Run from ending for lack of URLs, until release is called: the caller
-// is about to add more.
+// Hold prevents Run from ending for lack of URLs until release is called. Callers that
+// are about to add URLs use it.
 func (c *Crawl) Hold() (release func()) {
 	c.feeds.Add(1)
 	return sync.OnceFunc(func() {
@@ -326,8 +326,8 @@ func (c *Crawl) Hold() (release func()) {
 
 // Run crawls until nothing is left, a limit is reached or stop ends. Requests under way
 // then get Config.Grace to finish, and their completions 2 s more. No goroutine that it
-// started outlives it. Run may be called once. An error is that of the store: what was
-// committed is safe, and the next Run continues from there.
+// started outlives it. Run may be called once. An error comes from the store. Everything
+// that was committed is safe, and the next Run continues from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
 	first := false
 	c.once.Do(func() { first = true })
@@ -350,7 +350,7 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 		context.AfterFunc(last, func() { timer.Stop() })
 	})()
 	c.stopping, c.last = stop, last
-	failure := make(chan error, 1) // the first
+	failure := make(chan error, 1) // the first error
 	fail := func(err error) {
 		select {
 		case failure <- err:
@@ -389,8 +389,8 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	}
 }
 
-// work works on a lease, with pauses while its host may not be asked, and calls done at
-// the end.
+// work works on a lease, pauses while its host may not be asked, and calls done at the
+// end.
 func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	rest, err := l.run(stop)
 	if rest <= 0 {
@@ -410,12 +410,14 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 const (
 	// minHeld is the number of hosts that a worker may hold at least.
 	minHeld = 4096
-	// heldPerSlot is how many hosts it may hold for each that it asks at once. Hosts
-	// that answer in a quarter of their delay need four, slower ones fewer.
+	// heldPerSlot is how many hosts it may hold for each slot, that is, for each host
+	// that it asks at once. Hosts that answer in a quarter of their delay need four, and
+	// slower hosts fewer.
 	heldPerSlot = 8
 )
 
-// pollMax bounds the wait for a store to which other workers add URLs too.
+// pollMax is the longest wait between two calls to a store, because other workers may
+// have added URLs.
 const pollMax = time.Second
 
 // pollMin is the shortest time between two calls to a store that had nothing due.

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// gate lets a limited number of holders in at once, in the order in which they came. The
-// limit may change: after it shrank, holders leave and none enters until there is room
-// again.
+// gate lets a limited number of holders in at once, in the order of their calls. The limit
+// may change. If it becomes smaller, the holders inside stay, and no other enters until
+// enough of them have left.
 type gate struct {
 	mu      sync.Mutex
 	limit   int
@@ -41,12 +41,12 @@ func (g *gate) enter(stop context.Context) bool {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 		return false
 	}
-	g.inside-- // it was let in just before
+	g.inside-- // admit had let it in already
 	g.admit()
 	return false
 }
 
-// tryEnter enters if that needs no waiting, and reports whether it did.
+// tryEnter enters if there is room now, and reports whether it did.
 func (g *gate) tryEnter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// TestGateKeepsOrder: a gate admits as many callers as its size allows, in the
-// order in which they came, also after it was resized. It forgets callers that
-// gave up.
+// TestGateKeepsOrder: a gate admits as many callers as its limit allows, in the
+// order of their calls, also after it was resized. It removes callers that gave up.
 func TestGateKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(2)

@@ -31,7 +31,7 @@ import (
 // are compared to the nanosecond, and a goroutine that outlives Run fails its
 // test.
 
-var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // of bloomtest.Seed
+var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // read by bloomtest.Seed
 
 // dice returns the random numbers of a test and logs the seed that repeats
 // them.
@@ -50,18 +50,18 @@ func fewer(n int) int {
 
 // reply is the answer to a request. The zero reply is an empty page.
 type reply struct {
-	status   int // 0: 200
+	status   int // 0 means 200
 	header   map[string]string
 	body     string
-	contents string        // content type; empty: text/html
+	contents string        // content type; empty means text/html
 	wait     time.Duration // before the answer
-	broken   error         // instead of an answer
+	broken   error         // returned instead of an answer
 	cut      bool          // the body breaks off
 }
 
 func page(body string) reply { return reply{body: body} }
 
-// links is a page that links to refs.
+// links returns a page that links to refs.
 func links(refs ...string) reply {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html><title>links</title>")
@@ -100,7 +100,7 @@ type wire struct {
 	tries map[string]int
 }
 
-// pages is a wire with a fixed answer for each URL.
+// pages returns a wire with a fixed answer for each URL.
 func pages(answers map[string]reply) *wire {
 	return &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
 		r, ok := answers[url]
@@ -145,9 +145,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.response(), nil
 }
 
-// wait returns the error of ctx if it ends before d is over. Timers that are due
-// when they are made have crashed the race detector of Go 1.26 in a bubble of
-// package synctest: two goroutines then fire them at once, with one context.
+// wait waits for d. It returns the error of ctx if that ends first. It makes no timer if d
+// is 0, because timers that are due at once have crashed the race detector of Go 1.26 in a
+// bubble of package synctest, when two goroutines fired them at the same time.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -195,7 +195,7 @@ func (w *wire) log() []call {
 	return all
 }
 
-// urls returns what was asked for, in order.
+// urls returns the requested URLs, in order.
 func (w *wire) urls() []string {
 	var all []string
 	for _, c := range w.log() {
@@ -214,7 +214,7 @@ func (w *wire) count(url string) (n int) {
 	return n
 }
 
-// sink keeps records, also as JSON, so that tests see what is written.
+// sink keeps records, also as JSON, so that tests can check the written form.
 type sink struct {
 	mu      sync.Mutex
 	records []record.Record
@@ -247,7 +247,7 @@ func (s *sink) of(t *testing.T, url string) record.Record {
 	return found[0]
 }
 
-// world is what a crawl has around it: a wire, a store, records.
+// world is the environment of a crawl: a wire, a store and records.
 type world struct {
 	t     *testing.T
 	wire  *wire
@@ -264,8 +264,8 @@ func newWorldOf(t *testing.T, w *wire, cfg frontiertest.MemoryConfig) *world {
 // config returns the config of a worker of this world, with the defaults.
 func (w *world) config() fetcher.Config {
 	w.t.Helper()
-	// Only one limit in time: if two ended at one moment, the wire could not
-	// tell whether the crawler gave up or the answer came too late.
+	// There is only one time limit. If two ended at the same moment, the wire could not
+	// decide whether the crawler gave up or the answer came too late.
 	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: 2 * get.DefaultTimeout})
 	if err != nil {
 		w.t.Fatal(err)
@@ -376,7 +376,7 @@ func judgeStarts(t *testing.T, calls []call, policy func(host string) politeness
 	}
 }
 
-// oneMoment is an answer or a start.
+// oneMoment is the moment of an answer or of a start.
 type oneMoment struct {
 	at     time.Time
 	answer bool
@@ -401,7 +401,7 @@ func judgeHost(t *testing.T, host string, calls []call, oracle *politeness.Host)
 			continue
 		}
 		wait := oracle.Due(m.at)
-		if wait > slack { // an answer at this moment may have shortened it
+		if wait > slack { // an answer at this moment may have shortened the wait
 			later := *oracle
 			for _, n := range moments[i+1:] {
 				if n.at.Equal(m.at) && n.answer && n.call != m.call {
@@ -419,7 +419,7 @@ func judgeHost(t *testing.T, host string, calls []call, oracle *politeness.Host)
 	}
 }
 
-// tell tells the oracle of an answer.
+// tell passes an answer to the oracle.
 func tell(oracle *politeness.Host, c *call, delays map[string]time.Duration) {
 	never := func() float64 { return 0 }
 	if c.reply.broken != nil || c.reply.cut || c.end.Sub(c.start) >= get.DefaultTimeout {
@@ -461,7 +461,7 @@ func retryAfterOf(c *call) time.Duration {
 	return 0
 }
 
-// same is one policy for all hosts.
+// same returns one policy for all hosts.
 func same(p politeness.Policy) func(string) politeness.Policy {
 	return func(string) politeness.Policy { return p }
 }

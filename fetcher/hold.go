@@ -25,7 +25,7 @@ type holding struct {
 	policy politeness.Policy
 	since  time.Time     // when the lease was asked for
 	asks   chan struct{} // requests under way, up to the host's concurrency
-	listed chan struct{} // sitemaps being visited, at most one
+	listed chan struct{} // sitemaps being visited, one at most
 	room   chan struct{} // visits not completed, up to visitRoom of it
 
 	// used by run only, until closing
@@ -34,16 +34,16 @@ type holding struct {
 	deferred []frontier.Item    // waiting for a robots.txt that could not be fetched
 	askAgain bool               // request it again, because nothing else is left to do
 	ofSeed   map[string]bool    // by origin: whether it is the origin of a seed; nil means not asked yet
-	full     bool               // the store had as many items as were asked for
+	full     bool               // the store had as many items as were requested
 	kept     context.Context    // the lease is extended until this ends
 	release  context.CancelFunc // ends kept
-	keeping  sync.WaitGroup     // what keep started
+	keeping  sync.WaitGroup     // the goroutines and timers of keep
 	coming   chan topUp         // the result of a prefetch under way, or nil
 
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // of the next start, because of starts without a lease
+	notBefore   time.Time                // the earliest next start; set by a start without a lease, or for want of a slot
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	waits       bool                     // taken items wait for another attempt
@@ -99,19 +99,19 @@ func (c *Crawl) tokenOf(rules HostRules) string {
 	return c.token
 }
 
-// visitRoom returns how many visits of one host may be incomplete at once: more than its
-// requests, so that the host is asked while a page waits for the disk.
+// visitRoom returns how many visits of one host may be incomplete at once. That is more
+// than its requests, so that the host is asked while a page waits for the disk.
 func visitRoom(hostConcurrency int) int { return 8*hostConcurrency + 12 }
 
-// fullBatch is the size of a first batch that may not be all the host has.
+// fullBatch is the size of the first batch of a host that may have more items.
 const fullBatch = 32
 
 // maxDeferred bounds the items of a lease that wait for a robots.txt.
 const maxDeferred = 256
 
 // run works on the lease until it is done, or until its host may not be asked for the
-// time rest. Then it must be called again after that time, or when stop ends. An error is
-// that of the store, and ends the crawl.
+// time rest. Then it must be called again after that time, or when stop ends. An error
+// comes from the store and ends the crawl.
 func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	for h.next(stop) {
 		rest, err := h.step(stop)
@@ -122,7 +122,7 @@ func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 			break
 		}
 	}
-	h.take(true) // so that only completions are under way to the store
+	h.take(true) // from here on the only calls to the store are completions
 	h.mu.Lock()
 	h.closing = true
 	h.mu.Unlock()

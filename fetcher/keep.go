@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep extends the lease after wait, and again and again until it is released, so that
-// neither a slow page nor a slow OnPage nor a long wait loses it.
+// keep extends the lease after wait, and then repeatedly until it is released. Thus it
+// does not run out during a slow page, a slow OnPage or a long wait.
 func (h *holding) keep(wait time.Duration, outage backoff) {
 	h.keeping.Add(1)
 	after(h.kept, wait, func() {
@@ -135,7 +135,7 @@ func (h *holding) note(err error) {
 func (h *holding) complete(done []frontier.Completion, end bool) {
 	if end {
 		h.release()
-		h.roster.leave(h) // before the store gets the host's due time, so that no start comes in between
+		h.roster.leave(h) // before the host's due time is computed, so that no request starts after that
 	}
 	stage.Store.Begin()
 	defer stage.None.Begin()
@@ -147,8 +147,8 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		if lost {
 			return nil
 		}
-		// Until the end of Run the lease bounds this: the store reports when it is
-		// lost.
+		// During Run the lease bounds these calls, because the store reports when it
+		// is lost. After Run was stopped, last bounds them.
 		err := h.cfg.Store.Complete(h.last, h.lease.ID, done, update)
 		if err != nil && update.Blob != nil {
 			h.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
-// checkMemory refuses a Memory in which one answer could wait for ever.
+// checkMemory returns an error if Memory is too small for one answer, which would then
+// wait for ever.
 func (c *Config) checkMemory() error {
 	if least := LeastMemory(c.Client); c.Memory != 0 && c.Memory < least {
 		return fmt.Errorf("fetcher: Memory is %d bytes, want at least %d for one answer and its document", c.Memory, least)
@@ -26,8 +27,9 @@ func LeastMemory(client *get.Client) int64 {
 	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }
 
-// budget returns the memory of all visits, or nil without a limit. A share can hold
-// the largest sitemap if two of them have room; if not, large sitemaps are cut.
+// budget returns the memory of all visits, or nil without a limit. If the memory has
+// room for two of the largest sitemaps, one share can hold such a sitemap. Otherwise
+// large sitemaps are cut.
 func (c *Config) budget() *budget.Budget {
 	if c.Memory == 0 {
 		return nil
@@ -87,7 +89,7 @@ func (c *Crawl) takeReader() bool {
 // hours.
 const documentTime = 10 * time.Second
 
-// impatience returns the function that reports when to give up a document.
+// impatience returns a function that reports whether to give up building a document.
 func (v *visited) impatience() func() bool {
 	deadline := time.Now().Add(documentTime)
 	return func() bool { return v.hard.Err() != nil || time.Now().After(deadline) }

@@ -10,18 +10,19 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// outage remembers that something is down, so that its beginning and its end are logged
-// once each. The zero value means that it works.
+// outage records that a part, such as the store, is down, so that the beginning and the
+// end of its outage are logged once each. The zero value means that the part works.
 type outage struct {
 	began atomic.Int64 // Unix time in ns; 0 means that it works
 }
 
-// begin reports whether it worked until now.
+// begin notes that the part is down, and reports whether it worked until now.
 func (o *outage) begin(now time.Time) (first bool) {
 	return o.began.CompareAndSwap(0, now.UnixNano())
 }
 
-// end reports whether it was down until now, and for how long.
+// end notes that the part works, and reports whether it was down until now, and for how
+// long.
 func (o *outage) end(now time.Time) (lasted time.Duration, was bool) {
 	if o.began.Load() == 0 { // the usual case
 		return 0, false
@@ -86,9 +87,9 @@ func (h *holding) noteHost(err error) {
 	}
 }
 
-// noteOrigin counts a request for robots.txt, and logs that it failed, or that one was
-// answered again. Of several origins of a host it logs the first failure and the last
-// recovery. before is the number of failures in a row.
+// noteOrigin counts a request for robots.txt. It logs the first failure and the recovery.
+// If several origins of a host fail, it logs only the first failure and the last recovery.
+// before is the number of failures in a row before this request.
 func (h *holding) noteOrigin(origin string, before int) {
 	h.mu.Lock()
 	state := h.origin(origin)

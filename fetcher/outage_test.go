@@ -41,7 +41,7 @@ func (l *logLines) String() string {
 
 func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// wants fails the test unless the log has each text the given number of times.
+// wants checks that the log has each text as often as given.
 func (l *logLines) wants(t *testing.T, times map[string]int) {
 	t.Helper()
 	for text, n := range times {
@@ -56,11 +56,11 @@ var refused = reply{broken: &net.OpError{
 	Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, Err: syscall.ECONNREFUSED,
 }}
 
-// refusedText is how the crawler words that error. A wire without sockets
-// cannot report that a connection was not made.
+// refusedText is the text of that error in the crawler's output. It has the prefix of an
+// error in the request, because a wire without sockets makes no connections.
 const refusedText = "request: dial tcp 127.0.0.1:7: connection refused"
 
-// down is a wire on which robots.txt of every host fails the first times.
+// down returns a wire on which the first requests for the robots.txt of each host fail.
 func down(bad reply, times int) *wire {
 	return &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
 		return bad, strings.HasSuffix(url, "/robots.txt") && try < times
@@ -138,7 +138,7 @@ func TestFailureNamesItsCause(t *testing.T) {
 	}
 }
 
-// lastBlob is a store that shows the last blob that a worker stored for a host.
+// lastBlob is a store that keeps the last blob that a worker stored for a host.
 type lastBlob struct {
 	*frontiertest.Memory
 	mu   sync.Mutex
@@ -185,9 +185,9 @@ func TestOutageEnds(t *testing.T) {
 	})
 }
 
-// TestHostOutage: if robots.txt is ignored, pages decide whether a host
-// answers. The cause is once in the log, in the store, and in the records of a
-// host that is given up.
+// TestHostOutage: if robots.txt is ignored, the requests for pages decide whether a host
+// answers. The cause is in the log once, in the store, and in the records of a host that
+// the crawl has given up.
 func TestHostOutage(t *testing.T) {
 	for _, failures := range []int{2, 1000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestDeadHostsBackOff(t *testing.T) {
 	})
 }
 
-// shaky is a store whose Lease is unavailable now and then.
+// shaky is a store whose Lease sometimes returns frontier.ErrUnavailable.
 type shaky struct {
 	*frontiertest.Memory
 	down func(now time.Time) bool
@@ -286,8 +286,7 @@ func (s shaky) Lease(ctx context.Context, request frontier.LeaseRequest) (fronti
 	return s.Memory.Lease(ctx, request)
 }
 
-// TestStoreOutageIsLoggedOnce: an unreachable store is logged once, however
-// often it is called.
+// TestStoreOutageIsLoggedOnce: an unreachable store is logged once, even if many calls fail.
 func TestStoreOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines

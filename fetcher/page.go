@@ -32,8 +32,8 @@ type Page struct {
 // fingerprints of two crawls differ.
 func (p *Page) EventID() string { return record.EventID(p.Item.Fingerprint, int(p.Item.Round)) }
 
-// Document returns the parsed page, which is parsed once. It returns an empty document if
-// the page is not HTML, and never nil.
+// Document returns the parsed page. All calls return the same document. It is empty, not
+// nil, if the page is not HTML.
 func (p *Page) Document() *goquery.Document {
 	if p.document == nil {
 		return goquery.NewDocumentFromNode(&html.Node{Type: html.DocumentNode})
@@ -65,8 +65,8 @@ func (p *Page) Drop(drop func(url string) bool) {
 	p.links.offers = kept
 }
 
-// Add offers one more link: a reference, relative to the page's URL. The crawl's rules
-// apply; it returns ErrNotOffered if they refuse the link.
+// Add offers one more link. ref may be relative to the page's URL. The error is
+// ErrNotOffered if the crawl's rules refuse the link.
 func (p *Page) Add(ref string) error {
 	url, err := p.links.cfg.Canon.Join(p.URL, ref)
 	if err != nil {

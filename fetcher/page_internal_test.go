@@ -2,7 +2,7 @@ package fetcher
 
 import "testing"
 
-// TestDocumentOfNoHTML asks for the document of a page that has none.
+// TestDocumentOfNoHTML: the document of a page that is not HTML is empty.
 func TestDocumentOfNoHTML(t *testing.T) {
 	document := new(Page).Document()
 	if document == nil || document.Find("h1").First().Text() != "" {

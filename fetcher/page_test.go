@@ -128,8 +128,8 @@ func TestOnPageEditsLinks(t *testing.T) {
 	})
 }
 
-// TestDocumentIsParsedOnce: every caller gets the document that the links came
-// from. A body that is not HTML has none.
+// TestDocumentIsParsedOnce: every caller gets the document from which the links were
+// extracted. The document of a body that is not HTML is empty.
 func TestDocumentIsParsedOnce(t *testing.T) {
 	for _, fast := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestDocumentIsParsedOnce(t *testing.T) {
 	}
 }
 
-// TestSlowOnPage: OnPage may hold a page for longer than a lease lasts. The
-// worker keeps the page, and no other worker gets its host.
+// TestSlowOnPage: OnPage may take longer than a lease lasts. The worker keeps the lease, and
+// no other worker gets the host.
 func TestSlowOnPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{LeaseTTL: 10 * time.Second})
@@ -263,7 +263,7 @@ func TestRedirectsAreFollowed(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // of a page
+	synctest.Test(t, func(t *testing.T) { // the redirect of a page
 		w := newWorld(t, pages(map[string]reply{
 			"http://a.test/":      links("/away", "/loop", "/odd", "/none"),
 			"http://a.test/away":  redirect("http://b.test/"),

@@ -11,9 +11,9 @@ type barrier struct {
 	open chan struct{} // closed when the barrier opens; nil while it is open
 }
 
-// Pause prevents requests from starting, or lets them start again. Requests under way
-// continue. Leases are kept meanwhile, and delays are the same as without the pause. It
-// concerns this worker only; frontier.Control makes the store hand out no more.
+// Pause prevents requests from starting if paused is true, and else lets them start again.
+// Requests under way continue. Leases are kept during the pause, and delays are the same
+// as without it. Pause affects only this worker. frontier.Control pauses the whole crawl.
 func (c *Crawl) Pause(paused bool) {
 	c.barrier.set(paused)
 	c.Wake()
@@ -46,8 +46,8 @@ func (c *Crawl) opening() <-chan struct{} {
 	return c.backlog.opening()
 }
 
-// await waits until requests may start, and reports whether it had to. The host's slot, of
-// which the caller has a share, is free meanwhile.
+// await waits until requests may start, and reports whether it had to wait. The caller must
+// have a share of the host's slot. await gives that share back while it waits.
 func (h *holding) await(stop context.Context) (waited bool, err error) {
 	for opening := h.opening(); opening != nil; opening = h.opening() {
 		h.dropSlot()

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// TestPauseStopsRequests: during a pause no request starts, whatever the worker
-// holds. Afterwards the crawl continues within each host's delay.
+// TestPauseStopsRequests: during a pause no request starts. After it the crawl continues,
+// and keeps the delay of each host.
 func TestPauseStopsRequests(t *testing.T) {
 	for _, rate := range []float64{0, 3} {
 		synctest.Test(t, func(t *testing.T) {

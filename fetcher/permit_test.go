@@ -20,7 +20,7 @@ import (
 // second. A TLS handshake on the first waits.
 type late struct {
 	net.Listener
-	kept []net.Conn // to be shown next
+	kept []net.Conn // which Accept returns next
 	met  bool
 }
 

@@ -20,12 +20,12 @@ import (
 type randomWeb struct {
 	salt  uint64
 	hosts int
-	pages int // of each
+	pages int // of each host
 }
 
 func (w *randomWeb) host(n int) string { return fmt.Sprintf("h%d.test", n) }
 
-// seeds are one page of each host; the rest is found by links.
+// seeds returns one page of each host. The other pages are found through links.
 func (w *randomWeb) seeds() (seeds []string) {
 	for n := range w.hosts {
 		seeds = append(seeds, fmt.Sprintf("http://%s/0", w.host(n)))
@@ -42,7 +42,7 @@ func (w *randomWeb) answer(_ *http.Request, url string, try int) (reply, bool) {
 	own := rand.New(rand.NewPCG(w.salt, uint64(host)))
 	speed := []time.Duration{0, 20 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second}[own.IntN(4)]
 	answer := w.trouble(rng, try)
-	if host == 0 { // dead, once its seed has been asked for
+	if host == 0 { // this host is dead after the request for its seed
 		answer = reply{broken: errBroken}
 	}
 	answer.wait += time.Duration(float64(speed) * (0.5 + rng.Float64()))
@@ -84,7 +84,7 @@ func (w *randomWeb) trouble(rng *rand.Rand, try int) reply {
 	return reply{}
 }
 
-// robots is a robots.txt for each kind of host.
+// robots returns the robots.txt of a host.
 func (w *randomWeb) robots(url string, try int) reply {
 	var host int
 	if _, err := fmt.Sscanf(url, "http://h%d.test/", &host); err != nil {
@@ -94,7 +94,7 @@ func (w *randomWeb) robots(url string, try int) reply {
 	case 1:
 		return crawlDelay("2.5")
 	case 2:
-		return crawlDelay("90") // longer than a crawl-delay that is obeyed
+		return crawlDelay("90") // longer than the largest crawl-delay that is obeyed
 	case 3:
 		if try < 2 {
 			return status(500)
@@ -191,7 +191,7 @@ func TestLatencySpacesRequests(t *testing.T) {
 			if len(calls) != 5 {
 				t.Fatalf("%d requests, want 5", len(calls))
 			}
-			for i := 3; i < len(calls); i++ { // before them, links are not known yet
+			for i := 3; i < len(calls); i++ { // during the first calls, the links are not known yet
 				if gap := calls[i].start.Sub(calls[i-1].start); gap != c.want {
 					t.Errorf("factor %v: requests start %v apart, want %v", c.factor, gap, c.want)
 				}
@@ -234,7 +234,7 @@ func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 		if len(quick) != 101 {
 			t.Fatalf("%d requests to the quick host, want 101", len(quick))
 		}
-		// A link is there for the next start a moment after its delay is over.
+		// A link may be queued a moment after the host's delay is over.
 		if took := quick[100].start.Sub(begun); took > 103*time.Second {
 			t.Errorf("the quick host took %v, want 100 s and a bit", took)
 		}
@@ -283,7 +283,7 @@ func TestDeadHostIsConcluded(t *testing.T) {
 		if n := len(w.wire.log()); n != 11 {
 			t.Errorf("%d requests, want robots.txt and 10 that fail", n)
 		}
-		// Two failures, then back-offs of 10 s doubling before the rest but the last.
+		// Two failures, and then a back-off before each further request. It begins at 10 s and doubles.
 		if took, most := time.Since(begun), 2600*time.Second; took > most {
 			t.Errorf("it took %v, want %v at most", took, most)
 		}
@@ -293,8 +293,8 @@ func TestDeadHostIsConcluded(t *testing.T) {
 	})
 }
 
-// TestRateIsKept: the starts of one worker are as far apart as Rate says,
-// whatever the hosts. Low rates lose no lease.
+// TestRateIsKept: the starts of one worker have the distance that Rate sets, also at
+// different hosts. Low rates lose no lease.
 func TestRateIsKept(t *testing.T) {
 	for _, rate := range []float64{0.25, 3, 40} {
 		synctest.Test(t, func(t *testing.T) {
@@ -323,8 +323,8 @@ func TestRateIsKept(t *testing.T) {
 	}
 }
 
-// TestOwnMaxRetryAfter: the host's own policy bounds how long its Retry-After
-// is obeyed, for its items too.
+// TestOwnMaxRetryAfter: the policy of a host bounds how long its Retry-After is obeyed, also
+// for the next attempts of its items.
 func TestOwnMaxRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const busy = "http://own.test/"

@@ -7,13 +7,14 @@ import (
 )
 
 // The private headers of Config.Client (get.PrivateHeader) are sent only to the origins of
-// seeds, whatever leads to a URL: a link, a redirect, a sitemap. These origins are stored
-// with the scope of the crawl, so that all workers know them, also after a restart. The
-// scope alone is not enough, because a seed that redirects opens the scope of its target.
+// seeds. It does not matter whether a link, a redirect or a sitemap leads to a URL. These
+// origins are stored with the scope of the crawl, so that all workers can read them, also
+// after a restart. The scope alone is not enough, because a seed that redirects opens the
+// scope of its target.
 
 // originKeys returns the scope keys that store the origin of a seed. They differ from the
-// scope keys of hosts. A site may move from http to https; in the other direction the
-// headers would be sent unencrypted.
+// scope keys of hosts. An http seed also stores the https origin of its host, because the
+// site may redirect to it. The reverse would send the headers unencrypted.
 func originKeys(seed canon.URL) []string {
 	keys := []string{seed.Origin()}
 	if seed.Scheme() == "http" && seed.Port() == "" {

@@ -62,7 +62,7 @@ func TestPrivateHeadersGoToSeedsOnly(t *testing.T) {
 		w.crawl(cfg, "http://a.test/", "https://c.test/", "http://moved.test/", "http://proxied.test:8000/")
 		for url, want := range map[string]string{
 			"http://a.test/": "ACX", "http://a.test/robots.txt": "ACX", "http://a.test/page": "ACX", "http://a.test/away": "ACX",
-			"http://a.test/listed": "ACX", "http://a.test/list.xml": "ACX", // other hosts name it, and it is still a seed's
+			"http://a.test/listed": "ACX", "http://a.test/list.xml": "ACX", // found on other hosts, but of the seed's origin
 			"https://a.test/": "ACX", "https://a.test/robots.txt": "ACX", // the same host over TLS
 			"http://robots.test/robots.txt": "", "http://maps.test/robots.txt": "", "http://maps.test/list.xml": "",
 			"http://b.test/": "", "http://b.test/robots.txt": "", "http://a.test:8080/": "", "http://www.a.test/": "",
@@ -88,8 +88,8 @@ func privateClient(t *testing.T, transport http.RoundTripper) *get.Client {
 	return client
 }
 
-// TestPrivateHeadersOfAnotherWorker: a worker that was given no seeds sends the
-// headers to the same origins, in a later run or beside the first.
+// TestPrivateHeadersOfAnotherWorker: a worker without seeds sends the headers to the same
+// origins, in a later run or at the same time.
 func TestPrivateHeadersOfAnotherWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(map[string]string)

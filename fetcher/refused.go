@@ -9,8 +9,8 @@ import (
 type Refused struct {
 	URL      string // canonical, or as the page spells it if it has no canonical form
 	Reason   frontier.Reason
-	Rule     string // the rule, if the reason does not identify it: an expression, a limit
-	Referrer string // the page
+	Rule     string // the rule, such as an expression or a limit, if the reason does not identify it
+	Referrer string // the URL of the page
 }
 
 // detail records a refused link for Config.OnRefused.
@@ -21,8 +21,8 @@ func (l *linkSet) detail(url string, reason frontier.Reason, rule string) {
 	}
 }
 
-// reportRefused passes the refused links of a page to Config.OnRefused after the page was
-// completed: a page that is given back refuses nothing yet.
+// reportRefused passes the refused links of a page to Config.OnRefused. It is called after
+// the page was completed, because a page that is given back has not refused links yet.
 func (v *visited) reportRefused() {
 	if v.cfg.OnRefused == nil {
 		return
@@ -46,7 +46,7 @@ func (v *visited) refusedByStore(links []frontier.Offer) func(link int, reason f
 	}
 }
 
-// inWords names the rule that refused a link.
+// inWords returns the name of the rule that refused a link.
 func inWords(rules *follow.Rules, f *follow.Finding) string {
 	switch f.Rule {
 	case follow.Trap, follow.Port:

@@ -31,8 +31,8 @@ func (h *holding) access(origin, path string) (robots.Access, string) {
 }
 
 // origin returns the state of an origin's robots.txt. The caller must hold mu. The rules of
-// at most maxOrigins are known: another one replaces one of them, which is requested again
-// when it is needed.
+// at most maxOrigins are kept. A further origin replaces one of them, whose robots.txt is
+// requested again when it is needed.
 func (h *holding) origin(origin string) *robots.State {
 	state := h.origins[origin]
 	if state != nil {
@@ -52,8 +52,8 @@ func (h *holding) origin(origin string) *robots.State {
 	return state
 }
 
-// robotsOut defers the first pending item because its robots.txt cannot be fetched. After
-// as many attempts as a page gets, it has failed.
+// robotsOut defers the first pending item because its robots.txt could not be fetched. The
+// item has failed if the robots.txt failed as often as a page may.
 func (h *holding) robotsOut(origin string) error {
 	h.mu.Lock()
 	state := h.origin(origin)
@@ -145,8 +145,8 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 				return err
 			}
 			if slower {
-				// The store must know the delay before the next start: after a crash it uses
-				// the one that it knows.
+				// The store must receive the delay before the next request starts. After a
+				// crash it uses the last delay that it received.
 				h.complete(nil, false)
 			}
 			return nil
@@ -155,7 +155,7 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		if host := h.cfg.Canon.HostKey(next); host != h.lease.Host {
 			h.cfg.Logger.Debug("robots.txt redirects to another host", slog.String("origin", origin), slog.String("host", host))
 		}
-		target, patience = next, forever // because starting again would end at the same point
+		target, patience = next, forever // a later attempt would have to repeat the first hops, and wait here again
 	}
 }
 
@@ -206,8 +206,8 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	return answer, err
 }
 
-// abroad returns the header and the turn of a request to a host of another lease, or of
-// none.
+// abroad returns the header and the turn of a request to a host that this lease does not
+// hold.
 func (h *holding) abroad(host string) (header map[string][]string, next turn) {
 	rules, policy := h.rulesOf(host)
 	delay := politeness.New(policy).Delay()
@@ -236,7 +236,7 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 	}()
 	before := h.host.Delay()
 	state.Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
-	longest := time.Duration(0) // a host key has one delay for all its origins
+	longest := time.Duration(0) // because a host key has one delay for all its origins
 	for _, state := range h.origins {
 		if rules := state.Rules(); rules != nil {
 			delay, _ := rules.CrawlDelay()

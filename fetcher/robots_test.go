@@ -110,8 +110,8 @@ func TestRobotsOut(t *testing.T) {
 	}
 }
 
-// TestRobotsOutHoldsUpItsOriginOnly: meanwhile the pages of another origin of
-// the host are fetched.
+// TestRobotsOutHoldsUpItsOriginOnly: while the robots.txt of one origin is unavailable, the
+// pages of another origin of the host are fetched.
 func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 	for name, bad := range map[string]reply{"500": status(500), "503": status(503), "broken": {broken: errBroken}} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 				}})
 				cfg := w.config()
 				var seeds []string
-				for i := range 40 { // more than a lease has at first
+				for i := range 40 { // more than the first items of a lease
 					seeds = append(seeds, fmt.Sprintf("https://a.test/%d", i))
 				}
 				w.crawl(cfg, append(seeds, "http://a.test/1", "http://a.test/2")...)
@@ -232,7 +232,7 @@ func TestRobotsAbroadBetweenLeases(t *testing.T) {
 		var feeding sync.WaitGroup
 		feeding.Go(func() {
 			defer release()
-			w.seed(c, "http://a.test/") // www.test is asked at once
+			w.seed(c, "http://a.test/") // www.test is requested at once
 			time.Sleep(2 * time.Second)
 			w.seed(c, "http://www.test/1") // at 5 s robots.txt, at 10 s the page
 			time.Sleep(10 * time.Second)
@@ -248,9 +248,8 @@ func TestRobotsAbroadBetweenLeases(t *testing.T) {
 	})
 }
 
-// TestRobotsKept: an answer is valid for 24 hours, whichever lease requested
-// it. Then it is requested again, and the old answer stays valid while that
-// fails.
+// TestRobotsKept: an answer is valid for 24 hours, also in later leases. Then robots.txt is
+// requested again. While that fails, the old answer stays valid.
 func TestRobotsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
@@ -421,8 +420,8 @@ func TestHostileOrigins(t *testing.T) {
 	})
 }
 
-// TestOneUserAgent: the robots.txt rules are those for the user agent that
-// requests send, wherever it was set.
+// TestOneUserAgent: the rules of robots.txt are those for the user agent of the requests,
+// from each setting that can set it.
 func TestOneUserAgent(t *testing.T) {
 	const rules = "User-agent: OurBot\nDisallow: /ours\n\nUser-agent: crawler\nDisallow: /crawlers\n\nUser-agent: *\nDisallow: /\n"
 	inHeader := http.Header{"user-agent": {"OurBot/2.0"}}

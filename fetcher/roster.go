@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A roster knows when the hosts of this worker are due, so that a redirect of robots.txt to
-// a host of another lease, or of none, is as polite as any other request. It does not know
-// about other workers.
+// A roster records when the hosts of this worker are due. A robots.txt may redirect to a
+// host that another lease of this worker holds, or no lease. The roster keeps such a
+// request as polite as any other. It has no hosts of other workers.
 //
 // Its lock must be taken before that of a holding.
 type roster struct {
@@ -15,7 +15,8 @@ type roster struct {
 	held map[string]*holding
 	due  map[string]time.Time // when hosts that are not held become due, if in the future
 	most int                  // length of due at which it is swept
-	// resting are hosts that are not held because they failed, and until when they rest.
+	// resting are the hosts that were given back because they failed, and the end of
+	// their pause.
 	resting     map[string]time.Time
 	mostResting int
 }
@@ -29,7 +30,7 @@ func newRoster() roster {
 	}
 }
 
-// join adds the host of h, whose lease then decides when it is due.
+// join adds the host of h. From then on h decides when the host is due.
 func (r *roster) join(h *holding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +40,7 @@ func (r *roster) join(h *holding) {
 	delete(r.resting, h.lease.Host)
 }
 
-// leave ends that.
+// leave removes the host of h and stores when it is due.
 func (r *roster) leave(h *holding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,8 +78,9 @@ func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 	return hosts, first
 }
 
-// start returns how long a start at host must still wait. With take and no wait, it counts
-// the start, and the next one waits for delay.
+// start returns how long a request to host must still wait. If that is 0 and take is
+// true, it notes the start of the request, and the next one waits for the host's delay:
+// that of its lease, or delay if this worker has no lease of it.
 func (r *roster) start(host string, delay time.Duration, take bool) (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +109,8 @@ func (r *roster) delay(host string, now, due time.Time) {
 	sweep(r.due, now, &r.most)
 }
 
-// sweep removes times in the past, if due has grown to most.
+// sweep removes the times in the past if due has at least *most entries. Then it sets
+// *most to twice the number of entries left, but at least rosterSweep.
 func sweep(due map[string]time.Time, now time.Time, most *int) {
 	if len(due) < *most {
 		return

@@ -16,13 +16,13 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// linkSet collects the outlinks of one page: those that the rules allow, and the number of
-// refused ones by reason.
+// linkSet collects the outlinks of one page that the rules allow, and counts the refused
+// ones by reason.
 type linkSet struct {
 	*holding
 	from        *frontier.Item
 	found       exact.Found    // how the links were found
-	class       frontier.Class // Sitemap if they are lists of URLs and not pages
+	class       frontier.Class // Sitemap if the links are sitemaps and not pages
 	depth, hops int
 	offers      []frontier.Offer
 	bytes       int // of the URLs in offers and details
@@ -59,7 +59,7 @@ func (l *linkSet) refuseLink(url canon.URL, why *follow.Finding) {
 	}
 }
 
-// refuseReference refuses a reference that is not a URL that could be queued.
+// refuseReference refuses a reference that is not a URL that can be queued.
 func (l *linkSet) refuseReference(text string, err error) {
 	l.refuse(reasonOf(err), 1)
 	l.detail(text, reasonOf(err), err.Error())
@@ -173,9 +173,10 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 	return key, nil
 }
 
-// addRedirect offers the target of a redirect. The target of a seed is a seed: it opens its
-// scope, so that a crawl of example.org continues at www.example.org. In general a target
-// counts as found like the URL that redirects to it.
+// addRedirect offers the target of a redirect. The target of a seed is a seed, and opens
+// its scope, so that a crawl of example.org continues at www.example.org. The target of a
+// sitemap is a sitemap, and the target of a page from a sitemap counts as one from a
+// sitemap.
 func (l *linkSet) addRedirect(target canon.URL) {
 	switch l.from.Class {
 	case frontier.Sitemap:
@@ -209,7 +210,7 @@ type SeedAnswer struct {
 	Raw     string // as given
 	URL     string // canonical; empty if it has no canonical form
 	Verdict frontier.Verdict
-	Err     error // why it has no canonical form, or that its port is refused
+	Err     error // why it has no canonical form, or why its port is refused
 }
 
 // Seeds offers seeds, opens the scope of each, and answers index for index. Include and

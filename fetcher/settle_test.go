@@ -32,9 +32,8 @@ func (s *settled) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	}
 }
 
-// TestSettleIsCalledOnce: Settle is called once for each completion and says
-// whether the store answered it. A completion whose answer came with a repeat
-// counts once.
+// TestSettleIsCalledOnce: Settle is called once for each completion and reports whether the
+// store confirmed it. This also holds if only a repeat of the completion was answered.
 func TestSettleIsCalledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})

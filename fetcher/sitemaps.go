@@ -61,7 +61,8 @@ func (h *holding) offerSitemaps(origin string) error {
 	return errStop
 }
 
-// sitemapsOf returns offers of the sitemaps that speak for an origin.
+// sitemapsOf returns offers of the sitemaps that an origin's robots.txt names, or of those
+// at well-known paths.
 func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []frontier.Offer) {
 	file, err := h.cfg.Canon.Parse(origin + "/robots.txt")
 	if err != nil {
@@ -86,8 +87,8 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 	return offers
 }
 
-// request completes a request for an item: a sitemap may be larger than a page, and of any
-// type.
+// request adapts a request to its item. A sitemap may be larger than a page, and of any
+// content type.
 func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 	if item.Class != frontier.Sitemap {
 		return request
@@ -101,16 +102,16 @@ func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 	return request
 }
 
-// Bounds of the URLs of a sitemap that are in memory at once. All 50,000 that it may list
-// take 12 MB here and as much in the store, and relative ones may be as long as the
-// sitemap's own URL.
+// These limits bound the URLs of a sitemap that are in memory at once. All 50,000 URLs that
+// a sitemap may list take 12 MB here and as much in the store. They take more if they are
+// relative, because the URL of the sitemap is added to each.
 const (
 	chunkURLs  = 4096
 	chunkBytes = 1 << 20
 )
 
-// takeListing waits, if an item is a sitemap, until no other sitemap of the host is being
-// visited, because a site may have hundreds, of 50 MB each.
+// takeListing waits until no other sitemap of the host is being visited, because a site
+// may have hundreds, of 50 MB each. It does not wait for items of other classes.
 func (h *holding) takeListing(stop context.Context, class frontier.Class) (done func(), err error) {
 	if class != frontier.Sitemap {
 		return func() {}, nil
@@ -123,8 +124,9 @@ func (h *holding) takeListing(stop context.Context, class frontier.Class) (done 
 	}
 }
 
-// sitemap offers the URLs of a sitemap. They are one link away from it, however deep
-// indexes nest, which counts like redirects.
+// sitemap offers the URLs of a sitemap. The pages have the depth of the sitemap plus one.
+// The sitemaps in an index have the depth of the index, and count as one more hop, like
+// the target of a redirect.
 func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.describe(r)
 	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
@@ -171,19 +173,19 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	return done
 }
 
-// earlyLinks are the links of a sitemap that are offered before it is completed. If it
-// never is, they are known when it is read again.
+// earlyLinks are the links of a sitemap that are offered before the sitemap is completed.
+// If it is not completed, they are answered "seen" when the sitemap is read again.
 type earlyLinks struct {
 	*visited
 	counts frontier.LinkCounts
-	failed bool // the store did not take some, so the completion offers them and all that follow
+	failed bool // an offer failed, so the completion offers these links and all later ones
 }
 
 // offer offers the links of l, removes them from l, and reports the refused ones. It waits
-// while the store is unavailable, unless the links are exact: the completion can leave
-// those to the outbox.
+// while the store is unavailable. It does not wait if some of the links are exact, because
+// the completion can write those to the outbox.
 //
-// The body stays in memory meanwhile, so it is part of the backlog.
+// The body stays in memory during the call, so it counts towards the backlog.
 func (e *earlyLinks) offer(l *linkSet) {
 	body := int64(cap(e.answer.Body))
 	e.backlog.add(body)

@@ -20,8 +20,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// slowStore takes 10 ms for each call with many links, which it counts and
-// does not keep.
+// slowStore is a store that takes 10 ms for each call with many links. It counts the links
+// and does not store them.
 type slowStore struct {
 	*frontiertest.Memory
 	most, links, refused atomic.Int64
@@ -137,8 +137,8 @@ func TestSitemapsInBoundedMemory(t *testing.T) {
 	})
 }
 
-// TestSitemapInPieces: each URL of a large sitemap is queued, or counted and
-// reported as refused, whatever the store answers while it is read.
+// TestSitemapInPieces: each URL of a large sitemap is queued, or counted and reported as
+// refused, for all answers of the store while the sitemap is read.
 func TestSitemapInPieces(t *testing.T) {
 	const entries, excluded = 12_000, 500
 	var urls []string

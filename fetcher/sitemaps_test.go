@@ -37,8 +37,8 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestSitemapsAreRead: URLs that only sitemaps name are crawled, by the rules
-// of any link.
+// TestSitemapsAreRead: URLs that are only in sitemaps are crawled. The rules for links apply
+// to them.
 func TestSitemapsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -76,8 +76,8 @@ func TestSitemapsAreRead(t *testing.T) {
 	})
 }
 
-// TestSitemapsAtWellKnownPlaces: if robots.txt names none, they are looked for
-// once for each origin. Without the option they are never looked for.
+// TestSitemapsAtWellKnownPlaces: if robots.txt names no sitemaps, the well-known paths are
+// requested once for each origin. Without the option they are never requested.
 func TestSitemapsAtWellKnownPlaces(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestSitemapsAtWellKnownPlaces(t *testing.T) {
 	}
 }
 
-// TestSitemapsNestWithAnEnd: an index that names another index without end is
-// followed as far as redirects are.
+// TestSitemapsNestWithAnEnd: an endless chain of indexes is followed as far as a chain of
+// redirects.
 func TestSitemapsNestWithAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{

@@ -7,22 +7,22 @@ import (
 	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
-// A worker asks up to Config.Concurrency hosts at once: each of them holds a slot.
-// A host that does not answer must not keep its slot from others, and a request
-// that only waits costs little. So there are late slots beside the others:
+// A worker asks up to Config.Concurrency hosts at once. Each of them holds a slot. A
+// host that does not answer must not keep its slot from others, and a request that only
+// waits costs little. So there are late slots in addition:
 //
 //   - A host whose request takes longer than lateAfter moves from its slot to a
 //     late slot, as soon as one is free.
-//   - A host whose last request took longer than lateAfter needs a late slot to
-//     begin with. If none is free, its lease goes back, and the host is due again
-//     after lateRetry.
+//   - A host whose last request took longer than lateAfter takes a late slot from the
+//     start. If none is free, its lease is given back, and the host is due again after
+//     lateRetry to 2*lateRetry.
 //
-// Hosts that are slow, send without end or never answer thus hold a slot for
-// lateAfter, once, and wait for each other from then on.
+// Thus a host that is slow, sends without end or never answers holds a slot only once,
+// for lateAfter. From then on it waits for late slots, together with other such hosts.
 const (
 	lateAfter = 2 * time.Second
 	lateRetry = 10 * time.Second
-	// yieldRetry is how soon a host that found no free late slot looks again.
+	// yieldRetry is the time after which a host that found no free late slot tries again.
 	yieldRetry = time.Second
 	// lateSlots is how many late slots there are for each slot.
 	lateSlots = 4
@@ -30,12 +30,12 @@ const (
 	lateHosts = 1 << 16
 )
 
-// slots are what a worker has for the hosts that it asks.
+// slots limit how many hosts a worker asks at once.
 type slots struct {
 	prompt *gate
 	late   *gate
 	hosts  *recent.Keys // whose last request took longer than lateAfter
-	most   int          // of both together; 0 means no limit
+	most   int          // prompt and late slots together; 0 means no limit
 }
 
 func newSlots(concurrency, most int) slots {
@@ -77,8 +77,8 @@ func (h *holding) takeSlot(stop context.Context) error {
 	return nil
 }
 
-// waitForSlot returns the slot that the host has taken. A late host does not wait:
-// it would keep its lease from hosts that answer.
+// waitForSlot takes a slot and returns its gate. A late host does not wait, because the
+// leases of waiting hosts leave less room for hosts that answer.
 func (h *holding) waitForSlot(stop context.Context) (*gate, error) {
 	if !h.slots.hosts.Has(h.lease.Host) {
 		if h.slots.prompt.enter(stop) {
@@ -100,7 +100,7 @@ func (h *holding) waitForSlot(stop context.Context) (*gate, error) {
 	return nil, errStop
 }
 
-// dropSlot ends what takeSlot began.
+// dropSlot undoes takeSlot. The last of the host's requests frees the slot.
 func (h *holding) dropSlot() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,8 +115,8 @@ func (h *holding) dropSlot() {
 	h.slot = nil
 }
 
-// yieldSlot moves the host to a late slot and reports whether it has one now; mu is
-// held.
+// yieldSlot moves the host to a late slot. It returns false if it found none. The caller
+// must hold mu.
 func (h *holding) yieldSlot() bool {
 	if h.slot != h.slots.prompt {
 		return true
@@ -131,8 +131,8 @@ func (h *holding) yieldSlot() bool {
 	return true
 }
 
-// timeRequest measures a request that starts now, and makes its host a late one
-// when it takes too long. The caller calls asked at the request's end.
+// timeRequest measures a request that starts now, and marks its host as late if it takes
+// lateAfter or longer. The caller calls asked at the end of the request.
 func (h *holding) timeRequest() (asked func()) {
 	began, over := time.Now(), false
 	var timer *time.Timer

@@ -66,7 +66,7 @@ func TestMaxPages(t *testing.T) {
 				if stats := w.stats(); stats.Pages != limit || stats.Leased != 0 {
 					t.Errorf("%d workers: %d pages, %d leased, want %d and none", workers, stats.Pages, stats.Leased, limit)
 				}
-				// The same again, resumed: nothing is left to do.
+				// Another run continues the crawl, and has nothing to do.
 				before := len(w.wire.log())
 				if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Limit || len(w.wire.log()) != before {
 					t.Errorf("a second Run ended with %q, %v, after %d more requests", end, err, len(w.wire.log())-before)
@@ -102,8 +102,8 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 	})
 }
 
-// TestHoldKeepsRunning: Run does not end while a hold announces that seeds will
-// be added, and continues as soon as they are.
+// TestHoldKeepsRunning: Run does not end during a Hold, and continues as soon as seeds are
+// added.
 func TestHoldKeepsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
@@ -131,8 +131,8 @@ func TestHoldKeepsRunning(t *testing.T) {
 	})
 }
 
-// TestWakeIsNotLost: a new seed is requested at once, whatever the worker is
-// doing.
+// TestWakeIsNotLost: a new seed is requested at once, also if it is added at an unlucky
+// moment.
 func TestWakeIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
@@ -182,8 +182,7 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// TestPausedStore: a worker waits while the crawl is paused, and does not call
-// the store all the time.
+// TestPausedStore: a worker waits while the crawl is paused, and calls the store rarely.
 func TestPausedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
@@ -239,7 +238,7 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 	})
 }
 
-// stoppable is a crawl of many hosts after its first ten seconds.
+// stoppable returns a crawl of many hosts that has run for ten seconds.
 func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []string) {
 	w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
 		if strings.HasSuffix(url, "/robots.txt") {
@@ -263,7 +262,8 @@ func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []stri
 // go back unchanged, and a second worker finishes the crawl within each host's
 // delay.
 func TestSoftStop(t *testing.T) {
-	// In a host's delay with another request under way, and with both under way.
+	// The stop comes during a host's delay with another request under way, and with both
+	// requests under way.
 	for _, after := range []time.Duration{1500 * time.Millisecond, 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			w, cfg, seeds := stoppable(t, 20*time.Second)
@@ -289,8 +289,7 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// given checks that the store has no lease, and no item that used up an
-// attempt.
+// given checks that all leases were given back, and that no item has used up an attempt.
 func (w *world) given(leased uint64) {
 	w.t.Helper()
 	if stats := w.stats(); stats.Leased != leased || stats.Queued == 0 {
@@ -305,7 +304,7 @@ func (w *world) given(leased uint64) {
 	w.balanced()
 }
 
-// resume finishes a crawl that was stopped, and judges all of it.
+// resume finishes a crawl that was stopped, and checks the whole crawl.
 func (w *world) resume(cfg fetcher.Config) {
 	w.t.Helper()
 	if end, err := w.worker(cfg).Run(w.t.Context()); err != nil || end != fetcher.Empty {

@@ -13,20 +13,20 @@ import (
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
-// tally counts what a worker does, for who watches it.
+// tally counts what a worker does, for Crawl.Progress.
 type tally struct {
 	requests, robots, errors, bytes, finished, pages, leasesLost atomic.Uint64
 
-	answered atomic.Bool // a page, or a robots.txt, came
+	answered atomic.Bool // a request for a page or a robots.txt was answered
 
 	// the present state
 	paying    atomic.Int64 // requests that wait for the worker's rate
 	overdrawn atomic.Int64 // requests that wait for the worker's bandwidth
 	storing   atomic.Int64 // completions that wait for the store
 	ruling    atomic.Int64 // hosts that wait for a robots.txt
-	due       atomic.Bool  // the store had due hosts that were not taken
+	due       atomic.Bool  // the store may have due hosts that were not leased
 	idle      atomic.Bool  // nothing is held or being added, and no host is due
-	delay     atomic.Int64 // of the host that had to wait last
+	delay     atomic.Int64 // of the last host that had to wait for it, in ns
 
 	mu       sync.Mutex
 	hosts    HostCounts
@@ -34,24 +34,24 @@ type tally struct {
 	last     *LastError // nil means that no attempt has failed
 }
 
-// How many hosts, and causes of errors, a worker's sketches hold.
+// hostsCounted and causesCounted are the sizes of a worker's sketches.
 const (
 	hostsCounted  = 1000
 	causesCounted = 100
 )
 
-// HostCounts are bounded sketches of the hosts with the most of something, and
-// of the most frequent causes of errors.
+// HostCounts are bounded sketches of the hosts with the most answers, errors and
+// waits, and of the most frequent causes of errors.
 type HostCounts struct {
 	Pages   *topk.Sketch `json:"pages"`      // answers
 	Errors  *topk.Sketch `json:"errors"`     // attempts that failed
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
-	ByCause *topk.Sketch `json:"by_cause"`   // attempts that failed, by what an error ends with, as "connection refused"
+	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the end of the error, such as "connection refused"
 
-	Causes map[string]string `json:"causes"` // why the last attempt at a host failed; of some hosts of Errors
+	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts of Errors have none
 }
 
-// NewHostCounts returns counts of nothing, to Merge others into.
+// NewHostCounts returns empty counts, into which others can be merged.
 func NewHostCounts() HostCounts {
 	return HostCounts{
 		Pages: topk.New(hostsCounted), Errors: topk.New(hostsCounted), Waiting: topk.New(hostsCounted),
@@ -59,15 +59,15 @@ func NewHostCounts() HostCounts {
 	}
 }
 
-// LastError says why the last attempt that failed did.
+// LastError is the last attempt that failed.
 type LastError struct {
 	Time  time.Time `json:"time"`
 	Host  string    `json:"host,omitempty"` // host key; empty means that this machine could not make the request
 	Error string    `json:"error"`
 }
 
-// failed counts an attempt at a host that failed, and keeps why. No host: it is
-// this machine's fault.
+// failed counts an attempt that failed, and stores its cause. An empty host means that
+// this machine could not make the request.
 func (t *tally) failed(host, cause string) {
 	cause = clip(cause)
 	t.errors.Add(1)
@@ -82,13 +82,13 @@ func (t *tally) failed(host, cause string) {
 	t.hosts.noteCause(host, cause)
 }
 
-// clip bounds the text of an error, a part of which may come from a server.
+// clip bounds the text of an error, because a part of it may come from a server.
 func clip(cause string) string {
 	const most = 300
 	return strings.ToValidUTF8(cause[:min(len(cause), most)], "?")
 }
 
-// Merge adds what other has counted. What other does not count stays as it is.
+// Merge adds the counts of other. A sketch that is nil in other stays as it is.
 func (c *HostCounts) Merge(other HostCounts) {
 	for _, pair := range [][2]*topk.Sketch{
 		{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting}, {c.ByCause, other.ByCause},
@@ -102,7 +102,7 @@ func (c *HostCounts) Merge(other HostCounts) {
 	}
 }
 
-// noteCause keeps why the last attempt at a host failed, of hostsCounted hosts.
+// noteCause stores why the last attempt at a host failed, for up to hostsCounted hosts.
 func (c *HostCounts) noteCause(host, cause string) {
 	if _, known := c.Causes[host]; !known && len(c.Causes) >= hostsCounted {
 		for other := range c.Causes {
@@ -113,8 +113,8 @@ func (c *HostCounts) noteCause(host, cause string) {
 	c.Causes[host] = cause
 }
 
-// kindOf returns the last part of an error's text, which is the same for all
-// hosts: what stands before it names the host, its address or the step.
+// kindOf returns the last part of an error's text. It is the same for all hosts, because
+// the parts before it name the host, its address or the step.
 func kindOf(cause string) string {
 	const most = 100
 	kind := cause[strings.LastIndex(cause, ": ")+1:]
@@ -131,7 +131,7 @@ func (t *tally) count(sketch func(*HostCounts) *topk.Sketch, host string, n uint
 func pagesOf(c *HostCounts) *topk.Sketch   { return c.Pages }
 func waitingOf(c *HostCounts) *topk.Sketch { return c.Waiting }
 
-// finish counts items whose outcomes the store has taken.
+// finish counts items whose completion the store has accepted.
 func (t *tally) finish(done []frontier.Completion) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,57 +149,59 @@ func (c *Crawl) Outcomes() map[frontier.Outcome]uint64 {
 	return maps.Clone(c.tally.outcomes)
 }
 
-// Hosts calls read with the worker's sketches; read must not keep them.
+// Hosts calls read with the worker's sketches. read must not keep them.
 func (c *Crawl) Hosts(read func(HostCounts)) {
 	c.tally.mu.Lock()
 	defer c.tally.mu.Unlock()
 	read(c.tally.hosts)
 }
 
-// Progress is what a worker has done since New. The books of the crawl are the
-// store's.
+// Progress is what a worker has done since New. The store has the books of the whole
+// crawl.
 type Progress struct {
 	Requests   uint64 `json:"requests"` // for pages
 	Robots     uint64 `json:"robots"`   // requests for robots.txt
 	Errors     uint64 `json:"errors"`   // attempts that failed, for robots.txt too
-	Bytes      uint64 `json:"bytes"`    // of bodies, as they came
+	Bytes      uint64 `json:"bytes"`    // of bodies, as received, before they are decompressed
 	Finished   uint64 `json:"finished"` // items that reached an outcome after a request
-	Pages      uint64 `json:"pages"`    // of them, those that were answered
+	Pages      uint64 `json:"pages"`    // finished items that were answered
 	LeasesLost uint64 `json:"leases_lost"`
 
-	Answered  bool       `json:"answered"`             // a page, or a robots.txt, came
+	Answered  bool       `json:"answered"`             // a request for a page or a robots.txt was answered
 	LastError *LastError `json:"last_error,omitempty"` // nil means that no attempt has failed
 
 	// The present state.
 	Hosts     int64 `json:"hosts"`     // leases held
-	Waiting   int64 `json:"waiting"`   // of them, waiting for their host's delay
+	Waiting   int64 `json:"waiting"`   // leases that wait for their host's delay
 	Slots     int   `json:"slots"`     // hosts that can be asked at once
 	Asking    int   `json:"asking"`    // hosts being asked
 	AtMost    bool  `json:"at_most"`   // Slots would grow but for Config.MaxConnections
-	Late      int   `json:"late"`      // more of them, which are late and take no slot
+	Late      int   `json:"late"`      // late hosts being asked, which Asking does not count
 	Paying    int64 `json:"paying"`    // requests waiting for the worker's rate
 	Overdrawn int64 `json:"overdrawn"` // requests waiting for the worker's bandwidth
 	Storing   int64 `json:"storing"`   // completions waiting for the store
 	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
 	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name
-	DueWaits  bool  `json:"due_waits"` // the store had due hosts that were not taken
-	// Delay is that of the host that had to wait for it last: with many hosts
-	// nearly always the usual one. 0 means none had to.
+	DueWaits  bool  `json:"due_waits"` // the store may have due hosts that were not leased
+	// Delay is the delay of the last host that had to wait for it. With many hosts
+	// that is nearly always the usual delay. 0 means that no host had to wait.
 	Delay time.Duration `json:"delay"`
-	// BackingOff counts the hosts that this worker gave back because they
-	// failed and that are not due yet; the first of them is in NextTry.
+	// BackingOff counts the hosts that this worker gave back because they failed
+	// and that are not due yet. NextTry is the time until the first of them is due.
 	BackingOff int           `json:"backing_off"`
 	NextTry    time.Duration `json:"next_try"`
-	// Stuck: nothing can be requested now. Every host waits to be due, and no
-	// more are being added, or this machine cannot make requests.
+	// Stuck reports that nothing can be requested now. Either no host is due and no
+	// URLs are being added, or this machine cannot make requests.
 	Stuck bool `json:"stuck"`
 	// Down is why this machine cannot make requests now; empty if it can.
 	Down string `json:"down,omitempty"`
-	// ShortMemory: Config.Scarce named Memory, and no more hosts are leased.
+	// ShortMemory reports that Config.Scarce returned Memory, so that no more hosts
+	// are leased.
 	ShortMemory bool `json:"short_memory,omitempty"`
 }
 
-// Progress returns the counters as of about now.
+// Progress returns the present counters. They are read one after the other, so they may
+// differ by a few requests.
 func (c *Crawl) Progress() Progress {
 	held := c.held.Load()
 	asking, slots, _ := c.slots.prompt.counts()

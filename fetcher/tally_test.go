@@ -7,7 +7,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
-// Errors of many hosts have one cause, whatever addresses they name.
+// TestKindOf: errors with different hosts and addresses have the same kind.
 func TestKindOf(t *testing.T) {
 	for cause, want := range map[string]string{
 		"connect: dial tcp 203.0.113.7:443: connect: connection refused":                        "connection refused",
@@ -24,8 +24,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// The counts of several runs can be added, also to those of a file that has
-// fewer.
+// TestMergeHostCounts: the counts of several runs can be merged, also if a stored one lacks
+// some of the sketches.
 func TestMergeHostCounts(t *testing.T) {
 	all, run := NewHostCounts(), NewHostCounts()
 	run.Pages.Add("a.test", 2)

@@ -21,11 +21,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// wireOnly are the hardships that need sockets: limits of the header, look-ups
-// and addresses are enforced by the network code.
+// wireOnly are the hardships that need sockets, because the network code enforces the limits
+// of headers, look-ups and addresses.
 const wireOnly = testweb.Headers | testweb.Addresses
 
-// corners is the web whose corners the tests crawl; the rest of it is small.
+// corners returns a web with all corners and few other pages.
 func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 	t.Helper()
 	web, err := testweb.New(testweb.Config{
@@ -60,7 +60,7 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// cornerConfig is a worker that crawls web without sockets.
+// cornerConfig returns the config of a worker that crawls web without sockets.
 func (w *world) cornerConfig(web *testweb.Web) fetcher.Config {
 	cfg := w.config()
 	cfg.Client = clientOf(w.t, get.Config{Transport: streamWire{web.Handler()}, MaxBodyBytes: 256 << 10})
@@ -73,8 +73,8 @@ func (w *world) cornerConfig(web *testweb.Web) fetcher.Config {
 func TestCornersByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
-		// A robots.txt that redirects to another worker's host is the one request
-		// that is not spaced from that worker's (docs/reference/web-policy.md).
+		// Only the request for a robots.txt that redirects to another worker's host does not
+		// keep that host's delay (docs/reference/web-policy.md).
 		web := corners(t, testweb.Everything&^wireOnly&^testweb.MovedRobots, 0)
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: 20 * time.Second})
 		cfg := w.cornerConfig(web)
@@ -129,7 +129,7 @@ func judge(t *testing.T, w *world, web *testweb.Web, promised testweb.Manners) {
 		report.Records, report.Expected, report.Optional, verdict.Requests, report.Outcomes, refused)
 }
 
-// TestFullStoreRefusesSitemaps: the crawl continues without them.
+// TestFullStoreRefusesSitemaps: if the store is full, the crawl continues without sitemaps.
 func TestFullStoreRefusesSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -173,7 +173,7 @@ func (s streamWire) RoundTrip(r *http.Request) (*http.Response, error) {
 				out.WriteHeader(http.StatusOK)
 			}
 			out.begin()
-			_ = writer.CloseWithError(out.fault) // nil is the end of the body
+			_ = writer.CloseWithError(out.fault) // nil ends the body without an error
 		}()
 		s.handler.ServeHTTP(out, in)
 	}()
@@ -193,7 +193,7 @@ func (s streamWire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// streamed is a ResponseWriter into a pipe.
+// streamed is a ResponseWriter that writes into a pipe.
 type streamed struct {
 	header, sent http.Header
 	status       int

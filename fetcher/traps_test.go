@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
-// TestTrapsAreRefused: the crawl of a site that makes URLs without end ends.
+// TestTrapsAreRefused: the crawl of a site with endless URLs ends.
 func TestTrapsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -55,7 +55,7 @@ func TestMaxHosts(t *testing.T) {
 		cfg.Rules.MaxHosts, cfg.Quota = 4, w.store
 		w.crawl(cfg, "http://a.test/", "http://seed.a.test/")
 		_, hosts, err := w.store.Reserved(t.Context(), "a.test", "")
-		if err != nil || hosts < 4 || hosts > 5 { // www.a.test is a seed: it comes on top if it comes late
+		if err != nil || hosts < 4 || hosts > 5 { // www.a.test is a seed, so it exceeds the limit if it is added late
 			t.Errorf("%d hosts of a.test (%v), want 4 or 5", hosts, err)
 		}
 		if w.wire.count("http://www.a.test/") != 1 || w.wire.count("http://www.a.test/y")+w.wire.count("http://a.test/z") == 0 {
@@ -70,7 +70,7 @@ func TestMaxHosts(t *testing.T) {
 	})
 }
 
-// quotaCalls counts what a crawl asks its Quota.
+// quotaCalls is a Quota that counts its calls and keys.
 type quotaCalls struct {
 	frontier.Quota
 	calls int
@@ -85,8 +85,8 @@ func (c *quotaCalls) Reserve(ctx context.Context, keys []frontier.QuotaKey, most
 	return c.Quota.Reserve(ctx, keys, most)
 }
 
-// TestHostsOfAPageAreReservedTogether: a page costs one call of Reserve, and a host
-// that only refused links name is not reserved.
+// TestHostsOfAPageAreReservedTogether: a page makes one call of Reserve, without the hosts
+// of refused links.
 func TestHostsOfAPageAreReservedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{

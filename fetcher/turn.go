@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// lastSecond is the part of a lease in which nothing is started any more.
+// lastSecond is the end of a lease, in which no more requests start.
 const lastSecond = time.Second
 
 const (
 	// maxPark is the longest wait for a host's delay that keeps its lease.
 	maxPark = 20 * time.Second
-	// forever is for a request without which those before it were in vain.
+	// forever is the patience of a request that completes earlier ones, such as the
+	// next hop of a redirected robots.txt.
 	forever time.Duration = math.MaxInt64
 )
 
-// A turn says how long the next start must still wait. With start, a wait of 0
-// is taken: the start is noted, and the caller has to make it now. An error:
-// there will be none under this lease.
+// A turn returns how long the next request must still wait. If that is 0 and start is
+// true, the turn is taken: it is noted as a start, and the caller must start the request
+// now. An error means that no request may start under this lease.
 type turn func(start bool) (wait time.Duration, err error)
 
-// begin waits until a request may start and notes that it does. On success the
-// caller owns one of asks, one of room and a share of the host's slot; end, which
-// it calls when the request is over, gives back all but room, for what the request
-// brought may still need that.
+// begin waits until a request may start and notes its start. On success the caller owns
+// one of asks, one of room and a share of the host's slot. It calls end when the request
+// is over. end gives back all of them except room, which the visit keeps until it is
+// complete.
 func (h *holding) begin(stop context.Context, next turn) (end func(), err error) {
 	for _, gate := range []chan struct{}{h.room, h.asks} {
 		select {
@@ -51,8 +52,9 @@ func (h *holding) begin(stop context.Context, next turn) (end func(), err error)
 	}, nil
 }
 
-// takeTurn waits for the slot, the host and the worker's rate and bandwidth, these
-// last, because a request with a share of them must start at once.
+// takeTurn waits for the slot, for the host, and for the worker's rate and bandwidth. It
+// waits for rate and bandwidth last, because a request with a share of them must start
+// at once.
 func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 	if err := h.takeSlot(stop); err != nil {
 		return err
@@ -72,7 +74,7 @@ func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 			h.dropSlot()
 			return errStop
 		}
-		if paid && waited { // a share does not keep
+		if paid && waited { // a share is valid only at once
 			h.repay()
 			paid = false
 		}
@@ -104,7 +106,8 @@ func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 	}
 }
 
-// turn is the turn of the lease's own host, for who waits no longer than patience.
+// turn returns the turn of the lease's own host. It is an error if the wait is longer
+// than both patience and half of the lease.
 func (h *holding) turn(patience time.Duration) turn {
 	return func(start bool) (time.Duration, error) {
 		h.mu.Lock()
@@ -127,9 +130,9 @@ func (h *holding) turn(patience time.Duration) turn {
 	}
 }
 
-// permit keeps a request from being written after the stop, or under a lease that
-// is over. Since its turn came it may have waited for a connection, or this process
-// stood still: the host can be another worker's by now.
+// permit refuses to write a request after the stop or under a lease that is over. Since
+// its turn the request may have waited for a connection, or the process may have been
+// suspended, so that another worker may have leased the host.
 func (h *holding) permit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,7 +142,7 @@ func (h *holding) permit() error {
 	return nil
 }
 
-// dueIn returns how long the host must still wait; mu is held.
+// dueIn returns how long the host must still wait. The caller must hold mu.
 func (h *holding) dueIn(now time.Time) time.Duration {
 	return max(h.host.Due(now), h.notBefore.Sub(now), 0)
 }
@@ -155,7 +158,8 @@ func (h *holding) park(stop context.Context, d time.Duration) {
 }
 
 // pay waits for this request's share of the worker's rate and bandwidth.
-// (Limiter.Wait would refuse at once a wait beyond the deadline of stop.)
+// It does not call Limiter.Wait, which fails at once if the wait would exceed the
+// deadline of stop.
 func (h *holding) pay(stop context.Context) error {
 	if h.limiter != nil {
 		h.tally.paying.Add(1)
@@ -173,7 +177,7 @@ func (h *holding) pay(stop context.Context) error {
 	return nil
 }
 
-// repay gives the share of the bandwidth back, when the request is over or does
+// repay gives back the share of the bandwidth when the request is over, or when it does
 // not start.
 func (h *holding) repay() {
 	if h.bandwidth != nil {
@@ -181,5 +185,5 @@ func (h *holding) repay() {
 	}
 }
 
-// errBusy says that a host of another lease cannot be asked soon.
+// errBusy reports that the host of another lease is not due soon.
 var errBusy = errors.New("it redirects to a host that is not due soon")

@@ -19,8 +19,8 @@ import (
 )
 
 // visit requests one item, with the private headers or without, and completes it.
-// It closes began when the request has started, or will not, and calls asked when
-// the request is over.
+// It closes began when the request has started or has failed before its start. It
+// calls asked when the request is over.
 func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began chan struct{}, asked func()) {
 	defer func() {
 		h.mu.Lock()
@@ -87,7 +87,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 	}
 }
 
-// noteAnswer tells the host's state what came of a request.
+// noteAnswer updates the state of the host with the result of a request.
 func (h *holding) noteAnswer(answer *get.Response, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,12 +114,12 @@ type visited struct {
 	url  canon.URL
 	at   time.Time // when the request started
 
-	answer  *get.Response // nil means none came
+	answer  *get.Response // nil means that there was no answer
 	share   *budget.Share // of the memory; nil means that there is no limit
 	packed  int64         // bytes of the answer for the archive
 	data    int           // bytes of fields and text in the record
-	refused []Refused     // links, for Config.OnRefused
-	edges   []record.Edge // links, for Config.Edges
+	refused []Refused     // refused links, for Config.OnRefused
+	edges   []record.Edge // all links, for Config.Edges
 }
 
 // newRecord returns the part of a record that every outcome has.
@@ -148,7 +148,7 @@ func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *reco
 	if h.cfg.Sink != nil {
 		c.Record = func(links frontier.LinkCounts) error {
 			stage.Record.Begin()
-			defer stage.Store.Begin() // whose goroutine this is
+			defer stage.Store.Begin() // the store calls this function in its own goroutine
 			r.LinksFound, r.LinksAdded = links.Found, links.Added
 			return h.cfg.Sink.Append(r)
 		}
@@ -159,14 +159,15 @@ func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *reco
 	return c
 }
 
-// conclusion finishes an item without a request.
+// conclusion returns the completion of an item that is finished without a request.
 func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why string) frontier.Completion {
 	r := h.newRecord(item, time.Now())
 	r.Error = why
 	return h.finished(item, outcome, r)
 }
 
-// again queues the item once more, or finishes it when its attempts are used up.
+// again returns the completion that queues the item again, at least after the time
+// least. If its attempts are used up, the completion finishes it.
 func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record.Record) frontier.Completion {
 	attempts := int(v.item.Attempts) + 1
 	if attempts <= v.cfg.Retries {
@@ -177,10 +178,10 @@ func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record
 	return v.finish(outcome, r)
 }
 
-// localPause is how long a host waits whose request this machine could not make.
+// localPause is the wait of a host after a request that this machine could not make.
 const localPause = 5 * time.Second
 
-// awaitMachine waits after a request that this machine could not make.
+// awaitMachine notes that this machine could not make a request, and waits.
 func (h *holding) awaitMachine(err error) {
 	h.tally.failed("", causeOf(err))
 	h.noteMachine(err)
@@ -189,7 +190,7 @@ func (h *holding) awaitMachine(err error) {
 	pause(h.hard, localPause)
 }
 
-// failed says what a request without an answer means for its item.
+// failed returns the completion of an item whose request had no answer.
 func (v *visited) failed(err error) frontier.Completion {
 	fault := get.Classify(err)
 	v.cfg.Logger.Debug("no answer", slog.String("url", v.item.URL), slog.Any("err", err))
@@ -204,8 +205,8 @@ func (v *visited) failed(err error) frontier.Completion {
 	r.DurationMS = milliseconds(time.Since(v.at))
 	r.Error = err.Error()
 	if fault.Retry {
-		// A stale kept connection counts too: a server that hangs up on this
-		// URL each time must not be asked for ever.
+		// A kept connection that the server closed counts as an attempt too. Else
+		// a server that hangs up on this URL each time would be asked for ever.
 		v.tally.failed(v.item.Host, causeOf(err))
 		return v.again(fault.Outcome, 0, r)
 	}
@@ -213,7 +214,7 @@ func (v *visited) failed(err error) frontier.Completion {
 	return v.finish(fault.Outcome, r)
 }
 
-// answered says what an answer means for its item.
+// answered returns the completion of an item whose request had an answer.
 func (v *visited) answered() frontier.Completion {
 	answer := v.answer
 	r := v.newRecord(v.item, v.at)
@@ -239,7 +240,7 @@ func (v *visited) answered() frontier.Completion {
 	return v.finish(outcome, r)
 }
 
-// page takes a page apart.
+// page extracts the links and data of a page, calls OnPage and returns the completion.
 func (v *visited) page(r *record.Record) frontier.Completion {
 	answer := v.answer
 	v.describe(r)
@@ -277,7 +278,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		stage.Handle.Begin()
 		err := v.cfg.OnPage(v.hard, page)
 		switch {
-		case err != nil && v.hard.Err() != nil: // it was told to stop
+		case err != nil && v.hard.Err() != nil: // its context ended
 			return v.giveBack()
 		case err != nil:
 			r.Error = err.Error()
@@ -290,8 +291,8 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	return v.finishedWith(&links, frontier.OK, r)
 }
 
-// edgesOf returns the links of a page with their texts, none if those were not
-// asked for.
+// edgesOf returns the links of a page with their texts, or none if the texts were not
+// requested.
 func edgesOf(page *extract.Page) []record.Edge {
 	edges := make([]record.Edge, 0, len(page.LinkTexts))
 	for i, text := range page.LinkTexts {
@@ -301,7 +302,7 @@ func edgesOf(page *extract.Page) []record.Edge {
 	return edges
 }
 
-// describe notes the body of an answer.
+// describe fills in the fields of the record that describe the body of the answer.
 func (v *visited) describe(r *record.Record) {
 	stage.Record.Begin()
 	r.Bytes, r.Truncated = int64(len(v.answer.Body)), v.answer.Truncated
@@ -312,8 +313,8 @@ func (v *visited) describe(r *record.Record) {
 	r.Digest = "sha256:" + hex.EncodeToString(digest[:])
 }
 
-// storeFailed gives back a page whose links could not be judged: it must not
-// count as done without them.
+// storeFailed gives back a page after the store failed to decide about its links. The
+// page must not count as done without them.
 func (v *visited) storeFailed(err error) frontier.Completion {
 	if v.hard.Err() == nil {
 		v.note(err)
@@ -325,7 +326,7 @@ func (v *visited) giveBack() frontier.Completion {
 	return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
 }
 
-// redirected offers where an answer points. The target of a seed is a seed.
+// redirected offers the target of a redirect. The target of a seed is a seed too.
 func (v *visited) redirected(r *record.Record) frontier.Completion {
 	answer := v.answer
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
@@ -344,7 +345,7 @@ func (v *visited) redirected(r *record.Record) frontier.Completion {
 	return v.finishedWith(&links, frontier.Redirect, r)
 }
 
-// finishedWith ends the item with its links.
+// finishedWith returns the completion that finishes the item together with its links.
 func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finish(outcome, r)
 	if done.Disposition != frontier.Finish {
@@ -366,7 +367,7 @@ func extractable(contentType string) bool {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// reasonOf names why a reference is not a URL that could be queued.
+// reasonOf returns the reason why a reference is not a URL that can be queued.
 func reasonOf(err error) frontier.Reason {
 	switch {
 	case errors.Is(err, canon.ErrScheme):

@@ -1,8 +1,7 @@
-// Package eventstest has what every outbox, progress and sink of package events
-// must pass, and an outbox and a progress in memory for tests of those who use
-// them.
+// Package eventstest has the tests that every outbox, progress and sink of package events
+// must pass, and an outbox and a progress in memory for tests of their users.
 //
-// It knows no backend: a test hands it a function that opens one.
+// It depends on no backend. A test passes a function that opens one.
 package eventstest
 
 import (
@@ -63,7 +62,7 @@ func IDs(all []events.Event) []string {
 	return ids
 }
 
-// Outbox is an outbox in memory. Its zero value is empty. It is safe for
+// Outbox is an outbox in memory. The zero value is an empty outbox. It is safe for
 // concurrent use.
 type Outbox struct {
 	mu  sync.Mutex
@@ -105,7 +104,7 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) ([]ev
 	return rest, after, err
 }
 
-// Find implements events.Outbox. It takes an event's time for that of its commit.
+// Find implements events.Outbox. It uses Event.Time as the time of the commit.
 func (o *Outbox) Find(_ context.Context, t time.Time) (at events.Cursor, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,8 +132,8 @@ func (o *Outbox) Lag(_ context.Context, after events.Cursor) (lag events.Lag, er
 	return lag, err
 }
 
-// Progress is a progress in memory. Its zero value knows no relays. It is safe
-// for concurrent use.
+// Progress is a progress in memory. The zero value has no relays. It is safe for concurrent
+// use.
 type Progress struct {
 	mu     sync.Mutex
 	saved  map[string]events.Saved

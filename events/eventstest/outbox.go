@@ -12,7 +12,7 @@ import (
 // OutboxUnderTest is an outbox that RunOutbox can fill.
 type OutboxUnderTest struct {
 	Outbox events.Outbox
-	// Commit commits records, as the crawl does: they are in the outbox when it
+	// Commit commits records as the crawl does. They must be in the outbox when it
 	// returns. It is not called concurrently.
 	Commit func(records ...*record.Record) error
 	// Reopen returns the outbox as another process opens it.
@@ -69,7 +69,7 @@ func readAll(t *testing.T, o events.Outbox, after events.Cursor, limit int) (all
 	}
 }
 
-// same compares events with those of records from to to, of each host in order.
+// same checks that got has the events of the records from up to to, in order for each host.
 func same(t *testing.T, got []events.Event, from, to int) {
 	t.Helper()
 	byHost := make(map[string][]string)
@@ -194,8 +194,8 @@ func outboxLag(t *testing.T, o OutboxUnderTest) {
 	}
 }
 
-// BenchOutbox reads an outbox of n records from its beginning to its end, again
-// and again, and reports events and bytes a second.
+// BenchOutbox measures how many events and bytes per second are read from an outbox of n
+// records.
 func BenchOutbox(b *testing.B, o OutboxUnderTest, n int) {
 	for from := 0; from < n; from += 1000 {
 		if err := o.Commit(records(from, min(n, from+1000))...); err != nil {

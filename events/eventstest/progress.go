@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// RunProgress holds progresses to the contract of events.Progress. open returns an
-// empty one each time, and a function that opens it again, as another process.
+// RunProgress tests the contract of events.Progress. Each call of open must return a new,
+// empty progress, and a function that opens it again as another process would.
 func RunProgress(t *testing.T, open func(t *testing.T) (p events.Progress, reopen func() events.Progress)) {
 	t.Run("Saved", func(t *testing.T) {
 		p, reopen := open(t)
@@ -122,7 +122,8 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 	}
 }
 
-// reviseLetters gives a letter another reason, and one that was discarded, too.
+// reviseLetters revises the reasons of a letter and of a letter that was discarded, and
+// checks that only the first is stored.
 func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
 	t.Helper()
 	letters, err := p.Dead(t.Context(), "a")

@@ -10,17 +10,17 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// SinkUnderTest is a sink whose receiver a suite can look at.
+// SinkUnderTest is a sink with a receiver whose events RunSink can read.
 type SinkUnderTest struct {
 	Sink events.Sink
-	// Received returns what the receiver has got so far, in its order. It may wait
-	// for what was acknowledged.
+	// Received returns the events that the receiver has so far, in its order. It must
+	// return all events that were acknowledged, and may wait for them.
 	Received func() []events.Event
 }
 
-// RunSink holds sinks to the contract of events.Sink: with a receiver that takes
-// everything, each event arrives whole, those of a host in order. What a sink does
-// when it is refused or away is a test of its own package.
+// RunSink tests the contract of events.Sink with a receiver that accepts everything. Each
+// event must arrive unchanged, and the events of a host in order. The package of each sink
+// tests refusals and receivers that are away.
 func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 	t.Run("Whole", func(t *testing.T) {
 		s := open(t)
@@ -89,7 +89,7 @@ func closeSink(t *testing.T, s events.Sink) {
 	}
 }
 
-// firsts returns each event once, as it came first.
+// firsts returns the events without their repeats.
 func firsts(all []events.Event) []events.Event {
 	seen := make(map[string]bool)
 	return slices.DeleteFunc(slices.Clone(all), func(e events.Event) bool {

@@ -9,14 +9,15 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// cursor is what a Cursor of an Outbox says: "FILE-OFFSET", and "+FILE-OFFSET" for
-// each line before that is held back.
+// cursor is a parsed events.Cursor of an Outbox. Its text is "FILE-OFFSET", and
+// "+FILE-OFFSET" for each earlier line that is held back.
 type cursor struct {
 	at   record.Place
 	held []record.Place // in ascending order
 }
 
-// maxHeld is how many lines an outbox holds back. If there are more, it waits.
+// maxHeld is the largest number of lines that an outbox holds back. If there are more, it
+// reads no further until some are decided.
 const maxHeld = 1000
 
 func parseCursor(text events.Cursor) (c cursor, err error) {
@@ -64,7 +65,7 @@ func (c *cursor) text() events.Cursor {
 	return events.Cursor(b)
 }
 
-// first returns the first place that the cursor still needs.
+// first returns the first place that is still to be read, which may be a held line.
 func (c *cursor) first() record.Place {
 	if len(c.held) > 0 {
 		return c.held[0]

@@ -23,11 +23,11 @@ import (
 )
 
 var (
-	_     = flag.Uint64("seed", 0, "replay random tests with this seed") // of bloomtest.Seed
+	_     = flag.Uint64("seed", 0, "replay random tests with this seed") // read by bloomtest.Seed
 	proof = flag.Bool("proof", false, "random tests at full size")
 )
 
-// crawl is an embedded crawl as far as its outbox sees it.
+// crawl is the part of an embedded crawl that its outbox needs.
 type crawl struct {
 	t      testing.TB
 	cfg    record.Config
@@ -96,8 +96,8 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
-// TestWhileWriting reads while the crawl writes, rotates, packs and crashes: each
-// record that was committed comes once and in order, whichever process reads on.
+// TestWhileWriting reads while the crawl writes, rotates, packs and crashes. Each committed
+// record is read once and in order, also if another process continues to read.
 func TestWhileWriting(t *testing.T) {
 	seed := bloomtest.Seed(t)
 	c := newCrawl(t, record.Config{RotateBytes: 3000, Compress: true})
@@ -107,7 +107,7 @@ func TestWhileWriting(t *testing.T) {
 		defer close(done)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for at := 0; at < n; {
-			if rng.IntN(20) == 0 { // a crash: what follows the committed end goes, and comes again
+			if rng.IntN(20) == 0 { // a crash: the lines after the committed end are lost, and written again
 				for i := range rng.IntN(5) {
 					_ = c.files.Append(eventstest.Record(9000+i, 4))
 				}
@@ -161,8 +161,8 @@ func TestWhileWriting(t *testing.T) {
 	}
 }
 
-// TestGone: a file that is missing is an error that names the range, unless all of
-// it was delivered; so is a crawl that has lost its end.
+// TestGone: if a file is missing and was not delivered completely, the error names the
+// missing range. The error for a crawl that has lost its last lines names the range too.
 func TestGone(t *testing.T) {
 	c := newCrawl(t, record.Config{RotateBytes: 1500})
 	var all []*record.Record
@@ -212,8 +212,8 @@ func TestGone(t *testing.T) {
 	gone(end, fmt.Sprintf("pages.jsonl from byte %d to %d", active, active+990))
 }
 
-// TestLagMore: a call of Lag that does not count all says so, and the next one goes
-// on, although the cursor has moved.
+// TestLagMore: a call of Lag that does not count all lines sets More. The next call
+// continues, even if the cursor has moved.
 func TestLagMore(t *testing.T) {
 	c := newCrawl(t, record.Config{RotateBytes: 1500})
 	var all []*record.Record
@@ -242,7 +242,8 @@ func TestLagMore(t *testing.T) {
 	}
 }
 
-// TestOldLine: a line without fingerprint says so, and where it is.
+// TestOldLine: the error for a line without a fingerprint says so, and has the place of the
+// line.
 func TestOldLine(t *testing.T) {
 	c := newCrawl(t, record.Config{})
 	old := eventstest.Record(1, 1)
@@ -260,8 +261,8 @@ func TestOldLine(t *testing.T) {
 	}
 }
 
-// FuzzCursor: a cursor that is read is written as it was, and one that is damaged
-// makes an error, not a panic.
+// FuzzCursor: a cursor that was parsed has the same text again. A damaged cursor causes an
+// error and not a panic.
 func FuzzCursor(f *testing.F) {
 	for _, text := range []string{"", "1-0", "3-1048576+1-5+2-0", "0-1", "1-00", "1-5+1-5", "+1-1", "1-1+", "99999999999-1", "-1--1"} {
 		f.Add(text)
@@ -289,7 +290,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// TestRun: a relay with both, end to end.
+// TestRun runs a relay with the outbox and the progress of this package.
 func TestRun(t *testing.T) {
 	c := newCrawl(t, record.Config{RotateBytes: 3000, Compress: true})
 	var all []*record.Record

@@ -23,18 +23,18 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// worker is a worker of many: its journal, and a queue that knows what took effect.
+// worker is one of many workers: its journal, and a model of the queue.
 type worker struct {
 	t       testing.TB
 	rng     *rand.Rand
 	cfg     record.Config
-	journal *record.Journal // nil: no process runs
+	journal *record.Journal // nil means that no process runs
 	next    int
-	open    []*record.Record // whose completion is not answered
+	open    []*record.Record // records whose completion is not answered yet
 
-	pending map[bloomstore.Fingerprint]bool // what the queue holds or leases
+	pending map[bloomstore.Fingerprint]bool // items that are queued or leased
 	void    map[string]bool                 // ids of lines that were taken back
-	effect  map[string]bool                 // of records that took effect here
+	effect  map[string]bool                 // ids of records of this worker that took effect
 }
 
 func (w *worker) end(context.Context) (frontier.Position, error) {
@@ -55,14 +55,15 @@ func (w *worker) outbox() *files.Outbox {
 	return files.New(files.Config{Dir: w.cfg.Dir, Source: events.Source("test"), Journal: true, End: w.end, Pending: w.ask})
 }
 
-// attempt returns the id of one record of an item: its event's id and its lease.
+// attempt returns an id for one of the records of an item, made of its event's id and its
+// lease.
 func attempt(r *record.Record) string { return fmt.Sprintf("%x/%x", r.Item, r.Lease[:4]) }
 
 // fetch appends records and syncs them. Their completions are not answered yet.
 func (w *worker) fetch() {
 	for range 1 + w.rng.IntN(8) {
 		r := eventstest.Record(w.next, 5)
-		if w.next++; w.rng.IntN(4) == 0 { // another attempt at an item that somebody holds
+		if w.next++; w.rng.IntN(4) == 0 { // another attempt at an item that is pending
 			for print := range w.pending {
 				if i := slices.IndexFunc(w.open, func(o *record.Record) bool { return o.Item == print }); i < 0 {
 					r.Item = print
@@ -86,7 +87,7 @@ func (w *worker) sync() {
 	}
 }
 
-// answer lets a completion be answered, refused, or be in doubt.
+// answer ends a completion at random: it is confirmed, refused or stays in doubt.
 func (w *worker) answer() {
 	if len(w.open) == 0 {
 		return
@@ -101,7 +102,7 @@ func (w *worker) answer() {
 			w.finish(r)
 		}
 		w.journal.Settle(r.Item, r.Lease, false)
-	case 1: // refused: somebody else has the item
+	case 1: // refused, because another worker has the item
 		if err := w.journal.Void(r); err != nil {
 			w.t.Fatal(err)
 		}
@@ -118,8 +119,8 @@ func (w *worker) finish(r *record.Record) {
 	w.effect[events.ID(r.Item, 0)] = true
 }
 
-// crash ends the process. The effects of some completions that it waited for come
-// about, and lines that were not synced are lost, voids with them.
+// crash ends the process. Some of the completions under way take effect. Lines that were
+// not synced are lost, also void lines.
 func (w *worker) crash() {
 	for _, r := range w.open {
 		if w.rng.IntN(2) == 0 {
@@ -131,10 +132,10 @@ func (w *worker) crash() {
 		w.t.Fatal(err)
 	}
 	w.journal = nil
-	if w.rng.IntN(3) == 0 { // the file that Close writes was not written
+	if w.rng.IntN(3) == 0 { // Close did not write the file of doubts
 		_ = os.Remove(filepath.Join(w.cfg.Dir, "pages.answered"))
 	}
-	if w.rng.IntN(2) == 0 { // half a line
+	if w.rng.IntN(2) == 0 { // the crash leaves half a line
 		f, err := os.OpenFile(filepath.Join(w.cfg.Dir, "pages.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 		if err == nil {
 			_, err = f.WriteString(`{"url":"http://half`)
@@ -154,10 +155,10 @@ func (w *worker) start() {
 	w.journal = journal
 }
 
-// TestJournal runs a worker with refused and lost completions, crashes, rotation
-// and packing, and reads its outbox meanwhile, from cursors that may be old. No
-// line that was taken back becomes an event, none does while the queue has its
-// item, and in the end each record that took effect was sent.
+// TestJournal runs a worker with refused and lost completions, crashes, rotation and
+// packing. At the same time it reads the outbox, sometimes from an old cursor. No line that
+// was taken back becomes an event, and no line in doubt does while its item is queued or
+// leased. In the end each record that took effect was sent.
 func TestJournal(t *testing.T) {
 	runs := 15
 	if *proof {
@@ -224,7 +225,7 @@ func journals(t *testing.T, rng *rand.Rand) {
 	if w.journal != nil {
 		w.crash()
 	}
-	for item := range w.pending { // another worker finishes them
+	for item := range w.pending { // another worker finishes the items
 		delete(w.pending, item)
 	}
 	if rng.IntN(2) == 0 {
@@ -233,7 +234,7 @@ func journals(t *testing.T, rng *rand.Rand) {
 	}
 	for last := events.Cursor("none"); last != at; {
 		_ = o.Close()
-		o, last = w.outbox(), at // a new one does not wait before it looks at what is held
+		o, last = w.outbox(), at // a new outbox checks the held lines at once
 		read()
 	}
 	if missing := eventstest.Missing(slices.Collect(maps.Keys(sent)), slices.Collect(maps.Keys(w.effect))); len(missing) > 0 {
@@ -241,8 +242,8 @@ func journals(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestHeld: a line in doubt holds up none behind it, and comes when the queue has
-// its item no more.
+// TestHeld: a line in doubt does not delay the lines behind it. It becomes an event when
+// its item is no longer queued or leased.
 func TestHeld(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()
@@ -283,7 +284,8 @@ func TestHeld(t *testing.T) {
 	if err := w.journal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The last two are in doubt when the worker has ended, and the queue has neither.
+	// The last two lines are in doubt after the worker has ended. Neither item is queued or
+	// leased.
 	w.journal = nil
 	got, _, err = o.Read(t.Context(), at, 10)
 	if ids := eventstest.IDs(got); err != nil || !slices.Equal(ids, []string{events.ID(all[3].Item, 0), events.ID(all[4].Item, 0)}) {
@@ -291,8 +293,9 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestLateEnd: a worker of which nobody knew is running. Its line, which was read
-// before its time, waits until the worker's answer or the queue allows it.
+// TestLateEnd: the outbox reads all whole lines, because no worker seemed to run, but one
+// does. A line that was read too early is held back until its completion is answered or its
+// item is no longer pending.
 func TestLateEnd(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()
@@ -328,8 +331,8 @@ func TestLateEnd(t *testing.T) {
 	}
 }
 
-// TestUnavailable: a queue that does not answer delays lines in doubt, and is an
-// error that passes.
+// TestUnavailable: a queue that does not answer delays lines in doubt. The error wraps
+// frontier.ErrUnavailable.
 func TestUnavailable(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// lag counts the lines between a cursor, which moves on, and the end, which grows.
-// It reads each line once at either side.
+// lag counts the lines between a cursor, which moves forward, and the end, which grows.
+// It reads each line twice: when the end has passed it, and when the cursor has passed it.
 type lag struct {
 	reader record.Reader
 	most   uint64 // bytes that one call counts; 0 means countBytes
@@ -23,13 +23,13 @@ type lag struct {
 	lines, bytes uint64       // between them
 }
 
-// countBytes is how much one call of Lag counts: about a second.
+// countBytes is how many bytes one call of Lag counts. That takes about a second.
 const countBytes = 128 << 20
 
-// Lag implements events.Outbox. It reads what is behind the cursor and was not
-// counted, 128 MiB at most, and says if there is More. Later calls read what has
-// come, and what was delivered. Lines of a journal count although they may not
-// become events. When ctx ends, the next call goes on.
+// Lag implements events.Outbox. It reads the lines behind the cursor that were not counted
+// yet, but at most 128 MiB. If there are more lines, it sets More. Later calls read only
+// the lines that were added or delivered since. All records of a journal count, although
+// some may not become events. If ctx ends, the next call continues.
 func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, error) {
 	c, err := parseCursor(after)
 	if err != nil {
@@ -83,8 +83,8 @@ func (l *lag) count(ctx context.Context, from, end record.Place) (events.Lag, er
 	return answer, nil
 }
 
-// each calls visit with the bytes of each record from a tail to a place, until it
-// returns false.
+// each calls visit with the number of bytes of each record between a tail and a place,
+// until visit returns false.
 func each(ctx context.Context, tail *record.Tail, to record.Place, visit func(bytes uint64) (more bool)) error {
 	for ctx.Err() == nil {
 		line, err := tail.Next(to)

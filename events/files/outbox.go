@@ -1,10 +1,10 @@
-// Package files has the outbox over the record files of one directory, and the
-// progress of its relays in the same directory: cursors, dead letters, locks.
+// Package files has the outbox over the record files of one directory, and the progress of
+// its relays (cursors, dead letters and locks) in the same directory.
 //
-// The files are those of an embedded crawl, whose store says where they end, or
-// the journal of one worker of many, of which a line may not count. The package
-// owns which lines are events. It does not own the files (package record), nor
-// the queue that it asks about lines in doubt.
+// The files are those of an embedded crawl, whose store commits where they end, or the
+// journal of one of many workers, in which some lines may not count. The package decides
+// which lines are events. It owns neither the files (package record) nor the queue that it
+// asks about lines in doubt.
 package files
 
 import (
@@ -26,51 +26,49 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Config says which records an Outbox has.
+// Config configures an Outbox.
 type Config struct {
 	Dir    string // of the files
 	Source string // of the events: events.Source of the crawl's id
-	// End returns where the records end that count now. Of an embedded crawl that
-	// is the position that its store has committed; of a worker that is running,
-	// what record.Journal.Answered returns. A nil position says that no process
-	// writes the journal: all whole lines count that are not in doubt.
+	// End returns where the records that count end now. For an embedded crawl that is the
+	// position that its store has committed. For a running worker it is the result of
+	// record.Journal.Answered. A nil position means that no process writes the journal.
+	// Then all whole lines count, except those in doubt.
 	End func(ctx context.Context) (frontier.Position, error)
 
-	Journal bool // the files are a worker's journal; else they are an embedded crawl's
-	// Pending reports whether the queue holds or leases an item in a round or an
-	// earlier one. A record in doubt waits for as long as it does. Only a Journal
-	// needs it.
+	Journal bool // the files are a worker's journal, and not those of an embedded crawl
+	// Pending reports whether an item is queued or leased in the given round or an earlier
+	// one. While it is, a record in doubt is held back. Only a Journal needs it.
 	Pending func(ctx context.Context, host, url string, item bloomstore.Fingerprint, round uint32) (bool, error)
 }
 
-// readBytes bounds the data of one Read, but for its last event.
+// readBytes bounds the data of one Read. The last event may exceed it.
 const readBytes = 8 << 20
 
-// heldEvery is how often lines that are held back are looked at again.
+// heldEvery is the shortest time between two checks of the lines that are held back.
 const heldEvery = time.Second
 
-// Outbox has the events of the record files of one directory. A cursor of it is
-// text such as 3-1048576: the number of a file, and a byte in that, uncompressed.
-// It stays valid when files are closed, packed, or moved together. Lines of a
-// journal that are held back follow, each behind a plus.
+// Outbox has the events of the record files of one directory. Its cursors are texts such as
+// 3-1048576: the number of a file, and an uncompressed offset in it. They stay valid when
+// files are closed, packed, or all moved to another directory. The places of journal lines
+// that are held back follow, each after a plus sign.
 //
-// An Outbox is safe for concurrent use. It keeps at most two files open, until
-// Close.
+// An Outbox is safe for concurrent use. It keeps a few files open until Close.
 type Outbox struct {
 	cfg    Config
 	reader record.Reader
 
 	mu       sync.Mutex
-	tail     *record.Tail // where the last Read ended
+	tail     *record.Tail // at the place where the last Read ended
 	voids    voids
-	lookHeld time.Time // not before
+	lookHeld time.Time // held lines are not checked earlier
 
 	lag lag
 }
 
 var _ events.Outbox = (*Outbox)(nil)
 
-// New returns an outbox. It opens nothing until it is asked.
+// New returns an outbox. It opens no files before the first call of another method.
 func New(cfg Config) *Outbox {
 	reader := record.Reader{Dir: cfg.Dir}
 	return &Outbox{cfg: cfg, reader: reader, lag: lag{reader: reader}}
@@ -87,14 +85,14 @@ func (o *Outbox) Close() error {
 	return errors.Join(err, o.voids.close(), o.lag.close())
 }
 
-// bounds is what counts at one moment.
+// bounds describes which lines count at one moment.
 type bounds struct {
 	end      record.Place
-	answered record.Place // of a journal: lines from here on are in doubt
-	doubt    record.Doubt // other lines that are
+	answered record.Place // in a journal, all lines from here on are in doubt
+	doubt    record.Doubt // the earlier lines that are in doubt
 }
 
-// bounds asks where the records end, and then what is in doubt before that.
+// bounds finds out where the records end, and then which lines before that are in doubt.
 func (o *Outbox) bounds(ctx context.Context) (b bounds, err error) {
 	position, err := o.cfg.End(ctx)
 	if err != nil {
@@ -117,8 +115,8 @@ func (b *bounds) inDoubt(at record.Place) bool {
 	return b.doubt.Has(at) || !at.Before(b.answered)
 }
 
-// Read implements events.Outbox. Events that were held back may come behind later
-// ones of their host.
+// Read implements events.Outbox. An event that was held back may be returned after later
+// events of its host.
 func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all []events.Event, next events.Cursor, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,7 +129,7 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 		return nil, after, err
 	}
 	if o.cfg.Journal {
-		if b.end.Before(c.at) { // lines were read while no process seemed to write the journal
+		if b.end.Before(c.at) { // an earlier Read saw no process that writes the journal, and read all whole lines
 			b.end = c.at
 		}
 		if err := o.voids.gather(o.reader, c.first()); err != nil {
@@ -145,10 +143,10 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 	if err != nil && len(all) == 0 {
 		return nil, after, o.explain(err)
 	}
-	return all, c.text(), nil // the error comes again when what is before it was read
+	return all, c.text(), nil // the next Read returns the error again
 }
 
-// readOn reads on from the cursor, which it moves.
+// readOn reads lines from the cursor on, and moves the cursor.
 func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.Event, limit int) ([]events.Event, error) {
 	if o.tail == nil || o.tail.At() != c.at {
 		if err := o.seek(c.at); err != nil {
@@ -198,13 +196,13 @@ func (o *Outbox) seek(to record.Place) error {
 	return o.tail.Seek(to)
 }
 
-// judge says whether a line is an event, or may become one.
+// judge reports whether a line is an event, or must be held back because it may become one.
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (wanted, held bool, err error) {
 	if !o.cfg.Journal {
 		return true, false, nil
 	}
 	j, err := record.ParseJournalLine(line)
-	if err != nil || j.Void || o.voids.has(j) { // damage: no completion depends on it
+	if err != nil || j.Void || o.voids.has(j) { // no completion depends on a damaged line
 		return false, false, nil
 	}
 	if !b.inDoubt(at) {
@@ -221,8 +219,8 @@ func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b boun
 	return !held && err == nil, held, err
 }
 
-// readHeld reads lines that were held back and do count now, and forgets those
-// that never will.
+// readHeld checks the lines that were held back. It returns the events of those that count
+// now. It removes these, and those that will never count, from the cursor.
 func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (all []events.Event, err error) {
 	now := time.Now()
 	if len(c.held) == 0 || now.Before(o.lookHeld) {
@@ -261,7 +259,7 @@ func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (
 	return all, nil
 }
 
-// explain makes a missing file an error of package events.
+// explain converts a *record.GoneError to an *events.GoneError.
 func (o *Outbox) explain(err error) error {
 	if gone, ok := errors.AsType[*record.GoneError](err); ok {
 		return &events.GoneError{Range: filepath.Join(o.cfg.Dir, gone.Range())}
@@ -269,9 +267,9 @@ func (o *Outbox) explain(err error) error {
 	return err
 }
 
-// Find implements events.Outbox. It goes by fetched_at: every record that was
-// fetched at t or later is behind the cursor, and some that were fetched shortly
-// before may be.
+// Find implements events.Outbox. It compares t with fetched_at. Every record that was
+// fetched at t or later is behind the cursor. Some that were fetched shortly before t may
+// also be behind it.
 func (o *Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
 	b, err := o.bounds(ctx)
 	if err != nil {
@@ -306,7 +304,7 @@ func (o *Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
 	return "", ctx.Err()
 }
 
-// before reports whether a closed file was finished before t, or was moved away.
+// before reports whether a closed file was last changed before t, or was moved away.
 func (o *Outbox) before(number int, t time.Time) bool {
 	files, err := filepath.Glob(filepath.Join(o.cfg.Dir, fmt.Sprintf("%s-%06d.jsonl*", record.Pages, number)))
 	for _, name := range files {
@@ -318,8 +316,7 @@ func (o *Outbox) before(number int, t time.Time) bool {
 	return err == nil
 }
 
-// fetchedAt returns when the page of a line was fetched; ok is false for lines
-// that do not say so.
+// fetchedAt returns the fetched_at of a line. ok is false for lines without it.
 func fetchedAt(line []byte) (t time.Time, ok bool) {
 	_, rest, ok := bytes.Cut(line, []byte(`"fetched_at":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))

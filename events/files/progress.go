@@ -30,22 +30,22 @@ const (
 	saveLock   = "save.lock" // held while a file is changed
 )
 
-// format is that of cursorFile and of the letters.
+// format is the version of the format of cursorFile and of the dead letters.
 const format = 1
 
-// state is what cursorFile has. It names the file of dead letters and how much of
-// it counts, so that both change in one step.
+// state is the content of cursorFile. It has the number of the file of dead letters and the
+// length of that file that counts, so that the cursor and the letters change in one step.
 type state struct {
 	Format      int           `json:"format"`
 	Cursor      events.Cursor `json:"cursor"`
 	At          time.Time     `json:"at"`
 	Dead        uint64        `json:"dead"`
-	Letters     int           `json:"letters"` // number of the file; 0: there is none
+	Letters     int           `json:"letters"` // number of the file of dead letters; 0 means that there is none
 	LetterBytes int64         `json:"letter_bytes"`
 }
 
-// Progress keeps the progress of relays in a directory. It is safe for concurrent
-// use, by several processes of one machine too.
+// Progress stores the progress of relays in a directory. It is safe for concurrent use,
+// also by several processes on one machine.
 type Progress struct {
 	dir string
 	mu  sync.Mutex // one change at a time in this process
@@ -53,13 +53,14 @@ type Progress struct {
 
 var _ events.Progress = (*Progress)(nil)
 
-// NewProgress returns the progress of the relays of the crawl, or the worker, whose
-// directory is dir. It creates nothing until a relay is locked or saved.
+// NewProgress returns the progress of the relays of a crawl or a worker. dir is the
+// directory of the crawl or worker. NewProgress creates nothing on disk. The first Lock or
+// Save does.
 func NewProgress(dir string) *Progress { return &Progress{dir: filepath.Join(dir, relaysDir)} }
 
 func (p *Progress) path(name, file string) string { return filepath.Join(p.dir, name, file) }
 
-// create makes the directory of a relay.
+// create creates the directory of a relay.
 func (p *Progress) create(name string) error {
 	if err := events.CheckName(name); err != nil {
 		return err
@@ -198,7 +199,7 @@ func (p *Progress) change(ctx context.Context, name string, do func(*state) erro
 	return err
 }
 
-// lockFiles waits for its turn to change the files of a relay.
+// lockFiles waits until no other process changes the files of a relay, and locks them.
 func (p *Progress) lockFiles(ctx context.Context, name string) (io.Closer, error) {
 	for {
 		lock, err := vfs.Default.Lock(p.path(name, saveLock))
@@ -208,7 +209,7 @@ func (p *Progress) lockFiles(ctx context.Context, name string) (io.Closer, error
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("files: wait for %s: %w (%w)", p.path(name, saveLock), ctx.Err(), err)
-		case <-time.After(5 * time.Millisecond): // its holder has it for some milliseconds
+		case <-time.After(5 * time.Millisecond): // the lock is held for some milliseconds only
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (p *Progress) Dead(ctx context.Context, name string) ([]events.DeadLetter, 
 		if !errors.Is(err, fs.ErrNotExist) {
 			return letters, err
 		}
-		if now, _, err := p.load(name); err != nil || now.Letters == s.Letters { // else letters were discarded meanwhile
+		if now, _, err := p.load(name); err != nil || now.Letters == s.Letters { // else letters were rewritten
 			return nil, errors.Join(err, fmt.Errorf("files: %s is gone: %d dead letters are lost", p.letters(name, s.Letters), s.Dead))
 		}
 		if ctx.Err() != nil {
@@ -293,8 +294,8 @@ func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (rem
 	return removed, err
 }
 
-// rewrite changes the dead letters of a relay, in one step. Without letters edit is
-// not called.
+// rewrite changes the dead letters of a relay, in one step. It does not call edit if there
+// are no letters.
 func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter, changed bool)) error {
 	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
 		return err

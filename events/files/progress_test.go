@@ -22,7 +22,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestProgressNames: a name is no path.
+// TestProgressNames: names that could be paths are refused.
 func TestProgressNames(t *testing.T) {
 	p := files.NewProgress(t.TempDir())
 	for _, name := range []string{"", "..", "../x", "a/b", ".x", strings.Repeat("x", 65)} {
@@ -35,8 +35,8 @@ func TestProgressNames(t *testing.T) {
 	}
 }
 
-// TestProgressForm: the form of the files changes on purpose only. What a crash
-// left behind the letters that count is overwritten.
+// TestProgressForm: the format of the files does not change by accident. Bytes that a crash
+// left after the letters that count are overwritten.
 func TestProgressForm(t *testing.T) {
 	dir := t.TempDir()
 	p := files.NewProgress(dir)
@@ -78,8 +78,8 @@ func TestProgressForm(t *testing.T) {
 	}
 }
 
-// TestProgressAtOnce: saves of a relay and discards of a command, which is another
-// process, lose no letter and no cursor.
+// TestProgressAtOnce: a relay that saves and another process that discards letters at the
+// same time lose no letter and no cursor.
 func TestProgressAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	relay, command := files.NewProgress(dir), files.NewProgress(dir)

@@ -8,15 +8,15 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// voids are the records that lines of a journal take back. Such a line may stand
-// far behind its record, so all lines on disk are looked through, once.
+// voids are the records that the void lines of a journal take back. A void line may be far
+// behind its record, so all lines on disk are read, once.
 type voids struct {
 	from record.Place
-	tail *record.Tail // the end of what was looked through
+	tail *record.Tail // at the end of the lines that were read
 	of   map[record.JournalLine]bool
 }
 
-// gather looks through the lines from a place to the last that is on disk.
+// gather reads the lines from a place up to the last whole line on disk.
 func (v *voids) gather(reader record.Reader, from record.Place) error {
 	if v.tail == nil || from.Before(v.from) {
 		if err := v.close(); err != nil {

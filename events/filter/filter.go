@@ -1,4 +1,5 @@
-// Package filter selects events by what they say about their page. It is pure.
+// Package filter selects events by the outcome, host and class of their page. It does no
+// I/O.
 package filter
 
 import (
@@ -11,19 +12,18 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Parse returns a function that reports whether an event is one of types, and
-// matches each of filters. No types are all types; with neither types nor filters
-// the function is nil.
+// Parse returns a function that reports whether an event has one of types and matches all
+// filters. No types means all types. Without types and filters the function is nil.
 //
-// A filter is FIELD=VALUE[,VALUE...], or FIELD!=VALUE[,VALUE...] for what has none
+// A filter is FIELD=VALUE[,VALUE...]. FIELD!=VALUE[,VALUE...] matches events that have none
 // of the values. The fields are
 //
 //   - outcome: the record's outcome, such as ok or timeout
 //   - host: the host key; a value *.example.org means all hosts below
 //     example.org, but not itself
-//   - class: what decided whether the URL was new: bulk, exact, sitemap or listed
+//   - class: the class of the URL: bulk, exact, sitemap or listed
 //
-// An event whose record is not readable matches no filter.
+// An event whose record is not valid JSON matches no filter.
 func Parse(types, filters []string) (func(e *events.Event) bool, error) {
 	for _, kind := range types {
 		if kind != events.PageDone && kind != events.PageFailed {
@@ -65,7 +65,7 @@ func matches(e *events.Event, terms []term) bool {
 	return true
 }
 
-// fields are what a filter can ask for.
+// fields are the values of an event that filters compare.
 type fields struct {
 	Outcome string `json:"outcome"`
 	Class   string `json:"class"`
@@ -79,7 +79,7 @@ type term struct {
 	not    bool
 }
 
-// field is what a filter can name.
+// field is a field that a filter can name.
 type field struct {
 	has   func(r *fields, value string) bool
 	valid func(value string) bool

@@ -17,8 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/rediscache"
 )
 
-// cacheOf returns a cache in a server, with a pause after errors that a test does not
-// notice.
+// cacheOf returns a cache in a server, with a pause after errors that is too short to matter.
 func cacheOf(t testing.TB, server *servers.RedisServer) *rediscache.Cache {
 	t.Helper()
 	options, err := redis.ParseURL(server.URL())
@@ -32,8 +31,8 @@ func cacheOf(t testing.TB, server *servers.RedisServer) *rediscache.Cache {
 	return cache
 }
 
-// A steps calls at before and after each step of a delivery: commands of the cache,
-// beginnings of transactions, and the handler.
+// steps calls at before and after each step of a delivery: each command of the cache, the
+// beginning of each transaction, and the handler.
 type steps struct {
 	*pgxpool.Pool
 	inbox.Cache
@@ -57,8 +56,8 @@ func (s steps) Add(ctx context.Context, key string, ttl time.Duration) error {
 	return s.Cache.Add(ctx, key, ttl)
 }
 
-// TestCacheLost: the cache is flushed, or its server killed for good, at each step of
-// three deliveries of which the first fails. The event has one effect.
+// TestCacheLost: the cache is flushed, or its server is killed, at each step of three
+// deliveries, of which the first fails. The event has one effect.
 func TestCacheLost(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -96,8 +95,8 @@ func TestCacheLost(t *testing.T) {
 	}
 }
 
-// TestCache: it is told of an event after its commit only, and answers without
-// Postgres from then on, in one group and for the window at most.
+// TestCache: an event is added to the cache only after its commit. From then on repeats are
+// answered without Postgres, in the same group and within the window.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -115,7 +114,7 @@ func TestCache(t *testing.T) {
 	empty()
 	deliver(t, i, inbox.Done)
 	without := open(t, pool, func(c *inbox.Config) { c.Cache = cache })
-	pool.Close() // for good
+	pool.Close() // Postgres does not answer from here on
 	deliver(t, without, inbox.Duplicate)
 	deliver(t, i, inbox.Duplicate)
 	store(t, i, inbox.Duplicate)
@@ -123,7 +122,7 @@ func TestCache(t *testing.T) {
 	metrics.want(t, inbox.OutcomeDone, 1)
 	metrics.want(t, inbox.OutcomeFailed, 1)
 
-	// Other tables, and another group, have the same id.
+	// The same id in other tables, and in another group, is another event.
 	other := database(t)
 	deliver(t, open(t, other, func(c *inbox.Config) { c.Cache = cache }), inbox.Done)
 	deliver(t, open(t, other, func(c *inbox.Config) { c.Cache, c.Group = cache, "statistics" }), inbox.Done)
@@ -144,7 +143,7 @@ func (m *memory) Add(_ context.Context, key string, ttl time.Duration) error {
 	return nil
 }
 
-// TestCacheTTL: the cache never remembers an event for longer than Postgres does.
+// TestCacheTTL: a key in the cache never outlives the mark in Postgres.
 func TestCacheTTL(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -189,8 +188,8 @@ func TestCacheTTL(t *testing.T) {
 	}
 }
 
-// TestCacheStalled: a Redis that answers nothing costs its timeout once, then nothing
-// until the pause is over.
+// TestCacheStalled: a Redis that does not answer delays one delivery by its timeout, and
+// then none until the pause is over.
 func TestCacheStalled(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// CloudEvent returns the event that a document describes: a CloudEvent of version
-// 1.0 in the JSON format, as this crawler sends it. The Event's ID is source, a
-// space and id, because an id is unique within its source only; a source contains
-// no space. Its Data is the whole document. The error is ErrInvalid.
+// CloudEvent returns the event of a document, which must be a CloudEvent of version 1.0 in
+// the JSON format, as this crawler sends it. The ID of the Event is the source, a space and
+// the id, because an id is unique only within its source. A source contains no space. The
+// Data of the Event is the whole document. The error is ErrInvalid.
 func CloudEvent(document []byte) (Event, error) {
 	var attributes struct {
 		SpecVersion string `json:"specversion"`

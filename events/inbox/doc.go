@@ -1,24 +1,22 @@
-// Package inbox runs a handler once per event, however often the event is
-// delivered.
+// Package inbox runs a handler once per event, even if the event is delivered many times.
 //
-// Message brokers and webhooks deliver at least once: after a crash, a lost
-// acknowledgement or a timeout the same event comes again. An Inbox remembers the
-// ids of events in Postgres, in the transaction in which the handler writes:
+// Message brokers and webhooks deliver at least once. After a crash, a lost acknowledgement
+// or a timeout they deliver the same event again. An Inbox stores the ids of handled events
+// in Postgres, in the transaction in which the handler writes:
 //
 //   - Once runs a handler now, and reports Duplicate if the event was handled.
 //   - Store keeps an event so that the broker can be acknowledged at once. Work runs
 //     the handlers of stored events later, with attempts, back-off and dead letters.
 //
-// An event is marked only when its handler has succeeded, by the commit that makes
-// the handler's writes visible. A handler that fails, panics or loses its process
-// leaves neither.
+// An event is marked by the same commit that makes the handler's writes visible. If the
+// handler fails or panics, or its process ends, neither the mark nor the writes are
+// committed.
 //
-// What this covers are writes through the transaction. A mail or a payment is not
-// rolled back: pass the event's id on, so that the other side can recognise a
-// repeat.
+// This covers only writes through the transaction. A mail or a payment is not rolled back.
+// Send the event's id with it, so that its receiver can recognise a repeat.
 //
-// The package owns the tables of marks and of stored events. It receives nothing
-// itself: packages below it connect it with HTTP, NATS and Kafka. Packages
-// rediscache, which answers repeats without Postgres, and redisonly, which works
-// without Postgres and promises less, need Redis.
+// The package owns the tables of marks and of stored events. It receives no events itself.
+// Packages below it connect it with HTTP, NATS and Kafka. Two more packages use Redis:
+// rediscache answers repeats without Postgres, and redisonly is an inbox without Postgres
+// that promises less.
 package inbox

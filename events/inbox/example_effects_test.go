@@ -16,7 +16,7 @@ import (
 )
 
 // A payment is not rolled back with the transaction. Its request has the event's id
-// as Idempotency-Key, so that the other side recognises a repeat.
+// as Idempotency-Key, so that its receiver recognises a repeat.
 func Example_idempotencyKey() {
 	ctx := context.Background()
 	box, pool := openInbox(ctx, "CREATE TABLE paid (event text)")
@@ -35,7 +35,7 @@ func Example_idempotencyKey() {
 				return err
 			}
 			if lost != nil {
-				return lost // it is paid; the next delivery sends the same key
+				return lost // the payment was made; the next delivery sends the same key
 			}
 			_, err := tx.Exec(ctx, "INSERT INTO paid (event) VALUES ($1)", id)
 			return err
@@ -49,10 +49,10 @@ func Example_idempotencyKey() {
 	// map[urn:shop order-17:1200 cents]
 }
 
-// errRefused is the answer of a service that did nothing, and will not.
+// errRefused is the answer of a service that refused a step, which is final.
 var errRefused = errors.New("the service refuses")
 
-// post has a service do something once per key.
+// post sends a request to a service, which acts once per key.
 func post(ctx context.Context, url, key, body string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -73,8 +73,8 @@ func post(ctx context.Context, url, key, body string) error {
 	return fmt.Errorf("post to %s: %s", url, answer.Status)
 }
 
-// A saga in three steps, in three services. Each step and its compensation have a key
-// of their own. If a service refuses, the steps before are compensated in reverse.
+// A saga has three steps, in three services. Each step and its compensation have a key
+// of their own. If a service refuses, the earlier steps are compensated in reverse order.
 func Example_saga() {
 	ctx := context.Background()
 	box, pool := openInbox(ctx, "CREATE TABLE steps (saga text, step int, done boolean NOT NULL, PRIMARY KEY (saga, step))")
@@ -93,7 +93,7 @@ func Example_saga() {
 	for range 2 { // the order is delivered twice
 		booked, err := trip.run(ctx, "trip-17")
 		if err != nil {
-			log.Fatal(err) // call run again: it goes on where it was
+			log.Fatal(err) // another call of run would continue where this one ended
 		}
 		fmt.Println("booked:", booked)
 	}
@@ -114,8 +114,8 @@ type saga struct {
 	services []string
 }
 
-// run runs the saga and reports whether all services agreed; if not, none of their
-// steps is left. After an error it is called again with the same id.
+// run runs the saga and reports whether all services agreed. If one did not, the steps
+// before it are compensated. After an error run must be called again with the same id.
 func (s saga) run(ctx context.Context, id string) (agreed bool, err error) {
 	for step := range s.services {
 		done, err := s.step(ctx, id, step)
@@ -129,9 +129,9 @@ func (s saga) run(ctx context.Context, id string) (agreed bool, err error) {
 	return true, nil
 }
 
-// step does a step and stores the service's answer. The answer decides what happens
-// from then on: a service that refused is not asked again, since the steps before may
-// be undone by now.
+// step does a step and stores the service's answer. The stored answer is final. The program
+// does not ask a service again that has refused, because the earlier steps may already be
+// compensated.
 func (s saga) step(ctx context.Context, id string, step int) (done bool, err error) {
 	key := fmt.Sprintf("%s/%d", id, step)
 	_, err = s.box.Once(ctx, key, func(ctx context.Context, tx pgx.Tx) error {
@@ -149,7 +149,7 @@ func (s saga) step(ctx context.Context, id string, step int) (done bool, err err
 	return done, err
 }
 
-// compensate undoes the steps before one.
+// compensate undoes all steps before a given one.
 func (s saga) compensate(ctx context.Context, id string, before int) error {
 	for step := before - 1; step >= 0; step-- {
 		key := fmt.Sprintf("%s/%d/undo", id, step)

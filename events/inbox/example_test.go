@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// A program counts pages. The count and the mark of the event are one transaction, so
+// A program counts pages. The count and the mark of the event are in one transaction, so
 // that a repeated event does not count twice.
 func Example() {
 	ctx := context.Background()
@@ -24,7 +24,7 @@ func Example() {
 	defer pool.Close()
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	if _, err := inbox.Migrate(ctx, db, ""); err != nil { // at each start: it makes what is missing
+	if _, err := inbox.Migrate(ctx, db, ""); err != nil { // call it at each start; it creates missing tables
 		log.Fatal(err)
 	}
 	if _, err := pool.Exec(ctx, "CREATE TABLE total (pages int); INSERT INTO total VALUES (0)"); err != nil {
@@ -69,7 +69,7 @@ func databaseURL(ctx context.Context) string {
 	return url
 }
 
-// openInbox opens an inbox in a new database, with these tables beside it.
+// openInbox opens an inbox in a new database, which also has the given tables.
 func openInbox(ctx context.Context, tables string) (*inbox.Inbox, *pgxpool.Pool) {
 	pool, err := pgxpool.New(ctx, databaseURL(ctx))
 	if err != nil {
@@ -90,7 +90,7 @@ func openInbox(ctx context.Context, tables string) (*inbox.Inbox, *pgxpool.Pool)
 	return box, pool
 }
 
-// one returns the value that a query has.
+// one returns the single value of a query.
 func one[T any](ctx context.Context, pool *pgxpool.Pool, query string) (value T) {
 	if err := pool.QueryRow(ctx, query).Scan(&value); err != nil {
 		log.Fatal(err)
@@ -98,8 +98,8 @@ func one[T any](ctx context.Context, pool *pgxpool.Pool, query string) (value T)
 	return value
 }
 
-// An index of pages has absolute values, and each row says of which round it is. The
-// order of events does not matter then: an older one changes nothing.
+// An index of pages has absolute values, and each row has its round. Then the order of
+// events does not matter, because an older event changes nothing.
 func Example_index() {
 	ctx := context.Background()
 	box, pool := openInbox(ctx, "CREATE TABLE pages (url text PRIMARY KEY, round int NOT NULL, title text NOT NULL)")
@@ -119,7 +119,7 @@ func Example_index() {
 	// Output: as of round 3
 }
 
-// indexPage writes what an event says of a page, unless the index has a later round.
+// indexPage writes the page of an event to the index, unless the index has a later round.
 func indexPage(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
 	var event struct {
 		Data struct {
@@ -138,8 +138,8 @@ func indexPage(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
 	return err
 }
 
-// An order goes from placed to paid to sent. Events of it can come in any order: the
-// state machine refuses to go back.
+// The state of an order goes from placed to paid to sent. Its events may arrive in any
+// order, because the state machine never goes back.
 func Example_stateMachine() {
 	ctx := context.Background()
 	box, pool := openInbox(ctx, `CREATE TYPE state AS ENUM ('placed', 'paid', 'sent'); -- in this order
@@ -157,7 +157,7 @@ func Example_stateMachine() {
 	// Output: sent
 }
 
-// advance brings an order into a state, unless it is there or further already.
+// advance sets the state of an order, unless it has that state or a later one already.
 func advance(ctx context.Context, tx pgx.Tx, order int64, state string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO orders (id, state) VALUES ($1, $2)
 		ON CONFLICT (id) DO UPDATE SET state = excluded.state WHERE orders.state < excluded.state`, order, state)

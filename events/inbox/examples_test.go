@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// The tests of what the examples show.
+// These tests check the claims of the examples.
 
-// TestIndex: whatever the order of events, the index has the last round.
+// TestIndex: the index has the last round, for every order of events.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -37,7 +37,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestStateMachine: whatever the order of events, the order ends in the last state.
+// TestStateMachine: the order has the last state in the end, for every sequence of events.
 func TestStateMachine(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -59,13 +59,13 @@ func TestStateMachine(t *testing.T) {
 	}
 }
 
-// service does and undoes things once per Idempotency-Key. It fails now and then,
-// before or after it did something.
+// service does and undoes an action once per Idempotency-Key. It sometimes fails, before or
+// after the action.
 type service struct {
 	refuses bool
 	mu      sync.Mutex
 	seen    map[string]bool // keys
-	balance int             // what was done and not undone
+	balance int             // actions that were done and not undone
 }
 
 // ServeHTTP implements http.Handler.

@@ -8,8 +8,7 @@ import (
 // SetClock gives an inbox a clock other than its database's.
 func (i *Inbox) SetClock(now func() time.Time) { i.now = now }
 
-// Round is what one worker of Work does until it waits, for at most one event of
-// each type.
+// Round runs one round of a worker of Work, which handles at most one event of each type.
 func (i *Inbox) Round(ctx context.Context, cfg WorkConfig) (found bool, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {

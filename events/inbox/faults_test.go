@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// A handling is a way to handle an event once, as people write it.
+// handling is a way to handle an event once, as programs often do it.
 type handling func(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error
 
 // viaOnce is the way of this package.
@@ -27,7 +27,7 @@ func viaOnce(ctx context.Context, pool *pgxpool.Pool, id string, handle func(con
 	return err
 }
 
-// known asks for a mark of the naive versions.
+// known reports whether an event has a mark of the naive versions.
 func known(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, id string) (is bool, err error) {
@@ -37,7 +37,7 @@ func known(ctx context.Context, db interface {
 
 const naiveMark = "INSERT INTO mark (id) VALUES ($1) ON CONFLICT DO NOTHING"
 
-// checkThenMark asks, handles and marks, each by itself.
+// checkThenMark checks the mark, handles and marks, without a transaction.
 func checkThenMark(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	if is, err := known(ctx, pool, id); err != nil || is {
 		return err
@@ -49,7 +49,7 @@ func checkThenMark(ctx context.Context, pool *pgxpool.Pool, id string, handle fu
 	return err
 }
 
-// selectOutside asks before its transaction, which marks and handles.
+// selectOutside checks the mark before the transaction in which it marks and handles.
 func selectOutside(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	if is, err := known(ctx, pool, id); err != nil || is {
 		return err
@@ -59,7 +59,7 @@ func selectOutside(ctx context.Context, pool *pgxpool.Pool, id string, handle fu
 	})
 }
 
-// markFirst marks, commits and handles.
+// markFirst marks, commits and then handles.
 func markFirst(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	tag, err := pool.Exec(ctx, naiveMark, id)
 	if err != nil || tag.RowsAffected() == 0 {
@@ -73,8 +73,8 @@ func clockKey(ctx context.Context, pool *pgxpool.Pool, id string, handle func(co
 	return viaOnce(ctx, pool, fmt.Sprint(id, "-", time.Now().UnixNano()), handle)
 }
 
-// TestFaults: the faults that such code usually has, each in a naive version that
-// the test must see fail, and Once beside it.
+// TestFaults tests the usual faults of such code. For each, a naive version must fail and
+// Once must not.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []struct {
@@ -113,8 +113,8 @@ func repeatedDelivery(t *testing.T, pool *pgxpool.Pool, way handling, _ string) 
 	}
 }
 
-// racingDeliveries: the second delivery begins while the first one handles, which
-// ends when the second has got as far as it can: to its handler, or to a lock.
+// racingDeliveries begins a second delivery while the handler of the first one runs. That
+// handler ends when the second delivery has reached its own handler or waits for a lock.
 func racingDeliveries(t *testing.T, pool *pgxpool.Pool, way handling, _ string) {
 	entered, second := make(chan struct{}), make(chan struct{})
 	var over sync.WaitGroup
@@ -149,8 +149,8 @@ func racingDeliveries(t *testing.T, pool *pgxpool.Pool, way handling, _ string) 
 	over.Wait()
 }
 
-// crashedDelivery: a process is killed by its handler, and the event is delivered
-// again.
+// crashedDelivery delivers an event to a process that its handler kills, and then delivers
+// the event again.
 func crashedDelivery(t *testing.T, pool *pgxpool.Pool, way handling, child string) {
 	if !runChild(t, pool, child) {
 		t.Error("the handler did not run")
@@ -158,7 +158,7 @@ func crashedDelivery(t *testing.T, pool *pgxpool.Pool, way handling, child strin
 	must(t, way(t.Context(), pool, "k", handleK))
 }
 
-// TestFaultGroup: a key without the group has the second group handle nothing.
+// TestFaultGroup: if the keys of marks lack the group, a second group handles nothing.
 func TestFaultGroup(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -173,11 +173,11 @@ func TestFaultGroup(t *testing.T) {
 			return handleK(t.Context(), tx)
 		}))
 	}
-	wantEffects(t, pool, "k", 1) // of two groups: TestGroups has two
+	wantEffects(t, pool, "k", 1) // although there are two groups; TestGroups wants two effects
 }
 
-// TestFaultAttempts: attempts that are counted in the handler's transaction are
-// rolled back with it, so that the event is tried for ever.
+// TestFaultAttempts: if attempts are counted in the handler's transaction, the count is
+// rolled back with it, and the event is tried for ever.
 func TestFaultAttempts(t *testing.T) {
 	t.Parallel()
 	const deliveries = 5

@@ -24,7 +24,7 @@ import (
 
 var proof = flag.Bool("proof", false, "run the tests at full size")
 
-// commonServer is started by the first test that asks for a database of it.
+// commonServer is started by the first test that needs a database.
 var commonServer = sync.OnceValues(func() (*servers.PostgresServer, error) {
 	started.Store(true)
 	return servers.StartPostgres(context.Background(), servers.PostgresOptions{
@@ -68,9 +68,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// database returns a pool whose schema is the test's own, with the tables of an
-// inbox and a table of effects. Without Postgres the test is skipped, or fails where
-// it must be there.
+// database returns a pool with a schema of its own for the test, which has the tables of an
+// inbox and a table of effects. Without Postgres the test is skipped, or it fails if Postgres
+// is required.
 func database(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	server, err := commonServer()
@@ -83,7 +83,7 @@ func database(t testing.TB) *pgxpool.Pool {
 
 var schemas atomic.Int32
 
-// prepare makes a schema with the tables.
+// prepare creates a schema with the tables.
 func prepare(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
 	schema := fmt.Sprint("test", schemas.Add(1))
@@ -125,7 +125,7 @@ func open(t testing.TB, pool *pgxpool.Pool, change ...func(*inbox.Config)) *inbo
 	return i
 }
 
-// effect writes what a handler of the group "mail" is there for.
+// effect writes the effect of a handler of the group "mail".
 func effect(ctx context.Context, tx pgx.Tx, id string) error {
 	_, err := tx.Exec(ctx, "INSERT INTO effect (grp, id) VALUES ('mail', $1)", id)
 	return err
@@ -144,13 +144,13 @@ func wantEffects(t testing.TB, pool *pgxpool.Pool, id string, want int) {
 	}
 }
 
-// The process that a test starts from its own binary, to be killed by its handler.
+// A test starts its own binary as a child process, which its handler kills.
 const (
-	childVariable = "INBOX_TEST_CHILD" // what it does: a key of children
+	childVariable = "INBOX_TEST_CHILD" // the action of the child, a key of children
 	childDSN      = "INBOX_TEST_DSN"
 )
 
-// children are what such a process does, with one event of id "k".
+// children are the actions of a child. Each handles one event with the id "k".
 var children = map[string]func(ctx context.Context, pool *pgxpool.Pool) error{
 	"once": func(ctx context.Context, pool *pgxpool.Pool) error {
 		i, err := inbox.Open(ctx, configOf(pool))
@@ -198,7 +198,8 @@ func dieAfterEffect(ctx context.Context, tx pgx.Tx) error {
 
 func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }
 
-// child ends the process: killed by its handler, 0 if that did not happen.
+// child performs the action of a child. If its handler does not kill the process, it exits
+// with 0.
 func child() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -223,8 +224,8 @@ func runChild(t testing.TB, pool *pgxpool.Pool, what string) (killed bool) {
 	if err != nil && (!ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
 		t.Fatalf("process %q: %v, saying %s", what, err, said)
 	}
-	// The server notices at its next word to the process that it is gone, which it
-	// must before the test looks.
+	// The server may notice the end of the process late, and keep its transaction open until
+	// then. The test waits for the end of that transaction.
 	for err != nil {
 		var busy bool
 		must(t, pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
@@ -236,8 +237,7 @@ func runChild(t testing.TB, pool *pgxpool.Pool, what string) (killed bool) {
 	return err != nil
 }
 
-// quick is a configuration of Work for events of type "mail" that are due again at
-// once.
+// quick returns a configuration of Work for events of type "mail", with nearly no back-off.
 func quick(handler inbox.Handler) inbox.WorkConfig {
 	return inbox.WorkConfig{
 		Handlers: map[string]inbox.Handler{"mail": handler},

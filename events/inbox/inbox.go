@@ -15,13 +15,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Result says what became of an event. The zero Result is none: it comes with an
-// error.
+// Result is the result of a call with an event. The zero Result is returned with an error.
 type Result int
 
 const (
-	Done      Result = iota + 1 // the handler ran and its writes are committed; of Store and Bury: the event is kept
-	Duplicate                   // the event was handled or stored before; nothing was done
+	Done      Result = iota + 1 // the handler's writes are committed; after Store and Bury, the event is stored
+	Duplicate                   // the event was handled or stored before; the call did nothing
 )
 
 // String returns "done" or "duplicate".
@@ -35,37 +34,38 @@ func (r Result) String() string {
 	return "none"
 }
 
-// Forever as the Window of a Config keeps marks without end.
+// Forever, as the Window of a Config, keeps marks for ever.
 const Forever time.Duration = math.MaxInt64
 
-// MaxIDBytes is the length of an event's id, and of its type, at most.
+// MaxIDBytes is the largest length of an event's id, and of its type.
 const MaxIDBytes = 1024
 
 var (
 	// ErrInvalid reports an event whose id or type is empty, longer than MaxIDBytes,
-	// not UTF-8, or contains a zero byte. No repeat of it will succeed.
+	// not UTF-8, or contains a zero byte. No further delivery of it will succeed.
 	ErrInvalid = errors.New("inbox: invalid event")
 	// ErrSchema reports a database whose tables are missing or have another version.
 	ErrSchema = errors.New("inbox: tables are missing or have another version")
-	// ErrPermanent in the chain of a handler's error makes Work try the event no
-	// more: it becomes a dead letter at once.
+	// ErrPermanent, in the chain of a handler's error, makes the event a dead letter
+	// at once. Work makes no further attempt.
 	ErrPermanent = errors.New("inbox: no further attempt will succeed")
-	// ErrTransaction reports a handler that called Commit or Rollback of the
-	// transaction it was given, which the inbox ends.
+	// ErrTransaction is returned to a handler that calls Commit or Rollback of its
+	// transaction. Only the inbox ends the transaction.
 	ErrTransaction = errors.New("inbox: a handler does not end its transaction")
 )
 
 // PanicError is the error of a handler that panicked.
 type PanicError struct {
-	Value any    // what it panicked with
+	Value any    // the argument of panic
 	Stack []byte // of the handler, as debug.Stack returns it
 }
 
 // Error implements error. It does not contain the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("inbox: handler panicked: %v", e.Value) }
 
-// DB is what an Inbox needs of pgx: a *pgxpool.Pool has it. A *pgx.Conn has it,
-// too, for programs that handle one event at a time and do not call Work.
+// DB has the methods of pgx that an Inbox calls. A *pgxpool.Pool has them. A *pgx.Conn has
+// them too, and can be used by programs that handle one event at a time and do not call
+// Work.
 type DB interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
@@ -73,10 +73,10 @@ type DB interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Cache remembers for some time which events were handled, so that a repeat is
-// answered without Postgres. It is told of an event only after the commit. A Cache
-// may forget at any time, and its errors change speed only. It is safe for
-// concurrent use and returns quickly if its server is away.
+// Cache stores for some time which events were handled, so that a repeat is answered
+// without Postgres. An event is added only after the commit. A Cache may lose keys at any
+// time. Its errors only make the inbox slower. A Cache must be safe for concurrent use, and
+// must return quickly if its server is away.
 type Cache interface {
 	// Contains reports whether key was added and has not expired.
 	Contains(ctx context.Context, key string) (bool, error)
@@ -84,49 +84,49 @@ type Cache interface {
 	Add(ctx context.Context, key string, ttl time.Duration) error
 }
 
-// Metrics receives what an Inbox does. Its methods are called from the goroutines
-// that handle events: they return quickly and are safe for concurrent use.
+// Metrics receives measurements of an Inbox. Its methods are called by the goroutines that
+// handle events. They must return quickly and be safe for concurrent use.
 type Metrics interface {
 	// Handled is called after each Once, Store and Bury, and after each attempt of Work.
 	Handled(outcome Outcome, took time.Duration)
-	// Swept is called after each batch of Sweep that deleted marks. Lag is the
-	// time between the expiry of the oldest of them and its deletion.
+	// Swept is called after each batch of Sweep that deleted marks. lag is the time
+	// between the expiry of the oldest deleted mark and its deletion.
 	Swept(deleted int, lag time.Duration)
 	// CacheFailed is called when the cache returns an error.
 	CacheFailed(err error)
 }
 
-// Outcome is what Metrics counts.
+// Outcome is the outcome of a call or an attempt, for Metrics.
 type Outcome string
 
 // The outcomes.
 const (
 	OutcomeDone      Outcome = "done"      // a handler succeeded
-	OutcomeDuplicate Outcome = "duplicate" // Postgres knew the event
-	OutcomeCached    Outcome = "cached"    // the cache knew it
-	OutcomeStored    Outcome = "stored"
-	OutcomeFailed    Outcome = "failed" // a handler failed, or Postgres did
-	OutcomeDead      Outcome = "dead"   // the event became a dead letter
+	OutcomeDuplicate Outcome = "duplicate" // the event was in Postgres
+	OutcomeCached    Outcome = "cached"    // the event was in the cache
+	OutcomeStored    Outcome = "stored"    // Store stored the event
+	OutcomeFailed    Outcome = "failed"    // the handler or Postgres failed
+	OutcomeDead      Outcome = "dead"      // the event became a dead letter
 )
 
-// Config says which events an Inbox remembers, and where. DB and Group must be set.
+// Config configures an Inbox. DB and Group are required.
 type Config struct {
 	DB DB
-	// Group names who handles the events: 1 to 64 letters, digits, dots, underscores
-	// and dashes. Each group handles every event for itself.
+	// Group is the name of the consumers that share the events: 1 to 64 letters, digits,
+	// dots, underscores and dashes. Each group handles every event.
 	Group string
-	// Window is how long an event is remembered, from the start of its handler's
-	// transaction; 0 means 30 days, and Forever is possible. It must be longer than
-	// the broker can take to deliver a repeat: behind it, a repeat is handled again.
-	// A change applies to events that are handled from then on.
+	// Window is how long the mark of an event is kept, from the start of its handler's
+	// transaction; 0 means 30 days, and Forever is allowed. It must be longer than the
+	// longest time after which the broker may deliver a repeat, because a repeat after the
+	// window is handled again. A new value applies to events that are handled from then on.
 	Window time.Duration
-	// Prefix begins the names of the tables: a schema, a dot, and perhaps the
-	// beginning of a name, in lower case. Empty means "inbox.".
+	// Prefix is the beginning of the names of the tables. It has a schema, a dot and, if
+	// wanted, the first part of the names, in lower case. Empty means "inbox.".
 	Prefix string
 	// Cache is optional.
 	Cache Cache
-	// CacheTTL is how long Cache remembers an event at most; 0 means 1 hour. The
-	// end of the window is never exceeded.
+	// CacheTTL is the longest time for which Cache keeps an event; 0 means 1 hour. A key
+	// never outlives the window.
 	CacheTTL time.Duration
 	// Metrics is optional.
 	Metrics Metrics
@@ -137,12 +137,13 @@ type Config struct {
 type Inbox struct {
 	cfg      Config
 	sql      statements
-	identity string           // of the tables, so that a cache is not asked about those of another database
-	wake     chan struct{}    // has an element after Store: a worker need not wait for its next poll
-	now      func() time.Time // only tests set it; nil is the clock of the database
+	identity string           // of the tables; part of the cache's keys, so that two databases can share a cache
+	wake     chan struct{}    // has an element after Store, so that a worker does not wait for its next poll
+	now      func() time.Time // only tests set it; nil means the clock of the database
 }
 
-// Open returns the inbox of cfg.Group. It is ErrSchema if Migrate was not run.
+// Open returns the inbox of cfg.Group. The error is ErrSchema if Migrate was not called, or
+// was called by a program with another version of the tables.
 func Open(ctx context.Context, cfg Config) (*Inbox, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -169,7 +170,7 @@ var (
 	prefixForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}\.([a-z_][a-z0-9_]{0,29})?$`)
 )
 
-// withDefaults returns cfg with its defaults, or all its faults.
+// withDefaults returns c with its defaults. The error names every fault.
 func (c Config) withDefaults() (Config, error) {
 	c.Prefix = cmp.Or(c.Prefix, "inbox.")
 	var errs []error
@@ -207,7 +208,8 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// clock returns the time for a statement: nil, the server's, except in tests.
+// clock returns the time for a statement. Except in tests it is nil, which means the time of
+// the server.
 func (i *Inbox) clock() *time.Time {
 	if i.now == nil {
 		return nil
@@ -216,7 +218,7 @@ func (i *Inbox) clock() *time.Time {
 	return &now
 }
 
-// window returns the window in microseconds, nil for Forever.
+// window returns the window in microseconds, or nil for Forever.
 func (i *Inbox) window() *int64 {
 	if i.cfg.Window == Forever {
 		return nil
@@ -225,14 +227,15 @@ func (i *Inbox) window() *int64 {
 	return &us
 }
 
-// count tells Metrics, if there are any.
+// count reports an outcome to Metrics, unless that is nil.
 func (i *Inbox) count(outcome Outcome, started time.Time) {
 	if i.cfg.Metrics != nil {
 		i.cfg.Metrics.Handled(outcome, time.Since(started))
 	}
 }
 
-// outcomeOf is the outcome of a call that did, stored or buried an event.
+// outcomeOf returns the outcome of a call that handled, stored or buried an event. done is
+// the outcome for the result Done.
 func outcomeOf(result Result, done Outcome, err error) Outcome {
 	switch {
 	case err != nil:

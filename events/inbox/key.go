@@ -14,40 +14,40 @@ import (
 	"unicode/utf8"
 )
 
-// ErrDocument reports a document that has no key: it is not one JSON value, or
-// two readers may read it differently.
+// ErrDocument reports a document that has no key, because it is not one JSON value or
+// because two parsers may read it differently.
 var ErrDocument = errors.New("inbox: the document has no key")
 
-// maxDepth limits the arrays and objects within each other, so that a hostile
-// document cannot exhaust the stack.
+// maxDepth is the largest depth of nested arrays and objects, so that a hostile document
+// cannot exhaust the stack.
 const maxDepth = 100
 
-// KeyFromOffset returns a key for a record of a log such as Kafka, from where it
-// lies: "TOPIC/PARTITION/OFFSET".
+// KeyFromOffset returns a key for a record of a log such as Kafka, made from its place:
+// "TOPIC/PARTITION/OFFSET".
 //
-// It recognises a record that is read again. It does not recognise an event that
-// its producer wrote twice, since each copy has an offset of its own. And it is
-// wrong once a topic was deleted and made again, because offsets begin at 0 then.
+// The key is the same if a record is read again. It differs for two copies of an event that
+// the producer wrote twice, because each copy has its own offset. Do not use it if a topic
+// may be deleted and created again, because offsets then begin at 0 again.
 func KeyFromOffset(topic string, partition int32, offset int64) string {
 	return topic + "/" + strconv.Itoa(int(partition)) + "/" + strconv.FormatInt(offset, 10)
 }
 
-// KeyFromJSON returns a key for an event without an id, from what it says: the
-// SHA-256 of the document, in 64 hex digits. Two documents have one key if and
-// only if they are equal as JSON: the order of keys, whitespace, escapes in
-// texts, and how a number is written (1, 1.0 and 10e-1) do not matter.
+// KeyFromJSON returns a key for an event without an id, made from its content. The key is a
+// SHA-256 of the document, in 64 hex digits. Two documents have the same key if and only if
+// they are equal as JSON. The order of names, white space, escapes in texts, and the form of
+// numbers (1, 1.0 and 10e-1) do not matter.
 //
-// Members that differ between two deliveries, such as the time of sending, are
-// left out: omit names them by JSON Pointers (RFC 6901), such as "/meta/sent_at".
-// A pointer to nothing, or to an element of an array, leaves out nothing.
+// omit has JSON Pointers (RFC 6901), such as "/meta/sent_at", to members that may differ
+// between two deliveries, such as the time of sending. The key does not depend on these
+// members. A pointer to a missing member or to an element of an array has no effect.
 //
-// Two events that say the same are one event for this key. It is wrong for events
-// that may repeat, such as "a cup of tea was sold", unless the document has a
-// number or a time of its own in it.
+// Two events with the same content have the same key. So do not use it for events that may
+// occur twice with the same content, such as "a cup of tea was sold", unless the document
+// contains a number or a time that differs.
 //
-// A document that two readers may read differently is an ErrDocument: one object
-// has a name twice, or a text is not Unicode. So is one with more than 100
-// arrays and objects within each other.
+// The error is ErrDocument if two parsers may read the document differently, because an
+// object has a name twice or a text is not Unicode. It is also ErrDocument if arrays and
+// objects are nested more than 100 deep.
 func KeyFromJSON(document []byte, omit ...string) (string, error) {
 	for _, pointer := range omit {
 		if !strings.HasPrefix(pointer, "/") {
@@ -79,11 +79,11 @@ func KeyFromJSON(document []byte, omit ...string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// canonical reads a document and writes the form that is hashed. The form is
-// stored in every key: a change of it makes all events new.
+// canonical reads a document and writes the form that is hashed. Do not change the form,
+// because all keys would change and every event would be new.
 //
 //	null, true, false    n, t, f
-//	a number             #DIGITSeEXPONENT; without zeros at either end of DIGITS
+//	a number             #DIGITSeEXPONENT, DIGITS without zeros at both ends
 //	a text               "LENGTH:BYTES
 //	an array             [VALUE…]
 //	an object            {TEXT VALUE…}, its names in the order of their bytes
@@ -92,7 +92,7 @@ type canonical struct {
 	omit    []string
 }
 
-// value appends the form of the next value, which pointer points to.
+// value appends the form of the next value. pointer is the JSON Pointer to it.
 func (c *canonical) value(form []byte, pointer string, depth int) ([]byte, error) {
 	token, err := c.decoder.Token()
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *canonical) object(form []byte, pointer string, depth int) ([]byte, erro
 		if err != nil {
 			return nil, err
 		}
-		name := token.(string) // the decoder lets nothing else stand here
+		name := token.(string) // the decoder returns no other type here
 		below := pointer + "/" + escapePointer.Replace(name)
 		value, err := c.value(appendText(nil, name), below, depth+1)
 		if err != nil {
@@ -170,8 +170,8 @@ func appendText(form []byte, text string) []byte {
 	return append(append(form, ':'), text...)
 }
 
-// appendNumber appends a number by its value, of any length and size: floats
-// would make one key of two numbers that differ behind their 17th digit.
+// appendNumber appends the exact value of a number, which may have any length. It does not
+// use floats, because two numbers that differ after the 17th digit would have the same key.
 func appendNumber(form []byte, text string) ([]byte, error) {
 	digits, exponent := text, int64(0)
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
@@ -197,8 +197,8 @@ func appendNumber(form []byte, text string) ([]byte, error) {
 	return strconv.AppendInt(form, exponent, 10), nil
 }
 
-// hasLoneSurrogate reports whether an escape \uD800 to \uDFFF in the document is
-// not half of a pair. The decoder would make one and the same character of all.
+// hasLoneSurrogate reports whether the document has an escape from \uD800 to \uDFFF that is
+// not half of a pair. The decoder replaces all such escapes by the same character.
 func hasLoneSurrogate(document []byte) bool {
 	high := false // the last character was the first half of a pair
 	for i := 0; i < len(document); i++ {
@@ -206,7 +206,7 @@ func hasLoneSurrogate(document []byte) bool {
 		if document[i] == '\\' && i+1 < len(document) {
 			i++
 			if document[i] == 'u' && i+4 < len(document) {
-				unit, _ = strconv.ParseUint(string(document[i+1:i+5]), 16, 16) // 0 for what the decoder refuses
+				unit, _ = strconv.ParseUint(string(document[i+1:i+5]), 16, 16) // 0 for digits that the decoder refuses
 				i += 4
 			}
 		}

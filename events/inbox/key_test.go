@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// TestKeyFromJSONGolden holds the keys to what consumers have stored. The sums
-// are those of sha256sum, of the form in the comment. They never change.
+// TestKeyFromJSONGolden: the keys never change, because consumers have stored them. The sums
+// were computed with sha256sum from the form in the comment.
 func TestKeyFromJSONGolden(t *testing.T) {
 	for _, test := range []struct{ document, want string }{
 		// {"1:a#1e0"1:b["2:ünt]}
@@ -51,9 +51,9 @@ func TestKeyFromJSONDifferent(t *testing.T) {
 	documents := []string{
 		`null`, `true`, `false`, `0`, `1`, `-1`, `10`, `0.1`, `""`, `"0"`, `"null"`, `[]`, `[[]]`, `[1,2]`, `[2,1]`, `[12]`,
 		`{}`, `{"a":1}`, `{"a":"1"}`, `{"a":[1]}`, `{"a":null}`, `{"b":1}`, `{"a":{"b":1}}`, `{"a":1,"b":1}`, `[{"a":1},{"b":1}]`,
-		`"é"`, `"e\u0301"`, // two ways to write é: equal to a reader, not in JSON
-		`9007199254740993`, `9007199254740992`, // one float64
-		`0.1000000000000000055511151231257827`, `1e400`, `1e401`, // the same
+		`"é"`, `"e\u0301"`, // two forms of é, which look the same but differ as JSON
+		`9007199254740993`, `9007199254740992`, // equal as float64
+		`0.1000000000000000055511151231257827`, `1e400`, `1e401`, // equal as float64 too
 		`"\ufffd"`, `"a\u0000b"`, `"ab"`, `{"a\"1:b":1}`,
 	}
 	seen := make(map[string]string)
@@ -106,8 +106,8 @@ func TestKeyFromOffset(t *testing.T) {
 	}
 }
 
-// FuzzKeyFromJSON writes a document in another way, which must keep its key, and
-// then changes one value in it, which must not.
+// FuzzKeyFromJSON writes a document in another form, which must have the same key. Then it
+// changes one value, after which the key must differ.
 func FuzzKeyFromJSON(f *testing.F) {
 	for _, document := range []string{
 		`{"a":[1,-2.50,3e10,"x\u00e9",null,true],"b":{"c":"d","e":[]}}`, `[[],{},"",0,-0.0]`,
@@ -138,12 +138,12 @@ func FuzzKeyFromJSON(f *testing.F) {
 	})
 }
 
-// rewrite returns another way to write value.
+// rewrite returns another JSON form of value.
 func rewrite(rng *rand.Rand, value any) string {
 	space := func() string { return []string{"", " ", "\n\t", "\r\n"}[rng.IntN(4)] }
 	text := ""
 	switch value := value.(type) {
-	case map[string]any: // Go's order is random
+	case map[string]any: // the order of a Go map is random
 		var members []string
 		for name, member := range value {
 			members = append(members, space()+rewriteText(rng, name)+space()+":"+rewrite(rng, member))

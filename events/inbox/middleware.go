@@ -6,15 +6,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Middleware makes handlers of events of any type run once per event. Key returns
-// the id of an event: see Once.
+// Middleware returns a function that wraps handlers of events of any Go type, so that they
+// run once per event. key returns the id of an event (see Once).
 //
 //	once := inbox.Middleware(box, func(o Order) (string, error) { return o.ID, nil })
 //	handle = once(handle)
 //
-// The handler writes through the transaction that Tx returns. A handler that it
-// returns gives nil for an event that was handled before, and the error of Once
-// otherwise.
+// The handler writes through the transaction that Tx returns. The wrapped handler returns
+// the error of Once. It returns nil if the event was handled before.
 func Middleware[E any](i *Inbox, key func(E) (string, error)) func(next func(context.Context, E) error) func(context.Context, E) error {
 	return func(next func(context.Context, E) error) func(context.Context, E) error {
 		return func(ctx context.Context, event E) error {
@@ -33,8 +32,8 @@ func Middleware[E any](i *Inbox, key func(E) (string, error)) func(next func(con
 // txKey is the key of the transaction in the context of a handler.
 type txKey struct{}
 
-// Tx returns the transaction in which a handler below Middleware writes. It panics
-// if ctx is not from such a handler.
+// Tx returns the transaction of a handler that Middleware has wrapped. ctx is the context of
+// the handler. Tx panics if ctx has no transaction.
 func Tx(ctx context.Context) pgx.Tx {
 	tx, ok := ctx.Value(txKey{}).(pgx.Tx)
 	if !ok {

@@ -14,18 +14,18 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// The model of an inbox: what the random calls of TestModel should answer.
+// This file has a model of an inbox, which computes the expected results of random calls.
 type model struct {
 	window   time.Duration
 	attempts int
 	now      time.Time
-	marks    map[string]time.Time // of ids: when they expire
+	marks    map[string]time.Time // by id: when the mark expires
 	stored   map[string]*pending
 }
 
 type pending struct {
 	attempts int
-	earliest time.Time // when it is due, but for the random part of the back-off
+	earliest time.Time // when it is due, without the random part of the back-off
 	latest   time.Time
 	dead     bool
 }
@@ -39,8 +39,8 @@ func (m *model) mark(id string) inbox.Result {
 	return inbox.Done
 }
 
-// candidates are the events that a worker may claim: those whose due time was
-// reached, where must says whether one of them is due for certain.
+// candidates returns the events that a worker may claim, because their earliest due time was
+// reached. must reports whether at least one of them is certainly due.
 func (m *model) candidates() (ids []string, must bool) {
 	for id, p := range m.stored {
 		if !p.dead && !p.earliest.After(m.now) {
@@ -55,8 +55,8 @@ var modelGroups atomic.Int32
 
 const backoff = time.Minute
 
-// TestModel holds random calls, in two groups with a window each and a common clock, to
-// the model.
+// TestModel compares the results of random calls with the model, in two groups with
+// different windows and a common clock.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -97,7 +97,7 @@ func TestModel(t *testing.T) {
 				for _, m := range models {
 					m.now = m.now.Add(d)
 				}
-			case "sweep": // changes nothing that a caller sees
+			case "sweep": // it does not change the results of other calls
 				if _, err := i.SweepOnce(ctx, inbox.SweepConfig{Batch: 1, Share: 1}); err != nil {
 					r.Fatal(err)
 				}
@@ -199,7 +199,7 @@ func (m *model) letters(ctx context.Context, r *rapid.T, i *inbox.Inbox, id stri
 	}
 }
 
-// compare holds the stored events to the model.
+// compare compares the stored events with the model.
 func (m *model) compare(ctx context.Context, r *rapid.T, i *inbox.Inbox) {
 	var want []string
 	pending := 0

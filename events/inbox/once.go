@@ -14,20 +14,21 @@ import (
 // Once runs handle unless the group has handled the event with this id within the
 // window, and returns Done or Duplicate.
 //
-// The mark of the event and what handle writes through tx are one transaction, of
-// isolation level READ COMMITTED. If handle returns an error or panics, both are
-// rolled back, and Once returns the error or a *PanicError: the next delivery runs
-// handle again. Do not acknowledge an event whose Once returned an error.
+// The mark of the event and the writes of handle through tx are in one transaction, of
+// isolation level READ COMMITTED. If handle returns an error or panics, both are rolled
+// back, and Once returns the error or a *PanicError. The next delivery then runs handle
+// again. Do not acknowledge an event if Once returned an error.
 //
-// handle needs no connection beside that of tx. If all handlers ask the pool for
-// another one, each waits for the others until its context ends.
+// handle should use no connection but that of tx. If all handlers ask the pool for a second
+// one, each waits for the others until its context ends.
 //
-// If two deliveries race, one runs handle and the other waits for it with its own
-// connection. It returns Duplicate if the first succeeded, and runs handle itself
-// if the first failed. ctx bounds the wait; handle must return when ctx ends.
+// If two deliveries of an event run at the same time, one runs handle and the other waits,
+// holding its connection. If the first succeeds, the other returns Duplicate. If the first
+// fails, the other runs handle itself. ctx bounds the wait. handle must return when ctx
+// ends.
 //
-// If the connection is lost during the commit, Once returns an error although the
-// event may be handled. The next delivery finds out.
+// If the connection is lost during the commit, Once returns an error, but the event may be
+// handled. Then the next delivery is a Duplicate.
 func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Context, tx pgx.Tx) error) (Result, error) {
 	started := time.Now()
 	if err := checkID(id); err != nil {
@@ -61,18 +62,18 @@ func (i *Inbox) once(ctx context.Context, id string, handle func(ctx context.Con
 	return result, nil
 }
 
-// inTransaction commits what do writes, or nothing of it.
+// inTransaction calls do in a transaction. It commits if do succeeds, and rolls back if not.
 func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) error {
 	tx, err := i.cfg.DB.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
 	}
-	// After a commit this does nothing. It also ends the transaction of a handler
-	// that ends its goroutine.
+	// After a commit, Rollback does nothing. It is deferred because a handler may call
+	// runtime.Goexit.
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = tx.Rollback(ctx) // what was not committed is gone with the connection, too
+		_ = tx.Rollback(ctx) // if it fails, the end of the connection rolls back
 	}()
 	if err := do(tx); err != nil {
 		return err
@@ -80,11 +81,11 @@ func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) err
 	return tx.Commit(ctx)
 }
 
-// Mark marks the event in a transaction that the caller commits or rolls back. It
-// returns Duplicate if the event is marked already, and waits for another
-// transaction that is about to mark it. The caller commits its other writes only
-// after Done. Mark does not use the Cache. tx must be READ COMMITTED: on other levels
-// a race can fail with a serialization failure.
+// Mark marks the event in a transaction that the caller commits or rolls back. It returns
+// Duplicate if the event is marked already. If another open transaction has marked the
+// event, Mark waits for its end. The caller must commit its other writes only if Mark
+// returned Done. Mark does not use the Cache. tx must be READ COMMITTED. On other levels,
+// calls at the same time can return a serialization failure.
 func (i *Inbox) Mark(ctx context.Context, tx pgx.Tx, id string) (Result, error) {
 	if err := checkID(id); err != nil {
 		return 0, err
@@ -104,7 +105,8 @@ func (i *Inbox) MarkSQL(ctx context.Context, tx *sql.Tx, id string) (Result, err
 	return markedOr(err, sql.ErrNoRows)
 }
 
-// markedOr turns the error of mark.sql, which returns a row if it marked, into a Result.
+// markedOr returns the Result of a statement that returns a row if it has marked the event.
+// err is the error of its Scan, and none the error that means no row.
 func markedOr(err, none error) (Result, error) {
 	switch {
 	case errors.Is(err, none):
@@ -115,7 +117,7 @@ func markedOr(err, none error) (Result, error) {
 	return Done, nil
 }
 
-// call returns a panic of f as a *PanicError.
+// call calls f, and returns a panic of f as a *PanicError.
 func call(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -125,7 +127,7 @@ func call(f func() error) (err error) {
 	return f()
 }
 
-// handlersTx is the transaction as handlers see it: one that they cannot end.
+// handlersTx is the transaction that handlers get, which they cannot end.
 type handlersTx struct{ pgx.Tx }
 
 // Commit returns ErrTransaction.
@@ -134,10 +136,11 @@ func (handlersTx) Commit(context.Context) error { return ErrTransaction }
 // Rollback returns ErrTransaction.
 func (handlersTx) Rollback(context.Context) error { return ErrTransaction }
 
-// cacheKey names the event in the cache. A group contains no colon.
+// cacheKey returns the key of the event in the cache. It is unique, because neither an
+// identity nor a group contains a colon.
 func (i *Inbox) cacheKey(id string) string { return i.identity + ":" + i.cfg.Group + ":" + id }
 
-// cached reports whether the cache knows the event.
+// cached reports whether the event is in the cache.
 func (i *Inbox) cached(ctx context.Context, id string) bool {
 	if i.cfg.Cache == nil {
 		return false
@@ -147,9 +150,8 @@ func (i *Inbox) cached(ctx context.Context, id string) bool {
 	return known && err == nil
 }
 
-// remember tells the cache of an event that is committed. The time that the call
-// took since started is taken off the window, so that the cache never remembers for
-// longer than Postgres.
+// remember adds a committed event to the cache. It subtracts the time since started from
+// the window, so that the key in the cache never outlives the mark in Postgres.
 func (i *Inbox) remember(ctx context.Context, id string, result Result, started time.Time) {
 	if i.cfg.Cache == nil {
 		return
@@ -160,10 +162,10 @@ func (i *Inbox) remember(ctx context.Context, id string, result Result, started 
 		ttl = min(ttl, i.cfg.Window-time.Since(started))
 	case result == Duplicate:
 		asked := time.Now()
-		var left *int64 // microseconds; nil is Forever
+		var left *int64 // microseconds; nil means Forever
 		err := i.cfg.DB.QueryRow(ctx, i.sql.remaining, i.cfg.Group, id, i.clock()).Scan(&left)
 		if err != nil {
-			return // expired meanwhile, or the next delivery will say what is wrong
+			return // the mark has just expired, or the next delivery returns the error
 		}
 		if left != nil {
 			ttl = min(ttl, time.Duration(*left)*time.Microsecond-time.Since(asked))

@@ -30,10 +30,10 @@ func deliver(t testing.TB, i *inbox.Inbox, want inbox.Result) {
 	}
 }
 
-// TestOnce: however an event is delivered, it has one effect.
+// TestOnce: an event has one effect, for every way in which it is delivered.
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	// Each brings the event about at least once more than needed.
+	// Each delivers the event at least once more than needed.
 	for name, delivery := range map[string]func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool){
 		"once": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) { deliver(t, i, inbox.Done) },
 		"ten in a row": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) {
@@ -135,7 +135,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// fail calls Once with a handler that writes its effect and goes on as then says.
+// fail calls Once with a handler that writes its effect and then calls then.
 func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, then func(error) error, want error) {
 	t.Helper()
 	got, err := i.Once(ctx, "k", func(ctx context.Context, tx pgx.Tx) error { return then(effect(ctx, tx, "k")) })
@@ -144,8 +144,8 @@ func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, then func(error) er
 	}
 }
 
-// tenInParallel delivers ten times at once: the handler that runs waits until the
-// others have begun.
+// tenInParallel makes ten deliveries at once. The handler that runs waits until the others
+// have begun.
 func tenInParallel(t *testing.T, i *inbox.Inbox) {
 	t.Helper()
 	var begun, over sync.WaitGroup
@@ -174,8 +174,8 @@ func tenInParallel(t *testing.T, i *inbox.Inbox) {
 	}
 }
 
-// TestRace: the delivery that waits runs the handler when the first one fails, and
-// is a duplicate when it succeeds.
+// TestRace: a delivery that waits for another one runs the handler if the first one fails,
+// and is a duplicate if the first one succeeds.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	for _, first := range []error{nil, errHandler} {
@@ -206,7 +206,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// waitFor returns when a query is true.
+// waitFor waits until a query returns true.
 func waitFor(t testing.TB, pool *pgxpool.Pool, query string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -230,8 +230,9 @@ func TestGroups(t *testing.T) {
 	wantEffects(t, pool, "k", 2)
 }
 
-// TestRepeatWritesNothing: a repeat reads the mark and locks nothing, so that it need
-// not wait for the disk. The transaction id of a row's lock would show.
+// TestRepeatWritesNothing: a repeat only reads the mark and locks nothing, so that it does
+// not wait for the disk. If it locked the row, the row would have a transaction id of the
+// lock.
 func TestRepeatWritesNothing(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -250,7 +251,7 @@ func TestRepeatWritesNothing(t *testing.T) {
 	}
 }
 
-// TestServerRestart: what was done is done after the server was killed.
+// TestServerRestart: after the server was killed, a handled event is still a duplicate.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
@@ -267,7 +268,7 @@ func TestServerRestart(t *testing.T) {
 	wantEffects(t, pool, "k", 1)
 }
 
-// TestMark: with a transaction of the caller, and with database/sql.
+// TestMark tests Mark and MarkSQL in transactions of the caller.
 func TestMark(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -304,7 +305,7 @@ func TestMark(t *testing.T) {
 	deliver(t, i, inbox.Duplicate)
 }
 
-// TestInvalid: ids that Postgres or the index would refuse are refused by name.
+// TestInvalid: ids that Postgres or its index would refuse are an ErrInvalid.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	i := open(t, database(t))

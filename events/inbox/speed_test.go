@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// size returns the size of a test: proof with -args -proof.
+// size returns the size of a test: full with -args -proof, and small without.
 func size(small, full int) int {
 	if *proof {
 		return full
@@ -24,8 +24,8 @@ func size(small, full int) int {
 	return small
 }
 
-// BenchmarkOnce measures new events and repeats, beside the statement that people
-// write, with the same handler. With -cpu 8, eight deliveries are under way at a time.
+// BenchmarkOnce measures new events and repeats, and for comparison the usual hand-written
+// statement with the same handler. With -cpu 8, eight deliveries are under way at a time.
 func BenchmarkOnce(b *testing.B) {
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true})
 	pool := prepare(b, server.DSN())
@@ -141,14 +141,14 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// TestSweepLatency: while expired marks are swept, the 99th percentile of Once is at
-// most twice that without. The sweep pauses now and then, so that what else the
-// machine does meets both. At full size ten million marks expire; the small size says
-// nothing of time.
+// TestSweepLatency: while expired marks are swept, the 99th percentile of the time of Once
+// is at most twice that without a sweep. The sweep is paused repeatedly, so that other load
+// of the machine affects both measurements. At full size ten million marks expire. The
+// small size does not check the time.
 func TestSweepLatency(t *testing.T) {
 	marks, slice := size(20_000, 10_000_000), time.Duration(size(100, 2_000))*time.Millisecond
 	pool := database(t)
-	for _, statement := range []string{ // the indexes of so many random keys are made faster than grown
+	for _, statement := range []string{ // with so many random keys, building the indexes last is faster
 		"ALTER TABLE seen DROP CONSTRAINT seen_pkey", "DROP INDEX seen_expires_idx",
 		fmt.Sprintf(`INSERT INTO seen (grp, id, expires)
 			SELECT 'another', md5(n::text), now() - n * interval '1 millisecond' FROM generate_series(1, %d) AS n`, marks),
@@ -199,7 +199,7 @@ func TestSweepLatency(t *testing.T) {
 	}
 }
 
-// pausing has a sweep wait behind a batch while pause is locked.
+// pausing makes a sweep wait after a batch while pause is locked.
 type pausing struct {
 	counter
 	pause sync.Mutex
@@ -211,8 +211,8 @@ func (p *pausing) Swept(deleted int, lag time.Duration) {
 	p.counter.Swept(deleted, lag)
 }
 
-// inTime reports whether the test has more than a minute left: with -timeout 15m it
-// says something of a part of the marks.
+// inTime reports whether the test has more than a minute left. With -timeout 15m the test
+// sweeps only a part of the marks.
 func inTime(t *testing.T) bool {
 	deadline, limited := t.Deadline()
 	return !limited || time.Until(deadline) > time.Minute
@@ -247,7 +247,7 @@ func latencies(t *testing.T, i *inbox.Inbox, next *int, d time.Duration) (all []
 	return all
 }
 
-// percentile returns the 99th.
+// percentile returns the 99th percentile.
 func percentile(all []time.Duration) time.Duration {
 	slices.Sort(all)
 	return all[len(all)*99/100]

@@ -34,7 +34,8 @@ var (
 	statsSQL string
 )
 
-// statements are the files of the folder with the names of an inbox's own tables.
+// statements has the texts of the files in the folder statements, with the names of the
+// tables of one inbox.
 type statements struct {
 	identity, mark, remaining, store, claim, lock, finish, fail, dead, retry, discard, sweep, stats string
 }
@@ -49,6 +50,5 @@ func statementsFor(prefix string) statements {
 	}
 }
 
-// withPrefix puts prefix before the names of tables, which the files write as
-// "inbox.seen".
+// withPrefix replaces "inbox.", with which the files write the names of tables, by prefix.
 func withPrefix(text, prefix string) string { return strings.ReplaceAll(text, "inbox.", prefix) }

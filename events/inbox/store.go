@@ -10,36 +10,36 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Event is what Store keeps until a handler of Work has succeeded with it.
+// Event is an event that Store keeps until a handler of Work has handled it.
 type Event struct {
 	ID   string // as for Once
 	Type string // selects the handler
 	Data []byte // the event as it was received; the inbox does not read it
 
 	// Stored and Attempt are set by the inbox.
-	Stored  time.Time // when Store kept it
+	Stored  time.Time // when the event was stored
 	Attempt int       // 1 for the first attempt
 }
 
-// Store keeps an event to be handled by Work, in any process, and returns Done.
-// The broker may be acknowledged then. It returns Duplicate if the group has
-// handled or stored an event of this id within the window.
+// Store stores an event and returns Done. Then the event can be acknowledged to the broker.
+// Work handles it later, in any process. Store returns Duplicate if the group has handled
+// or stored an event with this id within the window.
 //
-// The window begins with Store. An event that is still pending, or a dead letter,
-// is a Duplicate even behind its window.
+// The window begins with Store. If the event is still pending or is a dead letter, a repeat
+// is a Duplicate even after the window.
 func (i *Inbox) Store(ctx context.Context, e Event) (Result, error) {
 	return i.keep(ctx, e, OutcomeStored, nil, 0)
 }
 
-// Bury keeps an event as a dead letter, as Work does after the last attempt. It is
-// for programs that call Once and count the deliveries in their broker. It returns
-// Duplicate if the group has handled or stored the event.
+// Bury stores an event as a dead letter, as Work does after the last attempt. It is for
+// programs that call Once and whose broker counts the deliveries. It returns Duplicate if
+// the group has handled or stored the event.
 func (i *Inbox) Bury(ctx context.Context, e Event, reason error) (Result, error) {
 	text := printable(reason)
 	return i.keep(ctx, e, OutcomeDead, &text, e.Attempt)
 }
 
-// keep stores an event: as a dead letter, if there is a reason.
+// keep stores an event. If reason is not nil, the event is stored as a dead letter.
 func (i *Inbox) keep(ctx context.Context, e Event, outcome Outcome, reason *string, attempts int) (result Result, err error) {
 	started := time.Now()
 	if err := errors.Join(checkID(e.ID), checkText("type", e.Type)); err != nil {
@@ -76,7 +76,7 @@ func printable(err error) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), 4096)], "?"), "\x00", "?")
 }
 
-// A DeadLetter is an event that no worker tries any more.
+// A DeadLetter is an event for which workers make no further attempts.
 type DeadLetter struct {
 	Event  Event
 	Reason string    // why the last attempt failed
@@ -100,15 +100,14 @@ func (i *Inbox) Dead(ctx context.Context, limit int) ([]DeadLetter, error) {
 	return letters, nil
 }
 
-// Retry makes dead letters pending again, as if they had just been stored, and
-// returns how many. Without ids it retries all of the group.
+// Retry makes dead letters pending again, with all their attempts, and returns how many.
+// Without ids it retries all dead letters of the group.
 func (i *Inbox) Retry(ctx context.Context, ids ...string) (int, error) {
 	return i.change(ctx, "retry", i.sql.retry, ids, i.clock())
 }
 
-// Discard deletes dead letters and returns how many. Without ids it discards all of
-// the group. A repeat of a discarded event is still a Duplicate, until its window
-// ends.
+// Discard deletes dead letters and returns how many. Without ids it deletes all dead letters
+// of the group. A repeat of a deleted event is still a Duplicate until its window ends.
 func (i *Inbox) Discard(ctx context.Context, ids ...string) (int, error) {
 	return i.change(ctx, "discard", i.sql.discard, ids)
 }
@@ -124,12 +123,12 @@ func (i *Inbox) change(ctx context.Context, what, statement string, ids []string
 	return int(tag.RowsAffected()), nil
 }
 
-// Stats is how much a group has stored.
+// Stats counts the stored events of a group.
 type Stats struct {
 	Pending  int64         // events that wait for a handler, or are being handled
 	Dead     int64         // dead letters
 	Oldest   time.Time     // when the oldest pending event was stored; zero if there is none
-	SweepLag time.Duration // how long the oldest expired mark of any group has waited for Sweep
+	SweepLag time.Duration // how long the oldest expired mark of any group has waited for Sweep; 0 if there is none
 }
 
 // Stats counts the stored events of the group. It reads all of them.

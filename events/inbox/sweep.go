@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// SweepConfig says how fast Sweep deletes. The zero value is good for most.
+// SweepConfig configures the speed of Sweep. The zero value suits most programs.
 type SweepConfig struct {
 	Every time.Duration // between two sweeps; 0 means 1 minute
-	Batch int           // marks that one transaction deletes at most; 0 means 500
-	// Share is the part of the time, in (0, 1], in which Sweep deletes; 0 means 0.25.
-	// The rest is left to the handlers.
+	Batch int           // the largest number of marks that one transaction deletes; 0 means 500
+	// Share is the part of the time, in (0, 1], in which a sweep deletes; 0 means 0.25.
+	// In the rest it pauses, so that it does not slow down the handlers.
 	Share float64
 }
 
-// Sweep deletes expired marks of all groups until ctx ends, and returns nil then. It
-// keeps the table small; that a mark has expired counts without it. One process
-// needs to run it, more do no harm.
+// Sweep deletes expired marks of all groups until ctx ends, and then returns nil. It only
+// keeps the table small. An expired mark does not count even before it is deleted. One
+// process should run Sweep. Several may run it at the same time.
 //
-// It returns an error if Postgres does. Call it again after a while.
+// It returns an error if Postgres fails or cfg has a fault. After an error of Postgres, call
+// it again later.
 func (i *Inbox) Sweep(ctx context.Context, cfg SweepConfig) error {
 	if cfg.Every < 0 || cfg.Batch < 0 || cfg.Share < 0 || cfg.Share > 1 {
 		return fmt.Errorf("inbox: %+v: want 0 or more, and a Share of 1 at most", cfg)
@@ -36,8 +37,8 @@ func (i *Inbox) Sweep(ctx context.Context, cfg SweepConfig) error {
 	return nil
 }
 
-// SweepOnce deletes what has expired when it is called and returns how many marks
-// that were. Every of cfg is not used.
+// SweepOnce deletes the expired marks of all groups and returns how many it deleted. It does
+// not use cfg.Every.
 func (i *Inbox) SweepOnce(ctx context.Context, cfg SweepConfig) (deleted int, err error) {
 	batch, share := cmp.Or(cfg.Batch, 500), cmp.Or(cfg.Share, 0.25)
 	var from *time.Time

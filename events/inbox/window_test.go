@@ -16,12 +16,12 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// A counter is Metrics that keep what they are told.
+// counter is a Metrics that stores its measurements.
 type counter struct {
 	mu       sync.Mutex
 	outcomes map[inbox.Outcome]int
 	swept    int
-	lag      time.Duration // the longest
+	lag      time.Duration // the longest lag
 	failures int           // of the cache
 }
 
@@ -64,8 +64,8 @@ func withClock(t testing.TB, pool *pgxpool.Pool, window time.Duration) (*inbox.I
 	return i, &now, metrics
 }
 
-// TestWindow: an event is a duplicate until its window ends, and not any more from
-// then on, whether its mark was swept or not.
+// TestWindow: an event is a duplicate until its window ends. Then it is new again, with or
+// without a sweep.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for _, swept := range []bool{false, true} {
@@ -97,7 +97,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestExpiredRace: of ten deliveries behind the window one runs.
+// TestExpiredRace: of ten deliveries at once after the window, one runs the handler.
 func TestExpiredRace(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -108,8 +108,8 @@ func TestExpiredRace(t *testing.T) {
 	wantEffects(t, pool, "k", 2)
 }
 
-// TestForever: such marks are never swept. Stored events are duplicates while they
-// are stored, whatever their window.
+// TestForever: marks with the window Forever are never swept. A stored event is a duplicate
+// as long as it is stored, also after its window.
 func TestForever(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -128,7 +128,7 @@ func TestForever(t *testing.T) {
 	store(t, i, inbox.Duplicate)
 }
 
-// TestSweepBatches: all that has expired is deleted, in batches, and nothing else.
+// TestSweepBatches: all expired marks are deleted, in batches, and no others.
 func TestSweepBatches(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -150,7 +150,7 @@ func TestSweepBatches(t *testing.T) {
 	}
 }
 
-// TestSweepWithLocked: a mark that a delivery renews just now does not hold up Sweep.
+// TestSweepWithLocked: a mark that a delivery is renewing does not delay Sweep.
 func TestSweepWithLocked(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -170,8 +170,8 @@ func TestSweepWithLocked(t *testing.T) {
 	deliver(t, i, inbox.Duplicate)
 }
 
-// TestMigrate: of many callers one makes the tables, and a second call changes
-// nothing; prefixes are independent.
+// TestMigrate: of many callers one creates the tables. A second call changes nothing.
+// Prefixes are independent of each other.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -222,7 +222,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestStatements: the server understands each statement, and each file is one.
+// TestStatements: the server can prepare each statement, and each file has one statement.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -242,8 +242,9 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestPendingIndex: a worker finds the next event by an index of pending events alone,
-// past any number of dead letters, events of other types and events that are not due.
+// TestPendingIndex: a worker finds the next event with an index that has only pending
+// events. Dead letters, events of other types and events that are not due do not slow it
+// down.
 func TestPendingIndex(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

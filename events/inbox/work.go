@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Handler handles one event. What it writes through tx is committed together with
-// the end of the event, or not at all. It must return when ctx ends.
+// A Handler handles one event. Its writes through tx and the mark or removal of the event
+// are committed together, or not at all. It must return when ctx ends.
 type Handler func(ctx context.Context, tx pgx.Tx, e Event) error
 
-// WorkConfig says how Work handles stored events. Handlers must be set.
+// WorkConfig configures Work. Handlers is required.
 type WorkConfig struct {
-	// Handlers are the handlers by the type of event. Events of other types wait
-	// until a worker that knows their type comes.
+	// Handlers has a handler for each type of event. Events of other types wait for a
+	// process whose Handlers have their type.
 	Handlers map[string]Handler
 	// Workers is how many events are handled at a time; 0 means 4. Each needs one
 	// connection of the DB.
@@ -32,38 +32,39 @@ type WorkConfig struct {
 	// doubles with each attempt up to MaxBackoff, where 0 means 1 hour. Up to a
 	// quarter is added at random.
 	Backoff, MaxBackoff time.Duration
-	// Timeout is after what time the context of a handler ends; 0 means 1 minute. An
-	// attempt whose process ended is repeated after the Timeout, or after the back-off
-	// if that is longer.
+	// Timeout is the time after which the context of a handler ends; 0 means 1 minute.
+	// If the process ends during an attempt, the next attempt is made after the Timeout,
+	// or after the back-off if that is longer.
 	Timeout time.Duration
-	// Grace is how long handlers may run on when Work is told to end; 0 means 10 s.
+	// Grace is how long handlers may continue after ctx has ended; 0 means 10 s.
 	Grace time.Duration
-	// Poll is how often the database is asked when no event is due; 0 means 1 s.
+	// Poll is how often the database is queried while no event is due; 0 means 1 s.
 	Poll time.Duration
-	// Logger is told of failed attempts; nil discards.
+	// Logger receives failed attempts; nil discards.
 	Logger *slog.Logger
 }
 
-// Work handles stored events until ctx ends. It returns nil when its workers have
-// ended, and an error only for a faulty cfg: if the database is away, it waits.
-// Several processes may work for one group.
+// Work handles stored events until ctx ends. It returns nil when its workers have ended. It
+// returns an error only if cfg has a fault. If the database is away, it waits. Several
+// processes may call Work for one group.
 //
-// Each attempt is counted in a transaction of its own before the handler starts, so
-// that an event whose handler ends the process is not tried for ever. The handler's
-// writes and the removal of the event are a second transaction. An event whose
-// attempt failed is due again after the back-off. After the last attempt, or an error
-// that is ErrPermanent, it becomes a dead letter.
+// Each attempt is counted before the handler starts, in a transaction of its own. So the
+// attempts of an event are limited even if its handler ends the process. The handler's
+// writes and the removal of the event are a second transaction. After a failed attempt the
+// event is due again after the back-off. After the last attempt, or an error that wraps
+// ErrPermanent, it becomes a dead letter.
 //
-// An event that is being handled is locked. If a handler does not return when its
-// context ends, its worker and its event are stuck until the process ends.
+// An event that is being handled is locked. If a handler does not return when its context
+// ends, its worker and its event are blocked until the process ends.
 //
-// Events are tried in the order of their due times, with no order between workers.
+// Each worker takes the events of a type in the order of their due times. Workers do not
+// wait for each other.
 func (i *Inbox) Work(ctx context.Context, cfg WorkConfig) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return err
 	}
-	// Handlers outlive ctx by the grace.
+	// Handlers may run for cfg.Grace after the end of ctx.
 	handlers, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var grace sync.WaitGroup
 	grace.Go(func() {
@@ -86,7 +87,7 @@ func (i *Inbox) Work(ctx context.Context, cfg WorkConfig) error {
 	return nil
 }
 
-// withDefaults returns cfg with its defaults, or all its faults.
+// withDefaults returns c with its defaults. The error names every fault.
 func (c WorkConfig) withDefaults() (WorkConfig, error) {
 	var errs []error
 	if len(c.Handlers) == 0 {
@@ -120,10 +121,10 @@ func (c WorkConfig) withDefaults() (WorkConfig, error) {
 type worker struct {
 	inbox *Inbox
 	cfg   WorkConfig
-	types []string // in the order in which they are asked for
+	types []string // in the order in which round takes their events
 }
 
-// run handles events until stop ends, under handlers.
+// run handles events until stop ends. The contexts of handlers are made from handlers.
 func (w worker) run(stop, handlers context.Context) {
 	for stop.Err() == nil {
 		if w.round(stop, handlers) {
@@ -139,8 +140,8 @@ func (w worker) run(stop, handlers context.Context) {
 	}
 }
 
-// round handles one event of each type, so that a type with many events does not
-// hold up the others. It reports whether there was any.
+// round handles one event of each type, so that a type with many events does not delay the
+// others. It reports whether it found an event.
 func (w worker) round(stop, handlers context.Context) (found bool) {
 	for _, kind := range w.types {
 		if stop.Err() != nil {
@@ -165,7 +166,8 @@ func (w worker) round(stop, handlers context.Context) (found bool) {
 	return found
 }
 
-// claim begins the next attempt of an event. If dead, there is none left.
+// claim begins the next attempt of an event of a type. dead reports that the event had no
+// attempts left and is a dead letter now.
 func (w worker) claim(ctx context.Context, kind string) (e Event, dead bool, err error) {
 	e.Type = kind
 	err = w.inbox.cfg.DB.QueryRow(ctx, w.inbox.sql.claim, w.inbox.cfg.Group, kind, w.cfg.Attempts,
@@ -174,10 +176,11 @@ func (w worker) claim(ctx context.Context, kind string) (e Event, dead bool, err
 	return e, dead, err
 }
 
-// errLost reports an event that another worker has claimed or ended since.
+// errLost reports an event that another worker has claimed or finished since this one
+// claimed it.
 var errLost = errors.New("inbox: the event is another worker's")
 
-// handle runs the handler of an event that was claimed.
+// handle runs the handler of a claimed event.
 func (w worker) handle(handlers context.Context, e Event) {
 	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(handlers, w.cfg.Timeout,
@@ -209,8 +212,8 @@ func (w worker) handle(handlers context.Context, e Event) {
 	}
 }
 
-// fail notes a failed attempt. If that is impossible, the event is due again all the
-// same, after the back-off that claim set.
+// fail stores that an attempt failed. If it cannot, the event is still due again, at the
+// time that claim has set.
 func (w worker) fail(ctx context.Context, e Event, started time.Time, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

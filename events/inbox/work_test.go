@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// store keeps the event "k" of type "mail".
+// store stores the event "k" of type "mail".
 func store(t testing.TB, i *inbox.Inbox, want inbox.Result) {
 	t.Helper()
 	got, err := i.Store(t.Context(), inbox.Event{ID: "k", Type: "mail", Data: []byte("data")})
@@ -26,7 +26,7 @@ func store(t testing.TB, i *inbox.Inbox, want inbox.Result) {
 	}
 }
 
-// workUntil runs Work until a query is true.
+// workUntil runs Work until a query returns true.
 func workUntil(t testing.TB, i *inbox.Inbox, pool *pgxpool.Pool, cfg inbox.WorkConfig, query string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,11 +48,11 @@ const (
 
 func effectOf(ctx context.Context, tx pgx.Tx, e inbox.Event) error { return effect(ctx, tx, e.ID) }
 
-// TestStoreThenWork: however a stored event is delivered and its handler ends, it
-// has one effect.
+// TestStoreThenWork: a stored event has one effect, for every way in which it is delivered
+// and in which its handler ends.
 func TestStoreThenWork(t *testing.T) {
 	t.Parallel()
-	// Each has the event handled, or leaves it pending.
+	// After each of them the event is handled or pending.
 	for name, deliver := range map[string]func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool){
 		"once": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) { store(t, i, inbox.Done) },
 		"ten in a row": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) {
@@ -115,14 +115,15 @@ func TestStoreThenWork(t *testing.T) {
 	}
 }
 
-// makeDue is what time does.
+// makeDue makes all events due, as time would.
 func makeDue(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), "UPDATE stored SET due = now()")
 	must(t, err)
 }
 
-// failOnce stores an event and has its first attempt write its effect and then fail.
+// failOnce stores an event and makes a first attempt, which writes its effect and then
+// fails.
 func failOnce(t *testing.T, i *inbox.Inbox, how func(ctx context.Context) error) {
 	t.Helper()
 	store(t, i, inbox.Done)
@@ -135,8 +136,8 @@ func failOnce(t *testing.T, i *inbox.Inbox, how func(ctx context.Context) error)
 	}
 }
 
-// TestKillerHandler: a handler that kills its process each time ends as a dead
-// letter that says so.
+// TestKillerHandler: an event whose handler kills its process each time becomes a dead
+// letter with that reason.
 func TestKillerHandler(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -238,7 +239,7 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// TestUnknownTypeWaits: events of a type without a handler wait, and hold up nothing.
+// TestUnknownTypeWaits: events of a type without a handler wait, and do not delay others.
 func TestUnknownTypeWaits(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -258,7 +259,7 @@ func TestUnknownTypeWaits(t *testing.T) {
 	wantEffects(t, pool, "new", 1)
 }
 
-// TestManyWorkers: of many workers in two pools each event is handled by one.
+// TestManyWorkers: with many workers in two pools, each event is handled by one of them.
 func TestManyWorkers(t *testing.T) {
 	t.Parallel()
 	const events = 200
@@ -288,8 +289,8 @@ func TestManyWorkers(t *testing.T) {
 	}
 }
 
-// TestLongHandler: an event whose handler takes longer than its back-off is locked,
-// and a worker that claimed an event which another has ended does nothing.
+// TestLongHandler: an event whose handler takes longer than its back-off is locked. A worker
+// that claims an event and finds that another has finished it does nothing.
 func TestLongHandler(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -308,8 +309,8 @@ func TestLongHandler(t *testing.T) {
 	wantEffects(t, pool, "k", 1)
 }
 
-// TestSlowWorker: a worker that lies between its claim and its handler while another
-// claims and handles the event does not run its handler.
+// TestSlowWorker: if another worker claims and handles an event after this one has claimed
+// it and before it runs its handler, this one does not run its handler.
 func TestSlowWorker(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -342,8 +343,8 @@ func (b beforeBegin) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx
 	return b.Pool.BeginTx(ctx, options)
 }
 
-// TestBackoff: the next attempt waits for its time, which doubles up to the maximum,
-// also when the process ends during the attempt.
+// TestBackoff: the next attempt waits for the back-off, which doubles up to the maximum,
+// also if the process ends during the attempt.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	for _, noted := range []bool{true, false} {
@@ -372,7 +373,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// withoutNotes is a database that goes away at the end of each attempt.
+// withoutNotes is a database that fails at the end of each attempt.
 type withoutNotes struct{ *pgxpool.Pool }
 
 func (w withoutNotes) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
@@ -384,8 +385,8 @@ func (w withoutNotes) QueryRow(ctx context.Context, sql string, args ...any) pgx
 	return w.Pool.QueryRow(ctx, sql, args...)
 }
 
-// TestGrace: when Work is told to end, handlers may end by themselves for the grace,
-// and are cancelled then.
+// TestGrace: after the context of Work has ended, handlers may continue for the grace. Then
+// their contexts end.
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	for _, patient := range []bool{true, false} {
@@ -401,7 +402,7 @@ func TestGrace(t *testing.T) {
 			}
 			return effect(handler, tx, e.ID)
 		})
-		cfg.Workers = 1 // another one may be told to end while it claims the next attempt
+		cfg.Workers = 1 // a second worker could be claiming the next attempt when the context ends
 		cfg.Grace = time.Minute
 		if !patient {
 			cfg.Grace = time.Millisecond
@@ -437,7 +438,7 @@ func TestWorkConfig(t *testing.T) {
 	}
 }
 
-// TestAway: Work waits while the database refuses it, and says why.
+// TestAway: Work waits while the database refuses it, and logs the reason.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -446,7 +447,7 @@ func TestAway(t *testing.T) {
 	_, err := pool.Exec(t.Context(), "ALTER TABLE stored RENAME TO hidden")
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	said := make(chan string, 1) // the first
+	said := make(chan string, 1) // the first message
 	cfg := quick(effectOf)
 	cfg.Logger = slog.New(listener(func(record slog.Record) {
 		select {
@@ -471,7 +472,7 @@ func TestAway(t *testing.T) {
 	wantEffects(t, pool, "k", 1)
 }
 
-// A listener is told of what is logged.
+// listener is a log handler that passes on each message.
 type listener func(slog.Record)
 
 func (listener) Enabled(context.Context, slog.Level) bool        { return true }

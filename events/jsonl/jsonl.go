@@ -1,7 +1,7 @@
 // Package jsonl delivers events as JSON lines to a writer, such as standard
 // output.
 //
-// It owns the lines. It does not open or close the writer.
+// It owns the form of the lines. It does not open or close the writer.
 package jsonl
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// Sink writes events, one in a line, in the order of their outbox. Each line has
-// the CloudEvents extension attribute cursor: the position behind the event. A
-// reader that has lost its place begins a relay of another name there.
+// Sink writes one line for each event, in the order of the outbox. Each line has the
+// CloudEvents extension attribute cursor, the position behind the event. A reader that has
+// lost its place can start a relay with another name at that cursor.
 //
-// An event counts as acknowledged when it was written. After a write that failed
-// in the middle of a line, that line is ended and stays as it is.
+// An event counts as acknowledged when it was written. If a write fails in the middle of a
+// line, the next write ends the incomplete line first.
 type Sink struct {
 	mu     sync.Mutex
 	w      io.Writer
@@ -28,7 +28,7 @@ type Sink struct {
 
 var _ events.TransactionalSink = (*Sink)(nil)
 
-// New returns a sink that writes to w. Each call of w.Write has whole lines.
+// New returns a sink that writes to w. It passes only whole lines to w.Write.
 func New(w io.Writer) *Sink { return &Sink{w: w} }
 
 // Send implements events.Sink.
@@ -42,14 +42,14 @@ func (s *Sink) Send(_ context.Context, batch []events.Event) []error {
 	return errs
 }
 
-// Committed implements events.TransactionalSink: a writer remembers no cursor, so
-// that the relay's Progress keeps it.
+// Committed implements events.TransactionalSink. A writer stores no cursor, so known is
+// false, and the relay uses the cursor of its Progress.
 func (s *Sink) Committed(context.Context, string) (cursor events.Cursor, known bool, err error) {
 	return "", false, nil
 }
 
-// Commit implements events.TransactionalSink, but for its promise: what was
-// written before an error is written again.
+// Commit implements events.TransactionalSink, except that it is not atomic. Events that
+// were written before an error are written again.
 func (s *Sink) Commit(_ context.Context, _ string, batch []events.Event, _ events.Cursor) error {
 	return s.write(batch)
 }

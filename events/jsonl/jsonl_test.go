@@ -35,8 +35,8 @@ func parse(t *testing.T, text string) []events.Event {
 	return all
 }
 
-// TestLinesSayWhereToGoOn: lines are in the outbox's order, and a relay of another
-// name that begins at the cursor of a line goes on with the next one.
+// TestLinesSayWhereToGoOn: lines are in the outbox's order. A relay of another name that
+// begins at the cursor of a line continues with the next line.
 func TestLinesSayWhereToGoOn(t *testing.T) {
 	outbox := new(eventstest.Outbox)
 	for n := range 20 {
@@ -63,7 +63,7 @@ func TestLinesSayWhereToGoOn(t *testing.T) {
 	}
 }
 
-// full is a disk that fills up after some bytes, and is emptied.
+// full is a disk that is full after some bytes, and then has room again.
 type full struct {
 	bytes.Buffer
 	room int
@@ -79,8 +79,8 @@ func (f *full) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestBrokenLine: an event whose line was cut off by an error is written again on
-// a line of its own.
+// TestBrokenLine: if an error cuts off the line of an event, the event is written again on
+// a new line.
 func TestBrokenLine(t *testing.T) {
 	out := &full{room: 700}
 	sink := jsonl.New(out)

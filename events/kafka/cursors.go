@@ -11,15 +11,15 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// position is what the topic of cursors has of a key.
+// position is the cursor of a key in the topic of cursors.
 type position struct {
 	cursor events.Cursor
 	known  bool
 }
 
-// look returns the last committed cursor of a key. It first commits a mark, and
-// reads the topic up to it: then all that an earlier client of the transactional id
-// has left open is ended, and stands before the mark or never will.
+// look returns the last committed cursor of a key. It first commits a mark, and then reads
+// the topic up to the mark. At that time each transaction of an earlier client of the
+// transactional id has ended. Its cursor is before the mark, or was not committed.
 func (t *transactions) look(ctx context.Context, key string) (position, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, errNoAnswer)
 	defer cancel()
@@ -34,8 +34,8 @@ func (t *transactions) look(ctx context.Context, key string) (position, error) {
 	return at, nil
 }
 
-// read returns what the topic of cursors has of a key before mark. The topic is
-// compacted, so that it stays short.
+// read returns the last cursor of a key before mark. It reads the whole topic of cursors,
+// which is compacted and therefore short.
 func (t *transactions) read(ctx context.Context, key string, mark *kgo.Record) (at position, err error) {
 	topics, err := kadm.NewClient(t.client).ListTopics(ctx, t.CursorTopic)
 	if err != nil {

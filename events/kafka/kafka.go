@@ -1,10 +1,9 @@
-// Package kafka delivers events to a topic of Kafka, or of a broker that speaks
-// its protocol.
+// Package kafka delivers events to a topic of Kafka, or of a broker with the same protocol.
 //
-// It owns producers and what the brokers' answers mean. Without a transactional id
-// a crash of the relay can repeat events. With one, each transaction has events and
-// the relay's cursor, and consumers that read committed records see each event
-// once. When a delivery is tried again is the relay's matter.
+// It owns producers and the meaning of the brokers' answers. Without a transactional id,
+// events may be repeated after a crash of the relay. With one, each transaction has events
+// and the relay's cursor, and consumers that read only committed records see each event
+// once. The relay decides when a delivery is tried again.
 package kafka
 
 import (
@@ -27,31 +26,30 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// Config says where events are produced. Brokers must be set.
+// Config configures a sink. Brokers is required.
 type Config struct {
-	Brokers []string // addresses, HOST:PORT, of some brokers
+	Brokers []string // addresses of some brokers, each HOST:PORT
 	Topic   string   // empty means "crawler"
-	// Create has topics made that are missing: Topic with the brokers' own number of
+	// Create creates missing topics: Topic, with the brokers' default number of
 	// partitions and replicas, and the topic of cursors.
 	Create bool
-	// TransactionalID, if it is set, is that of one relay process alone. Another
-	// process with the same id ends its transactions.
+	// TransactionalID makes the sink transactional. Each relay process needs its own id,
+	// because a process with the same id aborts the transactions of the other.
 	TransactionalID string
-	// CursorTopic is the compacted topic of cursors, which only a relay with a
-	// TransactionalID has; empty means Topic and "-cursors".
+	// CursorTopic is the compacted topic of cursors. Only a relay with a TransactionalID
+	// uses it. Empty means Topic followed by "-cursors".
 	CursorTopic string
-	TLS         *tls.Config   // nil: connections are not encrypted
-	User        *url.Userinfo // nil: none
+	TLS         *tls.Config   // nil means that connections are not encrypted
+	User        *url.Userinfo // nil means no login
 	// SASL is how User logs in: "plain", which needs TLS, "scram-sha-256" or
-	// "scram-sha-512", which is also what empty means.
+	// "scram-sha-512". Empty means "scram-sha-512".
 	SASL string
-	// Timeout bounds a transaction, or the time until an acknowledgement; 0 means
-	// 30 s.
+	// Timeout bounds a transaction, or the time until an acknowledgement. 0 means 30 s.
 	Timeout time.Duration
 }
 
-// New returns a sink: an events.TransactionalSink if cfg has a TransactionalID. It
-// makes no connection. An error says what is wrong with cfg.
+// New returns a sink. It is an events.TransactionalSink if cfg has a TransactionalID. New
+// makes no connection. An error describes a fault of cfg.
 func New(cfg Config) (events.Sink, error) {
 	cfg.Topic, cfg.Timeout = cmp.Or(cfg.Topic, "crawler"), cmp.Or(cfg.Timeout, 30*time.Second)
 	cfg.CursorTopic = cmp.Or(cfg.CursorTopic, cfg.Topic+"-cursors")
@@ -72,17 +70,17 @@ func New(cfg Config) (events.Sink, error) {
 	return &producer{cluster: c, client: client, pending: make(map[string]*delivery)}, nil
 }
 
-// cluster is what both kinds of sinks know of the brokers.
+// cluster has the fields that both kinds of sinks need.
 type cluster struct {
 	Config
 	opt []kgo.Opt // of each client
 
 	mu     sync.Mutex
-	made   bool  // the topics are there
+	made   bool  // the topics exist
 	failed error // of the last attempt to connect; nil if that succeeded
 }
 
-// options checks the settings and makes the options of clients.
+// options checks the settings and sets the options of clients.
 func (c *cluster) options() error {
 	if len(c.Brokers) == 0 {
 		return errors.New("kafka: no broker is named")
@@ -120,14 +118,14 @@ func (c *cluster) options() error {
 	return nil
 }
 
-// backoff is how long the client waits before its n-th attempt. The relay's own
-// pauses come on top, once the client has given up.
+// backoff returns how long the client waits before its n-th attempt. After the client has
+// given up, the relay waits too.
 func backoff(n int) time.Duration {
 	return min(100*time.Millisecond<<min(n, 10), 2*time.Second)
 }
 
-// OnBrokerConnect implements kgo.HookBrokerConnect: it keeps the reason why no
-// broker answers.
+// OnBrokerConnect implements kgo.HookBrokerConnect. It stores why the last attempt to
+// connect failed.
 func (c *cluster) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +142,7 @@ func (c *cluster) away(err error) error {
 	return &events.AwayError{Err: err}
 }
 
-// verdict returns what an error of producing means for the event.
+// verdict returns the answer of Send for an event that was produced with the error err.
 func (c *cluster) verdict(err error) error {
 	switch {
 	case err == nil:
@@ -159,7 +157,7 @@ func (c *cluster) verdict(err error) error {
 	return c.away(err)
 }
 
-// ensure makes the topics if that is asked for and was not done.
+// ensure creates the topics once, if Config.Create is set.
 func (c *cluster) ensure(ctx context.Context, client *kgo.Client) error {
 	c.mu.Lock()
 	made := c.made || !c.Create

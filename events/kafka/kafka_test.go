@@ -52,8 +52,8 @@ func open(t *testing.T, cfg kafka.Config) events.Sink {
 	return sink
 }
 
-// consumed returns the events of a topic as a consumer of committed records sees
-// them: those of a partition in order.
+// consumed returns the events of a topic that a consumer of committed records reads. The
+// events of a partition are in order.
 func consumed(t *testing.T, server *servers.KafkaServer, topic string) []events.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -114,7 +114,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// check: got has each of the first events once, those of each host in order.
+// check checks that got has each of the first events once, and those of each host in order.
 func check(t *testing.T, got []events.Event, all, hosts int) {
 	t.Helper()
 	seen, last := make(map[string]bool), make(map[string]time.Time)
@@ -134,7 +134,8 @@ func check(t *testing.T, got []events.Event, all, hosts int) {
 	}
 }
 
-// between calls a function before each commit: between two transactions.
+// between is a sink that calls a function before each commit, that is, between two
+// transactions.
 type between struct {
 	events.TransactionalSink
 	call func()
@@ -145,7 +146,7 @@ func (s between) Commit(ctx context.Context, key string, batch []events.Event, c
 	return s.TransactionalSink.Commit(ctx, key, batch, cursor)
 }
 
-// plain tells a test of each call of Send.
+// plain is a sink that reports each call of Send to a test.
 type plain struct {
 	events.Sink
 	called chan<- struct{}
@@ -159,8 +160,8 @@ func (s plain) Send(ctx context.Context, batch []events.Event) []error {
 	return s.Sink.Send(ctx, batch)
 }
 
-// TestKilledBroker: through a broker that is killed again and again every event
-// arrives once, and the events of each host in order.
+// TestKilledBroker: although the broker is killed repeatedly, every event arrives once, and
+// the events of each host in order.
 func TestKilledBroker(t *testing.T) {
 	const all, hosts, kills = 2000, 20, 3
 	random := newRandom(t)
@@ -200,13 +201,13 @@ func restart(t *testing.T, server *servers.KafkaServer) {
 	}
 }
 
-// TestKilledTransactions: the relay ends in the middle of transactions and forgets
-// its cursor, the broker is killed between transactions, and yet who reads
-// committed records sees every event once and in order.
+// TestKilledTransactions: the relay ends in the middle of transactions and loses its
+// cursor, and the broker is killed between transactions. A consumer of committed records
+// still reads every event once and in order.
 //
-// The broker is not killed in the middle of a transaction: kfake then aborts it
-// without the mark in the log that a Kafka broker writes, and consumers skip all
-// that the producer writes later.
+// The broker is not killed in the middle of a transaction. kfake then aborts it without the
+// mark in the log that a Kafka broker writes, and consumers skip all later records of the
+// producer.
 func TestKilledTransactions(t *testing.T) {
 	const all, hosts, lives = 1500, 20, 8
 	random := newRandom(t)
@@ -231,7 +232,7 @@ func TestKilledTransactions(t *testing.T) {
 				restart(t, server)
 			}
 			if commits == end && life < lives-1 {
-				time.AfterFunc(later, stop) // anywhere in a transaction, or behind it
+				time.AfterFunc(later, stop) // at any moment of a transaction, or after it
 			}
 		}
 		err = events.Run(run, events.Config{
@@ -247,7 +248,7 @@ func TestKilledTransactions(t *testing.T) {
 	check(t, consumed(t, server, "crawler"), all, hosts)
 }
 
-// await returns after n calls, or when the relay has ended.
+// await waits for n calls, or until the relay has ended.
 func await(called <-chan struct{}, done chan error, n int) {
 	for range n {
 		select {
@@ -259,8 +260,8 @@ func await(called <-chan struct{}, done chan error, n int) {
 	}
 }
 
-// TestCommitInDoubt: commits whose caller leaves at any moment of them are repeated,
-// and yet each event is there once.
+// TestCommitInDoubt: commits whose context ends at any moment are repeated, and each event
+// still arrives once.
 func TestCommitInDoubt(t *testing.T) {
 	const all = 60
 	server := kfake.Start(t, kfake.Options{})
@@ -272,7 +273,7 @@ func TestCommitInDoubt(t *testing.T) {
 	commit := func(ctx context.Context, n int) error {
 		return sink.Commit(ctx, "r", []events.Event{eventstest.Event(n, 1)}, events.Cursor(strconv.Itoa(n+1)))
 	}
-	takes := time.Duration(0) // a commit
+	takes := time.Duration(0) // how long a commit takes
 	left := 0
 	for n := range all {
 		if n%2 == 0 {
@@ -299,7 +300,7 @@ func TestCommitInDoubt(t *testing.T) {
 	}
 }
 
-// TestMoved: a relay whose cursor another process has moved commits nothing more.
+// TestMoved: after another process has moved the relay's cursor, the relay commits nothing.
 func TestMoved(t *testing.T) {
 	server := kfake.Start(t, kfake.Options{})
 	cfg := kafka.Config{Brokers: []string{server.Addr()}, Create: true, TransactionalID: "relay-1", Timeout: 20 * time.Second}
@@ -360,7 +361,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAway: a broker that is down, and topics that are missing, are waited for.
+// TestAway: the sink is away while the broker is down or topics are missing, and works again
+// after that.
 func TestAway(t *testing.T) {
 	server := kfake.Start(t, kfake.Options{})
 	if err := server.Kill(); err != nil {
@@ -406,8 +408,8 @@ func TestMissingTopic(t *testing.T) {
 	}
 }
 
-// TestStopped: the error of an event that was under way when the relay was stopped
-// says why the brokers did not take it.
+// TestStopped: the error of an event that was under way when the relay was stopped has the
+// reason why the brokers did not accept it.
 func TestStopped(t *testing.T) {
 	server := kfake.Start(t, kfake.Options{})
 	if err := server.Kill(); err != nil {
@@ -421,14 +423,14 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestConnections: brokers with TLS and passwords take events of clients that trust
-// them and log in, by each method, and of no others.
+// TestConnections: brokers with TLS and passwords accept events only from clients that trust
+// them and log in, by each method.
 func TestConnections(t *testing.T) {
 	batch, user := []events.Event{eventstest.Event(0, 1)}, url.UserPassword("relay", "s3cret")
 	for name, tc := range map[string]struct {
 		server kfake.Options
 		cfg    kafka.Config
-		away   string // what the error says; empty: the event is taken
+		away   string // text in the error; empty means that the event is accepted
 	}{
 		"scram":        {kfake.Options{Password: "s3cret"}, kafka.Config{User: user, SASL: "scram-sha-256"}, ""},
 		"wrong":        {kfake.Options{Password: "s3cret"}, kafka.Config{User: url.UserPassword("relay", "wr0ng")}, "make topic crawler: "},

@@ -13,8 +13,8 @@ import (
 // errNoAnswer reports events that the brokers did not answer in time.
 var errNoAnswer = errors.New("no acknowledgement in time")
 
-// producer is a sink without transactions. Its client is idempotent: what it sends
-// again because an answer was lost is not stored twice.
+// producer is a sink without transactions. Its client is idempotent. If it sends a record
+// again because an answer was lost, the record is not stored twice.
 type producer struct {
 	*cluster
 	client *kgo.Client
@@ -25,9 +25,9 @@ type producer struct {
 
 var _ events.Sink = (*producer)(nil)
 
-// delivery is a record in the client's hands. It stays there when Send has given
-// it up, because only the client knows the record as a repeat; the next Send of the
-// event waits for it again.
+// delivery is a record that was passed to the client. The client keeps it even if Send has
+// given up waiting, because only the client can send the record again without a repeat.
+// The next Send of the event waits for the same delivery.
 type delivery struct {
 	done chan struct{} // closed when err is set
 	err  error
@@ -65,7 +65,7 @@ func (p *producer) Send(ctx context.Context, batch []events.Event) []error {
 
 func key(e *events.Event) string { return e.Source + " " + e.ID }
 
-// produce hands an event to the client, unless the client has it.
+// produce passes an event to the client, unless the client has it already.
 func (p *producer) produce(e *events.Event) (*delivery, error) {
 	r, err := record(e)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *producer) forget(e *events.Event) {
 	delete(p.pending, key(e))
 }
 
-// Close implements events.Sink. It does not wait for records that were given up.
+// Close implements events.Sink. It does not wait for records that Send has given up.
 func (p *producer) Close() error {
 	p.client.Close()
 	return nil

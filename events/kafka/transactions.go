@@ -16,16 +16,16 @@ import (
 // errMoved reports that the cursor is not where this relay left it.
 var errMoved = errors.New("another process has moved this relay's cursor: end one of them")
 
-// transactions is a sink whose every transaction has events and a cursor.
+// transactions is a sink that commits events and a cursor in each transaction.
 //
-// A transaction that failed may have been committed all the same. Then the client
-// is given up; the next one ends what is open under the transactional id, and the
-// topic of cursors tells what was committed.
+// A transaction with an error may still have been committed. After an error the client is
+// closed. The next client ends all open transactions of the transactional id, and then the
+// topic of cursors shows whether the transaction was committed.
 type transactions struct {
 	*cluster
 
 	turn   sync.Mutex  // one transaction at a time
-	client *kgo.Client // nil: to be opened
+	client *kgo.Client // nil means that open must create it
 	last   map[string]position
 	doubt  map[string]bool // keys whose last transaction failed
 }
@@ -90,7 +90,8 @@ func (t *transactions) Close() error {
 	return nil
 }
 
-// open returns a client that no older one of the transactional id can disturb.
+// open returns the client. A new client ends all transactions of older clients of the
+// transactional id.
 func (t *transactions) open(ctx context.Context) (*kgo.Client, error) {
 	if t.client != nil {
 		return t.client, nil
@@ -112,7 +113,7 @@ func (t *transactions) open(ctx context.Context) (*kgo.Client, error) {
 	return client, nil
 }
 
-// drop gives up the client, with what it has under way.
+// drop closes the client and gives up its transaction.
 func (t *transactions) drop() {
 	if t.client != nil {
 		t.client.Close()
@@ -120,7 +121,8 @@ func (t *transactions) drop() {
 	}
 }
 
-// transact commits a transaction. After an error the client is given up.
+// transact commits a transaction with the events of batch and with notes. After an error
+// the client is closed.
 func (t *transactions) transact(ctx context.Context, batch []events.Event, notes ...*kgo.Record) error {
 	records := notes
 	for i := range batch {
@@ -151,8 +153,8 @@ func (t *transactions) transact(ctx context.Context, batch []events.Event, notes
 	return nil
 }
 
-// explain adds to the error of a client that another one with its transactional id
-// has replaced what to do about it.
+// explain adds advice to an error that means that another process uses the same
+// transactional id.
 func (t *transactions) explain(err error) error {
 	if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {
 		return fmt.Errorf("another process uses the transactional id %q: give each process its own: %w", t.TransactionalID, err)
@@ -160,8 +162,8 @@ func (t *transactions) explain(err error) error {
 	return err
 }
 
-// produce returns nil when the brokers have all records. When ctx ends, it closes
-// the client: that has no other way to give up a record that may have been stored.
+// produce returns nil when the brokers have all records. When ctx ends, it closes the
+// client, because there is no other way to give up a record that may have been stored.
 func produce(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -173,7 +175,7 @@ func produce(ctx context.Context, client *kgo.Client, records []*kgo.Record) err
 		<-closed
 		return errNoAnswer
 	}
-	for _, r := range results { // the one that says the most
+	for _, r := range results { // prefer an error that explains why the transaction is refused
 		if errors.Is(r.Err, kerr.MessageTooLarge) || errors.Is(r.Err, kerr.RecordListTooLarge) || errors.Is(r.Err, kerr.InvalidRecord) {
 			return r.Err
 		}

@@ -1,8 +1,8 @@
 // Package nats delivers events to a stream of NATS JetStream.
 //
-// It owns the connection and what the server's answers mean. Each message has the
-// event's id as its Nats-Msg-Id, by which the stream leaves out repeats within its
-// duplicate window. When a delivery is tried again is the relay's matter.
+// It owns the connection and the meaning of the server's answers. Each message has the
+// event's id as its Nats-Msg-Id. The stream drops messages whose id it has received within
+// its duplicate window. The relay decides when a delivery is tried again.
 package nats
 
 import (
@@ -24,21 +24,21 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// Config says where events are published. Servers must be set.
+// Config configures a Sink. Servers is required.
 type Config struct {
-	Servers []string      // addresses, HOST:PORT, of one server or several of a cluster
-	User    *url.Userinfo // nil: none
+	Servers []string      // addresses of one or more servers of a cluster, each HOST:PORT
+	User    *url.Userinfo // nil means no login
 	// Stream is the stream's name; empty means "crawler". The subject of an event
 	// is the stream's name, a dot and the event's type, as in crawler.page.done.
 	Stream string
-	// Create has the stream made, with the subjects STREAM.>, when it is missing.
-	// One that is there stays as it is.
+	// Create creates the stream, with the subjects STREAM.>, if it is missing. An existing
+	// stream stays unchanged.
 	Create bool
-	// Window is how long a stream that is made recognizes repeats; 0 means 1 h.
+	// Window is the duplicate window of a stream that is created; 0 means 1 h.
 	Window time.Duration
-	// CredentialsFile has the user's token and key, as nsc writes them; empty: none.
+	// CredentialsFile has the user's token and key, as nsc writes them; empty means none.
 	CredentialsFile string
-	TLS             *tls.Config // nil: the connection is not encrypted unless the server asks for it
+	TLS             *tls.Config // nil means no encryption, unless the server requires it
 	// Outstanding is how many messages may wait for their acknowledgement; 0 means
 	// 256.
 	Outstanding int
@@ -52,7 +52,7 @@ type Sink struct {
 	stream jetstream.JetStream
 
 	mu     sync.Mutex
-	made   bool  // the stream was there, or was made
+	made   bool  // the stream exists
 	failed error // of the last attempt to connect
 }
 
@@ -60,8 +60,8 @@ var _ events.Sink = (*Sink)(nil)
 
 var validStream = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// New returns a sink. It returns also while no server answers, and goes on trying
-// to connect. An error says what is wrong with cfg.
+// New returns a sink. It succeeds even if no server answers. The sink then continues to
+// try to connect. An error describes a fault of cfg.
 func New(cfg Config) (*Sink, error) {
 	cfg.Stream, cfg.Window = cmp.Or(cfg.Stream, "crawler"), cmp.Or(cfg.Window, time.Hour)
 	cfg.Outstanding, cfg.Timeout = cmp.Or(cfg.Outstanding, 256), cmp.Or(cfg.Timeout, 30*time.Second)
@@ -77,7 +77,7 @@ func New(cfg Config) (*Sink, error) {
 	opt.Name, opt.Timeout, opt.PingInterval = "crawler relay", 5*time.Second, 20*time.Second
 	opt.MaxReconnect, opt.ReconnectWait = -1, 250*time.Millisecond
 	opt.RetryOnFailedConnect, opt.IgnoreAuthErrorAbort = true, true
-	opt.ReconnectBufSize = -1 // what cannot be sent at once fails at once: the relay keeps it
+	opt.ReconnectBufSize = -1 // without a connection, publishing fails at once; the relay sends the event again
 	opt.Secure, opt.TLSConfig = cfg.TLS != nil, cfg.TLS
 	for _, server := range cfg.Servers {
 		if _, _, err := net.SplitHostPort(server); err != nil {
@@ -163,8 +163,8 @@ func (s *Sink) publish(e *events.Event) (jetstream.PubAckFuture, error) {
 		jetstream.WithStallWait(s.cfg.Timeout))
 }
 
-// ensure makes the stream if that is asked for and was not done. It returns an
-// error while there is no connection.
+// ensure creates the stream once, if Config.Create is set. It returns an error while there
+// is no connection.
 func (s *Sink) ensure(ctx context.Context) error {
 	if !s.conn.IsConnected() {
 		return s.disconnected()
@@ -186,7 +186,7 @@ func (s *Sink) ensure(ctx context.Context) error {
 	return nil
 }
 
-// verdict returns what an error of a publish means for its event.
+// verdict returns the answer of Send for an event that was published with the error err.
 func (s *Sink) verdict(err error) error {
 	answer, _ := errors.AsType[jetstream.JetStreamError](err)
 	switch {
@@ -205,7 +205,7 @@ func (s *Sink) verdict(err error) error {
 	return &events.AwayError{Err: err}
 }
 
-// disconnected returns the error of an event that met no connection.
+// disconnected returns the error of an event that was not sent for lack of a connection.
 func (s *Sink) disconnected() error {
 	err := errors.New("no connection to a server")
 	s.mu.Lock()

@@ -49,7 +49,7 @@ func open(t *testing.T, cfg nats.Config) *nats.Sink {
 	return sink
 }
 
-// look returns a client for the test's own eyes.
+// look returns a client with which a test reads the stream.
 func look(t *testing.T, server *servers.NATSServer, opt ...client.Option) jetstream.JetStream {
 	t.Helper()
 	conn, err := client.Connect(server.URL(), append(opt, client.MaxReconnects(-1), client.ReconnectWait(50*time.Millisecond))...)
@@ -101,8 +101,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestKilledServer: through a server that is killed again and again every event
-// arrives once, and the events of each host in order.
+// TestKilledServer: although the server is killed repeatedly, every event arrives once, and
+// the events of each host in order.
 func TestKilledServer(t *testing.T) {
 	random := rand.New(rand.NewPCG(newSeed(t), 0))
 	server := servers.NATS(t, servers.NATSOptions{})
@@ -140,7 +140,7 @@ func TestKilledServer(t *testing.T) {
 	check(t, got, all, hosts)
 }
 
-// check: got has each of the first events once, those of each host in order.
+// check checks that got has each of the first events once, and those of each host in order.
 func check(t *testing.T, got []events.Event, all, hosts int) {
 	t.Helper()
 	seen, last := make(map[string]bool), make(map[string]time.Time)
@@ -160,7 +160,7 @@ func check(t *testing.T, got []events.Event, all, hosts int) {
 	}
 }
 
-// counted tells a test of each call of Send.
+// counted is a sink that reports each call of Send to a test.
 type counted struct {
 	events.Sink
 	sent chan<- int
@@ -171,8 +171,8 @@ func (c counted) Send(ctx context.Context, batch []events.Event) []error {
 	return c.Sink.Send(ctx, batch)
 }
 
-// TestWindow: the stream that is made leaves out repeats for as long as was asked
-// for, by default an hour.
+// TestWindow: a stream that the sink created drops repeats within Config.Window, by default
+// within an hour.
 func TestWindow(t *testing.T) {
 	server := servers.NATS(t, servers.NATSOptions{})
 	js := look(t, server)
@@ -205,8 +205,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// expect sends an event until the sink answers as wanted: an error that says that
-// it is away and why, or nil if want is empty.
+// expect sends an event until the sink answers as wanted: with an *AwayError whose text
+// contains want, or with nil if want is empty.
 func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
 	t.Helper()
 	for ends := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -223,8 +223,8 @@ func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
 	}
 }
 
-// TestAway: a server that is not there yet, and a stream that is missing, are
-// waited for.
+// TestAway: the sink is away while the server is not running or the stream is missing, and
+// works after that.
 func TestAway(t *testing.T) {
 	server := servers.NATS(t, servers.NATSOptions{})
 	if err := server.Kill(); err != nil {
@@ -245,7 +245,7 @@ func TestAway(t *testing.T) {
 	if got := stored(t, look(t, server), "crawler"); len(got) != 1 {
 		t.Errorf("the stream has %d events, want 1", len(got))
 	}
-	// The stream is removed: it is made again.
+	// After the stream was removed, the sink creates it again.
 	if err := look(t, server).DeleteStream(t.Context(), "crawler"); err != nil {
 		t.Fatal(err)
 	}
@@ -260,8 +260,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestRefused: events that are too large for the server or for the stream are
-// refused for good, and others of the same call arrive.
+// TestRefused: events that are too large for the server or for the stream are refused with a
+// *RefusedError. The other events of the same call arrive.
 func TestRefused(t *testing.T) {
 	server := servers.NATS(t, servers.NATSOptions{Config: "max_payload: 100KB"})
 	js := look(t, server)
@@ -309,8 +309,8 @@ func TestTLSAndPassword(t *testing.T) {
 	expect(t, open(t, cfg), batch, "certificate")
 }
 
-// TestCredentialsFile: the server knows users by a token that their account has
-// signed, and the file has token and key.
+// TestCredentialsFile: the server identifies users by a token that their account has signed.
+// The file has the token and the key.
 func TestCredentialsFile(t *testing.T) {
 	operator, operatorKey := key(t, nkeys.CreateOperator)
 	account, accountKey := key(t, nkeys.CreateAccount)

@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/signature"
 )
 
-// A receiver of webhooks reads the body, verifies it, and only then believes it.
+// A receiver of webhooks reads the body and verifies it before it uses the event.
 func ExampleVerify() {
 	secret := []byte("what the relay and this program share")
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -23,15 +23,15 @@ const (
 	HeaderSignature = "Webhook-Signature" // "v1," and the signature in base 64; several are separated by spaces
 )
 
-// MaxAge is how far the time of a request may be from the receiver's, in either
-// direction, before Verify refuses it as a replay.
+// MaxAge is the largest difference between the time of a request and that of the receiver,
+// in either direction. Verify refuses other requests, because they may be replays.
 const MaxAge = 5 * time.Minute
 
 // ErrInvalid reports a request that was not signed with the secret, or whose
 // headers are missing or malformed.
 var ErrInvalid = errors.New("signature: the request is not signed with this secret")
 
-// ErrAge reports a signature that is valid but older, or younger, than MaxAge.
+// ErrAge reports a valid signature whose time is more than MaxAge in the past or future.
 var ErrAge = errors.New("signature: the request's time is more than 5 minutes from now")
 
 // Sign sets the headers of a request with this body.

@@ -1,5 +1,5 @@
-// Package sinks opens the sink that a URL names. It owns the form of these URLs and
-// which setting is of which sink.
+// Package sinks opens the sink that a URL names. It owns the form of these URLs, and the
+// list of the settings that each sink has.
 package sinks
 
 import (
@@ -22,32 +22,32 @@ import (
 	"github.com/bloomfrontier/crawler/events/webhook"
 )
 
-// Config has the settings of all sinks. Its zero value works. A setting that the
-// sink of the URL does not know is an error.
+// Config has the settings of all sinks. Open returns an error if a field is set that the
+// sink of the URL does not have. The zero value works for all sinks but "-".
 type Config struct {
-	Stdout          io.Writer     // of "-", which needs it
+	Stdout          io.Writer     // "-": the writer; required
 	Secret          []byte        // webhook: signs requests
 	Batch           bool          // webhook: many events in a request
-	CAFile          string        // webhook, NATS, Kafka: certificates of authorities (PEM), beside the system's
-	Create          bool          // NATS, Kafka: make the stream or topic if it is missing
-	Window          time.Duration // NATS: how long a stream that is made recognizes repeats; 0 means 1 h
+	CAFile          string        // webhook, NATS, Kafka: certificates of authorities (PEM), in addition to the system's
+	Create          bool          // NATS, Kafka: create the stream or topic if it is missing
+	Window          time.Duration // NATS: the duplicate window of a stream that is created; 0 means 1 h
 	CredentialsFile string        // NATS: the user's token and key
 	TransactionalID string        // Kafka: commit the cursor with the events
 	Timeout         time.Duration // webhook, NATS, Kafka: until an acknowledgement; 0 means 30 s
 }
 
-// Open returns the sink that to names:
+// Open returns the sink that to names. "-" writes JSON lines to standard output. The other
+// forms of to are
 //
-//   - JSON lines on standard output
-//     https://HOST/PATH                    a webhook; http on a loopback address
-//     nats://[USER:PASSWORD@]HOST[,HOST]/STREAM   a stream of NATS JetStream; tls: over TLS
-//     kafka://[USER:PASSWORD@]HOST[,HOST]/TOPIC   a topic of Kafka; kafka+tls: over TLS
+//	https://HOST/PATH                           a webhook; http:// on a loopback address
+//	nats://[USER:PASSWORD@]HOST[,HOST]/STREAM   a stream of NATS JetStream; tls:// over TLS
+//	kafka://[USER:PASSWORD@]HOST[,HOST]/TOPIC   a topic of Kafka; kafka+tls:// over TLS
 //
-// HOST can have a port. STREAM and TOPIC are "crawler" if they are missing. Kafka
-// has the option ?sasl=plain, scram-sha-256 or scram-sha-512.
+// HOST may have a port. STREAM and TOPIC are "crawler" if they are missing. A Kafka URL may
+// have the option ?sasl=plain, ?sasl=scram-sha-256 or ?sasl=scram-sha-512.
 //
-// Open makes no connection: a sink that does not answer is away, which its Send
-// reports. No error contains the URL, which may have a password or a token.
+// Open makes no connection. If the receiver does not answer, Send reports that the sink is
+// away. No error contains the URL, which may have a password or a token.
 func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 	scheme, rest, _ := strings.Cut(to, "://")
 	if to == "-" {
@@ -99,7 +99,7 @@ func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 	}
 }
 
-// check refuses settings that the sink of a scheme does not know.
+// check returns an error if a setting is set that the sink of a scheme does not have.
 func (c Config) check(scheme string) error {
 	var known string
 	switch scheme {
@@ -143,8 +143,8 @@ func kind(scheme string) string {
 	return "a sink of " + scheme + "://"
 }
 
-// address is what the URL of a broker says. Package net/url does not parse
-// several hosts with ports.
+// address has the parts of the URL of a NATS or Kafka sink. Package net/url does not parse
+// URLs with several hosts with ports.
 type address struct {
 	user    *url.Userinfo
 	hosts   []string // HOST:PORT
@@ -178,7 +178,7 @@ func parse(rest, port string) (at address, err error) {
 	return at, nil
 }
 
-// over returns the configuration of a connection over TLS, nil for one without.
+// over returns the configuration of a connection over TLS, or nil for one without TLS.
 func over(encrypted bool, trust *tls.Config) *tls.Config {
 	if encrypted && trust == nil {
 		return new(tls.Config)
@@ -186,8 +186,8 @@ func over(encrypted bool, trust *tls.Config) *tls.Config {
 	return trust
 }
 
-// authorities returns a configuration that trusts the certificates of a file,
-// beside the system's.
+// authorities returns a configuration that trusts the certificates of a file, in addition
+// to the system's.
 func authorities(path string) (*tls.Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

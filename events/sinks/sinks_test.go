@@ -19,7 +19,7 @@ func TestOpen(t *testing.T) {
 	for _, tc := range []struct {
 		to   string
 		cfg  sinks.Config
-		want string // part of the error; empty: none
+		want string // part of the error; empty means no error
 	}{
 		{to: "https://hooks.example.org/x?token=s3cret", cfg: sinks.Config{Secret: []byte("x"), Batch: true, Timeout: time.Second}},
 		{to: "http://127.0.0.1:1/x"},
@@ -74,7 +74,7 @@ func TestStandardOutput(t *testing.T) {
 	}
 }
 
-// TestTLS: the authority's file is what the connection is verified with.
+// TestTLS: the server's certificate is verified with the authorities in Config.CAFile.
 func TestTLS(t *testing.T) {
 	server := servers.NATS(t, servers.NATSOptions{TLS: true})
 	batch := []events.Event{eventstest.Event(0, 1)}

@@ -1,7 +1,7 @@
 // Package webhook delivers events by HTTP POST.
 //
-// It owns requests and what their answers mean. Signatures are of package
-// signature; when a delivery is tried again is the relay's matter.
+// It owns the requests and the meaning of their answers. It does not own signatures
+// (package signature). The relay decides when a delivery is tried again.
 package webhook
 
 import (
@@ -26,27 +26,28 @@ import (
 	"github.com/bloomfrontier/crawler/events/signature"
 )
 
-// Config says where events are sent. URL must be set.
+// Config configures a Sink. URL is required.
 type Config struct {
-	// URL is where requests are sent: https, or http on a loopback address.
+	// URL receives the requests. Its scheme is https, or http for a loopback address.
 	URL string
-	// Secret signs each request (package signature). Empty: requests are not signed.
+	// Secret signs each request (package signature). Empty means that requests are not
+	// signed.
 	Secret []byte
 	// Batch sends the events of one call of Send in one request. The body is then
 	// an array of events, application/cloudevents-batch+json. Otherwise each
 	// request has one event, application/cloudevents+json, and the header
 	// Idempotency-Key with its id.
 	Batch bool
-	// Requests is how many may be under way; 0 means 16.
+	// Requests is how many requests may be under way; 0 means 16.
 	Requests int
 	// Timeout bounds a request with its answer; 0 means 30 s.
 	Timeout time.Duration
-	// TLS is the configuration of https; nil means the system's authorities.
+	// TLS is the configuration of https connections; nil trusts the system's authorities.
 	TLS *tls.Config
 }
 
 const (
-	// longestPause bounds the Retry-After that is obeyed.
+	// longestPause is the longest pause that a Retry-After header can ask for.
 	longestPause = time.Hour
 	// answerBytes is how much of an answer's body is read, and reasonBytes how much
 	// of it a dead letter keeps.
@@ -55,10 +56,10 @@ const (
 
 // Sink sends events to one URL. It is safe for concurrent use.
 //
-// An event is acknowledged by a status of the 200s. The statuses 400, 413 and 422
-// refuse it for good. A batch that is refused is sent again event by event, so
-// that one event does not condemn the others. Every other answer, a redirect too,
-// means that the receiver is away; its Retry-After is obeyed up to one hour.
+// A status from 200 to 299 acknowledges an event. The statuses 400, 413 and 422 refuse it
+// finally. After a batch was refused, each of its events is sent alone, so that only the
+// faulty ones are refused. Every other answer, also a redirect, means that the receiver is
+// away. Its Retry-After is obeyed up to one hour.
 type Sink struct {
 	cfg    Config
 	client *http.Client
@@ -67,8 +68,8 @@ type Sink struct {
 
 var _ events.Sink = (*Sink)(nil)
 
-// New returns a sink. It makes no request. An error says what is wrong with cfg;
-// it does not contain the URL, which may have a password or a token.
+// New returns a sink. It makes no request. An error describes a fault of cfg. It does not
+// contain the URL, which may have a password or a token.
 func New(cfg Config) (*Sink, error) {
 	u, err := url.Parse(cfg.URL)
 	switch {
@@ -151,8 +152,8 @@ func (s *Sink) post(ctx context.Context, batch []events.Event) error {
 		return &events.AwayError{Err: withoutURL(err)}
 	}
 	defer answer.Body.Close()
-	// A connection is used again only if its answer was read to the end. An error
-	// here changes nothing: the status is known.
+	// A connection is reused only if its answer was read to the end. An error of this
+	// read is ignored, because the status is known.
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
 	return verdict(answer, text, time.Now())
 }
@@ -197,7 +198,7 @@ func appendBatch(b []byte, batch []events.Event) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// batchID returns an id that every repeat of the same batch has.
+// batchID returns the id of a batch. It is the same for every repeat of the batch.
 func batchID(batch []events.Event) string {
 	sum := sha256.New()
 	for i := range batch {
@@ -206,7 +207,7 @@ func batchID(batch []events.Event) string {
 	return "batch-" + hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// verdict returns what an answer means for the events of its request.
+// verdict returns the answer of Send for the events of a request with this HTTP answer.
 func verdict(answer *http.Response, text []byte, now time.Time) error {
 	said := "the receiver answers " + answer.Status
 	switch status := answer.StatusCode; {
@@ -225,8 +226,8 @@ func verdict(answer *http.Response, text []byte, now time.Time) error {
 	return &events.AwayError{After: retryAfter(answer.Header.Get("Retry-After"), now), Err: errors.New(said)}
 }
 
-// retryAfter returns the pause that a header Retry-After asks for, in seconds or
-// as a date; 0 if it asks for none.
+// retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date.
+// It returns 0 if the header asks for none.
 func retryAfter(header string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
 		return time.Duration(min(seconds, uint64(longestPause/time.Second))) * time.Second
@@ -238,8 +239,8 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), longestPause)
 }
 
-// withoutURL returns the cause of an error of package net/http, which names the
-// URL, and that may have a token.
+// withoutURL returns the cause of an error of package net/http. The error itself contains
+// the URL, which may have a token.
 func withoutURL(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err

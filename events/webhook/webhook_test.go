@@ -31,8 +31,8 @@ var secret = []byte("a secret of thirty-two bytes....")
 // of those that it answers with 200.
 type receiver struct {
 	*httptest.Server
-	// answer handles a request before it is taken, and reports whether it did;
-	// nil takes all.
+	// answer may answer a request instead of the receiver, and reports whether it did.
+	// If it is nil, the receiver accepts all requests.
 	answer func(w http.ResponseWriter, r *http.Request, batch []events.Event) bool
 
 	mu    sync.Mutex
@@ -111,7 +111,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestAnswers: what each status means, and for how long it asks to wait.
+// TestAnswers: the meaning of each status, and the pause that the answer asks for.
 func TestAnswers(t *testing.T) {
 	date := func(in time.Duration) string { return time.Now().Add(in).UTC().Format(http.TimeFormat) }
 	for _, tc := range []struct {
@@ -163,7 +163,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusedBatch: of a batch with an event that is refused the others arrive.
+// TestRefusedBatch: if a batch has an event that is refused, the other events arrive.
 func TestRefusedBatch(t *testing.T) {
 	re := newReceiver(t)
 	bad := eventstest.Event(2, 5)
@@ -188,9 +188,9 @@ func TestRefusedBatch(t *testing.T) {
 	}
 }
 
-// TestMoodyReceiver: through a receiver that hangs, refuses, breaks connections
-// and answers when the client has given up, everything arrives that it does not
-// refuse for good, and the events of each host in order.
+// TestMoodyReceiver: the receiver hangs, refuses, breaks connections and answers after the
+// client has given up. All events that it does not refuse with a final status still arrive,
+// and the events of each host in order.
 func TestMoodyReceiver(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {
@@ -233,12 +233,12 @@ func moody(t *testing.T, batched bool) {
 			w.WriteHeader(http.StatusUnauthorized)
 		case 3: // hangs until the client gives up
 			<-r.Context().Done()
-		case 4: // takes the events when the client has given up
+		case 4: // accepts the events after the client has given up
 			lates.Add(1)
 			defer lates.Done()
 			<-r.Context().Done()
 			re.take(batch)
-		case 5: // resets the connection, having taken the events
+		case 5: // accepts the events and resets the connection
 			re.take(batch)
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
@@ -291,7 +291,7 @@ func moody(t *testing.T, batched bool) {
 	}
 }
 
-// refuses says which events the moody receiver refuses for good.
+// refuses reports whether the moody receiver refuses an event with a final status.
 func refuses(e events.Event) bool { return strings.Contains(e.Subject, "n=17&") }
 
 func TestNew(t *testing.T) {
@@ -316,8 +316,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestErrorsHaveNoSecrets: what is logged about a receiver that cannot be reached
-// does not contain the URL, which may have a token.
+// TestErrorsHaveNoSecrets: the log messages about a receiver that cannot be reached do not
+// contain the URL, which may have a token.
 func TestErrorsHaveNoSecrets(t *testing.T) {
 	re := newReceiver(t)
 	re.Close()

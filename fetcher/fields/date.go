@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// moments are layouts of a time with its zone. days are those of a day, with or without
-// a time whose zone is not known.
+// moments are layouts of a time with its zone as an offset, and universal those with GMT
+// or UTC. isoDay matches text that begins with an ISO date.
 var (
 	moments = []string{
 		time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z0700",
@@ -20,9 +20,10 @@ var (
 	isoDay    = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}\b`)
 )
 
-// parseDate returns the date in text: RFC 3339 in UTC where text has a time with
-// its zone, otherwise the day as 2006-01-02. order is that of day, month and year
-// in dates made of numbers, such as "dmy"; empty means that it must be clear.
+// parseDate returns the date in text. If text has a time with its zone, the result is
+// RFC 3339 in UTC, otherwise the day as 2006-01-02. order is the order of day, month and
+// year in dates made of numbers, such as "dmy". If it is empty, a date whose order is not
+// clear is refused.
 func parseDate(text, order string) (found string, ok bool) {
 	if text = collapse(text); len(text) > 200 {
 		return "", false
@@ -50,7 +51,7 @@ func moment(t time.Time) (string, bool) {
 	return t.UTC().Format(time.RFC3339Nano), true
 }
 
-// day returns a date of the calendar.
+// day returns a date as 2006-01-02. ok is false if the calendar does not have it.
 func day(year, month, day string) (string, bool) {
 	pad := func(s string) string { return strings.Repeat("0", max(0, 2-len(s))) + s }
 	text := year + "-" + pad(month) + "-" + pad(day)
@@ -58,8 +59,8 @@ func day(year, month, day string) (string, bool) {
 	return text, err == nil
 }
 
-// looseDate finds a date as people write it: 2 January 2006, Jan. 2nd, 2006,
-// 02.01.2006, 1/2/2006.
+// looseDate finds a date in the forms that people write, such as "2 January 2006", "Jan.
+// 2nd, 2006", "02.01.2006" and "1/2/2006".
 func looseDate(text, order string) (string, bool) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, word := range words {
@@ -79,8 +80,8 @@ func looseDate(text, order string) (string, bool) {
 	return numericDate(text, order)
 }
 
-// monthOf returns the number of a month by its English name or the first three
-// letters of it.
+// monthOf returns the number of the month with an English name, which may be cut to its
+// first three letters.
 func monthOf(word string) (int, bool) {
 	word = strings.ToLower(word)
 	for m := time.January; m <= time.December; m++ {
@@ -92,7 +93,8 @@ func monthOf(word string) (int, bool) {
 	return 0, false
 }
 
-// ordinal returns the number of 2, 02 or 2nd; empty for any other word.
+// ordinal returns the digits of a word such as 2, 02 or 2nd. It returns "" for any other
+// word.
 func ordinal(word string) string {
 	word = strings.ToLower(word)
 	for _, suffix := range []string{"st", "nd", "rd", "th"} {
@@ -107,8 +109,8 @@ func ordinal(word string) string {
 // threeNumbers matches a date made of numbers.
 var threeNumbers = regexp.MustCompile(`(?:^|\D)(\d{1,4})\s*([./-])\s*(\d{1,2})\s*([./-])\s*(\d{1,4})(?:\D|$)`)
 
-// numericDate finds a date made of numbers. Points mean the order dmy; of a date
-// with slashes the order must be clear or given.
+// numericDate finds a date made of numbers. Points mean the order dmy, unless order is
+// given. The order of a date with other signs must be clear or given.
 func numericDate(text, order string) (string, bool) {
 	found := threeNumbers.FindStringSubmatch(text)
 	if found == nil || found[2] != found[4] {

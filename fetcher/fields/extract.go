@@ -7,11 +7,11 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Page is a document that fields are taken from.
+// Page is a document from which fields are extracted.
 type Page struct {
 	Root *html.Node // of the whole document; it is not changed
 	Base string     // absolute URL that references are relative to
-	// GiveUp is called every few elements. When it returns true, the extraction stops.
+	// GiveUp is called once for every few elements. When it returns true, the extraction stops.
 	// It is optional.
 	GiveUp func() bool
 }
@@ -22,11 +22,12 @@ type Found struct {
 	All      bool              // Values are an array
 	Values   []json.RawMessage // texts or numbers; one at most unless All
 	Required bool
-	Cut      bool   // some values, or the end of a text, were left out: see MaxFieldBytes
-	Why      string // why there is no value, as text; empty if there is one
+	Cut      bool   // some values, or the end of a text, were left out because of MaxFieldBytes or MaxPageBytes
+	Why      string // why there is no value; empty if there is one
 }
 
-// Extract takes the fields of the set from a page, in the order of the set.
+// Extract extracts the fields of the set from a page. The results are in the order of the
+// set.
 func (s *Set) Extract(p Page) []Found {
 	t := &tree{Page: p}
 	all := make([]Found, len(s.fields))
@@ -82,7 +83,8 @@ func (f *field) extract(t *tree, room *int) Found {
 	return found
 }
 
-// add adds a value if it fits into room, and returns its size.
+// add adds a value if it fits into room, and returns its size, or 0 if it does not fit. A
+// first text that is too long is cut.
 func (f *field) add(found *Found, text string, isURL bool, room int) (size int) {
 	const least = 16 // a text that must be cut to fewer bytes is left out
 	value, short := []byte(text), false
@@ -112,7 +114,7 @@ func JSON(all []Found) json.RawMessage {
 			continue
 		}
 		object = append(object, ',')
-		name, _ := json.Marshal(f.Name) // a string has a JSON form
+		name, _ := json.Marshal(f.Name) // encoding a string does not fail
 		object = append(append(object, name...), ':')
 		if !f.All {
 			object = append(object, f.Values[0]...)

@@ -1,5 +1,5 @@
-// Package fields extracts named values from HTML documents: a price by its CSS
-// selector, a date from JSON-LD.
+// Package fields extracts named values from HTML documents, such as a price by its CSS
+// selector or a date from JSON-LD.
 //
 // It owns the language in which fields are written (docs/reference/fields.md), the
 // choice of fields for a URL, and the extraction from a parsed document. It fetches
@@ -7,8 +7,8 @@
 // record does).
 //
 // New compiles everything once. A page can make a selector match a million times, or
-// make it slow. So MaxFieldBytes and MaxPageBytes bound what is kept of each page, and
-// the caller's GiveUp is called between elements.
+// make it slow. So MaxFieldBytes and MaxPageBytes bound the values of each page, and the
+// caller's GiveUp is called between elements.
 package fields
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const (
 	// MaxFieldBytes bounds the values of one field of a page, as JSON. Values
-	// beyond it are left out; a single text is cut.
+	// beyond it are left out. If the first value is a longer text, it is cut.
 	MaxFieldBytes = 256 << 10
 	// MaxPageBytes bounds the values of all fields of a page, as JSON.
 	MaxPageBytes = 1 << 20
@@ -34,11 +34,11 @@ type Group struct {
 
 // Rules select the fields of each page. They are safe for concurrent use.
 type Rules struct {
-	every *Set // of pages whose URL no pattern matches
+	every *Set // the fields of pages whose URL no pattern matches
 	some  []pattern
 }
 
-// pattern is the set of pages whose URL matches.
+// pattern has the fields of pages whose URL matches.
 type pattern struct {
 	url *regexp.Regexp
 	set *Set

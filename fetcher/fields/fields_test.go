@@ -34,7 +34,7 @@ func extract(t testing.TB, page string, list ...string) []fields.Found {
 	return rules.For(base).Extract(fields.Page{Root: parse(t, page), Base: base})
 }
 
-// product is a page with its data in every place that is read.
+// product is a page that has its data in every kind of source.
 const product = `<!DOCTYPE html><html lang=de><head><title>Lamp</title>
 <meta property="og:title" content="A lamp"><meta name=Description content=" For
  desks "><meta http-equiv=content-language content=de>
@@ -268,8 +268,8 @@ func TestBoundsOfValues(t *testing.T) {
 	}
 }
 
-// TestHostilePages: pages that are made to be expensive use bounded memory
-// beside their document, whatever source reads them.
+// TestHostilePages: for every source, pages that are made to be expensive need bounded
+// memory in addition to their document.
 func TestHostilePages(t *testing.T) {
 	script := func(text string) string { return `<script type="application/ld+json">` + text + `</script>` }
 	const size = 256 << 10

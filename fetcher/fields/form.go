@@ -47,14 +47,15 @@ func (f form) shape(text, base string, isURL bool) (shaped string, ok bool) {
 	return text, text != ""
 }
 
-// whole reports whether a value that is cut is useless.
+// whole reports whether values must not be cut, because the beginning of a number, date or
+// URL is useless.
 func (f form) whole(isURL bool) bool { return f.kind > raw || f.kind == plain && isURL }
 
 // encode returns text as JSON of at most room bytes plus quotes, cut if necessary.
 func encode(text string, room int) (value []byte, short bool) {
 	for n := room; ; n = n * room / (len(value) + 1) {
 		begin := cut(text, n)
-		value, _ = json.Marshal(begin) // a string has a JSON form
+		value, _ = json.Marshal(begin) // encoding a string does not fail
 		if short = len(begin) < len(text); len(value) <= room+2 {
 			return value, short
 		}
@@ -94,12 +95,13 @@ func collapse(text string) string {
 	return b.String()
 }
 
-// maxDigits bounds a number. Longer ones are not prices.
+// maxDigits is the largest number of digits of a number. Longer numbers are not prices.
 const maxDigits = 40
 
 // parseNumber returns the first number in text as JSON. sign is the decimal sign, "." or
-// ",". If it is empty, the text decides: of two different signs the last one is decimal;
-// a sign that occurs twice is not; and a single comma before exactly three digits is not.
+// ",". If it is empty, it is guessed from the number. If the number has both signs, the
+// last one is the decimal sign. If it has only one of them, that is the decimal sign,
+// unless it occurs twice, or is a comma before exactly three digits.
 func parseNumber(text, sign string) (number string, ok bool) {
 	start := strings.IndexAny(text, "0123456789")
 	if start < 0 {
@@ -149,7 +151,7 @@ func endsWord(text string) bool {
 }
 
 // numeral returns the digits at the beginning of text, with the signs between them. A
-// space or an apostrophe is a sign only before three digits: "1 299".
+// space or an apostrophe counts as a sign only before three digits, as in "1 299".
 func numeral(text string) string {
 	end := 0
 	for i, r := range text {

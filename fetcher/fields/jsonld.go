@@ -10,12 +10,12 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxScriptBytes bounds the JSON-LD that is read of a page: parsed JSON may take thirty
-// times the memory of its text.
+// maxScriptBytes bounds the JSON-LD that is read of a page, because parsed JSON may take
+// thirty times the memory of its text.
 const maxScriptBytes = 256 << 10
 
-// readScript parses a script if it is JSON-LD and its text fits into room. It ignores
-// what is not JSON.
+// readScript parses a script if it is JSON-LD. If its text does not fit into room or is
+// damaged, it stores the reason in broken. It ignores other scripts.
 func (t *tree) readScript(n *html.Node, room *int) {
 	kind, _ := attribute(n, "type")
 	kind, _, _ = strings.Cut(kind, ";")
@@ -39,8 +39,8 @@ func (t *tree) readScript(n *html.Node, room *int) {
 // commentMarks removes the marks that hide a script from old browsers.
 var commentMarks = strings.NewReplacer("<![CDATA[", "", "]]>", "", "<!--", "", "-->", "")
 
-// parseScript parses one script, which may have comment marks around it or line breaks in
-// its strings.
+// parseScript parses one script. It accepts comment marks around the script and line
+// breaks in its strings.
 func parseScript(text string) (value any, err error) {
 	if value, err = decode(text); err == nil {
 		return value, nil
@@ -91,8 +91,9 @@ func (j *jsonPath) find(t *tree, yield func(string) bool) (reason string) {
 	return "no such property in the JSON-LD of the page"
 }
 
-// items returns the objects at which the path begins: those that are not the property of
-// another, or all of a type, outer ones first.
+// items returns the objects at which the path begins. With a type these are all objects of
+// the type, outer ones first. Without a type they are the objects that are not the property
+// of another.
 func (j *jsonPath) items(level []any) (items []map[string]any) {
 	for outer := true; len(level) > 0; {
 		var below []any
@@ -130,8 +131,8 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// follow yields the values that keys lead to from value, through arrays. It returns false
-// if yield did.
+// follow yields the values to which keys lead from value, also through arrays. It returns
+// false if yield did.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {
 	case []any:

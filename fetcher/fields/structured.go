@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// structured are the sources that are not selectors, by their prefix.
+// structured lists the sources that are not selectors, each with its prefix.
 var structured = []struct {
 	prefix  string
 	compile func(rest string) (finder, error)
@@ -51,7 +51,7 @@ func (m *meta) find(t *tree, yield func(string) bool) (reason string) {
 	return "no meta element has this name and content"
 }
 
-// path names a property of structured data: Product.offers.price.
+// path is the path to a property of structured data, such as Product.offers.price.
 type path struct {
 	kind string   // type of the item at which the path begins; empty means any item that is not the property of another
 	keys []string // at least one
@@ -96,7 +96,7 @@ func (m *microPath) find(t *tree, yield func(string) bool) (reason string) {
 	return "no such property in the microdata of the page"
 }
 
-// holds reports whether the path leads to n, which has its last key.
+// holds reports whether the path leads to n. n must have the last key of the path.
 func (m *microPath) holds(n, root *html.Node) bool {
 	for i := len(m.keys) - 2; ; i-- {
 		for n = n.Parent; n != nil; n = n.Parent {

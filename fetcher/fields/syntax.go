@@ -31,7 +31,7 @@ type field struct {
 	sources  []source // the first that has a value is used
 }
 
-// source is one kind of place in a page where a field has values.
+// source finds the values of a field in one way, such as by a selector.
 type source struct {
 	text string // as given
 	from finder
@@ -41,7 +41,8 @@ type source struct {
 // fieldName matches the name of a field.
 var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
-// urlAttributes hold one reference each, which becomes an absolute URL.
+// urlAttributes are the attributes whose value is one reference, which becomes an absolute
+// URL.
 var urlAttributes = map[string]bool{
 	"action": true, "cite": true, "data": true, "formaction": true, "href": true, "poster": true, "src": true,
 }
@@ -200,8 +201,8 @@ func (p *parser) selector(s part) (source, error) {
 	}, nil
 }
 
-// lastMark returns the index of the last @ outside brackets and quotes, or -1. A bracket
-// after it would make it part of a selector.
+// lastMark returns the index of the last @, or -1 if there is none or if a bracket or quote
+// follows it. Then the @ is part of the selector.
 func lastMark(text string) int {
 	at := strings.LastIndexByte(text, '@')
 	if at >= 0 && strings.ContainsAny(text[at:], `])"'`) {
@@ -210,11 +211,12 @@ func lastMark(text string) int {
 	return at
 }
 
-// leftOver matches the message of a selector that is followed by something else.
+// leftOver matches the error of cascadia for text behind a valid selector.
 var leftOver = regexp.MustCompile(`^parsing .*: (\d+) bytes left over$`)
 
-// faultOf returns the byte of a selector at which its parser stopped. The parser does not
-// return it; it is the end of the shortest prefix of the selector with the same fault.
+// faultOf returns the byte of a selector at which its parser stopped. The parser itself
+// does not return it for every fault. Then it is the last byte of the shortest prefix of
+// the selector with the same fault.
 func faultOf(selector string, fault error) int {
 	if found := leftOver.FindStringSubmatch(fault.Error()); found != nil {
 		var bytes int

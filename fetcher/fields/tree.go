@@ -17,8 +17,8 @@ type finder interface {
 	find(t *tree, yield func(text string) bool) (reason string)
 }
 
-// maxValueBytes bounds the text of one element before it is converted: four times what is
-// kept, because white space is dropped later.
+// maxValueBytes bounds the text of one element before it is converted. It is four times
+// MaxFieldBytes, because the conversion drops white space.
 const maxValueBytes = 4 * MaxFieldBytes
 
 // tree is a page with the results of parsing that several fields use.
@@ -27,7 +27,8 @@ type tree struct {
 	over    bool // GiveUp returned true
 	visited int
 
-	// Results of index, which walks once for all sources that are not selectors.
+	// The results of index, which walks through the page once for all sources that are
+	// not selectors.
 	indexed    bool
 	metas      []*html.Node
 	properties []*html.Node // elements with an itemprop
@@ -64,7 +65,7 @@ func (t *tree) late() bool {
 	return t.over
 }
 
-// each calls visit with the elements in document order until it returns false or the
+// each calls visit with the elements in document order until visit returns false or the
 // page is given up.
 func (t *tree) each(visit func(n *html.Node) bool) {
 	for n := t.Root; n != nil && !t.over; {
@@ -127,7 +128,7 @@ func attribute(n *html.Node, name string) (value string, ok bool) {
 	return "", false
 }
 
-// textOf returns the text of an element as readers see it: without scripts and styles,
+// textOf returns the text of an element as a browser shows it, without scripts and styles
 // and with white space between blocks.
 func textOf(root *html.Node) string {
 	if c := root.FirstChild; c != nil && c.NextSibling == nil && c.Type == html.TextNode && len(c.Data) <= maxValueBytes {

@@ -15,7 +15,7 @@ const (
 	// that the connection can be kept.
 	maxErrorBody = 64 << 10
 	// maxDrain is the longest unwanted body that is read to keep the connection. For a
-	// longer one a new connection is cheaper.
+	// longer body a new connection is cheaper.
 	maxDrain = 16 << 10
 	// maxPooled is the largest buffer that is reused for another body.
 	maxPooled = 256 << 10
@@ -23,8 +23,8 @@ const (
 	sniffBytes = 512
 )
 
-// readBody reads the body of answer into r, as far as it is wanted. It returns an error if
-// the connection broke, or the caller's time is up.
+// readBody reads the body of the answer into r, as far as it is wanted. It returns an error
+// if the connection broke, the time limits were exceeded or Request.Grow failed.
 func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, length int64, request Request) error {
 	page := r.Status >= 200 && r.Status <= 299
 	if page && r.ContentType != "" && !c.wanted(r.ContentType, request) {
@@ -139,10 +139,10 @@ func (r *Response) finish(wire *wireReader, err error) error {
 type wireReader struct {
 	from  io.Reader
 	pace  pace
-	left  int64 // at 0 the body counts as ended
+	left  int64 // bytes that may still be read; at 0 the body counts as ended
 	ended bool  // the body ended
 	err   error // never io.EOF
-	// grow, unless nil, asks for the memory of what is read, which a capture also holds.
+	// grow, unless nil, asks for memory for the bytes read, because a capture holds them too.
 	grow func(more int64) error
 }
 

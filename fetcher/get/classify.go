@@ -50,7 +50,7 @@ type Fault struct {
 	Stale bool
 	// Local reports that this machine could not make the request: its proxy or name
 	// server does not answer, or no descriptor or port is free. It says nothing about
-	// the URL or its host, which are tried again when the machine works again.
+	// the URL or its host. The URL is tried again when the machine works again.
 	Local bool
 	// Aborted reports ErrAborted: the item is given back and no attempt is used up.
 	// Outcome is empty.
@@ -114,7 +114,7 @@ func (r *Response) Outcome() (outcome frontier.Outcome, retry bool) {
 }
 
 // OutcomeOf returns the meaning of an HTTP status, as Response.Outcome does. Statuses
-// above 599, which no standard defines, count as the client's error, because asking again
+// above 599, which no standard defines, count as client errors, because another attempt
 // would not help.
 func OutcomeOf(status int) (outcome frontier.Outcome, retry bool) {
 	switch {

@@ -57,17 +57,17 @@ type Config struct {
 	// MinRate is the least number of bytes per second of a body on the network, in each
 	// RateWindow. A slower body is ErrTooSlow. 0 means DefaultMinRate, NoMinRate none.
 	MinRate    int64
-	RateWindow time.Duration // also the grace before the first judgement; 0 means DefaultRateWindow
+	RateWindow time.Duration // the first window starts with the body; 0 means DefaultRateWindow
 
-	MaxBodyBytes   int64 // decompressed, a longer body is cut; 0 means DefaultMaxBodyBytes
-	MaxHeaderBytes int64 // more is an error; 0 means DefaultMaxHeaderBytes
+	MaxBodyBytes   int64 // decompressed; a longer body is cut; 0 means DefaultMaxBodyBytes
+	MaxHeaderBytes int64 // a longer header is an error; 0 means DefaultMaxHeaderBytes
 
 	// AllowPrivate allows every address to be dialled. Without it only public addresses
 	// and those of AllowNet are allowed.
 	AllowPrivate bool
 	AllowNet     []netip.Prefix
 	AllowPorts   []uint16 // allowed although CheckPort would refuse them
-	ConnectTo    []Rule   // the first that matches sets where to connect; its address is allowed
+	ConnectTo    []Rule   // the first rule that matches the host sets the address, which is then allowed
 	DNS          string   // IP address of the name server, with or without a port; empty means the system's
 	// Proxy is the proxy of all connections: http, https or socks5, then
 	// ://[USER:PASSWORD@]HOST[:PORT]. Names are still looked up and checked here: the

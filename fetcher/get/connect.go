@@ -44,7 +44,7 @@ func ParseConnectTo(s string) (Rule, error) {
 	return r, nil
 }
 
-// port returns the port to dial for a URL with this one.
+// port returns the port to dial for a URL with the given port.
 func (r Rule) port(port string) string { return cmp.Or(r.Port, port) }
 
 // ruleFor returns the first of rules whose pattern matches host.

@@ -20,9 +20,10 @@ import (
 // dialer opens connections: to the address of a rule, or to the host itself if the guard
 // permits it, directly or through a proxy.
 //
-// A name is looked up once for a connection. The checked addresses are those that are
-// dialled, or that the proxy gets. So a name that changes its address between two look-ups
-// gains nothing. Our own sockets are checked once more right before they connect.
+// A name is looked up once for each connection. The addresses that were checked are those
+// that are dialled or sent to the proxy. So a name that changes its address between two
+// look-ups cannot avoid the check. Our own sockets are checked once more right before they
+// connect.
 type dialer struct {
 	rules    []Rule
 	guard    guard
@@ -70,8 +71,8 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	return conn, err
 }
 
-// connect is dial, and also returns the connected address: with a proxy the connection
-// itself does not have it.
+// connect is like dial, but also returns the connected address, which a connection through
+// a proxy does not have.
 func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.Addr, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -101,7 +102,7 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.A
 	return &gated{Conn: conn, read: &d.read}, ip, nil
 }
 
-// connectTLS is connect and a TLS handshake with the host of address.
+// connectTLS connects to address and makes a TLS handshake with its host.
 func (d *dialer) connectTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, netip.Addr, error) {
 	conn, ip, err := d.connect(ctx, address)
 	if err != nil {
@@ -138,7 +139,8 @@ func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *
 	})
 }
 
-// permitted returns the addresses of host that may be dialled: at least one, or an error.
+// permitted returns the addresses of host that may be dialled. Without one it returns an
+// error.
 func (d *dialer) permitted(ctx context.Context, host string) ([]netip.Addr, error) {
 	found, err := d.addresses(ctx, host)
 	if err != nil {
@@ -169,8 +171,8 @@ func (d *dialer) addresses(ctx context.Context, host string) ([]netip.Addr, erro
 }
 
 // endsInNumber reports whether the last label of name is a number, as the URL standard
-// defines it: 127.1, 0x7f.1 and 2130706433 are spellings of addresses. A canonical URL
-// has none of them, and they are not names to look up.
+// defines it. 127.1, 0x7f.1 and 2130706433 are spellings of addresses. They are not names
+// to look up, and a canonical URL contains none of them.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if last == "" || last[0] < '0' || last[0] > '9' {

@@ -26,8 +26,8 @@ var (
 	inside  = netip.MustParseAddr("127.0.0.2")
 )
 
-// street is a web server on a port of outside, and beside it a server on the
-// same port of inside that must never be reached.
+// street has a web server on a port of outside, and a server on the same port of inside
+// that no connection may reach.
 type street struct {
 	port     string
 	requests atomic.Int32
@@ -37,7 +37,7 @@ type street struct {
 func newStreet(t *testing.T) *street {
 	t.Helper()
 	s := new(street)
-	for range 100 { // the port may be taken on the other address
+	for range 100 { // the port may be in use on the other address
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.requests.Add(1)
 			page(r.Host)(w, r)
@@ -88,7 +88,7 @@ var rebinding = map[string]resolvetest.Answer{
 	"only inside":  func(string, int) []netip.Addr { return []netip.Addr{inside} },
 }
 
-// forgetful makes c ask the name server each time.
+// forgetful makes c query the name server for each connection.
 func forgetful(t *testing.T, c *Client, server string) {
 	t.Helper()
 	resolver, err := resolve.New(resolve.Config{Server: server, TTL: 1, NegativeTTL: 1})
@@ -98,9 +98,9 @@ func forgetful(t *testing.T, c *Client, server string) {
 	c.dialer.resolver = resolver
 }
 
-// TestRebindingStaysOutside: no connection reaches inside, whatever a name
-// server answers and when. This holds with and without a cache of names,
-// directly and through each kind of proxy.
+// TestRebindingStaysOutside: no connection reaches inside, for any answers of a name server
+// in any order. This holds with and without a cache of names, and without a proxy and
+// through each kind of proxy.
 func TestRebindingStaysOutside(t *testing.T) {
 	for name, answer := range rebinding {
 		for _, scheme := range []string{"", "http", "socks5"} {
@@ -173,7 +173,7 @@ func TestNamesAreRemembered(t *testing.T) {
 	}
 }
 
-// connectors for race: what happens to a connection to each address.
+// The connectors for race, by what happens to a connection to an address.
 type behaviour struct {
 	after time.Duration
 	fails bool
@@ -185,7 +185,7 @@ func TestRaceOfAddresses(t *testing.T) {
 	for name, c := range map[string]struct {
 		behave map[string]behaviour
 		order  string
-		want   string // empty: an error
+		want   string // empty means an error
 		took   time.Duration
 	}{
 		"first answers":            {map[string]behaviour{"::1": {after: 50 * time.Millisecond}}, "::1 1.1.1.1", "::1", 50 * time.Millisecond},

@@ -1,10 +1,10 @@
 // Package get makes one HTTP request and returns one answer.
 //
 // It owns the connections, the limits on what a server may send, and the guard that
-// prevents connections to addresses that are not public. It follows no redirect, keeps no
-// cookie, reads no environment, checks no robots.txt (package robots) and knows no delay
-// (package politeness): a redirect is an answer, and the caller decides when to make a
-// request.
+// prevents connections to addresses that are not public. It follows no redirects, keeps no
+// cookies, reads no environment variables, checks no robots.txt (package robots) and waits
+// for no delays (package politeness). A redirect is an answer, and the caller decides when
+// to make a request.
 //
 // A request is sent at most once. net/http repeats a GET whose kept connection was reset,
 // which would be a second request within the host's delay. Here such a failure is
@@ -72,8 +72,9 @@ func (c *Client) LookUps() int { return c.dialer.resolver.Waiting() }
 // Close closes the kept connections that no request is using.
 func (c *Client) Close() { c.close() }
 
-// newTransport returns the network: HTTP/1.1 and 2, kept connections, all addresses
-// through d. net/http does not know about the proxy, to which it would send names.
+// newTransport returns the transport for HTTP/1.1 and HTTP/2, which makes all connections
+// through d. The proxy is part of d and not configured in net/http, which would send names
+// to it.
 func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func()) {
 	protocols := []string{"h2", "http/1.1"}
 	if config.HTTP1 || config.Capture {
@@ -119,8 +120,8 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 }
 
 // CheckHost reports, before any request, whether host (a name or an address, without a
-// port) has an address that may be dialled. It returns an *AddressError if it has only
-// others, an ErrURL if nothing can have that name, and an *Error if it has no address.
+// port) has an address that may be dialled. It returns an *AddressError if all addresses
+// are refused, ErrURL if host is not a valid name, and an *Error if the look-up failed.
 func (c *Client) CheckHost(ctx context.Context, host string) error {
 	return c.dialer.checkHost(ctx, host)
 }

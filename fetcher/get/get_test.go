@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetOutput(io.Discard) // net/http tells it of servers that send before they are asked
+	log.SetOutput(io.Discard) // net/http logs servers that send before they receive a request
 	goleak.VerifyTestMain(m)
 }
 
@@ -51,7 +51,7 @@ func serve(t testing.TB, handler http.HandlerFunc) string {
 	return s.URL
 }
 
-// page answers with this body as HTML.
+// page answers with a body as HTML.
 func page(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -457,7 +457,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	}
 }
 
-// A replaced transport needs no network.
+// TestReplacedTransport: a replaced transport needs no network.
 type fake func(*http.Request) (*http.Response, error)
 
 func (f fake) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -475,7 +475,8 @@ func TestReplacedTransport(t *testing.T) {
 	}
 }
 
-// Bodies come from a pool: no request may see another's body.
+// TestManyAtOnce: the buffers of bodies come from a pool, but no request gets the body of
+// another.
 func TestManyAtOnce(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -9,7 +9,7 @@ import (
 
 // AddressError reports a host all of whose addresses are refused.
 type AddressError struct {
-	Host string // as it stands in the URL
+	Host string // as in the URL
 	Addr string // one of its addresses
 }
 
@@ -27,8 +27,8 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s is %s, a %s address (%s)", e.Host, e.Addr, kind, allow)
 }
 
-// allowNet returns the flags that allow ip and nothing else: one more if it embeds an
-// address.
+// allowNet returns the flags that allow ip and nothing else. If ip embeds another address,
+// that needs a flag too.
 func allowNet(ip netip.Addr) string {
 	flags := " --allow-net " + netip.PrefixFrom(ip, ip.BitLen()).String()
 	if inner, translated := embedded(ip); translated {
@@ -37,13 +37,14 @@ func allowNet(ip netip.Addr) string {
 	return flags
 }
 
-// guard decides which addresses may be dialled. No public web server is in a range of the
-// IANA special-purpose registries, or outside of 2000::/3, because the rest is not
-// assigned. Addresses that those registries call globally reachable (an AS112 server, a
-// relay) are refused with the rest of their range, because they serve no pages.
+// guard decides which addresses may be dialled. No public web server has an address in a
+// range of the IANA special-purpose registries, or an IPv6 address outside of 2000::/3,
+// which is not assigned. Some addresses in those registries are globally reachable, such
+// as an AS112 server. They are refused with the rest of their range, because they serve no
+// pages.
 type guard struct {
 	public *ssrf.Guardian // nil permits every address
-	nets   []netip.Prefix // also permitted
+	nets   []netip.Prefix // permitted in addition
 }
 
 // platform is a public address at which Azure's machines find the service that returns
@@ -67,8 +68,9 @@ func newGuard(config Config) guard {
 	}
 }
 
-// permits reports whether ip may be dialled. Permitting a range of translated addresses
-// permits only the public ones in it: 64:ff9b::7f00:1 is still 127.0.0.1.
+// permits reports whether ip may be dialled. An address that embeds an IPv4 address is
+// permitted only if that is permitted too, even if nets contains its range, because
+// 64:ff9b::7f00:1 leads to 127.0.0.1.
 func (g guard) permits(ip netip.Addr) bool {
 	if g.public == nil {
 		return true

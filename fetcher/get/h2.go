@@ -17,15 +17,15 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// h2 makes the HTTP/2 connections of a Client. net/http's own support repeats requests. A
-// body that cannot be rewound, as onceBody for HTTP/1.1, would prevent that, but would
-// send an empty DATA frame, which some servers take for a body. A plain
-// http2.ClientConn repeats nothing.
+// h2 makes the HTTP/2 connections of a Client. The HTTP/2 support of net/http repeats
+// requests. A body that cannot be rewound, like onceBody for HTTP/1.1, would prevent that,
+// but it would send an empty DATA frame, which some servers treat as a body. A plain
+// http2.ClientConn repeats no requests.
 type h2 struct {
 	transport *http2.Transport
 
 	mu    sync.Mutex
-	conns map[*h2Conn]struct{} // open ones
+	conns map[*h2Conn]struct{} // open connections
 }
 
 func newH2(config Config) *h2 {
@@ -72,8 +72,9 @@ func (h *h2) closeIdle() {
 	}
 }
 
-// h2Conn is one HTTP/2 connection. A request that ends with an error closes it after the
-// others on it have ended, so that nothing more is read from its server.
+// h2Conn is one HTTP/2 connection. After a request on it ended with an error, it takes no
+// more requests and is closed when the others have ended. So nothing more is read from its
+// server.
 type h2Conn struct {
 	client atomic.Pointer[http2.ClientConn]
 	socket *tls.Conn
@@ -86,8 +87,8 @@ type h2Conn struct {
 	failed bool // a request ended with an error, and no more are sent
 }
 
-// RoundTrip sends request once. It asks for the permission itself, because the connection
-// is shared with other requests.
+// RoundTrip sends request once. It asks for the permission itself, because gated cannot:
+// the connection is shared with other requests.
 func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	if permission := permissionOf(request.Context()); permission != nil {
 		if err := permission.err(); err != nil {
@@ -100,7 +101,7 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(request.Context()); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Reused: c.used.Swap(true)})
 	}
-	bare := *request // a copy, because the caller's must not change
+	bare := *request // a copy, because the caller's request must not change
 	bare.Body, bare.TransferEncoding = nil, nil
 	response, err := c.client.Load().RoundTrip(&bare)
 	if err != nil {
@@ -167,7 +168,7 @@ func (b *h2Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. It is no error if the body was not read to its end.
+// Close implements io.Closer. Closing a body before its end is not an error.
 func (b *h2Body) Close() error {
 	err := b.ReadCloser.Close()
 	b.once.Do(func() { b.conn.end(b.failed || b.ctx.Err() != nil) })
@@ -180,7 +181,8 @@ func isStreamError(err error) bool {
 	return ok
 }
 
-// h2Socket reports when either side closes the connection, and what is read from it.
+// h2Socket tells its h2Conn when either side closes the connection, and which bytes are
+// read from it.
 type h2Socket struct {
 	*tls.Conn
 	owner *h2Conn

@@ -18,7 +18,7 @@ import (
 type h2Server struct {
 	*http2.Framer
 	conn   net.Conn
-	stream uint32 // the request that was read last
+	stream uint32 // of the last request that was read
 }
 
 // rawHTTP2 starts a server that calls serve for each connection after it read a
@@ -32,7 +32,7 @@ func rawHTTP2(t *testing.T, serve func(n int, s *h2Server)) (addr string, config
 		if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 			return
 		}
-		if tcp, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok { // small, so that a write that succeeds was almost read
+		if tcp, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok { // small, so that nearly all written bytes were read
 			_ = tcp.SetWriteBuffer(16 << 10)
 		}
 		s := &h2Server{Framer: http2.NewFramer(conn, conn), conn: conn}
@@ -63,7 +63,7 @@ func (s *h2Server) answer() error {
 	return s.WriteHeaders(http2.HeadersFrameParam{StreamID: s.stream, BlockFragment: block(":status", "200", "content-type", "text/html"), EndHeaders: true})
 }
 
-// block returns header fields as a frame has them.
+// block returns header fields, encoded for a frame.
 func block(fields ...string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
@@ -73,14 +73,14 @@ func block(fields ...string) []byte {
 	return b.Bytes()
 }
 
-// drain reads what the client sends, so that no write blocks.
+// drain reads the bytes that the client sends, so that its writes do not block.
 func (s *h2Server) drain() { go io.Copy(io.Discard, s.conn) }
 
-// maxFlood is how often a flood writes its frame at most.
+// maxFlood is the largest number of frames that a flood writes.
 const maxFlood = 500_000
 
-// flood writes a frame until the connection fails, and returns how often. Many
-// frames go in one write.
+// flood writes a frame until the connection fails, and returns how many it wrote. Each
+// write has many frames.
 func (s *h2Server) flood(write func(*http2.Framer) error) int {
 	var frames bytes.Buffer
 	f := http2.NewFramer(&frames, nil)
@@ -137,7 +137,7 @@ func TestHTTP2Flood(t *testing.T) {
 	for name, write := range floods {
 		for _, when := range []string{"before the header", "in the body"} {
 			if when == "in the body" && name == "interim answers" {
-				continue // they are trailers there, with which the stream ends
+				continue // in a body they are trailers, which end the stream
 			}
 			t.Run(name+" "+when, func(t *testing.T) {
 				sent := make(chan int, 1)
@@ -160,7 +160,7 @@ func TestHTTP2Flood(t *testing.T) {
 				c := client(t, config)
 				mustGet(t, c, Request{URL: "https://" + addr}).Release()
 				var err error
-				for try := 0; err == nil && try < 10; try++ { // a request may get a connection of its own, on which it is the first
+				for try := 0; err == nil && try < 10; try++ { // a request may get a new connection, on which it is the first
 					var r *Response
 					if r, err = c.Get(t.Context(), Request{URL: "https://" + addr}); err == nil {
 						r.Release()
@@ -183,8 +183,8 @@ func TestHTTP2Flood(t *testing.T) {
 	}
 }
 
-// TestHTTP2FloodIsNamed: the error names what the server did, also on a
-// connection that was kept.
+// TestHTTP2FloodIsNamed: the error says that the server sent a flood, also on a kept
+// connection.
 func TestHTTP2FloodIsNamed(t *testing.T) {
 	addr, config := rawHTTP2(t, func(_ int, s *h2Server) {
 		_ = s.answer()
@@ -202,9 +202,8 @@ func TestHTTP2FloodIsNamed(t *testing.T) {
 	}
 }
 
-// TestHTTP2ErrorClosesConnection: after an error the client reads nothing more
-// from the server, however slowly it sends. The next request has a new
-// connection.
+// TestHTTP2ErrorClosesConnection: after an error the client reads nothing more from the
+// server, even if that sends very slowly. The next request gets a new connection.
 func TestHTTP2ErrorClosesConnection(t *testing.T) {
 	tooSlow := func(c *Client) {
 		c.limits.window, c.limits.least = 100*time.Millisecond, 1<<20
@@ -212,7 +211,7 @@ func TestHTTP2ErrorClosesConnection(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(s *h2Server)
 		hasten func(c *Client)
-		reads  bool // what the client sends
+		reads  bool // the server reads the bytes that the client sends
 		want   error
 	}{
 		"no header":                   {func(*h2Server) {}, func(c *Client) { c.limits.header = 100 * time.Millisecond }, true, ErrHeaderTimeout},
@@ -322,7 +321,7 @@ func (s *h2Server) sendBody(size, data, padding int) {
 		_, err := frames.WriteTo(s.conn)
 		return err == nil
 	}
-	window := 4 << 20 // of the client's SETTINGS
+	window := 4 << 20 // from the client's SETTINGS
 	for left := size; left > 0; left -= data {
 		for frame := data + padding + 1; window < frame; {
 			if !flush() {

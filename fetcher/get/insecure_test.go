@@ -10,9 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// TestInsecureHosts: the certificate of a matching host is not verified,
-// whatever the connection is for and through whatever proxy. Those of other
-// hosts are verified.
+// TestInsecureHosts: the certificate of a matching host is not verified, for each kind of
+// connection and proxy. Those of other hosts are verified.
 func TestInsecureHosts(t *testing.T) {
 	s, _ := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto)(w, r) })
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
@@ -54,7 +53,7 @@ func TestInsecureHosts(t *testing.T) {
 	}
 }
 
-// TestInsecureAddress: an address matches as a host name does.
+// TestInsecureAddress: the patterns also match addresses.
 func TestInsecureAddress(t *testing.T) {
 	s, _ := secure(t, page("body"))
 	host, _, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "https://"))

@@ -16,7 +16,7 @@ func (e timeoutError) Error() string   { return string(e) }
 func (e timeoutError) Timeout() bool   { return true }
 func (e timeoutError) Temporary() bool { return true }
 
-// Causes of an *Error of a request that took too long.
+// The causes of the *Error of a request that took too long.
 const (
 	ErrTimeout       = timeoutError("no whole answer in time")
 	ErrHeaderTimeout = timeoutError("no header of an answer in time")

@@ -64,7 +64,7 @@ func answering(after time.Duration, header http.Header, body func(context.Contex
 // TestLimitsInTime runs in simulated time. The rate is 100 B/s over 10 s.
 func TestLimitsInTime(t *testing.T) {
 	for name, c := range map[string]struct {
-		header time.Duration // until the answer's header is there
+		header time.Duration // until the answer's header is complete
 		drip   drip
 		rate   int64
 		want   error
@@ -156,8 +156,8 @@ func TestGrowIsAskedFirst(t *testing.T) {
 	}
 }
 
-// TestDripOnTheWire is the same over connections, with short times: headers and
-// bodies that drip, over HTTP/1.1 and HTTP/2, in each coding.
+// TestDripOnTheWire tests the limits over connections, with short times. Headers and bodies
+// arrive in small pieces, over HTTP/1.1 and HTTP/2, in each coding.
 func TestDripOnTheWire(t *testing.T) {
 	dripping := func(header string) string {
 		return "http://" + listen(t, nil, func(_ int, conn net.Conn) {
@@ -228,7 +228,7 @@ func TestDripOnTheWire(t *testing.T) {
 	}
 }
 
-// A kept connection whose server falls silent is not stale.
+// TestHeaderTimeoutIsNotStale: a kept connection whose server stops answering is not stale.
 func TestHeaderTimeoutIsNotStale(t *testing.T) {
 	var requests atomic.Int32
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// permission holds Request.Permit and its answer. It is asked for the last time right
-// before the request is written, by the goroutine that writes it.
+// permission holds Request.Permit and its answer. The goroutine that writes the request
+// calls Permit for the last time right before the write.
 type permission struct {
-	ask    func() error // nil means always
+	ask    func() error // nil means that the request is always permitted
 	denied atomic.Pointer[error]
 }
 
@@ -48,7 +48,7 @@ func permissionOf(ctx context.Context) *permission {
 // hook between getting a connection, which can take long, and writing to it.
 type gated struct {
 	net.Conn
-	permission atomic.Pointer[permission] // nil means nothing is asked
+	permission atomic.Pointer[permission] // nil means that every write is permitted
 	read       *atomic.Int64              // counts the bytes that all connections read
 }
 

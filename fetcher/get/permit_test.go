@@ -34,7 +34,7 @@ func TestPermitBeforeWriting(t *testing.T) {
 			c := client(t, at.config)
 			for _, connection := range []string{"new", "kept"} {
 				before := requests.Load()
-				asked := 0 // one after the other
+				asked := 0 // needs no lock, because the calls of Permit do not overlap
 				_, err := c.Get(t.Context(), Request{URL: at.url, Permit: func() error {
 					if asked++; asked > 1 {
 						return over

@@ -60,7 +60,7 @@ func TestBadPortsAreRefused(t *testing.T) {
 func TestPortIsNotDialled(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:10080")
 	if errors.Is(err, syscall.EADDRINUSE) {
-		t.Skip(err) // another program's
+		t.Skip(err) // another program uses the port
 	} else if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// testProxy is a proxy on the loopback that notes the targets it is given.
+// testProxy is a proxy on the loopback that notes the targets that it receives.
 type testProxy struct {
 	url            string
-	user, password string // empty: no password is needed
+	user, password string // empty means that no password is needed
 
 	mu      sync.Mutex
 	targets []string
@@ -52,7 +52,8 @@ func newTestProxy(t *testing.T, scheme, user, password string) *testProxy {
 	return p
 }
 
-// certificate is one for example.com and 127.0.0.1, of secure's servers.
+// certificate returns the certificate of the servers of secure, for example.com and
+// 127.0.0.1.
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	s, _ := secure(t, page("unused"))
@@ -143,7 +144,7 @@ func (p *testProxy) serveSOCKS(conn net.Conn) {
 	})
 }
 
-// hasOnly checks that the proxy was given target and no other.
+// hasOnly checks that the proxy received target and no other.
 func (p *testProxy) hasOnly(t *testing.T, target string) {
 	t.Helper()
 	p.mu.Lock()
@@ -194,8 +195,8 @@ func TestProxyTunnels(t *testing.T) {
 	}
 }
 
-// TestProxyGetsNoSpecialAddress: for a special address there is not even a
-// connection to the proxy.
+// TestProxyGetsNoSpecialAddress: for a special address the client does not even connect to
+// the proxy.
 func TestProxyGetsNoSpecialAddress(t *testing.T) {
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{inside} })
 	for _, scheme := range proxySchemes {

@@ -10,7 +10,7 @@ import (
 const (
 	// fallbackDelay is how long the first family of addresses is tried alone.
 	fallbackDelay = 300 * time.Millisecond
-	// leastTry is how long one address is tried before the next, however many there are.
+	// leastTry is the shortest time for which one address is tried before the next.
 	leastTry = 2 * time.Second
 )
 
@@ -24,9 +24,9 @@ type attempt struct {
 	err  error
 }
 
-// race connects to one of ips. It tries those of the first one's family in turn and, when
-// that fails or takes long, those of the other family at the same time, as net.Dialer does.
-// All attempts have ended when it returns.
+// race connects to one of ips. It tries the addresses of the first one's family in turn.
+// If they fail or take longer than fallbackDelay, it also tries those of the other family,
+// at the same time, as net.Dialer does. All attempts have ended when it returns.
 func race(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, netip.Addr, error) {
 	first, second := families(ips)
 	if len(second) == 0 {

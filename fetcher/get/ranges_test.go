@@ -32,8 +32,8 @@ var special4 = prefixes(`
 	224.0.0.0/4 168.63.129.16/32`)
 
 // special6 are the entries of the IANA IPv6 Special-Purpose Address Registry,
-// the addresses outside of the global unicast range (2000::/3), and others in
-// it that have a meaning of their own.
+// the addresses outside of the global unicast range (2000::/3), and addresses in that
+// range that embed IPv4 addresses or have other special meanings.
 var special6 = prefixes(`
 	::1/128 ::/128 ::ffff:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32
 	2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28
@@ -135,8 +135,8 @@ func TestAllowNet(t *testing.T) {
 	}
 }
 
-// TestAddressErrorSaysWhatAllows: the networks that the message names allow the
-// address, and no other of its range.
+// TestAddressErrorSaysWhatAllows: the networks in the message allow the address, and no
+// other address of its range.
 func TestAddressErrorSaysWhatAllows(t *testing.T) {
 	for _, p := range append(special4, special6...) {
 		first, last := ends(p)
@@ -166,7 +166,7 @@ func dialled(t *testing.T) (port string, count *atomic.Int32) {
 	return port, count
 }
 
-// spellings returns how people and attackers write an IPv4 address.
+// spellings returns the forms in which people and attackers write an IPv4 address.
 func spellings(ip netip.Addr) []string {
 	b := ip.As4()
 	n := binary.BigEndian.Uint32(b[:])
@@ -193,8 +193,8 @@ func spellings(ip netip.Addr) []string {
 	}
 }
 
-// TestSpellingsDoNotPassGuard requests special addresses in each spelling: as a
-// page does, with the canonical URL of the link, and with the URL as it is.
+// TestSpellingsDoNotPassGuard requests special addresses in each spelling, once with the
+// canonical URL, as for a link of a page, and once with the URL as it is.
 func TestSpellingsDoNotPassGuard(t *testing.T) {
 	port, count := dialled(t)
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return nil })

@@ -20,23 +20,23 @@ type Request struct {
 	// Private also sends the private headers of Config.Headers. It is for URLs of sites
 	// that the user named, not for targets of links and redirects.
 	Private bool
-	// Started, unless nil, is called exactly once, before connecting: the start that
-	// politeness counts. It is not called if URL is invalid or its port is refused.
+	// Started, unless nil, is called exactly once, before connecting. Politeness counts
+	// the delay from there. It is not called if URL is invalid or its port is refused.
 	Started func()
-	// Sent, unless nil, is called at most once, with an open connection, right before the
-	// request is written. A slow connect lies between Started and Sent. A caller that
-	// also counts from Sent keeps the distance between two requests as the host sees it.
+	// Sent, unless nil, is called at most once, when there is a connection, right before
+	// the request is written. Connecting may take long, so a caller that also counts the
+	// delay from Sent keeps the distance between two requests as the host sees it.
 	Sent func()
-	// Permit, unless nil, is called before the request is written, the last time right
-	// before, so that all delays lie before it. If it returns an error, the request is
-	// not written, and Get returns that error with ErrAborted. Several goroutines call
-	// it, one after the other.
+	// Permit, unless nil, is called before the request is written. The last call is right
+	// before the write, after all waits. If it returns an error, the request is not
+	// written, and Get returns that error with ErrAborted. Several goroutines call it,
+	// one after the other.
 	Permit  func() error
-	AnyType bool  // accept any content type, whatever Config.Types says
-	MaxBody int64 // instead of Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
-	// Grow, unless nil, is called before the answer's body takes more memory, at most
-	// Client.MaxHeld in all. It may wait: that time counts for Config.Timeout, but not for
-	// the server's rate. Its error ends the request.
+	AnyType bool  // accept any content type, regardless of Config.Types
+	MaxBody int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
+	// Grow, unless nil, is called before the answer's body takes more memory. The sum of
+	// all calls is at most Client.MaxHeld. It may wait. Its time counts towards
+	// Config.Timeout, but not towards Config.MinRate. Its error ends the request.
 	Grow func(ctx context.Context, more int64) error
 }
 
@@ -74,7 +74,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	}
 	response, err := c.exchange(hr, f, request)
 	if isExhausted(err) {
-		c.Close() // kept connections hold what a new one needs
+		c.Close() // frees the descriptors and ports of kept connections
 	}
 	if err != nil && caller.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAborted, context.Cause(caller))
@@ -120,7 +120,8 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	return response, nil
 }
 
-// because returns why ctx ended, if it did, because the error of net/http does not tell.
+// because returns the cause of the end of ctx, which the error of net/http does not
+// contain. It returns err if ctx has not ended.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -180,7 +181,7 @@ func (f *flight) leaveGate() {
 // headerCame stops the timer of the header.
 func (f *flight) headerCame() { f.stopHeader(nil) }
 
-// stopHeader stops the timer of the header, and stores next in its place.
+// stopHeader stops the timer of the header, and replaces it by next.
 func (f *flight) stopHeader(next *time.Timer) {
 	if before := f.header.Swap(next); before != nil {
 		before.Stop()
@@ -231,8 +232,8 @@ func (c *Client) build(request Request) (*http.Request, error) {
 		Host:   host,
 		Header: header,
 		Body:   onceBody{},
-		// Spares net/http a goroutine and a timer to find out that the body is empty. It
-		// does not change what is sent.
+		// Without this, net/http starts a goroutine and a timer to find out whether the
+		// body is empty. It does not change what is sent.
 		TransferEncoding: []string{"identity"},
 		Proto:            "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
@@ -259,7 +260,7 @@ func parseURL(raw string) (*url.URL, error) {
 		}
 		host = u.Host // without user and password, which links do not supply
 	}
-	if strings.HasPrefix(target, "//") { // Opaque would read it as a host
+	if strings.HasPrefix(target, "//") { // in Opaque, net/http would read it as a host
 		if u, err := url.Parse(scheme + "://" + host + target); err == nil {
 			return u, nil
 		}

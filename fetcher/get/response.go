@@ -23,8 +23,8 @@ type Response struct {
 	RedirectTo  string        // the Location of a redirect, not resolved
 	RetryAfter  time.Duration // 0 means none
 	Latency     time.Duration // from the request to the end of the answer's header
-	Duration    time.Duration // from the start, connect included, to the end of the body
-	Wire        *Wire         // with Config.Capture, else nil; valid until Release
+	Duration    time.Duration // from the start, before connecting, to the end of the body
+	Wire        *Wire         // nil without Config.Capture; valid until Release
 
 	buffer, wire *buffer // of Body and Wire
 }
@@ -57,7 +57,7 @@ func newResponse(answer *http.Response) *Response {
 	return r
 }
 
-// mediaType returns type/subtype of a Content-Type header, in lower case.
+// mediaType returns the type/subtype part of a Content-Type header, in lower case.
 func mediaType(contentType string) string {
 	t, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(t))
@@ -66,9 +66,9 @@ func mediaType(contentType string) string {
 // maxRetryAfter bounds a Retry-After header.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter parses a Retry-After header: seconds, or an HTTP date, which counts from the
-// server's own clock (date, its Date header) if it has one. It returns 0 for the past and
-// for other text.
+// retryAfter parses a Retry-After header, which has a number of seconds or an HTTP date. A
+// date counts from the server's own clock if date, its Date header, is valid, and else from
+// now. The result is 0 for a date in the past and for other text.
 func retryAfter(after, date string, now time.Time) time.Duration {
 	after = strings.TrimSpace(after)
 	if after != "" && strings.Trim(after, "0123456789") == "" {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// tap opens connections that a capture can read above TLS. net/http would put TLS on top,
-// so that a capture would see encrypted bytes.
+// tap opens connections whose bytes a capture can read above TLS. If net/http added TLS on
+// top of a tapped connection, a capture would see encrypted bytes.
 type tap struct {
 	dialer *dialer
 	tls    *tls.Config
@@ -34,15 +34,15 @@ func (t tap) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
 	return &tapped{Conn: conn, remote: ip}, nil
 }
 
-// tapped is a connection whose bytes one capture at a time receives.
+// tapped is a connection that passes its bytes to one capture at a time.
 type tapped struct {
 	net.Conn
 	remote   netip.Addr
 	listener atomic.Pointer[capture]
 }
 
-// listen directs the bytes of the connection to c from now on, because another request
-// uses it.
+// listen passes the bytes of the connection to c from now on. It is called when a request
+// gets the connection.
 func (t *tapped) listen(c *capture) {
 	c.begin(t.remote)
 	t.listener.Store(c)
@@ -64,8 +64,8 @@ func (t *tapped) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// capture is the bytes that one request sends and receives. net/http reads ahead in a
-// goroutine of its own; what comes after the end is not captured.
+// capture collects the bytes that one request sends and receives. net/http reads ahead in
+// a goroutine of its own. Bytes that it reads after give or end are not captured.
 type capture struct {
 	limit int64 // of the received bytes
 
@@ -76,8 +76,8 @@ type capture struct {
 	over    bool    // more than limit was received
 }
 
-// maxCaptured returns the maximum of a capture: the header, and the largest body with a
-// chunk for each byte.
+// maxCaptured returns the largest number of received bytes that a capture holds: the
+// header, and the largest body with some room for the headers of its chunks.
 func (c *Client) maxCaptured(request Request) int64 {
 	return c.config.MaxHeaderBytes + 2*maxPacked(c.maxBody(request))
 }
@@ -128,7 +128,7 @@ func (c *capture) give(r *Response, answer *http.Response, started time.Time, wh
 	}
 }
 
-// end frees the bytes if nothing has taken them.
+// end frees the bytes unless give has moved them.
 func (c *capture) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

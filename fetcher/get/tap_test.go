@@ -26,7 +26,7 @@ func TestCaptureOfExchange(t *testing.T) {
 	answers := []struct {
 		path, wire string
 		before     string // interim answers
-		behind     string // what the server sends without a request
+		behind     string // bytes that the server sends after the answer, without a request
 		body       string
 		truncated  bool
 	}{
@@ -70,7 +70,7 @@ func TestCaptureOfExchange(t *testing.T) {
 			request.MaxBody = 100
 		}
 		c := c
-		if a.behind != "" { // the next request on its connection would get that
+		if a.behind != "" { // the next request on this connection would get these bytes
 			c = client(t, Config{Capture: true})
 		}
 		before := time.Now()
@@ -110,8 +110,8 @@ func TestCaptureIsOff(t *testing.T) {
 	}
 }
 
-// TestCaptureTLS: the capture has the plain text of TLS, is HTTP/1.1 even if
-// both sides support HTTP/2, and names the server's address behind a proxy.
+// TestCaptureTLS: the capture of a TLS connection has the plain text. It is HTTP/1.1 even if
+// both sides support HTTP/2. Its address is that of the server, also behind a proxy.
 func TestCaptureTLS(t *testing.T) {
 	s, config := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto+" "+r.TLS.ServerName)(w, r) })
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })

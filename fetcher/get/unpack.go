@@ -15,9 +15,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ErrCoding reports a body in a content coding that was not asked for and is not known, or
-// in several codings. Response.Damage has the details, and Body is as it was received:
-// unknown codings that servers send, such as utf-8 or none, mostly mean plain text.
+// ErrCoding reports a body in an unknown content coding or in several codings.
+// Response.Damage has the details. Body is then as received, because the unknown codings
+// that servers send, such as utf-8 or none, mostly mean plain text.
 var ErrCoding = errors.New("get: content coding")
 
 // maxZstdWindow is the largest window of a zstd body (RFC 9659). brotli's largest is
@@ -50,13 +50,13 @@ func coding(header http.Header) (string, error) {
 }
 
 // unpack returns the content of the body on wire, and a function that releases its
-// resources. A body that is announced as gzip or zstd but is not, as some servers send, is
-// returned unchanged. The error is that of the connection or of ctx.
+// resources. Some servers announce gzip or zstd but send other bytes, which are returned
+// unchanged. The error comes from the connection, from grow or from ctx.
 //
 // gzip needs little memory and is unpacked while it is received. The other codings may need
 // many megabytes for their windows. They are unpacked after the whole body was received,
-// and only some at once. So memory is bounded however many bodies are being received, and
-// a slow server cannot make others wait.
+// at most one per processor at once. So the memory of the decoders is bounded for any
+// number of bodies, and a slow server does not delay others.
 func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, grow func(more int64) error) (plain io.Reader, release func(), err error) {
 	name, err := coding(r.Header)
 	switch {
@@ -123,7 +123,7 @@ var zstdReaders = sync.Pool{New: func() any {
 	return z
 }}
 
-// gzipReader is a decompressor that is reused.
+// gzipReader is a reusable decompressor.
 type gzipReader struct {
 	in  *bufio.Reader
 	out *gzip.Reader

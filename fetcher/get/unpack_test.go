@@ -71,7 +71,7 @@ func TestBodiesAreUnpacked(t *testing.T) {
 			whole := packed(t, coding, text)
 			wire := whole
 			url := coded(t, coding, &wire)
-			for range 2 { // the second time with a decoder that was used before
+			for range 2 { // the second time with a reused decoder
 				r := mustGet(t, c, Request{URL: url})
 				if string(r.Body) != text || r.Truncated || r.Damage != nil || r.WireBytes != int64(len(whole)) {
 					t.Errorf("%s of %s: %d bytes, truncated %v, damage %v, %d on the wire", coding, name, len(r.Body), r.Truncated, r.Damage, r.WireBytes)
@@ -133,7 +133,7 @@ func TestOddCodings(t *testing.T) {
 		}
 		r.Release()
 	}
-	wire := []byte(text) // no brotli
+	wire := []byte(text) // not brotli
 	r := mustGet(t, c, Request{URL: coded(t, "br", &wire)})
 	if !r.Truncated || r.Damage == nil {
 		t.Errorf("not brotli: %q, truncated %v, damage %v", r.Body, r.Truncated, r.Damage)
@@ -141,7 +141,7 @@ func TestOddCodings(t *testing.T) {
 	r.Release()
 }
 
-// bombs unpack to 32 MiB, want windows of gigabytes, or never yield a byte.
+// bombs are bodies that unpack to 32 MiB, need windows of gigabytes, or never yield a byte.
 func bombs(t testing.TB) map[string][]byte {
 	zeros := strings.Repeat("\x00", 32<<20)
 	const magic = "\x28\xb5\x2f\xfd"

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Wire is a request and its answer as sent on the connection, above TLS: what an archive
-// keeps. Its body still has its transfer and content codings, because the WARC standard
-// requires the exact octets and tools rely on Transfer-Encoding. A payload digest is made
+// Wire is a request and its answer as sent on the connection, above TLS. Archives keep it.
+// The body still has its transfer and content codings, because the WARC standard requires
+// the exact octets and tools rely on Transfer-Encoding. A payload digest is computed
 // without the transfer coding.
 type Wire struct {
 	Request  []byte     // request line and headers as sent
 	Response []byte     // status line, headers, blank line and body as received; no interim answer (1xx)
-	Remote   netip.Addr // the server's address, also when a proxy was between
+	Remote   netip.Addr // the server's address, also if a proxy was used
 	Started  time.Time  // when the request was written
-	// Truncated reports that Response is incomplete: the answer was too long, of an
-	// unwanted type, or no page.
+	// Truncated reports that Response is incomplete: the answer was too long or damaged,
+	// of an unwanted type, or not a page.
 	Truncated bool
 }
 
-// finalAnswer returns the part of received that is answer: without interim answers before
-// it, and without bytes that a server sent after its end.
+// finalAnswer returns the part of received that belongs to answer, without the interim
+// answers before it and without bytes that a server sent after its end.
 func finalAnswer(received []byte, answer *http.Response) []byte {
 	head := headLen(received)
 	for head > 0 && isInterim(received) {
@@ -67,8 +67,9 @@ func isInterim(received []byte) bool {
 }
 
 // chunkedLen returns the length of the chunked body at the beginning of received,
-// including its trailer, or all of received if it has no end. The end is where net/http
-// sees it: an empty line after the last chunk, or the first two line ends in a row.
+// including its trailer, or the length of received if the body has no end. The end is the
+// same as for net/http: an empty line after the last chunk, or the first two line ends in
+// a row.
 func chunkedLen(received []byte) int {
 	all := bytes.NewReader(received)
 	from := bufio.NewReader(all)

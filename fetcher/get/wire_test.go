@@ -26,7 +26,7 @@ import (
 
 var discard = log.New(io.Discard, "", 0)
 
-// listen calls serve for each connection, with its number.
+// listen calls serve for each connection, with the number of the connection.
 func listen(t *testing.T, wrap func(net.Listener) net.Listener, serve func(n int, conn net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,7 +124,7 @@ func TestParseURLRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseURL: no part of a URL escapes from the request line.
+// FuzzParseURL: no part of a URL gets outside of the request line.
 func FuzzParseURL(f *testing.F) {
 	for _, raw := range []string{"http://h/a?b#c", "https://h:80//x", "http://[::1]/ü b", "http://h/\r\nX: y", "http://h?\x7f", "http://u@h/%zz", "http://0? "} {
 		f.Add(raw)
@@ -144,9 +144,9 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// TestNeverRepeats: a server reads a second request on a kept connection and
-// hangs up, in each way that makes net/http repeat a request. The server gets
-// it once.
+// TestNeverRepeats: a server reads a second request on a kept connection and closes the
+// connection, in each way after which net/http would repeat the request. The server gets
+// the request once.
 func TestNeverRepeats(t *testing.T) {
 	for name, hangUp := range map[string]func(net.Conn){
 		"closed": func(conn net.Conn) { conn.Close() },
@@ -186,8 +186,7 @@ func TestNeverRepeats(t *testing.T) {
 	}
 }
 
-// A new connection that closes without an answer is not stale: the server
-// closed it.
+// TestEmptyAnswer: a new connection that the server closes without an answer is not stale.
 func TestEmptyAnswer(t *testing.T) {
 	addr := listen(t, nil, func(_ int, conn net.Conn) { readHead(bufio.NewReader(conn)) })
 	_, err := client(t, Config{}).Get(t.Context(), Request{URL: "http://" + addr})
@@ -197,8 +196,8 @@ func TestEmptyAnswer(t *testing.T) {
 	}
 }
 
-// A fault of a kept connection is the server's once the answer has begun, or
-// while the client still waits for it.
+// TestKeptConnectionIsNotToBlame: an error on a kept connection is a fault of the server if
+// the answer has begun, or if the client timed out.
 func TestKeptConnectionIsNotToBlame(t *testing.T) {
 	for name, second := range map[string]func(net.Conn, *bufio.Reader){
 		"half a header": func(conn net.Conn, _ *bufio.Reader) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-") },
@@ -331,7 +330,7 @@ func TestHTTP2(t *testing.T) {
 		t.Errorf("%d connections, want 1", count)
 	}
 	s.CloseClientConnections()
-	for range 50 { // the client may see the end of the connection late, never twice
+	for range 50 { // the client may notice the end of the connection late
 		r, err := c.Get(t.Context(), Request{URL: s.URL + "/x"})
 		if err == nil {
 			r.Release()

@@ -18,32 +18,34 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// Settler is a Voider that keeps account of which records count for certain.
+// Settler is a Voider that remembers which of its records certainly count.
 type Settler interface {
 	Voider
-	// Settle says that the worker hears no more of the completion of an item that
-	// it had under a lease. took reports that the completion was answered;
-	// otherwise it is not known whether it took effect, unless Void was called. It
-	// ignores records that were not appended, and may be called at any time.
+	// Settle is called after the last attempt to complete an item under a lease. took
+	// reports that the store confirmed the completion. If it is false, the completion
+	// may or may not have taken effect, unless Void was called. Settle ignores items
+	// without an appended record, and may be called at any time.
 	Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool)
 }
 
-// Doubt says which lines of a journal may not count: their completion was not
-// answered, because the worker died or the store could not be reached.
+// Doubt lists the lines of a journal that are in doubt. The store did not confirm their
+// completion, because the worker died or the store could not be reached, so they may not
+// count.
 type Doubt struct {
-	// Answered is the end of the lines of which that is known. A running worker
-	// saves it every ten seconds and at its end.
+	// Answered is the end of the lines that Spans covers. A line before it is in Spans
+	// or not in doubt. A running worker saves it at least every ten seconds while it
+	// syncs lines, and when it closes the journal.
 	Answered Place  `json:"answered"`
 	Spans    []Span `json:"in_doubt"` // in ascending order, before Answered
 }
 
-// Span is the lines from one place up to another.
+// Span is the lines from From up to, but not including, To.
 type Span struct {
 	From Place `json:"from"`
 	To   Place `json:"to"`
 }
 
-// Has reports whether the line at a place is in doubt, of those before Answered.
+// Has reports whether the line at a place is in doubt. The place must be before Answered.
 func (d *Doubt) Has(at Place) bool {
 	i := sort.Search(len(d.Spans), func(i int) bool { return at.Before(d.Spans[i].To) })
 	return i < len(d.Spans) && !at.Before(d.Spans[i].From)
@@ -57,12 +59,12 @@ func (d *Doubt) add(s Span) {
 	d.Spans = append(d.Spans, s)
 }
 
-// Doubt reads what a journal has saved of the lines of the reader's directory. A
-// file that is missing or damaged says that all are in doubt, which is always
-// safe.
+// Doubt reads the Doubt that the journal in the reader's directory saved. If its file is
+// missing or damaged, Doubt returns a zero Doubt, in which no line is answered yet. That is
+// always safe.
 func (r Reader) Doubt() (Doubt, error) { return readDoubt(vfs.Default, r.Dir, r.Series) }
 
-// answered returns the name of the file that has a journal's Doubt.
+// answered returns the name of the file that contains a journal's Doubt.
 func (s Series) answered() string { return s.name() + ".answered" }
 
 func readDoubt(filesystem vfs.FS, dir string, series Series) (d Doubt, err error) {
@@ -85,7 +87,7 @@ func readDoubt(filesystem vfs.FS, dir string, series Series) (d Doubt, err error
 	return saved.Doubt, nil
 }
 
-// savedDoubt is the file.
+// savedDoubt is the content of that file.
 type savedDoubt struct {
 	Format int `json:"format"`
 	Doubt
@@ -96,16 +98,16 @@ const doubtFormat = 1
 // saveAnsweredEvery is how often a running journal saves its Doubt.
 const saveAnsweredEvery = 10 * time.Second
 
-// account keeps what became of the records of a journal.
+// account tracks which records of a journal are settled, and which are in doubt.
 type account struct {
 	fs   vfs.FS
 	dir  string
 	name string
 
 	mu    sync.Mutex
-	open  []*openLine // oldest first; the others are settled
+	open  []*openLine // records that may not be settled, oldest first
 	of    map[lineKey]*openLine
-	end   Place // of what is on disk
+	end   Place // of the lines on disk
 	doubt Doubt
 	saved time.Time
 }
@@ -117,7 +119,7 @@ type lineKey struct {
 
 // openLine is a record that may not be settled.
 type openLine struct {
-	at, end Place // until it is on disk: offsets in the buffer
+	at, end Place // offsets in the buffer, with File 0, until the line is on disk
 	synced  bool
 	state   lineState
 }
@@ -126,13 +128,13 @@ type lineState byte
 
 const (
 	waiting  lineState = iota
-	counts             // its completion was answered
-	voided             // a line will take it back
-	doubtful           // not known
+	counts             // the store confirmed its completion
+	voided             // a void line takes it back
+	doubtful           // it is not known whether its completion took effect
 )
 
-// openAccount goes on with the account of a journal, whose lines end at end. What
-// was not known to be answered when its last process ended is in doubt for good.
+// openAccount continues the account of a journal, whose lines end at end. The lines that
+// the previous process had not saved as answered stay in doubt.
 func openAccount(cfg Config, end Place) (*account, error) {
 	doubt, err := readDoubt(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {
@@ -153,7 +155,7 @@ func maxPlace(a, b Place) Place {
 	return a
 }
 
-// append notes a record that stands from one offset to another in the buffer.
+// append notes a record whose line is between two offsets in the buffer.
 func (a *account) append(r *Record, from, to int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,7 +166,7 @@ func (a *account) append(r *Record, from, to int) {
 	a.open, a.of[key] = append(a.open, l), l
 }
 
-// void notes that the line which takes r back is in the buffer.
+// void notes that the void line of r is in the buffer.
 func (a *account) void(r *Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -173,7 +175,7 @@ func (a *account) void(r *Record) {
 	}
 }
 
-// settle is Settler's.
+// settle implements Settler.Settle.
 func (a *account) settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -189,7 +191,7 @@ func (a *account) settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	}
 }
 
-// sync notes that the buffer is on disk, from one place to another.
+// sync notes that the content of the buffer is now on disk between from and to.
 func (a *account) sync(from, to Place) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,8 +209,8 @@ func (a *account) sync(from, to Place) error {
 	return a.save()
 }
 
-// answered returns where the lines end that are settled, once what is in doubt
-// before it is saved.
+// answered returns the end of the settled lines. Before that it saves the doubts about
+// them.
 func (a *account) answered() (Place, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,8 +221,8 @@ func (a *account) answered() (Place, error) {
 	return a.doubt.Answered, err
 }
 
-// pass takes away what is settled, and reports whether something of that is in
-// doubt. a.mu is held.
+// pass removes the settled lines at the beginning of open, and reports whether some of
+// them are in doubt. The caller must hold a.mu.
 func (a *account) pass() (doubts bool) {
 	n := 0
 	for n < len(a.open) && a.open[n].synced && a.open[n].state != waiting {

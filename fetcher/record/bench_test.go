@@ -89,8 +89,8 @@ func BenchmarkExport(b *testing.B) {
 	b.ReportMetric(float64(dirs*each*b.N)/b.Elapsed().Seconds(), "records/s")
 }
 
-// BenchmarkJournal measures workers whose records are written in groups, as a
-// store does it: each waits until its record is on disk.
+// BenchmarkJournal measures workers whose records are written in groups, as a store writes
+// them. Each worker waits until its record is on disk.
 func BenchmarkJournal(b *testing.B) {
 	for _, workers := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
@@ -130,7 +130,7 @@ func BenchmarkJournal(b *testing.B) {
 	}
 }
 
-// pageSample returns a record of the length that those of real pages have.
+// pageSample returns a record that is as long as that of a real page.
 func pageSample(n int) Record {
 	r := sample(n, n/20)
 	r.Digest = "sha256:" + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// An entry is the part of a line that decides about its export. Entries sort by item
-// and round, then by lease, then by kind.
+// An entry contains the parts of a line on which its export depends. Entries are sorted by
+// item and round, then by lease, then by kind.
 const (
-	entryLease = 20 // where the lease begins, after fingerprint and round
+	entryLease = 20 // offset of the lease, after fingerprint and round
 	entryKind  = 36
 	entryTime  = 37
 	entryBytes = 45
 )
 
 const (
-	kindPending = iota // with no lease: the first of its item and round
+	kindPending = iota // has a zero lease, so it is the first of its item and round
 	kindVoid
 	kindRecord
 	kindEdges
@@ -32,7 +32,7 @@ func (l *leasedLine) appendEntry(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(l.fetched))
 }
 
-// decide answers for each record of a share whether it is exported.
+// decide decides for each record of a share whether it is exported.
 func (x *export) decide(s *exportShare) error {
 	if err := s.Flush(); err != nil {
 		return err
@@ -52,7 +52,8 @@ func (x *export) decide(s *exportShare) error {
 	return s.answer(all, exported, x.wanted)
 }
 
-// choose picks one of the entries of an item and round, which are sorted.
+// choose selects the record that is exported for an item and round. order has the sorted
+// entries of both.
 func (x *export) choose(all entries, order []uint32, exported []bool) {
 	pending := all.kind(order[0]) == kindPending
 	chosen, found := uint32(0), false
@@ -86,7 +87,7 @@ func (x *export) choose(all entries, order []uint32, exported []bool) {
 	}
 }
 
-// chooseEdges selects each part once: a record that was appended twice under one
+// chooseEdges selects each part once, because a record that was appended twice under one
 // lease has its links twice.
 func (e entries) chooseEdges(order []uint32, exported []bool) {
 	part := int64(0)
@@ -98,7 +99,8 @@ func (e entries) chooseEdges(order []uint32, exported []bool) {
 	}
 }
 
-// answer replaces the entries of a share by the answers for those of a kind.
+// answer replaces the entries in the file of a share by one byte for each entry of a kind:
+// 1 if it is exported.
 func (s *exportShare) answer(all entries, exported []bool, kind byte) error {
 	if err := s.file.Truncate(0); err != nil {
 		return err
@@ -121,7 +123,7 @@ func (s *exportShare) answer(all entries, exported []bool, kind byte) error {
 	return err
 }
 
-// entries are those of a share, in the order in which they were written.
+// entries are the entries of a share, in the order in which they were written.
 type entries []byte
 
 func (e entries) len() int           { return len(e) / entryBytes }
@@ -144,15 +146,15 @@ func (e entries) sorted() []uint32 {
 	return order
 }
 
-// firstOf returns the index of the first entry of a kind, or of a later kind, in
-// order, which has the entries of one lease.
+// firstOf returns the index in order of the first entry of a kind or of a later kind. order
+// must have the sorted entries of one lease.
 func (e entries) firstOf(order []uint32, kind byte) int {
 	i, _ := slices.BinarySearchFunc(order, kind, func(i uint32, kind byte) int { return int(e.kind(i)) - int(kind) })
 	return i
 }
 
-// run returns how many entries at the beginning of order have the same first
-// key bytes.
+// run returns how many entries at the beginning of order are equal in their first key
+// bytes.
 func (e entries) run(order []uint32, key int) int {
 	first, n := e.at(order[0])[:key], 1
 	for n < len(order) && bytes.Equal(e.at(order[n])[:key], first) {

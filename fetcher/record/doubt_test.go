@@ -2,7 +2,7 @@ package record
 
 import "testing"
 
-// TestDoubtHas: a line is in doubt within a span, from its begin up to its end.
+// TestDoubtHas: a span includes its first place and excludes its last.
 func TestDoubtHas(t *testing.T) {
 	d := Doubt{Spans: []Span{{Place{1, 5}, Place{1, 9}}, {Place{1, 12}, Place{2, 3}}, {Place{4, 0}, Place{4, 1}}}}
 	doubtful := map[Place]bool{{4, 0}: true}

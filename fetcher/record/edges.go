@@ -11,20 +11,20 @@ type Edge struct {
 	Target string `json:"target"`         // canonical URL
 	Text   string `json:"text,omitempty"` // of the anchor
 	Rel    string `json:"rel,omitempty"`
-	Kind   string `json:"kind"` // where it stands: extract.Kind
+	Kind   string `json:"kind"` // extract.Kind: the element that has the link
 }
 
 // PageLinks is one line of the series Links: links of one page, in the round of a
 // record. A page with many links has several lines, parts 0, 1 and so on.
 type PageLinks struct {
 	Source string `json:"source"` // canonical URL of the page
-	ID     string `json:"id"`     // of its record
+	ID     string `json:"id"`     // of the page's record
 	Round  int    `json:"round"`
 	Part   int    `json:"part"`
 	Links  []Edge `json:"links"`
 }
 
-// EdgeSink takes the links of pages. The links of a page come before its record.
+// EdgeSink receives the links of pages. The links of a page are appended before its record.
 type EdgeSink interface {
 	AppendEdges(r *Record, edges []Edge) error
 }
@@ -34,7 +34,7 @@ var (
 	_ EdgeSink = (*Journal)(nil)
 )
 
-// Limits of a line, which a reader has in memory.
+// These limits bound the length of a line, because readers hold a whole line in memory.
 const (
 	edgesPerLine = 1000
 	edgeBytes    = 1 << 20
@@ -84,7 +84,7 @@ func (j *Journal) AppendEdges(r *Record, edges []Edge) (err error) {
 // edgesPrefix begins a line of the series Links.
 const edgesPrefix = `{"source":`
 
-// parsePart returns the number of a part.
+// parsePart returns the part number of a line.
 func parsePart(line []byte) (part int64, is bool) {
 	text, found := numberOf(line, `"part":`)
 	part, err := strconv.ParseInt(text, 10, 32)

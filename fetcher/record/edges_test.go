@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestExportEdges: the edges of an export are those that were written with its
-// records, whatever workers wrote, took back and fetched again.
+// TestExportEdges: the exported edges are those that were written with the exported records,
+// although workers take records back, die, and fetch pages again.
 func TestExportEdges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 7))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -41,7 +41,7 @@ func TestExportEdges(t *testing.T) {
 		if rng.IntN(10) == 0 {
 			pending[key] = true
 		}
-		for range 1 + rng.IntN(3) { // by workers, all of which but one died or lost the lease
+		for range 1 + rng.IntN(3) { // all of these workers but one die or lose the lease
 			r := Record{URL: fmt.Sprintf("http://a.example/%d", item), ID: fmt.Sprintf("%016x", item), Outcome: "ok", Item: key.Item, Round: int(key.Round),
 				FetchedAt: time.UnixMilli(rng.Int64N(5)).UTC(), Lease: frontier.LeaseID{byte(rng.IntN(256)), byte(rng.IntN(256))}}
 			w := rng.IntN(len(dirs))
@@ -50,7 +50,7 @@ func TestExportEdges(t *testing.T) {
 			if err := links[w].AppendEdges(&r, edges); err != nil {
 				t.Fatal(err)
 			}
-			if fate == 0 { // it died before the record
+			if fate == 0 { // the worker dies before it writes the record
 				continue
 			}
 			if err := pages[w].Append(&r); err != nil {
@@ -61,7 +61,7 @@ func TestExportEdges(t *testing.T) {
 				if err := pages[w].Void(&r); err != nil {
 					t.Fatal(err)
 				}
-			case 2: // the store was unreachable: appended again
+			case 2: // the store was unreachable, so the record is appended again
 				if err := links[w].AppendEdges(&r, edges); err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +100,7 @@ func TestExportEdges(t *testing.T) {
 		return slices.Collect(func(yield func([]byte) bool) { bytes.Lines(out.Bytes())(yield) }), sums
 	}
 	records, sums := export(false)
-	exported := make(map[string]string) // item and round: lease
+	exported := make(map[string]string) // lease by item and round
 	for _, text := range records {
 		line, err := parseLeased(text)
 		if err != nil {
@@ -112,7 +112,7 @@ func TestExportEdges(t *testing.T) {
 	if same != sums {
 		t.Errorf("%+v with edges, %+v without", same, sums)
 	}
-	found := make(map[string]map[int]int) // item and round: edges by part
+	found := make(map[string]map[int]int) // by item and round: number of edges by part
 	for _, text := range edges {
 		line, err := parseLeased(text)
 		if err != nil {
@@ -161,8 +161,8 @@ func randomEdges(rng *rand.Rand, lease string) (edges []Edge) {
 	return edges
 }
 
-// TestEdgesOfFiles: the links of one process are in files beside its records,
-// and a position cuts both.
+// TestEdgesOfFiles: the links of one process are in files next to those of its records, and
+// a position cuts both.
 func TestEdgesOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	open := func(position frontier.Position) (pages, links *Files) {

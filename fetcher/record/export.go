@@ -18,31 +18,31 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Export merges the journals of all workers of a crawl, including dead ones: one
-// record for each item and round.
+// Export merges the journals of all workers of a crawl, including dead ones. The result
+// has one record for each item and round.
 //
-// A record that a void line takes back does not count. If several are left, a worker
-// died between its record and the completion, or a store forgot a completion, and
-// the item was fetched again. Then the record with the latest fetched_at is
-// exported; of several, the one with the greatest lease id; of one lease, the first.
-// So the result depends on the lines only.
+// A record that a void line takes back does not count. An item and round may have several
+// other records, because a worker died between the record and the completion, or a store
+// lost a completion, and the item was fetched again. Then the record with the latest
+// fetched_at is exported. Of records with the same time, the one with the greatest lease id
+// is exported, and of records with the same lease the first. So the result depends only
+// on the lines.
 //
-// If the worker of an item died in that moment, the item may still wait to be
-// fetched again, which its record does not show. Such a record is exported unless
-// Pending contains the item. After the item is finished, one of its records is.
+// If a worker died between the record and the completion, the item may still wait to be
+// fetched again. The record does not show this. It is exported unless Pending contains the
+// item. After the item is finished, one of its records is exported.
 //
-// Export reads everything twice. Meanwhile Temp has 45 bytes for each line. It takes
-// 20 MB of memory, and 40 MB more for each 10⁸ lines.
-// takes 20 MB of memory, and 40 MB more for each 10⁸ lines.
+// Export reads all lines twice. It writes 45 bytes for each line to Temp. It takes 20 MB
+// of memory, and 40 MB more for each 10⁸ lines.
 type Export struct {
 	Dirs []string // of the journals, in any order; one may be written to
 	Temp string   // a directory is created in it; empty means the system's
-	// Pending are the items that the store has queued or leased now: their records of
-	// this round never took effect. nil means that it is not known. It agrees exactly
-	// with the records only while no worker runs.
+	// Pending are the items that are queued or leased in the store now. Their records of
+	// this round never took effect. nil means that these items are not known. Pending
+	// matches the records exactly only while no worker runs.
 	Pending iter.Seq2[Key, error]
-	// Edges makes To write links instead: for each exported record, the lines of the
-	// series Links that were written with it.
+	// Edges makes To write links instead of records. For each exported record it writes
+	// the lines of the series Links that were written with the record.
 	Edges bool
 }
 
@@ -55,18 +55,18 @@ type Key struct {
 // Exported counts the lines of the journals by their result.
 type Exported struct {
 	Records  uint64 `json:"records"`  // exported
-	Repeated uint64 `json:"repeated"` // of an item and round that another record was exported for
+	Repeated uint64 `json:"repeated"` // not exported, because another record of the item and round was
 	Void     uint64 `json:"void"`     // taken back
 	Pending  uint64 `json:"pending"`  // of items that will be fetched again
-	// Damaged counts lines that are no records. A power loss leaves them among lines
-	// that were not synced, on which no completion depends. FirstDamage is the
-	// position of the first.
+	// Damaged counts the lines that could not be read. A power loss may damage lines that
+	// were not synced. No completion depends on them. FirstDamage has the position of the
+	// first damaged line.
 	Damaged     uint64 `json:"damaged"`
 	FirstDamage string `json:"first_damage,omitempty"`
 }
 
-// To writes the records to w, each line as its worker wrote it: directory by
-// directory, and the records of each in their order.
+// To writes the records to w, each line as its worker wrote it. The order is that of Dirs,
+// and within a directory that of its lines.
 func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) {
 	dir, err := os.MkdirTemp(e.Temp, "export-")
 	if err != nil {
@@ -119,11 +119,11 @@ type export struct {
 	temp   string // directory of the shares
 	sums   *Exported
 	wanted byte                           // the kind of the lines that are written
-	ends   []Place                        // where each directory's lines of that kind ended in the first pass
+	ends   []Place                        // for each directory: where its lines of that kind ended in the first pass
 	shares [math.MaxUint8 + 1]exportShare // by the first byte of the fingerprint
 }
 
-// exportShare is the lines of a part of the items.
+// exportShare has the entries of a part of the items.
 type exportShare struct {
 	spill                 // entries, then answers
 	answers *bufio.Reader // for each line of the wanted kind, in the order of reading: exported or not
@@ -262,22 +262,22 @@ func parseLeased(line []byte) (l leasedLine, err error) {
 	return l, nil
 }
 
-// JournalLine is what a line of a Journal says of a record.
+// JournalLine is the identity of a line of a Journal.
 type JournalLine struct {
 	Key
 	Lease frontier.LeaseID
 	Void  bool // it takes back the record of this item, round and lease
 }
 
-// ParseJournalLine reads a line of a Journal. An error: the line is damaged, as a
-// power loss leaves lines that were never synced.
+// ParseJournalLine parses a line of a Journal. It returns an error if the line is damaged.
+// A power loss may damage lines that were not synced.
 func ParseJournalLine(text []byte) (JournalLine, error) {
 	l, err := parseLeased(text)
 	return JournalLine{l.Key, l.lease, l.kind == kindVoid}, err
 }
 
-// parseHex reads the last value of a key: the keys of a lease come after
-// Record.Fields, which may contain the same names.
+// parseHex reads the last value of a key. The keys of an item and its lease come after
+// Record.Fields, which may contain keys of the same names.
 func parseHex(to, line []byte, key string) bool {
 	last := bytes.LastIndex(line, []byte(key))
 	if last < 0 {

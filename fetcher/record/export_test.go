@@ -44,8 +44,7 @@ func journalOf(t testing.TB, cfg record.Config, write func(*record.Journal)) str
 	return cfg.Dir
 }
 
-// exported runs an export and returns its lines in the order in which they
-// came.
+// exported runs an export and returns its lines in order.
 func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
 	t.Helper()
 	e.Temp = t.TempDir()
@@ -104,7 +103,7 @@ func TestExportChoice(t *testing.T) {
 					}
 				}))
 			}
-			for range 2 { // the order of the directories decides nothing
+			for range 2 { // the order of the directories does not matter
 				e := record.Export{Dirs: dirs}
 				if c.pending {
 					e.Pending = keys(record.Key{Item: leased(1, 0).Item}, record.Key{Item: leased(9, 0).Item})
@@ -127,12 +126,11 @@ func TestExportChoice(t *testing.T) {
 	}
 }
 
-// TestExportFirstOfMany: of equal records of one lease the first is exported,
-// however many there are.
+// TestExportFirstOfMany: of many equal records of one lease the first is exported.
 func TestExportFirstOfMany(t *testing.T) {
 	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 500 {
-			r := leased(256*(n%3), 1) // of one share
+			r := leased(256*(n%3), 1) // all in the same share
 			r.FetchedAt, r.LinksAdded = time.Unix(1, 0).UTC(), uint64(n)
 			_ = j.Append(r)
 		}
@@ -153,7 +151,7 @@ func TestExportFirstOfMany(t *testing.T) {
 // it ran.
 func TestExportOfALiveJournal(t *testing.T) {
 	long := journalOf(t, record.Config{}, func(j *record.Journal) {
-		for n := range 3000 { // more than is written at once
+		for n := range 3000 { // more than one write has
 			_ = j.Append(leased(n, 1))
 		}
 	})
@@ -213,8 +211,8 @@ type crowd struct {
 	pending map[record.Key]bool
 }
 
-// fetch makes a worker fetch an item and do as many steps as it lives for:
-// record, completion, void line.
+// fetch makes a worker fetch an item and then take the steps record, completion and void
+// line. The worker may die after each step.
 func (c *crowd) fetch(key record.Key) {
 	w := c.rng.IntN(len(c.journal))
 	c.clock++
@@ -224,7 +222,7 @@ func (c *crowd) fetch(key record.Key) {
 	r.Lease = frontier.LeaseID{0: byte(c.rng.Uint32()), 8: byte(c.lease >> 8), 9: byte(c.lease)}
 	j := c.journal[w]
 	_ = j.Append(r)
-	if c.rng.IntN(10) == 0 { // it repeats the call because the store did not answer
+	if c.rng.IntN(10) == 0 { // the worker repeats the call, because the store did not answer
 		_ = j.Append(r)
 	}
 	if c.rng.IntN(10) == 0 { // a real disk takes its time; the model does not crash it
@@ -235,14 +233,14 @@ func (c *crowd) fetch(key record.Key) {
 		c.done[key], c.pending[key] = r.URL+r.FetchedAt.String(), false
 	case what < 8: // refused
 		_ = j.Void(r)
-	case what < 9: // refused, and it dies with half a void line
+	case what < 9: // refused, and the worker dies with half a void line
 		c.kill(w, `{"void":true,"rou`)
-	default: // dies before it asks
+	default: // the worker dies before the completion
 		c.kill(w, "")
 	}
 }
 
-// kill ends a worker's process; another one goes on in its directory, or in a new one.
+// kill ends a worker's process. Another process continues in its directory, or in a new one.
 func (c *crowd) kill(w int, half string) {
 	_ = c.journal[w].Close()
 	name := filepath.Join(c.dirs[w], "pages.jsonl")
@@ -256,8 +254,8 @@ func (c *crowd) kill(w int, half string) {
 	c.journal[w] = must(record.OpenJournal(c.cfg[w]))
 }
 
-// TestExportModel: an export has one record for each completed item and round,
-// and no other with Pending, whichever worker dies when.
+// TestExportModel: although workers die at any time, an export has one record for each
+// completed item and round, and with Pending no other records.
 func TestExportModel(t *testing.T) {
 	rng, rounds := dice(t), 4
 	if *proof {
@@ -278,7 +276,7 @@ func TestExportModel(t *testing.T) {
 		for range 130 {
 			n := rng.IntN(len(open))
 			c.fetch(open[n])
-			if !c.pending[open[n]] && rng.IntN(20) > 0 { // else the store forgets that it was completed
+			if !c.pending[open[n]] && rng.IntN(20) > 0 { // otherwise the store loses the completion
 				open = slices.Delete(open, n, n+1)
 			}
 		}

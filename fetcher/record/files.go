@@ -20,10 +20,10 @@ type Config struct {
 	FS          vfs.FS // nil means the operating system's
 	RotateBytes int64  // close the active file beyond this length; 0 means 1 GiB, negative never
 	Compress    bool   // closed files become .zst
-	// OpenArchive opens an output whose files records refer to, next to those in dir.
-	// It is synced before the records, and its position is part of theirs. It is
-	// called after dir has been locked. Without it, or if it returns nil, the part
-	// of a position about another output's files stays unchanged.
+	// OpenArchive opens an output in dir to whose files the records refer. That output is
+	// synced before the records, and its position is part of theirs. OpenArchive is called
+	// after dir has been locked. If it is nil or returns nil, the part of a position about
+	// the files of other outputs stays unchanged.
 	OpenArchive func(dir string) (frontier.Output, error)
 }
 
@@ -44,8 +44,8 @@ type Files struct {
 	length  int64    // of the active file, on disk
 	buffer  []byte
 	closed  int               // number of the last closed file; 0 means none
-	packed  int               // the closed files up to this number are packed, or are being
-	named   int               // the last closed file in the position that was returned last
+	packed  int               // the closed files up to this number are packed or being packed
+	named   int               // the last closed file in the position that Sync returned last
 	archive frontier.Output   // nil means that there is none
 	others  frontier.Position // last position of the archive's files
 
@@ -78,7 +78,7 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	if err := f.syncDir(cfg.FS.PathDir(cfg.Dir)); err != nil { // it may be new
+	if err := f.syncDir(cfg.FS.PathDir(cfg.Dir)); err != nil { // because Dir may be new
 		return nil, err
 	}
 	left, err := f.recover()
@@ -109,7 +109,7 @@ func (f *Files) syncDir(name string) error {
 	return nil
 }
 
-// Append implements Sink. What it appends is on disk after Sync.
+// Append implements Sink. The record is on disk after Sync.
 func (f *Files) Append(r *Record) (err error) {
 	if len(f.buffer) == 0 {
 		if err := f.makeRoom(); err != nil {
@@ -120,7 +120,8 @@ func (f *Files) Append(r *Record) (err error) {
 	return err
 }
 
-// makeRoom rotates if that is due. The end of the active file must be committed.
+// makeRoom rotates if the active file is long enough. The end of the active file must be
+// committed.
 func (f *Files) makeRoom() error {
 	f.packCommitted()
 	if f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
@@ -139,8 +140,8 @@ func (f *Files) rotate() error {
 	if err := f.cfg.FS.Rename(f.path(f.cfg.Series.active()), f.path(f.cfg.Series.closed(f.closed+1))); err != nil {
 		return fmt.Errorf("record: rotate: %w", err)
 	}
-	// The new active file must not reach the disk first: after a power loss it
-	// would have replaced the old one.
+	// The rename must reach the disk before the new active file does. Otherwise the new
+	// file would have replaced the old one after a power loss.
 	if err := f.syncDir(f.cfg.Dir); err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (f *Files) failed() error {
 	return f.packErr
 }
 
-// Close waits for compressions and closes the files. What was not synced is lost.
+// Close waits for compressions and closes the files. Records that were not synced are lost.
 func (f *Files) Close() error {
 	f.packing.Wait()
 	if f.file == nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // of bloomtest.Seed
+var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // read by bloomtest.Seed
 
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
@@ -35,7 +35,7 @@ func dice(t *testing.T) *rand.Rand {
 
 const dir = "out"
 
-// page is the n-th record of a test.
+// page returns the n-th record of a test.
 func page(n int) *record.Record {
 	return &record.Record{URL: fmt.Sprintf("http://a.test/%06d", n), Outcome: "ok", FetchedAt: time.Unix(int64(n), 0).UTC(), Title: strings.Repeat("x", n%50)}
 }
@@ -124,7 +124,7 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 	if err != nil {
 		t.Fatalf("open at %v: %v", c.position, err)
 	}
-	if err := files.Close(); err != nil { // compressions are over
+	if err := files.Close(); err != nil { // this waits for compressions
 		t.Fatal(err)
 	}
 	lines := contents(t, cfg.FS)
@@ -194,7 +194,7 @@ func crash(t *testing.T, rng *rand.Rand, compress bool, unsynced, from int) {
 		disk = disk.CrashClone(image)
 		cfg.FS = disk
 		cfg.Compress = compress && rng.IntN(2) == 0
-		if files := state.holds(t, cfg); rng.IntN(2) == 0 { // and continue where it was opened, or die again
+		if files := state.holds(t, cfg); rng.IntN(2) == 0 { // continue with the open files, or die again
 			state.write(files, []int{2, 3}, false)
 			_ = files.Close()
 		}
@@ -202,8 +202,8 @@ func crash(t *testing.T, rng *rand.Rand, compress bool, unsynced, from int) {
 	state.holds(t, record.Config{Dir: dir, FS: disk, RotateBytes: 900, Compress: compress})
 }
 
-// TestUncommittedRotationTwice: a rotation without a commit is undone, however
-// often it happens, and its file is not packed before the commit.
+// TestUncommittedRotationTwice: a rotation without a commit is undone, also if it happens
+// repeatedly. Its file is not packed before the commit.
 func TestUncommittedRotationTwice(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := record.Config{Dir: dir, FS: disk, RotateBytes: 300, Compress: true}
@@ -246,7 +246,7 @@ func TestRotationAndPacking(t *testing.T) {
 		}
 		for i, name := range names[:len(names)-1] {
 			want := fmt.Sprintf("pages-%06d.jsonl", i+1)
-			if compress && i < len(names)-2 { // the last commit may not have been seen
+			if compress && i < len(names)-2 { // Files may not have noticed the last commit
 				want += ".zst"
 			}
 			if strings.TrimSuffix(name, ".zst") != strings.TrimSuffix(want, ".zst") || compress && !strings.HasPrefix(name, want) {
@@ -256,7 +256,7 @@ func TestRotationAndPacking(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cfg.Dir, "pages.jsonl"), append(must(os.ReadFile(filepath.Join(cfg.Dir, "pages.jsonl"))), "half a li"...), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		// The rest of the tests read "out" of a file system.
+		// The other tests read the folder "out" of a file system.
 		inRoot := cfg
 		inRoot.FS = rooted{vfs.Default, root}
 		inRoot.Dir = dir
@@ -315,8 +315,8 @@ func list(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestOpenRefuses: missing or unexpected files are an error that says so, and
-// nothing is changed.
+// TestOpenRefuses: Open returns an error that names missing or unexpected files, and changes
+// nothing.
 func TestOpenRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		files    map[string]string
@@ -437,8 +437,8 @@ func TestTeeWritesToBoth(t *testing.T) {
 	}
 }
 
-// TestRecordLine: a record is one line, whatever its fields contain, and reads
-// back equal.
+// TestRecordLine: a record is one line for any content of its fields, and is equal after it
+// is read back.
 func TestRecordLine(t *testing.T) {
 	r := record.Record{URL: "http://a.test/?a=1&b=<2>", Title: "two\nlines\u2028 \"quoted\"", Error: "x\x00", FetchedAt: time.Unix(1, 5e6).UTC(), LinksFound: 3}
 	line, err := r.AppendLine([]byte("before\n"))

@@ -10,21 +10,21 @@ import (
 // MaxTrail is the longest trail that Trail follows, in records.
 const MaxTrail = 100
 
-// Find returns the last record of a URL, named by its canonical form or by the
-// id of its record. It reads all records once.
+// Find returns the last record of a URL. idOrURL is its canonical form or the id of its
+// record. Find reads all records once.
 func (r Reader) Find(idOrURL string) (found Record, ok bool, err error) {
 	found, _, ok, err = r.last(idOrURL, everything)
 	return found, ok, err
 }
 
-// Trail returns the last record of a URL, named as for Find, then that of the page
-// that named it, and so on up to a seed. It is empty for an unknown URL. It ends
-// early, with a record that has a ReferrerID, after MaxTrail records or where a
-// record is missing.
+// Trail returns the last record of a URL, then the record of its referrer, and so on up to
+// a seed. idOrURL is as for Find. The result is empty for an unknown URL. It ends before
+// the seed after MaxTrail records, or if a record is missing. Then its last record has a
+// ReferrerID.
 //
-// A page's record is written before those of the URLs it named, so each step reads
-// no further than the one before. In a breadth-first crawl the whole trail costs
-// little more than one pass.
+// A page's record is written before the records of the URLs found on it, so each step reads
+// no further than the step before. In a breadth-first crawl the whole trail costs little
+// more than one pass.
 func (r Reader) Trail(idOrURL string) ([]Record, error) {
 	var trail []Record
 	for key, limit := idOrURL, everything; key != "" && len(trail) < MaxTrail; {
@@ -66,7 +66,7 @@ func (r Reader) last(idOrURL string, limit Place) (found Record, at Place, ok bo
 	return found, at, ok, nil
 }
 
-// hits returns where needle is in text.
+// hits returns the offsets of needle in text.
 func hits(text, needle []byte) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		for from := 0; ; {
@@ -79,10 +79,10 @@ func hits(text, needle []byte) func(yield func(int) bool) {
 	}
 }
 
-// needlesFor returns texts one of which is in the line of a matching record, and a
-// function that tells whether a record matches. Searching lines for text is faster
-// than parsing them. Quotes within strings are escaped, so a quoted key is found
-// only where it is a key.
+// needlesFor returns texts, of which the line of a matching record contains one, and a
+// function that reports whether a record matches. Searching lines for text is faster than
+// parsing them. Quotes within strings are escaped, so a quoted key is found only where it
+// is a key.
 func needlesFor(idOrURL string) (needles [][]byte, match func(*Record) bool) {
 	if isID(idOrURL) {
 		return [][]byte{[]byte(`"id":"` + idOrURL + `"`)}, func(r *Record) bool { return r.ID == idOrURL }
@@ -90,7 +90,7 @@ func needlesFor(idOrURL string) (needles [][]byte, match func(*Record) bool) {
 	var plain bytes.Buffer // the writer of the record may have escaped & or not
 	encoder := json.NewEncoder(&plain)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(idOrURL) // a string has a JSON form
+	_ = encoder.Encode(idOrURL) // encoding a string does not fail
 	escaped, _ := json.Marshal(idOrURL)
 	for _, text := range [][]byte{bytes.TrimSpace(plain.Bytes()), escaped} {
 		needles = append(needles, append([]byte(`"url":`), text...))
@@ -99,5 +99,5 @@ func needlesFor(idOrURL string) (needles [][]byte, match func(*Record) bool) {
 	return needles, func(r *Record) bool { return r.URL == idOrURL }
 }
 
-// isID reports whether s has the form of a record's id; no URL has it.
+// isID reports whether s has the form of a record's id. No URL has this form.
 func isID(s string) bool { return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == "" }

@@ -12,8 +12,8 @@ import (
 )
 
 // Journal is the output of one of several workers, in files like those of Files. A
-// store that workers share cannot commit the end of a file on one machine. So the
-// order is reversed: the line is written and synced first, then the item is
+// store that workers share cannot commit the end of a file on a worker's machine. So the
+// order differs from that of Files: the line is written and synced first, then the item is
 // completed. If the completion is refused, a void line takes the record back. Each
 // line contains its item (the fingerprint) and the lease under which it was
 // written. Export computes the records of the crawl from all lines.
@@ -73,9 +73,8 @@ func (j *Journal) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	}
 }
 
-// Answered returns where the lines end of which it is known whether they count, but
-// for those that Reader.Doubt names: the others count, unless a void line takes
-// them back. It may be called at any time.
+// Answered returns the end of the settled lines. Of these, the lines in Reader.Doubt are in
+// doubt. All others count, unless a void line takes them back. It may be called at any time.
 func (j *Journal) Answered() (frontier.Position, error) {
 	if j.account == nil {
 		return nil, nil
@@ -133,8 +132,8 @@ func (j *Journal) Append(r *Record) (err error) {
 	return err
 }
 
-// Void implements Voider. It does not sync the line: if it is lost, the record is like
-// that of a worker that died before it could take it back.
+// Void implements Voider. It does not sync the void line. If the line is lost, the record
+// is like that of a worker that died before it could take the record back.
 func (j *Journal) Void(r *Record) error {
 	j.files.buffer = r.appendVoid(j.files.buffer)
 	if j.account != nil {
@@ -143,8 +142,8 @@ func (j *Journal) Void(r *Record) error {
 	return nil
 }
 
-// Sync implements frontier.Output: it syncs what was appended. After an error the
-// content of the disk is unknown, and every further call fails.
+// Sync implements frontier.Output. It syncs all lines that were appended. After an error
+// the content of the disk is unknown, and every further call fails.
 func (j *Journal) Sync() (position frontier.Position, err error) {
 	if j.err == nil && len(j.files.buffer) > 0 {
 		j.err = j.files.makeRoom()

@@ -23,7 +23,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
-// leased is the n-th record of a test as a worker under a lease writes it.
+// leased returns the n-th record of a test, written by a worker under a lease.
 func leased(n int, lease byte) *record.Record {
 	r := page(n)
 	r.Item[0], r.Item[1], r.Item[15] = byte(n), byte(n>>8), 7
@@ -51,8 +51,8 @@ func TestJournalLines(t *testing.T) {
 	}
 }
 
-// TestJournalIsOneProcess: an open journal is locked for other processes, a
-// closed one is not.
+// TestJournalIsOneProcess: an open journal is locked for other processes. A closed one is
+// not.
 func TestJournalIsOneProcess(t *testing.T) {
 	cfg := record.Config{Dir: t.TempDir()}
 	journal := must(record.OpenJournal(cfg))
@@ -133,8 +133,8 @@ func TestJournalFails(t *testing.T) {
 	}
 }
 
-// TestJournalCrashAtEachOperation: as for Files, but without commits. After a
-// crash the synced lines are there in their order, and any others are whole
+// TestJournalCrashAtEachOperation is like the test for Files, but without commits. After a
+// crash the synced lines are in the files in their order, and all other lines are whole
 // lines. Then the journal continues.
 func TestJournalCrashAtEachOperation(t *testing.T) {
 	rng, step := dice(t), int64(1)

@@ -11,17 +11,17 @@ import (
 type lineReader struct {
 	in    io.Reader
 	room  []byte
-	taken int // bytes of room that the last run had
+	taken int // bytes of room that belong to the last run
 	end   int // end of the bytes in room
 }
 
 const (
 	blockBytes   = 256 << 10
-	maxLineBytes = 16 << 20 // longer than any record, with its text, fields and escapes
+	maxLineBytes = 16 << 20 // more than any record has, including its text, fields and escapes
 )
 
 var (
-	// errEnd reports the end of the input. rest then tells whether a line was incomplete.
+	// errEnd reports the end of the input. rest is then not 0 if the last line is incomplete.
 	errEnd  = errors.New("record: end of input")
 	errLong = errors.New("the line is too long to be a record")
 )

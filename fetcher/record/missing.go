@@ -27,9 +27,9 @@ type Cut struct {
 // Missing reports whether committed bytes are missing.
 func (c Cut) Missing() bool { return c.Size < c.Committed }
 
-// Rest returns the state of the active file in cfg.Dir, and the position of the
-// output if only the file's whole lines count. It changes nothing. A position without
-// an active file is returned unchanged.
+// Rest returns the state of the active file in cfg.Dir, and position without bytes that the
+// file does not have as whole lines. It changes no files. A position without an active file
+// is returned unchanged.
 func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error) {
 	cfg = cfg.withDefaults()
 	rest, active, closed := append(frontier.Position{}, position...), -1, 0

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// packCommitted packs the files that were closed since the last call. The position
-// that names them must be committed: before that a crash may undo the rotation.
+// packCommitted packs the files that were closed since the last call. The position that
+// contains them must be committed, because before that a crash may undo the rotation.
 func (f *Files) packCommitted() {
 	if !f.cfg.Compress {
 		return

@@ -9,10 +9,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Place is where a line begins, or the last one ends: an offset, uncompressed, in
-// the file of a number. The active file has the number that it will be closed
-// with. The first place is {1, 0}. It stays the same when files are closed, packed
-// or, together, moved to another directory.
+// Place is the place where a line begins or where the last line ends. It consists of the
+// number of a file and an uncompressed offset in it. The active file has the number that it
+// gets when it is closed. The first place is {1, 0}. Places stay the same when files are
+// closed, packed, or all moved to another directory.
 type Place struct {
 	File   int   `json:"file"`
 	Offset int64 `json:"offset"`
@@ -23,7 +23,8 @@ func (p Place) Before(q Place) bool {
 	return p.File < q.File || p.File == q.File && p.Offset < q.Offset
 }
 
-// everything is behind the last record: all whole lines of the last file count.
+// everything is a place behind every line. Used as a limit, it includes all whole lines of
+// the last file.
 var everything = Place{File: 1 << 30, Offset: -1}
 
 // EndOf returns the place where the records of a position end.
@@ -48,8 +49,8 @@ func (s Series) position(end Place) frontier.Position {
 	return position
 }
 
-// WholeLines returns where the whole lines end that are in the reader's directory
-// now, whatever a store committed.
+// WholeLines returns where the last whole line in the reader's directory ends now. It
+// ignores Reader.End.
 func (r Reader) WholeLines() (Place, error) {
 	for {
 		before, err := r.closedNumbers()
@@ -67,7 +68,7 @@ func (r Reader) WholeLines() (Place, error) {
 	}
 }
 
-// GoneError reports lines that were committed and are not there any more.
+// GoneError reports committed lines that are missing.
 type GoneError struct {
 	File     string // its name, or the first of several
 	Last     string // the name of the last file that is missing as a whole; empty if File is the only one
@@ -77,7 +78,7 @@ type GoneError struct {
 // Error implements error.
 func (e *GoneError) Error() string { return "record: " + e.Range() + " is gone" }
 
-// Range says what is missing.
+// Range returns the missing files and bytes, in words.
 func (e *GoneError) Range() string {
 	switch {
 	case e.Last != "":

@@ -17,17 +17,17 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Reader reads the records of a directory in the order in which they were written:
-// the closed files, packed or not, then the active one. A crawl may append at the
-// same time; new lines may or may not be read, but never half a line. A Reader needs
-// a few hundred KB of memory, and some MB for a packed file, however many records
-// there are. It is safe for concurrent use.
+// Reader reads the records of a directory in the order in which they were written. It reads
+// the closed files, packed or not, and then the active one. A crawl may append at the same
+// time. A Reader may or may not read new lines, but never reads half a line. It needs a few
+// hundred KB of memory, and some MB for a packed file, for any number of records. It is
+// safe for concurrent use.
 type Reader struct {
 	Dir    string
 	Series Series // empty means Pages
-	// End is the position where the records end, as a store committed it. With nil
-	// all whole lines count: after a crash also lines that the next start of the
-	// crawl cuts off and writes again.
+	// End is the position where the records end, as a store committed it. nil means that
+	// all whole lines count. After a crash some of them may be lines that the next start
+	// of the crawl cuts off and writes again.
 	End frontier.Position
 }
 
@@ -55,8 +55,8 @@ func (r Reader) All() iter.Seq2[Record, error] {
 	}
 }
 
-// Lines returns the lines of all records, each with its newline and valid until
-// the next. It ends with the first error.
+// Lines returns the lines of all records. Each includes its newline and is valid until the
+// next. It ends with the first error.
 func (r Reader) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for b, err := range r.blocks(everything) {
@@ -116,13 +116,14 @@ type source struct {
 	name   string
 	number int
 	length int64 // its committed bytes; -1 means all its whole lines
-	closed bool  // it ends with a whole line
+	closed bool  // the file must end with a whole line
 }
 
 // errEnough reports that the consumer of an iteration has stopped.
 var errEnough = errors.New("record: enough")
 
-// blocks calls yield with the lines of f until it returns false.
+// blocks calls yield with the lines of f until yield returns false. Then it returns
+// errEnough.
 func (f *source) blocks(lines *lineReader, yield func(block, error) bool) error {
 	in := io.Reader(f)
 	if f.length >= 0 {
@@ -215,8 +216,8 @@ func (r Reader) closedNumbers() (numbers []int, err error) {
 }
 
 // open opens the closed file of a number or, if there is none, the active file, which
-// gets that number later. It returns nil if there is neither. It tries the later
-// names last, because a file may be closed or packed at this moment.
+// gets that number later. It returns nil if neither exists. It tries the names in the order
+// in which a file gets them, because the file may be closed or packed at this moment.
 func (r Reader) open(number int) (*source, error) {
 	active, err := r.openFile(r.Series.active(), number)
 	if err != nil {
@@ -237,7 +238,7 @@ func (r Reader) open(number int) (*source, error) {
 
 func (r Reader) path(name string) string { return filepath.Join(r.Dir, name) }
 
-// openFile opens a file, nil if it does not exist.
+// openFile opens a file. It returns nil if the file does not exist.
 func (r Reader) openFile(name string, number int) (*source, error) {
 	path := r.path(name)
 	file, err := os.Open(path)

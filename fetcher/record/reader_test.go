@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// sample returns the record of page n, which page referrer named; a seed has
-// the referrer -1.
+// sample returns the record of page n. referrer is the number of its referrer, or -1 for a
+// seed.
 func sample(n, referrer int) Record {
 	r := Record{
 		URL: fmt.Sprintf("http://h/%d?a=1&b=<%s>\\\"", n, strings.Repeat("é", n%7)), Host: "h", Outcome: "ok", Status: 200,
@@ -58,7 +58,7 @@ func write(t testing.TB, dir, name string, text []byte) {
 	}
 }
 
-// read returns the URLs' numbers of all records.
+// read returns the numbers in the URLs of all records.
 func read(t testing.TB, r Reader) (all []string) {
 	t.Helper()
 	for record, err := range r.All() {
@@ -77,8 +77,8 @@ func ids(from, to int) (all []string) {
 	return all
 }
 
-// threeFiles writes nine records: 0-2 packed, 3-5 closed, 6-8 active, each
-// named by the one two before it.
+// threeFiles writes nine records: 0-2 packed, 3-5 closed, 6-8 active. The referrer of each
+// is the record two before it.
 func threeFiles(t testing.TB) (dir string, active []byte) {
 	dir = t.TempDir()
 	var text []byte
@@ -124,7 +124,7 @@ func TestReaderOrder(t *testing.T) {
 	if got, want := read(t, Reader{Dir: dir}), ids(3, 9); !slices.Equal(got, want) {
 		t.Errorf("while rotating: records %v, want %v", got, want)
 	}
-	// What was committed before the rotation ends at the same line.
+	// A position from before the rotation ends at the same line.
 	end := frontier.Position{{File: Pages.active(), Length: int64(bytes.IndexByte(active, '\n') + 1)}, {File: Pages.closed(2)}}
 	if got, want := read(t, Reader{Dir: dir, End: end}), ids(3, 7); !slices.Equal(got, want) {
 		t.Errorf("committed before the rotation: records %v, want %v", got, want)
@@ -265,7 +265,7 @@ func TestFindRecord(t *testing.T) {
 			t.Errorf("Find(%q) = %+v, %v, %v, want none", key, got, ok, err)
 		}
 	}
-	// As another JSON writer might have put it.
+	// Another JSON encoder may have escaped the URL differently.
 	plain := strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(line(t, sample(9, -1))))
 	write(t, dir, Pages.active(), []byte(plain))
 	if got, ok, err := r.Find(sample(9, -1).URL); err != nil || !ok || !cmp.Equal(got, sample(9, -1)) {
@@ -297,8 +297,7 @@ func TestTrailToSeed(t *testing.T) {
 			t.Errorf("Trail(%q) = %v, want %v", key, got, want)
 		}
 	}
-	// Two records that name each other, which only damage can cause, end the
-	// trail.
+	// Two records that are each other's referrers end the trail. Only damage can cause them.
 	write(t, dir, Pages.active(), append(active, slices.Concat(line(t, sample(20, 21)), line(t, sample(21, 20)))...))
 	if got, want := trail(idOf(21)), []string{idOf(21), idOf(20)}; !slices.Equal(got, want) {
 		t.Errorf("a circle has the trail %v, want %v", got, want)

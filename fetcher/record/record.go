@@ -1,12 +1,11 @@
-// Package record writes the result of each URL: one JSON object a line in
-// pages.jsonl, in files in which a crash leaves no half line.
+// Package record writes the result of each URL as one line of JSON to pages.jsonl. After a
+// crash its files contain no half line.
 //
-// It owns the schema (docs/reference/records.md), the files and their rotation. Files
-// are the output of a crawl in one process: they return their end
-// (frontier.Position), so that a store can commit that end together with the
-// completions. After a crash the bytes beyond it are cut off. A Journal is the output
-// of one of many workers, and Export merges all their journals. The package does not
-// know stores or pages.
+// It owns the schema (docs/reference/records.md), the files and their rotation. Files is
+// the output of a crawl in one process. It returns its end (frontier.Position), so that a
+// store can commit that end together with the completions. After a crash the bytes beyond
+// the committed end are cut off. A Journal is the output of one of many workers, and Export
+// merges all their journals. The package uses no stores and no pages.
 package record
 
 import (
@@ -29,8 +28,8 @@ type Record struct {
 	Depth        int       `json:"depth"`
 	Class        string    `json:"class,omitempty"`       // frontier.Class; empty means bulk
 	ReferrerID   string    `json:"referrer_id,omitempty"` // 16 hex digits
-	ID           string    `json:"id"`                    // the record's own, which others have as referrer_id
-	Attempts     int       `json:"attempts"`              // requests made for it in this round
+	ID           string    `json:"id"`                    // 16 hex digits; other records have it as referrer_id
+	Attempts     int       `json:"attempts"`              // requests for the URL in this round
 	Round        int       `json:"round"`
 	FetchedAt    time.Time `json:"fetched_at"` // start of the last request, UTC; of the decision if there was none
 	DurationMS   float64   `json:"duration_ms"`
@@ -48,10 +47,10 @@ type Record struct {
 	LastModified string    `json:"last_modified,omitempty"`
 	Error        string    `json:"error,omitempty"`
 	WARC         string    `json:"warc,omitempty"`        // file with the answer, in the crawl's directory
-	WARCOffset   int64     `json:"warc_offset,omitempty"` // where its record begins there
+	WARCOffset   int64     `json:"warc_offset,omitempty"` // where the answer's WARC record begins in that file
 
-	// Data that was asked for. Fields must be the last key of a record, because its own
-	// keys may have any names.
+	// Data of the page, if Config.Fields or Config.Text of the worker asks for them.
+	// Fields must be the last key of a record, because the keys in it may have any names.
 	Lang       string          `json:"lang,omitempty"`       // of the main text, as the page says
 	Author     string          `json:"author,omitempty"`     // as the page says
 	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
@@ -60,24 +59,24 @@ type Record struct {
 	Text       string          `json:"text,omitempty"`       // the main text, paragraphs on lines of their own
 	Fields     json.RawMessage `json:"fields,omitempty"`     // an object of texts, numbers and lists of these
 
-	// Item is the URL's whole identity in its crawl, the line's "fingerprint". It is
-	// zero in lines that early versions wrote.
+	// Item identifies the URL in its crawl. It is the "fingerprint" of the line, and zero
+	// in lines that early versions wrote.
 	Item bloomstore.Fingerprint `json:"-"`
 	// Lease is the lease under which the item was fetched. Only a Journal writes it, and
 	// readers leave it zero.
 	Lease frontier.LeaseID `json:"-"`
 }
 
-// EventID returns the id that the record of an item and a round has as an event:
-// the fingerprint in 32 hex digits, a dash and the round. It is equal for every
-// record of that round, whichever worker writes it.
+// EventID returns the id that the record of an item and a round has as an event. It is the
+// fingerprint in 32 hex digits, a dash and the round. It is equal for all records of that
+// item and round, from any worker.
 func EventID(item bloomstore.Fingerprint, round int) string {
 	b := append(hex.AppendEncode(nil, item[:]), '-')
 	return string(strconv.AppendInt(b, int64(round), 10))
 }
 
-// AppendLine appends the record as one line. The fingerprint is last. If
-// Item is zero, the line has none.
+// AppendLine appends the record as one line. The fingerprint is the last key. If Item is
+// zero, the line has no fingerprint.
 func (r *Record) AppendLine(b []byte) ([]byte, error) {
 	b, err := r.appendOpen(b)
 	switch {
@@ -117,8 +116,9 @@ func (r *Record) appendItem(b []byte) []byte {
 	return hex.AppendEncode(append(b, itemKey...), r.Item[:])
 }
 
-// parseItem returns the fingerprint of a line, which stands last or before the
-// lease; zero if the line has none. A field of the page may have the same name.
+// parseItem returns the fingerprint of a line, or zero if the line has none. It looks only
+// at the last key, or at the key before the lease, because a field of the page may also be
+// called fingerprint.
 func parseItem(line []byte) (item bloomstore.Fingerprint) {
 	digits := hex.EncodedLen(len(item))
 	rest, ok := bytes.CutSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte(`"}`))
@@ -150,7 +150,7 @@ func (r *Record) appendLease(b []byte) []byte {
 	return append(b, "\"}\n"...)
 }
 
-// Sink takes records. It is not safe for concurrent use unless it says so: the store
+// Sink receives records. A Sink need not be safe for concurrent use, because the store
 // calls it from one goroutine.
 type Sink interface {
 	Append(r *Record) error

@@ -48,7 +48,7 @@ func (f *Files) recover() (plain []int, err error) {
 		case n > f.closed:
 			err = fmt.Errorf("%s is there, but only %d closed files were committed: it belongs to another output",
 				f.path(f.cfg.Series.closed(n)), f.closed)
-		case is.plain && is.packed: // its removal was interrupted
+		case is.plain && is.packed: // the removal of the plain file was interrupted
 			err = f.cfg.FS.Remove(f.path(f.cfg.Series.closed(n)))
 		case is.plain:
 			plain = append(plain, n)

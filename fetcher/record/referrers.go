@@ -12,12 +12,13 @@ import (
 	"path/filepath"
 )
 
-// JoinReferrers writes all records to w, with "referrer", the URL of the referring
-// page, after each "referrer_id". A record whose referrer is unknown stays unchanged.
+// JoinReferrers writes all records to w. It adds the key "referrer", the URL of the
+// referring page, after each "referrer_id". A record whose referrer is unknown stays
+// unchanged.
 //
-// It reads the records twice. In between, all URLs and all referrers' ids are in a
-// directory below temp, some 250 bytes a record, and are joined share by share: 10⁷
-// records take about 50 MB of memory, and each further 10⁷ as much.
+// It reads the records twice. In between it stores all URLs and the ids of all referrers in
+// a directory below temp, about 250 bytes for each record, and joins them in 64 shares. It
+// takes about 50 MB of memory for each 10⁷ records.
 func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
 	dir, err := os.MkdirTemp(temp, "referrers-")
 	if err != nil {
@@ -43,8 +44,8 @@ func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
 // id is a record's id; its bytes are uniformly distributed.
 type id [8]byte
 
-// referrers divides the records by their ids: a page is in the same share as the
-// records that name it as their referrer.
+// referrers divides the records by ids, so that a page's URL is in the same share as the
+// requests for it by records that have the page as their referrer.
 type referrers [64]share
 
 func (all *referrers) of(page id) *share { return &all[page[0]%byte(len(all))] }
@@ -73,8 +74,8 @@ func (all *referrers) close() (err error) {
 // share is a part of the records, on disk.
 type share struct {
 	pages   spill // id and URL of each record
-	asked   spill // ids of referrers, in the order of the records that name them
-	answers spill // their URLs in the same order, empty for an unknown one
+	asked   spill // ids of referrers, in the order of the records that refer to them
+	answers spill // their URLs in the same order, empty for an unknown referrer
 }
 
 // spill is a file that is written once, then read once.
@@ -98,7 +99,7 @@ func (s *spill) close() error {
 	return s.file.Close()
 }
 
-// reader ends the writing.
+// reader ends the writing and returns a reader from the start of the file.
 func (s *spill) reader() (*bufio.Reader, error) {
 	if err := s.Flush(); err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (r Reader) ask(all *referrers) (end Place, err error) {
 	return end, nil
 }
 
-// A bufio.Writer keeps its error for Flush.
+// writeID and writeSized ignore errors, because a bufio.Writer keeps its error for Flush.
 
 func writeID(w *bufio.Writer, page id) {
 	_, _ = w.Write(append(w.AvailableBuffer(), page[:]...))
@@ -145,7 +146,7 @@ func writeSized(w *bufio.Writer, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// answer looks up the referrers of a share.
+// answer writes the URLs of the referrers of a share to its answers.
 func (s *share) answer() error {
 	urls, err := s.load()
 	if err != nil {
@@ -240,8 +241,8 @@ func readSized(r *bufio.Reader, room []byte) ([]byte, error) {
 // keys are the parts of a record's line that the join needs.
 type keys struct {
 	id, referrer id
-	url          []byte // as it stands in the line, with its escapes
-	referrerEnd  int    // where the referrer's id ends in the line, with its quote; 0 means that it has none
+	url          []byte // as in the line, with its escapes
+	referrerEnd  int    // offset in the line after the referrer's id and its quote; 0 means that it has none
 }
 
 var errNoRecord = errors.New("not a record's line")
@@ -275,9 +276,9 @@ func parseID(to *id, line []byte, key string) bool {
 	return err == nil
 }
 
-// stringOf returns the string that follows key in a line, and where it ends. A quoted
-// key occurs only where it is a key, because quotes within strings are escaped, and
-// after it in Record.Fields.
+// stringOf returns the string that follows the first key in a line, and where it ends.
+// Quotes within strings are escaped, so the text of a quoted key is always a key. Its first
+// occurrence is the record's own key, because those in Record.Fields come later.
 func stringOf(line []byte, key string) (text []byte, end int, ok bool) {
 	i := bytes.Index(line, []byte(key))
 	if i < 0 {

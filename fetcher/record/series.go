@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Series is the base name of the files of an output. Lines go to the active one,
-// NAME.jsonl. Rotation renames it to NAME-000001.jsonl and so on; packed files end
-// with .zst. The empty Series is Pages.
+// Series is the base name of the files of an output. Lines are written to the active file,
+// NAME.jsonl. Rotation renames it to NAME-000001.jsonl and so on. The names of packed files
+// end with .zst. The empty Series is Pages.
 type Series string
 
 // The series of a crawl.
@@ -27,7 +27,7 @@ const (
 
 func (s Series) name() string { return string(cmp.Or(s, Pages)) }
 
-// active returns the name of the file that lines go to.
+// active returns the name of the file to which lines are written.
 func (s Series) active() string { return s.name() + fileSuffix }
 
 // lock returns the name of the file that keeps a second process out of a journal.
@@ -50,7 +50,7 @@ func (s Series) number(name string) (int, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-// Of returns the part of a position that is about files of the series.
+// Of returns the entries of a position that belong to files of the series.
 func (s Series) Of(position frontier.Position) (part frontier.Position) {
 	for _, at := range position {
 		if _, closed := s.number(at.File); closed || at.File == s.active() {

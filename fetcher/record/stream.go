@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Stream is an output that cannot be cut, such as standard output. After a crash,
-// records that were written but not committed are written again: at least once, not
-// exactly once. It is safe for concurrent use.
+// Stream is an output that cannot be cut, such as standard output. Records that were
+// written but not committed before a crash are written again. So each record is written at
+// least once, but not exactly once. A Stream is safe for concurrent use.
 type Stream struct {
 	mu   sync.Mutex
 	w    *bufio.Writer
@@ -37,7 +37,7 @@ func (s *Stream) Append(r *Record) (err error) {
 	return err
 }
 
-// Sync implements frontier.Output; the position of a stream is nil.
+// Sync implements frontier.Output. The position of a stream is nil.
 func (s *Stream) Sync() (frontier.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (t Tee) Append(r *Record) error {
 	return t.Stream.Append(r)
 }
 
-// Void implements Voider. A record that a stream has printed stays.
+// Void implements Voider for the files. The record stays in the stream.
 func (t Tee) Void(r *Record) error {
 	if files, ok := t.Files.(Voider); ok {
 		return files.Void(r)
@@ -70,7 +70,7 @@ func (t Tee) Void(r *Record) error {
 	return nil
 }
 
-// Settle implements Settler, as Void.
+// Settle implements Settler for the files.
 func (t Tee) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
 	if files, ok := t.Files.(Settler); ok {
 		files.Settle(item, lease, took)

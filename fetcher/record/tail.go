@@ -8,20 +8,19 @@ import (
 	"os"
 )
 
-// Tail reads lines from a place on, and goes on when there are more. It has one
-// file open, and reads a packed file up to its place first. It is not safe for
-// concurrent use.
+// Tail reads lines, beginning at a place, and can continue when lines were added. It has at
+// most one file open. If that is packed, it must first read the file up to its place. A
+// Tail is not safe for concurrent use.
 type Tail struct {
 	reader Reader
 	at     Place
-	file   *source // nil: none is open
+	file   *source // nil means that no file is open
 	in     limited
 	lines  lineReader
-	run    []byte // lines that were read and not returned, at at
+	run    []byte // lines that were read and not returned; they begin at at
 }
 
-// Tail returns a Tail that begins at a place. The reader's End has no meaning for
-// it.
+// Tail returns a Tail that begins at a place. It ignores the reader's End.
 func (r Reader) Tail(from Place) *Tail { return &Tail{reader: r, at: from} }
 
 // At returns where the next line begins.
@@ -34,9 +33,9 @@ func (t *Tail) Seek(to Place) error {
 	return err
 }
 
-// Next returns the next line before end, where the lines end that count now. The
-// line is valid until the next call. It returns io.EOF if there is none, and a
-// *GoneError if a file is missing, or is shorter than its place or than end.
+// Next returns the next line before end, which is where the committed lines end now. The
+// line is valid until the next call. Next returns io.EOF if there is no such line. It
+// returns a *GoneError if a file is missing, or is shorter than the tail's place or end.
 func (t *Tail) Next(end Place) (line []byte, err error) {
 	for len(t.run) == 0 {
 		switch {
@@ -46,7 +45,7 @@ func (t *Tail) Next(end Place) (line []byte, err error) {
 			return nil, io.EOF
 		}
 		if err := t.fill(end); err != nil {
-			_ = t.Close() // it was only read; another call begins anew
+			_ = t.Close() // it was only read; the next call opens the file again
 			return nil, err
 		}
 	}
@@ -56,7 +55,7 @@ func (t *Tail) Next(end Place) (line []byte, err error) {
 	return line, nil
 }
 
-// fill reads the next run of lines, or goes on to the next file.
+// fill reads the next run of lines or, at the end of a file, moves to the next file.
 func (t *Tail) fill(end Place) error {
 	if t.file == nil {
 		if err := t.open(end); err != nil {
@@ -86,7 +85,7 @@ func (t *Tail) fill(end Place) error {
 	return err
 }
 
-// open opens the file of the tail's place, there.
+// open opens the file of the tail's place and moves to that place in it.
 func (t *Tail) open(end Place) (err error) {
 	if t.file, err = t.reader.open(t.at.File); err != nil {
 		return err
@@ -117,7 +116,8 @@ func (t *Tail) open(end Place) (err error) {
 	return nil
 }
 
-// gone returns the error that names what is missing from a file on.
+// gone returns the error for missing bytes of a file, or for the missing file and the
+// missing ones after it.
 func (t *Tail) gone(file int, from, to int64, end Place) error {
 	name := func(n int) string {
 		if n >= end.File {

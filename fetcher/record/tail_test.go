@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// tailed returns the ids of the records from a place to end, and the place after.
+// tailed returns the ids of the records from a place to end, and the place after them.
 func tailed(t *testing.T, tail *Tail, end Place) (all []string) {
 	t.Helper()
 	for {
@@ -33,9 +33,9 @@ func tailed(t *testing.T, tail *Tail, end Place) (all []string) {
 	}
 }
 
-// TestTailFollowsFiles: a tail from each line on reads the rest, in packed,
-// closed and active files. Appended lines come once the end includes them, and
-// half a line never comes.
+// TestTailFollowsFiles: a tail that begins at any line reads all later lines, in packed,
+// closed and active files. It reads appended lines once the end includes them, and never
+// half a line.
 func TestTailFollowsFiles(t *testing.T) {
 	dir, active := threeFiles(t)
 	r := Reader{Dir: dir}
@@ -84,9 +84,9 @@ func TestTailFollowsFiles(t *testing.T) {
 	}
 }
 
-// TestAnsweredStopsAtWaitingRecord: the answered part ends before the first
-// record that waits for an answer. A void record waits until its void line is
-// on disk. Records in doubt are named, also after a restart.
+// TestAnsweredStopsAtWaitingRecord: the answered part ends before the first record that
+// waits for an answer. A record that was taken back waits until its void line is on disk.
+// Records in doubt are listed, also after a restart.
 func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 	dir := t.TempDir()
 	var ends []int64
@@ -177,8 +177,8 @@ func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 	}
 }
 
-// TestReadersFindOwnFingerprint: a line ends with the fingerprint of its
-// record, and readers take no other one for it.
+// TestReadersFindOwnFingerprint: a line ends with the fingerprint of its record. Readers use
+// this one, and not another key of that name.
 func TestReadersFindOwnFingerprint(t *testing.T) {
 	r := sample(1, 0)
 	r.Fields = []byte(`{"fingerprint":"000000000000000000000000000000ff"}`)

@@ -13,10 +13,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// lockFile keeps a second process out of the files that no store has locked.
+// lockFile is the lock of files whose directory no store has locked.
 const lockFile = "warc.lock"
 
-// open makes the files what they were when position was committed.
+// open restores the files to the committed position.
 func (w *Writer) open(position frontier.Position) error {
 	if err := w.create(); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (w *Writer) open(position frontier.Position) error {
 	if err := w.dropUncommitted(); err != nil || w.serial == 0 {
 		return err
 	}
-	if _, err := w.cfg.FS.Stat(w.path(w.name)); err != nil { // it is not to be created
+	if _, err := w.cfg.FS.Stat(w.path(w.name)); err != nil { // because OpenAt would create it
 		return fmt.Errorf("answers are missing: %w", err)
 	}
 	var err error
@@ -45,7 +45,7 @@ func (w *Writer) open(position frontier.Position) error {
 	return durable.SyncDir(w.cfg.FS, w.folder())
 }
 
-// create makes the folder; it and the directory may be new.
+// create creates the folder, and syncs the directories above it, which may be new too.
 func (w *Writer) create() error {
 	if strings.ContainsAny(w.cfg.Prefix, `/\`) {
 		return fmt.Errorf("the prefix %q cannot be part of a file's name", w.cfg.Prefix)
@@ -56,9 +56,9 @@ func (w *Writer) create() error {
 	return errors.Join(durable.SyncDir(w.cfg.FS, w.cfg.Dir), durable.SyncDir(w.cfg.FS, w.cfg.FS.PathDir(w.cfg.Dir)))
 }
 
-// dropUncommitted removes the file that a crash between a rotation and the
-// commit that names it left: its records belong to completions that never took
-// effect. There can be one at most.
+// dropUncommitted removes the file that a rotation began if a crash came before its
+// commit. Its records belong to completions that never took effect. There is at most one
+// such file. It also removes files that an interrupted cut left.
 func (w *Writer) dropUncommitted() error {
 	names, err := w.cfg.FS.List(w.folder())
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *Writer) dropUncommitted() error {
 	}
 	var drop []string
 	for _, name := range names {
-		whole, cut := strings.CutSuffix(name, durable.NewSuffix) // cutting it was cut short
+		whole, cut := strings.CutSuffix(name, durable.NewSuffix) // cutting the file was interrupted
 		serial, ok := w.serialOf(whole)
 		switch {
 		case !ok || serial <= w.serial && !cut:
@@ -104,7 +104,7 @@ func (w *Writer) openWhole() error {
 	return nil
 }
 
-// wholeRecords returns where the whole records of the last file end.
+// wholeRecords returns the position where the whole records of the last file end.
 func (w *Writer) wholeRecords() (frontier.Position, error) {
 	names, err := w.cfg.FS.List(w.folder())
 	if err != nil {
@@ -130,11 +130,11 @@ func (w *Writer) wholeRecords() (frontier.Position, error) {
 	return frontier.Position{{File: Folder + "/" + name, Length: length}}, nil
 }
 
-// wholeMembers returns how long the whole gzip members are that a file begins
-// with. Its error is the reader's.
+// wholeMembers returns the length of the whole gzip members at the beginning of a file. An
+// error comes from the reader.
 func wholeMembers(file io.Reader) (length int64, err error) {
 	counted := &counter{r: file}
-	in := bufio.NewReaderSize(counted, 256<<10) // a byte reader: gzip takes no more than its member
+	in := bufio.NewReaderSize(counted, 256<<10) // an io.ByteReader, so that gzip does not read beyond its member
 	var member gzip.Reader
 	for {
 		if err := member.Reset(in); err != nil {
@@ -148,7 +148,7 @@ func wholeMembers(file io.Reader) (length int64, err error) {
 	}
 }
 
-// counter counts what is read and keeps a real error.
+// counter counts the bytes that are read, and stores an error other than io.EOF.
 type counter struct {
 	r   io.Reader
 	n   int64

@@ -17,11 +17,11 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
-// Packed are compressed records, ready for Writer.Append: an answer and its
-// request. If they are not appended, they may be dropped.
+// Packed has the compressed records of an answer and its request, ready for
+// Writer.Append. A Packed that is not appended needs no release.
 type Packed struct {
-	members  *bytes.Buffer // nil once it was appended
-	location Location      // once it was appended
+	members  *bytes.Buffer // nil after Append
+	location Location      // set by Append
 }
 
 // packer is a pool of compressors of one level.
@@ -34,18 +34,18 @@ func newPacker(level int) *packer {
 	}}}
 }
 
-// What each record is packed with is what costs a crawl least (BenchmarkLevel
-// in bench/warccheck).
+// The packers for the kinds of records. Each is the cheapest one for its kind
+// (BenchmarkLevel in bench/warccheck).
 var (
-	// text is for what compresses: level 3 saves a twentieth of the bytes for a
-	// sixth more time.
+	// text is for types that compress well. Level 3 would save a twentieth of the
+	// bytes and take a sixth more time.
 	text = newPacker(gzip.BestSpeed)
-	// dense is for types that are compressed already, most of them: as small as
-	// by level 1, for a sixth of the time.
+	// dense is for types that are mostly compressed already. The result is as small
+	// as that of level 1, in a sixth of the time.
 	dense = newPacker(gzip.HuffmanOnly)
-	// stored is for what has a content coding on, which no code makes smaller,
-	// and for blocks so small that a code of their own costs more time than the
-	// bytes are worth: requests above all.
+	// stored is for bodies with a content coding, which do not become smaller. It is
+	// also for small blocks, most of all requests, for which a Huffman code takes
+	// more time than the saved bytes are worth.
 	stored = newPacker(gzip.NoCompression)
 )
 
@@ -63,7 +63,7 @@ func newPacked() *Packed {
 	return &Packed{members: room}
 }
 
-// Len returns how many bytes p holds: none once it was appended.
+// Len returns how many bytes p holds. It is 0 after p was appended.
 func (p *Packed) Len() int {
 	if p.members == nil {
 		return 0
@@ -78,9 +78,9 @@ func (p *Packed) release() {
 	p.members = nil
 }
 
-// Pack makes records of the answer to a request for url and, behind it, of the
-// request. It keeps nothing of wire. It is where the work is: any number of
-// callers may pack at once.
+// Pack makes a record of the answer to a request for url and, after it, a record of the
+// request. It keeps no reference to wire. Packing takes most of the time of this package,
+// so any number of goroutines may call it at once.
 func Pack(url string, wire *get.Wire) (*Packed, error) {
 	p := newPacked()
 	response := header{kind: "response", content: "application/http;msgtype=response", id: newID(), url: url, at: wire.Started, remote: wire.Remote}
@@ -100,7 +100,7 @@ func Pack(url string, wire *get.Wire) (*Packed, error) {
 	return p, nil
 }
 
-// packInfo makes the record that a file begins with.
+// packInfo makes the first record of a file.
 func packInfo(info Info, file string, now time.Time) (*Packed, error) {
 	var block []byte
 	for _, field := range [][2]string{
@@ -120,7 +120,8 @@ func packInfo(info Info, file string, now time.Time) (*Packed, error) {
 	return p, p.add(&header{kind: "warcinfo", content: "application/warc-fields", id: newID(), at: now, file: file}, block, text)
 }
 
-// add appends one record: one gzip member, by the packer for its block.
+// add appends one record as a gzip member of its own. It uses stored instead of by for a
+// small block.
 func (p *Packed) add(h *header, block []byte, by *packer) error {
 	if len(block) <= smallBlock {
 		by = stored
@@ -137,17 +138,17 @@ func (p *Packed) add(h *header, block []byte, by *packer) error {
 	return z.Close()
 }
 
-// header is that of a record. Empty fields are left out.
+// header is the header of a record. Empty fields are left out.
 type header struct {
 	kind, content string
 	id            string
 	url           string
 	at            time.Time
 	remote        netip.Addr
-	concurrent    string // id of the record that came of the same request
+	concurrent    string // id of the record of the answer to the same request
 	file          string
 	truncated     string
-	payload       []byte // what a payload digest is made of; nil means none
+	payload       []byte // of which the payload digest is made; nil means no payload digest
 }
 
 // append appends the header of a record with this block.
@@ -184,8 +185,8 @@ func appendField(b []byte, name, value string) []byte {
 	return append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 }
 
-// digest returns the SHA-1 of b in the form that indexes of archives use. It
-// tells copies from each other, not forgeries: record.Record has a SHA-256.
+// digest returns the SHA-1 of b in the form that indexes of archives use. It finds equal
+// bodies, but does not protect against forgery. record.Record has a SHA-256.
 func digest(b []byte) string {
 	sum := sha1.Sum(b)
 	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
@@ -207,10 +208,11 @@ func newID() string {
 	return string(text)
 }
 
-// payload returns the body of an answer, nil if there is none that a digest
-// could be made of, and what packs it best. With a transfer coding on there is
-// no digest: the standard wants it taken off first, most tools that check
-// digests leave it on, and a record without a payload digest is right for both.
+// payload returns the body of an answer for its digest, and the best packer for it. The
+// body is nil if the record has no digest of it, because it has a transfer coding or no
+// end of its header. The standard makes the digest without the transfer coding, but most
+// tools that check digests do not remove it. A record without a payload digest is correct
+// for both.
 func payload(answer []byte) (body []byte, by *packer) {
 	by, framed := text, false
 	for line := range bytes.Lines(answer) {
@@ -238,7 +240,7 @@ func payload(answer []byte) (body []byte, by *packer) {
 	return nil, by
 }
 
-// isDense reports whether what has this content type is compressed already.
+// isDense reports whether bodies of this content type are compressed already.
 func isDense(contentType string) bool {
 	kind, form, _ := strings.Cut(contentType, "/")
 	switch kind {

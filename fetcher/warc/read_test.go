@@ -23,7 +23,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 )
 
-var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // of bloomtest.Seed
+var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // read by bloomtest.Seed
 
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
@@ -33,7 +33,7 @@ func dice(t *testing.T) *rand.Rand {
 // dir is the directory of the crawl of a test.
 const dir = "crawl"
 
-// kept is a record as it is read back.
+// kept is a record that was read back.
 type kept struct {
 	location warc.Location
 	field    map[string]string
@@ -73,7 +73,7 @@ func records(t testing.TB, name string, text []byte) (all []kept) {
 	t.Helper()
 	for rest := bytes.NewReader(text); rest.Len() > 0; {
 		k := kept{location: warc.Location{File: "warc/" + name, Offset: int64(len(text) - rest.Len())}}
-		z, err := gzip.NewReader(rest) // a byte reader: it takes no more than the member
+		z, err := gzip.NewReader(rest) // rest is an io.ByteReader, so gzip does not read beyond the member
 		if err != nil {
 			t.Fatalf("%+v: %v", k.location, err)
 		}
@@ -90,7 +90,7 @@ func records(t testing.TB, name string, text []byte) (all []kept) {
 	return all
 }
 
-// parse splits a record exactly as the standard says.
+// parse splits a record strictly by the standard.
 func parse(member []byte) (field map[string]string, block []byte, err error) {
 	in := bufio.NewReader(bytes.NewReader(member))
 	version, _ := in.ReadString('\n')
@@ -120,7 +120,7 @@ func parse(member []byte) (field map[string]string, block []byte, err error) {
 	return field, rest[:length], nil
 }
 
-// wire is the n-th request and answer of a test; some are long.
+// wire returns the n-th request and answer of a test. Some are long.
 func wire(n int) *get.Wire {
 	body := strings.Repeat(fmt.Sprint("page ", n, " "), 1+n%50)
 	if n%11 == 3 {

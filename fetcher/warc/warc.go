@@ -1,10 +1,10 @@
-// Package warc keeps requests and their answers as they were on the wire, in
-// WARC 1.1 files (ISO 28500:2017) that a crash leaves no half record in.
+// Package warc keeps requests and their answers, as sent on the wire, in WARC 1.1 files
+// (ISO 28500:2017). After a crash the files contain no half record.
 //
-// It owns the form of the records (Pack), the files and their rotation, and
-// says where they end (frontier.Position), so that they are committed and cut
-// with the records that point into them (package record). It does not make
-// requests and does not decide which answers are kept.
+// It owns the form of the records (Pack), the files and their rotation. It returns where
+// the files end (frontier.Position), so that they are committed and cut together with the
+// records that refer to them (package record). It does not make requests and does not
+// decide which answers are kept.
 package warc
 
 import (
@@ -24,35 +24,35 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// Folder is where the files are, in the directory of a crawl.
+// Folder is the folder of the files in the directory of a crawl.
 const Folder = "warc"
 
-// Config says where records go.
+// Config configures a Writer. Dir is required.
 type Config struct {
-	Dir         string // the crawl's; the files are in its Folder
+	Dir         string // the crawl's directory; the files are in its Folder
 	FS          vfs.FS // nil means the operating system's
 	Prefix      string // of the files' names, different for each worker; empty means "crawl"
-	RotateBytes int64  // begin another file beyond this length; 0 means 1 GB, negative never
+	RotateBytes int64  // begin another file from this length on; 0 means 1 GB, negative never
 	Info        Info   // written at the beginning of each file
 }
 
-// Info is what a file says of the crawl that wrote it. Empty fields are left out.
+// Info describes the crawl in the first record of each file. Empty fields are left out.
 type Info struct {
 	Software  string // name/version
 	UserAgent string
-	Robots    string // what was done about robots.txt: obey or ignore
+	Robots    string // whether robots.txt was obeyed: obey or ignore
 	IsPartOf  string // name of the crawl
 	Operator  string
 }
 
-// Location is the file and the byte in it at which a record begins.
+// Location is the place where a record begins.
 type Location struct {
-	File   string // in the crawl's directory
-	Offset int64
+	File   string // path in the crawl's directory
+	Offset int64  // in bytes
 }
 
-// Writer is an output of WARC files. It is safe for concurrent use. After an
-// error it is not known what is on disk, and every further call fails.
+// Writer is an output of WARC files. It is safe for concurrent use. After an error the
+// content of the disk is unknown, and every further call fails.
 type Writer struct {
 	cfg    Config
 	unlock io.Closer // nil means that it needed no lock
@@ -61,16 +61,16 @@ type Writer struct {
 	file    vfs.File // nil means that there is none yet
 	name    string   // of file
 	serial  int      // of file; 0 means that there is none yet
-	length  int64    // of file, with what is in the buffer
-	buffer  []byte   // not written yet
-	changed bool     // since the last sync
-	rotated bool     // since the last sync
+	length  int64    // of file, including the buffer
+	buffer  []byte   // bytes that are not written yet
+	changed bool     // bytes were appended since the last Sync
+	rotated bool     // a file was begun since the last Sync
 	err     error
 }
 
 var _ frontier.Output = (*Writer)(nil)
 
-// bufferBytes is how much is written at once: small records together.
+// bufferBytes is how many bytes of small records are collected before they are written.
 const bufferBytes = 256 << 10
 
 func (c Config) withDefaults() Config {
@@ -82,10 +82,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Open opens the files in cfg.Dir and cuts them to position: what a store
-// committed last; it ignores the files of other outputs in it. An
-// error: a file or bytes are missing that were committed, or there are files of
-// another crawl.
+// Open opens the files in cfg.Dir and cuts them to position, which a store committed. It
+// ignores files of other outputs in position. It returns an error if committed files or
+// bytes are missing, or if there are files of another crawl.
 func Open(cfg Config, position frontier.Position) (*Writer, error) {
 	w := &Writer{cfg: cfg.withDefaults()}
 	if err := w.open(position); err != nil {
@@ -94,10 +93,10 @@ func Open(cfg Config, position frontier.Position) (*Writer, error) {
 	return w, nil
 }
 
-// OpenWhole opens the files of one of many workers, who share a store that
-// commits no positions: whatever whole records are there count, and the rest of
-// one, which a crash left, is cut off. It reads the last file. It returns
-// frontier.ErrLocked while another process has the files open.
+// OpenWhole opens the files of one of many workers that share a store, which commits no
+// positions. All whole records in the files count. A part of a record that a crash left is
+// cut off. OpenWhole reads the last file. It returns frontier.ErrLocked while another
+// process has the files open.
 func OpenWhole(cfg Config) (*Writer, error) {
 	w := &Writer{cfg: cfg.withDefaults()}
 	if err := w.openWhole(); err != nil {
@@ -109,7 +108,7 @@ func OpenWhole(cfg Config) (*Writer, error) {
 func (w *Writer) folder() string          { return w.cfg.FS.PathJoin(w.cfg.Dir, Folder) }
 func (w *Writer) path(name string) string { return w.cfg.FS.PathJoin(w.cfg.Dir, Folder, name) }
 
-// fileSuffix ends the names of WARC files that are compressed record by record.
+// fileSuffix is the end of the names of WARC files whose records are compressed one by one.
 const fileSuffix = ".warc.gz"
 
 // fileName returns the name of a new file: prefix, time and serial number.
@@ -126,9 +125,9 @@ func (w *Writer) serialOf(name string) (int, bool) {
 	return serial, ok && gz && found && len(at) == len("20060102150405") && err == nil && serial > 0
 }
 
-// Append writes a packed request and answer and says where the answer is. They
-// are on disk after Sync. A second Append of the same says the same and writes
-// nothing: a completion may have to be repeated.
+// Append writes a packed request and answer, and returns the location of the answer. They
+// are on disk after Sync. A second Append of the same Packed returns the same location and
+// writes nothing, because a completion may be repeated.
 func (w *Writer) Append(p *Packed) (Location, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,9 +149,9 @@ func (w *Writer) Append(p *Packed) (Location, error) {
 	return p.location, nil
 }
 
-// makeRoom sees to it that there is a file with room, and that it has begun. A
-// second rotation waits for a Sync: after a crash there is at most one file
-// that no commit knows of.
+// makeRoom opens a new file if there is none or the present one is full, and writes the
+// first record of a new file. A second rotation waits for a Sync, so that after a crash
+// there is at most one uncommitted file.
 func (w *Writer) makeRoom() error {
 	full := w.cfg.RotateBytes > 0 && w.length >= w.cfg.RotateBytes
 	if w.file == nil || full && !w.rotated {
@@ -172,7 +171,7 @@ func (w *Writer) makeRoom() error {
 	return w.err
 }
 
-// rotate begins the next file. What is in the one before is on disk.
+// rotate begins the next file, after it has synced the previous one.
 func (w *Writer) rotate() error {
 	if w.file != nil {
 		err := errors.Join(w.flush(), w.file.Sync(), w.file.Close())
@@ -193,8 +192,8 @@ func (w *Writer) rotate() error {
 	return durable.SyncDir(w.cfg.FS, w.folder())
 }
 
-// write appends bytes to the file; err says if it failed. Small ones wait for
-// others.
+// write appends b to the file. Small writes are collected in the buffer. It stores its
+// error in w.err.
 func (w *Writer) write(b []byte) {
 	w.changed = true
 	if len(w.buffer)+len(b) > bufferBytes {
@@ -215,7 +214,7 @@ func (w *Writer) flush() error {
 }
 
 func (w *Writer) writeAt(b []byte, at int64) error {
-	half := len(b) / 2 // a crash may come in between
+	half := len(b) / 2 // two writes, so that tests can crash between them
 	for _, part := range [][]byte{b[:half], b[half:]} {
 		if _, err := w.file.WriteAt(part, at); err != nil {
 			return fmt.Errorf("write %s: %w", w.path(w.name), err)
@@ -243,7 +242,7 @@ func (w *Writer) Sync() (frontier.Position, error) {
 	return frontier.Position{{File: Folder + "/" + w.name, Length: w.length}}, nil
 }
 
-// Close closes the files. What was not synced is lost.
+// Close closes the files. Bytes that were not synced are lost.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

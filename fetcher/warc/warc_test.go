@@ -22,9 +22,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestRotationOfFiles: each file begins with its own warcinfo, serials
-// increase, a place is that of the answer, and a file is not much longer than
-// configured.
+// TestRotationOfFiles: each file begins with its own warcinfo, and serials increase. A
+// Location is the place of the answer. A file is not much longer than configured.
 func TestRotationOfFiles(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.Open(warc.Config{Dir: dir, FS: disk, Prefix: "a-b", RotateBytes: 5000}, nil))
@@ -65,8 +64,7 @@ func TestRotationOfFiles(t *testing.T) {
 	}
 }
 
-// TestLongRecords: a record that is longer than the buffer keeps its place
-// among others.
+// TestLongRecords: a record that is longer than the buffer is in order among the others.
 func TestLongRecords(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.Open(warc.Config{Dir: dir, FS: disk}, nil))
@@ -152,8 +150,8 @@ func answers(t *testing.T, disk vfs.FS) map[string]warc.Location {
 	return urls
 }
 
-// crawl is the output of a crawl as a worker uses it: it appends an answer,
-// then the record that names its place.
+// crawl is the output of a crawl. Like a worker, it appends an answer and then the record
+// with its location.
 type crawl struct {
 	disk      *vfs.MemFS
 	committed int // records
@@ -192,8 +190,8 @@ func (c *crawl) write(w *warc.Writer, files *record.Files, batches int, rng *ran
 	}
 }
 
-// holds fails the test unless both outputs, opened at the committed position,
-// have exactly the committed records, and the records point at their answers.
+// holds checks that both outputs, opened at the committed position, have exactly the
+// committed records, and that the records refer to their answers.
 func (c *crawl) holds(t *testing.T) {
 	t.Helper()
 	w, files, err := c.open(c.disk)
@@ -261,7 +259,7 @@ func afterCrash(disk *vfs.MemFS, rng *rand.Rand) *vfs.MemFS {
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * rng.IntN(3), RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))})
 }
 
-// step returns 1, or with -short the one given.
+// step returns 1, or with -short the given step.
 func step(short int64) int64 {
 	if testing.Short() {
 		return short
@@ -269,8 +267,8 @@ func step(short int64) int64 {
 	return 1
 }
 
-// TestCrashAtEachOperation makes every write from the n-th on fail, for each n,
-// and continues with what a crash leaves, three times each.
+// TestCrashAtEachOperation makes every write from the n-th on fail, for each n, and
+// continues with the files that a crash leaves, three times each.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {
@@ -293,8 +291,8 @@ func TestCrashAtEachOperation(t *testing.T) {
 	}
 }
 
-// TestCrashOfOneOfMany is the same for a worker whose store commits no
-// positions: all synced records are there, and each is whole.
+// TestCrashOfOneOfMany is the same for a worker whose store commits no positions. All synced
+// records are in the files, and each is whole.
 func TestCrashOfOneOfMany(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {
@@ -338,8 +336,8 @@ func TestCrashOfOneOfMany(t *testing.T) {
 	}
 }
 
-// TestCutAtEachByte: of a file that is cut anywhere the whole records are left,
-// and new records follow them.
+// TestCutAtEachByte: after a file was cut at any byte, its whole records are left, and new
+// records follow them.
 func TestCutAtEachByte(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.OpenWhole(warc.Config{Dir: dir, FS: disk}))
@@ -356,13 +354,13 @@ func TestCutAtEachByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := must(disk.Create(name, vfs.WriteCategoryUnspecified))
-		must(file.Write(bytes.Clone(text[:length]))) // under the race detector it spoils what it is given
+		must(file.Write(bytes.Clone(text[:length]))) // under the race detector, Write overwrites its argument
 		_ = file.Close()
 		w := must(warc.OpenWhole(warc.Config{Dir: dir, FS: disk}))
 		must(add(w, 3))
 		must(w.Sync())
 		_ = w.Close()
-		left := 1 // the first is written anew if it is not whole
+		left := 1 // the first record is written again if it is not whole
 		for i := 2; i < len(whole) && whole[i].location.Offset <= int64(length); i++ {
 			left = i
 		}
@@ -373,8 +371,8 @@ func TestCutAtEachByte(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: missing or unexpected files are an error that says so, and
-// nothing is changed.
+// TestOpenRefuses: Open returns an error that names missing or unexpected files, and changes
+// nothing.
 func TestOpenRefuses(t *testing.T) {
 	at := func(file string, length int64) frontier.Position {
 		return frontier.Position{{File: "pages.jsonl", Length: 7}, {File: file, Length: length}}
@@ -416,8 +414,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenLeavesOthers: files with another prefix, or that are no WARC files,
-// are not changed.
+// TestOpenLeavesOthers: files with another prefix, and files that are not WARC files, are
+// not changed.
 func TestOpenLeavesOthers(t *testing.T) {
 	root := t.TempDir()
 	others := []string{"x-20260102030405-00001.warc.gz", "crawl-00001.warc.gz", "crawl-20260102030405-1x.warc.gz", "notes"}
@@ -440,8 +438,8 @@ func TestOpenLeavesOthers(t *testing.T) {
 	}
 }
 
-// TestErrorsStay: after an error of the disk, or after Close, every call fails.
-// A worker's files are open in one process at a time.
+// TestErrorsStay: after an error of the disk or after Close, every call fails. Only one
+// process at a time can open a worker's files.
 func TestErrorsStay(t *testing.T) {
 	var broken atomic.Bool
 	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

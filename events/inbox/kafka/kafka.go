@@ -1,9 +1,9 @@
-// Package kafka handles the events of Kafka topics once each, with package inbox.
+// Package kafka handles each event of Kafka topics once, with package inbox.
 //
-// Run marks the offset of a record when the transaction of its handler has committed.
-// Offsets are committed after that, so that a rebalance or a crash can repeat records,
-// which the inbox recognises, and cannot lose one. Transact is for programs whose only
-// effect is other records: it needs no inbox and no database.
+// Run commits the offset of a record after the transaction of its handler has committed. So
+// a rebalance or a crash can repeat records, which the inbox recognises, but cannot lose
+// records. Transact is for programs whose only effects are other records. It needs no inbox
+// and no database.
 package kafka
 
 import (
@@ -22,43 +22,43 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/internal/delivery"
 )
 
-// Options are the options that the client of Run must be made with, beside those of
-// a consumer group: offsets are committed by Run alone, and a partition is not given
-// to another member of the group while Run handles its records.
+// Options returns options that the client of Run must have, in addition to those of a
+// consumer group. With them only Run commits offsets, and a partition is not moved to
+// another member of the group while Run handles its records.
 func Options() []kgo.Opt { return []kgo.Opt{kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll()} }
 
-// Config says how records are handled. Inbox must be set.
+// Config configures Run. Inbox is required.
 type Config struct {
 	Inbox *inbox.Inbox
 	// Handle handles an event, in the transaction that marks it. If it is nil, events
-	// are stored, and a program that calls Inbox.Work handles them. Do so if a handler
-	// may end its process: Kafka does not count deliveries, and would deliver the
-	// record again for ever.
+	// are stored, and a program that calls Inbox.Work handles them. Store the events if a
+	// handler may end its process, because Kafka does not count deliveries and would
+	// deliver the record again for ever.
 	Handle inbox.Handler
-	// Event makes an event of a record. If it is nil, the record's value is a
-	// CloudEvent: see inbox.CloudEvent. ByOffset is another. A record that Event
-	// returns an error for is a dead letter.
+	// Event makes an event of a record. If it is nil, the record's value must be a
+	// CloudEvent (inbox.CloudEvent). ByOffset is another choice. A record for which Event
+	// returns an error becomes a dead letter.
 	Event func(record *kgo.Record) (inbox.Event, error)
 	// Workers is how many partitions are handled at a time; 0 means 4. The records of
 	// one partition are handled in order.
 	Workers int
-	// Batch is how many records are handled between two commits of offsets, at most;
-	// 0 means 100. They should take less time than the group's rebalance timeout.
+	// Batch is the largest number of records that are handled between two commits of
+	// offsets; 0 means 100. They should take less time than the group's rebalance timeout.
 	Batch int
-	// Attempts is how many attempts an event has in one process; 0 means 10. Its
-	// partition waits meanwhile. Then it is a dead letter.
+	// Attempts is how many attempts an event has in one process; 0 means 10. Its partition
+	// waits between them. After the last one the event becomes a dead letter.
 	Attempts int
 	// Backoff is the time between the first attempt and the second; 0 means 1 s. It
-	// doubles with each attempt, up to a minute. The whole of Run waits.
+	// doubles with each attempt, up to a minute. Run handles no other records meanwhile.
 	Backoff time.Duration
-	// Timeout is after what time the context of a handler ends; 0 means 1 minute.
+	// Timeout is the time after which the context of a handler ends; 0 means 1 minute.
 	Timeout time.Duration
-	// Logger is told of failed attempts; nil discards.
+	// Logger receives failed attempts; nil discards.
 	Logger *slog.Logger
 }
 
-// ByOffset makes an event of type "record" whose id is where the record lies: see
-// inbox.KeyFromOffset.
+// ByOffset makes an event of type "record", whose id is the place of the record in its
+// topic (inbox.KeyFromOffset).
 func ByOffset(record *kgo.Record) (inbox.Event, error) {
 	return inbox.Event{ID: where(record), Type: "record", Data: record.Value}, nil
 }
@@ -81,10 +81,10 @@ func (c Config) withDefaults() (Config, error) {
 	return c, err
 }
 
-// Run handles the records that client consumes until ctx ends, and returns nil when
-// the handlers under way have returned and their offsets are committed. It waits for
-// brokers or a database that are away. The error is kgo.ErrClientClosed, or names
-// what is wrong with cfg or the options of client.
+// Run handles the records that client consumes until ctx ends. It returns nil when the
+// handlers under way have returned and their offsets are committed. While brokers or the
+// database are away, it waits. The error is kgo.ErrClientClosed, or a fault of cfg or of
+// the options of client.
 func Run(ctx context.Context, client *kgo.Client, cfg Config) error {
 	cfg, err := cfg.withDefaults()
 	if client.OptValue(kgo.DisableAutoCommit) != true || client.OptValue(kgo.BlockRebalanceOnPoll) != true ||
@@ -113,7 +113,7 @@ type partition struct {
 	number int32
 }
 
-// failure counts the attempts of the record at which a partition waits.
+// failure counts the failed attempts of the record at which a partition waits.
 type failure struct {
 	offset   int64
 	attempts int
@@ -127,12 +127,12 @@ type run struct {
 	failures map[partition]failure // of the partitions that wait, as of the last batch
 }
 
-// pause is the time before a database or brokers that are away are asked again.
+// pause is the time before the next call to a database or brokers that are away.
 const pause = time.Second
 
-// batch handles the records of one poll and commits the offsets of those that are
-// handled. Partitions go on from the first record that is not. It returns how long to
-// wait before the next poll.
+// batch handles the records of one poll and commits the offsets of those that were handled.
+// Each partition continues with its first record that was not handled. batch returns how
+// long to wait before the next poll.
 func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duration) {
 	fetches.EachError(func(topic string, number int32, err error) {
 		if ctx.Err() == nil {
@@ -175,7 +175,7 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 	if len(handled) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if err := r.client.CommitRecords(ctx, handled...); err != nil { // then there are repeats
+		if err := r.client.CommitRecords(ctx, handled...); err != nil { // the records are delivered again
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "offsets were not committed", slog.Any("err", err))
 		}
 	}
@@ -183,8 +183,8 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 	return wait
 }
 
-// records handles records of one partition, in order. It returns how many are
-// handled, the attempts of the next one, and how long to wait before its next attempt.
+// records handles records of one partition, in order. It returns how many were handled, the
+// failed attempts of the next one, and how long to wait before its next attempt.
 func (r *run) records(ctx context.Context, records []*kgo.Record, failed failure) (done int, _ failure, _ time.Duration) {
 	for _, record := range records {
 		if ctx.Err() != nil {
@@ -206,7 +206,7 @@ func (r *run) records(ctx context.Context, records []*kgo.Record, failed failure
 		case delivery.Failed:
 			failed.attempts++
 			return done, failed, delivery.Backoff(r.cfg.Backoff, failed.attempts)
-		case delivery.Unavailable: // not the event's fault: no attempt is used
+		case delivery.Unavailable: // this does not count as an attempt of the event
 			return done, failed, pause
 		}
 		done++

@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { adaptertest.Main(m, adaptertest.Adapter{Serve: serve}) }
 
-// cluster starts a broker in this process and returns its address. It is no real
-// Kafka: kfake implements its protocol.
+// cluster starts a broker in this process and returns its address. The broker is kfake,
+// which implements the protocol of Kafka.
 func cluster(t *testing.T) string {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(10),
@@ -52,8 +52,8 @@ func TestAdapter(t *testing.T) {
 	}
 }
 
-// testKeepsPartitions: a member that joins the group gets no partition of another
-// member whose handlers run.
+// testKeepsPartitions: a new member of the group gets no partition of another member while
+// the handlers of that run.
 func testKeepsPartitions(t *testing.T, b *broker, box *inbox.Inbox) {
 	b.Send(t, []byte(`{"specversion":"1.0","source":"urn:test","id":"k","type":"x"}`), 1, false)
 	ctx, stop := context.WithCancel(t.Context())
@@ -80,14 +80,14 @@ func testKeepsPartitions(t *testing.T, b *broker, box *inbox.Inbox) {
 	select {
 	case <-revoked:
 		t.Error("a partition is taken from a member whose handler runs")
-	case <-time.After(time.Second): // five heartbeats, of which one would be enough
+	case <-time.After(time.Second): // five heartbeats; one would be enough
 	}
 	leave()
 	b.until(t, "offset", func() bool { return b.Settled(t) })
 }
 
-// testRebalance: members of a group come and go while records are handled, so that
-// partitions move to others. Each event has one effect.
+// testRebalance: members join and leave the group while records are handled, so that
+// partitions move between them. Each event has one effect.
 func testRebalance(t *testing.T, b *broker, box *inbox.Inbox) {
 	const events, members = 200, 6
 	for i := range events {
@@ -180,7 +180,7 @@ func must(t *testing.T, err error) {
 
 func (b *broker) Address() string { return b.addr + " " + b.topic }
 
-// Send produces copies into one partition, or in parallel into as many.
+// Send produces copies into one partition, or with parallel into as many partitions.
 func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) {
 	t.Helper()
 	for i := range copies {
@@ -193,7 +193,7 @@ func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) 
 	}
 }
 
-// until returns when holds does, or ends the test.
+// until waits until holds returns true. After too long it ends the test.
 func (b *broker) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {

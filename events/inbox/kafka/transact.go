@@ -11,18 +11,17 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/internal/delivery"
 )
 
-// Transact consumes records, and produces what process returns for them, in one Kafka
-// transaction for each batch: a consumer that reads committed records only sees the
-// result of each record once. It runs until ctx ends and returns nil then, or until
-// process or Kafka fails, and returns that error. The batch under way is aborted, and
-// consumed again by the next call or by another member of the group.
+// Transact consumes records and produces the records that process returns for them, in one
+// Kafka transaction for each batch. A consumer that reads only committed records sees the
+// result of each record once. Transact runs until ctx ends, and then returns nil. If
+// process or Kafka fails, it returns the error. The next call or another member of the
+// group consumes the records again that were not committed.
 //
-// This covers records alone. Whatever else process does, it may do more than once for
-// a record; use Run for writes to a database.
+// This covers only records. All other effects of process may happen more than once for a
+// record. Use Run for writes to a database.
 //
-// The session has a transactional id of its own for each process, a consumer group,
-// and the option kgo.FetchIsolationLevel(kgo.ReadCommitted()). Transact does not close
-// it.
+// The session must have a transactional id that no other process has, a consumer group, and
+// the option kgo.FetchIsolationLevel(kgo.ReadCommitted()). Transact does not close it.
 func Transact(ctx context.Context, session *kgo.GroupTransactSession,
 	process func(ctx context.Context, record *kgo.Record) ([]*kgo.Record, error)) error {
 	for ctx.Err() == nil {
@@ -42,8 +41,8 @@ func Transact(ctx context.Context, session *kgo.GroupTransactSession,
 	return nil
 }
 
-// transaction is one batch. A batch that a rebalance aborts is no error: it is
-// consumed again.
+// transaction handles one batch in a transaction. It returns nil if a rebalance aborts the
+// transaction, because the batch is consumed again.
 func transaction(ctx context.Context, session *kgo.GroupTransactSession, fetches kgo.Fetches,
 	process func(ctx context.Context, record *kgo.Record) ([]*kgo.Record, error)) error {
 	if err := session.Begin(); err != nil {
@@ -59,8 +58,8 @@ func transaction(ctx context.Context, session *kgo.GroupTransactSession, fetches
 		failed = err
 	}
 	failed = errors.Join(failed, produced.Err())
-	// The end of a transaction outlives ctx: it would hold up those who read
-	// committed records until it times out.
+	// The transaction is ended even if ctx has ended. An open transaction would delay the
+	// consumers that read committed records until it times out.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	committed, err := session.End(ctx, kgo.TransactionEndTry(failed == nil))

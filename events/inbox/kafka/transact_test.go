@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/kafka"
 )
 
-// TestTransact: a consumer of committed records sees one result of each record,
-// although process fails in the middle of a batch, and sessions end in each batch.
+// TestTransact: a consumer of committed records sees one result of each record, although
+// process fails in the middle of batches and sessions end during batches.
 func TestTransact(t *testing.T) {
 	t.Parallel()
 	const records = 50
@@ -29,7 +29,7 @@ func TestTransact(t *testing.T) {
 	process := func(_ context.Context, record *kgo.Record) ([]*kgo.Record, error) {
 		result := []*kgo.Record{{Topic: "out", Value: record.Value}}
 		if n := calls.Add(1); n%20 == 0 && n <= 60 {
-			return result, fault // behind results that were produced before
+			return result, fault // after earlier results of the batch were produced
 		}
 		return result, nil
 	}
@@ -63,8 +63,8 @@ func TestTransact(t *testing.T) {
 	}
 }
 
-// consume counts the committed records of a topic by their values: it reads on until
-// it has so many, and then for a second, in which no other may come.
+// consume counts the committed records of a topic by their values. It reads until it has
+// the given number, and then one second longer, in which no further record may arrive.
 func consume(t *testing.T, addr, topic string, records int) map[string]int {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))

@@ -1,9 +1,8 @@
-// Package nats handles the events of a NATS JetStream consumer once each, with
-// package inbox.
+// Package nats handles each event of a NATS JetStream consumer once, with package inbox.
 //
-// A message is acknowledged when the transaction of its handler has committed. While
-// the handler runs, the server is told so, and does not deliver the message to
-// another consumer. The server counts the deliveries: an event that used up its attempts
+// A message is acknowledged when the transaction of its handler has committed. While the
+// handler runs, the package reports progress to the server, so that it does not deliver the
+// message again. The server counts the deliveries. An event whose attempts are used up
 // becomes a dead letter in the inbox, and then its message is terminated.
 package nats
 
@@ -23,17 +22,17 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/internal/delivery"
 )
 
-// Config says how messages are handled. Inbox must be set.
+// Config configures Run. Inbox is required.
 type Config struct {
 	Inbox *inbox.Inbox
 	// Handle handles an event, in the transaction that marks it. If it is nil, events
 	// are stored, and a program that calls Inbox.Work handles them.
 	Handle inbox.Handler
-	// Event makes an event of a message. If it is nil, the message is a CloudEvent:
-	// see inbox.CloudEvent. A message that Event returns an error for is a dead letter.
+	// Event makes an event of a message. If it is nil, the message must be a CloudEvent
+	// (inbox.CloudEvent). A message for which Event returns an error becomes a dead letter.
 	Event func(msg jetstream.Msg) (inbox.Event, error)
-	// Workers is how many messages are handled at a time; 0 means 4. Only with 1 the
-	// events are handled in the order of the stream, but for those that failed.
+	// Workers is how many messages are handled at a time; 0 means 4. Events are handled in
+	// the order of the stream only if Workers is 1, and except for events that failed.
 	Workers int
 	// Attempts is how many attempts an event has; 0 means 10. A delivery counts as
 	// an attempt, also if the process ended during it.
@@ -41,14 +40,14 @@ type Config struct {
 	// Backoff is the time between the first attempt and the second; 0 means 1 s. It
 	// doubles with each attempt, up to a minute.
 	Backoff time.Duration
-	// Timeout is after what time the context of a handler ends; 0 means 1 minute. A
-	// handler that does not return then keeps its worker and its message.
+	// Timeout is the time after which the context of a handler ends; 0 means 1 minute. A
+	// handler that does not return then blocks its worker and its message.
 	Timeout time.Duration
-	// Logger is told of failed attempts; nil discards.
+	// Logger receives failed attempts; nil discards.
 	Logger *slog.Logger
 }
 
-// withDefaults returns cfg with its defaults, or all its faults.
+// withDefaults returns c with its defaults. The error names every fault.
 func (c Config) withDefaults() (Config, error) {
 	err := delivery.Check(c.Inbox, map[string]int64{
 		"Workers": int64(c.Workers), "Attempts": int64(c.Attempts), "Backoff": int64(c.Backoff), "Timeout": int64(c.Timeout),
@@ -62,12 +61,14 @@ func (c Config) withDefaults() (Config, error) {
 	return c, err
 }
 
-// Run handles the messages of consumer until ctx ends, and returns nil when the
-// handlers under way have returned. It waits for a server or a database that is away.
-// It returns an error if the consumer or the connection does not exist any more.
+// Run handles the messages of consumer until ctx ends. It returns nil when the handlers
+// under way have returned. While the server or the database is away, it waits. It returns
+// an error if cfg has a fault, if the consumer does not exist any more, or if the
+// connection was closed.
 //
-// The consumer must have explicit acknowledgements. Its MaxDeliver must be unlimited
-// or above Config.Attempts: the server would silently stop to deliver an event.
+// The consumer must have explicit acknowledgements. Its MaxDeliver must be unlimited or
+// larger than Config.Attempts. Otherwise the server would silently stop delivering an event
+// before it becomes a dead letter.
 func Run(ctx context.Context, consumer jetstream.Consumer, cfg Config) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -92,7 +93,7 @@ func Run(ctx context.Context, consumer jetstream.Consumer, cfg Config) error {
 	for range cfg.Workers {
 		workers.Go(func() {
 			if err := r.work(ctx); err != nil {
-				cancel(err) // for the other workers, too
+				cancel(err) // ends the other workers too
 			}
 		})
 	}
@@ -108,20 +109,20 @@ type run struct {
 	cfg      Config
 	consumer jetstream.Consumer
 	target   delivery.Target
-	extend   time.Duration // between two messages to the server that a handler is running
+	extend   time.Duration // between two reports to the server that a handler is running
 }
 
 const (
-	fetchWait = 10 * time.Second // of one request for a message
-	pause     = time.Second      // before the server or the database is asked again
+	fetchWait = 10 * time.Second // how long one request waits for a message
+	pause     = time.Second      // before the next call to a server or database that is away
 )
 
-// ended are the errors after which no message will come.
+// ended are the errors after which the consumer returns no more messages.
 var ended = []error{jetstream.ErrConsumerDeleted, jetstream.ErrConsumerNotFound, jetstream.ErrConsumerDoesNotExist,
 	jetstream.ErrStreamNotFound, nats.ErrConnectionClosed}
 
-// work handles one message at a time until ctx ends. Messages are not fetched
-// ahead: the server would deliver those that wait here to another consumer.
+// work handles one message at a time until ctx ends. It does not fetch messages ahead,
+// because the server would deliver messages that wait here to another consumer.
 func (r *run) work(ctx context.Context) error {
 	for ctx.Err() == nil {
 		msg, err := r.next(ctx)
@@ -148,8 +149,8 @@ func (r *run) next(ctx context.Context) (jetstream.Msg, error) {
 	return r.consumer.Next(jetstream.FetchContext(ctx))
 }
 
-// deliver makes one attempt with a message, and tells the server what it came to. A
-// lost answer means a repeat, which the inbox recognises.
+// deliver makes one attempt with a message, and reports the outcome to the server. If the
+// report is lost, the server delivers the message again, and the inbox recognises it.
 func (r *run) deliver(ctx context.Context, msg jetstream.Msg) {
 	meta, err := msg.Metadata()
 	if err != nil {
@@ -179,7 +180,7 @@ func (r *run) deliver(ctx context.Context, msg jetstream.Msg) {
 				slog.Int("attempt", attempt), slog.Bool("dead", outcome == delivery.Final), slog.Any("err", err))
 		}
 		if outcome == delivery.Unavailable && ctx.Err() == nil {
-			delivery.Sleep(ctx, pause) // not the event's fault: no attempt is used
+			delivery.Sleep(ctx, pause) // this does not count as an attempt of the event
 			continue
 		}
 		if err := answer(); err != nil {
@@ -189,14 +190,14 @@ func (r *run) deliver(ctx context.Context, msg jetstream.Msg) {
 	}
 }
 
-// keepExtending tells the server again and again that the message is being handled,
-// until the function that it returns is called.
+// keepExtending reports to the server repeatedly that the message is being handled, until
+// stop is called.
 func (r *run) keepExtending(ctx context.Context, msg jetstream.Msg) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var extending sync.WaitGroup
 	extending.Go(func() {
 		for delivery.Sleep(ctx, r.extend); ctx.Err() == nil; delivery.Sleep(ctx, r.extend) {
-			_ = msg.InProgress() // if it is lost, there is a repeat
+			_ = msg.InProgress() // if it is lost, the message may be delivered again
 		}
 	})
 	return func() { cancel(); extending.Wait() }

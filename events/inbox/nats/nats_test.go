@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/nats"
 )
 
-// ackWait is much shorter than a handler may run: messages would be delivered again
-// if it were not extended.
+// ackWait is much shorter than the time that a handler may take. Messages would be delivered
+// again if it were not extended.
 const ackWait = 600 * time.Millisecond
 
 func TestMain(m *testing.M) { adaptertest.Main(m, adaptertest.Adapter{Serve: serve}) }
@@ -104,7 +104,7 @@ func must(t *testing.T, err error) {
 
 func (b *broker) Address() string { return b.address }
 
-// Send publishes copies. How many are under way at a time is up to the consumer.
+// Send publishes copies. The consumer determines how many are under way at a time.
 func (b *broker) Send(t *testing.T, document []byte, copies int, _ bool) {
 	t.Helper()
 	for range copies {
@@ -139,8 +139,8 @@ func (b *broker) settle(t *testing.T, cfg nats.Config) {
 	}
 }
 
-// testExtends: a handler that runs for longer than the server waits is not started a
-// second time, and one delivery is all there is.
+// testExtends: a handler that takes longer than the server waits is not started a second
+// time, and the message is delivered once.
 func testExtends(t *testing.T, b *broker, box *inbox.Inbox) {
 	b.Send(t, []byte("no CloudEvent"), 1, false)
 	var deliveries atomic.Int32
@@ -157,8 +157,8 @@ func testExtends(t *testing.T, b *broker, box *inbox.Inbox) {
 	}
 }
 
-// testUnreadable: a message that is no event is a dead letter under its place in the
-// stream, and is terminated: the server tells so whoever watches the stream.
+// testUnreadable: a message that is not an event becomes a dead letter whose id is its place
+// in the stream. The message is terminated, which the server announces in an advisory.
 func testUnreadable(t *testing.T, b *broker, box *inbox.Inbox) {
 	terminated, err := b.js.Conn().SubscribeSync("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + b.stream + ".>")
 	must(t, err)

@@ -1,11 +1,10 @@
-// Package rediscache remembers in Redis which events an inbox has handled, so that
-// repeats are answered without Postgres.
+// Package rediscache stores in Redis which events an inbox has handled, so that repeats are
+// answered without Postgres.
 //
-// The inbox tells it of an event only after the commit. A Redis that is flushed,
-// evicts keys or is away changes speed only: Postgres decides then. It must not be
-// older than its database is, though: if the database is restored from a backup, or
-// a replica that misses commits takes its place, flush Redis, or it has events
-// skipped whose effects are gone.
+// The inbox adds an event only after the commit. If Redis is flushed, evicts keys or is
+// away, Postgres decides, which is only slower. But if the database loses commits, because
+// it was restored from a backup or replaced by a replica without them, flush Redis.
+// Otherwise events whose effects are lost are skipped.
 package rediscache
 
 import (
@@ -22,17 +21,16 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// Config says which Redis is used. Redis must be set.
+// Config configures a Cache. Redis is required.
 type Config struct {
-	// Redis are the options of a client. The timeouts and retries of the cache take
-	// the place of theirs.
+	// Redis has the options of a client. The cache replaces its timeouts and retries.
 	Redis *redis.UniversalOptions
-	// Prefix begins all keys; empty means "inbox:". Inboxes in several databases may
-	// share a prefix.
+	// Prefix is the beginning of all keys; empty means "inbox:". Inboxes in several
+	// databases may share a prefix.
 	Prefix string
 	// Timeout bounds each command; 0 means 50 ms.
 	Timeout time.Duration
-	// Pause is how long Redis is not asked after an error; 0 means 1 s.
+	// Pause is how long the cache sends no commands after an error; 0 means 1 s.
 	Pause time.Duration
 }
 
@@ -40,13 +38,13 @@ type Config struct {
 type Cache struct {
 	client  redis.UniversalClient
 	cfg     Config
-	resumes atomic.Int64 // until when Redis is not asked, as UnixNano
+	resumes atomic.Int64 // the end of the pause after an error, Unix time in ns
 }
 
 var _ inbox.Cache = (*Cache)(nil)
 
-// New returns a cache, without connecting: a Redis that is away is no error. The
-// caller calls Close.
+// New returns a cache. It does not connect, so it succeeds even if Redis is away. The caller
+// must call Close.
 func New(cfg Config) (*Cache, error) {
 	if cfg.Redis == nil || cfg.Timeout < 0 || cfg.Pause < 0 {
 		return nil, errors.New("rediscache: want Config.Redis, and a Timeout and Pause of 0 or more")
@@ -84,7 +82,7 @@ func (c *Cache) Add(ctx context.Context, key string, ttl time.Duration) error {
 	})
 }
 
-// ask runs a command, unless Redis failed a moment ago.
+// ask runs a command, except during the pause after an error.
 func (c *Cache) ask(ctx context.Context, command func(context.Context) error) error {
 	if time.Now().UnixNano() < c.resumes.Load() {
 		return nil

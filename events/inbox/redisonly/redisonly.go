@@ -1,21 +1,21 @@
-// Package redisonly is an inbox in Redis alone, for consumers without a database. It
-// promises less than package inbox, because Redis and the effects of a handler have
-// no common transaction.
+// Package redisonly is an inbox that needs only Redis, for consumers without a database. It
+// promises less than package inbox, because Redis and the effects of a handler have no
+// common transaction.
 //
-// A delivery takes a lease of its event (SET NX with an expiry), runs the handler and
-// confirms the event when the handler has succeeded. Then repeats are duplicates until
-// the window ends. While another delivery holds the lease, Once returns ErrBusy.
+// Once takes a lease of the event (SET NX with an expiry), runs the handler, and confirms
+// the event when the handler has succeeded. From then on repeats are duplicates until the
+// window ends. While another delivery holds the lease, Once returns ErrBusy.
 //
-// A handler can run again after it succeeded:
+// A handler can run again after it has succeeded in these cases:
 //
-//   - if the process ends, or Redis is away, between the handler and the confirmation;
-//   - if the handler takes longer than the lease: its context ends then, but what it
-//     did stays, and another delivery may run beside it;
-//   - if Redis loses the key: by a flush, an eviction, a crash without its log, or a
-//     failover to a replica that had not got it yet.
+//   - The process ends, or Redis is away, between the handler and the confirmation.
+//   - The handler takes longer than the lease. Then its context ends, but its effects
+//     stay, and another delivery may run at the same time.
+//   - Redis loses the key by a flush, an eviction, a crash without its log, or a failover
+//     to a replica that did not have the key yet.
 //
-// An event is lost only if its delivery is acknowledged without Done or Duplicate. Do
-// not acknowledge after ErrBusy: the delivery that holds the lease may still fail.
+// An event is lost only if its delivery is acknowledged without Done or Duplicate. Do not
+// acknowledge after ErrBusy, because the delivery that holds the lease may still fail.
 package redisonly
 
 import (
@@ -35,30 +35,31 @@ import (
 )
 
 var (
-	// ErrBusy reports that another delivery of the event is being handled, or that
-	// the process which handled it ended: deliver it again after a while.
+	// ErrBusy reports that another delivery of the event is being handled, or that its
+	// process ended less than a lease ago. The event must be delivered again later.
 	ErrBusy = errors.New("redisonly: another delivery of the event holds its lease")
-	// ErrUnconfirmed comes with Done: the handler succeeded, but Redis could not be
-	// told, so that a repeat runs it again. The event can be acknowledged.
+	// ErrUnconfirmed is returned together with Done. The handler has succeeded, but the
+	// confirmation in Redis failed, so a repeat runs the handler again. The event can be
+	// acknowledged.
 	ErrUnconfirmed = errors.New("redisonly: the handler succeeded, but its event is not confirmed")
 )
 
-// Config says which events are remembered, and where. Redis and Group must be set.
+// Config configures an Inbox. Redis and Group are required.
 type Config struct {
 	Redis redis.UniversalClient
-	// Group names who handles the events; it contains no colon. Each group handles
-	// every event for itself.
+	// Group is the name of the consumers that share the events. It must not contain a
+	// colon. Each group handles every event.
 	Group string
-	// Window is how long an event is remembered after its handler has succeeded; 0
-	// means 24 hours.
+	// Window is how long repeats are recognised after the handler of an event has
+	// succeeded; 0 means 24 hours.
 	Window time.Duration
 	// Lease is how long a handler may take; 0 means 1 minute.
 	Lease time.Duration
-	// Prefix begins all keys; empty means "inbox-only:".
+	// Prefix is the beginning of all keys; empty means "inbox-only:".
 	Prefix string
 }
 
-// Inbox remembers which events a group has handled. It is safe for concurrent use.
+// Inbox stores which events a group has handled. It is safe for concurrent use.
 type Inbox struct{ cfg Config }
 
 // New returns an inbox. It does not connect.
@@ -88,12 +89,12 @@ var (
 	release    = redis.NewScript(releaseLua)
 )
 
-// done is the value of a key whose event is confirmed; others are leases.
+// done is the value of the key of a confirmed event. Other values are leases.
 const done = "done"
 
 // Once runs handle unless the group has handled the event with this id within the
-// window, and returns inbox.Done or inbox.Duplicate. handle must return when ctx ends,
-// which it does with the lease at the latest.
+// window, and returns inbox.Done or inbox.Duplicate. handle must return when its ctx ends.
+// That ends with the lease at the latest.
 //
 // If handle returns an error or panics, its lease is given back, and Once returns the
 // error or an *inbox.PanicError.
@@ -113,7 +114,7 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 		defer cancel()
 		return call(ctx, handle)
 	}()
-	// What the handler did is told to Redis even if ctx has ended.
+	// The result of the handler is sent to Redis even if ctx has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err != nil {
@@ -148,7 +149,7 @@ func (i *Inbox) take(ctx context.Context, key, token string) (known bool, err er
 	return false, ErrBusy
 }
 
-// call returns a panic of handle as an *inbox.PanicError.
+// call calls handle, and returns a panic of it as an *inbox.PanicError.
 func call(ctx context.Context, handle func(context.Context) error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

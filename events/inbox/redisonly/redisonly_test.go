@@ -21,8 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/redisonly"
 )
 
-// childVariable has the address of the Redis with which this binary, as a process of
-// a test, handles an event whose handler kills it.
+// childVariable names the environment variable of a child process. It has the address of a
+// Redis. The child handles an event in that Redis, and its handler kills it.
 const childVariable = "REDISONLY_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -51,8 +51,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A bench is an inbox, its Redis, and the effects of its handler, which are the key
-// "effect" there.
+// bench is an inbox with its Redis, in which the key "effect" counts the effects of its
+// handler.
 type bench struct {
 	*redisonly.Inbox
 	client *redis.Client
@@ -91,7 +91,7 @@ func (b bench) wantEffects(t *testing.T, want int) {
 	}
 }
 
-// expire is what time does to the lease of a process that is gone.
+// expire ends the lease of a process that ended, as time would.
 func (b bench) expire(t *testing.T) {
 	t.Helper()
 	if n, err := b.client.Del(t.Context(), "inbox-only:mail:k").Result(); n != 1 || err != nil {
@@ -99,8 +99,8 @@ func (b bench) expire(t *testing.T) {
 	}
 }
 
-// TestOnce: repeats have no effect, and an event whose handler had none is handled
-// by its next delivery.
+// TestOnce: repeats have no effect. An event whose handler failed is handled by its next
+// delivery.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	for name, delivery := range map[string]func(t *testing.T, b bench){
@@ -144,7 +144,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestParallel: of ten deliveries at once one runs; the others are told to come again.
+// TestParallel: of ten deliveries at once one runs the handler. The others return ErrBusy.
 func TestParallel(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -175,7 +175,7 @@ func TestParallel(t *testing.T) {
 	b.wantEffects(t, 1)
 }
 
-// TestWindow: an event is known for its window, and a lease ends by itself.
+// TestWindow: repeats are duplicates until the window ends. A lease expires by itself.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	b := open(t, func(c *redisonly.Config) { c.Window, c.Lease = time.Hour, time.Minute })
@@ -195,8 +195,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestRepeats: the cases of the package's documentation in which a handler runs
-// again after it had its effect.
+// TestRepeats tests the cases in the package's documentation in which a handler runs again
+// after it has succeeded.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	t.Run("the process ends before the confirmation", func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestRepeats(t *testing.T) {
 			t.Errorf("the lease is %q (%v) now, want the other's", holder, err)
 		}
 	})
-	t.Run("a delivery fails whose lease is another's", func(t *testing.T) { // it leaves the other's
+	t.Run("a delivery fails whose lease is another's", func(t *testing.T) { // it does not release that lease
 		t.Parallel()
 		b := open(t)
 		failure := errors.New("no")
@@ -283,7 +283,7 @@ func TestRepeats(t *testing.T) {
 		must(t, b.client.FlushAll(t.Context()).Err())
 		b.deliver(t, inbox.Done)
 	})
-	t.Run("Redis loses the lease", func(t *testing.T) { // and no delivery takes it: no repeat
+	t.Run("Redis loses the lease", func(t *testing.T) { // no other delivery takes it, so there is no repeat
 		t.Parallel()
 		b := open(t)
 		_, err := b.Once(t.Context(), "k", func(ctx context.Context) error {
@@ -295,8 +295,8 @@ func TestRepeats(t *testing.T) {
 	})
 }
 
-// TestLoses: a caller that acknowledges a busy event loses it, if the delivery that
-// holds the lease fails; one that has it delivered again does not.
+// TestLoses: if a caller acknowledges an event after ErrBusy and the delivery that holds the
+// lease fails, the event is lost. If the event is delivered again instead, it is not lost.
 func TestLoses(t *testing.T) {
 	t.Parallel()
 	for _, naive := range []bool{true, false} {

@@ -1,4 +1,4 @@
--- lock.sql: lock an event for its attempt; no row if it is no longer this attempt's.
+-- lock.sql: lock an event for its attempt; no row if another attempt has begun or the event is gone.
 -- $1  group   $2  id   $3  the attempt
 SELECT true
 FROM inbox.stored

@@ -1,4 +1,4 @@
--- remaining.sql: how many microseconds a mark is still good for; null: for ever.
+-- remaining.sql: the time until a mark expires, in microseconds; null if it never expires.
 -- $1  group   $2  id   $3  time, null for the server's
 SELECT (extract(epoch FROM expires - coalesce($3::timestamptz, now())) * 1000000)::bigint
 FROM inbox.seen

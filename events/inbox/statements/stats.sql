@@ -1,4 +1,5 @@
--- stats.sql: what a group has stored, and for how long expired marks have waited to be deleted.
+-- stats.sql: counts of the stored events of a group, and how long the oldest expired mark has waited
+-- for its deletion.
 -- $1  group   $2  time, null for the server's
 SELECT
 	(SELECT count(*) FROM inbox.stored WHERE grp = $1 AND dead IS NULL),

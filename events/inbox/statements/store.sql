@@ -1,7 +1,7 @@
 -- store.sql: mark an event and keep it, to be handled or as a dead letter; one row if it was new.
 -- $1  group   $2  id   $3  type   $4  data   $5  window in microseconds, null for ever
--- $6  time, null for the server's   $7  why it is a dead letter, null if it is none   $8  its attempts so far
--- An event that is still stored is no new one, even if its mark has expired.
+-- $6  time, null for the server's   $7  why it is a dead letter, null if it is not   $8  its attempts so far
+-- An event that is still stored is not new, even if its mark has expired.
 WITH marked AS (
 	INSERT INTO inbox.seen AS s (grp, id, expires)
 	SELECT $1::text, $2::text, coalesce($6::timestamptz, now()) + $5::bigint * interval '1 microsecond'

@@ -1,8 +1,8 @@
--- sweep.sql: delete some expired marks of all groups, oldest first; how many, and when the first and the
--- last of them expired.
+-- sweep.sql: delete some expired marks of all groups, oldest first. It returns how many, for how many
+-- microseconds the first one had been expired, and when the last one expired.
 -- $1  how many at most   $2  time, null for the server's   $3  where to begin, null for the oldest
--- Marks that another transaction renews just now are left alone. $3 is where the last batch ended: without it the
--- index is read from its beginning each time, past all that was deleted before.
+-- Marks that another transaction is renewing are skipped. $3 is where the last batch ended. Without it, each batch
+-- would read the index from its beginning, past all entries that were deleted before.
 WITH deleted AS (
 	DELETE FROM inbox.seen
 	WHERE ctid = ANY (ARRAY(

@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestGuide: the program of the guide can be built, and handles an event that comes
-// twice once.
+// TestGuide: the program in the guide compiles. It handles an event once that is delivered
+// twice.
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/guide/inbox.md")

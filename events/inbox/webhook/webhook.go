@@ -1,8 +1,8 @@
-// Package webhook receives events over HTTP and handles each once, with package
+// Package webhook receives events over HTTP and handles each event once, with package
 // inbox.
 //
-// It verifies the signature of a request before it reads events (package signature).
-// A request is answered when the transactions of its handlers have committed.
+// It verifies the signature of a request (package signature) before it parses the events.
+// It answers a request after the transactions of its handlers have committed.
 package webhook
 
 import (
@@ -22,42 +22,43 @@ import (
 	"github.com/bloomfrontier/crawler/events/signature"
 )
 
-// Config says how requests are handled. Inbox and Secrets must be set.
+// Config configures a handler. Inbox and either Secrets or Unsigned are required.
 type Config struct {
 	Inbox *inbox.Inbox
-	// Secrets verify requests. There are two while the sender changes its secret.
+	// Secrets verify requests. A request must be signed with one of them. Set two while
+	// the sender changes its secret.
 	Secrets [][]byte
-	// Unsigned accepts requests without looking at their signature, in place of
-	// Secrets: when something in front of the handler says who sends them.
+	// Unsigned accepts requests without a check of their signature. It is for handlers
+	// behind a proxy that checks the sender. Secrets must then be empty.
 	Unsigned bool
 	// Handle handles an event, in the transaction that marks it. If it is nil, events
-	// are stored, and a program that calls Inbox.Work handles them. Do so if handlers
-	// are slow, or if one may fail for ever: this package does not count attempts.
+	// are stored, and a program that calls Inbox.Work handles them. Store the events if
+	// handlers are slow or may fail for ever, because this package does not count attempts.
 	Handle inbox.Handler
-	// Events makes events of a request. If it is nil, the body is a CloudEvent or a
-	// batch of them, as the Content-Type says: see inbox.CloudEvent.
+	// Events makes events of a request. If it is nil, the body must be a CloudEvent or,
+	// with the Content-Type of a batch, a batch of them (inbox.CloudEvent).
 	Events func(header http.Header, body []byte) ([]inbox.Event, error)
 	// MaxBytes limits the body; 0 means 16 MiB.
 	MaxBytes int64
-	// Timeout is after what time the context of a handler ends; 0 means 10 s. The
+	// Timeout is the time after which the context of a handler ends; 0 means 10 s. The
 	// sender should wait longer.
 	Timeout time.Duration
-	// Logger is told of events that were not handled; nil discards.
+	// Logger receives events that were not handled; nil discards.
 	Logger *slog.Logger
 }
 
-// New returns a handler of POST requests, whose answers mean:
+// New returns a handler of POST requests. The statuses of its answers mean:
 //
-//	200  the events are handled, now or before; one whose handler returned
+//	200  the events are handled, now or before; an event whose handler returned
 //	     inbox.ErrPermanent is a dead letter in the inbox
-//	400  the body is not what Config.Events reads
-//	401  the signature is not of one of the secrets, or too old
+//	400  Config.Events cannot read the body
+//	401  none of the secrets made the signature, or it is too old
 //	413  the body is too large
 //	500  a handler failed: send the request again
 //	503  the database is away: send the request again
 //
-// After 500, the other events of a batch may be handled. They are duplicates in the
-// repeat.
+// After a 500, other events of the batch may be handled. They are duplicates when the
+// request is sent again.
 func New(cfg Config) (http.Handler, error) {
 	err := delivery.Check(cfg.Inbox, map[string]int64{"MaxBytes": cfg.MaxBytes, "Timeout": int64(cfg.Timeout)})
 	if cfg.Unsigned == (len(cfg.Secrets) > 0) || slices.ContainsFunc(cfg.Secrets, func(s []byte) bool { return len(s) == 0 }) {
@@ -148,7 +149,7 @@ func (h *handler) handle(r *http.Request, events []inbox.Event) delivery.Outcome
 // cloudEvents reads a CloudEvent, or a batch of them.
 func cloudEvents(header http.Header, body []byte) ([]inbox.Event, error) {
 	documents := []json.RawMessage{body}
-	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type")) // a faulty one is no batch
+	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type")) // a malformed type does not mean a batch
 	if kind == "application/cloudevents-batch+json" {
 		documents = nil
 		if err := json.Unmarshal(body, &documents); err != nil {

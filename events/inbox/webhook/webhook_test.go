@@ -62,7 +62,7 @@ func serve(ctx context.Context, address string, box *inbox.Inbox, handle inbox.H
 // broker is a sender that repeats each request until it is answered with 200.
 type broker struct {
 	address string
-	open    atomic.Int32 // requests without that answer
+	open    atomic.Int32 // requests that were not answered with 200 yet
 	sending sync.WaitGroup
 }
 
@@ -106,7 +106,7 @@ func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) 
 	}
 }
 
-// post returns the status of one request, 0 if there was no answer.
+// post sends one request and returns the status of the answer, or 0 if there was none.
 func (b *broker) post(t *testing.T, document []byte) int {
 	answer, err := http.DefaultClient.Do(signed(t, "http://"+b.address, document))
 	if err != nil {
@@ -118,7 +118,7 @@ func (b *broker) post(t *testing.T, document []byte) int {
 
 func (b *broker) Settled(*testing.T) bool { return b.open.Load() == 0 }
 
-// signed is a request as our relay sends it.
+// signed returns a request in the form in which our relay sends it.
 func signed(t *testing.T, url string, body []byte) *http.Request {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -129,8 +129,8 @@ func signed(t *testing.T, url string, body []byte) *http.Request {
 	return request
 }
 
-// testAnswers: each fault of a request or a handler has its status, and no handler
-// runs for a request that is not signed.
+// testAnswers: each fault of a request or a handler has a status of its own. No handler runs
+// for a request that is not signed.
 func testAnswers(t *testing.T, box *inbox.Inbox) {
 	document := func(id string) []byte {
 		return fmt.Appendf(nil, `{"specversion":"1.0","source":"urn:test","id":%q,"type":"x"}`, id)
@@ -216,7 +216,7 @@ func testAnswers(t *testing.T, box *inbox.Inbox) {
 	}
 }
 
-// TestConfig: a handler that would accept every request is not made by accident.
+// TestConfig: a handler that accepts every request cannot be made by accident.
 func TestConfig(t *testing.T) {
 	for _, cfg := range []webhook.Config{
 		{Inbox: new(inbox.Inbox)}, {Inbox: new(inbox.Inbox), Secrets: [][]byte{{}}},

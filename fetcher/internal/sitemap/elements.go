@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxDepth is how many open elements are remembered. Deeper elements are HTML in a feed,
-// and end with the element around them.
+// maxDepth is the largest number of open elements that are remembered. Deeper elements are
+// usually HTML in a feed. They end with the element around them.
 const maxDepth = 64
 
 // elements reads the XML forms from their tokens.
@@ -22,8 +22,8 @@ type elements struct {
 	url    []byte   // of the entry that is being read
 	inURL  bool
 	kind   Kind
-	line   int // where the current token begins
-	offset int64
+	line   int   // in which the current token begins
+	offset int64 // at which the current token begins
 }
 
 func newElements(text io.Reader, show func(string, Kind) error) *elements {
@@ -180,7 +180,8 @@ func (x *elements) link(parent string) error {
 	return x.show(href, Page)
 }
 
-// formatOf returns the form of a file with this root element, which may be missing.
+// formatOf returns the form of a file with this first element, or "" for an unknown one. A
+// file may lack its root element, so entries are accepted too.
 func formatOf(root string) Format {
 	switch root {
 	case "urlset", "url":
@@ -195,7 +196,8 @@ func formatOf(root string) Format {
 	return ""
 }
 
-// kindOf returns what the text of an element is; isURL is false if it is not a URL.
+// kindOf returns the kind of the URL that an element has as its text. isURL is false if its
+// text is not a URL.
 func kindOf(parent, name string) (kind Kind, isURL bool) {
 	switch {
 	case parent == "url" && name == "loc", parent == "item" && name == "link":

@@ -19,7 +19,7 @@ const peekBytes = 1 << 10
 // input is the file that is being read.
 type input struct {
 	wire  *bounded // as received
-	plain *bounded // uncompressed; nil if it is not open, or not compressed
+	plain *bounded // uncompressed; the same as wire if the file is not compressed; nil before open
 	gzip  bool
 	limit int64 // of each, in bytes
 }
@@ -79,7 +79,7 @@ func decoderOf(begin []byte) transform.Transformer {
 		return nil
 	}
 	enc, name := charset.Lookup(string(named[1]))
-	// Text that reads like ASCII is not UTF-16, whatever it declares.
+	// The declaration was found in ASCII text, so the file is not UTF-16, even if it says so.
 	if enc == nil || name == "utf-8" || strings.HasPrefix(name, "utf-16") || name == "replacement" {
 		return nil
 	}

@@ -1,15 +1,15 @@
-// Package sitemap reads the URLs in sitemaps: the XML of sitemaps.org and its index, text
-// files of one URL a line, RSS and Atom feeds, gzipped or not.
+// Package sitemap reads the URLs in sitemaps. It reads the XML of sitemaps.org and its
+// index, text files with one URL per line, and RSS and Atom feeds, gzipped or not.
 //
 // It owns the forms of a file and their limits. It reads a stream, and keeps only one token
-// of it in memory. It makes no request, resolves no URL and applies no rule: whether a
-// sitemap may speak for a host, how deep indexes may nest and when to read it again is up
-// to the caller. It ignores lastmod, changefreq and priority: most sites generate them, and
-// nothing here depends on them.
+// of it in memory. It makes no requests, resolves no URLs and applies no rules. The caller
+// decides which hosts a sitemap may list, how deep indexes may nest and when to read a
+// sitemap again. The package ignores lastmod, changefreq and priority, because most sites
+// generate them and nothing here depends on them.
 //
-// Broken files are common. So the package uses the HTML tokenizer instead of an XML parser:
-// it continues after undeclared namespaces, stray ampersands and tags, and invalid UTF-8.
-// It does not know entities that a file defines.
+// Broken files are common. So the package uses the HTML tokenizer instead of an XML parser.
+// It continues after undeclared namespaces, stray ampersands and tags, and invalid UTF-8.
+// It does not replace entities that a file defines.
 package sitemap
 
 import (
@@ -25,7 +25,7 @@ import (
 const (
 	// MaxBytes is how much of a sitemap is read, uncompressed.
 	MaxBytes = 50 << 20
-	// MaxEntries is how many entries are taken from one.
+	// MaxEntries is how many entries of a sitemap are visited.
 	MaxEntries = 50_000
 
 	// maxToken bounds a tag, a comment or a text, such as the article in a feed.
@@ -36,7 +36,7 @@ const (
 )
 
 var (
-	// ErrFormat reports a file that is no sitemap of any form.
+	// ErrFormat reports a file that is not a sitemap of any form.
 	ErrFormat = errors.New("sitemap: not a sitemap")
 	// ErrTooLarge reports a file of more than MaxBytes.
 	ErrTooLarge = errors.New("sitemap: too large")
@@ -48,8 +48,8 @@ var (
 	ErrCut = errors.New("sitemap: ends too early")
 )
 
-// Error is where in a file, uncompressed and in UTF-8, reading ended, and why. The entries
-// before that position were visited.
+// Error reports where and why reading a file ended early. The position is that in the
+// uncompressed text in UTF-8. The entries before it were visited.
 type Error struct {
 	Line   int   // from 1
 	Offset int64 // in bytes
@@ -89,13 +89,13 @@ const (
 
 // Summary counts what was read.
 type Summary struct {
-	Format  Format // empty means of none
-	Gzip    bool
-	Entries int   // that were visited
-	TooMany int   // beyond MaxEntries, which were not visited
-	TooLong int   // too long to be a URL
-	Skipped int   // that are empty or not UTF-8, and lines that are not URLs
-	Bytes   int64 // uncompressed
+	Format  Format // empty means that the file has no known form
+	Gzip    bool   // the file was compressed
+	Entries int    // entries that were visited
+	TooMany int    // entries beyond MaxEntries, which were not visited
+	TooLong int    // entries that are too long for a URL
+	Skipped int    // entries that are empty or not UTF-8, and lines that are not URLs
+	Bytes   int64  // uncompressed bytes that were read
 }
 
 // WellKnown returns the usual paths of sitemaps, the most common first, for sites whose
@@ -104,8 +104,9 @@ func WellKnown() []string {
 	return []string{"/sitemap.xml", "/sitemap_index.xml", "/sitemap.xml.gz", "/sitemap.txt"}
 }
 
-// Read calls visit with the entries of a sitemap, in order, until visit returns false. The
-// error, an *Error, is why reading ended before the end of the file.
+// Read calls visit with the entries of a sitemap, in order, until visit returns false. It
+// returns an *Error if it could not read the whole file. It returns no error if visit
+// returned false.
 func Read(r io.Reader, visit func(Entry) bool) (Summary, error) {
 	return read(newInput(r, MaxBytes), visit)
 }
@@ -170,7 +171,7 @@ func tooMany(more int, err error) error {
 // errStopped reports that visit returned false.
 var errStopped = errors.New("sitemap: stopped")
 
-// readLines reads a text sitemap, and returns where it ended.
+// readLines reads a text sitemap, and returns the position at which it stopped.
 func readLines(text *bufio.Reader, show func(string, Kind) error, skipped *int) (line int, offset int64, err error) {
 	var url []byte
 	for line = 1; ; {

@@ -169,7 +169,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 }
 
 func TestReadTakesFiftyMegabytes(t *testing.T) {
-	line := "http://h/" + strings.Repeat("x", 2*maxURL-10) + "\n" // too long to be kept, so that there are few entries
+	line := "http://h/" + strings.Repeat("x", 2*maxURL-10) + "\n" // too long for an entry, so that MaxEntries is not reached
 	file := io.MultiReader(strings.NewReader("http://h/a\n"), io.LimitReader(&endless{text: line}, MaxBytes-11))
 	sum, err := Read(file, func(Entry) bool { return true })
 	if err != nil || sum.Bytes != MaxBytes || sum.Entries != 1 {
@@ -187,7 +187,7 @@ func TestVisitCanStop(t *testing.T) {
 	}
 }
 
-// endless repeats a text without end.
+// endless is a reader that repeats a text for ever.
 type endless struct {
 	text string
 	at   int
@@ -249,7 +249,7 @@ func TestLimitsOfFile(t *testing.T) {
 	}
 }
 
-// watchedReader calls each now and then.
+// watchedReader is a reader that calls each from time to time.
 type watchedReader struct {
 	from  io.Reader
 	each  func()
@@ -263,8 +263,8 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	return w.from.Read(p)
 }
 
-// FuzzRead: no file causes a panic or an entry that is not one. A file gives
-// the same entries in one piece, byte by byte, and compressed.
+// FuzzRead: no file causes a panic or an invalid entry. A file gives the same entries in one
+// piece, byte by byte, and compressed.
 func FuzzRead(f *testing.F) {
 	f.Add(head + set + "<url><loc>http://h/a</loc></url><url><loc><![CDATA[http://h/b]]></loc></url></urlset>")
 	f.Add("<sitemapindex><sitemap><loc>http://h/&amp;&#x41;</loc></sitemap></sitemapindex>")
@@ -304,8 +304,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestBrokenFilesKeepWhatCameBefore damages files at random places: each entry
-// that ends before the damage is there.
+// TestBrokenFilesKeepWhatCameBefore damages files at random places. Each entry that ends
+// before the damage is read.
 func TestBrokenFilesKeepWhatCameBefore(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
 	dice := rand.New(rand.NewPCG(*seed, 0))

@@ -1,9 +1,9 @@
-// Package adaptertest holds an adapter of the inbox to its promise: however an event
-// is delivered, and whatever its handler does, it has one effect, or it is a dead
-// letter.
+// Package adaptertest tests the promise of every adapter of the inbox: an event has one
+// effect or becomes a dead letter, regardless of how it is delivered and of what its
+// handler does.
 //
-// The suite knows no broker. Handlers that end their process do so in a child, which
-// is the adapter's test binary.
+// The suite depends on no broker. Handlers that end their process run in a child process,
+// which executes the test binary of the adapter.
 package adaptertest
 
 import (
@@ -22,15 +22,15 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// An Adapter is what is tested.
+// An Adapter is an adapter under test.
 type Adapter struct {
-	// Serve handles what the broker at address delivers until ctx ends. It gives an
-	// event so many attempts, and a handler Timeout.
+	// Serve handles the events that the broker at address delivers, until ctx ends. An
+	// event has the given number of attempts, and a handler has the time Timeout.
 	Serve func(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error
-	// Open makes a broker that has no events yet.
+	// Open opens a broker without events.
 	Open func(t *testing.T) Broker
-	// Limits says that the adapter limits attempts, and LimitsKills that it does so
-	// for a handler that ends its process.
+	// Limits reports whether the adapter limits the attempts of an event. LimitsKills
+	// reports whether it also does so if the handler ends its process.
 	Limits, LimitsKills bool
 }
 
@@ -41,10 +41,10 @@ const Timeout = 3 * time.Second
 type Broker interface {
 	// Address is where Serve finds the broker, or the broker finds Serve.
 	Address() string
-	// Send has document, a CloudEvent, delivered so many times. It does not wait for
-	// deliveries. In parallel means that no delivery waits for another.
+	// Send makes the broker deliver document, a CloudEvent, as often as copies says. It
+	// does not wait for the deliveries. If parallel is true, no delivery waits for another.
 	Send(t *testing.T, document []byte, copies int, parallel bool)
-	// Settled reports whether all that was sent is acknowledged, or given up.
+	// Settled reports whether all documents that were sent are acknowledged or given up.
 	Settled(t *testing.T) bool
 }
 
@@ -123,11 +123,11 @@ func Run(t *testing.T, dsn string, a Adapter) {
 	}
 }
 
-// faulty is how many attempts of a handler go wrong before one succeeds.
+// faulty is how many attempts of a handler fail before one succeeds.
 const faulty = 2
 
-// handler returns the handler of a test: it writes the effect, and then does what
-// fault says, in the first attempts or always.
+// handler returns the handler of a test. It writes the effect and then fails as fault says,
+// in the first attempts or always.
 func handler(pool *pgxpool.Pool, fault string) inbox.Handler {
 	return func(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
 		attempt := 0
@@ -156,7 +156,7 @@ func handler(pool *pgxpool.Pool, fault string) inbox.Handler {
 	}
 }
 
-// world is a database, a broker and what is sent.
+// world is the database and the broker of one test.
 type world struct {
 	*testing.T
 	adapter     Adapter
@@ -164,7 +164,7 @@ type world struct {
 	fault       string
 	dsn, schema string
 	pool        *pgxpool.Pool
-	failed      atomic.Int64 // calls of the inbox
+	failed      atomic.Int64 // calls of the inbox that failed
 }
 
 var schemas atomic.Int32
@@ -209,7 +209,7 @@ func (w *world) send(copies int, parallel bool) {
 	w.broker.Send(w.T, []byte(`{"specversion":"1.0","source":"urn:test","id":"k","type":"page.done","data":{}}`), copies, parallel)
 }
 
-// until returns when holds does.
+// until waits until holds returns true.
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -222,7 +222,7 @@ func (w *world) until(what string, holds func() bool) {
 // serve serves in this process until the broker is settled.
 func (w *world) serve(attempts int) { w.Helper(); w.during(attempts, func() {}) }
 
-// during serves, calls f, and ends when the broker is settled.
+// during calls f while it serves, and returns when the broker is settled.
 func (w *world) during(attempts int, f func()) {
 	w.Helper()
 	box := open(w.Context(), w.T, w.pool, w.schema, w)
@@ -240,7 +240,7 @@ func (w *world) during(attempts int, f func()) {
 	served.Wait()
 }
 
-// want checks the effects, and the dead letters.
+// want checks the numbers of effects and of dead letters.
 func (w *world) want(effects, dead int) {
 	w.Helper()
 	if n := w.count("SELECT count(*) FROM effect"); n != effects {
@@ -273,15 +273,14 @@ func open(ctx context.Context, t *testing.T, pool *pgxpool.Pool, schema string, 
 	return box
 }
 
-// Open returns an inbox of its own in the database at dsn, for further tests of an
-// adapter.
+// Open returns a new inbox in the database at dsn, for further tests of an adapter.
 func Open(t *testing.T, dsn string) *inbox.Inbox {
 	t.Helper()
 	w := newWorld(t, dsn, Adapter{Open: func(*testing.T) Broker { return nil }}, "")
 	return open(t.Context(), t, w.pool, w.schema, nil)
 }
 
-// Slow returns a handler that takes so long.
+// Slow returns a handler that takes the time d.
 func Slow(d time.Duration) inbox.Handler {
 	return func(ctx context.Context, _ pgx.Tx, _ inbox.Event) error {
 		select {

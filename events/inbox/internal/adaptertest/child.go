@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// The environment of a child.
+// The names of the environment variables of a child.
 const (
 	childFault    = "ADAPTERTEST_FAULT"
 	childDSN      = "ADAPTERTEST_DSN"
@@ -50,8 +50,8 @@ func serveChild(ctx context.Context, a Adapter) error {
 	return a.Serve(ctx, os.Getenv(childAddress), box, handler(pool, os.Getenv(childFault)), attempts)
 }
 
-// serveChildren serves in a child, and in another one when its handler killed it,
-// until the broker is settled. It returns how many were killed.
+// serveChildren serves in a child process until the broker is settled. When a handler kills
+// the child, it starts another one. It returns how many were killed.
 func (w *world) serveChildren(attempts int) (killed int) {
 	w.Helper()
 	for {

@@ -1,5 +1,5 @@
-// Package delivery hands one delivery of an event to an inbox and says what its
-// broker should be told. The adapters share it.
+// Package delivery passes one delivery of an event to an inbox, and returns the outcome
+// that the adapter reports to the broker. The adapters share it.
 package delivery
 
 import (
@@ -13,33 +13,33 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// Outcome says what a delivery came to.
+// Outcome is the outcome of a delivery.
 type Outcome int
 
 const (
-	Handled     Outcome = iota + 1 // now or before: the broker can forget the event
+	Handled     Outcome = iota + 1 // the event was handled now or before, so the broker can drop it
 	Failed                         // the handler failed, and a later attempt may succeed
 	Final                          // the event is a dead letter now
 	Unavailable                    // the inbox failed before the handler ran, or could not keep the event
 )
 
-// Target is where deliveries go.
+// Target handles or stores the events of deliveries.
 type Target struct {
 	Inbox    *inbox.Inbox
-	Handle   inbox.Handler // nil: events are stored
+	Handle   inbox.Handler // nil means that events are stored
 	Timeout  time.Duration // of one attempt
-	Attempts int           // of an event; 0: no limit
+	Attempts int           // of an event; 0 means no limit
 }
 
-// Deliver makes an attempt with an event, or makes a dead letter of it: after its last
-// attempt, if no attempt can succeed, or if its message is unreadable. Where names the
-// message, and is the dead letter's id if there is none. The error is nil if the event
-// is Handled.
+// Deliver makes an attempt with an event. The event becomes a dead letter after its last
+// attempt, if no further attempt can succeed, or if unreadable is not nil. unreadable is
+// why the message is not a valid event. where identifies the message. It is the id of the
+// dead letter if the event has no valid id. The error is nil if the outcome is Handled.
 func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, where string, attempt int) (Outcome, error) {
 	outcome, err := Final, unreadable
 	switch limited := t.Attempts > 0; {
 	case unreadable != nil:
-	case limited && attempt > t.Attempts: // the process ended during each of them
+	case limited && attempt > t.Attempts: // the process ended during each of the earlier attempts
 		err = fmt.Errorf("inbox: none of %d attempts came to an end", t.Attempts)
 	default:
 		if outcome, err = t.try(ctx, e); outcome == Failed && limited && attempt == t.Attempts {
@@ -80,7 +80,7 @@ func (t Target) try(ctx context.Context, e inbox.Event) (Outcome, error) {
 	return Unavailable, err
 }
 
-// bury makes a dead letter of an event, or of a message that is no event.
+// bury makes a dead letter of an event, or of a message that is not a valid event.
 func (t Target) bury(ctx context.Context, e inbox.Event, where string, reason error) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
@@ -91,7 +91,7 @@ func (t Target) bury(ctx context.Context, e inbox.Event, where string, reason er
 	return err
 }
 
-// Check returns what is wrong with the settings that all adapters have.
+// Check returns the faults of the settings that all adapters have.
 func Check(box *inbox.Inbox, numbers map[string]int64) error {
 	var errs []error
 	if box == nil {
@@ -105,8 +105,8 @@ func Check(box *inbox.Inbox, numbers map[string]int64) error {
 	return errors.Join(errs...)
 }
 
-// Backoff is the pause after an attempt: first, doubled with each further one, at
-// most a minute unless first is longer.
+// Backoff returns the pause after an attempt. It is first after attempt 1 and doubles with
+// each further attempt, up to a minute, or up to first if that is longer.
 func Backoff(first time.Duration, attempt int) time.Duration {
 	longest := max(first, time.Minute)
 	for ; attempt > 1 && first < longest; attempt-- {
