@@ -119,7 +119,7 @@ func TestEachRule(t *testing.T) {
 		"a longer word":             {"fetcher/a.go", `package fetcher; type frontierStore struct{}`, ""},
 		"phrase over two lines":     {"fetcher/a.go", "package fetcher\n\n// f: it could not be\n// had.\nfunc f() {}", "could not be had"},
 		"phrase in a string":        {"fetcher/a.go", `package fetcher; const user = "nobody"`, ""},
-		"phrase in a test":          {"fetcher/a_test.go", "package fetcher // nobody", ""},
+		"phrase in a test":          {"fetcher/a_test.go", "package fetcher // nobody", "name who or what"},
 		"a package beside internal": {"docs/a.go", `package docs; import "` + module + `/sizing"`, "only the floors"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,7 @@ var (
 		`could not be had|comes? to an end|keeps? its books)\b`)
 )
 
-// checkWords refuses invented names of declarations, and phrases in comments. It
-// does not check the comments of tests.
+// checkWords refuses invented names of declarations, and phrases in comments.
 func checkWords(src source) []string {
 	var faults []string
 	ast.Inspect(src.syntax, func(node ast.Node) bool {
@@ -33,9 +32,6 @@ func checkWords(src source) []string {
 		}
 		return true
 	})
-	if src.test {
-		return faults
-	}
 	for _, group := range src.syntax.Comments {
 		text := strings.Join(strings.Fields(group.Text()), " ")
 		if phrase := phrases.FindString(text); phrase != "" {
