@@ -52,7 +52,7 @@ func (q *query) verdict() Verdict {
 	}
 	words := q.place()
 	if len(ifs) > 0 {
-		words += ", " + strings.Join(ifs, ", ")
+		words = strings.Join(ifs, ", ") + "; " + words
 	}
 	return Verdict{Answer: "would be queued", Words: words + q.prospect()}
 }
