@@ -77,7 +77,7 @@ race: build ## all tests under the race detector
 # find their faults. In the run above these packages skip such tests. The crawls on
 # clusters that lose nodes run alone, because they check times.
 .PHONY: plain
-plain: build ## the statistics, memory and crawls that the race detector gets in the way of
+plain: build ## the tests of statistics, memory and crawls that the race detector disturbs
 	$(call step,go test without -race$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	go test -vet=off ./bloomstore/... ./bench/dedup; \
@@ -95,7 +95,7 @@ fuzz: ## each fuzz target for FUZZTIME (5s)
 BENCHBUDGET ?= 9m
 
 .PHONY: bench
-bench: deps build ## what filters and stores really do here, into bench/RESULTS.md (ten minutes)
+bench: deps build ## measure filters and stores on this machine, into bench/RESULTS.md (ten minutes)
 	@bin/crawler bench all --budget $(BENCHBUDGET) --report bench
 
 .PHONY: bench-peers

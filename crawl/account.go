@@ -101,7 +101,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 		return nil, err
 	case last == nil:
 	case strings.HasPrefix(last.End, endRunning):
-		r.End = "not running; the last run came to no end of its own"
+		r.End = "not running; the last run crashed or was killed"
 	default:
 		r.End = last.End
 		r.Resume, r.ResumeNotes = last.Resume, last.ResumeNotes

@@ -24,7 +24,7 @@ type WorkerError struct{ Dir, Crawl string }
 
 // Error implements error.
 func (e *WorkerError) Error() string {
-	return fmt.Sprintf("%s is of a worker of %s, a crawl in Redis, and that is not running", e.Dir, e.Crawl)
+	return fmt.Sprintf("%s is the directory of a worker of %s, a crawl in Redis, and the worker is not running", e.Dir, e.Crawl)
 }
 
 type (

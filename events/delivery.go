@@ -318,7 +318,7 @@ func (d *delivery) save(ctx context.Context) error {
 	crash.Point("cursor")
 	for _, l := range d.letter {
 		d.bytes -= len(l.Event.Data)
-		d.Logger.Warn("refused for good", slog.String("relay", d.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
+		d.Logger.Warn("refused for ever", slog.String("relay", d.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
 	}
 	at, letters := d.at, uint64(len(d.letter))
 	d.saved, d.letter, d.nextSave = d.at, nil, time.Now().Add(saveEvery)

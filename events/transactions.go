@@ -156,7 +156,7 @@ func (t *transactions) save(ctx context.Context, letters []DeadLetter) error {
 	}
 	crash.Point("cursor")
 	for _, l := range letters {
-		t.Logger.Warn("refused for good", slog.String("relay", t.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
+		t.Logger.Warn("refused for ever", slog.String("relay", t.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
 	}
 	at := t.at
 	t.saved, t.savedAt = t.at, time.Now()

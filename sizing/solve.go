@@ -176,7 +176,7 @@ func (q Question) fewestBits() (Answer, error) {
 	k := argmin(lo, hi, q.bitsWith)
 	m := q.bitsWith(k)
 	if m > maxBits {
-		return Answer{}, fmt.Errorf("%d keys with %s need %.3g bits, more than %d: ask for less",
+		return Answer{}, fmt.Errorf("%d keys with %s need %.3g bits, more than %d: use fewer keys or allow more errors",
 			q.Keys, q.ceilings(), m, uint64(maxBits))
 	}
 	return answer(q.Keys, uint64(m), k), nil

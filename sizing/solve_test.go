@@ -119,7 +119,7 @@ func TestSolveFaults(t *testing.T) {
 		{Question{Keys: 10, FPR: -1, LostShare: 2, Hashes: 65}, []string{"rate is -1", "lost keys is 2", "65 hash"}},
 		{Question{Keys: 10, FPR: 0.1, Hashes: 9, MaxHashes: 8}, []string{"more than the 8 allowed"}},
 		{Question{Keys: 1 << 60, FPR: 0.1}, []string{"want at most 9007199254740992"}},
-		{Question{Keys: 1 << 53, FPR: 1e-300}, []string{"ask for less"}},
+		{Question{Keys: 1 << 53, FPR: 1e-300}, []string{"use fewer keys or allow more errors"}},
 		{Question{Keys: 1, Bits: 1 << 61}, []string{"want at most 1152921504606846976"}},
 	} {
 		_, err := Solve(c.q)

@@ -116,10 +116,10 @@ func BroadSteps(config BroadConfig) (*report.Section, []*agenda.Step) {
 
 func newBroad(config BroadConfig) *broad {
 	s := report.NewSection("broad", "Many late hosts", fmt.Sprintf(
-		`crawler crawl of a made-up web of %s hosts, which answer after %v on average (log-normal, spread %g), with --delay %v and
-%d links a page, %d KB large, beginning with %s of the hosts; each crawl ends with its time. The bare loop is net/http,
-html.Tokenizer and a map with as many workers and the same delay for each host; it promises nothing: no robots.txt, no
-limits, nothing on disk. It keeps as many idle connections as it has workers. Each runs in a process of its own, the site
+		`crawler crawl of a synthetic web of %s hosts, which answer after %v on average (log-normal, spread %g), with --delay %v and
+%d links a page, %d KB large, with %s of the hosts as seeds; each crawl ends when its time is over. The bare loop is net/http,
+html.Tokenizer and a map with as many workers and the same delay for each host. It has no robots.txt, no
+limits and nothing on disk. It keeps as many idle connections as it has workers. Each runs in a process of its own, the site
 (and Redis, which syncs its log each second) in another, all on this machine, each crawl with a fresh one. CPU and memory are
 of the crawler's process alone; memory is the most of it that was resident. Connections are those that the site accepted, for
 each request that it got, robots.txt among them. Garbage collection is a share of the processor time, as the runtime

@@ -106,8 +106,8 @@ func nameOf(s contest.Site) string {
 func newMeasurement(config Config) *measurement {
 	s := report.NewSection("crawl", "Pages a second", fmt.Sprintf(
 		`crawler crawl, embedded and without delay, %d requests at once to a host and %d hosts at once, everything
-durable, against a loop of net/http, html.Tokenizer and a map with %d workers, which promises nothing: no robots.txt, no
-limits, nothing on disk. The made-up web has pages of %d KB. Each runs in a process of its own, the site in a third, all
+durable, against a loop of net/http, html.Tokenizer and a map with %d workers, which has no robots.txt, no
+limits and nothing on disk. The synthetic web has pages of %d KB. Each runs in a process of its own, the site in a third, all
 on this machine. CPU is the processor time of the crawler's process, memory the most of it that was resident. Pages are
 answers that are HTML; the crawler's processor time by stages is from a profile.`,
 		contest.HostConcurrency, hostsAtOnce, loopWorkers, contest.PageBytes>>10))
@@ -136,7 +136,7 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site contest.S
 		return err
 	}
 	if crawl.Pages != bare.Pages {
-		return fmt.Errorf("the crawler got %d pages and the loop %d: their rates do not compare", crawl.Pages, bare.Pages)
+		return fmt.Errorf("the crawler got %d pages and the loop %d: their rates cannot be compared", crawl.Pages, bare.Pages)
 	}
 	if crawl.Pages == 0 {
 		return fmt.Errorf("%s has no pages", nameOf(site))

@@ -101,7 +101,7 @@ func countsDiffer(t *testing.T, whole contest.Program) {
 		return whole(ctx, args...)
 	}})
 	err := agenda.Run(t.Context(), time.Minute, steps, silent{})
-	if err == nil || !strings.Contains(err.Error(), "do not compare") {
-		t.Errorf("error %v, want one about rates that do not compare", err)
+	if err == nil || !strings.Contains(err.Error(), "cannot be compared") {
+		t.Errorf("error %v, want one about rates that cannot be compared", err)
 	}
 }

@@ -65,7 +65,7 @@ func (n counted) hold(promise *report.Promise, what string, least, most float64)
 func (m *measurement) judged(n counted, what string) bool {
 	skewed := n.theory.skewed(n.trials)
 	if skewed {
-		m.section.Miss(what, fmt.Sprintf("held to no promise: by chance the rates of sets with so few keys differ by ±%.0f %% (one σ), to one side more than to the other",
+		m.section.Miss(what, fmt.Sprintf("not compared with a promise: the rates of sets with so few keys differ by chance by ±%.0f %% (one σ), more to one side than to the other",
 			100*n.theory.spread()))
 	}
 	return !skewed

@@ -174,13 +174,14 @@ type measurement struct {
 
 func newMeasurement(config Config) *measurement {
 	s := report.NewSection("fpr", "False positives", fmt.Sprintf(
-		`Each set is filled with %d random fingerprints (real ones are keyed hashes, so random ones are as good) and asked for
-others: 100/p at least; where the budget was not enough for that it stands under what is missing. Intervals are of 95 %%
-(Wilson). Theory is package sizing for the layout as it is, sub-filters in memory and blocks of segments in Redis, whose
-sizes are rounded up: few keys get more bits than they need. A rate is promised for the mean of all filters of a size:
-each differs from it by chance, which σ counts as well, layer by layer. A promise counts as broken by a deviation of %dσ, which
-chance makes once in 3.5 million figures, beside the 0.2 %% (memory) and 1 %% (Redis) that the formulas may be off. The
-filters of the exact stores are far too small on purpose, and claim nearly all keys; pgstore has none.`, config.Keys, limit))
+		`Each set is filled with %d random fingerprints (real ones are keyed hashes, so random ones do as well). Then it
+is asked for at least 100/p others. If the budget was too small for that, the case is listed under what is missing. The
+intervals are of 95 %% (Wilson). The theory is package sizing for the actual layout: sub-filters in memory, and blocks of
+segments in Redis. Their sizes are rounded up, so that few keys get more bits than they need. A rate is promised for the
+mean of all filters of a size. Each filter differs from it by chance; σ includes this, layer by layer. A promise is broken
+by a deviation of %dσ, which happens by chance once in 3.5 million figures, beyond the 0.2 %% (memory) or 1 %% (Redis) by
+which the formulas may be wrong. The filters of the exact stores are much too small on purpose, and claim nearly all keys;
+pgstore has no filter.`, config.Keys, limit))
 	m := &measurement{section: s}
 	m.bound = s.Promise("a new key is taken for a known one with a probability of at most p")
 	m.theory = s.Promise("rates are what `crawler size` says, neither more nor less")

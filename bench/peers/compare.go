@@ -79,7 +79,7 @@ func compare(ctx context.Context, args []string, stdout io.Writer) error {
 		m := median(measures[name])
 		fmt.Fprintf(stdout, "median %v of-bare=%.2f cpu-of-bare=%.2f\n", m, m.Rate()/bare.Rate(), m.cpu()/bare.cpu())
 		if m.Pages != bare.Pages {
-			return fmt.Errorf("%s found %d pages and the bare loop %d: their rates do not compare", name, m.Pages, bare.Pages)
+			return fmt.Errorf("%s found %d pages and the bare loop %d: their rates cannot be compared", name, m.Pages, bare.Pages)
 		}
 	}
 	plain, archiving := median(measures["crawler"]), median(measures["archiving"])

@@ -64,7 +64,7 @@ func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServe
 		}
 		at := slices.IndexFunc(members, want)
 		if at < 0 {
-			return nil, fmt.Errorf("%s knows of none", node.Addr())
+			return nil, fmt.Errorf("%s knows no such node", node.Addr())
 		}
 		if server := c.at(members[at].addr); server != nil {
 			return server, nil

@@ -46,9 +46,9 @@ func Seen(config Config) (*report.Section, []*agenda.Step) {
 	s := report.NewSection("seen", "Links a second", `Links are offered to fresh sets in calls of 4 and of 100 (to Postgres of 500, too) by 1, 4 and 16 callers: first new ones, then
 those again, until there are no more of them or the time is over. Stores queue what is new and have it on disk, or in
 Redis, before they answer; they remember nothing on their own of what Redis told them. Postgres decides and has it on
-disk; marking what was queued and finished comes on top, and it says of itself how long its log is, not what it took.
-SADD and BF.MADD are what people use instead: a SET of URLs, asked in pipelines, and the server's Bloom module at 1e-6.
-They know links and queue nothing. `+fmt.Sprintf(units, "link"))
+disk; to mark URLs as queued and finished takes additional time. Postgres reports the length of its log, but not its processor
+time. SADD and BF.MADD are common alternatives: a SET of URLs, used in pipelines, and the server's Bloom module at 1e-6.
+They remember links and queue nothing. `+fmt.Sprintf(units, "link"))
 	table := s.Table("Offers", append([]string{"set", "callers", "links a call", "links", "offered", "links/s"}, used...)...)
 	return s, config.steps(s, seen, table, false)
 }

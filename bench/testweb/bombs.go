@@ -15,7 +15,7 @@ import (
 // compressed once, and never holds a whole bomb.
 var bombs = hardship{
 	bit: Bombs, name: "bombs",
-	doc: "pages of 1.1 GB that are a megabyte or less in gzip, brotli, zstd",
+	doc: "pages of 1.1 GB, compressed to a megabyte or less with gzip, brotli, zstd",
 	corner: func(c *corners) {
 		s := c.site("bombs.corner.test")
 		s.enter("/", "/gzip", "/brotli", "/zstd")

@@ -15,7 +15,7 @@ import (
 // not decode.
 var codings = hardship{
 	bit: Codings, name: "codings",
-	doc: "brotli, zstd and gzip, announced wrongly, stacked, damaged or unknown",
+	doc: "brotli, zstd and gzip, mislabelled, stacked or damaged, and unknown codings",
 	corner: func(c *corners) {
 		s := c.site("codings.corner.test")
 		entry := s.enter("/")

@@ -102,7 +102,7 @@ func (w *Web) Compare(records io.Reader) (Report, error) {
 	for _, f := range []*field{&c.status, &c.redirect, &c.title, &c.truncated, &c.digest} {
 		if f.isWritten && f.leftOut > 0 {
 			*f.count += f.leftOut
-			c.example(f.name, fmt.Sprintf("%d have none that should, the first is %s", f.leftOut, f.first))
+			c.example(f.name, fmt.Sprintf("%d records lack it, the first is of %s", f.leftOut, f.first))
 		}
 	}
 	w.each(func(t target) bool {

@@ -10,7 +10,7 @@ import (
 // error, and accepts one of about 100 KiB. The limit is 256 KiB.
 var headers = hardship{
 	bit: Headers, name: "headers",
-	doc: "headers of a megabyte, in one line or in many; and large ones that are right",
+	doc: "headers of a megabyte, in one line or in many, and large but valid headers",
 	corner: func(c *corners) {
 		const flood = 1 << 20
 		lines := func(n int) (all []string) {

@@ -149,7 +149,7 @@ func (j *judge) observe(r *Request) {
 	case isRobots:
 		host.robotsAsked = true
 	case t.kind == unknown:
-		j.fault(&j.verdict.Unknown, "unknown", r, "is linked from nowhere")
+		j.fault(&j.verdict.Unknown, "unknown", r, "is not linked by any page")
 	case !host.robotsAsked && !j.promised.IgnoreRobots:
 		host.robotsAsked = true // once for each host
 		j.fault(&j.verdict.Unannounced, "unannounced", r, "was asked for before robots.txt")

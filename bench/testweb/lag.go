@@ -105,7 +105,7 @@ const maxLeast = 10 * time.Millisecond
 // read at once.
 func (f LagFigures) Err() error {
 	if f.Least > maxLeast {
-		return fmt.Errorf("every request is read %v or more after its start, want %v at most for the fastest: is the start noted too early?", f.Least, maxLeast)
+		return fmt.Errorf("every request was read at least %v after its start, want at most %v for the fastest: is the start recorded too early?", f.Least, maxLeast)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ package testweb
 // crawler may follow its links or not.
 var oddLinks = hardship{
 	bit: OddLinks, name: "odd-links",
-	doc: "links in areas, frames, refreshes, noscript; none in comments, scripts, textareas",
+	doc: "links in areas, frames, refreshes, noscript; not in comments, scripts, textareas",
 	corner: func(c *corners) {
 		s := c.site("links.corner.test")
 		entry := s.enter("/")

@@ -39,7 +39,7 @@ func (a *Audit) Add(name string, counter, counted uint64, from, fault string) {
 func (a *Audit) AddEstimate(added uint64, estimate, stderr float64) {
 	t := Term{Term: "added", Counter: added, From: "fill of the filter"}
 	if math.IsInf(estimate, 1) {
-		t.From += ", which is full and cannot tell"
+		t.From += ", which is too full for an estimate"
 		a.Terms = append(a.Terms, t)
 		return
 	}

@@ -278,14 +278,14 @@ func (f Factor) Limits() bool {
 func (g Gauges) politeness() string {
 	hosts := max(g.Hosts-g.backingOff(), g.Held, 1)
 	if g.Delay <= 0 {
-		return human.Plural(hosts, "host") + " to be left alone for now"
+		return human.Plural(hosts, "host") + " that must not be asked yet"
 	}
 	perSecond := float64(hosts) / g.Delay.Seconds()
 	requests := human.PerSecond(perSecond) + " requests/s"
 	if perSecond == 1 {
 		requests = "1 request/s"
 	}
-	why := g.Delay.String() + " between two" // because of Config.Hosts, robots.txt or a slow host
+	why := g.Delay.String() + " between requests" // because of Config.Hosts, robots.txt or a slow host
 	if g.Delay == g.DelayFlag {
 		why = "--delay " + g.Delay.String()
 	}

@@ -247,7 +247,7 @@ func (f *Figure) words(from string) string {
 	case from == "":
 		return fmt.Sprintf("%s (%s to %s), from the fill", probability(f.P), probability(f.Low), probability(f.High))
 	case f.Trials == 0:
-		return "nothing to tell it from yet"
+		return "no data yet"
 	case f.Hits == 0:
 		return fmt.Sprintf("below %s, none of %s %s", probability(f.High), human.Commas(f.Trials), from)
 	}

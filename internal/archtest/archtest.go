@@ -98,7 +98,7 @@ func checkTop(tree fs.FS) ([]string, error) {
 		name := entry.Name()
 		_, known := floor[name]
 		if entry.IsDir() && !known && !slices.Contains(floorless, name) && !output(name) {
-			faults = append(faults, fault(name, "unknown top folder: give it a floor, or a room in one that has"))
+			faults = append(faults, fault(name, "unknown top folder: give it a floor, or move it into a folder with a floor"))
 		}
 	}
 	return faults, nil

@@ -31,7 +31,7 @@ func checkName(src source) []string {
 	name := strings.TrimSuffix(src.syntax.Name.Name, "_test")
 	for _, name := range []string{name, path.Base(src.pkg)} {
 		if slices.Contains(vague, name) {
-			return []string{fault(src.path, "package name %q says nothing: name what it owns", name)}
+			return []string{fault(src.path, "package name %q is too vague: name what the package owns", name)}
 		}
 	}
 	return nil

@@ -107,7 +107,7 @@ func direction(src source, to string) string {
 	case src.top == "internal":
 		return "packages below internal are leaves, unless archtest gives them a floor"
 	case top == "internal" && !withinAny(to, leaves):
-		return "it is not a leaf that every floor may use"
+		return "it is not in the list of leaves, which every floor may import"
 	case to == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
 		return "it is for suites and tests"
 	case top == src.top, top == "internal", src.test && withinAny(to, judges):

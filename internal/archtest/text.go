@@ -71,7 +71,7 @@ func checkHeader(name, text string) []string {
 	told := make(map[string]bool)
 	for _, word := range wanted {
 		if !told[word] && !regexp.MustCompile(`(^|[^\w$])`+regexp.QuoteMeta(word)+`\b`).MatchString(header) {
-			faults = append(faults, fault(name, "header does not say %s", word))
+			faults = append(faults, fault(name, "header does not mention %s", word))
 		}
 		told[word] = true
 	}

@@ -65,7 +65,7 @@ func (r *Relay) log(ctx context.Context, err error, held *bool) {
 	log := r.Store.cfg.Logger
 	switch {
 	case err != nil && !*held:
-		log.LogAttrs(ctx, slog.LevelWarn, "relay of exact keys waits", slog.Any("err", err))
+		log.LogAttrs(ctx, slog.LevelWarn, "relay of exact keys is interrupted and will try again", slog.Any("err", err))
 	case err == nil && *held:
 		log.LogAttrs(ctx, slog.LevelInfo, "relay of exact keys continues")
 	}

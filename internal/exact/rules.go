@@ -78,7 +78,7 @@ func ParseRules(text string) (*Rules, error) {
 		rules = append(rules, Rule{Text: part})
 	}
 	if len(rules) == 0 {
-		return nil, errors.New(`no rule: want "none", or some of ` + ruleForms)
+		return nil, errors.New(`no rules: want "none", or a list of ` + ruleForms)
 	}
 	return NewRules(rules...)
 }

@@ -61,7 +61,7 @@ func parseWindow(text string) (time.Duration, error) {
 	}
 	window, err := time.ParseDuration(text)
 	if err != nil || window != 0 && window < time.Second || window > maxWindow {
-		return 0, fmt.Errorf("%q is no duration from 1s to %dd, nor 0", text, maxWindow/day)
+		return 0, fmt.Errorf("%q is neither 0 nor a duration from 1s to %dd", text, maxWindow/day)
 	}
 	return window, nil
 }

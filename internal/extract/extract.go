@@ -110,7 +110,7 @@ const (
 // String describes why there is no document.
 func (l Lack) String() string {
 	return [...]string{
-		"there is one", "more than 512 elements are open at once", "it would have more than 4 MiB of text",
+		"nothing is missing", "more than 512 elements are open at once", "it would have more than 4 MiB of text",
 		"it could take too much memory", "it took too long to build", "there was no memory for it",
 	}[l]
 }

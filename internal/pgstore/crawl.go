@@ -28,7 +28,7 @@ func (s *Store) join(ctx context.Context, worker bool) error {
 		return err
 	}
 	if worker && identity != s.cfg.Identity {
-		return mismatch("crawl %q in Postgres belongs to the crawl %q, not to %q: give this one another name, or delete that one",
+		return mismatch("crawl %q in Postgres belongs to the crawl %q, not to %q: give this crawl another name, or delete the one in Postgres",
 			s.cfg.Crawl, identity, s.cfg.Identity)
 	}
 	s.identity = identity

@@ -30,7 +30,7 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 	open, repeats := distinct(keys)
 	for race := 0; len(open) > 0; race++ {
 		if race == races {
-			return nil, fmt.Errorf("pgstore: decide: %w: %d keys change faster than they can be read", frontier.ErrUnavailable, len(open))
+			return nil, fmt.Errorf("pgstore: decide: %w: other writers changed %d keys in every attempt", frontier.ErrUnavailable, len(open))
 		}
 		missing, over, err := s.lookUp(ctx, keys, open, answers)
 		if err != nil {

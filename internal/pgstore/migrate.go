@@ -55,7 +55,7 @@ func (s *Store) checkSchema(ctx context.Context, migrate bool) error {
 	case err != nil:
 		return err
 	case version > schemaVersion:
-		return fmt.Errorf("%w: the database has version %d, this program knows those up to %d: use a newer one",
+		return fmt.Errorf("%w: the database has version %d, this program knows versions up to %d: use a newer program",
 			ErrSchema, version, schemaVersion)
 	case version == schemaVersion:
 		return nil

@@ -307,7 +307,7 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 	}
 	number := layers // counting from 0
 	if !c.layout.Grows(number) {
-		return fmt.Errorf("redisbits: %q ends with layer %d", c.Record(), number-1)
+		return fmt.Errorf("redisbits: %q cannot grow beyond layer %d", c.Record(), number-1)
 	}
 	reply, err := c.begin(ctx, client, number)
 	if err == nil && reply == "lost" {

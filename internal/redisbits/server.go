@@ -11,7 +11,7 @@ import (
 
 // ErrEvicts reports that a server may evict any key when its memory is full. A filter could
 // then lose segments.
-var ErrEvicts = errors.New("redisbits: the server evicts keys of all kinds")
+var ErrEvicts = errors.New("redisbits: the server may evict any key")
 
 // CheckServer checks that a server and its client are safe for a filter. It returns an
 // ErrEvicts if the server has a maxmemory-policy of allkeys-…, and an error if the client

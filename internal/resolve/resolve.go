@@ -28,7 +28,7 @@ const (
 // ErrServer reports that the name server does not answer, not even for the name that was
 // last found, or that this machine cannot ask it. It says nothing about the name that was
 // looked up.
-var ErrServer = errors.New("resolve: the name server gives no answers")
+var ErrServer = errors.New("resolve: the name server does not answer")
 
 // maxAddrs is the number of addresses of one name that are kept. No host needs more.
 const maxAddrs = 16

@@ -27,7 +27,7 @@ func Parse(c *canon.Canonicalizer, raw string) (canon.URL, error) {
 	}
 	text := strings.TrimSpace(raw)
 	if strings.Contains(text, "\t") {
-		return malformed("it has a tab in it")
+		return malformed("it contains a tab")
 	}
 	if !HasScheme(text) {
 		text = strings.TrimPrefix(text, "//")
@@ -38,7 +38,7 @@ func Parse(c *canon.Canonicalizer, raw string) (canon.URL, error) {
 		case strings.HasPrefix(text, "/"):
 			return malformed("it begins with a slash")
 		case hasPort && (port == "" || strings.Trim(port, "0123456789") != ""):
-			return malformed("what follows the colon is no port")
+			return malformed("the text after the colon is no port")
 		case strings.Contains(authority, "@"):
 			return malformed("it has an @ and no http:// or https://")
 		}

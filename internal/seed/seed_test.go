@@ -21,10 +21,10 @@ func TestParseSeed(t *testing.T) {
 		"bücher.example": "https://xn--bcher-kva.example/", "a_b.example": "https://a_b.example/",
 		"http://example.org/a:b@c": "http://example.org/a:b@c", "http://example.org:81": "http://example.org:81/", "http:example.org": "http://example.org/",
 
-		"/etc/passwd": "it begins with a slash", "foo:": "what follows the colon is no port", "mailto:a@b.test": "what follows the colon is no port",
-		"root:x:0:0:root:/root:/bin/sh": "what follows the colon is no port", "user:1@a.test": "what follows the colon is no port",
+		"/etc/passwd": "it begins with a slash", "foo:": "the text after the colon is no port", "mailto:a@b.test": "the text after the colon is no port",
+		"root:x:0:0:root:/root:/bin/sh": "the text after the colon is no port", "user:1@a.test": "the text after the colon is no port",
 		"a@b.test": "it has an @", "url,title,date": `"url,title,date" cannot be a host`, "url;title": `"url;title" cannot be a host`,
-		"http://url,title/": `"url,title" cannot be a host`, "url\ttitle": "it has a tab in it", "http://a.test/\tTitle": "it has a tab in it",
+		"http://url,title/": `"url,title" cannot be a host`, "url\ttitle": "it contains a tab", "http://a.test/\tTitle": "it contains a tab",
 		"ftp://a.test/": "neither http nor https", "": "it is empty", "a b": "is no URL", "$HOME": `"$home" cannot be a host`,
 	} {
 		url, err := seed.Parse(c, text)

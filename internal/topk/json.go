@@ -32,11 +32,11 @@ func (s *Sketch) UnmarshalJSON(text []byte) error {
 	read := Sketch{capacity: from.Capacity, total: from.Total, absent: from.Absent}
 	read.fill(from.Entries)
 	if len(read.byKey) < len(from.Entries) {
-		return fmt.Errorf("topk: a key is there twice among %d", len(from.Entries))
+		return fmt.Errorf("topk: a sketch of %d keys contains one of them twice", len(from.Entries))
 	}
 	for _, c := range from.Entries {
 		if c.Count < from.Absent || c.Over > c.Count {
-			return fmt.Errorf("topk: count %d of %q, up to %d too high, beside %d for absent keys",
+			return fmt.Errorf("topk: count %d of %q, which may be %d too high, does not fit count %d for absent keys",
 				c.Count, c.Key, c.Over, from.Absent)
 		}
 	}

@@ -153,9 +153,9 @@ func TestDamagedJSON(t *testing.T) {
 		`{`: "unexpected end",
 		`{"capacity":1,"entries":[{"key":"a","count":1},{"key":"b","count":1}]}`: "2 keys in a sketch for 1",
 		`{"capacity":-1}`: "sketch for -1",
-		`{"capacity":2,"entries":[{"key":"a","count":1},{"key":"a","count":1}]}`: "there twice",
+		`{"capacity":2,"entries":[{"key":"a","count":1},{"key":"a","count":1}]}`: "contains one of them twice",
 		`{"capacity":2,"entries":[{"key":"a","count":1,"over":2}]}`:              "too high",
-		`{"capacity":2,"absent":5,"entries":[{"key":"a","count":1}]}`:            "beside 5",
+		`{"capacity":2,"absent":5,"entries":[{"key":"a","count":1}]}`:            "count 5 for absent keys",
 	} {
 		s := New(4)
 		s.Add("kept", 1)

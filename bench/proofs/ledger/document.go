@@ -10,15 +10,16 @@ import (
 // head is the beginning of the document.
 const head = `# Proofs
 
-What was proved at full size, by ` + "`make proof`" + `. Each proof is a group of tests that also run, smaller, in ` + "`make test`" + `;
-[the promises](design/promises.md) says which promise each test is about. ` + "`make proof ONLY='^16\\.'`" + ` runs one proof
-again. A commit that ends in -dirty had changes that were not committed yet.
+This page has the results of ` + "`make proof`" + `. Each proof is a group of tests at full size; ` + "`make test`" + ` runs the same
+tests at a smaller size. [The promises](design/promises.md) lists the tests of each promise. ` + "`make proof ONLY='^16\\.'`" + `
+repeats one proof. If the name of a commit ends in -dirty, the code had changes that were not committed yet.
 
-A crawl is judged by the log of the web that it crawled. The web may read a request late, so that the next one seems to
-come too early; the log knows by how much it was late. *Too early beyond the lateness* is what is left, and must be 0.
+The server of the synthetic web writes a log of all requests, and the log is used to judge a crawl. If the server
+reads a request late, the next request seems to come too early. The log also has this lateness. *Too early beyond the
+lateness* is the rest after it was subtracted, and must be 0.
 
-Where a server loses its last moments on purpose, the audit must notice (*exit code 1*), and the records show that the
-URLs were found again.
+In some tests a server loses its last writes on purpose. There the audit must notice the loss (*exit code 1*), and the
+records must show that the URLs were found again.
 
 `
 

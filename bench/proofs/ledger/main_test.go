@@ -40,21 +40,3 @@ func TestDocumentIsComplete(t *testing.T) {
 		}
 	}
 }
-
-// TestParseLog checks that parseOutcome reads a section with the log of a run.
-func TestParseLog(t *testing.T) {
-	const section = "A claim.\n\nRun on 2026-11-23 at commit abc: go1.26.8, 2 cores.\n\nA note of\ntwo lines.\n\n" +
-		"```\ngo test -v -run '^Test(A|B)$' ./p -args -proof\n```\n\n" +
-		"* TestA: **pass** in 0.0 s\n  * x: **pass** in 1.6 s\n    * claimed 7 of 9\n  * y: **fail** in 2.9 s\n" +
-		"* TestB: **pass** in 2.0 s\n  * seed: 5\n  * records: 7\n  * requests: 9 too early\n  * too early beyond the lateness: 0\n\n" +
-		"```\ngo test ./q\n```\n\n* TestC: **pass** in 1.0 s\n"
-	want := outcome{
-		date: "2026-11-23", commit: "abc", machine: "go1.26.8, 2 cores", tests: 3, seconds: 8, // TestA's are parallel
-		failed:  []string{"TestA/y"},
-		figures: []string{"`TestA/x`: claimed 7 of 9", "`TestB`: records: 7; too early beyond the lateness: 0"},
-		notes:   []string{"A note of two lines."},
-	}
-	if got := parseOutcome(section); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
-}

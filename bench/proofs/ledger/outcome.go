@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -60,8 +59,7 @@ var (
 	resultLine = regexp.MustCompile(`^Result: (?:pass, (\d+) tests? in (\d+) s|\*\*FAIL\*\*: (.*))\.$`)
 )
 
-// parseOutcome parses a section of the document. The section may have the old format,
-// which contains the log of each run.
+// parseOutcome parses a section of the document.
 func parseOutcome(section string) outcome {
 	var o outcome
 	for _, paragraph := range strings.Split(section, "\n\n") {
@@ -72,7 +70,7 @@ func parseOutcome(section string) outcome {
 			continue
 		}
 		switch found := resultLine.FindStringSubmatch(whole); {
-		case o.date == "", whole == "", strings.HasPrefix(whole, "```"): // the claim, or a command
+		case o.date == "", whole == "": // the claim
 		case found != nil:
 			o.tests, _ = strconv.Atoi(found[1])
 			o.seconds, _ = strconv.Atoi(found[2])
@@ -83,67 +81,9 @@ func parseOutcome(section string) outcome {
 			for _, figure := range strings.Split("\n"+paragraph, "\n* ")[1:] {
 				o.figures = append(o.figures, strings.Join(strings.Fields(figure), " "))
 			}
-		case strings.HasPrefix(whole, "* "):
-			o.readLog(paragraph)
 		default:
 			o.notes = append(o.notes, whole)
 		}
 	}
 	return o
-}
-
-// testLine matches the line of a test in a log: its indent, name, result and seconds.
-// The lines that the test logged follow, indented by two more columns.
-var testLine = regexp.MustCompile(`^( *)\* (.+): \*\*(\w+)\*\* in ([0-9.]+) s$`)
-
-// readLog adds the tests of a log to the outcome, as results.add does with those of
-// a run.
-func (o *outcome) readLog(log string) {
-	var (
-		names  []string // of the current test, after those of the tests around it
-		depths []int    // the indents of their lines; a log may leave out levels
-		said   []string // lines that the current test logged
-		// own is the time of the current outermost test in seconds, within that of its
-		// direct subtests. own may be 0 if the subtests are parallel.
-		own    float64
-		within float64
-	)
-	flush := func() {
-		if len(names) > 0 {
-			o.addFigures(strings.Join(names, "/"), said)
-		}
-		said = nil
-	}
-	end := func() {
-		o.seconds += int(math.Round(max(own, within)))
-		own, within = 0, 0
-	}
-	for _, line := range strings.Split(log, "\n") {
-		found := testLine.FindStringSubmatch(line)
-		if found == nil {
-			said = append(said, strings.TrimPrefix(strings.TrimSpace(line), "* "))
-			continue
-		}
-		flush()
-		deep := len(depths)
-		for deep > 0 && depths[deep-1] >= len(found[1]) {
-			deep--
-		}
-		depths = append(depths[:deep], len(found[1]))
-		names = append(names[:deep:deep], found[2])
-		seconds, _ := strconv.ParseFloat(found[4], 64)
-		switch deep {
-		case 0:
-			end()
-			own = seconds
-			o.tests++
-		case 1:
-			within += seconds
-		}
-		if found[3] == "fail" {
-			o.failed = append(o.failed, strings.Join(names, "/"))
-		}
-	}
-	flush()
-	end()
 }

@@ -47,19 +47,19 @@ var proofs = []proof{
 	{
 		"1. A hard web, exactly",
 		"20,000 pages, 200 hosts",
-		"The binary crawls 20,000 pages on 200 hosts with every hardship of the test web. Its records are exactly the expected ones, each URL once; the books balance, also against the records; and by the web's own log no two requests to one host started closer than promised (tolerance 25 ms or 10 %). Under a fake clock the same is judged exactly.",
+		"The binary crawls 20,000 pages on 200 hosts with every hardship of the test web. Its records are exactly the expected ones, each URL once. The books balance, also compared with the records. In the log of the web, no two requests to one host started closer together than promised (tolerance 25 ms or 10 %). With a fake clock the same is checked exactly.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestExactSet$"}, {pkg: "./fetcher", tests: "^TestWeb"}},
 	},
 	{
 		"2. Killed and resumed",
 		"the same, 25 kills",
-		"Such a crawl is killed 25 times with SIGKILL, at least once within each of: the commit of a batch, a checkpoint, the append of records, a rotation, a lease, a start; the rest at random requests. What each kill left is audited. The records are those of a crawl that never died, and no request is repeated but those that were in flight.",
+		"The crawl of proof 1 is killed 25 times with SIGKILL: at least once during each of the commit of a batch, a checkpoint, the append of records, a rotation, a lease and a start, and otherwise at random requests. The state after each kill is audited. The records are those of a crawl that was never killed. No request is repeated, except those that were in flight at a kill.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestKilled$"}},
 	},
 	{
 		"3. Power loss and disk errors",
 		"800 crawls, 5,000 disk images",
-		"Store and records are on one simulated disk that loses what was not synced, or some of it, at random moments, again and again; or that fails at a random write. The crawl that goes on from what is left ends with the exact set.",
+		"The store and the records are on one simulated disk. At random moments, again and again, the disk loses some or all data that was not synced; or it fails at a random write. The crawl is resumed from what is left, and ends with the exact set.",
 		[]batch{
 			{pkg: "./bench/proofs", tests: "^(TestPowerLoss|TestDiskErrors)$"},
 			{pkg: "./frontier/localstore", tests: "^(TestPowerLoss|TestDiskErrors|TestMarkerFS|TestModel)$"},
@@ -68,13 +68,13 @@ var proofs = []proof{
 	{
 		"4. Real HTML",
 		"975 pages",
-		"Documentation that people wrote: the set of pages that are answered 200 equals that of wget -r, but for the pages that TestRealWeb lists, with the reason why wget does not find them.",
+		"The pages are the documentation of two real projects. The set of pages that are answered with 200 equals that of wget -r, except for the pages that TestRealWeb lists, with the reason why wget does not find them.",
 		[]batch{{pkg: "./bench", tests: "^TestRealWeb$", fixed: true}},
 	},
 	{
 		"5. The filter",
 		"150 million probes",
-		"The false-positive rate is the one that was asked for, by at least 100/p probes and within 5σ on either side, also of a filter that grew; a filter with one hash too few is found out. Of 16 racers on one million keys, under the race detector, no key is lost and none is new twice.",
+		"The measured false-positive rate is the requested one: in at least 100/p probes it is within 5σ on either side, also for a filter that grew. The test notices a filter with one hash too few. When 16 goroutines race to add one million keys, under the race detector, no key is lost and none is new twice.",
 		[]batch{
 			{pkg: "./bloomstore/membits", tests: "^TestFalsePositiveRate"},
 			{pkg: "./bloomstore/bloomtest", tests: "^TestFPRTellsGoodFromBad$"},
@@ -84,13 +84,13 @@ var proofs = []proof{
 	{
 		"6. Bad input",
 		"a table of faults",
-		"Each of these is answered by one clear message and its exit code; nothing is lost, and the crawl then ends with the exact set.",
+		"Each fault in a table of bad input leads to one clear message and its exit code. Nothing is lost, and the crawl then ends with the exact set.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBadInput$", fixed: true}},
 	},
 	{
 		"7. robots.txt",
 		"a table, 1 min of fuzzing",
-		"The rules of RFC 9309 and the edge cases that Google publishes, as a table; the status of an answer over time under a fake clock; and against Google's matcher (grobotstxt), by random files and by fuzzing, wherever both should agree: where not is in the comment of package robots.",
+		"The rules of RFC 9309 and the edge cases that Google publishes are tested as a table. The effect of the status of an answer over time is tested with a fake clock. Random files and fuzzing compare the answers with those of Google's matcher (grobotstxt). The comment of package robots lists the cases where the two should differ.",
 		[]batch{
 			{pkg: "./internal/robots", tests: "^Test", fixed: true},
 			{pkg: "./internal/robots", tests: "^FuzzAgreesWithGoogle$", fuzz: true},
@@ -100,7 +100,7 @@ var proofs = []proof{
 	{
 		"8. Canonical URLs",
 		"a table, 2 min of fuzzing",
-		"A table of the cases of the WHATWG standard; any two spellings that the standard makes one are one; by fuzzing, the form of a form is itself, joining does not depend on how the base was spelled, and the fast path equals the slow one.",
+		"A table has the cases of the WHATWG standard. Any two spellings that are one URL according to the standard have one canonical form. Fuzzing checks that the canonical form of a canonical form is the same, that the result of a join does not depend on the spelling of the base, and that the fast path equals the slow one.",
 		[]batch{
 			{pkg: "./frontier/canon", tests: "^Test", fixed: true},
 			{pkg: "./frontier/canon", tests: "^FuzzParse$", fuzz: true},
@@ -110,7 +110,7 @@ var proofs = []proof{
 	{
 		"9. Hostile pages",
 		"1,000 pages at once, 3 min of fuzzing",
-		"1,000 pages at once that are made to be dear, with no more than 600 MB of memory and an end; links of deep, broken and wrongly labelled pages; sitemaps, answers and headers without end, bombs in all codings. The parsers of pages, sitemaps, headers and proxies by fuzzing.",
+		"1,000 pages that are made to cost much time and memory are parsed at once: this ends, and takes no more than 600 MB of memory. Other tests read the links of deep, broken and wrongly labelled pages, and sitemaps, answers and headers without end, and compression bombs in all codings. The parsers of pages, sitemaps, headers and proxies are fuzzed.",
 		[]batch{
 			{pkg: "./internal/extract", tests: "^Test"},
 			{pkg: "./internal/extract", tests: "^FuzzHTML$", fuzz: true},
@@ -124,7 +124,7 @@ var proofs = []proof{
 	{
 		"10. The guard",
 		"all special ranges",
-		"No address of the special ranges of the IANA registries is dialled, whatever its spelling: as a page, robots.txt, sitemap, redirect or through a proxy, nor when a name changes its address between two look-ups. And no other address is refused.",
+		"No address in the special ranges of the IANA registries is dialled, however it is spelled: not for a page, robots.txt, a sitemap or a redirect, not through a proxy, and not when a name changes its address between two look-ups. No other address is refused.",
 		[]batch{
 			{pkg: "./fetcher/get", tests: "^(TestGuard|TestAllowNet|TestSpellings|TestNamesOfSpecialAddresses|TestRedirectIntoTheHouse|TestRebinding|TestProxyGetsNoSpecialAddress|TestPrivateAddressIsNotDialled|TestEndsInNumber)", fixed: true},
 			{pkg: "./fetcher", tests: "^(TestCornersOnTheWire|TestAddressIsFinal|TestHostileOrigins)$", fixed: true},
@@ -133,7 +133,7 @@ var proofs = []proof{
 	{
 		"11. Kept answers",
 		"25 kills",
-		"A crawl that keeps all answers is killed 25 times with SIGKILL, within a write, a rotation and a commit among others. Each answer that has a record is in the WARC files once, where the record says, as it was served; no other is. gowarc's strict validation accepts every record; warcio reads the same out of files with answers of every kind. The links that a crawl keeps are those of the pages that have records, each once, also where workers that share a crawl die.",
+		"A crawl that keeps all answers is killed 25 times with SIGKILL, among others during a write, a rotation and a commit. Each answer that has a record is in the WARC files once, at the place that the record names, as it was served. The files contain no other answers. gowarc's strict validation accepts every record. warcio reads the same data from files with answers of every kind. The links that a crawl keeps are those of the pages that have records, each once, also if workers that share a crawl die.",
 		[]batch{
 			{pkg: "./bench/proofs", tests: "^TestArchiveKilled$"},
 			{pkg: "./bench/proofs", tests: "^Test(Shared)?LinksKilled$"},
@@ -144,13 +144,13 @@ var proofs = []proof{
 	{
 		"12. The whole test web",
 		"20,000 pages",
-		"The binary crawls 20,000 pages with every hardship, and the corners where robots.txt, sitemaps, bodies, headers, names and addresses are hostile. What does not depend on the order is exact, the rest is right by number and reason; the refusals too. No host is asked too early, no forbidden address is dialled, the audit balances.",
+		"The binary crawls 20,000 pages with every hardship, and the corners of the test web, where robots.txt, sitemaps, bodies, headers, names and addresses are hostile. Results that do not depend on the order of requests are exact. For the other results, and for the refusals, the numbers and reasons are correct. No host is asked too early, no forbidden address is dialled, and the audit balances.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestWholeWeb$"}, {pkg: "./fetcher", tests: "^TestCorners", fixed: true}},
 	},
 	{
 		"13. The filter in Redis",
 		"100/p probes, a cluster",
-		"The suite of all filters on a server, on a cluster and from two processes. The false-positive rate is the one that was asked for, by at least 100/p probes and within 5σ, for even hosts and for those of Zipf's law, also of a filter that grew eightfold. Memory is what the calculator says. A filter of which anything is evicted, flushed, cut or replaced is an error, never an empty one.",
+		"The tests of all filters run on a server, on a cluster and from two processes. The measured false-positive rate is the requested one: in at least 100/p probes it is within 5σ, both for hosts of equal size and for hosts whose sizes follow Zipf's law, also for a filter that grew eightfold. The memory is what the calculator says. If any part of a filter is evicted, flushed, cut or replaced, the result is an error, never an empty filter.",
 		[]batch{
 			{pkg: "./internal/redisbits", tests: "^(TestConformance|TestCluster|TestLostReply|TestGrowthIsExact)$"},
 			{pkg: "./internal/redisbits", tests: "^(TestFalsePositiveRate|TestRateOfLayers|TestMemory|TestBeyond32Bits)$"},
@@ -160,7 +160,7 @@ var proofs = []proof{
 	{
 		"14. The frontier in Redis",
 		"a server and a cluster",
-		"The suite of all frontiers and its model run on a server and on a cluster of three primaries; each command of each script is made to fail once, and the reply to each script is lost once: nothing is half done. Workers that race to add the same URLs, some of them killed while they do: each URL is queued once, and no bit is set without an entry.",
+		"The tests of all frontiers, and the comparison with their model, run on a server and on a cluster of three primaries. Each command of each script is made to fail once, and the reply to each script is lost once: no change is half done. Workers race to add the same URLs, and some of them are killed meanwhile: each URL is queued once, and no bit is set without an entry.",
 		[]batch{
 			{pkg: "./frontier/redisstore", tests: "^(TestSuite|TestModel|TestScriptFaults|TestAddFaults|TestLostReplies|TestAddAfterLostReply)"},
 			{pkg: "./frontier/redisstore", tests: "^(TestAddersRace|TestKilledAdders|TestMaxPagesAcrossWorkers|TestEmptyIsNeverEarly)"},
@@ -169,7 +169,7 @@ var proofs = []proof{
 	{
 		"15. Redis loses, moves and fails over",
 		"up to 25,000 pages",
-		"The server is killed and its log cut at a random byte of the last two seconds; a primary fails over to a replica; a slot moves under load; memory runs out; the filter is lost and made anew. The books balance, what rolled back is found again, no host is asked too early, stale leases are refused, and what could not be kept is named.",
+		"The server is killed, and its log is cut at a random byte of the last two seconds. A primary fails over to a replica. A slot moves under load. Memory runs out. The filter is lost and rebuilt. In each case the books balance, URLs that were rolled back are found again, no host is asked too early, and stale leases are refused. Losses that cannot be avoided are reported.",
 		[]batch{
 			{pkg: "./frontier/redisstore", tests: "^(TestServerLosesItsLastMoments|TestNodeLosesItsLastMoments|TestFailoverWithWait|TestFailoverNamesWhatIsLost)$"},
 			{pkg: "./frontier/redisstore", tests: "^(TestSlotsMoveUnderLoad|TestFullServerDrains|TestEpoch|TestRebuild|TestHalfTransactions)"},
@@ -178,13 +178,13 @@ var proofs = []proof{
 	{
 		"16. Many workers",
 		"20,000 pages, 4 workers",
-		"Four worker processes share the crawl of 20,000 pages on 200 hosts; every two seconds one is killed with SIGKILL and replaced, also between a record and its completion. The export of all their directories is the exact set, each record once; no host is asked too early; the audit balances. The same with a node that is killed and restarted, and with a primary that fails over: exact with --redis-wait 1; with 0 the audit names what is missing.",
+		"Four worker processes share the crawl of 20,000 pages on 200 hosts. Every two seconds one of them is killed with SIGKILL and replaced, also between a record and its completion. The export of all their directories is the exact set, each record once; no host is asked too early; the audit balances. The same is tested with a node that is killed and restarted, and with a primary that fails over. The result is exact with --redis-wait 1. With 0 the audit names what is missing.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestShared"}},
 	},
 	{
 		"17. Exact keys in Postgres",
 		"20,000 pages, 20 kills each",
-		"The suite of all exact sets on Postgres, and a store beside one in memory that dies at each of its crash points. Then whole processes, with all URLs exact, and the records in files and in Postgres: workers killed at any moment and at each crash point, Postgres killed, a worker frozen for longer than its leases last, Redis emptied, 20 times and more each; the records are the exact set, each key has one record in a round, the books of both stores balance, no host is asked too early. Beside a filter that is made for a sixth of the URLs all are found, and it loses as many bulk URLs as its fill says. A window of seconds holds. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute bulk pages come at 0.9 of the rate before or more. What a hundredth of exact URLs costs is measured.",
+		"The tests of all exact sets run on Postgres. A store that dies at each of its crash points is compared with one in memory. Then whole processes are tested, with all URLs exact, and with the records in files and in Postgres. Workers are killed at any moment and at each crash point, Postgres is killed, a worker is frozen for longer than its leases last, and Redis is emptied, 20 times or more each. The records are the exact set, each key has one record in a round, the books of both stores balance, and no host is asked too early. If the filter is sized for a sixth of the URLs, all exact URLs are found, and as many bulk URLs are lost as its fill predicts. A window of seconds holds. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute, bulk pages come at 0.9 of the rate before or more. The cost of a hundredth of exact URLs is measured.",
 		[]batch{
 			{pkg: "./internal/pgstore", tests: "^Test"},
 			{pkg: "./internal/exact", tests: "^Test"},
@@ -194,19 +194,19 @@ var proofs = []proof{
 	{
 		"18. Thousands of late hosts at once",
 		"5,000 hosts",
-		"A crawl of 5,000 hosts that answer after 300 ms on average (log-normal) asks 4,000 of them at once, within 512 MiB beside its filter, and is killed four times. Its records are exactly the expected ones, the books balance, no request starts before its host's delay is over, and the last run takes at most --memory and a tenth; the kernel, told so by a control group, would kill what takes more.",
+		"A crawl of 5,000 hosts, which answer after 300 ms on average (log-normal), sends requests to 4,000 of them at once, within 512 MiB in addition to its filter, and is killed four times. Its records are exactly the expected ones, the books balance, and no request starts before its host's delay is over. The last run takes at most --memory plus a tenth. If the test may create a control group, the kernel kills a run that takes more.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBroad$"}},
 	},
 	{
 		"19. A machine that falls short",
 		"10,000 hosts",
-		"A crawl of 10,000 hosts goes on while its name server answers late or refuses to answer for 30 s, and while it may open no more than 160 files; one of 5,000 hosts while its machine has 200 ports. Another looks each host up in 100 ms. Every page is fetched, and the reports of all but the last name what they lacked.",
+		"A crawl of 10,000 hosts continues while its name server answers late or refuses to answer for 30 s, and while it may open no more than 160 files. A crawl of 5,000 hosts continues while its machine has 200 ports. In another crawl the look-up of each host takes 100 ms. Every page is fetched, and each report, except that of the last crawl, names the resource that was short.",
 		[]batch{{pkg: "./bench/proofs", tests: "^Test(NamesShort|DescriptorsShort|PortsShort|LateNames)$"}},
 	},
 	{
 		"20. Data of pages",
 		"20,000 products",
-		"A made-up shop of 20,000 products in ten templates is crawled: classes, tables, JSON-LD, Open Graph, microdata, attributes, lists, old HTML; broken tags, wrong charsets, values that are missing. Each field of each record is exact, byte for byte, and each page without a required one says so. What a page can make of a field is bounded. Of documentation that people wrote the main text has at least 93 of 100 words, and 97 of 100 belong to it.",
+		"A synthetic shop of 20,000 products in ten templates is crawled. The templates have classes, tables, JSON-LD, Open Graph, microdata, attributes, lists and old HTML, with broken tags, wrong charsets and missing values. Each field of each record is exact, byte for byte, and the record of each page without a required field says so. A page cannot make a field larger than its limit. In real documentation, the main text contains at least 93 of 100 words that belong to it, and 97 of 100 words that it contains belong to it.",
 		[]batch{
 			{pkg: "./bench/pagedata", tests: "^Test"},
 			{pkg: "./fetcher/fields", tests: "^Test", fixed: true},
@@ -219,13 +219,13 @@ var proofs = []proof{
 	{
 		"21. Events",
 		"20,000 pages, 300 kills of each relay",
-		"A crawl, workers on Redis, and workers with records in Postgres are killed while relays deliver their events to a server that is away, resets, refuses or does not answer. Relays are killed at any moment and at each of their steps: publish, acknowledgement, cursor. The ids that were delivered are those of the records, none is missing, those of a host come in order, and what was refused for good is a dead letter.",
+		"A crawl, workers on Redis, and workers with records in Postgres are killed while relays deliver their events to a server that is away, resets connections, refuses events or does not answer. Relays are killed at any moment and at each of their steps: publish, acknowledgement, cursor. The ids that were delivered are those of the records, and none is missing. The events of a host come in order. Each event that was refused for ever is a dead letter.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestRelay"}},
 	},
 	{
 		"22. The inbox",
 		"10,000,000 marks, 1,000,000 events",
-		"Once and Work run a handler once per event, however it is delivered: in a row, at once, after restarts, with a handler that fails, panics, hangs or kills its process, with the cache flushed or killed at each step. Each classic fault is a naive version that the same test sees fail. Random calls agree with a model. A sweep of ten million expired marks at most doubles the 99th percentile of Once; Work takes no more memory for a million pending events. Records go from a crawl's files over JetStream and an inbox into a table while relay, broker, consumer and Postgres are killed 1,000 times, and from OnPage while the crawl is: the table has each once.",
+		"Once and Work run a handler once per event, however the event is delivered: several times in a row or at once, after restarts, with a handler that fails, panics, hangs or kills its process, and with the cache flushed or killed at each step. For each classic fault there is a naive version, which fails in the same test. Random calls agree with a model. A sweep of ten million expired marks at most doubles the 99th percentile of Once. Work takes no more memory for a million pending events. Records go from a crawl's files through JetStream and an inbox into a table while relay, broker, consumer and Postgres are killed 1,000 times. They also go there from OnPage while the crawl is killed. The table has each record once.",
 		[]batch{
 			{pkg: "./events/inbox", tests: "^Test"},
 			{pkg: "./events/inbox/redisonly", tests: "^Test", fixed: true},

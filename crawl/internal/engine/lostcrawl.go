@@ -20,7 +20,7 @@ type LostError struct {
 
 // Error implements error.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("Postgres knows the crawl %s, but Redis does not: it was emptied, or is another one.\n%s.", e.Crawl, e.Loss())
+	return fmt.Sprintf("Postgres has the crawl %s, but Redis does not: this Redis was emptied, or is not the one of the crawl.\n%s.", e.Crawl, e.Loss())
 }
 
 // Loss describes the URLs that were lost with Redis.

@@ -29,10 +29,10 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	a.AddEstimate(c.Added, books.Added, books.AddedErr)
 	a.Add("queued", c.Queued, books.Queued, "queues, delayed items", "")
 	a.Add("delayed", c.Delayed, books.Delayed, "delayed items", "")
-	a.Add("leased", c.Leased, books.Leased, "what leases hold", "")
-	a.Add("hosts", c.Hosts, books.Hosts, "hosts with such items", "")
+	a.Add("leased", c.Leased, books.Leased, "URLs in leases", "")
+	a.Add("hosts", c.Hosts, books.Hosts, "hosts with queued or leased items", "")
 	a.Add("failed", c.Failed, books.Failed, "lists of failed items", "")
-	a.Add("acknowledged and lost", 0, shared.Lost, "URLs that workers know were added", "")
+	a.Add("acknowledged and lost", 0, shared.Lost, "URLs whose addition workers remember", "")
 	if working := len(shared.Workers) > 0; !working { // while workers run, the two cannot be read at the same moment
 		err = e.auditExact(ctx, &a)
 	}

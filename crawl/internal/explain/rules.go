@@ -77,7 +77,7 @@ func (q *query) check(f *follow.Finding, link *follow.Link) Check {
 		case f.By != "":
 			c.Words = fmt.Sprintf("a seed opened %s (%s)", f.By, c.Setting)
 		default:
-			c.Words = fmt.Sprintf("everything is in it (%s)", c.Setting)
+			c.Words = fmt.Sprintf("every host is in it (%s)", c.Setting)
 		}
 	case follow.Port:
 		c.Words = f.Detail
@@ -85,9 +85,9 @@ func (q *query) check(f *follow.Finding, link *follow.Link) Check {
 			c.Words = "port " + link.URL.Port() + " is requested"
 		}
 	case follow.Trap:
-		c.Words = "nothing about its form is strange"
+		c.Words = "its form is ordinary"
 		if refuses {
-			c.Words = "it looks like one of a trap's: " + f.Detail
+			c.Words = "it looks like a URL of a trap: " + f.Detail
 		}
 	case follow.Exclude, follow.Include:
 		c.Words = fmt.Sprintf("no --%s matches", f.Rule)
@@ -102,7 +102,7 @@ func (q *query) check(f *follow.Finding, link *follow.Link) Check {
 		case f.Member:
 			c.Words = fmt.Sprintf("one of the %s of %s that are crawled", count(f.Hosts, "host"), f.By)
 		default:
-			c.Words = fmt.Sprintf("there is room for it among the hosts of %s (%d of %d)", f.By, f.Hosts, f.Most)
+			c.Words = fmt.Sprintf("%s may have more hosts (%d of %d are crawled)", f.By, f.Hosts, f.Most)
 		}
 	}
 	return c
@@ -116,7 +116,7 @@ func depthWords(f *follow.Finding, depth int, setting string) string {
 	case refuses:
 		return fmt.Sprintf("no link is followed (%s)", setting)
 	case known && depth == 0:
-		return "0: a seed, or where one redirects to"
+		return "0: a seed, or the target of its redirect"
 	case known:
 		return fmt.Sprintf("%s away from a seed", count(uint64(depth), "link"))
 	case f.Answer == follow.Passes:
@@ -124,7 +124,7 @@ func depthWords(f *follow.Finding, depth int, setting string) string {
 	case f.Most == 1:
 		return fmt.Sprintf("if a seed names it (%s)", setting)
 	}
-	return fmt.Sprintf("if a page names it that is %s or less away from a seed (%s)", count(f.Most-1, "link"), setting)
+	return fmt.Sprintf("if a page at most %s away from a seed names it (%s)", count(f.Most-1, "link"), setting)
 }
 
 func hopsWords(f *follow.Finding, hops int, setting string) string {

@@ -13,7 +13,7 @@ import (
 
 // noURL returns the verdict on a text that has no canonical form.
 func noURL(err error) Verdict {
-	v := Verdict{Answer: frontier.Refused.String(), Reason: frontier.ReasonMalformed, Words: "it is no URL"}
+	v := Verdict{Answer: frontier.Refused.String(), Reason: frontier.ReasonMalformed, Words: "it is not a URL"}
 	switch {
 	case errors.Is(err, canon.ErrScheme):
 		v.Reason, v.Words = frontier.ReasonScheme, "only http and https are crawled"
@@ -52,7 +52,7 @@ func (q *query) verdict() Verdict {
 	}
 	words := q.place()
 	if len(ifs) > 0 {
-		words += ", " + strings.Join(ifs, ", ")
+		words = strings.Join(ifs, ", ") + "; " + words
 	}
 	return Verdict{Answer: "would be queued", Words: words + q.prospect()}
 }

@@ -67,7 +67,7 @@ func (p *plan) checkDefaultDir() error {
 	}
 	if begun, known := p.stored[seedsSetting]; known && begun != p.seedsGiven {
 		return fmt.Errorf("%s was begun with other seeds: %s, not %s\n"+
-			"'%s' goes on with it, and seeds behind that are added to it; another --dir begins another crawl",
+			"'%s' continues that crawl, and seeds given after it are added; another --dir begins another crawl",
 			p.Dir, begun, p.seedsGiven, p.command("crawl"))
 	}
 	return nil

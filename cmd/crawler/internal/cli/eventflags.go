@@ -54,14 +54,14 @@ func (f *eventFlags) declare(add func(flags *pflag.FlagSet, prefix string)) *pfl
 // addTo declares all flags.
 func (f *eventFlags) addTo(flags *pflag.FlagSet, prefix string) {
 	f.addSink(flags, prefix)
-	flags.StringVar(&f.relay.Name, f.name("relay"), defaultRelay, "keep the place in the crawl under this `NAME`")
+	flags.StringVar(&f.relay.Name, f.name("relay"), defaultRelay, "store the cursor of this relay under `NAME`")
 	restrict.Check(flags, f.name("relay"), func(text string) error {
 		if events.CheckName(text) != nil {
 			return errors.New("want " + crawlNameWords + ", no dot first")
 		}
 		return nil
 	})
-	flags.StringVar(&f.from, f.name("from"), "", "`WHERE` a new name begins: now, a time such as 2026-01-02T15:04:05Z, or a cursor (default the beginning)")
+	flags.StringVar(&f.from, f.name("from"), "", "`WHERE` a new relay begins: now, a time such as 2026-01-02T15:04:05Z, or a cursor (default the beginning)")
 	flags.StringSliceVar(&f.types, f.name("types"), nil, "deliver events of these `TYPES` only: page.done, page.failed")
 	restrict.Check(flags, f.name("types"), func(text string) error {
 		_, err := filter.Parse([]string{text}, nil)
@@ -79,16 +79,16 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	f.prefix, f.flags = prefix, flags
 	help := "deliver to `URL`: https:// (webhook), nats:// (JetStream), kafka://, or - for lines of JSON on stdout"
 	if prefix != "" {
-		help = "deliver events of pages, beside the crawl, to `URL`: https:// (webhook), nats:// (JetStream), kafka://, or - for stdout"
+		help = "deliver events of pages during the crawl to `URL`: https:// (webhook), nats:// (JetStream), kafka://, or - for stdout"
 	}
 	flags.StringVar(&f.to, f.name("to"), "", help)
 	restrict.Check(flags, f.name("to"), checkSink)
 	flags.StringVar(&f.secret, f.name("webhook-secret-file"), "", "sign requests of a webhook with the secret in `FILE`")
-	flags.BoolVar(&f.sink.Batch, f.name("batch"), false, "send a webhook many events in one request")
+	flags.BoolVar(&f.sink.Batch, f.name("batch"), false, "send many events to a webhook in one request")
 	flags.StringVar(&f.sink.CredentialsFile, f.name("credentials-file"), "", "log in to NATS with the credentials in `FILE`")
-	flags.BoolVar(&f.sink.Create, f.name("create"), false, "make the stream of NATS, or the topic of Kafka, if there is none")
-	number(flags, &f.sink.Window, 0, f.name("duplicate-window"), 0, "how long a stream of NATS that is made drops repeats (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
-	flags.StringVar(&f.sink.TransactionalID, f.name("transactional-id"), "", "deliver to Kafka in transactions of this `ID`, which have the place in the crawl, too")
+	flags.BoolVar(&f.sink.Create, f.name("create"), false, "create the NATS stream or the Kafka topic if there is none")
+	number(flags, &f.sink.Window, 0, f.name("duplicate-window"), 0, "how long a new NATS stream drops repeated events (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
+	flags.StringVar(&f.sink.TransactionalID, f.name("transactional-id"), "", "deliver to Kafka in transactions of this `ID`, which also store the cursor")
 	checkText(flags, f.name("transactional-id"), "printable characters without spaces", func(text string) error {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 			return errors.New("not an id")

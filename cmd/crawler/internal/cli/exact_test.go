@@ -22,7 +22,7 @@ func TestExactFlagFaults(t *testing.T) {
 		{[]string{"--exact", "seeds,everything"}, `exact rule "everything": want one of seeds,`},
 		{[]string{"--exact", "depth<=x"}, `"x" is no depth`},
 		{[]string{"--exact", "a: seeds", "--window", "b=1h"}, `no class has the name "b"; want one of a, sitemap-files`},
-		{[]string{"--window", "seeds=soon"}, `"soon" is no duration`},
+		{[]string{"--window", "seeds=soon"}, `"soon" is neither 0 nor a duration`},
 		{[]string{"--window", "seeds"}, "want a class and how long"},
 	} {
 		code, _, errs := run(t, "", slices.Concat([]string{"crawl", "--dir", t.TempDir()}, test.args, []string{"http://a.test/"})...)

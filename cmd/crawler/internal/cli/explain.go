@@ -13,10 +13,10 @@ func newExplain(s streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain URL [--dir DIR | --redis URL --name NAME] [--json] [--out FILE]",
-		Short: "Say why a URL was, or was not, crawled",
-		Long: `Say why a URL was, or was not, crawled: its canonical form, what each rule,
-robots.txt and the filter answer, where it waits, its outcome, and who named it.
-It works for URLs that the crawl never saw, and requests nothing.`,
+		Short: "Explain why a URL was, or was not, crawled",
+		Long: `Explain why a URL was, or was not, crawled: its canonical form, what each rule,
+robots.txt and the filter answer, where it waits, its outcome, and which page
+named it. It also works for URLs that the crawl never saw. It sends no requests.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("%d arguments, want one URL", len(args))

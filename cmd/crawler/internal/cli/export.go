@@ -24,13 +24,14 @@ func newExport(s streams) *cobra.Command {
 			"    [--where CONDITION] [--out FILE] [DIR...]",
 		Short: "Print the records of a crawl that workers share, each once",
 		Long: `Print the records of a crawl that workers share: one for each round of a URL,
-from the directories of all its workers, dead ones too. A DIR is a worker's, or
-has such in it; bring those of other machines here first.
+from the directories of all its workers, dead ones too. A DIR is the directory
+of a worker, or contains such directories. First copy those of other machines to
+this one.
 
-Some URL may have been fetched and not completed when its worker died. With
---redis and --name the crawl says which still wait to be fetched again, and
-those have no record yet; the default DIR is then ./NAME.crawl. No worker should
-run meanwhile. With --sink postgres the records come from there.`,
+If a worker died before it completed a fetched URL, the URL is fetched again.
+With --redis and --name the crawl tells which URLs still wait for that; they have
+no record yet. The default DIR is then ./NAME.crawl. No worker should run
+meanwhile. With --sink postgres the records are read from Postgres.`,
 		Example: `  crawler export --redis redis://10.0.0.5 --name archive archive.crawl > pages.jsonl
   crawler export archive.crawl other-machine/archive.crawl > pages.jsonl`,
 		DisableFlagsInUseLine: true,
@@ -38,7 +39,7 @@ run meanwhile. With --sink postgres the records come from there.`,
 	shared.addTo(cmd.Flags())
 	tables.addTo(cmd.Flags(), table.Records())
 	complete(cmd)
-	cmd.Flags().Bool("json", false, "print JSON, as without: records are lines of JSON")
+	cmd.Flags().Bool("json", false, "print lines of JSON, as without this flag")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for the temporary files of the sort, 45 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()

@@ -89,7 +89,7 @@ func TestWrongInput(t *testing.T) {
 		{"seed seeds.txt", "", `argument "seeds.txt" is a file here`},
 		{"crawl /etc/passwd", "", `argument "/etc/passwd" is a file here, want --seeds /etc/passwd`},
 		{"crawl /etc/nothing", "", `argument "/etc/nothing" is no URL: it begins with a slash; want a URL such as`},
-		{"crawl foo:", "", `argument "foo:" is no URL: what follows the colon is no port; want`},
+		{"crawl foo:", "", `argument "foo:" is no URL: the text after the colon is no port; want`},
 		{"crawl url,title,date", "", `argument "url,title,date" is no URL: "url,title,date" cannot be a host; want`},
 		{"crawl http://u:ge/heim@a.test/", "", `argument "http://…@a.test/" is no URL`},
 

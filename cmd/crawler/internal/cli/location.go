@@ -88,8 +88,8 @@ func (at location) explain(err error) error {
 		} else {
 			rebuild += " --dir " + shellQuote(at.Dir)
 		}
-		return failed("%w\n'%s' makes the crawl again of what Postgres and the records in its workers' directories, which are in DIR, have.\n"+
-			"'%s' removes it, so that it can begin anew.", lost, rebuild, at.command("delete"))
+		return failed("%w\n'%s' restores the crawl from Postgres and from the records in its workers' directories, which are in DIR.\n"+
+			"'%s' deletes it, so that it can begin again.", lost, rebuild, at.command("delete"))
 	}
 	if settings, is := errors.AsType[*frontier.SettingsError](err); is {
 		goOn, other := "resume", "--dir"
@@ -109,13 +109,13 @@ func (at location) explain(err error) error {
 		return usage(fmt.Errorf("%w: name the crawl with --redis and --name", worker))
 	}
 	if missing, is := errors.AsType[*record.MissingError](err); is && missing.Name == crawl.RecordsFile(at.Dir) {
-		return failed("%w\nput the file back, or '%s' says how many and goes on without them", err, at.command("rebuild --accept-loss"))
+		return failed("%w\nput the file back, or run '%s', which prints their number and continues without them", err, at.command("rebuild --accept-loss"))
 	}
 	switch {
 	case errors.Is(err, crawl.ErrNoCrawl):
 		return usage(errors.New(at.missing()))
 	case errors.Is(err, frontier.ErrFilterLost):
-		return failed("%w\n'%s' makes it anew", err, at.command("rebuild"))
+		return failed("%w\n'%s' rebuilds it", err, at.command("rebuild"))
 	}
 	return &exitError{exitFailed, err}
 }

@@ -108,13 +108,13 @@ func TestRedisEmptied(t *testing.T) {
 
 			for _, command := range [][]string{append(crawl, seeds...), crawl, append([]string{"status"}, named...)} {
 				code, _, errs := run(t, "", command...)
-				if code != exitFailed || !strings.Contains(errs, "Postgres knows the crawl lost on") || !strings.Contains(errs, " waited there at ") ||
+				if code != exitFailed || !strings.Contains(errs, "Postgres has the crawl lost on") || !strings.Contains(errs, " waited there at ") ||
 					!strings.Contains(errs, " rebuild --redis ") || !strings.Contains(errs, " delete --redis ") {
 					t.Errorf("%s: exit code %d: %s", command[0], code, errs)
 				}
 			}
 			out := must(t, append([]string{"rebuild"}, named...)...)
-			if !strings.Contains(out, "is made again. About ") || c.exact == "all" && !strings.Contains(out, "and about 0 others are lost") || !strings.Contains(out, " queued again, 0 refused\n") {
+			if !strings.Contains(out, "is restored. About ") || c.exact == "all" && !strings.Contains(out, "and about 0 others are lost") || !strings.Contains(out, " queued again, 0 refused\n") {
 				t.Errorf("rebuild: %s", out)
 			}
 			audited := append([]string{"status", "--audit"}, named...)

@@ -23,7 +23,7 @@ func (o *stdout) Write(p []byte) (int, error) { return o.w.Write(p) }
 // addTo adds the flag --out to a command.
 func (o *stdout) addTo(cmd *cobra.Command) {
 	var name string
-	cmd.Flags().StringVar(&name, "out", "-", "write to `FILE` instead, as a whole or not at all; - is stdout")
+	cmd.Flags().StringVar(&name, "out", "-", "write to `FILE`, which appears only when complete; - is stdout")
 	_ = cmd.MarkFlagFilename("out")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -39,7 +39,7 @@ docs/reference/output.md.`,
 	crawl.addTo(cmd)
 	tables.addTo(cmd.Flags(), table.Records())
 	cmd.Flags().BoolVar(&referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
-	cmd.Flags().Bool("json", false, "print JSON, as without: records are lines of JSON")
+	cmd.Flags().Bool("json", false, "print lines of JSON, as without this flag")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for the temporary files of --referrers, some 250 bytes a record (default the system's)")
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -15,24 +15,25 @@ func newRebuild(s streams) *cobra.Command {
 	var acceptLoss bool
 	cmd := &cobra.Command{
 		Use:   "rebuild [--dir DIR | --redis URL --name NAME] [--accept-loss]",
-		Short: "Make the filter anew, after it was lost",
-		Long: `Make the filter anew, after it was lost. It is made of the queue and of the
-outcomes in the crawl's directory. Redis has no outcomes: there the records say
-what was crawled, and those of all workers must be here. A URL that is in none
-of them is new to the crawl afterwards.
+		Short: "Rebuild the filter after it was lost",
+		Long: `Rebuild the filter after it was lost, from the queue and from the outcomes in the
+crawl's directory. Redis stores no outcomes. For a crawl in Redis the records are
+read instead, and the records of all workers must be on this machine. A URL that
+is neither in the queue nor in the outcomes or records is new to the crawl
+afterwards.
 
-With --postgres the exact URLs that wait are queued again, and a crawl that Redis
-has lost altogether is made again: only what waited and was not exact is lost.
+With --postgres the exact URLs that wait are queued again. If Redis has lost the
+whole crawl, it is restored: only bulk URLs that waited are lost.
 
 A crawl does not start while its pages.jsonl is shorter than what was committed.
---accept-loss says how many records are missing and lets it go on. Their URLs stay
-done: they are not fetched again.`,
+With --accept-loss the number of missing records is printed, and the crawl can
+continue. The URLs of these records stay done: they are not fetched again.`,
 		Args: cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,
 	}
 	target.addTo(cmd)
-	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on without the records that are missing from a pages.jsonl that became shorter, and say how many they are")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "continue without the records that are missing because pages.jsonl became shorter, and print their number")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := target.location()
 		if err != nil {
@@ -47,7 +48,7 @@ done: they are not fetched again.`,
 			return at.explain(err)
 		}
 		if done.Lost != nil {
-			fmt.Fprintf(s.out, "%s is made again. %s\n", at, done.Lost.Loss())
+			fmt.Fprintf(s.out, "%s is restored. %s\n", at, done.Lost.Loss())
 		}
 		if done.Loss != nil {
 			printLoss(s.out, at, done.Loss)

@@ -19,9 +19,9 @@ import (
 func newDead(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
-		Short: "List, send again or discard events that were refused for good",
+		Short: "List, send again or discard events that were refused for ever",
 		Long: `List, send again or discard the dead letters of a relay: events that the other
-program refused for good, such as a webhook with status 400, 413 or 422. They are
+program refused for ever, such as a webhook with status 400, 413 or 422. They are
 kept with the reason until they are discarded, or accepted by a retry.`,
 		Args: cobra.NoArgs,
 	}
@@ -83,7 +83,7 @@ func newDeadList(s streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list [--relay NAME] [--dir DIR | --redis URL --name NAME] [--json]",
-		Short: "List events that were refused for good, oldest first",
+		Short: "List dead letters, oldest first",
 		Args:  cobra.NoArgs,
 	}
 	f.addTo(cmd)
@@ -119,7 +119,7 @@ func newDeadDiscard(s streams) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "discard [--relay NAME] [--dir DIR | --redis URL --name NAME] --all | ID...",
-		Short: "Forget events that were refused for good",
+		Short: "Discard dead letters",
 	}
 	f.addTo(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all of them")
@@ -146,10 +146,10 @@ func newDeadRetry(s streams) *cobra.Command {
 	var to eventFlags
 	cmd := &cobra.Command{
 		Use:   "retry --to URL [--relay NAME] [--dir DIR | --redis URL --name NAME] [flags] [ID...]",
-		Short: "Send events again that were refused for good; all, or those of the ids",
-		Long: `Send events again that were refused for good: all, or those of the ids. What is
-accepted is no dead letter any more. They are sent at once, whatever the relay is
-doing: behind newer events of their hosts.`,
+		Short: "Send dead letters again; all, or those of the ids",
+		Long: `Send dead letters again: all, or those of the ids. An event that is now accepted
+is no longer a dead letter. The events are sent at once, even if the relay is
+running, so they arrive after newer events of their hosts.`,
 	}
 	f.addTo(cmd)
 	cmd.Flags().AddFlagSet(to.declare(to.addSink))

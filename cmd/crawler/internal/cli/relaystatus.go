@@ -16,7 +16,7 @@ func newRelayStatus(s streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [--dir DIR | --redis URL --name NAME] [--json]",
-		Short: "Say how far each relay of a crawl is behind, running or not",
+		Short: "Print how far each relay of a crawl is behind, running or not",
 		Args:  cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,

@@ -29,18 +29,18 @@ func newReport(s streams) *cobra.Command {
 	var probe time.Duration
 	cmd := &cobra.Command{
 		Use:   "report [--dir DIR | --redis URL --name NAME] [--json] [--out FILE]",
-		Short: "Print the account of a crawl, running or not",
-		Long: `Print the account of a crawl, running or not: its books with every reason for
-a refusal, rates, what limited it, the hosts with the most of something, the
-filter, and how many URLs that may have cost. The same is in DIR/report.json,
-written each minute and at the end of a run.`,
+		Short: "Print the report of a crawl, running or not",
+		Long: `Print the report of a crawl, running or not: its books with every reason for a
+refusal, its rates, what limited it, the hosts with the highest numbers, the
+filter, and how many URLs its false positives may have lost. DIR/report.json has
+the same content. It is written each minute and at the end of a run.`,
 		Args: cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl anew: what came of each seed")
+	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl again, with the result of each seed")
 	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 1s, 200ms while the crawl runs)")
 	restrict.Within(cmd.Flags(), "probe", &probe, 1, forever, timeNotZero)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

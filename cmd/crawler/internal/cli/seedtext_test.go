@@ -33,7 +33,7 @@ func TestSeedsOfAllKinds(t *testing.T) {
 		`seed refused: list.txt:1: "url,title,date" is no URL: "url,title,date" cannot be a host; want a URL such as https://example.org/, or a host`,
 		"warning: list.txt:2: the user name and password in http://…@a.test/ are not used",
 		`seed refused: list.txt:3: "/etc/passwd" is no URL: it begins with a slash`,
-		`seed refused: list.txt:5: "foo:" is no URL: what follows the colon is no port`,
+		`seed refused: list.txt:5: "foo:" is no URL: the text after the colon is no port`,
 		`seed refused: list.txt:6: "http://…@c.test/" is no URL`,
 	} {
 		if !strings.Contains(errs2, want) {

@@ -222,7 +222,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, out, _ := run(t, "", "report", "--dir", dir, "--probe", "1ms")
-	for _, want := range []string{": not running; the last run came to no end of its own\n", "  this run    1 page in ", "to go on: crawler crawl --dir "} {
+	for _, want := range []string{": not running; the last run crashed or was killed\n", "  this run    1 page in ", "to go on: crawler crawl --dir "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

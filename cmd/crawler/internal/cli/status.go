@@ -19,15 +19,15 @@ func newStatus(s streams) *cobra.Command {
 	var asJSON, recount, watch bool
 	cmd := &cobra.Command{
 		Use:   "status [--dir DIR | --redis URL --name NAME] [--watch] [--audit] [--json] [--out FILE]",
-		Short: "Say where a crawl stands, running or not",
+		Short: "Print the state of a crawl, running or not",
 		Args:  cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&recount, "audit", false, "count the books anew, each term from something else than its counter; reads everything")
-	cmd.Flags().BoolVar(&watch, "watch", false, "while the crawl runs, say so again each second")
+	cmd.Flags().BoolVar(&recount, "audit", false, "check the counters: count the queue, the filter and the records; reads everything")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print the status each second while the crawl runs")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		c, err := crawl.attach(ctx)

@@ -22,7 +22,7 @@ func (t *target) addTo(cmd *cobra.Command) {
 	t.flags = cmd.Flags()
 	t.sharedFlags.addTo(t.flags)
 	addDir(cmd, &t.dir)
-	t.flags.Lookup("dir").Usage += "; with --redis what has its workers' directories (default ./NAME.crawl)"
+	t.flags.Lookup("dir").Usage += "; with --redis the parent of its workers' directories (default ./NAME.crawl)"
 }
 
 // location returns the location of the crawl.

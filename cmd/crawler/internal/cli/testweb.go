@@ -57,7 +57,7 @@ func newTestweb(s streams) *cobra.Command {
 	flags.Uint64Var(&f.seed, "seed", 1, "which web: the same flags make the same web")
 	flags.IntVar(&f.hosts, "hosts", 20, "virtual hosts")
 	flags.IntVar(&f.pages, "pages", 1000, "pages on all hosts together")
-	flags.StringVar(&f.hardships, "hardships", "none", "`LIST`: what is hard about it, as in 5xx,robots or all or all,-dead")
+	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of hardships of the web, as in 5xx,robots or all or all,-dead")
 	flags.Float64Var(&f.largest, "largest-share", 0.02, "part of the pages that the largest host has")
 	f.bytes = 14 << 10
 	flags.Var(&f.bytes, "page-bytes", "mean `SIZE` of a page")

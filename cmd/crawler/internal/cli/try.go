@@ -38,7 +38,7 @@ and --config FILE.`,
 		DisableFlagsInUseLine: true,
 	}
 	own := pflag.NewFlagSet("try", pflag.ContinueOnError)
-	own.StringVar(&url, "url", "http://localhost/", "of a file, take `URL` as where it is from")
+	own.StringVar(&url, "url", "http://localhost/", "treat a file as the page at `URL`")
 	own.BoolVar(&asJSON, "json", false, "print JSON")
 	shown := []section{{title: "The page and the answer", flags: own}}
 	for _, sec := range o.newFlags() {

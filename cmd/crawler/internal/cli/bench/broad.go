@@ -25,7 +25,7 @@ type broadOptions struct {
 func (o *broadOptions) addTo(f *pflag.FlagSet) {
 	f.Var(&o.hosts, "hosts", "broad: hosts of the web (default 20k)")
 	f.StringSliceVar(&o.concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
-	f.DurationVar(&o.each, "each", 0, "broad: `TIME` of each crawl, shorter where the budget lacks it (default 15s)")
+	f.DurationVar(&o.each, "each", 0, "broad: `TIME` of each crawl, shorter if --budget is too small (default 15s)")
 	f.BoolVar(&o.tls, "tls", false, "broad: crawl over TLS, too")
 }
 

@@ -48,12 +48,13 @@ func Command(version string) *cobra.Command {
 	var chosen []string
 	command := &cobra.Command{
 		Use:   "bench [" + strings.Join(names(), "|") + "|all]...",
-		Short: "Measure what filters and stores really do here",
-		Long: `crawler bench measures how often the filters err and what the stores take, on this
-machine, beside what crawler size says of them. Servers that no flag names it
-starts for itself, where their programs are installed; what it cannot run it says.
+		Short: "Measure filters and stores on this machine",
+		Long: `crawler bench measures on this machine how often the filters err and what the
+stores cost, and compares it with what crawler size calculates. If no flag names a
+server and its program is installed, crawler bench starts one. It lists the
+measurements that it cannot make.
 
-A promise that does not hold is exit code 1. Ctrl-C ends a run with a report of
+The exit code is 1 if a promise does not hold. After Ctrl-C the report contains
 what was measured until then.`,
 		Example: `  crawler bench                                  all there is, in five minutes
   crawler bench fpr --n 10M --budget 1h

@@ -62,12 +62,12 @@ func Command(look LiveFunc) *cobra.Command {
 	var q question
 	command := &cobra.Command{
 		Use:   "size",
-		Short: "Say what a filter costs and loses, before the crawl",
+		Short: "Calculate what a filter costs and loses, before the crawl",
 		Long: `crawler size does the arithmetic of a Bloom filter. Give any of the number of
 URLs, the false-positive rate, the memory, the number of hash functions and the
-number or share of URLs that may be lost; it solves for the rest, and says what
-the filter takes in memory and in Redis, what the same URLs take in exact stores,
-and how long a polite crawl of them lasts.`,
+number or share of URLs that may be lost; it calculates the rest, the size
+of the filter in memory and in Redis, the size of the same URLs in exact stores,
+and the time that a polite crawl of them takes.`,
 		Example: `  crawler size --urls 1e9 --fpr '1 in 1000000'
   crawler size --urls 100M --memory 512MiB       which rate is that?
   crawler size --memory 2GiB --fpr 0.1%          how many URLs is that?

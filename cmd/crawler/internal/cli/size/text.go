@@ -52,7 +52,7 @@ func (r report) writeFills(b *strings.Builder) {
 	}
 	render(b, t)
 	one := r.full()
-	fmt.Fprintf(b, "  Growth costs %.2f%% more bits at n, and keeps p however many come.\n",
+	fmt.Fprintf(b, "  Growth costs %.2f%% more bits at n, and keeps p for any number of URLs.\n",
 		100*(float64(one.Growing.Bits)/float64(one.Fixed.Bits)-1))
 }
 
@@ -77,9 +77,9 @@ func (r report) writeMemory(b *strings.Builder) {
 
 func (r report) growth() string {
 	if r.Growth {
-		return "growing: 0.9 of p is for the first layer"
+		return "growing: the first layer may use 0.9 of p"
 	}
-	return "without growth: all of p is for one layer"
+	return "without growth: the one layer may use all of p"
 }
 
 func (r report) writeRedis(b *strings.Builder) {
