@@ -152,7 +152,7 @@ func TestExportMergesWorkers(t *testing.T) {
 	if want := "2 records of 2 workers: 1 fetched again, 1 taken back, 0 still to be fetched, 0 damaged\n"; errs != want {
 		t.Errorf("summary %q, want %q", errs, want)
 	}
-	if code, _, errs := run(t, "", "status", "--dir", second); code != exitUsage || !strings.Contains(errs, "is of a worker of web, a crawl in Redis") {
+	if code, _, errs := run(t, "", "status", "--dir", second); code != exitUsage || !strings.Contains(errs, "is the directory of a worker of web, a crawl in Redis") {
 		t.Errorf("status of a worker's directory: exit code %d: %s", code, errs)
 	}
 	if code, _, errs := run(t, "", "export", t.TempDir()); code != exitUsage || !strings.Contains(errs, "it is not a worker's directory") {
