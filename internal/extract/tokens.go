@@ -14,8 +14,8 @@ import (
 //
 // It finds every element that html.Parse would put into its tree (the exceptions are below).
 // It also finds elements that the parser drops because they are not allowed in their place
-// (a link within <select>, a frame outside a frameset). The parser can find more only within SVG and MathML, where <style>
-// and <title> may contain elements; the tokenizer reads their content as text.
+// (a link within <select>, a frame outside a frameset). The parser can find more only within SVG and
+// MathML, where <style> and <title> may contain elements; the tokenizer reads their content as text.
 func readTokens(text []byte, found *collector) {
 	t := tokens{text: text, found: found}
 	for t.next() {
