@@ -20,12 +20,12 @@ type tally struct {
 	answered atomic.Bool // a request for a page or a robots.txt was answered
 
 	// the present state
-	paying    atomic.Int64 // requests that wait for the worker's rate
-	overdrawn atomic.Int64 // requests that wait for the worker's bandwidth
+	paying    atomic.Int64 // requests that wait because of the worker's rate limit
+	overdrawn atomic.Int64 // requests that wait because of the worker's bandwidth limit
 	storing   atomic.Int64 // completions that wait for the store
 	ruling    atomic.Int64 // hosts that wait for a robots.txt
 	due       atomic.Bool  // the store may have due hosts that were not leased
-	idle      atomic.Bool  // nothing is held or being added, and no host is due
+	idle      atomic.Bool  // no lease is held, no URLs are being added, and no host is due
 	delay     atomic.Int64 // of the last host that had to wait for it, in ns
 
 	mu       sync.Mutex
@@ -175,10 +175,10 @@ type Progress struct {
 	Waiting   int64 `json:"waiting"`   // leases that wait for their host's delay
 	Slots     int   `json:"slots"`     // hosts that can be asked at once
 	Asking    int   `json:"asking"`    // hosts being asked
-	AtMost    bool  `json:"at_most"`   // Slots would grow but for Config.MaxConnections
+	AtMost    bool  `json:"at_most"`   // Slots has reached the most that Config.MaxConnections allows
 	Late      int   `json:"late"`      // late hosts being asked, which Asking does not count
-	Paying    int64 `json:"paying"`    // requests waiting for the worker's rate
-	Overdrawn int64 `json:"overdrawn"` // requests waiting for the worker's bandwidth
+	Paying    int64 `json:"paying"`    // requests that wait because of the worker's rate limit
+	Overdrawn int64 `json:"overdrawn"` // requests that wait because of the worker's bandwidth limit
 	Storing   int64 `json:"storing"`   // completions waiting for the store
 	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
 	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name

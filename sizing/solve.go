@@ -14,7 +14,7 @@ type Question struct {
 	Bits      uint64  // m
 	Hashes    uint    // k
 	MaxHashes uint    // upper limit of k if Hashes is 0; 0 means the constant MaxHashes
-	FPR       float64 // p at Keys
+	FPR       float64 // p when the filter holds Keys keys
 	LostShare float64 // share of Keys that is lost while the filter is filled
 	LostKeys  float64 // number of keys lost while the filter is filled
 }
@@ -24,7 +24,7 @@ type Answer struct {
 	Keys      uint64  `json:"keys"`
 	Bits      uint64  `json:"bits"`
 	Hashes    uint    `json:"hashes"`
-	FPR       float64 `json:"fpr"`        // at Keys
+	FPR       float64 `json:"fpr"`        // when the filter holds Keys keys
 	LostShare float64 `json:"lost_share"` // of Keys, while it is filled
 	LostKeys  float64 `json:"lost_keys"`
 }

@@ -1,8 +1,8 @@
 // Package agenda runs the steps of a benchmark one after the other, within a
 // budget of time.
 //
-// It owns the division of the budget. It also names each step that was interrupted, had
-// no time or failed in its section of the report, so that no figure is missing silently.
+// It owns the division of the budget. In the section of a step, it also reports if the
+// step was interrupted, had no time or failed, so that no figure is missing silently.
 // The measurement is left to the step.
 package agenda
 

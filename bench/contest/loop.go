@@ -1,6 +1,6 @@
-// Package contest runs the parts of a comparison: a site, the crawler, and a bare loop
-// that makes no promises. Each part is a process of its own, so that the resources of
-// one do not count for another.
+// Package contest runs the parts of a comparison: a site, the crawler, and a bare loop:
+// a crawler without the crawler's guarantees (see Loop). Each part is a process of its
+// own, so that the resources of one do not count for another.
 //
 // It owns the orders to these processes and the measurement of their resources. Packages
 // crawl and peers decide what is compared.
@@ -68,7 +68,7 @@ func Tokenizing(ctx context.Context, order Order) (Took, error) {
 var errTimeOver = errors.New("the time is over")
 
 // Loop crawls as fast as net/http, a parser of links and a map can, until no page is left
-// or the time is over. It shows the cost of the crawler's promises, because it makes
+// or the time is over. It shows the cost of the crawler's guarantees, because it gives
 // none: it ignores robots.txt and charsets, limits no body, stores nothing on disk, and
 // stops at the first error.
 func Loop(ctx context.Context, order Order) (took Took, err error) {
@@ -78,7 +78,9 @@ func Loop(ctx context.Context, order Order) (took Took, err error) {
 			return dialer.DialContext(ctx, network, order.Addr)
 		},
 		MaxIdleConns: order.Workers, MaxIdleConnsPerHost: order.Workers, // the default of 2 closes nearly every connection
-		DisableCompression: true, // without this it would request gzip, which costs more than loopback
+		// Without this it would request gzip, and decompressing costs more time than sending
+		// more bytes over loopback.
+		DisableCompression: true,
 		ReadBufferSize:     64 << 10,
 	}}
 	defer l.transport.CloseIdleConnections()

@@ -35,8 +35,9 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 	return all
 }
 
-// weighRedis returns a Weigh for the data that fill leaves in a Redis after its set is
-// closed. fill calls base when everything exists that does not count.
+// weighRedis returns a Weigh that measures the data in a Redis after the set that fill
+// returned was closed. fill calls base after it has created everything that must not be
+// counted.
 func weighRedis(open sets.OpenRedis, by string, fill func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error)) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
 		r, err := open(ctx)
@@ -104,7 +105,8 @@ func warm(ctx context.Context, in sets.OpenRedis) error {
 	return set.End(ctx)
 }
 
-// crawlFilter measures the filter of a new crawl, with an even load.
+// crawlFilter measures the filter of a new crawl. The prediction assumes that each
+// partition gets the same number of keys.
 func crawlFilter(open sets.OpenRedis, p float64) Subject {
 	return Subject{
 		Name: fmt.Sprintf("filter of a crawl in Redis, p = %g", p), Family: "filter of a crawl in Redis", Ours: true, FPR: p,
@@ -121,8 +123,8 @@ func crawlFilter(open sets.OpenRedis, p float64) Subject {
 	}
 }
 
-// crawlQueue measures the queued URLs of a crawl. It subtracts the filter, which grows in
-// partitions with many hosts.
+// crawlQueue measures the queued URLs of a crawl. It subtracts the memory of the filter,
+// because the filter grows in partitions that get more URLs than others.
 func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 	var filter float64
 	fill := func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error) {
@@ -174,8 +176,8 @@ func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error
 
 // usedMemory returns the memory of a Redis once it is idle: it has freed memory in the
 // background, and our other clients and their buffers are gone. Clients of other programs
-// count. The connection that asks does not count, because its buffers shrink while it waits,
-// by as much as the tolerance of a small filter.
+// count. The connection that asks does not count. Its buffers shrink while it waits, and for a
+// small filter this change is as large as the difference that is tolerated.
 func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes float64, err error) {
 	client := sets.NewClient(options)
 	defer func() { err = errors.Join(err, client.Close()) }()

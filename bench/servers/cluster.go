@@ -26,15 +26,15 @@ type ClusterOptions struct {
 // Cluster is a running Redis Cluster. Its methods are safe for concurrent use.
 type Cluster struct {
 	// Nodes are first the primaries, in the order of their slots, and then the
-	// replicas. After the start, node i replicates node i modulo the number of
-	// primaries.
+	// replicas. After the start, each replica Nodes[i] replicates
+	// Nodes[i % number of primaries].
 	Nodes []*RedisServer
 
 	primaries int
 }
 
-// RedisCluster starts a Redis Cluster that is closed at the end of the test. It
-// skips or fails the test like Redis.
+// RedisCluster starts a Redis Cluster that is closed at the end of the test. If
+// redis-server is not installed, it skips or fails the test, as the function Redis does.
 func RedisCluster(t TB, opt ClusterOptions) *Cluster {
 	t.Helper()
 	cluster, err := StartRedisCluster(t.Context(), opt)

@@ -57,7 +57,8 @@ func (p *ProxyServer) Close() error {
 	return err
 }
 
-// Down resets all connections, and until Up every new one.
+// Down resets all connections. Until Up is called, it also makes the proxy reset every
+// new one.
 func (p *ProxyServer) Down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +77,7 @@ func (p *ProxyServer) Up() {
 
 // DropReply loses the reply to the next request for which match returns true. The
 // server executes the request, and the client gets the replies to requests before
-// it. Then the proxy closes the connection, and the channel dropped. The server may
+// it. Then the proxy closes the connection and the returned channel. The server may
 // also execute later requests on the connection.
 //
 // A request is a command as it is on the wire. match is called once for each

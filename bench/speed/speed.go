@@ -1,10 +1,11 @@
-// Package speed measures how many links per second sets and stores decide about, how many
-// pages per second a frontier leases and completes, how long callers wait, and how much
+// Package speed measures how many links a set or store decides in a second, how many pages
+// a frontier leases and completes in a second, how long callers wait, and how much
 // processor time, network traffic and log this takes.
 //
-// It owns the workloads and the counting; package sets opens the sets. It has no promises,
-// because rates of different or busy machines cannot be compared. The processor time per
-// item is nearly independent of other load.
+// It owns the workloads and the counting; package sets opens the sets. It checks none
+// of the crawler's promises (docs/design/promises.md), because rates of different or busy
+// machines cannot be compared. The processor time per item is nearly independent of other
+// load.
 package speed
 
 import (
@@ -34,7 +35,8 @@ var (
 // links returns n links from the first on. As on a page, most of them have one host.
 func links(first, n uint64) sets.Range { return sets.Range{First: first, N: n, Hosts: 1000, Run: 32} }
 
-// used are the columns for the resources per item.
+// used has the headings of the last columns: the waiting times of calls, and the resources
+// per item.
 var used = []string{"p50 ms", "p99 ms", "own µs", "server µs", "wire B", "log B"}
 
 const units = `Each caller makes some calls before the time begins, so that the time of connecting does not count. p50 and p99 are of the
@@ -69,7 +71,7 @@ type workload func(ctx context.Context, turn *agenda.Turn, table *report.Table, 
 // steps returns the steps of a workload for each set, or, if queues is true, for each set with
 // a queue.
 func (config Config) steps(s *report.Section, load workload, table *report.Table, queues bool) (steps []*agenda.Step) {
-	const cost = 4 * time.Second // only for the share of the budget, all of which a step takes
+	const cost = 4 * time.Second // determines only the share of the budget; a step uses its whole share
 	keys := cmp.Or(config.Keys, 1_000_000)
 	for _, kind := range config.Sets {
 		for _, n := range callers {

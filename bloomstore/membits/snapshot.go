@@ -20,8 +20,9 @@ type Snapshot struct {
 //
 // No keys may be added during the call, so that the caller can note the position of
 // its journal that belongs to the snapshot. The file may also have bits of keys that
-// are added before WriteTo ends. Read, and Restore of all keys of the journal after
-// that position, make a filter with the same bits and counts.
+// are added before WriteTo ends. To get a filter with the bits and counts
+// of f, call Read, and then Restore for all keys that the journal has after that
+// position.
 func (f *Filter) Snapshot(tag [16]byte) *Snapshot {
 	s := &Snapshot{filter: f, header: header{config: f.config, tag: tag}}
 	for _, l := range *f.chain.Load() {

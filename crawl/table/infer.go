@@ -56,7 +56,7 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 // selected records.
 func (t Table) discover(lines Lines) ([]Column, error) {
 	found := make(map[string]Kind)
-	whole := make(map[string]bool) // members of t.Schema.objects that some record has as another type
+	whole := make(map[string]bool) // members of t.Schema.objects whose value in some record is neither an object nor null
 	var sums Sums
 	for r, err := range t.selected(lines, &sums) {
 		if err != nil {
@@ -109,7 +109,7 @@ func (s *Schema) arrange(found map[string]Kind, whole map[string]bool) (columns 
 	return columns
 }
 
-// with returns the narrowest kind that holds all values of kind k, and v. If k is Any,
+// with returns the narrowest kind that can hold v and also every value of kind k. If k is Any,
 // there are no values yet.
 func (k Kind) with(v any) Kind {
 	kind := JSON

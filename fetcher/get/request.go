@@ -24,8 +24,8 @@ type Request struct {
 	// the delay from there. It is not called if URL is invalid or its port is refused.
 	Started func()
 	// Sent, unless nil, is called at most once, when there is a connection, right before
-	// the request is written. Connecting may take long, so a caller that also counts the
-	// delay from Sent keeps the distance between two requests as the host sees it.
+	// the request is written. Connecting may take long. A caller should therefore count
+	// the delay from Sent too, so that the host receives no two requests within the delay.
 	Sent func()
 	// Permit, unless nil, is called before the request is written. The last call is right
 	// before the write, after all waits. If it returns an error, the request is not
@@ -40,10 +40,10 @@ type Request struct {
 	Grow func(ctx context.Context, more int64) error
 }
 
-// Get makes one request. It returns an error unless it received a complete answer: one of
-// ErrAborted (ctx ended, or Request.Permit), ErrStale, *AddressError, *PortError, *Error, or
-// an error that says why URL cannot be requested (ErrURL). Classify returns the meaning of
-// each. The caller must release the Response.
+// Get makes one request. If it receives no complete answer, it returns one of these errors:
+// ErrAborted (ctx ended, or Request.Permit returned an error), ErrStale, *AddressError,
+// *PortError, *Error, or an error that says why URL cannot be requested (ErrURL). Classify
+// returns the meaning of each. The caller must release the Response.
 func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	hr, err := c.build(request)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	if err != nil {
 		response.Release()
 		err = because(hr.Context(), err)
-		f.cancel(err) // before the body is closed, so that its connection is
+		f.cancel(err) // before the body is closed, so that the connection is closed too
 		return nil, &Error{Op: OpBody, Err: err}
 	}
 	if f.capture != nil {
@@ -142,7 +142,7 @@ type flight struct {
 	capture  *capture // nil means none
 
 	permission *permission
-	gate       atomic.Pointer[gated] // of the connection; nil means that it has none, or there is none yet
+	gate       atomic.Pointer[gated] // of the connection; nil if there is no connection yet, or if it has no gate
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {
@@ -188,7 +188,7 @@ func (f *flight) stopHeader(next *time.Timer) {
 	}
 }
 
-// fault returns an error of RoundTrip with its type.
+// fault turns an error of RoundTrip into one of the errors that Get documents.
 func (f *flight) fault(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*AddressError](err); ok {
 		return refused

@@ -22,18 +22,18 @@ import (
 type Settler interface {
 	Voider
 	// Settle is called after the last attempt to complete an item under a lease. took
-	// reports that the store confirmed the completion. If it is false, the completion
-	// may or may not have taken effect, unless Void was called. Settle ignores items
+	// reports that the store confirmed the completion. If it is false, it is not
+	// known whether the completion took effect. If Void was called, it did not. Settle ignores items
 	// without an appended record, and may be called at any time.
 	Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool)
 }
 
 // Doubt lists the lines of a journal that are in doubt. The store did not confirm their
-// completion, because the worker died or the store could not be reached, so they may not
-// count.
+// completion, because the worker died or the store could not be reached, so it is
+// possible that they do not count.
 type Doubt struct {
-	// Answered is the end of the lines that Spans covers. A line before it is in Spans
-	// or not in doubt. A running worker saves it at least every ten seconds while it
+	// Answered is a place in the journal. A line before it is in doubt if it is in Spans,
+	// and otherwise it is not. A running worker saves it at least every ten seconds while it
 	// syncs lines, and when it closes the journal.
 	Answered Place  `json:"answered"`
 	Spans    []Span `json:"in_doubt"` // in ascending order, before Answered
@@ -98,14 +98,15 @@ const doubtFormat = 1
 // saveAnsweredEvery is how often a running journal saves its Doubt.
 const saveAnsweredEvery = 10 * time.Second
 
-// account tracks which records of a journal are settled, and which are in doubt.
+// account tracks which records of a journal are settled, and which are in doubt. A record in
+// doubt counts as settled.
 type account struct {
 	fs   vfs.FS
 	dir  string
 	name string
 
 	mu    sync.Mutex
-	open  []*openLine // records that may not be settled, oldest first
+	open  []*openLine // records that are perhaps not settled yet, oldest first
 	of    map[lineKey]*openLine
 	end   Place // of the lines on disk
 	doubt Doubt
@@ -117,7 +118,7 @@ type lineKey struct {
 	lease frontier.LeaseID
 }
 
-// openLine is a record that may not be settled.
+// openLine is a record that is perhaps not settled yet.
 type openLine struct {
 	at, end Place // offsets in the buffer, with File 0, until the line is on disk
 	synced  bool
@@ -209,8 +210,8 @@ func (a *account) sync(from, to Place) error {
 	return a.save()
 }
 
-// answered returns the end of the settled lines. Before that it saves the doubts about
-// them.
+// answered returns the end of the settled lines. If some of these lines are newly in
+// doubt, it saves the Doubt first.
 func (a *account) answered() (Place, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,8 +13,8 @@ type Location struct {
 	frontier.Status
 
 	// Waiting is the number of items of its host that wait, delayed ones included.
-	// Ahead is the number of those that are leased before the URL, or all of them if the
-	// URL does not wait. Leased items are not counted.
+	// Ahead is the number of those that will be leased before the URL. If the URL does not
+	// wait, Ahead is equal to Waiting. Leased items are not counted.
 	Ahead, Waiting uint64
 	Delay          time.Duration // until it joins the queue; 0 means that it is not delayed
 
@@ -23,7 +23,7 @@ type Location struct {
 	HostBlob  []byte // of the last HostUpdate; nil means none
 
 	Claims   []bool            // which layers of the filter claim it, oldest first
-	Known    uint64            // keys of the filter that were never added: see MarkSeen
+	Known    uint64            // number of keys that MarkSeen put into the filter; their URLs were never queued
 	Position frontier.Position // where the records end; never nil
 }
 

@@ -19,8 +19,8 @@ const (
 	maxClass   = 1<<4 - 1
 )
 
-// appendEntry encodes an item of a queue. It leaves out the fingerprint and the host key,
-// and from the URL the scheme and the host key, if the URL begins with them.
+// appendEntry encodes an item of a queue. It leaves out the fingerprint and the host key. If
+// the URL begins with the scheme and the host key, it also leaves out this part of the URL.
 func appendEntry(b []byte, it *frontier.Item) []byte {
 	flags := byte(it.Priority&3)<<2 | byte(it.Class)<<4
 	rest, https := strings.CutPrefix(it.URL, "https://")
@@ -132,7 +132,7 @@ type outcome struct {
 	finished int64
 }
 
-// outcomes numbers the outcomes for their rows. New ones must be appended.
+// outcomes lists the outcomes. The index of an outcome is its number in a row. New ones must be appended.
 var outcomes = []frontier.Outcome{
 	"", frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,
@@ -181,7 +181,7 @@ func decodeOutcome(b []byte) (o outcome, err error) {
 	return o, nil
 }
 
-// leaseRow is the stored part of a lease, from which it is ended after a crash.
+// leaseRow is the part of a lease that is stored, so that the lease can be ended after a crash.
 type leaseRow struct {
 	host     string
 	inFlight int
@@ -189,7 +189,8 @@ type leaseRow struct {
 	aside    []queuePos
 }
 
-// leaseAside is a bit in the stored priority of an item that is set aside.
+// leaseAside is a flag in the stored priority. It marks an item of lease.aside: one that this
+// lease has settled and that waits in the queue until the lease ends.
 const leaseAside = 0x80
 
 func appendLease(b []byte, l *lease) []byte {
@@ -235,5 +236,6 @@ func decodeLease(b []byte) (row leaseRow, err error) {
 	return row, nil
 }
 
-// A journal row is a run of adds: layer, fingerprint, layer, fingerprint, …
+// journalAdd is the size of one key in a row of tableJournal. Such a row lists the keys added to
+// the filter: layer, fingerprint, layer, fingerprint, …
 const journalAdd = 1 + len(bloomstore.Fingerprint{})

@@ -98,8 +98,9 @@ func parseCard(name, text string) (c card, err error) {
 	return c, nil
 }
 
-// accept compares the card with a caller's settings. Zero fields are not compared. Callers
-// that only inspect a crawl compare no settings.
+// accept compares the card with a caller's settings. Zero fields are not compared. If
+// worker is false, it compares Settings only if they are given, and does not compare ExactSet
+// and Growth.
 func (c *card) accept(cfg *Config, worker bool) error {
 	if worker || cfg.Settings != nil {
 		if err := c.Settings.Compare(cfg.Settings); err != nil {

@@ -22,8 +22,8 @@ type leaser struct {
 	schedule *schedule
 	held     holdings
 	totals   totalsCache
-	// durable is the time after an answer when a node has its writes on disk, unless the
-	// node has restarted. Nodes sync their log every second.
+	// durable is how long after an answer it takes until the node has the answered writes
+	// on disk, unless it has restarted meanwhile. Nodes sync their log every second.
 	durable time.Duration
 }
 
@@ -57,15 +57,15 @@ func (s *Store) now() time.Time {
 	return time.Now()
 }
 
-// maxTries bounds how many times one call of Lease tries hosts. It tries others if other
-// workers got the first ones.
+// maxTries bounds how many times one call of Lease tries hosts. Lease tries other
+// hosts if other workers got the first ones.
 const maxTries = 4
 
 // Lease implements frontier.Store. Calls of one process are serialized. If some servers are
 // unavailable, Lease leases hosts of the others, and returns an error only if it gets none.
 //
-// After a server has begun a new epoch, a host of its partitions is not leased for the TTL of
-// a lease and the host's delay.
+// After a server has begun a new epoch, no host of its partitions is leased until the TTL of a
+// lease plus the delay of the host have passed.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	select {
 	case s.lending <- struct{}{}:
@@ -106,7 +106,7 @@ type loan struct {
 	failed   error
 }
 
-// repeat adds the leases that the requested ids have already to the grant. It sorts the other
+// repeat adds to the grant the leases that the requested ids already have. It sorts the other
 // ids into fresh and doubtful.
 func (l *loan) repeat() {
 	now := l.now()
@@ -168,8 +168,8 @@ func (l *loan) lend(ctx context.Context) error {
 	return nil
 }
 
-// next returns up to n leases to request: first those that may be granted already, then one
-// for each fresh id and a host that is due. It looks for more hosts if it knows none.
+// next returns up to n leases to request: first those that may be granted already, then
+// new ones, each for one fresh id and one due host. It looks for more hosts if it knows none.
 func (l *loan) next(ctx context.Context, n int) []*holding {
 	n = min(n, len(l.doubtful)+len(l.fresh))
 	old := min(n, len(l.doubtful))
@@ -189,8 +189,9 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 	return tries
 }
 
-// try requests leases, each with at most most items. If until is not zero, the limit most is
-// valid until then, because other workers may then use up the allowance.
+// try requests leases. Each may have up to most items. If until is not zero, that limit is
+// valid only until this time. Afterwards other workers may lease the items that MaxPages
+// still allows.
 func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.Time) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))

@@ -21,8 +21,8 @@ import (
 //	unix://[[user]:password@]/path/of/socket[?db=database]
 //
 // Several hosts are nodes of one cluster. For a cluster, one of its nodes is enough. The default
-// port is 6379. With rediss://, ?ca=FILE names a PEM file with the certificates of the authorities
-// that are trusted to sign the server's certificate, instead of the system's. User and password
+// port is 6379. With rediss://, ?ca=FILE names a PEM file with certificates of authorities. Only these
+// may sign the server's certificate; those that the system trusts may not. User and password
 // must be percent-encoded if they contain delimiters. Errors contain neither.
 func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	scheme, rest, found := strings.Cut(raw, "://")

@@ -18,19 +18,19 @@ type OutputConfig struct {
 	// Rows means that records are stored in the set, with Append. No item can then be
 	// completed while the set is away.
 	Rows bool
-	// Hold, if not nil, makes Sync wait while the set is away, until Hold is closed. It
-	// is for a store that ends when its output returns an error. With a nil Hold, Sync
-	// returns ErrUnavailable.
+	// If Hold is not nil, a Sync that finds the set away waits until the set is back or
+	// Hold is closed. It is for a store that ends when its output returns an error. With a
+	// nil Hold, Sync returns ErrUnavailable.
 	Hold <-chan struct{}
 }
 
 // storeTimeout limits the time of one transaction.
 const storeTimeout = 30 * time.Second
 
-// Output is the frontier.Output of a store with an exact set. After the sync of the
-// records, and before the completion to which they belong, it stores the ends of exact
-// items in the set. It stores those of all items that are completed together in one
-// transaction. It is safe for concurrent use, except Sync.
+// Output is the frontier.Output of a store with an exact set. It stores the ends
+// of exact items in the set. It does so after their records are synced and before the
+// items are completed. If several items are completed together, one transaction stores
+// all their ends. It is safe for concurrent use, except Sync.
 type Output struct {
 	cfg OutputConfig
 
@@ -127,8 +127,8 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 	return nil
 }
 
-// written records that the record of a note's item was written. The next Sync then stores the
-// note, unless putOff is set.
+// written sets n.recorded: the record of the note's item was written. The next Sync then stores
+// the note, unless putOff is set.
 func (o *Output) written(n *note, putOff bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

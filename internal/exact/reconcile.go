@@ -26,8 +26,8 @@ func (o *Offered) add(more Offered) {
 // batch is the number of notes or keys in one step.
 const batch = 500
 
-// offerAgain offers those of the waiting keys in entries that the queue does not have or, with
-// refill, all of them. A key whose URL no longer has a host key counts as refused.
+// offerAgain offers waiting keys to the queue. With refill it offers all keys in entries, without
+// refill only those that the queue does not have. A key whose URL no longer has a host key counts as refused.
 func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Offered, err error) {
 	keys, err := s.locate(ctx, entries)
 	if err != nil {
@@ -94,9 +94,9 @@ func offersOf(keys []located) (again offers) {
 }
 
 // missing returns the keys that the queue does not have, and marks the others as queued in the
-// set. A key that has left the queue since the set was read is finished. Either the set has
-// stored its end, or a note of the outbox has it; therefore missing delivers the outbox, and the
-// caller looks the keys up in the set again.
+// set. A key that has left the queue since the set was read is finished. Its end is
+// stored in the set, or is in a note of the outbox. Therefore missing delivers the outbox, and
+// the caller looks the keys up in the set again.
 func (s *Store) missing(ctx context.Context, keys []located) (missing []located, err error) {
 	items := make([]ItemKey, len(keys))
 	for i, k := range keys {
@@ -145,8 +145,8 @@ type Reconciled struct {
 
 // Reconcile makes set and queue agree again after either of them lost something. It delivers the
 // outbox, and then offers every pending and queued key to the queue, which ignores those that it
-// has. It leaves out keys that have been pending for less than a minute, because their caller,
-// or later a relay, will offer them. It may be called at any time, while workers run, and
+// has. It leaves out keys that have been pending for less than a minute, because the
+// call that made them pending, or later a relay, will offer them. It may be called at any time, while workers run, and
 // concurrently. If progress is not nil, Reconcile calls it after each batch.
 func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
 	return s.reconcile(ctx, false, progress)

@@ -12,10 +12,10 @@ import (
 // readTokens passes the start tags of text to found without building a tree. That takes a
 // fraction of the time, and there is no limit of depth.
 //
-// It finds every element of the parser's document. It also finds elements that the parser
-// drops because they are not allowed in their place (a link within <select>, a frame
-// outside a frameset). The parser can find more only within SVG and MathML, where <style>
-// and <title> may contain elements; the tokenizer reads their content as text.
+// It finds every element that html.Parse would put into its tree (the exceptions are below).
+// It also finds elements that the parser drops because they are not allowed in their place
+// (a link within <select>, a frame outside a frameset). The parser can find more only within SVG and
+// MathML, where <style> and <title> may contain elements; the tokenizer reads their content as text.
 func readTokens(text []byte, found *collector) {
 	t := tokens{text: text, found: found}
 	for t.next() {
@@ -89,8 +89,8 @@ func (t *tokens) skip(n int) bool {
 	return n > 0
 }
 
-// startTag reads the start tag that rest begins with. If tags within its element are text,
-// it also reads that text. It returns false at the end of the text.
+// startTag reads the start tag that rest begins with. If the element may contain only
+// text (isRawText), startTag also reads this text. It returns false at the end of the text.
 func (t *tokens) startTag(rest []byte) bool {
 	tag := tagName(rest)
 	if !t.found.reads(tag) {
@@ -157,8 +157,8 @@ func untilEndTag(b []byte, name string) (text []byte, ended bool) {
 	}
 }
 
-// hidesScript reports whether the end tag after the text of a script may not end the script:
-// after "<!-- <script>" the next end tag is text.
+// hidesScript reports whether the end tag after text is possibly a part of the script: after
+// "<!-- <script>" the next end tag is text.
 func hidesScript(text []byte) bool {
 	_, comment, found := bytes.Cut(text, []byte("<!--"))
 	return found && bytes.Contains(bytes.ToLower(comment), []byte("<script"))
@@ -189,8 +189,8 @@ func commentEnd(b []byte) int {
 	}
 }
 
-// attributes appends to attrs the attributes of the tag that b begins with, except those that
-// the collector does not read from any element. It also returns the length of the tag, or 0 if
+// attributes appends the attributes of the tag that b begins with to attrs. It leaves out those
+// that the collector reads from no element. It also returns the length of the tag, or 0 if
 // the tag does not end.
 func (t *tokens) attributes(b []byte, attrs []html.Attribute) ([]html.Attribute, int) {
 	odd := false

@@ -15,14 +15,16 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Config configures a Store. DSN and Crawl are required, and Identity to create a
-// crawl.
+// Config configures a Store. DSN and Crawl are required. Open also requires
+// Identity.
 type Config struct {
 	DSN   string // URL or keywords and values, as in libpq
 	Crawl string // name of the crawl
 
-	Identity string        // fixed; the id of the crawl's queue, which prevents mixing the fingerprints of two crawls
-	Windows  exact.Windows // fixed; how long finished keys count as seen
+	// Identity is the id of the crawl's queue, fixed when the crawl is created. It prevents
+	// mixing the fingerprints of two crawls.
+	Identity string
+	Windows  exact.Windows // how long finished keys count as seen; fixed when the crawl is created
 	// Card is data from which the crawl's queue can be restored. It is stored when the
 	// crawl is created; nil means that nothing is stored. It may contain secrets, and
 	// everybody who may read the database can then read them.
@@ -83,7 +85,7 @@ type Store struct {
 	pool  *pgxpool.Pool
 	crawl int // the number of the crawl, which is part of the names of its tables
 	sql   statements
-	floor atomic.Uint32 // round in which unknown keys begin, as far as this process knows
+	floor atomic.Uint32 // the round that a new key gets; another process may have raised it since
 
 	identity string // of the crawl's queue
 	notifier notifier

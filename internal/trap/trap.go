@@ -32,7 +32,7 @@ type Limits struct {
 	MaxURL     int // bytes of the canonical URL
 	MaxRepeats int // times that one path segment may occur
 	MaxParams  int // parameters of the query
-	// MaxAhead is the number of years after Year that a date in the URL may be. Dates
+	// MaxAhead limits dates: a date in the URL may be at most MaxAhead years after Year. Dates
 	// before 1900 are refused as well. Only text with the form of a date counts:
 	// /2031/02, 2031-02, year=2031.
 	MaxAhead int
@@ -76,7 +76,8 @@ func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
 	return "", ""
 }
 
-// maxSegments limits the work for one path. A trap repeats segments among the first ones.
+// maxSegments limits the work for one path. In a trap, segments already repeat within
+// the first 64.
 const maxSegments = 64
 
 // repeats returns how often the most frequent segment of a path occurs.

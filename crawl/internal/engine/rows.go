@@ -15,8 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// rowSink writes records as rows of a Postgres. An item is completed only after
-// its row was written, so no row is ever taken back.
+// rowSink writes records as rows of a Postgres. A row is written before
+// its item is completed, and is never taken back. If the item was not completed,
+// completed leaves the row out.
 type rowSink struct{ *exact.Output }
 
 var _ recordFiles = rowFiles{}

@@ -21,7 +21,7 @@ type input struct {
 	wire  *bounded // as received
 	plain *bounded // uncompressed; the same as wire if the file is not compressed; nil before open
 	gzip  bool
-	limit int64 // of each, in bytes
+	limit int64 // of wire and of plain, in bytes
 }
 
 func newInput(r io.Reader, limit int64) *input {

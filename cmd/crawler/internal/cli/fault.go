@@ -113,8 +113,8 @@ func flagFault(cmd *cobra.Command, err error) error {
 // password or a token.
 var secretFlags = []string{"header", "proxy", "redis", "postgres", "to", "events"}
 
-// badValue returns an error of one line that says why a value of a flag is not valid and
-// which values are. where is the source of the value, such as --delay, CRAWLER_DELAY or
+// badValue returns an error of one line. It says why a value of a flag is not valid, and
+// what a valid value is. where is the source of the value, such as --delay, CRAWLER_DELAY or
 // "config.yaml:3: delay".
 func badValue(where string, flag *pflag.Flag, text string, err error) error {
 	separator, want := ", ", wanted(flag.Value.Type(), err)
@@ -188,9 +188,10 @@ func flagNames(flags *pflag.FlagSet) (names []string) {
 // maxSuggested is the largest number of names in a suggestion.
 const maxSuggested = 3
 
-// didYouMean returns the end of a message about an unknown name. It suggests similar
-// names, each after prefix: names that contain the unknown name, names with which it
-// begins, and names that differ from it in few letters. It returns "" if there are none.
+// didYouMean returns the end of a message about an unknown name. It suggests names
+// that contain the unknown name, names that are a beginning of it, and names that differ
+// from it in few letters. It writes prefix before each of them. It returns "" if there are
+// none.
 func didYouMean(prefix, unknown string, names []string) string {
 	type candidate struct {
 		name     string

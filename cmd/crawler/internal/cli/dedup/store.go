@@ -37,10 +37,10 @@ type store struct {
 	card       card
 	unlock     io.Closer
 	seen       seen
-	filter     *filterSet // seen if it is a filter; nil if seen is exact
+	filter     *filterSet // the same set as the field seen; nil if that is an exact set
 	journal    *journal
 	generation uint64
-	interval   uint64 // keys between two checkpoints; 0 means a million, or an eighth of all
+	interval   uint64 // keys between two checkpoints; 0 means a million or an eighth of all keys, whichever is more
 	crash      func(point string)
 }
 
@@ -305,7 +305,8 @@ func (s *store) path(prefix string, generation uint64, suffix string) string {
 
 // replace replaces a file of the directory, atomically and durably.
 func (s *store) replace(name string, write func(io.Writer) error) error {
-	return durable.ReplacePrivate(vfs.Default, filepath.Join(s.dir, name), func(w io.Writer) error { // the card has the key
+	// private, because the card contains the secret key of the fingerprints
+	return durable.ReplacePrivate(vfs.Default, filepath.Join(s.dir, name), func(w io.Writer) error {
 		err := write(w)
 		if err == nil {
 			s.crash("half saved")
