@@ -390,7 +390,7 @@ func TestSmallLayers(t *testing.T) {
 		t.Errorf("%d filters were held to the bound, want the larger one", held)
 	}
 	for _, missing := range m.section.Missing {
-		if !strings.Contains(missing.Why, "so few keys differ by ±14 %") {
+		if !strings.Contains(missing.Why, "so few keys differ by chance by ±14 %") {
 			t.Errorf("missing: %+v", missing)
 		}
 	}
