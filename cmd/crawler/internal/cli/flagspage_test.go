@@ -98,10 +98,9 @@ func listFlags(b *strings.Builder, flags *pflag.FlagSet, ofCrawl bool) {
 		}
 		shown := *f // a default that does not depend on the machine or version
 		switch {
-		case !ofCrawl:
 		case f.Name == "user-agent":
 			shown.Usage += " (default crawler/VERSION)"
-		case f.Name == "memory":
+		case f.Name == "memory" && strings.Contains(f.Usage, "everything but the filter"): // of crawl and try
 			shown.Usage += " (default an eighth of the machine's, 256MiB to 2GiB)"
 		}
 		head, text := describe(&shown)
