@@ -158,7 +158,7 @@ func TestRunRefuses(t *testing.T) {
 		"unknown command":     {"measure"},
 		"want -dir and":       {"layout"},
 		"want -dir, -crawler": {"compare"},
-		"the site told no":    {"compare", "-dir", "main.go", "-crawler", "x"},
+		"the site did not print its endpoint":    {"compare", "-dir", "main.go", "-crawler", "x"},
 	} {
 		err := run(t.Context(), args, new(bytes.Buffer))
 		if err == nil || !strings.Contains(err.Error(), want) {
