@@ -154,11 +154,11 @@ func TestMedian(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"want a command":      {},
-		"unknown command":     {"measure"},
-		"want -dir and":       {"layout"},
-		"want -dir, -crawler": {"compare"},
-		"the site did not print its endpoint":    {"compare", "-dir", "main.go", "-crawler", "x"},
+		"want a command":                      {},
+		"unknown command":                     {"measure"},
+		"want -dir and":                       {"layout"},
+		"want -dir, -crawler":                 {"compare"},
+		"the site did not print its endpoint": {"compare", "-dir", "main.go", "-crawler", "x"},
 	} {
 		err := run(t.Context(), args, new(bytes.Buffer))
 		if err == nil || !strings.Contains(err.Error(), want) {
