@@ -122,11 +122,7 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 		t.Errorf("the report has the relays %+v, want index, %d events behind and away", r, len(want))
 	}
 	sink.away = false
-	boxes, err := attach(t, c).Outboxes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer boxes.Close()
+	boxes := outboxes(t, c)
 	if err := boxes.Relay(t.Context(), events.Config{Sink: sink, Name: "index"}, true); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +138,17 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	}
 }
 
+// outboxes returns the outboxes of a crawl that is not running. The test closes them.
+func outboxes(t *testing.T, c crawl.Config) *crawl.Outboxes {
+	t.Helper()
+	boxes, err := attach(t, c).Outboxes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = boxes.Close() })
+	return boxes
+}
+
 // TestRelayDeliversLaterRuns: a relay that started between two runs delivers the events of both. A
 // second relay of the same name is refused.
 func TestRelayDeliversLaterRuns(t *testing.T) {
@@ -151,11 +158,7 @@ func TestRelayDeliversLaterRuns(t *testing.T) {
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	boxes, err := attach(t, c).Outboxes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer boxes.Close()
+	boxes := outboxes(t, c)
 	sink := newMemorySink()
 	relay := events.Config{Sink: sink, Name: "a", Poll: 10 * time.Millisecond}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -212,11 +215,7 @@ func TestRunStandsByForOtherRelay(t *testing.T) {
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	boxes, err := attach(t, c).Outboxes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer boxes.Close()
+	boxes := outboxes(t, c)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	other, own, log := newMemorySink(), newMemorySink(), &saying{word: "the relay stands by: another process runs it", said: make(chan struct{})}

@@ -78,11 +78,7 @@ func TestEventsHaveSchema(t *testing.T) {
 	if err := crawl.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	boxes, err := attach(t, c).Outboxes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer boxes.Close()
+	boxes := outboxes(t, c)
 	var lines bytes.Buffer
 	if err := boxes.Relay(t.Context(), events.Config{Name: "a", Sink: jsonl.New(&lines)}, true); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -50,6 +51,27 @@ func Event(n, hosts int) events.Event {
 	return events.Event{
 		ID: events.ID(r.Item, uint32(r.Round)), Source: events.Source("eventstest"), Type: kind, Subject: r.URL,
 		Time: r.FetchedAt, Host: r.Host, Data: json.RawMessage(line[:len(line)-1]),
+	}
+}
+
+// CheckOnce checks that got has each of the first events (Event with hosts) once, and those
+// of each host in order.
+func CheckOnce(t *testing.T, got []events.Event, all, hosts int) {
+	t.Helper()
+	seen, last := make(map[string]bool), make(map[string]time.Time)
+	for _, e := range got {
+		if seen[e.ID] {
+			t.Errorf("event %s was delivered twice", e.ID)
+		}
+		if !e.Time.After(last[e.Host]) {
+			t.Errorf("event %s of %s comes after a later one", e.ID, e.Host)
+		}
+		seen[e.ID], last[e.Host] = true, e.Time
+	}
+	for n := range all {
+		if e := Event(n, hosts); !seen[e.ID] {
+			t.Errorf("event %d, %s, is missing", n, e.ID)
+		}
 	}
 }
 

@@ -114,26 +114,6 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// check checks that got has each of the first events once, and those of each host in order.
-func check(t *testing.T, got []events.Event, all, hosts int) {
-	t.Helper()
-	seen, last := make(map[string]bool), make(map[string]time.Time)
-	for _, e := range got {
-		if seen[e.ID] {
-			t.Errorf("event %s is there twice", e.ID)
-		}
-		if !e.Time.After(last[e.Host]) {
-			t.Errorf("event %s of %s stands behind a later one", e.ID, e.Host)
-		}
-		seen[e.ID], last[e.Host] = true, e.Time
-	}
-	for n := range all {
-		if e := eventstest.Event(n, hosts); !seen[e.ID] {
-			t.Errorf("event %d, %s, is missing", n, e.ID)
-		}
-	}
-}
-
 // between is a sink that calls a function before each commit, that is, between two
 // transactions.
 type between struct {
@@ -183,7 +163,7 @@ func TestKilledBroker(t *testing.T) {
 	if err := <-done; err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
 	}
-	check(t, consumed(t, server, "crawler"), all, hosts)
+	eventstest.CheckOnce(t, consumed(t, server, "crawler"), all, hosts)
 }
 
 func filled(all, hosts int) *eventstest.Outbox {
@@ -245,7 +225,7 @@ func TestKilledTransactions(t *testing.T) {
 		}
 	}
 	t.Logf("the broker was killed %d times", kills)
-	check(t, consumed(t, server, "crawler"), all, hosts)
+	eventstest.CheckOnce(t, consumed(t, server, "crawler"), all, hosts)
 }
 
 // await waits for n calls, or until the relay has ended.
@@ -291,7 +271,7 @@ func TestCommitInDoubt(t *testing.T) {
 		}
 	}
 	t.Logf("%d commits failed", left)
-	check(t, consumed(t, server, "crawler"), all, 1)
+	eventstest.CheckOnce(t, consumed(t, server, "crawler"), all, 1)
 	if at, known, err := sink.Committed(t.Context(), "r"); at != events.Cursor(strconv.Itoa(all)) || !known || err != nil {
 		t.Errorf("Committed is %q, %v, %v", at, known, err)
 	}

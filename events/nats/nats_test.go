@@ -137,27 +137,7 @@ func TestKilledServer(t *testing.T) {
 		t.Fatal(err, ctx.Err())
 	}
 	got := stored(t, look(t, server), "crawler")
-	check(t, got, all, hosts)
-}
-
-// check checks that got has each of the first events once, and those of each host in order.
-func check(t *testing.T, got []events.Event, all, hosts int) {
-	t.Helper()
-	seen, last := make(map[string]bool), make(map[string]time.Time)
-	for _, e := range got {
-		if seen[e.ID] {
-			t.Errorf("event %s is there twice", e.ID)
-		}
-		if !e.Time.After(last[e.Host]) {
-			t.Errorf("event %s of %s stands behind a later one", e.ID, e.Host)
-		}
-		seen[e.ID], last[e.Host] = true, e.Time
-	}
-	for n := range all {
-		if e := eventstest.Event(n, hosts); !seen[e.ID] {
-			t.Errorf("event %d, %s, is missing", n, e.ID)
-		}
-	}
+	eventstest.CheckOnce(t, got, all, hosts)
 }
 
 // counted is a sink that reports each call of Send to a test.
