@@ -58,21 +58,27 @@ func TestBadPortsAreRefused(t *testing.T) {
 
 // TestPortIsNotDialled: a server on a bad port gets no connection.
 func TestPortIsNotDialled(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:10080")
-	if errors.Is(err, syscall.EADDRINUSE) {
-		t.Skip(err) // another program uses the port
-	} else if err != nil {
+	var l net.Listener
+	var err error
+	for _, port := range []string{"10080", "6566", "4190", "6697"} { // other programs may use some of them
+		if l, err = net.Listen("tcp", "127.0.0.1:"+port); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	url := "http://" + l.Addr().String() + "/"
+	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	s := http.Server{Handler: page("here"), ErrorLog: discard}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close(); <-done })
-	_, err = client(t, Config{}).Get(t.Context(), Request{URL: "http://127.0.0.1:10080/"})
+	_, err = client(t, Config{}).Get(t.Context(), Request{URL: url})
 	if _, refused := errors.AsType[*PortError](err); !refused {
 		t.Errorf("%v, want a *PortError", err)
 	}
-	r := mustGet(t, client(t, Config{AllowPorts: []uint16{10080}}), Request{URL: "http://127.0.0.1:10080/"})
+	r := mustGet(t, client(t, Config{AllowPorts: []uint16{port}}), Request{URL: url})
 	if string(r.Body) != "here" {
 		t.Errorf("allowed: %q", r.Body)
 	}
