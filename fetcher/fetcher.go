@@ -257,7 +257,8 @@ type Crawl struct {
 	once  sync.Once
 
 	storeAway, storeFull, machineDown outage
-	awaitingMachine                   atomic.Int64 // hosts in awaitMachine
+	awaitingMachine                   atomic.Int64           // hosts in awaitMachine
+	machineCause                      atomic.Pointer[string] // why the last of them came there
 }
 
 // The ends of a Run.

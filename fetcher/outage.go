@@ -59,6 +59,17 @@ func (c *Crawl) noteMachine(err error) {
 	}
 }
 
+// whyDown returns why this machine cannot make requests, or "" if it can. busy is the number
+// of hosts that occupy a slot. A host that was connected before an outage may still answer,
+// which does not end the outage while most hosts wait for the machine.
+func (c *Crawl) whyDown(busy int) string {
+	cause := c.machineCause.Load()
+	if cause == nil || c.machineDown.began.Load() == 0 && 2*c.awaitingMachine.Load() <= int64(busy) {
+		return ""
+	}
+	return *cause
+}
+
 // noteHost logs that the host does not answer requests for pages, or that it does again. A
 // single page without an answer says nothing about a host that has answered before.
 func (h *holding) noteHost(err error) {

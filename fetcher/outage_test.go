@@ -339,16 +339,21 @@ func TestMachineStaysDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		w := newWorld(t, &wire{answer: func(r *http.Request, _ string, _ int) (reply, bool) {
-			if r.URL.Host == "c.test" {
+			switch r.URL.Host {
+			case "c.test":
 				time.Sleep(time.Second)
 				return reply{}, false
+			case "d.test": // the last error is not that of the machine
+				time.Sleep(2 * time.Second)
+				return reply{broken: syscall.ECONNRESET}, true
 			}
 			return reply{broken: fmt.Errorf("%w: 127.0.0.1:3128: connection refused", get.ErrProxy)}, time.Since(begun) < time.Minute
 		}})
 		cfg := w.config()
+		cfg.Retries = fetcher.NoRetries
 		cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: true} }
 		c := w.worker(cfg)
-		w.seed(c, "http://a.test/", "http://b.test/", "http://c.test/")
+		w.seed(c, "http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/")
 		wait := inBackground(t, c)
 		time.Sleep(3 * time.Second)
 		if p := c.Progress(); p.Pages != 1 || !strings.Contains(p.Down, "3128") {

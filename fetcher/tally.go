@@ -210,15 +210,8 @@ func (c *Crawl) Progress() Progress {
 	c.tally.mu.Lock()
 	last := c.tally.last
 	c.tally.mu.Unlock()
-	down := ""
-	// A host that was connected before the outage may still answer. This does not end
-	// the outage for the hosts that wait.
-	mostWait := 2*c.awaitingMachine.Load() > int64(asking+late)
-	if last != nil && (mostWait || c.machineDown.began.Load() != 0) {
-		down = last.Error
-	}
 	return Progress{
-		Down: down, ShortMemory: c.squeezed.Load(),
+		Down: c.whyDown(asking + late), ShortMemory: c.squeezed.Load(),
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
 		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: slots, Asking: asking, Late: late,

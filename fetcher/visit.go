@@ -183,7 +183,9 @@ const localPause = 5 * time.Second
 
 // awaitMachine notes that this machine could not make a request, and waits.
 func (h *holding) awaitMachine(err error) {
-	h.tally.failed("", causeOf(err))
+	cause := causeOf(err)
+	h.tally.failed("", cause)
+	h.machineCause.Store(&cause)
 	h.noteMachine(err)
 	h.awaitingMachine.Add(1)
 	defer h.awaitingMachine.Add(-1)
