@@ -16,6 +16,14 @@ type SweepConfig struct {
 	Share float64
 }
 
+// check returns an error that names a fault of c, if there is one.
+func (c SweepConfig) check() error {
+	if c.Every < 0 || c.Batch < 0 || !(c.Share >= 0 && c.Share <= 1) {
+		return fmt.Errorf("inbox: %+v: want 0 or more, and a Share of 1 at most", c)
+	}
+	return nil
+}
+
 // Sweep deletes expired marks of all groups until ctx ends, and then returns nil. It only
 // keeps the table small. An expired mark does not count even before it is deleted. One
 // process should run Sweep. Several may run it at the same time.
@@ -23,8 +31,8 @@ type SweepConfig struct {
 // It returns an error if Postgres fails or cfg has a fault. After an error of Postgres, call
 // it again later.
 func (i *Inbox) Sweep(ctx context.Context, cfg SweepConfig) error {
-	if cfg.Every < 0 || cfg.Batch < 0 || cfg.Share < 0 || cfg.Share > 1 {
-		return fmt.Errorf("inbox: %+v: want 0 or more, and a Share of 1 at most", cfg)
+	if err := cfg.check(); err != nil {
+		return err
 	}
 	every := cmp.Or(cfg.Every, time.Minute)
 	for ctx.Err() == nil {
@@ -38,8 +46,11 @@ func (i *Inbox) Sweep(ctx context.Context, cfg SweepConfig) error {
 }
 
 // SweepOnce deletes the expired marks of all groups and returns how many it deleted. It does
-// not use cfg.Every.
+// not use cfg.Every. Its errors are those of Sweep.
 func (i *Inbox) SweepOnce(ctx context.Context, cfg SweepConfig) (deleted int, err error) {
+	if err := cfg.check(); err != nil {
+		return 0, err
+	}
 	batch, share := cmp.Or(cfg.Batch, 500), cmp.Or(cfg.Share, 0.25)
 	var from *time.Time
 	for {

@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -145,8 +146,13 @@ func TestSweepBatches(t *testing.T) {
 		t.Errorf("the second SweepOnce is %d (%v), want 0", n, err)
 	}
 	deliver(t, i, inbox.Duplicate)
-	if err := i.Sweep(t.Context(), inbox.SweepConfig{Share: 2}); err == nil {
-		t.Error("Sweep with a Share of 2 has no error")
+	for _, cfg := range []inbox.SweepConfig{{Share: 2}, {Share: -1}, {Share: math.NaN()}, {Batch: -1}, {Every: -1}} {
+		if err := i.Sweep(t.Context(), cfg); err == nil {
+			t.Errorf("Sweep takes %+v", cfg)
+		}
+		if _, err := i.SweepOnce(t.Context(), cfg); err == nil {
+			t.Errorf("SweepOnce takes %+v", cfg)
+		}
 	}
 }
 
