@@ -155,8 +155,8 @@ func SettingNames() (every, redis, postgres []string) {
 // list is stored as JSON. Text panics if there is no such setting.
 func (f *Fixed) Text(name string) string { return find(name).text(f) }
 
-// Set parses text and sets the field with this name. It accepts what Text returns,
-// and other spellings of the same value, such as 1e6 for 1M. It panics if there is no
+// Set parses text and sets the field with this name. It accepts what Text returns of a
+// set field, and other spellings of the same value, such as 1e6 for 1M. It panics if there is no
 // such setting.
 func (f *Fixed) Set(name, text string) error { return find(name).parse(f, text) }
 
@@ -293,11 +293,12 @@ func number(key, def string, field func(*Fixed) *int, words func(int) string, no
 		}
 	}
 	return setting{key, text, func(f *Fixed, text string) error {
-		switch text {
-		case none:
+		switch {
+		case text == "":
+		case text == none:
 			*field(f) = NoLimit
 			return nil
-		case least:
+		case text == least:
 			*field(f) = SeedsOnly
 			return nil
 		}

@@ -108,3 +108,13 @@ func TestWrongFixed(t *testing.T) {
 		}
 	}
 }
+
+// TestSetRefusesEmptyNumber: no text is not a number, nor the absence of a limit.
+func TestSetRefusesEmptyNumber(t *testing.T) {
+	for _, name := range []string{"partitions", "host-concurrency", "max-per-host", "max-depth"} {
+		f := Fixed{}
+		if err := f.Set(name, ""); err == nil || f.Text(name) != "" {
+			t.Errorf("%s takes the empty text and is %q (%v)", name, f.Text(name), err)
+		}
+	}
+}
