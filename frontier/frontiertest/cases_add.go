@@ -28,9 +28,8 @@ func addAnswersAddedOnce(open opener) {
 	c.add(pages("a.test", 0, 5)...)
 	for range 2 {
 		for i, verdict := range c.offer(pages("a.test", 0, 5)...) {
-			if verdict != (frontier.Verdict{Answer: frontier.Seen}) {
-				c.Failf("item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
-			}
+			c.Require(verdict == (frontier.Verdict{Answer: frontier.Seen}),
+				"item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
 		}
 	}
 	books := c.books()
@@ -40,9 +39,7 @@ func addAnswersAddedOnce(open opener) {
 	l := c.lease()
 	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
 	for _, verdict := range c.offer(pages("a.test", 0, 5)...) {
-		if verdict.Answer != frontier.Seen {
-			c.Failf("a done item offered again: %v, want seen", verdict.Answer)
-		}
+		c.Require(verdict.Answer == frontier.Seen, "a done item offered again: %v, want seen", verdict.Answer)
 	}
 	c.wantPlaces(0, 0, 5, 0)
 }
@@ -52,9 +49,7 @@ func addTakesDuplicatesInOrder(open opener) {
 	a, b, late := page("a.test", 1), page("a.test", 2), page("a.test", 3)
 	want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Refused, frontier.Seen}
 	for i, verdict := range c.offer(a, a, b, a, late, b) {
-		if verdict.Answer != want[i] {
-			c.Failf("item %d: %v, want %v", i, verdict.Answer, want[i])
-		}
+		c.Require(verdict.Answer == want[i], "item %d: %v, want %v", i, verdict.Answer, want[i])
 	}
 	c.wantPlaces(2, 0, 0, 0)
 	c.wantItems("handed out", c.lease().Items, []frontier.Offer{a, b})
@@ -71,9 +66,8 @@ func addRefusesMalformed(open opener) {
 	noURL, noHost := page("a.test", 1), page("a.test", 2)
 	noURL.URL, noHost.Host = "", ""
 	for _, verdict := range c.offer(noURL, noHost) {
-		if verdict != (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}) {
-			c.Failf("an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
-		}
+		c.Require(verdict == (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}),
+			"an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
 	}
 	c.want("refused as malformed", c.books().Refused[frontier.ReasonMalformed], 2)
 	c.add(page("a.test", 2)) // the refused URL is still new
@@ -105,14 +99,10 @@ func addHoldsTheHostLimit(open opener) {
 	exact.Class = frontier.Exact
 	for range 2 { // twice, because a URL that was remembered would then be seen
 		for i, verdict := range c.offer(page("a.test", 3), exact) {
-			if verdict != full {
-				c.Failf("item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
-			}
+			c.Require(verdict == full, "item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
 		}
 	}
-	if c.wantState(page("a.test", 3), frontier.Unknown).InFilter {
-		c.Failf("the filter remembers a refused URL")
-	}
+	c.Require(!c.wantState(page("a.test", 3), frontier.Unknown).InFilter, "the filter remembers a refused URL")
 	if got := c.offer(page("a.test", 0))[0].Answer; got != frontier.Seen {
 		c.Failf("a known URL of a full host: %v, want seen", got)
 	}
@@ -159,9 +149,7 @@ func addKeepsExactOnce(open opener) {
 		want, queued = frontier.Added, 3
 	}
 	for i, verdict := range c.offer(first, asExact(first), second) {
-		if verdict.Answer != frontier.Seen {
-			c.Failf("item %d, known under another class: %v, want seen", i, verdict.Answer)
-		}
+		c.Require(verdict.Answer == frontier.Seen, "item %d, known under another class: %v, want seen", i, verdict.Answer)
 	}
 	if got := c.offer(asExact(second))[0].Answer; got != want {
 		c.Failf("a bulk item offered as an exact one: %v, want %v", got, want)
@@ -185,13 +173,10 @@ func addKeepsTheItem(open opener) {
 	c.add(offer)
 	listed := c.list(frontier.Queued, "")[want.URL]
 	got := c.lease().Items[0]
-	if got.Fingerprint != listed.Fingerprint || got.Fingerprint == (frontier.Item{}.Fingerprint) {
-		c.Failf("handed out as %x, listed as %x", got.Fingerprint, listed.Fingerprint)
-	}
+	c.Require(got.Fingerprint == listed.Fingerprint && got.Fingerprint != (frontier.Item{}.Fingerprint),
+		"handed out as %x, listed as %x", got.Fingerprint, listed.Fingerprint)
 	want.Fingerprint = got.Fingerprint
-	if got != want {
-		c.Failf("handed out %+v, want %+v", got, want)
-	}
+	c.Require(got == want, "handed out %+v, want %+v", got, want)
 }
 
 func addDelays(open opener) {

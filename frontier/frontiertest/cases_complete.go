@@ -44,9 +44,8 @@ func completeFinishes(open opener) {
 		if _, forgets := c.Crawl.(ForgetsDone); forgets && status.State == frontier.Done {
 			continue
 		}
-		if status.Outcome != outcome || status.Status != 200+i || !status.InFilter {
-			c.Failf("%q: outcome %q, status %d, in filter %t", l.Items[i].URL, status.Outcome, status.Status, status.InFilter)
-		}
+		c.Require(status.Outcome == outcome && status.Status == 200+i && status.InFilter,
+			"%q: outcome %q, status %d, in filter %t", l.Items[i].URL, status.Outcome, status.Status, status.InFilter)
 	}
 	stats := c.books()
 	for _, outcome := range outcomes {
@@ -90,9 +89,8 @@ func completeGivesBack(open opener) {
 		seed, page("a.test", 1), page("a.test", 2), page("a.test", 3), page("a.test", 4), page("a.test", 5), asset,
 	})
 	for _, item := range got.Items {
-		if item.Attempts != 0 || item.Deliveries != 0 {
-			c.Failf("%q: %d attempts, %d deliveries, want none", item.URL, item.Attempts, item.Deliveries)
-		}
+		c.Require(item.Attempts == 0 && item.Deliveries == 0,
+			"%q: %d attempts, %d deliveries, want none", item.URL, item.Attempts, item.Deliveries)
 	}
 }
 
@@ -146,9 +144,7 @@ func completeTwiceAfterTheEnd(open opener) {
 	c.want("pages", c.books().Pages, 2)
 	c.add(page("a.test", 2))
 	next := c.dueIn(5 * time.Second) // a repeat does not make the host due later
-	if string(next.Blob) != "first" {
-		c.Failf("the blob is %q, want %q: a repeat changes nothing", next.Blob, "first")
-	}
+	c.Require(string(next.Blob) == "first", "the blob is %q, want %q: a repeat changes nothing", next.Blob, "first")
 	c.complete(l.ID, update, done...) // a repeat does not affect the next lease either
 	c.complete(next.ID, frontier.HostUpdate{End: true}, finished(next.Items[0]))
 	c.wantPlaces(0, 0, 3, 0)
@@ -202,9 +198,7 @@ func completeAddsLinks(open opener) {
 		{Found: 4, Added: 2, Seen: 2},
 		{Found: 13, Added: 4, Seen: 1, Refused: 8},
 	}
-	if counts != want {
-		c.Failf("link counts %+v, want %+v", counts, want)
-	}
+	c.Require(counts == want, "link counts %+v, want %+v", counts, want)
 	books := c.books()
 	c.want("found", books.Found, 2+4+13)
 	c.want("seen", books.Seen, 3)
@@ -222,9 +216,7 @@ func completeKeepsTheBlob(open opener) {
 	var want []byte
 	for _, blob := range [][]byte{nil, []byte("robots"), nil, largest} {
 		l := c.lease()
-		if !bytes.Equal(l.Blob, want) {
-			c.Failf("the blob has %d bytes, want %d", len(l.Blob), len(want))
-		}
+		c.Require(bytes.Equal(l.Blob, want), "the blob has %d bytes, want %d", len(l.Blob), len(want))
 		c.complete(l.ID, frontier.HostUpdate{Blob: blob, Delay: time.Second}, finished(l.Items[0]))
 		c.end(l, time.Second)
 		if blob != nil {
@@ -232,9 +224,7 @@ func completeKeepsTheBlob(open opener) {
 		}
 	}
 	l := c.lease()
-	if !bytes.Equal(l.Blob, want) {
-		c.Failf("the blob has %d bytes, want %d", len(l.Blob), len(want))
-	}
+	c.Require(bytes.Equal(l.Blob, want), "the blob has %d bytes, want %d", len(l.Blob), len(want))
 	c.Clock.Advance(time.Hour) // the blob stays when a lease expires
 	if l := c.lease(); !bytes.Equal(l.Blob, want) {
 		c.Failf("after an expiry the blob has %d bytes, want %d", len(l.Blob), len(want))

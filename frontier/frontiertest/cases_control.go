@@ -31,9 +31,7 @@ func pauseStopsLeases(open opener) {
 	if grant := c.idle(); !grant.Paused || grant.Empty {
 		c.Failf("paused %t, empty %t, want true, false", grant.Paused, grant.Empty)
 	}
-	if !c.books().Paused {
-		c.Failf("the statistics do not say that the crawl is paused")
-	}
+	c.Require(c.books().Paused, "the statistics do not say that the crawl is paused")
 	if again := c.grant(request); len(again.Leases) != 1 || again.Leases[0].Host != l.Host {
 		c.Failf("a repeat got %d leases while paused, want the one it has", len(again.Leases))
 	}
@@ -70,9 +68,8 @@ func retryOffersFailedAgain(open opener) {
 		c.wantPlaces(1, 0, 0, 0)
 		l := c.dueIn(time.Minute) // the host's due time is kept
 		item := l.Items[0]
-		if item.Round != round+1 || item.Attempts != 0 || len(l.Blob) > 0 {
-			c.Failf("round %d, %d attempts, blob %q, want round %d and none", item.Round, item.Attempts, l.Blob, round+1)
-		}
+		c.Require(item.Round == round+1 && item.Attempts == 0 && len(l.Blob) == 0,
+			"round %d, %d attempts, blob %q, want round %d and none", item.Round, item.Attempts, l.Blob, round+1)
 		if got := c.offer(page("a.test", 1))[0].Answer; got != frontier.Seen {
 			c.Failf("offered by a page: %v, want seen", got)
 		}
@@ -128,12 +125,9 @@ func lookupFindsEachState(open opener) {
 	for state, items := range spread(c) {
 		for _, item := range items {
 			status := c.wantState(item, state)
-			if !status.InFilter {
-				c.Failf("%q is %s and not in the filter", item.URL, state)
-			}
-			if state != frontier.Done && (status.Item.URL != item.URL || status.Item.Host != item.Host) {
-				c.Failf("%q is shown as %q of %q", item.URL, status.Item.URL, status.Item.Host)
-			}
+			c.Require(status.InFilter, "%q is %s and not in the filter", item.URL, state)
+			c.Require(state == frontier.Done || status.Item.URL == item.URL && status.Item.Host == item.Host,
+				"%q is shown as %q of %q", item.URL, status.Item.URL, status.Item.Host)
 		}
 	}
 	if status := c.wantState(page("a.test", 1), frontier.Failed); status.Outcome != frontier.ServerError || status.Status != 503 {
@@ -146,9 +140,8 @@ func lookupFindsEachState(open opener) {
 	if status := c.wantState(page("a.test", 2), frontier.Queued); status.Item.Attempts != 1 {
 		c.Failf("a retried item has %d attempts, want 1", status.Item.Attempts)
 	}
-	if c.wantState(page("a.test", 99), frontier.Unknown).InFilter || c.wantState(page("c.test", 1), frontier.Unknown).InFilter {
-		c.Failf("the filter claims a URL that was never offered")
-	}
+	c.Require(!c.wantState(page("a.test", 99), frontier.Unknown).InFilter && !c.wantState(page("c.test", 1), frontier.Unknown).InFilter,
+		"the filter claims a URL that was never offered")
 }
 
 func listShowsEachState(open opener) {
@@ -210,9 +203,7 @@ func admitOpensScopeKeys(open opener) {
 	check := func(want ...bool) {
 		got, err := c.Admitted(c.Ctx, keys)
 		c.Must(err, "Admitted")
-		if !slices.Equal(got, want) {
-			c.Failf("Admitted(%q) = %v, want %v", keys, got, want)
-		}
+		c.Require(slices.Equal(got, want), "Admitted(%q) = %v, want %v", keys, got, want)
 	}
 	check(false, false, false, false)
 	for range 2 {
@@ -273,9 +264,7 @@ func restart(open opener, again func(Reopener) (Crawl, error)) {
 			c.Failf("after a restart page %d offered again: %v, want %v", n, got, want)
 		}
 	}
-	if !c.idle().Paused {
-		c.Failf("after a restart the crawl is not paused any more")
-	}
+	c.Require(c.idle().Paused, "after a restart the crawl is not paused any more")
 	c.Must(c.Pause(c.Ctx, false), "Pause")
 	c.Clock.Advance(time.Minute)
 	for range 2 {

@@ -43,9 +43,8 @@ func expiryCountsDeliveries(open opener) {
 		l := c.lease()
 		c.wantItems("handed out again", l.Items, pages("a.test", 1, 5))
 		for i, item := range l.Items {
-			if item.Deliveries != want[i] || item.Attempts != 0 {
-				c.Failf("item %d came back with %d deliveries and %d attempts, want %d and 0", i, item.Deliveries, item.Attempts, want[i])
-			}
+			c.Require(item.Deliveries == want[i] && item.Attempts == 0,
+				"item %d came back with %d deliveries and %d attempts, want %d and 0", i, item.Deliveries, item.Attempts, want[i])
 		}
 		c.end(l, 0)
 	}
@@ -75,9 +74,7 @@ func expiryLosesTheLease(open opener) {
 		c.wantState(page("b.test", 0), frontier.Unknown)
 	}
 	again := c.lease()
-	if string(again.Blob) != "kept" && again.Host == "a.test" {
-		c.Failf("the blob is %q, want %q", again.Blob, "kept")
-	}
+	c.Require(string(again.Blob) == "kept" || again.Host != "a.test", "the blob is %q, want %q", again.Blob, "kept")
 	c.lost(l.ID, done) // also when another lease has the host
 	c.lost(c.id())     // an id without a lease
 	c.want("done", c.books().Done, 1)
@@ -104,9 +101,7 @@ func expiryEndsAtMaxDeliveries(open opener) {
 	}
 	// Retry sets Deliveries to 0. Otherwise the item could never be fetched.
 	retried, err := c.Retry(c.Ctx, "a.test")
-	if err != nil || retried != 1 {
-		c.Failf("Retry = %d, %v, want 1", retried, err)
-	}
+	c.Require(err == nil && retried == 1, "Retry = %d, %v, want 1", retried, err)
 	if item := c.lease().Items[0]; item.Deliveries != 0 || item.Round != 1 {
 		c.Failf("offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
 	}

@@ -54,9 +54,8 @@ func leaseSizesTheBatch(open opener) {
 		c := open(Options{LeaseTTL: tc.ttl, Delay: tc.delay})
 		c.add(pages("a.test", 0, 40)...)
 		l := c.lease()
-		if len(l.Items) != tc.want || l.TTL != tc.ttl {
-			c.Failf("ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
-		}
+		c.Require(len(l.Items) == tc.want && l.TTL == tc.ttl,
+			"ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
 		other := 7 * time.Second
 		c.end(l, other)
 		want := batch(tc.ttl, other)
@@ -98,21 +97,17 @@ func leaseHandsOutAllThatIsDue(open opener) {
 	for range 20 { // a store may lease fewer hosts than requested, but at least one
 		ids := c.ids(7)
 		grant := c.grant(frontier.LeaseRequest{IDs: ids})
-		if len(grant.Leases) > len(ids) || len(grant.Leases) == 0 && len(hosts) > 0 {
-			c.Failf("%d hosts handed out of %d due, asked for %d", len(grant.Leases), len(hosts), len(ids))
-		}
+		c.Require(len(grant.Leases) <= len(ids) && (len(grant.Leases) != 0 || len(hosts) == 0),
+			"%d hosts handed out of %d due, asked for %d", len(grant.Leases), len(hosts), len(ids))
 		for _, l := range grant.Leases {
-			if !hosts[l.Host] || !slices.Contains(ids, l.ID) {
-				c.Failf("%q handed out as %x: twice, or under an id that was not requested", l.Host, l.ID)
-			}
+			c.Require(hosts[l.Host] && slices.Contains(ids, l.ID),
+				"%q handed out as %x: twice, or under an id that was not requested", l.Host, l.ID)
 			delete(hosts, l.Host)
 		}
 		if len(hosts) == 0 {
 			break
 		}
-		if grant.Wait != 0 {
-			c.Failf("%d hosts are due, but the wait is %v", len(hosts), grant.Wait)
-		}
+		c.Require(grant.Wait == 0, "%d hosts are due, but the wait is %v", len(hosts), grant.Wait)
 	}
 	c.wantPlaces(0, 60, 0, 0)
 }
@@ -131,9 +126,7 @@ func leaseGivesEachHostItsTurn(open opener) {
 		c.complete(l.ID, frontier.HostUpdate{End: true, Delay: time.Second}, finished(l.Items[0]))
 		c.Clock.Advance(time.Millisecond)
 	}
-	if len(turns) < hosts {
-		c.Failf("after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
-	}
+	c.Require(len(turns) >= hosts, "after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
 }
 
 func leaseRepeats(open opener) {
@@ -141,14 +134,11 @@ func leaseRepeats(open opener) {
 	c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
 	request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(2)}
 	first, second := c.grant(request), c.grant(request)
-	if len(first.Leases) != 2 || len(second.Leases) != 2 {
-		c.Failf("%d leases, %d the second time, want 2", len(first.Leases), len(second.Leases))
-	}
+	c.Require(len(first.Leases) == 2 && len(second.Leases) == 2,
+		"%d leases, %d the second time, want 2", len(first.Leases), len(second.Leases))
 	for _, l := range first.Leases {
 		i := slices.IndexFunc(second.Leases, func(again frontier.Lease) bool { return again.ID == l.ID })
-		if i < 0 || second.Leases[i].Host != l.Host {
-			c.Failf("%q is not handed out again by a repeat", l.Host)
-		}
+		c.Require(i >= 0 && second.Leases[i].Host == l.Host, "%q is not handed out again by a repeat", l.Host)
 		if again := second.Leases[i]; !slices.Equal(again.Items, l.Items) {
 			c.Failf("a repeat handed out %q of %q, want %q", urls(again.Items), l.Host, urls(l.Items))
 		}
@@ -166,9 +156,7 @@ func leaseRepeatReturnsTheTimeLeft(open opener) {
 	c.grant(request)
 	c.Clock.Advance(20 * time.Second)
 	again := c.grant(request)
-	if len(again.Leases) != 1 {
-		c.Failf("the repeat got %d leases, want 1", len(again.Leases))
-	}
+	c.Require(len(again.Leases) == 1, "the repeat got %d leases, want 1", len(again.Leases))
 	c.Clock.Advance(again.Leases[0].TTL - time.Millisecond)
 	if err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{}); err != nil {
 		c.Failf("the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
@@ -197,25 +185,17 @@ func leaseReturnsTheWait(open opener) {
 
 func leaseReportsEmpty(open opener) {
 	c := open(Options{})
-	if !c.idle().Empty {
-		c.Failf("a new crawl is not empty")
-	}
+	c.Require(c.idle().Empty, "a new crawl is not empty")
 	c.add(page("a.test", 1))
 	l := c.lease()
-	if c.idle().Empty {
-		c.Failf("empty while an item is leased")
-	}
+	c.Require(!c.idle().Empty, "empty while an item is leased")
 	c.complete(l.ID, frontier.HostUpdate{}, retried(l.Items[0], time.Minute))
-	if c.idle().Empty {
-		c.Failf("empty while an item is delayed")
-	}
+	c.Require(!c.idle().Empty, "empty while an item is delayed")
 	c.end(l, 0)
 	c.Clock.Advance(time.Minute)
 	l = c.lease()
 	c.complete(l.ID, frontier.HostUpdate{End: true, Due: time.Hour}, finished(l.Items[0]))
-	if !c.idle().Empty {
-		c.Failf("not empty when everything is done")
-	}
+	c.Require(c.idle().Empty, "not empty when everything is done")
 }
 
 func leaseHoldsMaxPages(open opener) {
@@ -225,9 +205,8 @@ func leaseHoldsMaxPages(open opener) {
 		return c.grant(frontier.LeaseRequest{IDs: c.ids(1), MaxPages: pages})
 	}
 	first := limit(4)
-	if len(first.Leases) != 1 || len(first.Leases[0].Items) != 4 {
-		c.Failf("not 4 items of one host under a limit of 4: %+v", first.Leases)
-	}
+	c.Require(len(first.Leases) == 1 && len(first.Leases[0].Items) == 4,
+		"not 4 items of one host under a limit of 4: %+v", first.Leases)
 	if again := limit(4); len(again.Leases) > 0 || !again.Limited || again.Reached {
 		c.Failf("4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(again.Leases), again.Limited, again.Reached)
 	}
@@ -237,9 +216,8 @@ func leaseHoldsMaxPages(open opener) {
 	c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, noPage, finished(l.Items[1]), retried(l.Items[2], time.Hour))
 	// One page so far. Item 3 went back to the queue of a host that is due in an hour.
 	second := limit(3)
-	if len(second.Leases) != 1 || len(second.Leases[0].Items) != 2 {
-		c.Failf("not 2 items under a limit of 3 after one page: %+v", second.Leases)
-	}
+	c.Require(len(second.Leases) == 1 && len(second.Leases[0].Items) == 2,
+		"not 2 items under a limit of 3 after one page: %+v", second.Leases)
 	c.complete(second.Leases[0].ID, frontier.HostUpdate{Due: time.Hour, End: true}, all(second.Leases[0].Items, finished)...)
 	c.want("pages", c.books().Pages, 3)
 	if grant := limit(3); len(grant.Leases) > 0 || !grant.Limited || !grant.Reached {

@@ -13,9 +13,7 @@ import (
 func (c outbox) notes(n int) exact.NoteBatch {
 	batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, n)
 	c.Must(err, "Notes")
-	if len(batch.Notes) > n {
-		c.Failf("Notes returned %d notes, want at most %d", len(batch.Notes), n)
-	}
+	c.Require(len(batch.Notes) <= n, "Notes returned %d notes, want at most %d", len(batch.Notes), n)
 	return batch
 }
 
@@ -23,9 +21,7 @@ func (c outbox) notes(n int) exact.NoteBatch {
 func (c outbox) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
 	dropped, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, seen, refused)
 	c.Must(err, "Delivered")
-	if dropped != want {
-		c.Failf("Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
-	}
+	c.Require(dropped == want, "Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
 }
 
 // wantNotes checks that a batch has one note for each offer, in order, and that each
@@ -39,9 +35,7 @@ func (c outbox) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
 	for i, item := range got {
 		want := itemOf(want[i])
 		want.Fingerprint = item.Fingerprint
-		if item != want || item.Fingerprint == (frontier.Item{}).Fingerprint {
-			c.Failf("the note is of %+v, want %+v", item, want)
-		}
+		c.Require(item == want && item.Fingerprint != (frontier.Item{}).Fingerprint, "the note is of %+v, want %+v", item, want)
 	}
 }
 
@@ -116,9 +110,7 @@ func notesOfUnconfirmedEnds(open func(Options) outbox) {
 		ends[note.Item.URL] = fmt.Sprint(note.Outcome, note.Status, uint8(note.Item.Class))
 	}
 	for item, want := range map[*frontier.Offer]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
-		if ends[item.URL] != want {
-			c.Failf("the note of %q says %q, want %q", item.URL, ends[item.URL], want)
-		}
+		c.Require(ends[item.URL] == want, "the note of %q says %q, want %q", item.URL, ends[item.URL], want)
 	}
 	c.delivered(true, batch, 1)
 	c.add(items[0]) // done, so it does not wait any more

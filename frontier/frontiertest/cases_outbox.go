@@ -74,9 +74,8 @@ func again(item frontier.Offer, round uint32) frontier.Offer {
 // wantOffer offers items and checks that each gets the answer want.
 func (c outbox) wantOffer(want frontier.Answer, items ...frontier.Offer) {
 	for i, verdict := range c.offer(items...) {
-		if verdict.Answer != want {
-			c.Failf("%q with decision %d: %v %q, want %v", suite.Cut(items[i].URL), items[i].Decision, verdict.Answer, verdict.Reason, want)
-		}
+		c.Require(verdict.Answer == want,
+			"%q with decision %d: %v %q, want %v", suite.Cut(items[i].URL), items[i].Decision, verdict.Answer, verdict.Reason, want)
 	}
 }
 
@@ -142,9 +141,8 @@ func decisionNewIsNeverDropped(open func(Options) outbox) {
 	c.add(allAs(frontier.New, pages("a.test", 4000, 4100))...)
 	books := c.books()
 	c.want("added", books.Added, added+100)
-	if books.Recovered > 100 || books.Promoted > 0 || added < 4000 && books.Recovered == 0 {
-		c.Failf("of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
-	}
+	c.Require(books.Recovered <= 100 && books.Promoted == 0 && (added >= 4000 || books.Recovered != 0),
+		"of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
 }
 
 func decisionKnownIsSeen(open func(Options) outbox) {
@@ -206,9 +204,7 @@ func decisionsOfOneCall(open func(Options) outbox) {
 	bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))
 	verdicts := c.offer(item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
 	for i, want := range []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Seen, frontier.Seen} {
-		if verdicts[i].Answer != want {
-			c.Failf("item %d: %v, want %v", i, verdicts[i].Answer, want)
-		}
+		c.Require(verdicts[i].Answer == want, "item %d: %v, want %v", i, verdicts[i].Answer, want)
 	}
 	c.wantPlaces(2, 0, 0, 0)
 	c.wantClaims(0, 0)
@@ -258,9 +254,7 @@ func retrySkipsWaitingURLs(open func(Options) outbox) {
 	c.wantPlaces(3, 0, 0, 1)
 	c.wantOffer(frontier.Seen, allAs(frontier.New, pages("a.test", 0, 3))...)
 	for _, item := range c.finish().Items {
-		if item.Round != 1 {
-			c.Failf("%q came in round %d, want 1", item.URL, item.Round)
-		}
+		c.Require(item.Round == 1, "%q came in round %d, want 1", item.URL, item.Round)
 	}
 	c.wantPlaces(0, 0, 3, 1)
 	c.add(again(page("a.test", 0), 2))
@@ -287,9 +281,7 @@ func racersQueueWhatIsNewOnce(open func(Options) outbox) {
 		return nil
 	})
 	for n := range wins {
-		if wins[n].Load() != 1 {
-			c.Failf("%d racers were told that URL %d was added, want 1", wins[n].Load(), n)
-		}
+		c.Require(wins[n].Load() == 1, "%d racers were told that URL %d was added, want 1", wins[n].Load(), n)
 	}
 	c.wantPlaces(urls, 0, 0, 0)
 	c.wantClaims(0, 0)

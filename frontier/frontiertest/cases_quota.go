@@ -18,9 +18,7 @@ var quotaCases = []testCase{
 func (d *driver) reserve(group, key string, most uint64, want bool) {
 	has, err := d.reserveOne(group, key, most)
 	d.Must(err, "Reserve")
-	if has != want {
-		d.Failf("Reserve(%q, %q, %d) = %t, want %t", group, key, most, has, want)
-	}
+	d.Require(has == want, "Reserve(%q, %q, %d) = %t, want %t", group, key, most, has, want)
 }
 
 // reserveOne adds one key to its group.
@@ -36,9 +34,7 @@ func (d *driver) reserveOne(group, key string, most uint64) (bool, error) {
 func (d *driver) reserved(group, key string, want bool, wantSize uint64) {
 	has, size, err := d.Reserved(d.Ctx, group, key)
 	d.Must(err, "Reserved")
-	if has != want || size != wantSize {
-		d.Failf("Reserved(%q, %q) = %t, %d, want %t, %d", group, key, has, size, want, wantSize)
-	}
+	d.Require(has == want && size == wantSize, "Reserved(%q, %q) = %t, %d, want %t, %d", group, key, has, size, want, wantSize)
 }
 
 func reserveStopsAtTheLimit(open opener) {
@@ -76,9 +72,7 @@ func reserveDecidesManyAtOnce(open opener) {
 		c.want("answers", uint64(len(has)), uint64(len(all)))
 		for i, k := range all {
 			want := k.Group == "b.test" || i/2 < most
-			if i < len(has) && has[i] != want {
-				c.Failf("Reserve of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
-			}
+			c.Require(i >= len(has) || has[i] == want, "Reserve of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
 		}
 		c.reserved("a.test", "499", true, most)
 		c.reserved("a.test", "500", false, most)

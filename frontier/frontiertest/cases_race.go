@@ -41,9 +41,7 @@ func racersAddEachURLOnce(open opener) {
 	})
 	added := uint64(0)
 	for n := range wins {
-		if wins[n].Load() > 1 {
-			c.Failf("%d racers were told that URL %d is new, want at most 1", wins[n].Load(), n)
-		}
+		c.Require(wins[n].Load() <= 1, "%d racers were told that URL %d is new, want at most 1", wins[n].Load(), n)
 		added += uint64(wins[n].Load())
 	}
 	c.want("URLs answered added", added, 150*hosts)
@@ -88,9 +86,7 @@ func racersRepeatOneLease(open opener) {
 		return nil
 	})
 	for _, host := range hosts {
-		if host != hosts[0] {
-			c.Failf("one id was given hosts %q", hosts)
-		}
+		c.Require(host == hosts[0], "one id was given hosts %q", hosts)
 	}
 	c.wantPlaces(3, 3, 0, 0)
 }

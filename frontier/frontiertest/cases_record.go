@@ -66,9 +66,7 @@ func recordIsWrittenOnce(open opener) {
 	c.complete(l.ID, frontier.HostUpdate{}, done...)
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done...)
 	for _, item := range l.Items[:2] {
-		if written[item.URL] != 1 {
-			c.Failf("the record of %q was written %d times, want once", item.URL, written[item.URL])
-		}
+		c.Require(written[item.URL] == 1, "the record of %q was written %d times, want once", item.URL, written[item.URL])
 	}
 	c.want("records", c.books().Records, 2)
 	c.wantPlaces(0, 0, 3, 0)

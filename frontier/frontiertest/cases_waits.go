@@ -12,9 +12,7 @@ import (
 func (c outbox) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
 	got, err := c.Crawl.(exact.Outbox).Waits(c.Ctx, keys)
 	c.Must(err, "Waits")
-	if !slices.Equal(got, want) {
-		c.Failf("%s: of %x wait %v, want %v", when, keys, got, want)
-	}
+	c.Require(slices.Equal(got, want), "%s: of %x wait %v, want %v", when, keys, got, want)
 }
 
 // waitsUntilCompleted checks that an exact item waits while it is queued, delayed or

@@ -51,10 +51,9 @@ func (d *driver) answered(item frontier.Offer, want frontier.Answer) {
 // finish leases a host, which must have one item, in this round, and completes it.
 func (d *driver) finish(round uint32, complete func(frontier.Item) frontier.Completion) {
 	l := d.lease()
-	if len(l.Items) != 1 || l.Items[0].Round != round || l.Items[0].Attempts != 0 {
-		d.Failf("handed out %q, the first of round %d after %d attempts, want one of round %d",
-			urls(l.Items), l.Items[0].Round, l.Items[0].Attempts, round)
-	}
+	d.Require(len(l.Items) == 1 && l.Items[0].Round == round && l.Items[0].Attempts == 0,
+		"handed out %q, the first of round %d after %d attempts, want one of round %d",
+		urls(l.Items), l.Items[0].Round, l.Items[0].Attempts, round)
 	d.complete(l.ID, frontier.HostUpdate{End: true}, complete(l.Items[0]))
 }
 

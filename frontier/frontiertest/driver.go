@@ -54,13 +54,9 @@ func pages(host string, from, to int) (offers []frontier.Offer) {
 func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	verdicts, err := d.Add(d.Ctx, offers)
 	d.Must(err, "Add")
-	if len(verdicts) != len(offers) {
-		d.Failf("Add answered %d of %d offers", len(verdicts), len(offers))
-	}
+	d.Require(len(verdicts) == len(offers), "Add answered %d of %d offers", len(verdicts), len(offers))
 	for i, verdict := range verdicts {
-		if verdict.Answer == 0 {
-			d.Failf("Add gave no verdict on %q", suite.Cut(offers[i].URL))
-		}
+		d.Require(verdict.Answer != 0, "Add gave no verdict on %q", suite.Cut(offers[i].URL))
 	}
 	return verdicts
 }
@@ -68,9 +64,8 @@ func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 // add offers URLs that must be new.
 func (d *driver) add(offers ...frontier.Offer) {
 	for i, verdict := range d.offer(offers...) {
-		if verdict.Answer != frontier.Added {
-			d.Failf("Add(%q) = %v %q, want added", suite.Cut(offers[i].URL), verdict.Answer, verdict.Reason)
-		}
+		d.Require(verdict.Answer == frontier.Added,
+			"Add(%q) = %v %q, want added", suite.Cut(offers[i].URL), verdict.Answer, verdict.Reason)
 	}
 }
 
@@ -83,10 +78,9 @@ func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
 // lease leases one host, with one item in flight at a time. A host must be due.
 func (d *driver) lease() frontier.Lease {
 	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(1), InFlight: 1})
-	if len(grant.Leases) != 1 {
-		d.Failf("Lease handed out %d hosts (wait %v, empty %t, limited %t, paused %t), want 1",
-			len(grant.Leases), grant.Wait, grant.Empty, grant.Limited, grant.Paused)
-	}
+	d.Require(len(grant.Leases) == 1,
+		"Lease handed out %d hosts (wait %v, empty %t, limited %t, paused %t), want 1",
+		len(grant.Leases), grant.Wait, grant.Empty, grant.Limited, grant.Paused)
 	return grant.Leases[0]
 }
 
@@ -134,9 +128,7 @@ func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
 		d.Failf("Extend of a lost lease = %v, want ErrLeaseLost", err)
 	}
 	err := d.Complete(d.Ctx, id, done, frontier.HostUpdate{End: true, Blob: []byte("lost")})
-	if !errors.Is(err, frontier.ErrLeaseLost) {
-		d.Failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
-	}
+	d.Require(errors.Is(err, frontier.ErrLeaseLost), "Complete of a lost lease = %v, want ErrLeaseLost", err)
 }
 
 // finished completes an item as a page.
@@ -176,9 +168,7 @@ func offeredURLs(offers []frontier.Offer) (urls []string) {
 
 // wantItems checks that items have the URLs of the offers want, in this order.
 func (d *driver) wantItems(what string, got []frontier.Item, want []frontier.Offer) {
-	if !slices.Equal(urls(got), offeredURLs(want)) {
-		d.Failf("%s: got %q, want %q", what, urls(got), offeredURLs(want))
-	}
+	d.Require(slices.Equal(urls(got), offeredURLs(want)), "%s: got %q, want %q", what, urls(got), offeredURLs(want))
 }
 
 // books returns the counters, which must balance.
@@ -191,27 +181,22 @@ func (d *driver) books() frontier.Stats {
 
 // want checks a number.
 func (d *driver) want(what string, got, want uint64) {
-	if got != want {
-		d.Failf("%s is %d, want %d", what, got, want)
-	}
+	d.Require(got == want, "%s is %d, want %d", what, got, want)
 }
 
 // wantPlaces checks how many items of the crawl are in each state.
 func (d *driver) wantPlaces(queued, leased, done, failed uint64) {
 	b := d.books()
-	if b.Queued != queued || b.Leased != leased || b.Done != done || b.Failed != failed {
-		d.Failf("queued, leased, done, failed are %d, %d, %d, %d, want %d, %d, %d, %d",
-			b.Queued, b.Leased, b.Done, b.Failed, queued, leased, done, failed)
-	}
+	d.Require(b.Queued == queued && b.Leased == leased && b.Done == done && b.Failed == failed,
+		"queued, leased, done, failed are %d, %d, %d, %d, want %d, %d, %d, %d",
+		b.Queued, b.Leased, b.Done, b.Failed, queued, leased, done, failed)
 }
 
 // wantState checks the state of a URL and returns its status.
 func (d *driver) wantState(offer frontier.Offer, want frontier.State) frontier.Status {
 	status, err := d.Lookup(d.Ctx, offer.Host, offer.URL)
 	d.Must(err, "Lookup")
-	if status.State != want {
-		d.Failf("%q is %q, want %q", suite.Cut(offer.URL), status.State, want)
-	}
+	d.Require(status.State == want, "%q is %q, want %q", suite.Cut(offer.URL), status.State, want)
 	return status
 }
 
@@ -227,9 +212,7 @@ func (d *driver) list(state frontier.State, host string) map[string]frontier.Ite
 	for _, item := range listed {
 		items[item.URL] = item
 	}
-	if len(items) < len(listed) {
-		d.Failf("List(%s) has a URL twice: %q", state, urls(listed))
-	}
+	d.Require(len(items) >= len(listed), "List(%s) has a URL twice: %q", state, urls(listed))
 	return items
 }
 

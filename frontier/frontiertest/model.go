@@ -73,9 +73,7 @@ type completeCall struct {
 }
 
 func (p *player) check(err error) {
-	if err != nil {
-		p.Failf("%w", err)
-	}
+	p.Require(err == nil, "%w", err)
 }
 
 func (p *player) chance(percent int) bool { return p.rng.IntN(100) < percent }
@@ -163,9 +161,8 @@ func (p *player) addSome() {
 	p.Note("add %q", offeredURLs(offers))
 	want := p.ledger.offer(offers, p.Clock.Now())
 	for i, got := range p.offer(offers...) {
-		if got != want[i] {
-			p.Failf("offer %d, %q: %v %q, want %v %q", i, suite.Cut(offers[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
-		}
+		p.Require(got == want[i],
+			"offer %d, %q: %v %q, want %v %q", i, suite.Cut(offers[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
 	}
 }
 
@@ -335,9 +332,7 @@ func (p *player) completeLost() {
 	}
 	p.Note("complete lost %x: %q", h.id[6:8], suite.Cut(open[0].item.URL))
 	err := p.Complete(p.Ctx, h.id, []frontier.Completion{done}, frontier.HostUpdate{End: true, Blob: []byte("lost")})
-	if !errors.Is(err, frontier.ErrLeaseLost) {
-		p.Failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
-	}
+	p.Require(errors.Is(err, frontier.ErrLeaseLost), "Complete of a lost lease = %v, want ErrLeaseLost", err)
 }
 
 func (p *player) pause() {

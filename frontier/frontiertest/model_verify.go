@@ -21,17 +21,14 @@ func (p *player) verify() {
 		listed := p.list(state, "")
 		for _, k := range p.ledger.sortedURLs() {
 			item, there := listed[k.item.URL]
-			if there != (k.state == state) {
-				p.Failf("%q: listed as %s %t, want it %s", suite.Cut(k.item.URL), state, there, k.state)
-			}
+			p.Require(there == (k.state == state),
+				"%q: listed as %s %t, want it %s", suite.Cut(k.item.URL), state, there, k.state)
 			if there {
 				p.check(k.same(item))
 			}
 			delete(listed, k.item.URL)
 		}
-		if len(listed) > 0 {
-			p.Failf("listed as %s and never added: %v", state, listed)
-		}
+		p.Require(len(listed) == 0, "listed as %s and never added: %v", state, listed)
 	}
 	for _, k := range p.ledger.sortedURLs() {
 		if p.chance(30) {
@@ -43,9 +40,7 @@ func (p *player) verify() {
 	for key := range p.ledger.sites {
 		open, err := p.Admitted(p.Ctx, []string{key})
 		p.Must(err, "Admitted")
-		if open[0] != p.ledger.admitted[key] {
-			p.Failf("Admitted(%q) = %t", key, open[0])
-		}
+		p.Require(open[0] == p.ledger.admitted[key], "Admitted(%q) = %t", key, open[0])
 	}
 }
 
@@ -71,26 +66,21 @@ func (p *player) verifyStats() {
 	if diff := statsDiff(got, want); diff != "" {
 		p.Failf("Stats: %s", diff)
 	}
-	if got.Delayed < want.Delayed || got.Delayed > loose {
-		p.Failf("Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
-	}
+	p.Require(got.Delayed >= want.Delayed && got.Delayed <= loose,
+		"Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
 }
 
 func (p *player) verifyStatus(k *known) {
 	status := p.wantState(k.item.Offer(), k.state)
 	if _, forgets := p.Crawl.(ForgetsDone); forgets && k.state == frontier.Done {
-		if !status.InFilter {
-			p.Failf("%q is done and not in the filter", suite.Cut(k.item.URL))
-		}
+		p.Require(status.InFilter, "%q is done and not in the filter", suite.Cut(k.item.URL))
 		return
 	}
-	if !status.InFilter || status.Round != k.item.Round {
-		p.Failf("%q: in filter %t, round %d, want true, %d", suite.Cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
-	}
+	p.Require(status.InFilter && status.Round == k.item.Round,
+		"%q: in filter %t, round %d, want true, %d", suite.Cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
 	if k.state == frontier.Done || k.state == frontier.Failed {
-		if status.Outcome != k.outcome || status.Status != k.status {
-			p.Failf("%q: %s, status %d, want %s, %d", suite.Cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
-		}
+		p.Require(status.Outcome == k.outcome && status.Status == k.status,
+			"%q: %s, status %d, want %s, %d", suite.Cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
 	}
 	if k.state != frontier.Done {
 		p.check(k.same(status.Item))
@@ -170,18 +160,16 @@ func (p *player) takenBack(how string) {
 		s := p.ledger.sites[h.host]
 		for i, k := range h.open() {
 			got := min(queued[k.item.URL].Deliveries, frontier.MaxDeliveries)
-			if got != k.item.Deliveries && (i >= h.inFlight || got != min(k.item.Deliveries+1, frontier.MaxDeliveries)) {
-				p.Failf("after %s %q has %d deliveries, had %d", how, suite.Cut(k.item.URL), got, k.item.Deliveries)
-			}
+			p.Require(got == k.item.Deliveries || i < h.inFlight && got == min(k.item.Deliveries+1, frontier.MaxDeliveries),
+				"after %s %q has %d deliveries, had %d", how, suite.Cut(k.item.URL), got, k.item.Deliveries)
 			k.item.Deliveries = got
 		}
 		earliest, latest := later(s.due, now.Add(s.delay)), later(s.due, h.deadline.Add(s.delay))
 		status, err := p.Lookup(p.Ctx, h.host, h.handed[0].item.URL)
 		p.Must(err, "Lookup")
 		s.due = now.Add(status.HostDueIn)
-		if s.due.Before(earliest) || s.due.After(latest) {
-			p.Failf("after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
-		}
+		p.Require(!s.due.Before(earliest) && !s.due.After(latest),
+			"after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
 		p.lose(h)
 		p.ledger.release(h.id)
 	}
