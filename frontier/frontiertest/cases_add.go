@@ -32,15 +32,9 @@ func addAnswersAddedOnce(open opener) {
 				"item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
 		}
 	}
-	books := c.books()
-	c.want("found", books.Found, 15)
-	c.want("added", books.Added, 5)
-	c.want("seen", books.Seen, 10)
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
-	for _, verdict := range c.offer(pages("a.test", 0, 5)...) {
-		c.Require(verdict.Answer == frontier.Seen, "a done item offered again: %v, want seen", verdict.Answer)
-	}
+	c.wantStats(counts{"found": 15, "added": 5, "seen": 10})
+	c.finish()
+	c.wantAnswer(frontier.Seen, pages("a.test", 0, 5)...) // they are done
 	c.wantPlaces(0, 0, 5, 0)
 }
 
@@ -58,7 +52,7 @@ func addTakesDuplicatesInOrder(open opener) {
 func addTakesNothing(open opener) {
 	c := open(Options{})
 	c.offer()
-	c.want("found", c.books().Found, 0)
+	c.wantStats(counts{"found": 0})
 }
 
 func addRefusesMalformed(open opener) {
@@ -69,7 +63,7 @@ func addRefusesMalformed(open opener) {
 		c.Require(verdict == (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}),
 			"an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
 	}
-	c.want("refused as malformed", c.books().Refused[frontier.ReasonMalformed], 2)
+	c.wantStats(counts{"refused: malformed": 2})
 	c.add(page("a.test", 2)) // the refused URL is still new
 }
 
@@ -80,21 +74,19 @@ func addRefusesTooLong(open opener) {
 	long := longest
 	long.URL += "x"
 	c.add(longest)
-	if got := c.offer(long)[0]; got != (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}) {
-		c.Failf("a URL of %d bytes: %v %q, want refused as too long", len(long.URL), got.Answer, got.Reason)
-	}
-	c.want("refused as too long", c.books().Refused[frontier.ReasonTooLong], 1)
-	if got := c.lease().Items[0].URL; got != longest.URL {
-		c.Failf("the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
-	}
+	verdict := c.offer(long)[0]
+	c.Require(verdict == (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}),
+		"a URL of %d bytes: %v %q, want refused as too long", len(long.URL), verdict.Answer, verdict.Reason)
+	c.wantStats(counts{"refused: too_long": 1})
+	got := c.lease().Items[0].URL
+	c.Require(got == longest.URL, "the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
 }
 
 func addHoldsTheHostLimit(open opener) {
 	c := open(Options{MaxPerHost: 3})
 	full := frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
 	c.add(pages("a.test", 0, 3)...)
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
+	c.finish()
 	exact := page("a.test", 4)
 	exact.Class = frontier.Exact
 	for range 2 { // twice, because a URL that was remembered would then be seen
@@ -103,17 +95,15 @@ func addHoldsTheHostLimit(open opener) {
 		}
 	}
 	c.Require(!c.wantState(page("a.test", 3), frontier.Unknown).InFilter, "the filter remembers a refused URL")
-	if got := c.offer(page("a.test", 0))[0].Answer; got != frontier.Seen {
-		c.Failf("a known URL of a full host: %v, want seen", got)
-	}
+	c.wantAnswer(frontier.Seen, page("a.test", 0)) // a known URL of a full host
 	c.add(pages("b.test", 0, 3)...)
-	c.want("refused by the host limit", c.books().Refused[frontier.ReasonHostLimit], 4)
+	c.wantStats(counts{"refused: max_per_host": 4})
 }
 
 // addNeverDropsExact fills a tiny filter until it claims nearly every URL.
 func addNeverDropsExact(open opener) {
 	c := open(Options{FilterCapacity: 16})
-	claimed := 0
+	claimed := uint64(0)
 	for from := 0; from < 4000; from += 500 {
 		for _, verdict := range c.offer(pages("a.test", from, from+500)...) {
 			if verdict.Answer == frontier.Seen {
@@ -127,16 +117,12 @@ func addNeverDropsExact(open opener) {
 		exact.Class = frontier.Exact
 		c.add(exact)
 	}
-	books := c.books()
-	c.want("added", books.Added, added+200)
-	c.want("seen", books.Seen, uint64(claimed))
+	c.wantStats(counts{"added": added + 200, "seen": claimed})
 	// The checks above find a store that drops exact items. This one finds a store that
 	// answers Added for every exact item.
 	exact := page("exact1.test", 1)
 	exact.Class = frontier.Exact
-	if got := c.offer(exact)[0].Answer; got != frontier.Seen {
-		c.Failf("an exact URL offered again: %v, want seen", got)
-	}
+	c.wantAnswer(frontier.Seen, exact)
 }
 
 func addKeepsExactOnce(open opener) {
@@ -148,16 +134,10 @@ func addKeepsExactOnce(open opener) {
 	if _, forgets := c.Crawl.(ForgetsDone); forgets {
 		want, queued = frontier.Added, 3
 	}
-	for i, verdict := range c.offer(first, asExact(first), second) {
-		c.Require(verdict.Answer == frontier.Seen, "item %d, known under another class: %v, want seen", i, verdict.Answer)
-	}
-	if got := c.offer(asExact(second))[0].Answer; got != want {
-		c.Failf("a bulk item offered as an exact one: %v, want %v", got, want)
-	}
+	c.wantAnswer(frontier.Seen, first, asExact(first), second) // known under another class
+	c.wantAnswer(want, asExact(second))                        // a bulk item, offered as an exact one
 	for range 2 {
-		if got := c.offer(asExact(second))[0].Answer; got != frontier.Seen {
-			c.Failf("an exact item offered again: %v, want seen", got)
-		}
+		c.wantAnswer(frontier.Seen, asExact(second))
 	}
 	c.wantPlaces(queued, 0, 0, 0)
 }
@@ -184,16 +164,14 @@ func addDelays(open opener) {
 	late := page("a.test", 1)
 	late.Delay = 5 * time.Second
 	c.add(late)
-	books := c.books()
-	c.want("queued", books.Queued, 1)
-	c.want("delayed", books.Delayed, 1)
-	if grant := c.idle(); grant.Empty || grant.Wait <= 0 || grant.Wait > late.Delay {
-		c.Failf("with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
-	}
+	c.wantStats(counts{"queued": 1, "delayed": 1})
+	grant := c.idle()
+	c.Require(!grant.Empty && grant.Wait > 0 && grant.Wait <= late.Delay,
+		"with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
 	c.add(page("a.test", 2))
 	l := c.lease()
 	c.wantItems("handed out before the delay", l.Items, []frontier.Offer{page("a.test", 2)})
-	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
+	c.endAfter(l, finished(l.Items[0]))
 	c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Offer{late})
 }
 
@@ -204,7 +182,7 @@ func addLeavesALeasedHostLeased(open opener) {
 	c.add(page("a.test", 2))
 	c.idle()
 	c.wantPlaces(1, 1, 0, 0)
-	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
+	c.endAfter(l, finished(l.Items[0]))
 	c.wantItems("handed out", c.lease().Items, []frontier.Offer{page("a.test", 2)})
 }
 
@@ -215,8 +193,7 @@ func addMakesNoHostDueEarlier(open opener) {
 	c.complete(l.ID, frontier.HostUpdate{End: true, Due: 20 * time.Second, Delay: time.Second}, finished(l.Items[0]))
 	c.Clock.Advance(5 * time.Second)
 	c.add(page("a.test", 2))
-	if status := c.wantState(page("a.test", 2), frontier.Queued); status.HostDueIn != 15*time.Second {
-		c.Failf("the host is due in %v, want 15s", status.HostDueIn)
-	}
+	due := c.wantState(page("a.test", 2), frontier.Queued).HostDueIn
+	c.Require(due == 15*time.Second, "the host is due in %v, want 15s", due)
 	c.dueIn(15 * time.Second)
 }

@@ -47,13 +47,12 @@ func completeFinishes(open opener) {
 		c.Require(status.Outcome == outcome && status.Status == 200+i && status.InFilter,
 			"%q: outcome %q, status %d, in filter %t", l.Items[i].URL, status.Outcome, status.Status, status.InFilter)
 	}
-	stats := c.books()
 	for _, outcome := range outcomes {
-		c.want("items with outcome "+string(outcome), stats.Outcomes[outcome], 1)
+		c.wantStats(counts{"outcome: " + string(outcome): 1})
 	}
-	c.want("pages", stats.Pages, 1)
+	c.wantStats(counts{"pages": 1})
 	c.end(l, 0)
-	c.want("hosts", c.books().Hosts, 0)
+	c.wantStats(counts{"hosts": 0})
 }
 
 func completeRetries(open opener) {
@@ -61,14 +60,9 @@ func completeRetries(open opener) {
 	c.add(page("a.test", 1))
 	for attempt := range 3 {
 		l := c.lease()
-		if got := l.Items[0].Attempts; int(got) != attempt {
-			c.Failf("%d attempts used, want %d", got, attempt)
-		}
-		c.complete(l.ID, frontier.HostUpdate{End: true}, retried(l.Items[0], 20*time.Second))
-		books := c.books()
-		c.want("queued", books.Queued, 1)
-		c.want("delayed", books.Delayed, 1)
-		c.want("retries", books.Retries, uint64(attempt+1))
+		c.want("attempts", uint64(l.Items[0].Attempts), uint64(attempt))
+		c.endAfter(l, retried(l.Items[0], 20*time.Second))
+		c.wantStats(counts{"queued": 1, "delayed": 1, "retries": uint64(attempt + 1)})
 		c.end(c.dueIn(20*time.Second), 0)
 	}
 }
@@ -100,9 +94,6 @@ func completeEnds(open opener) {
 	l := c.lease()
 	c.complete(l.ID, frontier.HostUpdate{End: true, Delay: 10 * time.Second}, finished(l.Items[1]))
 	c.wantPlaces(4, 0, 1, 0)
-	if _, err := c.Extend(c.Ctx, l.ID, frontier.TopUp{}); err == nil {
-		c.Failf("an ended lease was extended")
-	}
 	c.lost(l.ID, finished(l.Items[0])) // the lease did not complete this item before it ended
 	c.wantItems("handed out again", c.lease().Items, []frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), page("a.test", 3)})
 }
@@ -119,15 +110,11 @@ func completeTwice(open opener) {
 	c.complete(l.ID, frontier.HostUpdate{}, done...)
 	before := c.books()
 	c.complete(l.ID, frontier.HostUpdate{}, done...)
-	after := c.books()
-	c.want("found after a repeat", after.Found, before.Found)
-	c.want("pages after a repeat", after.Pages, 1)
-	c.want("retries after a repeat", after.Retries, 1)
-	c.want("outcomes after a repeat", after.Outcomes[frontier.OK], 1)
+	c.wantStats(counts{"found": before.Found, "pages": 1, "retries": 1, "outcome: ok": 1})
 	c.want("records written", uint64(written), 1)
 	c.wantPlaces(4, 1, 1, 0)
 	c.complete(l.ID, frontier.HostUpdate{}, finished(l.Items[3]), finished(l.Items[3]))
-	c.want("pages after a completion named twice in one call", c.books().Pages, 2)
+	c.wantStats(counts{"pages": 2}) // one call named the item twice
 }
 
 // completeTwiceAfterTheEnd repeats the call that ended a lease, as after a lost reply.
@@ -141,12 +128,12 @@ func completeTwiceAfterTheEnd(open opener) {
 	c.Clock.Advance(5 * time.Second)
 	update.Blob = []byte("second")
 	c.complete(l.ID, update, done...)
-	c.want("pages", c.books().Pages, 2)
+	c.wantStats(counts{"pages": 2})
 	c.add(page("a.test", 2))
 	next := c.dueIn(5 * time.Second) // a repeat does not make the host due later
-	c.Require(string(next.Blob) == "first", "the blob is %q, want %q: a repeat changes nothing", next.Blob, "first")
+	c.wantBlob(next, []byte("first"))
 	c.complete(l.ID, update, done...) // a repeat does not affect the next lease either
-	c.complete(next.ID, frontier.HostUpdate{End: true}, finished(next.Items[0]))
+	c.endAfter(next, finished(next.Items[0]))
 	c.wantPlaces(0, 0, 3, 0)
 }
 
@@ -156,9 +143,8 @@ func completeRefusesAStrangeItem(open opener) {
 	l := c.lease()
 	for _, strange := range []bloomstore.Fingerprint{{1, 2, 3}, c.print(page("a.test", 1))} {
 		done := []frontier.Completion{finished(l.Items[0]), {Item: strange, Outcome: frontier.OK, Page: true}}
-		if err := c.Complete(c.Ctx, l.ID, done, frontier.HostUpdate{End: true}); err == nil {
-			c.Failf("an item that the lease never had was completed")
-		}
+		err := c.Complete(c.Ctx, l.ID, done, frontier.HostUpdate{End: true})
+		c.Require(err != nil, "an item that the lease never had was completed")
 		c.wantPlaces(1, 1, 0, 0)
 	}
 }
@@ -170,11 +156,19 @@ func completeRefusesNoOutcome(open opener) {
 	for _, outcome := range []frontier.Outcome{"", "nonsense"} {
 		done := finished(l.Items[0])
 		done.Outcome = outcome
-		if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{}); err == nil {
-			c.Failf("an item was finished with outcome %q", outcome)
-		}
+		err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{})
+		c.Require(err != nil, "an item was finished with outcome %q", outcome)
 		c.wantPlaces(0, 1, 0, 0)
 	}
+}
+
+// noteRefused makes done note the links that are refused, with their reasons.
+func noteRefused(done *frontier.Completion) *[]string {
+	refused := new([]string)
+	done.LinkRefused = func(link int, reason frontier.Reason) {
+		*refused = append(*refused, fmt.Sprint(link, " ", reason))
+	}
+	return refused
 }
 
 func completeAddsLinks(open opener) {
@@ -185,27 +179,18 @@ func completeAddsLinks(open opener) {
 	first.Links = []frontier.Offer{page("a.test", 0), page("b.test", 0), page("b.test", 0), page("a.test", 2)}
 	second.Links = append(pages("b.test", 0, 7), frontier.Offer{Host: "b.test"})
 	second.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 4}, {Reason: frontier.ReasonMalformed, Count: 1}}
-	var counts [2]frontier.LinkCounts
-	first.Record = func(links frontier.LinkCounts) error { counts[0] = links; return nil }
-	second.Record = func(links frontier.LinkCounts) error { counts[1] = links; return nil }
-	var refused []string
-	second.LinkRefused = func(link int, reason frontier.Reason) { refused = append(refused, fmt.Sprint(link, " ", reason)) }
-	c.complete(l.ID, frontier.HostUpdate{End: true}, first, second)
-	if want := []string{"5 max_per_host", "6 max_per_host", "7 malformed"}; !slices.Equal(refused, want) {
-		c.Failf("the links %q were refused, want %q", refused, want)
-	}
-	want := [2]frontier.LinkCounts{
-		{Found: 4, Added: 2, Seen: 2},
-		{Found: 13, Added: 4, Seen: 1, Refused: 8},
-	}
-	c.Require(counts == want, "link counts %+v, want %+v", counts, want)
-	books := c.books()
-	c.want("found", books.Found, 2+4+13)
-	c.want("seen", books.Seen, 3)
-	c.want("refused by the host limit", books.Refused[frontier.ReasonHostLimit], 2)
-	c.want("refused by scope", books.Refused[frontier.ReasonScope], 4)
-	c.want("refused as malformed", books.Refused[frontier.ReasonMalformed], 2)
-	c.want("records", books.Records, 2)
+	var firstLinks, secondLinks frontier.LinkCounts
+	first.Record, second.Record = counted(&firstLinks), counted(&secondLinks)
+	refused := noteRefused(&second)
+	c.endAfter(l, first, second)
+	want := []string{"5 max_per_host", "6 max_per_host", "7 malformed"}
+	c.Require(slices.Equal(*refused, want), "the links %q were refused, want %q", *refused, want)
+	c.wantLinks(firstLinks, frontier.LinkCounts{Found: 4, Added: 2, Seen: 2})
+	c.wantLinks(secondLinks, frontier.LinkCounts{Found: 13, Added: 4, Seen: 1, Refused: 8})
+	c.wantStats(counts{
+		"found": 2 + 4 + 13, "seen": 3, "records": 2,
+		"refused: max_per_host": 2, "refused: scope": 4, "refused: malformed": 2,
+	})
 	c.wantPlaces(6, 0, 2, 0)
 }
 
@@ -216,19 +201,16 @@ func completeKeepsTheBlob(open opener) {
 	var want []byte
 	for _, blob := range [][]byte{nil, []byte("robots"), nil, largest} {
 		l := c.lease()
-		c.Require(bytes.Equal(l.Blob, want), "the blob has %d bytes, want %d", len(l.Blob), len(want))
+		c.wantBlob(l, want)
 		c.complete(l.ID, frontier.HostUpdate{Blob: blob, Delay: time.Second}, finished(l.Items[0]))
 		c.end(l, time.Second)
 		if blob != nil {
 			want = blob
 		}
 	}
-	l := c.lease()
-	c.Require(bytes.Equal(l.Blob, want), "the blob has %d bytes, want %d", len(l.Blob), len(want))
+	c.wantBlob(c.lease(), want)
 	c.Clock.Advance(time.Hour) // the blob stays when a lease expires
-	if l := c.lease(); !bytes.Equal(l.Blob, want) {
-		c.Failf("after an expiry the blob has %d bytes, want %d", len(l.Blob), len(want))
-	}
+	c.wantBlob(c.lease(), want)
 }
 
 func completeRefusesALargeBlob(open opener) {
@@ -236,11 +218,10 @@ func completeRefusesALargeBlob(open opener) {
 	c.add(page("a.test", 1))
 	l := c.lease()
 	update := frontier.HostUpdate{Blob: make([]byte, frontier.MaxBlob+1), End: true}
-	if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{finished(l.Items[0])}, update); err == nil {
-		c.Failf("a blob of %d bytes was taken", len(update.Blob))
-	}
+	err := c.Complete(c.Ctx, l.ID, []frontier.Completion{finished(l.Items[0])}, update)
+	c.Require(err != nil, "a blob of %d bytes was taken", len(update.Blob))
 	c.wantPlaces(0, 1, 0, 0)
-	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
+	c.endAfter(l, finished(l.Items[0]))
 }
 
 func completeSetsTheDueTime(open opener) {
@@ -251,9 +232,8 @@ func completeSetsTheDueTime(open opener) {
 		c.complete(l.ID, frontier.HostUpdate{Due: 2 * time.Hour, Delay: time.Second}, finished(l.Items[0]))
 		c.Clock.Advance(time.Second)
 		c.complete(l.ID, frontier.HostUpdate{Due: due, Delay: time.Second, End: true})
-		if got := c.wantState(l.Items[1].Offer(), frontier.Queued).HostDueIn; got != due {
-			c.Failf("the host is due in %v, want %v", got, due)
-		}
+		got := c.wantState(l.Items[1].Offer(), frontier.Queued).HostDueIn
+		c.Require(got == due, "the host is due in %v, want %v", got, due)
 		c.end(c.dueIn(due), time.Second)
 	}
 }

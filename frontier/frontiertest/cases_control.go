@@ -28,59 +28,38 @@ func pauseStopsLeases(open opener) {
 	request := frontier.LeaseRequest{IDs: c.ids(1)}
 	l := c.grant(request).Leases[0]
 	c.Must(c.Pause(c.Ctx, true), "Pause")
-	if grant := c.idle(); !grant.Paused || grant.Empty {
-		c.Failf("paused %t, empty %t, want true, false", grant.Paused, grant.Empty)
-	}
+	grant := c.idle()
+	c.Require(grant.Paused && !grant.Empty, "paused %t, empty %t, want true, false", grant.Paused, grant.Empty)
 	c.Require(c.books().Paused, "the statistics do not say that the crawl is paused")
-	if again := c.grant(request); len(again.Leases) != 1 || again.Leases[0].Host != l.Host {
-		c.Failf("a repeat got %d leases while paused, want the one it has", len(again.Leases))
-	}
-	if got := c.extend(l.ID, frontier.TopUp{Items: 9, Known: 3}); len(got.Items) > 0 {
-		c.Failf("topped up with %q while paused", urls(got.Items))
-	}
-	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
+	again := c.grant(request)
+	c.Require(len(again.Leases) == 1 && again.Leases[0].Host == l.Host,
+		"a repeat got %d leases while paused, want the one it has", len(again.Leases))
+	c.wantItems("topped up while paused", c.extend(l.ID, frontier.TopUp{Items: 9, Known: 3}).Items, nil)
+	c.endAfter(l, all(l.Items, finished)...)
 	c.Must(c.Pause(c.Ctx, false), "Pause")
 	c.lease()
-	c.want("done", c.books().Done, 3)
-}
-
-// fail leases a host, and finishes every item of the lease as failed.
-func (d *driver) fail(update frontier.HostUpdate) frontier.Lease {
-	l := d.lease()
-	update.End = true
-	d.complete(l.ID, update, all(l.Items, func(item frontier.Item) frontier.Completion {
-		return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.Network}
-	})...)
-	return l
+	c.wantStats(counts{"done": 3})
 }
 
 func retryOffersFailedAgain(open opener) {
 	c := open(Options{})
 	c.add(page("a.test", 1))
 	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{End: true}, retried(l.Items[0], 0))
+	c.endAfter(l, retried(l.Items[0], 0))
 	for round := range uint32(3) {
 		c.fail(frontier.HostUpdate{Due: time.Minute, Blob: []byte("it is dead")})
 		c.wantPlaces(0, 0, 0, 1)
-		n, err := c.Retry(c.Ctx, "")
-		c.Must(err, "Retry")
-		c.want("items offered again", uint64(n), 1)
+		c.retryFailed("", 1)
 		c.wantPlaces(1, 0, 0, 0)
 		l := c.dueIn(time.Minute) // the host's due time is kept
 		item := l.Items[0]
 		c.Require(item.Round == round+1 && item.Attempts == 0 && len(l.Blob) == 0,
 			"round %d, %d attempts, blob %q, want round %d and none", item.Round, item.Attempts, l.Blob, round+1)
-		if got := c.offer(page("a.test", 1))[0].Answer; got != frontier.Seen {
-			c.Failf("offered by a page: %v, want seen", got)
-		}
+		c.wantAnswer(frontier.Seen, page("a.test", 1))
 		c.end(l, 0)
 	}
-	stats := c.books()
-	c.want("added", stats.Added, 1)
-	c.want("outcomes of all rounds", stats.Outcomes[frontier.Network], 3)
-	n, err := c.Retry(c.Ctx, "")
-	c.Must(err, "Retry")
-	c.want("items offered again when none failed", uint64(n), 0)
+	c.wantStats(counts{"added": 1, "outcome: network": 3}) // of all rounds
+	c.retryFailed("", 0)
 }
 
 func retryOfOneHost(open opener) {
@@ -88,17 +67,13 @@ func retryOfOneHost(open opener) {
 	c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
 	c.fail(frontier.HostUpdate{Blob: []byte("blob")})
 	c.fail(frontier.HostUpdate{Blob: []byte("blob")})
-	n, err := c.Retry(c.Ctx, "b.test")
-	c.Must(err, "Retry")
-	c.want("items offered again", uint64(n), 2)
+	c.retryFailed("b.test", 2)
 	c.wantPlaces(2, 0, 0, 3)
-	if l := c.lease(); l.Host != "b.test" || len(l.Items) != 2 || len(l.Blob) > 0 {
-		c.Failf("handed out %q of %s with blob %q", urls(l.Items), l.Host, l.Blob)
-	}
+	l := c.lease()
+	c.Require(l.Host == "b.test" && len(l.Items) == 2, "handed out %q of %s", urls(l.Items), l.Host)
+	c.wantBlob(l, nil)
 	c.add(page("a.test", 3))
-	if l := c.lease(); string(l.Blob) != "blob" {
-		c.Failf("the blob of the other host is %q", l.Blob)
-	}
+	c.wantBlob(c.lease(), []byte("blob"))
 }
 
 // spread puts items of one host into every state, and returns their offers.
@@ -130,16 +105,15 @@ func lookupFindsEachState(open opener) {
 				"%q is shown as %q of %q", item.URL, status.Item.URL, status.Item.Host)
 		}
 	}
-	if status := c.wantState(page("a.test", 1), frontier.Failed); status.Outcome != frontier.ServerError || status.Status != 503 {
-		c.Failf("failed with %q, status %d, want server_error, 503", status.Outcome, status.Status)
-	}
+	status := c.wantState(page("a.test", 1), frontier.Failed)
+	c.Require(status.Outcome == frontier.ServerError && status.Status == 503,
+		"failed with %q, status %d, want server_error, 503", status.Outcome, status.Status)
 	_, forgets := c.Crawl.(ForgetsDone)
-	if status := c.wantState(page("a.test", 0), frontier.Done); !forgets && (status.Outcome != frontier.Redirect || status.Status != 301) {
-		c.Failf("done with %q, status %d, want redirect, 301", status.Outcome, status.Status)
-	}
-	if status := c.wantState(page("a.test", 2), frontier.Queued); status.Item.Attempts != 1 {
-		c.Failf("a retried item has %d attempts, want 1", status.Item.Attempts)
-	}
+	status = c.wantState(page("a.test", 0), frontier.Done)
+	c.Require(forgets || status.Outcome == frontier.Redirect && status.Status == 301,
+		"done with %q, status %d, want redirect, 301", status.Outcome, status.Status)
+	status = c.wantState(page("a.test", 2), frontier.Queued)
+	c.want("attempts of a retried item", uint64(status.Item.Attempts), 1)
 	c.Require(!c.wantState(page("a.test", 99), frontier.Unknown).InFilter && !c.wantState(page("c.test", 1), frontier.Unknown).InFilter,
 		"the filter claims a URL that was never offered")
 }
@@ -155,9 +129,8 @@ func listShowsEachState(open opener) {
 				}
 			}
 			slices.Sort(want)
-			if got := slices.Sorted(maps.Keys(c.list(state, host))); !slices.Equal(got, want) {
-				c.Failf("%s of host %q: %q, want %q", state, host, got, want)
-			}
+			got := slices.Sorted(maps.Keys(c.list(state, host)))
+			c.Require(slices.Equal(got, want), "%s of host %q: %q, want %q", state, host, got, want)
 		}
 	}
 	visited := 0
@@ -211,22 +184,18 @@ func admitOpensScopeKeys(open opener) {
 		check(false, true, false, false)
 	}
 	c.Must(c.Admit(c.Ctx, nil), "Admit")
-	if got, err := c.Admitted(c.Ctx, nil); err != nil || len(got) != 0 {
-		c.Failf("Admitted(nil) = %v, %v", got, err)
-	}
+	got, err := c.Admitted(c.Ctx, nil)
+	c.Require(err == nil && len(got) == 0, "Admitted(nil) = %v, %v", got, err)
 }
 
-func reopenKeepsEverything(open opener) { restart(open, Reopener.Reopen) }
+func reopenKeepsEverything(open opener) { restartKeeps(open, Reopener.Reopen) }
 
-func crashKeepsWhatWasAnswered(open opener) { restart(open, Reopener.Crash) }
+func crashKeepsWhatWasAnswered(open opener) { restartKeeps(open, Reopener.Crash) }
 
-// restart checks that everything in a crawl is the same after a restart. No host
+// restartKeeps checks that everything in a crawl is the same after a restart. No host
 // is leased, because a restart ends leases. The model test restarts at any point.
-func restart(open opener, again func(Reopener) (Crawl, error)) {
+func restartKeeps(open opener, again func(Reopener) (Crawl, error)) {
 	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second, MaxPerHost: 12})
-	if _, ok := c.Crawl.(Reopener); !ok {
-		return // the store cannot be reopened
-	}
 	spread(c)
 	for grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1)}); len(grant.Leases) > 0; {
 		l := grant.Leases[0]
@@ -240,36 +209,28 @@ func restart(open opener, again func(Reopener) (Crawl, error)) {
 	before, queued, failed := c.books(), c.list(frontier.Queued, ""), c.list(frontier.Failed, "")
 	due := c.wantState(page("a.test", 6), frontier.Queued).HostDueIn
 
-	crawl, err := again(c.Crawl.(Reopener))
-	c.Must(err, "open again")
-	c.Crawl = crawl
-	if diff := statsDiff(c.books(), before); diff != "" {
-		c.Failf("after a restart: %s", diff)
+	if !c.restart(again) {
+		return
 	}
-	if got := c.list(frontier.Queued, ""); !maps.Equal(got, queued) {
-		c.Failf("after a restart queued are %v, want %v", got, queued)
-	}
-	if got := c.list(frontier.Failed, ""); !maps.Equal(got, failed) {
-		c.Failf("after a restart failed are %v, want %v", got, failed)
-	}
+	diff := statsDiff(c.books(), before)
+	c.Require(diff == "", "after a restart: %s", diff)
+	got := c.list(frontier.Queued, "")
+	c.Require(maps.Equal(got, queued), "after a restart queued are %v, want %v", got, queued)
+	got = c.list(frontier.Failed, "")
+	c.Require(maps.Equal(got, failed), "after a restart failed are %v, want %v", got, failed)
 	c.wantState(page("a.test", 0), frontier.Done)
-	if got := c.wantState(page("a.test", 6), frontier.Queued).HostDueIn; got != due {
-		c.Failf("after a restart the host is due in %v, want %v", got, due)
-	}
-	if open, err := c.Admitted(c.Ctx, []string{"a.test", "b.test"}); err != nil || !open[0] || open[1] {
-		c.Failf("after a restart Admitted = %v, %v, want true and false", open, err)
-	}
-	for n, want := range map[int]frontier.Answer{0: frontier.Seen, 1: frontier.Seen, 2: frontier.Seen, 6: frontier.Seen, 50: frontier.Refused} {
-		if got := c.offer(page("a.test", n))[0].Answer; got != want {
-			c.Failf("after a restart page %d offered again: %v, want %v", n, got, want)
-		}
-	}
+	dueAgain := c.wantState(page("a.test", 6), frontier.Queued).HostDueIn
+	c.Require(dueAgain == due, "after a restart the host is due in %v, want %v", dueAgain, due)
+	admitted, err := c.Admitted(c.Ctx, []string{"a.test", "b.test"})
+	c.Must(err, "Admitted")
+	c.Require(admitted[0] && !admitted[1], "after a restart Admitted = %v, want true and false", admitted)
+	c.wantAnswer(frontier.Seen, page("a.test", 0), page("a.test", 1), page("a.test", 2), page("a.test", 6))
+	c.wantAnswer(frontier.Refused, page("a.test", 50))
 	c.Require(c.idle().Paused, "after a restart the crawl is not paused any more")
 	c.Must(c.Pause(c.Ctx, false), "Pause")
 	c.Clock.Advance(time.Minute)
 	for range 2 {
-		if l := c.lease(); string(l.Blob) != map[string]string{"a.test": "b", "b.test": "kept"}[l.Host] {
-			c.Failf("after a restart the blob of %s is %q", l.Host, l.Blob)
-		}
+		l := c.lease()
+		c.wantBlob(l, []byte(map[string]string{"a.test": "b", "b.test": "kept"}[l.Host]))
 	}
 }

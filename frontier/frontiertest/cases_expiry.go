@@ -70,39 +70,35 @@ func expiryLosesTheLease(open opener) {
 	c.lost(l.ID, done)
 	if _, early := c.Crawl.(LinksFirst); !early {
 		c.want("records written under a lost lease", uint64(written), 0)
-		c.want("found", c.books().Found, before.Found)
+		c.wantStats(counts{"found": before.Found})
 		c.wantState(page("b.test", 0), frontier.Unknown)
 	}
 	again := c.lease()
-	c.Require(string(again.Blob) == "kept" || again.Host != "a.test", "the blob is %q, want %q", again.Blob, "kept")
+	if again.Host == "a.test" {
+		c.wantBlob(again, []byte("kept"))
+	}
 	c.lost(l.ID, done) // also when another lease has the host
 	c.lost(c.id())     // an id without a lease
-	c.want("done", c.books().Done, 1)
+	c.wantStats(counts{"done": 1})
 }
 
 func expiryEndsAtMaxDeliveries(open opener) {
 	c := open(Options{LeaseTTL: time.Second})
 	c.add(page("a.test", 1))
 	for n := range frontier.MaxDeliveries {
-		if got := c.lease().Items[0].Deliveries; int(got) != n {
-			c.Failf("lost %d times, but the item has %d deliveries", n, got)
-		}
+		c.want("deliveries", uint64(c.lease().Items[0].Deliveries), uint64(n))
 		c.Clock.Advance(time.Second)
 	}
 	l := c.lease()
-	if got := l.Items[0].Deliveries; got != frontier.MaxDeliveries {
-		c.Failf("the item came back with %d deliveries, want %d", got, frontier.MaxDeliveries)
-	}
+	c.want("deliveries", uint64(l.Items[0].Deliveries), frontier.MaxDeliveries)
 	lost := finished(l.Items[0])
 	lost.Outcome, lost.Status, lost.Page = frontier.WorkerLost, 0, false
-	c.complete(l.ID, frontier.HostUpdate{End: true}, lost)
-	if status := c.wantState(page("a.test", 1), frontier.Failed); status.Outcome != frontier.WorkerLost {
-		c.Failf("the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
-	}
+	c.endAfter(l, lost)
+	status := c.wantState(page("a.test", 1), frontier.Failed)
+	c.Require(status.Outcome == frontier.WorkerLost, "the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
 	// Retry sets Deliveries to 0. Otherwise the item could never be fetched.
-	retried, err := c.Retry(c.Ctx, "a.test")
-	c.Require(err == nil && retried == 1, "Retry = %d, %v, want 1", retried, err)
-	if item := c.lease().Items[0]; item.Deliveries != 0 || item.Round != 1 {
-		c.Failf("offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
-	}
+	c.retryFailed("a.test", 1)
+	item := c.lease().Items[0]
+	c.Require(item.Deliveries == 0 && item.Round == 1,
+		"offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
 }

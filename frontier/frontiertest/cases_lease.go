@@ -59,14 +59,12 @@ func leaseSizesTheBatch(open opener) {
 		other := 7 * time.Second
 		c.end(l, other)
 		want := batch(tc.ttl, other)
-		if l := c.lease(); len(l.Items) != want {
-			c.Failf("ttl %v, delay %v by a HostUpdate: %d items, want %d", tc.ttl, other, len(l.Items), want)
-		} else {
-			c.end(l, 0)
-		}
-		if l := c.lease(); len(l.Items) != 32 {
-			c.Failf("no delay by a HostUpdate: %d items, want 32", len(l.Items))
-		}
+		l = c.lease()
+		c.Require(len(l.Items) == want,
+			"ttl %v, delay %v by a HostUpdate: %d items, want %d", tc.ttl, other, len(l.Items), want)
+		c.end(l, 0)
+		l = c.lease()
+		c.Require(len(l.Items) == 32, "no delay by a HostUpdate: %d items, want 32", len(l.Items))
 	}
 }
 
@@ -93,7 +91,7 @@ func leaseHandsOutAllThatIsDue(open opener) {
 		c.add(pages(host, 0, 3)...)
 		hosts[host] = true
 	}
-	c.want("hosts", c.books().Hosts, 20)
+	c.wantStats(counts{"hosts": 20})
 	for range 20 { // a store may lease fewer hosts than requested, but at least one
 		ids := c.ids(7)
 		grant := c.grant(frontier.LeaseRequest{IDs: ids})
@@ -158,28 +156,25 @@ func leaseRepeatReturnsTheTimeLeft(open opener) {
 	again := c.grant(request)
 	c.Require(len(again.Leases) == 1, "the repeat got %d leases, want 1", len(again.Leases))
 	c.Clock.Advance(again.Leases[0].TTL - time.Millisecond)
-	if err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{}); err != nil {
-		c.Failf("the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
-	}
+	err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{})
+	c.Require(err == nil, "the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
 }
 
 func leaseReturnsTheWait(open opener) {
 	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 2 * time.Second})
 	c.add(pages("a.test", 0, 100)...)
-	a := c.lease()
-	if wait := c.idle().Wait; wait <= 0 || wait > 32*time.Second {
-		c.Failf("one host, leased: wait %v, want more than 0 and at most TTL + delay, 32s", wait)
+	wantWait := func(when string, most time.Duration) {
+		wait := c.idle().Wait
+		c.Require(wait > 0 && wait <= most, "%s: wait %v, want more than 0 and at most %v", when, wait, most)
 	}
+	a := c.lease()
+	wantWait("one host, leased for TTL + delay", 32*time.Second)
 	late := page("b.test", 0)
 	late.Delay = 7 * time.Second
 	c.add(late)
-	if wait := c.idle().Wait; wait <= 0 || wait > 7*time.Second {
-		c.Failf("an item ready in 7s: wait %v", wait)
-	}
+	wantWait("an item ready in 7s", 7*time.Second)
 	c.complete(a.ID, frontier.HostUpdate{End: true, Due: 3 * time.Second, Delay: 2 * time.Second})
-	if wait := c.idle().Wait; wait <= 0 || wait > 3*time.Second {
-		c.Failf("a host due in 3s: wait %v", wait)
-	}
+	wantWait("a host due in 3s", 3*time.Second)
 	c.dueIn(3 * time.Second)
 }
 
@@ -207,9 +202,9 @@ func leaseHoldsMaxPages(open opener) {
 	first := limit(4)
 	c.Require(len(first.Leases) == 1 && len(first.Leases[0].Items) == 4,
 		"not 4 items of one host under a limit of 4: %+v", first.Leases)
-	if again := limit(4); len(again.Leases) > 0 || !again.Limited || again.Reached {
-		c.Failf("4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(again.Leases), again.Limited, again.Reached)
-	}
+	grant := limit(4)
+	c.Require(len(grant.Leases) == 0 && grant.Limited && !grant.Reached,
+		"4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
 	l := first.Leases[0]
 	noPage := finished(l.Items[0])
 	noPage.Page, noPage.Outcome = false, frontier.Robots
@@ -219,13 +214,13 @@ func leaseHoldsMaxPages(open opener) {
 	c.Require(len(second.Leases) == 1 && len(second.Leases[0].Items) == 2,
 		"not 2 items under a limit of 3 after one page: %+v", second.Leases)
 	c.complete(second.Leases[0].ID, frontier.HostUpdate{Due: time.Hour, End: true}, all(second.Leases[0].Items, finished)...)
-	c.want("pages", c.books().Pages, 3)
-	if grant := limit(3); len(grant.Leases) > 0 || !grant.Limited || !grant.Reached {
-		c.Failf("the pages reach the limit, no host is due: %d hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
-	}
-	if grant := limit(0); grant.Limited || grant.Reached {
-		c.Failf("limited without a limit")
-	}
+	c.wantStats(counts{"pages": 3})
+	grant = limit(3)
+	c.Require(len(grant.Leases) == 0 && grant.Limited && grant.Reached,
+		"the pages reach the limit, no host is due: %d hosts, limited %t, reached %t",
+		len(grant.Leases), grant.Limited, grant.Reached)
+	grant = limit(0)
+	c.Require(!grant.Limited && !grant.Reached, "limited without a limit")
 }
 
 func extendProlongs(open opener) {
@@ -234,12 +229,12 @@ func extendProlongs(open opener) {
 	l := c.lease()
 	for range 5 {
 		c.Clock.Advance(9 * time.Second)
-		if got := c.extend(l.ID, frontier.TopUp{Known: 2}); got.TTL != 10*time.Second || len(got.Items) > 0 {
-			c.Failf("extended by %v with %q, want 10s and nothing", got.TTL, urls(got.Items))
-		}
+		got := c.extend(l.ID, frontier.TopUp{Known: 2})
+		c.Require(got.TTL == 10*time.Second && len(got.Items) == 0,
+			"extended by %v with %q, want 10s and nothing", got.TTL, urls(got.Items))
 		c.idle()
 	}
-	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
+	c.endAfter(l, all(l.Items, finished)...)
 	c.wantPlaces(0, 0, 2, 0)
 }
 
@@ -294,9 +289,8 @@ func extendHandsOutNothingCompleted(open opener) {
 	got := c.extend(l.ID, frontier.TopUp{Items: 3, Known: 2})
 	c.wantItems("topped up", got.Items, pages("a.test", 2, 3))
 	c.complete(l.ID, frontier.HostUpdate{}, done...)
-	c.want("retries", c.books().Retries, 1)
+	c.wantStats(counts{"retries": 1})
 	c.end(l, 0)
-	if got := c.lease(); len(got.Items) != 3 {
-		c.Failf("%q handed out to the next lease, want all 3", urls(got.Items))
-	}
+	next := c.lease()
+	c.Require(len(next.Items) == 3, "%q handed out to the next lease, want all 3", urls(next.Items))
 }

@@ -50,31 +50,23 @@ func notesComeWithTheirPage(open func(Options) outbox) {
 	})
 	rich.Class = 15
 	done[0].Links = []frontier.Offer{page("b.test", 0), rich, as(frontier.New, page("b.test", 1))}
-	var counts frontier.LinkCounts
-	done[0].Record = func(links frontier.LinkCounts) error { counts = links; return nil }
+	var links frontier.LinkCounts
+	done[0].Record = counted(&links)
 	c.complete(l.ID, frontier.HostUpdate{}, done[0])
 	c.complete(l.ID, frontier.HostUpdate{}, done...) // a repeat writes no note twice
 	c.complete(l.ID, frontier.HostUpdate{End: true})
-	if want := (frontier.LinkCounts{Found: 2, Added: 2}); counts != want {
-		c.Failf("link counts %+v, want %+v", counts, want)
-	}
-	books := c.books()
-	c.want("outbox", books.Outbox, 1)
-	c.want("found", books.Found, 4)
+	c.wantLinks(links, frontier.LinkCounts{Found: 2, Added: 2})
+	c.wantStats(counts{"outbox": 1, "found": 4})
 	c.wantState(rich, frontier.Unknown)
 	batch := c.notes(10)
 	c.wantNotes(batch, rich)
-	if note := batch.Notes[0]; note.Outcome != "" || note.Status != 0 {
-		c.Failf("the note of a link has outcome %q, status %d", note.Outcome, note.Status)
-	}
+	note := batch.Notes[0]
+	c.Require(note.Outcome == "" && note.Status == 0,
+		"the note of a link has outcome %q, status %d", note.Outcome, note.Status)
 	c.wantNotes(c.notes(10), rich) // reading notes does not remove them
 	c.delivered(true, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
 	c.delivered(false, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
-	books = c.books()
-	c.want("outbox", books.Outbox, 0)
-	c.want("found", books.Found, 7)
-	c.want("seen", books.Seen, 1)
-	c.want("refused", books.Refused[frontier.ReasonHostLimit], 2)
+	c.wantStats(counts{"outbox": 0, "found": 7, "seen": 1, "refused: max_per_host": 2})
 	c.wantNotes(c.notes(10))
 	c.delivered(false, exact.NoteBatch{}, 0)
 }
@@ -87,7 +79,7 @@ func notesOfALostLease(open func(Options) outbox) {
 	done := finished(l.Items[0])
 	done.Links, done.Unconfirmed = []frontier.Offer{as(frontier.Later, page("b.test", 0))}, true
 	c.lost(l.ID, done)
-	c.want("outbox", c.books().Outbox, 0)
+	c.wantStats(counts{"outbox": 0})
 	c.wantNotes(c.notes(10))
 }
 
@@ -103,7 +95,7 @@ func notesOfUnconfirmedEnds(open func(Options) outbox) {
 	done[3] = givenBack(l.Items[3])
 	done[3].Unconfirmed = true // ignored, because the item is not finished
 	c.complete(l.ID, frontier.HostUpdate{}, done[0], done[1], done[2], done[3])
-	c.want("outbox", c.books().Outbox, 3)
+	c.wantStats(counts{"outbox": 3})
 	ends := map[string]string{}
 	batch := c.notes(10)
 	for _, note := range batch.Notes {
@@ -115,7 +107,7 @@ func notesOfUnconfirmedEnds(open func(Options) outbox) {
 	c.delivered(true, batch, 1)
 	c.add(items[0]) // done, so it does not wait any more
 	c.add(items[1]) // failed
-	c.wantOffer(frontier.Seen, items[3])
+	c.wantAnswer(frontier.Seen, items[3])
 }
 
 func notesAreInOrder(open func(Options) outbox) {
@@ -140,9 +132,7 @@ func notesAreInOrder(open func(Options) outbox) {
 		c.delivered(true, batch, uint64(len(batch.Notes)))
 		later = later[len(batch.Notes):]
 	}
-	books := c.books()
-	c.want("outbox", books.Outbox, 0)
-	c.want("found", books.Found, 3+9)
+	c.wantStats(counts{"outbox": 0, "found": 3 + 9})
 }
 
 // notesKeepTheCrawlGoing checks that a crawl is not over while a relay may add to it.
@@ -152,38 +142,32 @@ func notesKeepTheCrawlGoing(open func(Options) outbox) {
 	l := c.lease()
 	done := finished(l.Items[0])
 	done.Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
-	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
-	if grant := c.idle(); grant.Empty || grant.Wait <= 0 {
-		c.Failf("with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
-	}
+	c.endAfter(l, done)
+	grant := c.idle()
+	c.Require(!grant.Empty && grant.Wait > 0,
+		"with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
 	batch := c.notes(1)
 	c.add(as(frontier.New, batch.Notes[0].Item.Offer()))
 	c.delivered(true, batch, 0)
 	c.finish()
-	if grant := c.idle(); !grant.Empty {
-		c.Failf("the crawl is not empty with nothing in its outbox")
-	}
-	c.want("found", c.books().Found, 2)
+	c.Require(c.idle().Empty, "the crawl is not empty with nothing in its outbox")
+	c.wantStats(counts{"found": 2})
 }
 
 func notesOutliveARestart(open func(Options) outbox) {
 	c := open(Options{})
-	reopener, ok := c.Crawl.(Reopener)
-	if !ok {
-		return
-	}
 	item, later := as(frontier.New, page("b.test", 0)), as(frontier.Later, page("b.test", 1))
 	c.add(page("a.test", 0))
 	l := c.lease()
 	done := finished(l.Items[0])
 	done.Links = []frontier.Offer{item, later}
-	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
-	reopened, err := reopener.Reopen()
-	c.Must(err, "Reopen")
-	c.Crawl = reopened
-	c.want("outbox", c.books().Outbox, 1)
+	c.endAfter(l, done)
+	if !c.restart(Reopener.Reopen) {
+		return
+	}
+	c.wantStats(counts{"outbox": 1})
 	c.wantNotes(c.notes(1), later)
-	c.wantOffer(frontier.Seen, item)
+	c.wantAnswer(frontier.Seen, item)
 }
 
 func racersDeliverEachNoteOnce(open func(Options) outbox) {
@@ -211,10 +195,7 @@ func racersDeliverEachNoteOnce(open func(Options) outbox) {
 			}
 		}
 	})
-	books := c.books()
-	c.want("seen", books.Seen, hosts*links)
-	c.want("outbox", books.Outbox, 0)
-	c.want("done", books.Done, hosts)
+	c.wantStats(counts{"seen": hosts * links, "outbox": 0, "done": hosts})
 }
 
 // noteLinks leases hosts and finishes their items, until no host can be leased. Each

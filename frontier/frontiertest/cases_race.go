@@ -19,33 +19,43 @@ var raceCases = []testCase{
 
 const racers = 16
 
-func racersAddEachURLOnce(open opener) {
-	c := open(Options{MaxPerHost: 150})
-	const urls, hosts = 1000, 5 // 200 for each host; 150 fit
-	wins := make([]atomic.Int32, urls)
-	c.Race(racers, func(int) error {
-		for n := range urls { // all racers use one order, so that they meet
-			item := page(fmt.Sprintf("h%d.test", n%hosts), n)
-			item.Class = frontier.Class(n / hosts % 2)
-			verdicts, err := c.Add(c.Ctx, []frontier.Offer{item, item})
+// raceToAdd makes racers add n URLs in one order, so that they meet. offers returns what a
+// racer offers for a URL. It returns how many offers were answered Added, at most one for
+// each URL.
+func (d *driver) raceToAdd(n int, offers func(racer, url int) []frontier.Offer) (added uint64) {
+	wins := make([]atomic.Int32, n)
+	d.Race(racers, func(racer int) error {
+		for url := range n {
+			verdicts, err := d.Add(d.Ctx, offers(racer, url))
 			if err != nil {
 				return err
 			}
 			for _, verdict := range verdicts {
 				if verdict.Answer == frontier.Added {
-					wins[n].Add(1)
+					wins[url].Add(1)
 				}
 			}
 		}
 		return nil
 	})
-	added := uint64(0)
-	for n := range wins {
-		c.Require(wins[n].Load() <= 1, "%d racers were told that URL %d is new, want at most 1", wins[n].Load(), n)
-		added += uint64(wins[n].Load())
+	for url := range wins {
+		won := wins[url].Load()
+		d.Require(won <= 1, "URL %d was answered added %d times, want at most once", url, won)
+		added += uint64(won)
 	}
+	return added
+}
+
+func racersAddEachURLOnce(open opener) {
+	c := open(Options{MaxPerHost: 150})
+	const urls, hosts = 1000, 5 // 200 for each host; 150 fit
+	added := c.raceToAdd(urls, func(_, n int) []frontier.Offer {
+		item := page(fmt.Sprintf("h%d.test", n%hosts), n)
+		item.Class = frontier.Class(n / hosts % 2)
+		return []frontier.Offer{item, item}
+	})
 	c.want("URLs answered added", added, 150*hosts)
-	c.want("found", c.books().Found, 2*racers*urls)
+	c.wantStats(counts{"found": 2 * racers * urls})
 	c.wantPlaces(added, 0, 0, 0)
 }
 
@@ -166,9 +176,8 @@ func racersCrawlEverythingOnce(open opener) {
 		}
 	})
 	for n := range visits {
-		if got := visits[n].Load(); got != 1 {
-			c.Failf("page %d was visited %d times, want once", n, got)
-		}
+		got := visits[n].Load()
+		c.Require(got == 1, "page %d was visited %d times, want once", n, got)
 	}
 	c.wantPlaces(0, 0, size, 0)
 	c.Must(c.audit(), "Audit")

@@ -64,11 +64,11 @@ func recordIsWrittenOnce(open opener) {
 	}
 	c.complete(l.ID, frontier.HostUpdate{}, done[0])
 	c.complete(l.ID, frontier.HostUpdate{}, done...)
-	c.complete(l.ID, frontier.HostUpdate{End: true}, done...)
+	c.endAfter(l, done...)
 	for _, item := range l.Items[:2] {
 		c.Require(written[item.URL] == 1, "the record of %q was written %d times, want once", item.URL, written[item.URL])
 	}
-	c.want("records", c.books().Records, 2)
+	c.wantStats(counts{"records": 2})
 	c.wantPlaces(0, 0, 3, 0)
 }
 
@@ -84,17 +84,16 @@ func recordErrorFailsTheCompletion(open opener) {
 	done.Record = func(frontier.LinkCounts) error { return errDisk }
 	before := c.books()
 	update := frontier.HostUpdate{End: true}
-	if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, update); !errors.Is(err, errDisk) {
-		c.Failf("Complete with a record that cannot be written = %v, want %v", err, errDisk)
-	}
+	err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, update)
+	c.Require(errors.Is(err, errDisk), "Complete with a record that cannot be written = %v, want %v", err, errDisk)
 	if _, err := c.Stats(c.Ctx); err != nil {
 		notDoneAfterCrash(c, l.Items[0])
 		return
 	}
 	c.wantState(l.Items[0].Offer(), frontier.Leased)
-	c.want("records", c.books().Records, 0)
+	c.wantStats(counts{"records": 0})
 	if _, early := c.Crawl.(LinksFirst); !early {
-		c.want("found", c.books().Found, before.Found)
+		c.wantStats(counts{"found": before.Found})
 		c.wantState(page("b.test", 0), frontier.Unknown)
 	}
 	done.Record = func(frontier.LinkCounts) error { return nil }
@@ -105,16 +104,12 @@ func recordErrorFailsTheCompletion(open opener) {
 // notDoneAfterCrash opens a failed crawl again, if it is a Reopener, and checks that
 // item is not done.
 func notDoneAfterCrash(c *driver, item frontier.Item) {
-	old, ok := c.Crawl.(Reopener)
-	if !ok {
+	if !c.restart(Reopener.Crash) {
 		return
 	}
-	again, err := old.Crash()
-	c.Must(err, "Crash")
-	c.Crawl = again
-	if status, err := c.Lookup(c.Ctx, item.Host, item.URL); err != nil || status.State == frontier.Done {
-		c.Failf("after a restart the item is %q (%v), want it not done", status.State, err)
-	}
+	status, err := c.Lookup(c.Ctx, item.Host, item.URL)
+	c.Must(err, "Lookup")
+	c.Require(status.State != frontier.Done, "after a restart the item is done")
 }
 
 func recordIsSyncedBeforeTheEffect(open opener) {
@@ -127,9 +122,8 @@ func recordIsSyncedBeforeTheEffect(open opener) {
 		done.Record = out.write("record")
 		c.complete(l.ID, frontier.HostUpdate{}, done)
 		want := slices.Repeat([]string{"record", "sync"}, i+1)
-		if got := out.log(); !slices.Equal(got, want) {
-			c.Failf("when Complete %d was answered the output had seen %q, want %q", i, got, want)
-		}
+		got := out.log()
+		c.Require(slices.Equal(got, want), "when Complete %d was answered the output had seen %q, want %q", i, got, want)
 	}
 }
 
@@ -143,12 +137,10 @@ func syncErrorFailsTheCompletion(open opener) {
 	done := finished(l.Items[0])
 	done.Record = out.write("record")
 	out.err = errDisk
-	if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err == nil {
-		c.Failf("Complete was answered without error though the output could not be synced")
-	}
+	err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true})
+	c.Require(err != nil, "Complete was answered without error though the output could not be synced")
 	out.err = nil
-	if status, err := c.Lookup(c.Ctx, "a.test", l.Items[0].URL); err == nil && status.State != frontier.Leased {
-		c.Failf("the item is %q, want %q", status.State, frontier.Leased)
-	}
+	status, err := c.Lookup(c.Ctx, "a.test", l.Items[0].URL)
+	c.Require(err != nil || status.State == frontier.Leased, "the item is %q, want %q", status.State, frontier.Leased)
 	notDoneAfterCrash(c, l.Items[0])
 }

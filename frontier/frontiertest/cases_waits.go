@@ -31,7 +31,7 @@ func waitsUntilCompleted(open func(Options) outbox) {
 	c.wantWaits("leased", keys, true, true, true)
 	unconfirmed, confirmed := finished(l.Items[0]), finished(l.Items[1])
 	unconfirmed.Unconfirmed = true
-	c.complete(l.ID, frontier.HostUpdate{End: true}, unconfirmed, confirmed)
+	c.endAfter(l, unconfirmed, confirmed)
 	c.wantWaits("completed", keys, false, false, true)
 	keys[2].Fingerprint[0]++
 	c.wantWaits("never offered", keys[2:], false)
