@@ -11,69 +11,123 @@ import (
 )
 
 var controlCases = []testCase{
-	{Name: "PauseStopsLeases", Check: pauseStopsLeases},
-	{Name: "RetryOffersFailedAgain", Check: retryOffersFailedAgain},
-	{Name: "RetryOfOneHost", Check: retryOfOneHost},
-	{Name: "LookupFindsEachState", Check: lookupFindsEachState},
-	{Name: "ListShowsEachState", Check: listShowsEachState},
-	{Name: "AuditAgreesWithTheCounters", Check: auditAgreesWithTheCounters},
-	{Name: "AdmitOpensScopeKeys", Check: admitOpensScopeKeys},
+	{Name: "PauseStopsLeases", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second})
+		c.add(append(pages("a.test", 0, 9), pages("b.test", 0, 9)...)...)
+		request := frontier.LeaseRequest{IDs: c.ids(1)}
+		l := c.grant(request).Leases[0]
+		c.Must(c.Pause(c.Ctx, true), "Pause")
+		grant := c.idle()
+		c.Require(grant.Paused && !grant.Empty, "paused %t, empty %t, want true, false", grant.Paused, grant.Empty)
+		c.Require(c.books().Paused, "the statistics do not say that the crawl is paused")
+		again := c.grant(request)
+		c.Require(len(again.Leases) == 1 && again.Leases[0].Host == l.Host,
+			"a repeat got %d leases while paused, want the one it has", len(again.Leases))
+		c.wantItems("topped up while paused", c.extend(l.ID, frontier.TopUp{Items: 9, Known: 3}).Items, nil)
+		c.endAfter(l, all(l.Items, finished)...)
+		c.Must(c.Pause(c.Ctx, false), "Pause")
+		c.lease()
+		c.wantStats(counts{"done": 3})
+	}},
+	{Name: "RetryOffersFailedAgain", Check: func(open opener) {
+		c := open(Options{})
+		c.add(page("a.test", 1))
+		l := c.lease()
+		c.endAfter(l, retried(l.Items[0], 0))
+		for round := range uint32(3) {
+			c.fail(frontier.HostUpdate{Due: time.Minute, Blob: []byte("it is dead")})
+			c.wantPlaces(0, 0, 0, 1)
+			c.retryFailed("", 1)
+			c.wantPlaces(1, 0, 0, 0)
+			l := c.dueIn(time.Minute) // the host's due time is kept
+			item := l.Items[0]
+			c.Require(item.Round == round+1 && item.Attempts == 0 && len(l.Blob) == 0,
+				"round %d, %d attempts, blob %q, want round %d and none", item.Round, item.Attempts, l.Blob, round+1)
+			c.wantAnswer(frontier.Seen, page("a.test", 1))
+			c.end(l, 0)
+		}
+		c.wantStats(counts{"added": 1, "outcome: network": 3}) // of all rounds
+		c.retryFailed("", 0)
+	}},
+	{Name: "RetryOfOneHost", Check: func(open opener) {
+		c := open(Options{})
+		c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
+		c.fail(frontier.HostUpdate{Blob: []byte("blob")})
+		c.fail(frontier.HostUpdate{Blob: []byte("blob")})
+		c.retryFailed("b.test", 2)
+		c.wantPlaces(2, 0, 0, 3)
+		l := c.lease()
+		c.Require(l.Host == "b.test" && len(l.Items) == 2, "handed out %q of %s", urls(l.Items), l.Host)
+		c.wantBlob(l, nil)
+		c.add(page("a.test", 3))
+		c.wantBlob(c.lease(), []byte("blob"))
+	}},
+	{Name: "LookupFindsEachState", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
+		for state, items := range spread(c) {
+			for _, item := range items {
+				status := c.wantState(item, state)
+				c.Require(status.InFilter, "%q is %s and not in the filter", item.URL, state)
+				c.Require(state == frontier.Done || status.Item.URL == item.URL && status.Item.Host == item.Host,
+					"%q is shown as %q of %q", item.URL, status.Item.URL, status.Item.Host)
+			}
+		}
+		status := c.wantState(page("a.test", 1), frontier.Failed)
+		c.Require(status.Outcome == frontier.ServerError && status.Status == 503,
+			"failed with %q, status %d, want server_error, 503", status.Outcome, status.Status)
+		_, forgets := c.Crawl.(ForgetsDone)
+		status = c.wantState(page("a.test", 0), frontier.Done)
+		c.Require(forgets || status.Outcome == frontier.Redirect && status.Status == 301,
+			"done with %q, status %d, want redirect, 301", status.Outcome, status.Status)
+		status = c.wantState(page("a.test", 2), frontier.Queued)
+		c.want("attempts of a retried item", uint64(status.Item.Attempts), 1)
+		c.Require(!c.wantState(page("a.test", 99), frontier.Unknown).InFilter && !c.wantState(page("c.test", 1), frontier.Unknown).InFilter,
+			"the filter claims a URL that was never offered")
+	}},
+	{Name: "ListShowsEachState", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
+		for state, items := range spread(c) {
+			for _, host := range []string{"", "a.test", "b.test", "c.test"} {
+				var want []string
+				for _, item := range items {
+					if state != frontier.Done && (host == "" || item.Host == host) {
+						want = append(want, item.URL)
+					}
+				}
+				slices.Sort(want)
+				got := slices.Sorted(maps.Keys(c.list(state, host)))
+				c.Require(slices.Equal(got, want), "%s of host %q: %q, want %q", state, host, got, want)
+			}
+		}
+		visited := 0
+		err := c.List(c.Ctx, frontier.Queued, "", func(frontier.Item) bool { visited++; return visited < 3 })
+		c.Must(err, "List")
+		c.want("items visited until false", uint64(visited), 3)
+	}},
+	{Name: "AuditAgreesWithTheCounters", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
+		spread(c)
+		c.Must(c.audit(), "Audit")
+	}},
+	{Name: "AdmitOpensScopeKeys", Check: func(open opener) {
+		c := open(Options{})
+		keys := []string{"a.test", "b.test", "A.test", ""}
+		check := func(want ...bool) {
+			got, err := c.Admitted(c.Ctx, keys)
+			c.Must(err, "Admitted")
+			c.Require(slices.Equal(got, want), "Admitted(%q) = %v, want %v", keys, got, want)
+		}
+		check(false, false, false, false)
+		for range 2 {
+			c.Must(c.Admit(c.Ctx, []string{"b.test", "c.test"}), "Admit")
+			check(false, true, false, false)
+		}
+		c.Must(c.Admit(c.Ctx, nil), "Admit")
+		got, err := c.Admitted(c.Ctx, nil)
+		c.Require(err == nil && len(got) == 0, "Admitted(nil) = %v, %v", got, err)
+	}},
 	{Name: "ReopenKeepsEverything", Check: reopenKeepsEverything},
 	{Name: "CrashKeepsWhatWasAnswered", Check: crashKeepsWhatWasAnswered},
-}
-
-func pauseStopsLeases(open opener) {
-	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second})
-	c.add(append(pages("a.test", 0, 9), pages("b.test", 0, 9)...)...)
-	request := frontier.LeaseRequest{IDs: c.ids(1)}
-	l := c.grant(request).Leases[0]
-	c.Must(c.Pause(c.Ctx, true), "Pause")
-	grant := c.idle()
-	c.Require(grant.Paused && !grant.Empty, "paused %t, empty %t, want true, false", grant.Paused, grant.Empty)
-	c.Require(c.books().Paused, "the statistics do not say that the crawl is paused")
-	again := c.grant(request)
-	c.Require(len(again.Leases) == 1 && again.Leases[0].Host == l.Host,
-		"a repeat got %d leases while paused, want the one it has", len(again.Leases))
-	c.wantItems("topped up while paused", c.extend(l.ID, frontier.TopUp{Items: 9, Known: 3}).Items, nil)
-	c.endAfter(l, all(l.Items, finished)...)
-	c.Must(c.Pause(c.Ctx, false), "Pause")
-	c.lease()
-	c.wantStats(counts{"done": 3})
-}
-
-func retryOffersFailedAgain(open opener) {
-	c := open(Options{})
-	c.add(page("a.test", 1))
-	l := c.lease()
-	c.endAfter(l, retried(l.Items[0], 0))
-	for round := range uint32(3) {
-		c.fail(frontier.HostUpdate{Due: time.Minute, Blob: []byte("it is dead")})
-		c.wantPlaces(0, 0, 0, 1)
-		c.retryFailed("", 1)
-		c.wantPlaces(1, 0, 0, 0)
-		l := c.dueIn(time.Minute) // the host's due time is kept
-		item := l.Items[0]
-		c.Require(item.Round == round+1 && item.Attempts == 0 && len(l.Blob) == 0,
-			"round %d, %d attempts, blob %q, want round %d and none", item.Round, item.Attempts, l.Blob, round+1)
-		c.wantAnswer(frontier.Seen, page("a.test", 1))
-		c.end(l, 0)
-	}
-	c.wantStats(counts{"added": 1, "outcome: network": 3}) // of all rounds
-	c.retryFailed("", 0)
-}
-
-func retryOfOneHost(open opener) {
-	c := open(Options{})
-	c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
-	c.fail(frontier.HostUpdate{Blob: []byte("blob")})
-	c.fail(frontier.HostUpdate{Blob: []byte("blob")})
-	c.retryFailed("b.test", 2)
-	c.wantPlaces(2, 0, 0, 3)
-	l := c.lease()
-	c.Require(l.Host == "b.test" && len(l.Items) == 2, "handed out %q of %s", urls(l.Items), l.Host)
-	c.wantBlob(l, nil)
-	c.add(page("a.test", 3))
-	c.wantBlob(c.lease(), []byte("blob"))
 }
 
 // spread puts items of one host into every state, and returns their offers.
@@ -93,56 +147,6 @@ func spread(c *driver) map[frontier.State][]frontier.Offer {
 		frontier.Queued: slices.Concat(pages("b.test", 0, 1), pages("a.test", 2, 4), pages("a.test", 6, 12)),
 		frontier.Leased: pages("a.test", 4, 6),
 	}
-}
-
-func lookupFindsEachState(open opener) {
-	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
-	for state, items := range spread(c) {
-		for _, item := range items {
-			status := c.wantState(item, state)
-			c.Require(status.InFilter, "%q is %s and not in the filter", item.URL, state)
-			c.Require(state == frontier.Done || status.Item.URL == item.URL && status.Item.Host == item.Host,
-				"%q is shown as %q of %q", item.URL, status.Item.URL, status.Item.Host)
-		}
-	}
-	status := c.wantState(page("a.test", 1), frontier.Failed)
-	c.Require(status.Outcome == frontier.ServerError && status.Status == 503,
-		"failed with %q, status %d, want server_error, 503", status.Outcome, status.Status)
-	_, forgets := c.Crawl.(ForgetsDone)
-	status = c.wantState(page("a.test", 0), frontier.Done)
-	c.Require(forgets || status.Outcome == frontier.Redirect && status.Status == 301,
-		"done with %q, status %d, want redirect, 301", status.Outcome, status.Status)
-	status = c.wantState(page("a.test", 2), frontier.Queued)
-	c.want("attempts of a retried item", uint64(status.Item.Attempts), 1)
-	c.Require(!c.wantState(page("a.test", 99), frontier.Unknown).InFilter && !c.wantState(page("c.test", 1), frontier.Unknown).InFilter,
-		"the filter claims a URL that was never offered")
-}
-
-func listShowsEachState(open opener) {
-	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
-	for state, items := range spread(c) {
-		for _, host := range []string{"", "a.test", "b.test", "c.test"} {
-			var want []string
-			for _, item := range items {
-				if state != frontier.Done && (host == "" || item.Host == host) {
-					want = append(want, item.URL)
-				}
-			}
-			slices.Sort(want)
-			got := slices.Sorted(maps.Keys(c.list(state, host)))
-			c.Require(slices.Equal(got, want), "%s of host %q: %q, want %q", state, host, got, want)
-		}
-	}
-	visited := 0
-	err := c.List(c.Ctx, frontier.Queued, "", func(frontier.Item) bool { visited++; return visited < 3 })
-	c.Must(err, "List")
-	c.want("items visited until false", uint64(visited), 3)
-}
-
-func auditAgreesWithTheCounters(open opener) {
-	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
-	spread(c)
-	c.Must(c.audit(), "Audit")
 }
 
 // audit returns an error if the audit differs from the counters. Added is an
@@ -168,24 +172,6 @@ func (d *driver) audit() error {
 		return fmt.Errorf("the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)
 	}
 	return nil
-}
-
-func admitOpensScopeKeys(open opener) {
-	c := open(Options{})
-	keys := []string{"a.test", "b.test", "A.test", ""}
-	check := func(want ...bool) {
-		got, err := c.Admitted(c.Ctx, keys)
-		c.Must(err, "Admitted")
-		c.Require(slices.Equal(got, want), "Admitted(%q) = %v, want %v", keys, got, want)
-	}
-	check(false, false, false, false)
-	for range 2 {
-		c.Must(c.Admit(c.Ctx, []string{"b.test", "c.test"}), "Admit")
-		check(false, true, false, false)
-	}
-	c.Must(c.Admit(c.Ctx, nil), "Admit")
-	got, err := c.Admitted(c.Ctx, nil)
-	c.Require(err == nil && len(got) == 0, "Admitted(nil) = %v, %v", got, err)
 }
 
 func reopenKeepsEverything(open opener) { restartKeeps(open, Reopener.Reopen) }

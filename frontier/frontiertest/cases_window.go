@@ -25,13 +25,129 @@ func RunWindows(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 }
 
 var windowCases = []testCase{
-	{Name: "WindowBeginsWithTheCompletion", Check: windowBeginsWithTheCompletion},
-	{Name: "WindowIsOfItsClass", Check: windowIsOfItsClass},
-	{Name: "WindowOfAFailedKey", Check: windowOfAFailedKey},
-	{Name: "WindowOfALink", Check: windowOfALink},
-	{Name: "WindowEndsOnce", Check: windowEndsOnce},
-	{Name: "WindowOutlivesACrash", Check: windowOutlivesACrash},
-	{Name: "WindowsKeepTheBooks", Check: windowsKeepTheBooks},
+	{Name: "WindowBeginsWithTheCompletion", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 3 * Window})
+		item := classed(ClassWindow, 1)
+		c.add(item)
+		c.Clock.Advance(2 * Window)
+		c.wantAnswer(frontier.Seen, item) // it waits
+		l := c.lease()
+		c.Clock.Advance(2 * Window)
+		c.wantAnswer(frontier.Seen, item) // it is leased
+		c.endAfter(l, finished(l.Items[0]))
+		for round := uint32(1); round < 4; round++ {
+			c.Clock.Advance(Window - 10*time.Millisecond)
+			c.wantAnswer(frontier.Seen, item)
+			c.Clock.Advance(10 * time.Millisecond)
+			status := c.wantState(item, frontier.Done)
+			c.Require(status.Round == round-1, "round %d before it was offered, want %d", status.Round, round-1)
+			c.wantAnswer(frontier.Added, item)
+			c.wantAnswer(frontier.Seen, item)
+			status = c.wantState(item, frontier.Queued)
+			c.Require(status.Round == round, "queued in round %d, want %d", status.Round, round)
+			c.finishRound(round, finished)
+		}
+		c.wantStats(counts{"added": 4, "recovered": 0, "promoted": 0})
+	}},
+	{Name: "WindowIsOfItsClass", Check: func(open opener) {
+		c := open(Options{})
+		item := classed(ClassForever, 1)
+		c.add(item)
+		c.finishRound(0, finished)
+		c.Clock.Advance(1000 * Window)
+		c.wantAnswer(frontier.Seen, item)
+		bulk := page("a.test", 2)
+		c.add(bulk)
+		c.finishRound(0, finished)
+		c.Clock.Advance(1000 * Window)
+		c.wantAnswer(frontier.Seen, bulk)
+	}},
+	{Name: "WindowOfAFailedKey", Check: func(open opener) {
+		c := open(Options{})
+		item := classed(ClassWindow, 1)
+		c.add(item)
+		c.finishRound(0, brokenOff)
+		c.Clock.Advance(Window / 2)
+		c.wantAnswer(frontier.Seen, item)
+		c.Clock.Advance(Window / 2)
+		c.wantAnswer(frontier.Added, item)
+		_, err := c.Retry(c.Ctx, "") // it waits already
+		c.Must(err, "Retry")
+		queued := c.list(frontier.Queued, "")
+		c.Require(len(queued) == 1 && queued[item.URL].Round == 1, "queued: %v, want %q once, in round 1", queued, item.URL)
+		c.finishRound(1, brokenOff)
+		c.Clock.Advance(Window)
+		c.retryFailed("", 1)
+		c.wantAnswer(frontier.Seen, item)
+		c.finishRound(2, finished)
+		c.wantStats(counts{"added": 2, "done": 1})
+	}},
+	{Name: "WindowOfALink", Check: func(open opener) {
+		c := open(Options{})
+		item, from := classed(ClassWindow, 1), page("b.test", 1)
+		c.add(item)
+		c.finishRound(0, finished)
+		c.Clock.Advance(Window)
+		c.add(from)
+		l := c.lease()
+		done := finished(l.Items[0])
+		done.Links = []frontier.Offer{item, item}
+		var links frontier.LinkCounts
+		done.Record = counted(&links)
+		c.endAfter(l, done)
+		c.wantLinks(links, frontier.LinkCounts{Found: 2, Added: 1, Seen: 1})
+		c.finishRound(1, finished)
+	}},
+	{Name: "WindowEndsOnce", Check: func(open opener) {
+		c := open(Options{})
+		item := classed(ClassWindow, 1)
+		c.add(item)
+		c.finishRound(0, finished)
+		c.Clock.Advance(Window)
+		added := c.raceToAdd(1, func(int, int) []frontier.Offer { return []frontier.Offer{item, item} })
+		c.want("added by racers", added, 1)
+		c.finishRound(1, finished)
+		c.idle()
+	}},
+	{Name: "WindowOutlivesACrash", Check: func(open opener) {
+		c := open(Options{})
+		item, failed := classed(ClassWindow, 1), classed(ClassWindow, 2)
+		c.add(item)
+		c.finishRound(0, finished)
+		c.add(failed)
+		c.finishRound(0, brokenOff)
+		c.restart(Reopener.Crash)
+		c.Clock.Advance(Window / 2)
+		c.wantAnswer(frontier.Seen, item)
+		c.Clock.Advance(Window / 2)
+		c.wantAnswer(frontier.Added, item)
+		c.restart(Reopener.Crash)
+		c.wantAnswer(frontier.Seen, item)
+		c.finishRound(1, finished)
+		c.wantAnswer(frontier.Added, failed)
+		c.restart(Reopener.Crash)
+		c.finishRound(1, finished)
+		c.idle()
+	}},
+	{Name: "WindowsKeepTheBooks", Check: func(open opener) {
+		c := open(Options{})
+		c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
+		for range 3 {
+			l := c.lease()
+			c.endAfter(l, finished(l.Items[0]), brokenOff(l.Items[1]), finished(l.Items[2]))
+			c.Clock.Advance(Window)
+			c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
+		}
+		c.wantStats(counts{"added": 12, "queued": 3})
+		stats := c.books()
+		audit, err := c.Audit(c.Ctx)
+		c.Must(err, "Audit")
+		c.want("queued, counted", audit.Queued, 3)
+		c.want("failed, counted", audit.Failed, stats.Failed)
+		c.want("done, counted", audit.Done, stats.Done)
+		c.Require(math.Abs(audit.Added-float64(stats.Added)) <= 1+5*audit.AddedErr,
+			"added is estimated as %.1f ± %.1f, want %d", audit.Added, audit.AddedErr, stats.Added)
+	}},
 }
 
 // classed returns the n-th page of a.test, with a class.
@@ -48,134 +164,4 @@ func (d *driver) finishRound(round uint32, complete func(frontier.Item) frontier
 		"handed out %q, the first of round %d after %d attempts, want one of round %d",
 		urls(l.Items), l.Items[0].Round, l.Items[0].Attempts, round)
 	d.complete(l.ID, frontier.HostUpdate{End: true}, complete(l.Items[0]))
-}
-
-func windowBeginsWithTheCompletion(open opener) {
-	c := open(Options{LeaseTTL: 3 * Window})
-	item := classed(ClassWindow, 1)
-	c.add(item)
-	c.Clock.Advance(2 * Window)
-	c.wantAnswer(frontier.Seen, item) // it waits
-	l := c.lease()
-	c.Clock.Advance(2 * Window)
-	c.wantAnswer(frontier.Seen, item) // it is leased
-	c.endAfter(l, finished(l.Items[0]))
-	for round := uint32(1); round < 4; round++ {
-		c.Clock.Advance(Window - 10*time.Millisecond)
-		c.wantAnswer(frontier.Seen, item)
-		c.Clock.Advance(10 * time.Millisecond)
-		status := c.wantState(item, frontier.Done)
-		c.Require(status.Round == round-1, "round %d before it was offered, want %d", status.Round, round-1)
-		c.wantAnswer(frontier.Added, item)
-		c.wantAnswer(frontier.Seen, item)
-		status = c.wantState(item, frontier.Queued)
-		c.Require(status.Round == round, "queued in round %d, want %d", status.Round, round)
-		c.finishRound(round, finished)
-	}
-	c.wantStats(counts{"added": 4, "recovered": 0, "promoted": 0})
-}
-
-func windowIsOfItsClass(open opener) {
-	c := open(Options{})
-	item := classed(ClassForever, 1)
-	c.add(item)
-	c.finishRound(0, finished)
-	c.Clock.Advance(1000 * Window)
-	c.wantAnswer(frontier.Seen, item)
-	bulk := page("a.test", 2)
-	c.add(bulk)
-	c.finishRound(0, finished)
-	c.Clock.Advance(1000 * Window)
-	c.wantAnswer(frontier.Seen, bulk)
-}
-
-func windowOfAFailedKey(open opener) {
-	c := open(Options{})
-	item := classed(ClassWindow, 1)
-	c.add(item)
-	c.finishRound(0, brokenOff)
-	c.Clock.Advance(Window / 2)
-	c.wantAnswer(frontier.Seen, item)
-	c.Clock.Advance(Window / 2)
-	c.wantAnswer(frontier.Added, item)
-	_, err := c.Retry(c.Ctx, "") // it waits already
-	c.Must(err, "Retry")
-	queued := c.list(frontier.Queued, "")
-	c.Require(len(queued) == 1 && queued[item.URL].Round == 1, "queued: %v, want %q once, in round 1", queued, item.URL)
-	c.finishRound(1, brokenOff)
-	c.Clock.Advance(Window)
-	c.retryFailed("", 1)
-	c.wantAnswer(frontier.Seen, item)
-	c.finishRound(2, finished)
-	c.wantStats(counts{"added": 2, "done": 1})
-}
-
-func windowOfALink(open opener) {
-	c := open(Options{})
-	item, from := classed(ClassWindow, 1), page("b.test", 1)
-	c.add(item)
-	c.finishRound(0, finished)
-	c.Clock.Advance(Window)
-	c.add(from)
-	l := c.lease()
-	done := finished(l.Items[0])
-	done.Links = []frontier.Offer{item, item}
-	var links frontier.LinkCounts
-	done.Record = counted(&links)
-	c.endAfter(l, done)
-	c.wantLinks(links, frontier.LinkCounts{Found: 2, Added: 1, Seen: 1})
-	c.finishRound(1, finished)
-}
-
-func windowEndsOnce(open opener) {
-	c := open(Options{})
-	item := classed(ClassWindow, 1)
-	c.add(item)
-	c.finishRound(0, finished)
-	c.Clock.Advance(Window)
-	added := c.raceToAdd(1, func(int, int) []frontier.Offer { return []frontier.Offer{item, item} })
-	c.want("added by racers", added, 1)
-	c.finishRound(1, finished)
-	c.idle()
-}
-
-func windowOutlivesACrash(open opener) {
-	c := open(Options{})
-	item, failed := classed(ClassWindow, 1), classed(ClassWindow, 2)
-	c.add(item)
-	c.finishRound(0, finished)
-	c.add(failed)
-	c.finishRound(0, brokenOff)
-	c.restart(Reopener.Crash)
-	c.Clock.Advance(Window / 2)
-	c.wantAnswer(frontier.Seen, item)
-	c.Clock.Advance(Window / 2)
-	c.wantAnswer(frontier.Added, item)
-	c.restart(Reopener.Crash)
-	c.wantAnswer(frontier.Seen, item)
-	c.finishRound(1, finished)
-	c.wantAnswer(frontier.Added, failed)
-	c.restart(Reopener.Crash)
-	c.finishRound(1, finished)
-	c.idle()
-}
-
-func windowsKeepTheBooks(open opener) {
-	c := open(Options{})
-	c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
-	for range 3 {
-		l := c.lease()
-		c.endAfter(l, finished(l.Items[0]), brokenOff(l.Items[1]), finished(l.Items[2]))
-		c.Clock.Advance(Window)
-		c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
-	}
-	c.wantStats(counts{"added": 12, "queued": 3})
-	stats := c.books()
-	audit, err := c.Audit(c.Ctx)
-	c.Must(err, "Audit")
-	c.want("queued, counted", audit.Queued, 3)
-	c.want("failed, counted", audit.Failed, stats.Failed)
-	c.want("done, counted", audit.Done, stats.Done)
-	c.Require(math.Abs(audit.Added-float64(stats.Added)) <= 1+5*audit.AddedErr,
-		"added is estimated as %.1f ± %.1f, want %d", audit.Added, audit.AddedErr, stats.Added)
 }
