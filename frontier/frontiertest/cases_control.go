@@ -1,7 +1,6 @@
 package frontiertest
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -107,7 +106,7 @@ var controlCases = []testCase{
 	{Name: "AuditAgreesWithTheCounters", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
 		spread(c)
-		c.Must(c.audit(), "Audit")
+		c.wantAudit()
 	}},
 	{Name: "AdmitOpensScopeKeys", Check: func(open opener) {
 		c := open(Options{})
@@ -126,8 +125,8 @@ var controlCases = []testCase{
 		got, err := c.Admitted(c.Ctx, nil)
 		c.Require(err == nil && len(got) == 0, "Admitted(nil) = %v, %v", got, err)
 	}},
-	{Name: "ReopenKeepsEverything", Check: reopenKeepsEverything},
-	{Name: "CrashKeepsWhatWasAnswered", Check: crashKeepsWhatWasAnswered},
+	{Name: "ReopenKeepsEverything", Check: func(open opener) { restartKeeps(open, Reopener.Reopen) }},
+	{Name: "CrashKeepsWhatWasAnswered", Check: func(open opener) { restartKeeps(open, Reopener.Crash) }},
 }
 
 // spread puts items of one host into every state, and returns their offers.
@@ -149,34 +148,21 @@ func spread(c *driver) map[frontier.State][]frontier.Offer {
 	}
 }
 
-// audit returns an error if the audit differs from the counters. Added is an
-// estimate; a correct one is off by more than 5 standard errors once in two
-// million runs.
-func (d *driver) audit() error {
+// wantAudit checks that an audit agrees with the counters. Added is an estimate; a correct
+// one is off by more than 5 standard errors once in two million runs.
+func (d *driver) wantAudit() {
 	audit, err := d.Audit(d.Ctx)
-	if err != nil {
-		return err
-	}
+	d.Must(err, "Audit")
 	books := audit.Counters
-	if err := books.Balance(); err != nil {
-		return err
-	}
+	d.Must(books.Balance(), "Audit")
 	counted := [6]uint64{audit.Queued, audit.Delayed, audit.Leased, audit.Done, audit.Failed, audit.Hosts}
-	if want := [6]uint64{books.Queued, books.Delayed, books.Leased, books.Done, books.Failed, books.Hosts}; counted != want {
-		return fmt.Errorf("the audit counts %d queued, delayed, leased, done, failed, hosts, the counters say %d", counted, want)
-	}
-	if len(audit.Faults) > 0 {
-		return fmt.Errorf("the audit finds faults: %q", audit.Faults)
-	}
-	if math.Abs(audit.Added-float64(books.Added)) > 5*audit.AddedErr+0.5 {
-		return fmt.Errorf("the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)
-	}
-	return nil
+	want := [6]uint64{books.Queued, books.Delayed, books.Leased, books.Done, books.Failed, books.Hosts}
+	d.Require(counted == want,
+		"the audit counts %d queued, delayed, leased, done, failed, hosts, the counters say %d", counted, want)
+	d.Require(len(audit.Faults) == 0, "the audit finds faults: %q", audit.Faults)
+	d.Require(math.Abs(audit.Added-float64(books.Added)) <= 5*audit.AddedErr+0.5,
+		"the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)
 }
-
-func reopenKeepsEverything(open opener) { restartKeeps(open, Reopener.Reopen) }
-
-func crashKeepsWhatWasAnswered(open opener) { restartKeeps(open, Reopener.Crash) }
 
 // restartKeeps checks that everything in a crawl is the same after a restart. No host
 // is leased, because a restart ends leases. The model test restarts at any point.

@@ -140,7 +140,7 @@ var raceCases = []testCase{
 			c.Require(got == 1, "page %d was visited %d times, want once", n, got)
 		}
 		c.wantPlaces(0, 0, size, 0)
-		c.Must(c.audit(), "Audit")
+		c.wantAudit()
 	}},
 }
 

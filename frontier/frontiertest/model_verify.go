@@ -36,7 +36,7 @@ func (p *player) verify() {
 		}
 	}
 	p.wantState(page("h0.test", 1000), frontier.Unknown)
-	p.Must(p.audit(), "Audit")
+	p.wantAudit()
 	for key := range p.ledger.sites {
 		open, err := p.Admitted(p.Ctx, []string{key})
 		p.Must(err, "Admitted")
