@@ -80,7 +80,7 @@ func (p *player) deliver(note exact.Note, seen *uint64) {
 		return
 	}
 	want := p.ledger.offer([]frontier.Offer{link}, p.Clock.Now())
-	if got := p.offer(link); got[0] != want[0] {
-		p.Failf("the noted %q: %v %q, want %v %q", suite.Cut(link.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
-	}
+	got := p.offer(link)
+	p.Require(got[0] == want[0],
+		"the noted %q: %v %q, want %v %q", suite.Cut(link.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
 }

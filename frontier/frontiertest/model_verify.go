@@ -2,7 +2,6 @@ package frontiertest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,7 +14,7 @@ func (p *player) verify() {
 	p.Note("verify")
 	p.expire()
 	// A store may end expired leases only during a call of Lease.
-	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now()))
+	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	p.verifyStats()
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
 		listed := p.list(state, "")
@@ -24,7 +23,7 @@ func (p *player) verify() {
 			p.Require(there == (k.state == state),
 				"%q: listed as %s %t, want it %s", suite.Cut(k.item.URL), state, there, k.state)
 			if there {
-				p.check(k.same(item))
+				p.ledger.wantSame(item, k)
 			}
 			delete(listed, k.item.URL)
 		}
@@ -63,9 +62,8 @@ func (p *player) verifyStats() {
 	want.Hosts = uint64(len(hosts))
 	want.Outbox = uint64(len(p.ledger.notes))
 	got := p.books()
-	if diff := statsDiff(got, want); diff != "" {
-		p.Failf("Stats: %s", diff)
-	}
+	diff := statsDiff(got, want)
+	p.Require(diff == "", "Stats: %s", diff)
 	p.Require(got.Delayed >= want.Delayed && got.Delayed <= loose,
 		"Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
 }
@@ -83,13 +81,12 @@ func (p *player) verifyStatus(k *known) {
 			"%q: %s, status %d, want %s, %d", suite.Cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
 	}
 	if k.state != frontier.Done {
-		p.check(k.same(status.Item))
+		p.ledger.wantSame(status.Item, k)
 	}
 	s, now := p.ledger.sites[k.item.Host], p.Clock.Now()
 	if s.holding == nil && len(p.ledger.ready(k.item.Host, nil, now)) > 0 {
-		if want := max(s.due.Sub(now), 0); status.HostDueIn != want {
-			p.Failf("%s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
-		}
+		want := max(s.due.Sub(now), 0)
+		p.Require(status.HostDueIn == want, "%s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
 	}
 }
 
@@ -107,7 +104,7 @@ func (p *player) restart() {
 	p.Note("%s", how)
 	// Expired leases must end before the restart. Otherwise a store may count the delays
 	// of their hosts from its start.
-	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now()))
+	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	crawl, err := again()
 	p.Must(err, how)
 	p.Crawl = crawl
@@ -182,17 +179,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// same returns an error if an item that a store returned differs from k.
-func (k *known) same(got frontier.Item) error {
+// wantSame checks that an item that a store returned is that of k.
+func (g *ledger) wantSame(got frontier.Item, k *known) {
 	want := k.item
 	if want.Fingerprint == (frontier.Item{}.Fingerprint) {
 		want.Fingerprint, k.item.Fingerprint = got.Fingerprint, got.Fingerprint
 	}
 	got.Deliveries = min(got.Deliveries, frontier.MaxDeliveries)
-	if got != want {
-		return fmt.Errorf("%q came back as %+v, want %+v", suite.Cut(want.URL), got, want)
-	}
-	return nil
+	g.Require(got == want, "%q came back as %+v, want %+v", suite.Cut(want.URL), got, want)
 }
 
 // sortedURLs returns every known URL in a fixed order, so that equal seeds make equal
