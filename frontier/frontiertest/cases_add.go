@@ -145,16 +145,14 @@ var addCases = []testCase{
 		grant := c.idle()
 		c.Require(!grant.Empty && grant.Wait > 0 && grant.Wait <= late.Delay,
 			"with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
-		c.add(page("a.test", 2))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 2))
 		c.wantItems("handed out before the delay", l.Items, []frontier.Offer{page("a.test", 2)})
 		c.endAfter(l, finished(l.Items[0]))
 		c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Offer{late})
 	}},
 	{Name: "AddLeavesALeasedHostLeased", Check: func(open opener) {
 		c := open(Options{})
-		c.add(page("a.test", 1))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 1))
 		c.add(page("a.test", 2))
 		c.idle()
 		c.wantPlaces(1, 1, 0, 0)
@@ -163,8 +161,7 @@ var addCases = []testCase{
 	}},
 	{Name: "AddMakesNoHostDueEarlier", Check: func(open opener) {
 		c := open(Options{Delay: time.Second})
-		c.add(page("a.test", 1))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 1))
 		c.complete(l.ID, frontier.HostUpdate{End: true, Due: 20 * time.Second, Delay: time.Second}, finished(l.Items[0]))
 		c.Clock.Advance(5 * time.Second)
 		c.add(page("a.test", 2))

@@ -17,8 +17,7 @@ var completeCases = []testCase{
 			frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 			frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,
 		}
-		c.add(pages("a.test", 0, len(outcomes))...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, len(outcomes))...)
 		for i, outcome := range outcomes {
 			done := finished(l.Items[i])
 			done.Outcome, done.Status, done.Page = outcome, 200+i, outcome == frontier.OK
@@ -57,8 +56,7 @@ var completeCases = []testCase{
 		asset.Priority, seed.Priority = frontier.PriorityAsset, frontier.PrioritySeed
 		c.add(asset)
 		c.add(pages("a.test", 0, 6)...)
-		c.add(seed)
-		l := c.lease()
+		l := c.addAndLease(seed)
 		c.wantItems("handed out", l.Items, []frontier.Offer{seed, page("a.test", 0), page("a.test", 1)})
 		c.complete(l.ID, frontier.HostUpdate{End: true},
 			givenBack(l.Items[2]), givenBack(l.Items[0]), finished(l.Items[1]))
@@ -73,8 +71,7 @@ var completeCases = []testCase{
 	}},
 	{Name: "CompleteEnds", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second})
-		c.add(pages("a.test", 0, 5)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 5)...)
 		c.complete(l.ID, frontier.HostUpdate{End: true, Delay: 10 * time.Second}, finished(l.Items[1]))
 		c.wantPlaces(4, 0, 1, 0)
 		c.lost(l.ID, finished(l.Items[0])) // the lease did not complete this item before it ended
@@ -82,8 +79,7 @@ var completeCases = []testCase{
 	}},
 	{Name: "CompleteTwice", Check: func(open opener) {
 		c := open(Options{})
-		c.add(pages("a.test", 0, 4)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 4)...)
 		done := []frontier.Completion{finished(l.Items[0]), retried(l.Items[1], time.Minute), givenBack(l.Items[2])}
 		written := 0
 		done[0].Record = func(frontier.LinkCounts) error { written++; return nil }
@@ -101,8 +97,7 @@ var completeCases = []testCase{
 	// This case repeats the call that ended a lease, as after a lost reply.
 	{Name: "CompleteTwiceAfterTheEnd", Check: func(open opener) {
 		c := open(Options{})
-		c.add(pages("a.test", 0, 2)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 2)...)
 		done := all(l.Items, finished)
 		update := frontier.HostUpdate{End: true, Due: 10 * time.Second, Blob: []byte("first")}
 		c.complete(l.ID, update, done...)
@@ -119,8 +114,7 @@ var completeCases = []testCase{
 	}},
 	{Name: "CompleteRefusesAStrangeItem", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 30 * time.Second})
-		c.add(pages("a.test", 0, 2)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 2)...)
 		for _, strange := range []bloomstore.Fingerprint{{1, 2, 3}, c.print(page("a.test", 1))} {
 			done := []frontier.Completion{finished(l.Items[0]), {Item: strange, Outcome: frontier.OK, Page: true}}
 			err := c.Complete(c.Ctx, l.ID, done, frontier.HostUpdate{End: true})
@@ -130,8 +124,7 @@ var completeCases = []testCase{
 	}},
 	{Name: "CompleteRefusesNoOutcome", Check: func(open opener) {
 		c := open(Options{})
-		c.add(page("a.test", 1))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 1))
 		for _, outcome := range []frontier.Outcome{"", "nonsense"} {
 			done := finished(l.Items[0])
 			done.Outcome = outcome
@@ -142,8 +135,7 @@ var completeCases = []testCase{
 	}},
 	{Name: "CompleteAddsLinks", Check: func(open opener) {
 		c := open(Options{MaxPerHost: 5})
-		c.add(pages("a.test", 0, 2)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 2)...)
 		first, second := finished(l.Items[0]), finished(l.Items[1])
 		first.Links = []frontier.Offer{page("a.test", 0), page("b.test", 0), page("b.test", 0), page("a.test", 2)}
 		second.Links = append(pages("b.test", 0, 7), frontier.Offer{Host: "b.test"})
@@ -182,8 +174,7 @@ var completeCases = []testCase{
 	}},
 	{Name: "CompleteRefusesALargeBlob", Check: func(open opener) {
 		c := open(Options{})
-		c.add(page("a.test", 1))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 1))
 		update := frontier.HostUpdate{Blob: make([]byte, frontier.MaxBlob+1), End: true}
 		err := c.Complete(c.Ctx, l.ID, []frontier.Completion{finished(l.Items[0])}, update)
 		c.Require(err != nil, "a blob of %d bytes was taken", len(update.Blob))

@@ -30,8 +30,7 @@ var controlCases = []testCase{
 	}},
 	{Name: "RetryOffersFailedAgain", Check: func(open opener) {
 		c := open(Options{})
-		c.add(page("a.test", 1))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 1))
 		c.endAfter(l, retried(l.Items[0], 0))
 		for round := range uint32(3) {
 			c.fail(frontier.HostUpdate{Due: time.Minute, Blob: []byte("it is dead")})
@@ -131,8 +130,7 @@ var controlCases = []testCase{
 
 // spread puts items of one host into every state, and returns their offers.
 func spread(c *driver) map[frontier.State][]frontier.Offer {
-	c.add(pages("a.test", 0, 12)...)
-	l := c.lease()
+	l := c.addAndLease(pages("a.test", 0, 12)...)
 	failed := finished(l.Items[1])
 	failed.Outcome, failed.Status, failed.Page = frontier.ServerError, 503, false
 	redirect := finished(l.Items[0])

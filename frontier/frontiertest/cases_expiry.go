@@ -9,8 +9,7 @@ import (
 var expiryCases = []testCase{
 	{Name: "ExpiryMakesTheHostDueAfterItsDelay", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 7 * time.Second})
-		c.add(pages("a.test", 0, 9)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 9)...)
 		c.complete(l.ID, frontier.HostUpdate{Delay: 6 * time.Second}, finished(l.Items[1]))
 		again := c.dueIn(36 * time.Second)
 		c.wantItems("handed out after the expiry", again.Items[:4],
@@ -19,8 +18,7 @@ var expiryCases = []testCase{
 	}},
 	{Name: "ExpiryKeepsTheBackOff", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 10 * time.Second, Delay: time.Second})
-		c.add(pages("a.test", 0, 2)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 2)...)
 		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, Delay: time.Second}, retried(l.Items[0], 0))
 		c.dueIn(time.Hour)
 	}},
@@ -47,8 +45,7 @@ var expiryCases = []testCase{
 	}},
 	{Name: "ExpiryLosesTheLease", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 10 * time.Second})
-		c.add(pages("a.test", 0, 3)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 3)...)
 		c.complete(l.ID, frontier.HostUpdate{Blob: []byte("kept")}, finished(l.Items[0]))
 		c.Clock.Advance(10 * time.Second)
 		done := finished(l.Items[1])

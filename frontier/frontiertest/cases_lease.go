@@ -34,8 +34,7 @@ var leaseCases = []testCase{
 			{time.Minute, time.Second, 32},
 		} {
 			c := open(Options{LeaseTTL: tc.ttl, Delay: tc.delay})
-			c.add(pages("a.test", 0, 40)...)
-			l := c.lease()
+			l := c.addAndLease(pages("a.test", 0, 40)...)
 			c.Require(len(l.Items) == tc.want && l.TTL == tc.ttl,
 				"ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
 			other := 7 * time.Second
@@ -51,8 +50,7 @@ var leaseCases = []testCase{
 	}},
 	{Name: "LeaseHandsOutAHostOnce", Check: func(open opener) {
 		c := open(Options{Delay: 10 * time.Second})
-		c.add(pages("a.test", 0, 9)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 9)...)
 		c.want("items handed out", uint64(len(l.Items)), 3)
 		c.idle()
 		c.Clock.Advance(29 * time.Second)
@@ -93,9 +91,7 @@ var leaseCases = []testCase{
 	{Name: "LeaseGivesEachHostItsTurn", Check: func(open opener) {
 		c := open(Options{LeaseTTL: time.Second, Delay: time.Second})
 		const hosts = 8
-		for n := range hosts {
-			c.add(pages(fmt.Sprintf("h%d.test", n), 0, 100)...)
-		}
+		c.addHosts(hosts, 100)
 		turns := map[string]int{}
 		for range 4 * hosts {
 			l := c.lease()
@@ -156,8 +152,7 @@ var leaseCases = []testCase{
 	{Name: "LeaseReportsEmpty", Check: func(open opener) {
 		c := open(Options{})
 		c.Require(c.idle().Empty, "a new crawl is not empty")
-		c.add(page("a.test", 1))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 1))
 		c.Require(!c.idle().Empty, "empty while an item is leased")
 		c.complete(l.ID, frontier.HostUpdate{}, retried(l.Items[0], time.Minute))
 		c.Require(!c.idle().Empty, "empty while an item is delayed")
@@ -198,8 +193,7 @@ var leaseCases = []testCase{
 	}},
 	{Name: "ExtendProlongs", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 10 * time.Second})
-		c.add(pages("a.test", 0, 2)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 2)...)
 		for range 5 {
 			c.Clock.Advance(9 * time.Second)
 			got := c.extend(l.ID, frontier.TopUp{Known: 2})
@@ -215,8 +209,7 @@ var leaseCases = []testCase{
 		late := page("a.test", 9)
 		late.Delay = time.Hour
 		c.add(late)
-		c.add(pages("a.test", 0, 6)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 6)...)
 		c.wantItems("handed out", l.Items, pages("a.test", 0, 2))
 		c.complete(l.ID, frontier.HostUpdate{Delay: 5 * time.Second}, finished(l.Items[0]))
 		got := c.extend(l.ID, frontier.TopUp{Items: 3, Known: 2})
@@ -227,8 +220,7 @@ var leaseCases = []testCase{
 	}},
 	{Name: "ExtendRepeats", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
-		c.add(pages("a.test", 0, 5)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 5)...)
 		for range 2 {
 			got := c.extend(l.ID, frontier.TopUp{Items: 4, Known: 2})
 			c.wantItems("topped up from 2 to 4", got.Items, pages("a.test", 2, 4))
@@ -239,8 +231,7 @@ var leaseCases = []testCase{
 	}},
 	{Name: "ExtendHoldsMaxPages", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
-		c.add(pages("a.test", 0, 9)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 9)...)
 		got := c.extend(l.ID, frontier.TopUp{Items: 9, Known: 2, MaxPages: 5})
 		c.wantItems("topped up to the limit", got.Items, pages("a.test", 2, 5))
 		got = c.extend(l.ID, frontier.TopUp{Items: 9, Known: 5, MaxPages: 3})
@@ -251,8 +242,7 @@ var leaseCases = []testCase{
 	// the item a second time.
 	{Name: "ExtendHandsOutNothingCompleted", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
-		c.add(pages("a.test", 0, 3)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 3)...)
 		done := []frontier.Completion{retried(l.Items[0], 0), givenBack(l.Items[1])}
 		c.complete(l.ID, frontier.HostUpdate{}, done...)
 		got := c.extend(l.ID, frontier.TopUp{Items: 3, Known: 2})

@@ -50,8 +50,7 @@ func (d *driver) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
 var noteCases = []testCase{
 	{Name: "NotesComeWithTheirPage", Check: beside(func(open opener) {
 		c := open(Options{})
-		c.add(pages("a.test", 0, 2)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 2)...)
 		done := all(l.Items, finished)
 		rich := as(frontier.Later, frontier.Offer{
 			URL: "https://b.test:8443/path;p?q=1", Host: "b.test", Depth: 300, Hops: 3, Round: 9,
@@ -81,8 +80,7 @@ var noteCases = []testCase{
 	})},
 	{Name: "NotesOfALostLease", Check: beside(func(open opener) {
 		c := open(Options{LeaseTTL: 30 * time.Second})
-		c.add(page("a.test", 0))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 0))
 		c.Clock.Advance(30 * time.Second)
 		done := finished(l.Items[0])
 		done.Links, done.Unconfirmed = []frontier.Offer{as(frontier.Later, page("b.test", 0))}, true
@@ -93,8 +91,7 @@ var noteCases = []testCase{
 	{Name: "NotesOfUnconfirmedEnds", Check: beside(func(open opener) {
 		c := open(Options{})
 		items := allAs(frontier.New, pages("a.test", 0, 4))
-		c.add(items...)
-		l := c.lease()
+		l := c.addAndLease(items...)
 		done := all(l.Items, finished)
 		done[0].Unconfirmed, done[0].Status = true, 204
 		done[1].Unconfirmed, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
@@ -118,8 +115,7 @@ var noteCases = []testCase{
 	})},
 	{Name: "NotesAreInOrder", Check: beside(func(open opener) {
 		c := open(Options{})
-		c.add(pages("a.test", 0, 3)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 3)...)
 		later := allAs(frontier.Later, pages("b.test", 0, 9))
 		for i, done := range all(l.Items, finished) {
 			done.Links = later[3*i : 3*i+3]
@@ -143,10 +139,8 @@ var noteCases = []testCase{
 	// This case checks that a crawl is not over while a relay may add to it.
 	{Name: "NotesKeepTheCrawlGoing", Check: beside(func(open opener) {
 		c := open(Options{})
-		c.add(page("a.test", 0))
-		l := c.lease()
-		done := finished(l.Items[0])
-		done.Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
+		l := c.addAndLease(page("a.test", 0))
+		done := linking(l.Items[0], as(frontier.Later, page("b.test", 0)))
 		c.endAfter(l, done)
 		grant := c.idle()
 		c.Require(!grant.Empty && grant.Wait > 0,
@@ -161,10 +155,8 @@ var noteCases = []testCase{
 	{Name: "NotesOutliveARestart", Check: beside(func(open opener) {
 		c := open(Options{})
 		item, later := as(frontier.New, page("b.test", 0)), as(frontier.Later, page("b.test", 1))
-		c.add(page("a.test", 0))
-		l := c.lease()
-		done := finished(l.Items[0])
-		done.Links = []frontier.Offer{item, later}
+		l := c.addAndLease(page("a.test", 0))
+		done := linking(l.Items[0], item, later)
 		c.endAfter(l, done)
 		if !c.restart(Reopener.Reopen) {
 			return
@@ -197,9 +189,7 @@ var noteCases = []testCase{
 	{Name: "RacersDeliverEachNoteOnce", Check: beside(func(open opener) {
 		c := open(Options{})
 		const hosts, links = 20, 15
-		for n := range hosts {
-			c.add(page(fmt.Sprintf("h%d.test", n), 0))
-		}
+		c.addHosts(hosts, 1)
 		var noting atomic.Int64
 		noting.Store((racers + 3) / 4)
 		c.Race(racers, func(racer int) error {
@@ -232,8 +222,7 @@ func (d *driver) noteLinks(links int) error {
 			return err
 		}
 		l := grant.Leases[0]
-		done := finished(l.Items[0])
-		done.Links = allAs(frontier.Later, pages(l.Host, 1, links+1))
+		done := linking(l.Items[0], allAs(frontier.Later, pages(l.Host, 1, links+1))...)
 		if err := d.Complete(d.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
 			return err
 		}

@@ -117,10 +117,8 @@ var outboxCases = []testCase{
 	})},
 	{Name: "DecisionsAreRefusedByIndex", Check: beside(func(open opener) {
 		c := open(Options{MaxPerHost: 2})
-		c.add(page("a.test", 0))
-		l := c.lease()
-		done := finished(l.Items[0])
-		done.Links = allAs(frontier.New, pages("b.test", 0, 4))
+		l := c.addAndLease(page("a.test", 0))
+		done := linking(l.Items[0], allAs(frontier.New, pages("b.test", 0, 4))...)
 		done.Links[0].Decision = frontier.Known
 		done.Links = append(done.Links, as(frontier.Later, frontier.Offer{Host: "b.test"}))
 		refused := noteRefused(&done)

@@ -25,9 +25,7 @@ var raceCases = []testCase{
 	{Name: "RacersLeaseEachHostOnce", Check: func(open opener) {
 		c := open(Options{})
 		const hosts = 200
-		for n := range hosts {
-			c.add(page(fmt.Sprintf("h%d.test", n), 0))
-		}
+		c.addHosts(hosts, 1)
 		var holders sync.Map
 		c.Race(racers, func(i int) error {
 			for {

@@ -11,8 +11,7 @@ import (
 var recordCases = []testCase{
 	{Name: "RecordIsWrittenOnce", Check: func(open opener) {
 		c := open(Options{})
-		c.add(pages("a.test", 0, 3)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 3)...)
 		written := map[string]int{}
 		var done []frontier.Completion
 		for i, item := range l.Items {
@@ -36,10 +35,8 @@ var recordCases = []testCase{
 	// probably full.
 	{Name: "RecordErrorFailsTheCompletion", Check: func(open opener) {
 		c := open(Options{})
-		c.add(page("a.test", 1))
-		l := c.lease()
-		done := finished(l.Items[0])
-		done.Links = pages("b.test", 0, 3)
+		l := c.addAndLease(page("a.test", 1))
+		done := linking(l.Items[0], pages("b.test", 0, 3)...)
 		done.Record = func(frontier.LinkCounts) error { return errDisk }
 		before := c.books()
 		update := frontier.HostUpdate{End: true}
@@ -62,8 +59,7 @@ var recordCases = []testCase{
 	{Name: "RecordIsSyncedBeforeTheEffect", Check: func(open opener) {
 		out := new(output)
 		c := open(Options{Output: out})
-		c.add(pages("a.test", 0, 2)...)
-		l := c.lease()
+		l := c.addAndLease(pages("a.test", 0, 2)...)
 		for i, item := range l.Items {
 			done := finished(item)
 			done.Record = out.write("record")
@@ -78,8 +74,7 @@ var recordCases = []testCase{
 	{Name: "SyncErrorFailsTheCompletion", Check: func(open opener) {
 		out := new(output)
 		c := open(Options{Output: out})
-		c.add(page("a.test", 1))
-		l := c.lease()
+		l := c.addAndLease(page("a.test", 1))
 		done := finished(l.Items[0])
 		done.Record = out.write("record")
 		out.err = errDisk

@@ -88,10 +88,8 @@ var windowCases = []testCase{
 		c.add(item)
 		c.finishRound(0, finished)
 		c.Clock.Advance(Window)
-		c.add(from)
-		l := c.lease()
-		done := finished(l.Items[0])
-		done.Links = []frontier.Offer{item, item}
+		l := c.addAndLease(from)
+		done := linking(l.Items[0], item, item)
 		var links frontier.LinkCounts
 		done.Record = counted(&links)
 		c.endAfter(l, done)

@@ -73,6 +73,13 @@ func (d *driver) wantAnswer(want frontier.Answer, offers ...frontier.Offer) {
 // add offers URLs that must be new.
 func (d *driver) add(offers ...frontier.Offer) { d.wantAnswer(frontier.Added, offers...) }
 
+// addHosts adds the first pages of h0.test, h1.test and so on.
+func (d *driver) addHosts(hosts, pagesEach int) {
+	for n := range hosts {
+		d.add(pages(fmt.Sprintf("h%d.test", n), 0, pagesEach)...)
+	}
+}
+
 func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
 	grant, err := d.Lease(d.Ctx, request)
 	d.Must(err, "Lease")
@@ -86,6 +93,12 @@ func (d *driver) lease() frontier.Lease {
 		"Lease handed out %d hosts (wait %v, empty %t, limited %t, paused %t), want 1",
 		len(grant.Leases), grant.Wait, grant.Empty, grant.Limited, grant.Paused)
 	return grant.Leases[0]
+}
+
+// addAndLease adds URLs that must be new, and leases a host.
+func (d *driver) addAndLease(offers ...frontier.Offer) frontier.Lease {
+	d.add(offers...)
+	return d.lease()
 }
 
 // idle checks that no host is due and returns the grant.
@@ -177,6 +190,13 @@ func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
 // finished completes an item as a page.
 func finished(item frontier.Item) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true}
+}
+
+// linking completes an item as a page with links.
+func linking(item frontier.Item, links ...frontier.Offer) frontier.Completion {
+	done := finished(item)
+	done.Links = links
+	return done
 }
 
 func retried(item frontier.Item, in time.Duration) frontier.Completion {
