@@ -356,11 +356,11 @@ func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontie
 	g.hand(h, got.Items[len(old):], n, topUp.MaxPages, now)
 }
 
-// complete updates the ledger after a Complete without error. It returns the link counts
-// that Record must have received for each item.
-func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate, now time.Time) map[*known]frontier.LinkCounts {
+// complete updates the ledger after a Complete without error. It returns the records that
+// must have been written of each item.
+func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate, now time.Time) map[*known]records {
 	h := g.holdings[id]
-	records := map[*known]frontier.LinkCounts{}
+	written := map[*known]records{}
 	for _, c := range done {
 		k := h.find(c)
 		if k == nil || h.settled[k] {
@@ -382,7 +382,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 			g.finish(k, c)
 			if c.Record != nil {
 				g.stats.Records++
-				records[k] = counts
+				written[k] = records{1, counts}
 			}
 		}
 	}
@@ -394,7 +394,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 	if update.End {
 		g.release(id)
 	}
-	return records
+	return written
 }
 
 func (h *holding) find(c frontier.Completion) *known {

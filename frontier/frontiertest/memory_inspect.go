@@ -65,7 +65,7 @@ func (m *Memory) Lookup(ctx context.Context, key, url string) (frontier.Status, 
 func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 	m.lock()
 	defer m.mu.Unlock()
-	all := slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries))
+	all := m.all()
 	counters := m.counters()
 	audit := frontier.Audit{Counters: counters, Delayed: counters.Delayed, Hosts: counters.Hosts, Added: float64(len(all))}
 	for _, h := range m.hosts {
@@ -85,6 +85,11 @@ func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 	return audit, nil
 }
 
+// all returns every entry, also those that a later one replaced.
+func (m *Memory) all() []*entry {
+	return slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries))
+}
+
 // List implements frontier.Inspector. It visits items in the order in which they were
 // added. visit may call m.
 func (m *Memory) List(_ context.Context, state frontier.State, key string, visit func(frontier.Item) bool) error {
@@ -100,7 +105,7 @@ func (m *Memory) list(state frontier.State, key string) []frontier.Item {
 	m.lock()
 	defer m.mu.Unlock()
 	var found []*entry
-	for _, e := range slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries)) {
+	for _, e := range m.all() {
 		if e.state == state && state != frontier.Done && (key == "" || e.item.Host == key) {
 			found = append(found, e)
 		}

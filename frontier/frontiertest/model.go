@@ -205,9 +205,14 @@ func (p *player) extendOne() {
 	}
 }
 
-// completion returns a random completion of k. Its Record counts its calls in writes, and
-// stores the link counts in counts.
-func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) frontier.Completion {
+// records are the records of one item: how many were written, and the links of the last.
+type records struct {
+	written int
+	links   frontier.LinkCounts
+}
+
+// completion returns a random completion of k. Its Record updates wrote.
+func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4)}
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
@@ -224,8 +229,8 @@ func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) 
 		c.Unconfirmed = p.beside && p.chance(20)
 		if p.chance(80) {
 			c.Record = func(links frontier.LinkCounts) error {
-				*writes++
-				*counts = links
+				wrote.written++
+				wrote.links = links
 				return nil
 			}
 		}
@@ -249,13 +254,13 @@ func (p *player) completeOne() {
 		return
 	}
 	h := live[p.rng.IntN(len(live))]
-	writes, counts := map[*known]*int{}, map[*known]*frontier.LinkCounts{}
+	written := map[*known]*records{}
 	var done []frontier.Completion
 	for _, k := range h.handed {
 		// Sometimes an item that was completed before is completed again.
 		if p.chance(40) && (!h.settled[k] || p.chance(20)) {
-			writes[k], counts[k] = new(int), new(frontier.LinkCounts)
-			done = append(done, p.completion(k, writes[k], counts[k]))
+			written[k] = new(records)
+			done = append(done, p.completion(k, written[k]))
 		}
 	}
 	call := completeCall{h.id, done, p.update(), h.deadline}
@@ -265,14 +270,8 @@ func (p *player) completeOne() {
 		p.lose(h)
 	}
 	want := p.ledger.complete(call.id, call.done, call.update, p.Clock.Now())
-	for k, n := range writes {
-		counted, write := want[k]
-		switch {
-		case write && *n != 1 || !write && *n != 0:
-			p.Failf("the record of %q was written %d times", suite.Cut(k.item.URL), *n)
-		case write && *counts[k] != counted:
-			p.Failf("the record of %q has links %+v, want %+v", suite.Cut(k.item.URL), *counts[k], counted)
-		}
+	for k, got := range written {
+		p.Require(*got == want[k], "the records of %q are %+v, want %+v", suite.Cut(k.item.URL), *got, want[k])
 	}
 	for i := range done { // for completeAgain, which must not write records
 		if done[i].Record != nil {
