@@ -19,18 +19,16 @@ func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
 	fresh := func(b *testing.B) Crawl {
 		return open(b, Options{LeaseTTL: time.Minute, FilterCapacity: 4_000_000, Now: time.Now, Output: new(output)})
 	}
-	for _, batch := range []int{4, 100, 500} {
-		for _, callers := range []int{1, racers} {
-			b.Run(fmt.Sprintf("op=add/batch=%d/callers=%d", batch, callers), func(b *testing.B) {
-				benchAdd(b, fresh(b), batch, callers)
-			})
-		}
-	}
-	for _, batch := range []int{4, 100, 500} {
-		for _, callers := range []int{1, racers} {
-			b.Run(fmt.Sprintf("op=seen/batch=%d/callers=%d", batch, callers), func(b *testing.B) {
-				benchSeen(b, fresh(b), batch, callers)
-			})
+	for _, op := range []struct {
+		name string
+		run  func(b *testing.B, crawl Crawl, batch, callers int)
+	}{{"add", benchAdd}, {"seen", benchSeen}} {
+		for _, batch := range []int{4, 100, 500} {
+			for _, callers := range []int{1, racers} {
+				b.Run(fmt.Sprintf("op=%s/batch=%d/callers=%d", op.name, batch, callers), func(b *testing.B) {
+					op.run(b, fresh(b), batch, callers)
+				})
+			}
 		}
 	}
 	for _, seen := range []int{0, 20} {
@@ -59,6 +57,15 @@ func benchOffers(from, n int) []frontier.Offer {
 		items[i] = benchOffer(from + i)
 	}
 	return items
+}
+
+// benchFill adds the first n items, in batches.
+func benchFill(b *testing.B, crawl Crawl, n int) {
+	for from := 0; from < n; from += 1000 {
+		if _, err := crawl.Add(b.Context(), benchOffers(from, 1000)); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // share makes b.N calls of work from several goroutines. (testing.B.Loop supports only
@@ -91,11 +98,7 @@ func benchAdd(b *testing.B, crawl Crawl, batch, callers int) {
 
 func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
 	const known = 100_000
-	for n := 0; n < known; n += 1000 {
-		if _, err := crawl.Add(b.Context(), benchOffers(n, 1000)); err != nil {
-			b.Fatal(err)
-		}
-	}
+	benchFill(b, crawl, known)
 	share(b, callers, func(n int) error {
 		verdicts, err := crawl.Add(b.Context(), benchOffers(n*batch%(known-batch), batch))
 		if err == nil && verdicts[0].Answer != frontier.Seen {
@@ -110,11 +113,7 @@ func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
 // new link and seen known ones, so the length of the queue does not change.
 func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 	const waiting = 32 * benchHosts
-	for n := 0; n < waiting; n += 1000 {
-		if _, err := crawl.Add(b.Context(), benchOffers(n, 1000)); err != nil {
-			b.Fatal(err)
-		}
-	}
+	benchFill(b, crawl, waiting)
 	var added, ids, items atomic.Int64
 	added.Store(waiting)
 	share(b, callers, func(int) error {

@@ -9,229 +9,164 @@ import (
 )
 
 var addCases = []testCase{
-	{Name: "AddAnswersAddedOnce", Check: addAnswersAddedOnce},
-	{Name: "AddTakesDuplicatesInOrder", Check: addTakesDuplicatesInOrder},
-	{Name: "AddTakesNothing", Check: addTakesNothing},
-	{Name: "AddRefusesMalformed", Check: addRefusesMalformed},
-	{Name: "AddRefusesTooLong", Check: addRefusesTooLong},
-	{Name: "AddHoldsTheHostLimit", Check: addHoldsTheHostLimit},
-	{Name: "AddNeverDropsExact", Check: addNeverDropsExact},
-	{Name: "AddKeepsExactOnce", Check: addKeepsExactOnce},
-	{Name: "AddKeepsTheItem", Check: addKeepsTheItem},
-	{Name: "AddDelays", Check: addDelays},
-	{Name: "AddLeavesALeasedHostLeased", Check: addLeavesALeasedHostLeased},
-	{Name: "AddMakesNoHostDueEarlier", Check: addMakesNoHostDueEarlier},
-}
-
-func addAnswersAddedOnce(open opener) {
-	c := open(Options{})
-	c.add(pages("a.test", 0, 5)...)
-	for range 2 {
-		for i, verdict := range c.offer(pages("a.test", 0, 5)...) {
-			if verdict != (frontier.Verdict{Answer: frontier.Seen}) {
-				c.Failf("item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
+	{Name: "AddAnswersAddedOnce", Check: func(open opener) {
+		c := open(Options{})
+		c.add(pages("a.test", 0, 5)...)
+		for range 2 {
+			for i, verdict := range c.offer(pages("a.test", 0, 5)...) {
+				c.Require(verdict == (frontier.Verdict{Answer: frontier.Seen}),
+					"item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
 			}
 		}
-	}
-	books := c.books()
-	c.want("found", books.Found, 15)
-	c.want("added", books.Added, 5)
-	c.want("seen", books.Seen, 10)
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
-	for _, verdict := range c.offer(pages("a.test", 0, 5)...) {
-		if verdict.Answer != frontier.Seen {
-			c.Failf("a done item offered again: %v, want seen", verdict.Answer)
+		c.wantStats(counts{"found": 15, "added": 5, "seen": 10})
+		c.finish()
+		c.wantAnswer(frontier.Seen, pages("a.test", 0, 5)...) // they are done
+		c.wantPlaces(0, 0, 5, 0)
+	}},
+	{Name: "AddTakesDuplicatesInOrder", Check: func(open opener) {
+		c := open(Options{MaxPerHost: 2})
+		a, b, late := page("a.test", 1), page("a.test", 2), page("a.test", 3)
+		want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Refused, frontier.Seen}
+		for i, verdict := range c.offer(a, a, b, a, late, b) {
+			c.Require(verdict.Answer == want[i], "item %d: %v, want %v", i, verdict.Answer, want[i])
 		}
-	}
-	c.wantPlaces(0, 0, 5, 0)
-}
-
-func addTakesDuplicatesInOrder(open opener) {
-	c := open(Options{MaxPerHost: 2})
-	a, b, late := page("a.test", 1), page("a.test", 2), page("a.test", 3)
-	want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Refused, frontier.Seen}
-	for i, verdict := range c.offer(a, a, b, a, late, b) {
-		if verdict.Answer != want[i] {
-			c.Failf("item %d: %v, want %v", i, verdict.Answer, want[i])
+		c.wantPlaces(2, 0, 0, 0)
+		c.wantItems("handed out", c.lease().Items, []frontier.Offer{a, b})
+	}},
+	{Name: "AddTakesNothing", Check: func(open opener) {
+		c := open(Options{})
+		c.offer()
+		c.wantStats(counts{"found": 0})
+	}},
+	{Name: "AddRefusesMalformed", Check: func(open opener) {
+		c := open(Options{})
+		noURL, noHost := page("a.test", 1), page("a.test", 2)
+		noURL.URL, noHost.Host = "", ""
+		for _, verdict := range c.offer(noURL, noHost) {
+			c.Require(verdict == (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}),
+				"an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
 		}
-	}
-	c.wantPlaces(2, 0, 0, 0)
-	c.wantItems("handed out", c.lease().Items, []frontier.Offer{a, b})
-}
-
-func addTakesNothing(open opener) {
-	c := open(Options{})
-	c.offer()
-	c.want("found", c.books().Found, 0)
-}
-
-func addRefusesMalformed(open opener) {
-	c := open(Options{})
-	noURL, noHost := page("a.test", 1), page("a.test", 2)
-	noURL.URL, noHost.Host = "", ""
-	for _, verdict := range c.offer(noURL, noHost) {
-		if verdict != (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}) {
-			c.Failf("an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
-		}
-	}
-	c.want("refused as malformed", c.books().Refused[frontier.ReasonMalformed], 2)
-	c.add(page("a.test", 2)) // the refused URL is still new
-}
-
-func addRefusesTooLong(open opener) {
-	c := open(Options{})
-	longest := page("a.test", 1)
-	longest.URL += strings.Repeat("x", frontier.MaxURLBytes-len(longest.URL))
-	long := longest
-	long.URL += "x"
-	c.add(longest)
-	if got := c.offer(long)[0]; got != (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}) {
-		c.Failf("a URL of %d bytes: %v %q, want refused as too long", len(long.URL), got.Answer, got.Reason)
-	}
-	c.want("refused as too long", c.books().Refused[frontier.ReasonTooLong], 1)
-	if got := c.lease().Items[0].URL; got != longest.URL {
-		c.Failf("the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
-	}
-}
-
-func addHoldsTheHostLimit(open opener) {
-	c := open(Options{MaxPerHost: 3})
-	full := frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
-	c.add(pages("a.test", 0, 3)...)
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
-	exact := page("a.test", 4)
-	exact.Class = frontier.Exact
-	for range 2 { // twice, because a URL that was remembered would then be seen
-		for i, verdict := range c.offer(page("a.test", 3), exact) {
-			if verdict != full {
-				c.Failf("item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
-			}
-		}
-	}
-	if c.wantState(page("a.test", 3), frontier.Unknown).InFilter {
-		c.Failf("the filter remembers a refused URL")
-	}
-	if got := c.offer(page("a.test", 0))[0].Answer; got != frontier.Seen {
-		c.Failf("a known URL of a full host: %v, want seen", got)
-	}
-	c.add(pages("b.test", 0, 3)...)
-	c.want("refused by the host limit", c.books().Refused[frontier.ReasonHostLimit], 4)
-}
-
-// addNeverDropsExact fills a tiny filter until it claims nearly every URL.
-func addNeverDropsExact(open opener) {
-	c := open(Options{FilterCapacity: 16})
-	claimed := 0
-	for from := 0; from < 4000; from += 500 {
-		for _, verdict := range c.offer(pages("a.test", from, from+500)...) {
-			if verdict.Answer == frontier.Seen {
-				claimed++
-			}
-		}
-	}
-	added := c.books().Added
-	for n := range 200 {
-		exact := page(fmt.Sprintf("exact%d.test", n%7), n)
+		c.wantStats(counts{"refused: malformed": 2})
+		c.add(page("a.test", 2)) // the refused URL is still new
+	}},
+	{Name: "AddRefusesTooLong", Check: func(open opener) {
+		c := open(Options{})
+		longest := page("a.test", 1)
+		longest.URL += strings.Repeat("x", frontier.MaxURLBytes-len(longest.URL))
+		long := longest
+		long.URL += "x"
+		c.add(longest)
+		verdict := c.offer(long)[0]
+		c.Require(verdict == (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}),
+			"a URL of %d bytes: %v %q, want refused as too long", len(long.URL), verdict.Answer, verdict.Reason)
+		c.wantStats(counts{"refused: too_long": 1})
+		got := c.lease().Items[0].URL
+		c.Require(got == longest.URL, "the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
+	}},
+	{Name: "AddHoldsTheHostLimit", Check: func(open opener) {
+		c := open(Options{MaxPerHost: 3})
+		full := frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
+		c.add(pages("a.test", 0, 3)...)
+		c.finish()
+		exact := page("a.test", 4)
 		exact.Class = frontier.Exact
-		c.add(exact)
-	}
-	books := c.books()
-	c.want("added", books.Added, added+200)
-	c.want("seen", books.Seen, uint64(claimed))
-	// The checks above find a store that drops exact items. This one finds a store that
-	// answers Added for every exact item.
-	exact := page("exact1.test", 1)
-	exact.Class = frontier.Exact
-	if got := c.offer(exact)[0].Answer; got != frontier.Seen {
-		c.Failf("an exact URL offered again: %v, want seen", got)
-	}
-}
-
-func addKeepsExactOnce(open opener) {
-	c := open(Options{})
-	asExact := func(item frontier.Offer) frontier.Offer { item.Class = frontier.Exact; return item }
-	first, second := page("a.test", 1), page("a.test", 2)
-	c.add(asExact(first), second)
-	want, queued := frontier.Seen, uint64(2)
-	if _, forgets := c.Crawl.(ForgetsDone); forgets {
-		want, queued = frontier.Added, 3
-	}
-	for i, verdict := range c.offer(first, asExact(first), second) {
-		if verdict.Answer != frontier.Seen {
-			c.Failf("item %d, known under another class: %v, want seen", i, verdict.Answer)
+		for range 2 { // twice, because a URL that was remembered would then be seen
+			for i, verdict := range c.offer(page("a.test", 3), exact) {
+				c.Require(verdict == full, "item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
+			}
 		}
-	}
-	if got := c.offer(asExact(second))[0].Answer; got != want {
-		c.Failf("a bulk item offered as an exact one: %v, want %v", got, want)
-	}
-	for range 2 {
-		if got := c.offer(asExact(second))[0].Answer; got != frontier.Seen {
-			c.Failf("an exact item offered again: %v, want seen", got)
+		c.Require(!c.wantState(page("a.test", 3), frontier.Unknown).InFilter, "the filter remembers a refused URL")
+		c.wantAnswer(frontier.Seen, page("a.test", 0)) // a known URL of a full host
+		c.add(pages("b.test", 0, 3)...)
+		c.wantStats(counts{"refused: max_per_host": 4})
+	}},
+	// This case fills a tiny filter until it claims nearly every URL.
+	{Name: "AddNeverDropsExact", Check: func(open opener) {
+		c := open(Options{FilterCapacity: 16})
+		claimed := uint64(0)
+		for from := 0; from < 4000; from += 500 {
+			for _, verdict := range c.offer(pages("a.test", from, from+500)...) {
+				if verdict.Answer == frontier.Seen {
+					claimed++
+				}
+			}
 		}
-	}
-	c.wantPlaces(queued, 0, 0, 0)
-}
-
-func addKeepsTheItem(open opener) {
-	c := open(Options{})
-	want := frontier.Item{
-		URL: "https://a.test:8443/path;p?q=1&r=%2F", Host: "a.test", Depth: 65535, Hops: 255,
-		Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
-	}
-	offer := want.Offer()
-	offer.Round = 5 // undecided, it is ignored
-	c.add(offer)
-	listed := c.list(frontier.Queued, "")[want.URL]
-	got := c.lease().Items[0]
-	if got.Fingerprint != listed.Fingerprint || got.Fingerprint == (frontier.Item{}.Fingerprint) {
-		c.Failf("handed out as %x, listed as %x", got.Fingerprint, listed.Fingerprint)
-	}
-	want.Fingerprint = got.Fingerprint
-	if got != want {
-		c.Failf("handed out %+v, want %+v", got, want)
-	}
-}
-
-func addDelays(open opener) {
-	c := open(Options{})
-	late := page("a.test", 1)
-	late.Delay = 5 * time.Second
-	c.add(late)
-	books := c.books()
-	c.want("queued", books.Queued, 1)
-	c.want("delayed", books.Delayed, 1)
-	if grant := c.idle(); grant.Empty || grant.Wait <= 0 || grant.Wait > late.Delay {
-		c.Failf("with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
-	}
-	c.add(page("a.test", 2))
-	l := c.lease()
-	c.wantItems("handed out before the delay", l.Items, []frontier.Offer{page("a.test", 2)})
-	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
-	c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Offer{late})
-}
-
-func addLeavesALeasedHostLeased(open opener) {
-	c := open(Options{})
-	c.add(page("a.test", 1))
-	l := c.lease()
-	c.add(page("a.test", 2))
-	c.idle()
-	c.wantPlaces(1, 1, 0, 0)
-	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
-	c.wantItems("handed out", c.lease().Items, []frontier.Offer{page("a.test", 2)})
-}
-
-func addMakesNoHostDueEarlier(open opener) {
-	c := open(Options{Delay: time.Second})
-	c.add(page("a.test", 1))
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{End: true, Due: 20 * time.Second, Delay: time.Second}, finished(l.Items[0]))
-	c.Clock.Advance(5 * time.Second)
-	c.add(page("a.test", 2))
-	if status := c.wantState(page("a.test", 2), frontier.Queued); status.HostDueIn != 15*time.Second {
-		c.Failf("the host is due in %v, want 15s", status.HostDueIn)
-	}
-	c.dueIn(15 * time.Second)
+		added := c.books().Added
+		for n := range 200 {
+			exact := page(fmt.Sprintf("exact%d.test", n%7), n)
+			exact.Class = frontier.Exact
+			c.add(exact)
+		}
+		c.wantStats(counts{"added": added + 200, "seen": claimed})
+		// The checks above find a store that drops exact items. This one finds a store that
+		// answers Added for every exact item.
+		exact := page("exact1.test", 1)
+		exact.Class = frontier.Exact
+		c.wantAnswer(frontier.Seen, exact)
+	}},
+	{Name: "AddKeepsExactOnce", Check: func(open opener) {
+		c := open(Options{})
+		asExact := func(item frontier.Offer) frontier.Offer { item.Class = frontier.Exact; return item }
+		first, second := page("a.test", 1), page("a.test", 2)
+		c.add(asExact(first), second)
+		want, queued := frontier.Seen, uint64(2)
+		if _, forgets := c.Crawl.(ForgetsDone); forgets {
+			want, queued = frontier.Added, 3
+		}
+		c.wantAnswer(frontier.Seen, first, asExact(first), second) // known under another class
+		c.wantAnswer(want, asExact(second))                        // a bulk item, offered as an exact one
+		for range 2 {
+			c.wantAnswer(frontier.Seen, asExact(second))
+		}
+		c.wantPlaces(queued, 0, 0, 0)
+	}},
+	{Name: "AddKeepsTheItem", Check: func(open opener) {
+		c := open(Options{})
+		want := frontier.Item{
+			URL: "https://a.test:8443/path;p?q=1&r=%2F", Host: "a.test", Depth: 65535, Hops: 255,
+			Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
+		}
+		offer := want.Offer()
+		offer.Round = 5 // undecided, it is ignored
+		c.add(offer)
+		listed := c.list(frontier.Queued, "")[want.URL]
+		got := c.lease().Items[0]
+		c.Require(got.Fingerprint == listed.Fingerprint && got.Fingerprint != (frontier.Item{}.Fingerprint),
+			"handed out as %x, listed as %x", got.Fingerprint, listed.Fingerprint)
+		want.Fingerprint = got.Fingerprint
+		c.Require(got == want, "handed out %+v, want %+v", got, want)
+	}},
+	{Name: "AddDelays", Check: func(open opener) {
+		c := open(Options{})
+		late := page("a.test", 1)
+		late.Delay = 5 * time.Second
+		c.add(late)
+		c.wantStats(counts{"queued": 1, "delayed": 1})
+		grant := c.idle()
+		c.Require(!grant.Empty && grant.Wait > 0 && grant.Wait <= late.Delay,
+			"with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
+		l := c.addAndLease(page("a.test", 2))
+		c.wantItems("handed out before the delay", l.Items, []frontier.Offer{page("a.test", 2)})
+		c.endAfter(l, finished(l.Items[0]))
+		c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Offer{late})
+	}},
+	{Name: "AddLeavesALeasedHostLeased", Check: func(open opener) {
+		c := open(Options{})
+		l := c.addAndLease(page("a.test", 1))
+		c.add(page("a.test", 2))
+		c.idle()
+		c.wantPlaces(1, 1, 0, 0)
+		c.endAfter(l, finished(l.Items[0]))
+		c.wantItems("handed out", c.lease().Items, []frontier.Offer{page("a.test", 2)})
+	}},
+	{Name: "AddMakesNoHostDueEarlier", Check: func(open opener) {
+		c := open(Options{Delay: time.Second})
+		l := c.addAndLease(page("a.test", 1))
+		c.complete(l.ID, frontier.HostUpdate{End: true, Due: 20 * time.Second, Delay: time.Second}, finished(l.Items[0]))
+		c.Clock.Advance(5 * time.Second)
+		c.add(page("a.test", 2))
+		due := c.wantState(page("a.test", 2), frontier.Queued).HostDueIn
+		c.Require(due == 15*time.Second, "the host is due in %v, want 15s", due)
+		c.dueIn(15 * time.Second)
+	}},
 }

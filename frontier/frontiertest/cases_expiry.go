@@ -7,107 +7,85 @@ import (
 )
 
 var expiryCases = []testCase{
-	{Name: "ExpiryMakesTheHostDueAfterItsDelay", Check: expiryMakesTheHostDueAfterItsDelay},
-	{Name: "ExpiryKeepsTheBackOff", Check: expiryKeepsTheBackOff},
-	{Name: "ExpiryCountsDeliveries", Check: expiryCountsDeliveries},
-	{Name: "ExpiryLosesTheLease", Check: expiryLosesTheLease},
-	{Name: "ExpiryEndsAtMaxDeliveries", Check: expiryEndsAtMaxDeliveries},
-}
-
-func expiryMakesTheHostDueAfterItsDelay(open opener) {
-	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 7 * time.Second})
-	c.add(pages("a.test", 0, 9)...)
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{Delay: 6 * time.Second}, finished(l.Items[1]))
-	again := c.dueIn(36 * time.Second)
-	c.wantItems("handed out after the expiry", again.Items[:4],
-		[]frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), l.Items[3].Offer(), page("a.test", 4)})
-	c.wantPlaces(3, 5, 1, 0)
-}
-
-func expiryKeepsTheBackOff(open opener) {
-	c := open(Options{LeaseTTL: 10 * time.Second, Delay: time.Second})
-	c.add(pages("a.test", 0, 2)...)
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, Delay: time.Second}, retried(l.Items[0], 0))
-	c.dueIn(time.Hour)
-}
-
-func expiryCountsDeliveries(open opener) {
-	c := open(Options{LeaseTTL: 10 * time.Second})
-	c.add(pages("a.test", 0, 5)...)
-	grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1), InFlight: 2})
-	c.complete(grant.Leases[0].ID, frontier.HostUpdate{}, finished(grant.Leases[0].Items[0]))
-	c.Clock.Advance(10 * time.Second)
-	check := func(want []uint8) {
-		l := c.lease()
-		c.wantItems("handed out again", l.Items, pages("a.test", 1, 5))
-		for i, item := range l.Items {
-			if item.Deliveries != want[i] || item.Attempts != 0 {
-				c.Failf("item %d came back with %d deliveries and %d attempts, want %d and 0", i, item.Deliveries, item.Attempts, want[i])
+	{Name: "ExpiryMakesTheHostDueAfterItsDelay", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 7 * time.Second})
+		l := c.addAndLease(pages("a.test", 0, 9)...)
+		c.complete(l.ID, frontier.HostUpdate{Delay: 6 * time.Second}, finished(l.Items[1]))
+		again := c.dueIn(36 * time.Second)
+		c.wantItems("handed out after the expiry", again.Items[:4],
+			[]frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), l.Items[3].Offer(), page("a.test", 4)})
+		c.wantPlaces(3, 5, 1, 0)
+	}},
+	{Name: "ExpiryKeepsTheBackOff", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 10 * time.Second, Delay: time.Second})
+		l := c.addAndLease(pages("a.test", 0, 2)...)
+		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, Delay: time.Second}, retried(l.Items[0], 0))
+		c.dueIn(time.Hour)
+	}},
+	{Name: "ExpiryCountsDeliveries", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 10 * time.Second})
+		c.add(pages("a.test", 0, 5)...)
+		grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1), InFlight: 2})
+		c.complete(grant.Leases[0].ID, frontier.HostUpdate{}, finished(grant.Leases[0].Items[0]))
+		c.Clock.Advance(10 * time.Second)
+		check := func(want []uint8) {
+			l := c.lease()
+			c.wantItems("handed out again", l.Items, pages("a.test", 1, 5))
+			for i, item := range l.Items {
+				c.Require(item.Deliveries == want[i] && item.Attempts == 0,
+					"item %d came back with %d deliveries and %d attempts, want %d and 0", i, item.Deliveries, item.Attempts, want[i])
 			}
+			c.end(l, 0)
 		}
-		c.end(l, 0)
-	}
-	check([]uint8{1, 1, 0, 0})
-	check([]uint8{1, 1, 0, 0}) // a lease that its worker ended counts no delivery
-	c.grant(frontier.LeaseRequest{IDs: c.ids(1)})
-	c.Clock.Advance(10 * time.Second)
-	check([]uint8{2, 1, 0, 0}) // InFlight 0 means 1
-}
-
-func expiryLosesTheLease(open opener) {
-	c := open(Options{LeaseTTL: 10 * time.Second})
-	c.add(pages("a.test", 0, 3)...)
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{Blob: []byte("kept")}, finished(l.Items[0]))
-	c.Clock.Advance(10 * time.Second)
-	done := finished(l.Items[1])
-	done.Links = pages("b.test", 0, 3)
-	done.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 5}}
-	written := 0
-	done.Record = func(frontier.LinkCounts) error { written++; return nil }
-	before := c.books()
-	c.lost(l.ID, done)
-	if _, early := c.Crawl.(LinksFirst); !early {
-		c.want("records written under a lost lease", uint64(written), 0)
-		c.want("found", c.books().Found, before.Found)
-		c.wantState(page("b.test", 0), frontier.Unknown)
-	}
-	again := c.lease()
-	if string(again.Blob) != "kept" && again.Host == "a.test" {
-		c.Failf("the blob is %q, want %q", again.Blob, "kept")
-	}
-	c.lost(l.ID, done) // also when another lease has the host
-	c.lost(c.id())     // an id without a lease
-	c.want("done", c.books().Done, 1)
-}
-
-func expiryEndsAtMaxDeliveries(open opener) {
-	c := open(Options{LeaseTTL: time.Second})
-	c.add(page("a.test", 1))
-	for n := range frontier.MaxDeliveries {
-		if got := c.lease().Items[0].Deliveries; int(got) != n {
-			c.Failf("lost %d times, but the item has %d deliveries", n, got)
+		check([]uint8{1, 1, 0, 0})
+		check([]uint8{1, 1, 0, 0}) // a lease that its worker ended counts no delivery
+		c.grant(frontier.LeaseRequest{IDs: c.ids(1)})
+		c.Clock.Advance(10 * time.Second)
+		check([]uint8{2, 1, 0, 0}) // InFlight 0 means 1
+	}},
+	{Name: "ExpiryLosesTheLease", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 10 * time.Second})
+		l := c.addAndLease(pages("a.test", 0, 3)...)
+		c.complete(l.ID, frontier.HostUpdate{Blob: []byte("kept")}, finished(l.Items[0]))
+		c.Clock.Advance(10 * time.Second)
+		done := finished(l.Items[1])
+		done.Links = pages("b.test", 0, 3)
+		done.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 5}}
+		written := 0
+		done.Record = func(frontier.LinkCounts) error { written++; return nil }
+		before := c.books()
+		c.lost(l.ID, done)
+		if _, early := c.Crawl.(LinksFirst); !early {
+			c.want("records written under a lost lease", uint64(written), 0)
+			c.wantStats(counts{"found": before.Found})
+			c.wantState(page("b.test", 0), frontier.Unknown)
 		}
-		c.Clock.Advance(time.Second)
-	}
-	l := c.lease()
-	if got := l.Items[0].Deliveries; got != frontier.MaxDeliveries {
-		c.Failf("the item came back with %d deliveries, want %d", got, frontier.MaxDeliveries)
-	}
-	lost := finished(l.Items[0])
-	lost.Outcome, lost.Status, lost.Page = frontier.WorkerLost, 0, false
-	c.complete(l.ID, frontier.HostUpdate{End: true}, lost)
-	if status := c.wantState(page("a.test", 1), frontier.Failed); status.Outcome != frontier.WorkerLost {
-		c.Failf("the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
-	}
-	// Retry sets Deliveries to 0. Otherwise the item could never be fetched.
-	retried, err := c.Retry(c.Ctx, "a.test")
-	if err != nil || retried != 1 {
-		c.Failf("Retry = %d, %v, want 1", retried, err)
-	}
-	if item := c.lease().Items[0]; item.Deliveries != 0 || item.Round != 1 {
-		c.Failf("offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
-	}
+		again := c.lease()
+		if again.Host == "a.test" {
+			c.wantBlob(again, []byte("kept"))
+		}
+		c.lost(l.ID, done) // also when another lease has the host
+		c.lost(c.id())     // an id without a lease
+		c.wantStats(counts{"done": 1})
+	}},
+	{Name: "ExpiryEndsAtMaxDeliveries", Check: func(open opener) {
+		c := open(Options{LeaseTTL: time.Second})
+		c.add(page("a.test", 1))
+		for n := range frontier.MaxDeliveries {
+			c.want("deliveries", uint64(c.lease().Items[0].Deliveries), uint64(n))
+			c.Clock.Advance(time.Second)
+		}
+		l := c.lease()
+		c.want("deliveries", uint64(l.Items[0].Deliveries), frontier.MaxDeliveries)
+		lost := finished(l.Items[0])
+		lost.Outcome, lost.Status, lost.Page = frontier.WorkerLost, 0, false
+		c.endAfter(l, lost)
+		status := c.wantState(page("a.test", 1), frontier.Failed)
+		c.Require(status.Outcome == frontier.WorkerLost, "the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
+		// Retry sets Deliveries to 0. Otherwise the item could never be fetched.
+		c.retryFailed("a.test", 1)
+		item := c.lease().Items[0]
+		c.Require(item.Deliveries == 0 && item.Round == 1,
+			"offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
+	}},
 }

@@ -9,316 +9,248 @@ import (
 )
 
 var leaseCases = []testCase{
-	{Name: "LeaseKeepsTheOrder", Check: leaseKeepsTheOrder},
-	{Name: "LeaseSizesTheBatch", Check: leaseSizesTheBatch},
-	{Name: "LeaseHandsOutAHostOnce", Check: leaseHandsOutAHostOnce},
-	{Name: "LeaseHandsOutAllThatIsDue", Check: leaseHandsOutAllThatIsDue},
-	{Name: "LeaseGivesEachHostItsTurn", Check: leaseGivesEachHostItsTurn},
-	{Name: "LeaseRepeats", Check: leaseRepeats},
-	{Name: "LeaseRepeatReturnsTheTimeLeft", Check: leaseRepeatReturnsTheTimeLeft},
-	{Name: "LeaseReturnsTheWait", Check: leaseReturnsTheWait},
-	{Name: "LeaseReportsEmpty", Check: leaseReportsEmpty},
-	{Name: "LeaseHoldsMaxPages", Check: leaseHoldsMaxPages},
-	{Name: "ExtendProlongs", Check: extendProlongs},
-	{Name: "ExtendTopsUp", Check: extendTopsUp},
-	{Name: "ExtendRepeats", Check: extendRepeats},
-	{Name: "ExtendHoldsMaxPages", Check: extendHoldsMaxPages},
-	{Name: "ExtendHandsOutNothingCompleted", Check: extendHandsOutNothingCompleted},
-}
-
-func leaseKeepsTheOrder(open opener) {
-	c := open(Options{})
-	var items []frontier.Offer
-	for n, priority := range []frontier.Priority{2, 1, 0, 1, 2, 0, 1} {
-		item := page("a.test", n)
-		item.Priority = priority
-		items = append(items, item)
-	}
-	c.add(items...)
-	want := slices.Clone(items)
-	slices.SortStableFunc(want, func(a, b frontier.Offer) int { return int(a.Priority) - int(b.Priority) })
-	c.wantItems("handed out", c.lease().Items, want)
-}
-
-func leaseSizesTheBatch(open opener) {
-	for _, tc := range []struct {
-		ttl, delay time.Duration
-		want       int
-	}{
-		{30 * time.Second, 0, 32},
-		{30 * time.Second, time.Second, 30},
-		{10 * time.Second, 3 * time.Second, 3},
-		{10 * time.Second, 11 * time.Second, 1},
-		{time.Minute, time.Second, 32},
-	} {
-		c := open(Options{LeaseTTL: tc.ttl, Delay: tc.delay})
-		c.add(pages("a.test", 0, 40)...)
-		l := c.lease()
-		if len(l.Items) != tc.want || l.TTL != tc.ttl {
-			c.Failf("ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
+	{Name: "LeaseKeepsTheOrder", Check: func(open opener) {
+		c := open(Options{})
+		var items []frontier.Offer
+		for n, priority := range []frontier.Priority{2, 1, 0, 1, 2, 0, 1} {
+			item := page("a.test", n)
+			item.Priority = priority
+			items = append(items, item)
 		}
-		other := 7 * time.Second
-		c.end(l, other)
-		want := batch(tc.ttl, other)
-		if l := c.lease(); len(l.Items) != want {
-			c.Failf("ttl %v, delay %v by a HostUpdate: %d items, want %d", tc.ttl, other, len(l.Items), want)
-		} else {
+		c.add(items...)
+		want := slices.Clone(items)
+		slices.SortStableFunc(want, func(a, b frontier.Offer) int { return int(a.Priority) - int(b.Priority) })
+		c.wantItems("handed out", c.lease().Items, want)
+	}},
+	{Name: "LeaseSizesTheBatch", Check: func(open opener) {
+		for _, tc := range []struct {
+			ttl, delay time.Duration
+			want       int
+		}{
+			{30 * time.Second, 0, 32},
+			{30 * time.Second, time.Second, 30},
+			{10 * time.Second, 3 * time.Second, 3},
+			{10 * time.Second, 11 * time.Second, 1},
+			{time.Minute, time.Second, 32},
+		} {
+			c := open(Options{LeaseTTL: tc.ttl, Delay: tc.delay})
+			l := c.addAndLease(pages("a.test", 0, 40)...)
+			c.Require(len(l.Items) == tc.want && l.TTL == tc.ttl,
+				"ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
+			other := 7 * time.Second
+			c.end(l, other)
+			want := batch(tc.ttl, other)
+			l = c.lease()
+			c.Require(len(l.Items) == want,
+				"ttl %v, delay %v by a HostUpdate: %d items, want %d", tc.ttl, other, len(l.Items), want)
 			c.end(l, 0)
+			l = c.lease()
+			c.Require(len(l.Items) == 32, "no delay by a HostUpdate: %d items, want 32", len(l.Items))
 		}
-		if l := c.lease(); len(l.Items) != 32 {
-			c.Failf("no delay by a HostUpdate: %d items, want 32", len(l.Items))
-		}
-	}
-}
-
-func leaseHandsOutAHostOnce(open opener) {
-	c := open(Options{Delay: 10 * time.Second})
-	c.add(pages("a.test", 0, 9)...)
-	l := c.lease()
-	c.want("items handed out", uint64(len(l.Items)), 3)
-	c.idle()
-	c.Clock.Advance(29 * time.Second)
-	c.idle()
-	c.complete(l.ID, frontier.HostUpdate{Delay: 10 * time.Second}, all(l.Items, finished)...)
-	c.idle() // the lease continues without items
-	c.wantPlaces(6, 0, 3, 0)
-	c.end(l, 10*time.Second)
-	c.wantItems("handed out", c.lease().Items, pages("a.test", 3, 6))
-}
-
-func leaseHandsOutAllThatIsDue(open opener) {
-	c := open(Options{})
-	hosts := map[string]bool{}
-	for n := range 20 {
-		host := fmt.Sprintf("h%d.test", n)
-		c.add(pages(host, 0, 3)...)
-		hosts[host] = true
-	}
-	c.want("hosts", c.books().Hosts, 20)
-	for range 20 { // a store may lease fewer hosts than requested, but at least one
-		ids := c.ids(7)
-		grant := c.grant(frontier.LeaseRequest{IDs: ids})
-		if len(grant.Leases) > len(ids) || len(grant.Leases) == 0 && len(hosts) > 0 {
-			c.Failf("%d hosts handed out of %d due, asked for %d", len(grant.Leases), len(hosts), len(ids))
-		}
-		for _, l := range grant.Leases {
-			if !hosts[l.Host] || !slices.Contains(ids, l.ID) {
-				c.Failf("%q handed out as %x: twice, or under an id that was not requested", l.Host, l.ID)
-			}
-			delete(hosts, l.Host)
-		}
-		if len(hosts) == 0 {
-			break
-		}
-		if grant.Wait != 0 {
-			c.Failf("%d hosts are due, but the wait is %v", len(hosts), grant.Wait)
-		}
-	}
-	c.wantPlaces(0, 60, 0, 0)
-}
-
-// leaseGivesEachHostItsTurn checks that hosts with many items do not keep others waiting.
-func leaseGivesEachHostItsTurn(open opener) {
-	c := open(Options{LeaseTTL: time.Second, Delay: time.Second})
-	const hosts = 8
-	for n := range hosts {
-		c.add(pages(fmt.Sprintf("h%d.test", n), 0, 100)...)
-	}
-	turns := map[string]int{}
-	for range 4 * hosts {
-		l := c.lease()
-		turns[l.Host]++
-		c.complete(l.ID, frontier.HostUpdate{End: true, Delay: time.Second}, finished(l.Items[0]))
-		c.Clock.Advance(time.Millisecond)
-	}
-	if len(turns) < hosts {
-		c.Failf("after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
-	}
-}
-
-func leaseRepeats(open opener) {
-	c := open(Options{})
-	c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
-	request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(2)}
-	first, second := c.grant(request), c.grant(request)
-	if len(first.Leases) != 2 || len(second.Leases) != 2 {
-		c.Failf("%d leases, %d the second time, want 2", len(first.Leases), len(second.Leases))
-	}
-	for _, l := range first.Leases {
-		i := slices.IndexFunc(second.Leases, func(again frontier.Lease) bool { return again.ID == l.ID })
-		if i < 0 || second.Leases[i].Host != l.Host {
-			c.Failf("%q is not handed out again by a repeat", l.Host)
-		}
-		if again := second.Leases[i]; !slices.Equal(again.Items, l.Items) {
-			c.Failf("a repeat handed out %q of %q, want %q", urls(again.Items), l.Host, urls(l.Items))
-		}
-	}
-	c.wantPlaces(0, 5, 0, 0)
-}
-
-// leaseRepeatReturnsTheTimeLeft checks the TTL that a repeat returns. A worker counts
-// it from before its call. If a repeat returned a whole TTL for an old deadline, the
-// worker would still start requests when another worker has the host.
-func leaseRepeatReturnsTheTimeLeft(open opener) {
-	c := open(Options{LeaseTTL: 30 * time.Second})
-	c.add(page("a.test", 1))
-	request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1)}
-	c.grant(request)
-	c.Clock.Advance(20 * time.Second)
-	again := c.grant(request)
-	if len(again.Leases) != 1 {
-		c.Failf("the repeat got %d leases, want 1", len(again.Leases))
-	}
-	c.Clock.Advance(again.Leases[0].TTL - time.Millisecond)
-	if err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{}); err != nil {
-		c.Failf("the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
-	}
-}
-
-func leaseReturnsTheWait(open opener) {
-	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 2 * time.Second})
-	c.add(pages("a.test", 0, 100)...)
-	a := c.lease()
-	if wait := c.idle().Wait; wait <= 0 || wait > 32*time.Second {
-		c.Failf("one host, leased: wait %v, want more than 0 and at most TTL + delay, 32s", wait)
-	}
-	late := page("b.test", 0)
-	late.Delay = 7 * time.Second
-	c.add(late)
-	if wait := c.idle().Wait; wait <= 0 || wait > 7*time.Second {
-		c.Failf("an item ready in 7s: wait %v", wait)
-	}
-	c.complete(a.ID, frontier.HostUpdate{End: true, Due: 3 * time.Second, Delay: 2 * time.Second})
-	if wait := c.idle().Wait; wait <= 0 || wait > 3*time.Second {
-		c.Failf("a host due in 3s: wait %v", wait)
-	}
-	c.dueIn(3 * time.Second)
-}
-
-func leaseReportsEmpty(open opener) {
-	c := open(Options{})
-	if !c.idle().Empty {
-		c.Failf("a new crawl is not empty")
-	}
-	c.add(page("a.test", 1))
-	l := c.lease()
-	if c.idle().Empty {
-		c.Failf("empty while an item is leased")
-	}
-	c.complete(l.ID, frontier.HostUpdate{}, retried(l.Items[0], time.Minute))
-	if c.idle().Empty {
-		c.Failf("empty while an item is delayed")
-	}
-	c.end(l, 0)
-	c.Clock.Advance(time.Minute)
-	l = c.lease()
-	c.complete(l.ID, frontier.HostUpdate{End: true, Due: time.Hour}, finished(l.Items[0]))
-	if !c.idle().Empty {
-		c.Failf("not empty when everything is done")
-	}
-}
-
-func leaseHoldsMaxPages(open opener) {
-	c := open(Options{})
-	c.add(append(pages("a.test", 0, 10), pages("b.test", 0, 10)...)...)
-	limit := func(pages uint64) frontier.Grant {
-		return c.grant(frontier.LeaseRequest{IDs: c.ids(1), MaxPages: pages})
-	}
-	first := limit(4)
-	if len(first.Leases) != 1 || len(first.Leases[0].Items) != 4 {
-		c.Failf("not 4 items of one host under a limit of 4: %+v", first.Leases)
-	}
-	if again := limit(4); len(again.Leases) > 0 || !again.Limited || again.Reached {
-		c.Failf("4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(again.Leases), again.Limited, again.Reached)
-	}
-	l := first.Leases[0]
-	noPage := finished(l.Items[0])
-	noPage.Page, noPage.Outcome = false, frontier.Robots
-	c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, noPage, finished(l.Items[1]), retried(l.Items[2], time.Hour))
-	// One page so far. Item 3 went back to the queue of a host that is due in an hour.
-	second := limit(3)
-	if len(second.Leases) != 1 || len(second.Leases[0].Items) != 2 {
-		c.Failf("not 2 items under a limit of 3 after one page: %+v", second.Leases)
-	}
-	c.complete(second.Leases[0].ID, frontier.HostUpdate{Due: time.Hour, End: true}, all(second.Leases[0].Items, finished)...)
-	c.want("pages", c.books().Pages, 3)
-	if grant := limit(3); len(grant.Leases) > 0 || !grant.Limited || !grant.Reached {
-		c.Failf("the pages reach the limit, no host is due: %d hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
-	}
-	if grant := limit(0); grant.Limited || grant.Reached {
-		c.Failf("limited without a limit")
-	}
-}
-
-func extendProlongs(open opener) {
-	c := open(Options{LeaseTTL: 10 * time.Second})
-	c.add(pages("a.test", 0, 2)...)
-	l := c.lease()
-	for range 5 {
-		c.Clock.Advance(9 * time.Second)
-		if got := c.extend(l.ID, frontier.TopUp{Known: 2}); got.TTL != 10*time.Second || len(got.Items) > 0 {
-			c.Failf("extended by %v with %q, want 10s and nothing", got.TTL, urls(got.Items))
-		}
+	}},
+	{Name: "LeaseHandsOutAHostOnce", Check: func(open opener) {
+		c := open(Options{Delay: 10 * time.Second})
+		l := c.addAndLease(pages("a.test", 0, 9)...)
+		c.want("items handed out", uint64(len(l.Items)), 3)
 		c.idle()
-	}
-	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
-	c.wantPlaces(0, 0, 2, 0)
-}
-
-func extendTopsUp(open opener) {
-	c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
-	late := page("a.test", 9)
-	late.Delay = time.Hour
-	c.add(late)
-	c.add(pages("a.test", 0, 6)...)
-	l := c.lease()
-	c.wantItems("handed out", l.Items, pages("a.test", 0, 2))
-	c.complete(l.ID, frontier.HostUpdate{Delay: 5 * time.Second}, finished(l.Items[0]))
-	got := c.extend(l.ID, frontier.TopUp{Items: 3, Known: 2})
-	c.wantItems("topped up from 1 to 3", got.Items, pages("a.test", 2, 4))
-	got = c.extend(l.ID, frontier.TopUp{Items: 100, Known: 4})
-	c.wantItems("topped up with all that is ready", got.Items, pages("a.test", 4, 6))
-	c.wantPlaces(1, 5, 1, 0)
-}
-
-func extendRepeats(open opener) {
-	c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
-	c.add(pages("a.test", 0, 5)...)
-	l := c.lease()
-	for range 2 {
-		got := c.extend(l.ID, frontier.TopUp{Items: 4, Known: 2})
-		c.wantItems("topped up from 2 to 4", got.Items, pages("a.test", 2, 4))
-	}
-	got := c.extend(l.ID, frontier.TopUp{Items: 0, Known: 1})
-	c.wantItems("beyond the first", got.Items, pages("a.test", 1, 4))
-	c.wantPlaces(1, 4, 0, 0)
-}
-
-func extendHoldsMaxPages(open opener) {
-	c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
-	c.add(pages("a.test", 0, 9)...)
-	l := c.lease()
-	got := c.extend(l.ID, frontier.TopUp{Items: 9, Known: 2, MaxPages: 5})
-	c.wantItems("topped up to the limit", got.Items, pages("a.test", 2, 5))
-	got = c.extend(l.ID, frontier.TopUp{Items: 9, Known: 5, MaxPages: 3})
-	c.wantItems("topped up beyond the limit", got.Items, nil)
-}
-
-// extendHandsOutNothingCompleted checks that a lease does not get items again that it
-// completed. Otherwise a completion that is repeated after a lost reply would complete
-// the item a second time.
-func extendHandsOutNothingCompleted(open opener) {
-	c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
-	c.add(pages("a.test", 0, 3)...)
-	l := c.lease()
-	done := []frontier.Completion{retried(l.Items[0], 0), givenBack(l.Items[1])}
-	c.complete(l.ID, frontier.HostUpdate{}, done...)
-	got := c.extend(l.ID, frontier.TopUp{Items: 3, Known: 2})
-	c.wantItems("topped up", got.Items, pages("a.test", 2, 3))
-	c.complete(l.ID, frontier.HostUpdate{}, done...)
-	c.want("retries", c.books().Retries, 1)
-	c.end(l, 0)
-	if got := c.lease(); len(got.Items) != 3 {
-		c.Failf("%q handed out to the next lease, want all 3", urls(got.Items))
-	}
+		c.Clock.Advance(29 * time.Second)
+		c.idle()
+		c.complete(l.ID, frontier.HostUpdate{Delay: 10 * time.Second}, all(l.Items, finished)...)
+		c.idle() // the lease continues without items
+		c.wantPlaces(6, 0, 3, 0)
+		c.end(l, 10*time.Second)
+		c.wantItems("handed out", c.lease().Items, pages("a.test", 3, 6))
+	}},
+	{Name: "LeaseHandsOutAllThatIsDue", Check: func(open opener) {
+		c := open(Options{})
+		hosts := map[string]bool{}
+		for n := range 20 {
+			host := fmt.Sprintf("h%d.test", n)
+			c.add(pages(host, 0, 3)...)
+			hosts[host] = true
+		}
+		c.wantStats(counts{"hosts": 20})
+		for range 20 { // a store may lease fewer hosts than requested, but at least one
+			ids := c.ids(7)
+			grant := c.grant(frontier.LeaseRequest{IDs: ids})
+			c.Require(len(grant.Leases) <= len(ids) && (len(grant.Leases) != 0 || len(hosts) == 0),
+				"%d hosts handed out of %d due, asked for %d", len(grant.Leases), len(hosts), len(ids))
+			for _, l := range grant.Leases {
+				c.Require(hosts[l.Host] && slices.Contains(ids, l.ID),
+					"%q handed out as %x: twice, or under an id that was not requested", l.Host, l.ID)
+				delete(hosts, l.Host)
+			}
+			if len(hosts) == 0 {
+				break
+			}
+			c.Require(grant.Wait == 0, "%d hosts are due, but the wait is %v", len(hosts), grant.Wait)
+		}
+		c.wantPlaces(0, 60, 0, 0)
+	}},
+	// This case checks that hosts with many items do not keep others waiting.
+	{Name: "LeaseGivesEachHostItsTurn", Check: func(open opener) {
+		c := open(Options{LeaseTTL: time.Second, Delay: time.Second})
+		const hosts = 8
+		c.addHosts(hosts, 100)
+		turns := map[string]int{}
+		for range 4 * hosts {
+			l := c.lease()
+			turns[l.Host]++
+			c.complete(l.ID, frontier.HostUpdate{End: true, Delay: time.Second}, finished(l.Items[0]))
+			c.Clock.Advance(time.Millisecond)
+		}
+		c.Require(len(turns) >= hosts, "after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
+	}},
+	{Name: "LeaseRepeats", Check: func(open opener) {
+		c := open(Options{})
+		c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
+		request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(2)}
+		first, second := c.grant(request), c.grant(request)
+		c.Require(len(first.Leases) == 2 && len(second.Leases) == 2,
+			"%d leases, %d the second time, want 2", len(first.Leases), len(second.Leases))
+		for _, l := range first.Leases {
+			i := slices.IndexFunc(second.Leases, func(again frontier.Lease) bool { return again.ID == l.ID })
+			c.Require(i >= 0 && second.Leases[i].Host == l.Host, "%q is not handed out again by a repeat", l.Host)
+			if again := second.Leases[i]; !slices.Equal(again.Items, l.Items) {
+				c.Failf("a repeat handed out %q of %q, want %q", urls(again.Items), l.Host, urls(l.Items))
+			}
+		}
+		c.wantPlaces(0, 5, 0, 0)
+	}},
+	// This case checks the TTL that a repeat returns. A worker counts
+	// it from before its call. If a repeat returned a whole TTL for an old deadline, the
+	// worker would still start requests when another worker has the host.
+	{Name: "LeaseRepeatReturnsTheTimeLeft", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second})
+		c.add(page("a.test", 1))
+		request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1)}
+		c.grant(request)
+		c.Clock.Advance(20 * time.Second)
+		again := c.grant(request)
+		c.Require(len(again.Leases) == 1, "the repeat got %d leases, want 1", len(again.Leases))
+		c.Clock.Advance(again.Leases[0].TTL - time.Millisecond)
+		err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{})
+		c.Require(err == nil, "the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
+	}},
+	{Name: "LeaseReturnsTheWait", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 2 * time.Second})
+		c.add(pages("a.test", 0, 100)...)
+		wantWait := func(when string, most time.Duration) {
+			wait := c.idle().Wait
+			c.Require(wait > 0 && wait <= most, "%s: wait %v, want more than 0 and at most %v", when, wait, most)
+		}
+		a := c.lease()
+		wantWait("one host, leased for TTL + delay", 32*time.Second)
+		late := page("b.test", 0)
+		late.Delay = 7 * time.Second
+		c.add(late)
+		wantWait("an item ready in 7s", 7*time.Second)
+		c.complete(a.ID, frontier.HostUpdate{End: true, Due: 3 * time.Second, Delay: 2 * time.Second})
+		wantWait("a host due in 3s", 3*time.Second)
+		c.dueIn(3 * time.Second)
+	}},
+	{Name: "LeaseReportsEmpty", Check: func(open opener) {
+		c := open(Options{})
+		c.Require(c.idle().Empty, "a new crawl is not empty")
+		l := c.addAndLease(page("a.test", 1))
+		c.Require(!c.idle().Empty, "empty while an item is leased")
+		c.complete(l.ID, frontier.HostUpdate{}, retried(l.Items[0], time.Minute))
+		c.Require(!c.idle().Empty, "empty while an item is delayed")
+		c.end(l, 0)
+		c.Clock.Advance(time.Minute)
+		l = c.lease()
+		c.complete(l.ID, frontier.HostUpdate{End: true, Due: time.Hour}, finished(l.Items[0]))
+		c.Require(c.idle().Empty, "not empty when everything is done")
+	}},
+	{Name: "LeaseHoldsMaxPages", Check: func(open opener) {
+		c := open(Options{})
+		c.add(append(pages("a.test", 0, 10), pages("b.test", 0, 10)...)...)
+		limit := func(pages uint64) frontier.Grant {
+			return c.grant(frontier.LeaseRequest{IDs: c.ids(1), MaxPages: pages})
+		}
+		first := limit(4)
+		c.Require(len(first.Leases) == 1 && len(first.Leases[0].Items) == 4,
+			"not 4 items of one host under a limit of 4: %+v", first.Leases)
+		grant := limit(4)
+		c.Require(len(grant.Leases) == 0 && grant.Limited && !grant.Reached,
+			"4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
+		l := first.Leases[0]
+		noPage := finished(l.Items[0])
+		noPage.Page, noPage.Outcome = false, frontier.Robots
+		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, noPage, finished(l.Items[1]), retried(l.Items[2], time.Hour))
+		// One page so far. Item 3 went back to the queue of a host that is due in an hour.
+		second := limit(3)
+		c.Require(len(second.Leases) == 1 && len(second.Leases[0].Items) == 2,
+			"not 2 items under a limit of 3 after one page: %+v", second.Leases)
+		c.complete(second.Leases[0].ID, frontier.HostUpdate{Due: time.Hour, End: true}, all(second.Leases[0].Items, finished)...)
+		c.wantStats(counts{"pages": 3})
+		grant = limit(3)
+		c.Require(len(grant.Leases) == 0 && grant.Limited && grant.Reached,
+			"the pages reach the limit, no host is due: %d hosts, limited %t, reached %t",
+			len(grant.Leases), grant.Limited, grant.Reached)
+		grant = limit(0)
+		c.Require(!grant.Limited && !grant.Reached, "limited without a limit")
+	}},
+	{Name: "ExtendProlongs", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 10 * time.Second})
+		l := c.addAndLease(pages("a.test", 0, 2)...)
+		for range 5 {
+			c.Clock.Advance(9 * time.Second)
+			got := c.extend(l.ID, frontier.TopUp{Known: 2})
+			c.Require(got.TTL == 10*time.Second && len(got.Items) == 0,
+				"extended by %v with %q, want 10s and nothing", got.TTL, urls(got.Items))
+			c.idle()
+		}
+		c.endAfter(l, all(l.Items, finished)...)
+		c.wantPlaces(0, 0, 2, 0)
+	}},
+	{Name: "ExtendTopsUp", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
+		late := page("a.test", 9)
+		late.Delay = time.Hour
+		c.add(late)
+		l := c.addAndLease(pages("a.test", 0, 6)...)
+		c.wantItems("handed out", l.Items, pages("a.test", 0, 2))
+		c.complete(l.ID, frontier.HostUpdate{Delay: 5 * time.Second}, finished(l.Items[0]))
+		got := c.extend(l.ID, frontier.TopUp{Items: 3, Known: 2})
+		c.wantItems("topped up from 1 to 3", got.Items, pages("a.test", 2, 4))
+		got = c.extend(l.ID, frontier.TopUp{Items: 100, Known: 4})
+		c.wantItems("topped up with all that is ready", got.Items, pages("a.test", 4, 6))
+		c.wantPlaces(1, 5, 1, 0)
+	}},
+	{Name: "ExtendRepeats", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
+		l := c.addAndLease(pages("a.test", 0, 5)...)
+		for range 2 {
+			got := c.extend(l.ID, frontier.TopUp{Items: 4, Known: 2})
+			c.wantItems("topped up from 2 to 4", got.Items, pages("a.test", 2, 4))
+		}
+		got := c.extend(l.ID, frontier.TopUp{Items: 0, Known: 1})
+		c.wantItems("beyond the first", got.Items, pages("a.test", 1, 4))
+		c.wantPlaces(1, 4, 0, 0)
+	}},
+	{Name: "ExtendHoldsMaxPages", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
+		l := c.addAndLease(pages("a.test", 0, 9)...)
+		got := c.extend(l.ID, frontier.TopUp{Items: 9, Known: 2, MaxPages: 5})
+		c.wantItems("topped up to the limit", got.Items, pages("a.test", 2, 5))
+		got = c.extend(l.ID, frontier.TopUp{Items: 9, Known: 5, MaxPages: 3})
+		c.wantItems("topped up beyond the limit", got.Items, nil)
+	}},
+	// This case checks that a lease does not get items again that it
+	// completed. Otherwise a completion that is repeated after a lost reply would complete
+	// the item a second time.
+	{Name: "ExtendHandsOutNothingCompleted", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
+		l := c.addAndLease(pages("a.test", 0, 3)...)
+		done := []frontier.Completion{retried(l.Items[0], 0), givenBack(l.Items[1])}
+		c.complete(l.ID, frontier.HostUpdate{}, done...)
+		got := c.extend(l.ID, frontier.TopUp{Items: 3, Known: 2})
+		c.wantItems("topped up", got.Items, pages("a.test", 2, 3))
+		c.complete(l.ID, frontier.HostUpdate{}, done...)
+		c.wantStats(counts{"retries": 1})
+		c.end(l, 0)
+		next := c.lease()
+		c.Require(len(next.Items) == 3, "%q handed out to the next lease, want all 3", urls(next.Items))
+	}},
 }

@@ -2,6 +2,7 @@ package frontiertest
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,233 +11,219 @@ import (
 )
 
 // notes returns the first notes, at most n, of a partition that has any.
-func (c outbox) notes(n int) exact.NoteBatch {
-	batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, n)
-	c.Must(err, "Notes")
-	if len(batch.Notes) > n {
-		c.Failf("Notes returned %d notes, want at most %d", len(batch.Notes), n)
-	}
+func (d *driver) notes(n int) exact.NoteBatch {
+	batch, err := d.Crawl.(exact.Outbox).Notes(d.Ctx, n)
+	d.Must(err, "Notes")
+	d.Require(len(batch.Notes) <= n, "Notes returned %d notes, want at most %d", len(batch.Notes), n)
 	return batch
 }
 
 // delivered calls Delivered for a batch and checks its result.
-func (c outbox) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
-	dropped, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, seen, refused)
-	c.Must(err, "Delivered")
-	if dropped != want {
-		c.Failf("Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
-	}
+func (d *driver) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
+	dropped, err := d.Crawl.(exact.Outbox).Delivered(d.Ctx, batch, seen, refused)
+	d.Must(err, "Delivered")
+	d.Require(dropped == want, "Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
 }
 
 // wantNotes checks that a batch has one note for each offer, in order, and that each
 // note has all fields of the offer's item.
-func (c outbox) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
+func (d *driver) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
 	var got []frontier.Item
 	for _, note := range batch.Notes {
 		got = append(got, note.Item)
 	}
-	c.wantItems("notes", got, want)
+	d.wantItems("notes", got, want)
 	for i, item := range got {
 		want := itemOf(want[i])
 		want.Fingerprint = item.Fingerprint
-		if item != want || item.Fingerprint == (frontier.Item{}).Fingerprint {
-			c.Failf("the note is of %+v, want %+v", item, want)
+		d.Require(item == want && item.Fingerprint != (frontier.Item{}).Fingerprint, "the note is of %+v, want %+v", item, want)
+	}
+}
+
+// wantWaits checks which items the outbox says are queued or leased.
+func (d *driver) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
+	got, err := d.Crawl.(exact.Outbox).Waits(d.Ctx, keys)
+	d.Must(err, "Waits")
+	d.Require(slices.Equal(got, want), "%s: of %x wait %v, want %v", when, keys, got, want)
+}
+
+var noteCases = []testCase{
+	{Name: "NotesComeWithTheirPage", Check: beside(func(open opener) {
+		c := open(Options{})
+		l := c.addAndLease(pages("a.test", 0, 2)...)
+		done := all(l.Items, finished)
+		rich := as(frontier.Later, frontier.Offer{
+			URL: "https://b.test:8443/path;p?q=1", Host: "b.test", Depth: 300, Hops: 3, Round: 9,
+			Priority: frontier.PriorityAsset, Referrer: frontier.Referrer{1, 2, 255},
+		})
+		rich.Class = 15
+		done[0].Links = []frontier.Offer{page("b.test", 0), rich, as(frontier.New, page("b.test", 1))}
+		var links frontier.LinkCounts
+		done[0].Record = counted(&links)
+		c.complete(l.ID, frontier.HostUpdate{}, done[0])
+		c.complete(l.ID, frontier.HostUpdate{}, done...) // a repeat writes no note twice
+		c.complete(l.ID, frontier.HostUpdate{End: true})
+		c.wantLinks(links, frontier.LinkCounts{Found: 2, Added: 2})
+		c.wantStats(counts{"outbox": 1, "found": 4})
+		c.wantState(rich, frontier.Unknown)
+		batch := c.notes(10)
+		c.wantNotes(batch, rich)
+		note := batch.Notes[0]
+		c.Require(note.Outcome == "" && note.Status == 0,
+			"the note of a link has outcome %q, status %d", note.Outcome, note.Status)
+		c.wantNotes(c.notes(10), rich) // reading notes does not remove them
+		c.delivered(true, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
+		c.delivered(false, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
+		c.wantStats(counts{"outbox": 0, "found": 7, "seen": 1, "refused: max_per_host": 2})
+		c.wantNotes(c.notes(10))
+		c.delivered(false, exact.NoteBatch{}, 0)
+	})},
+	{Name: "NotesOfALostLease", Check: beside(func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second})
+		l := c.addAndLease(page("a.test", 0))
+		c.Clock.Advance(30 * time.Second)
+		done := finished(l.Items[0])
+		done.Links, done.Unconfirmed = []frontier.Offer{as(frontier.Later, page("b.test", 0))}, true
+		c.lost(l.ID, done)
+		c.wantStats(counts{"outbox": 0})
+		c.wantNotes(c.notes(10))
+	})},
+	{Name: "NotesOfUnconfirmedEnds", Check: beside(func(open opener) {
+		c := open(Options{})
+		items := allAs(frontier.New, pages("a.test", 0, 4))
+		l := c.addAndLease(items...)
+		done := all(l.Items, finished)
+		done[0].Unconfirmed, done[0].Status = true, 204
+		done[1].Unconfirmed, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
+		done[1].Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
+		done[3] = givenBack(l.Items[3])
+		done[3].Unconfirmed = true // ignored, because the item is not finished
+		c.complete(l.ID, frontier.HostUpdate{}, done[0], done[1], done[2], done[3])
+		c.wantStats(counts{"outbox": 3})
+		ends := map[string]string{}
+		batch := c.notes(10)
+		for _, note := range batch.Notes {
+			ends[note.Item.URL] = fmt.Sprint(note.Outcome, note.Status, uint8(note.Item.Class))
 		}
-	}
-}
-
-func notesComeWithTheirPage(open func(Options) outbox) {
-	c := open(Options{})
-	c.add(pages("a.test", 0, 2)...)
-	l := c.lease()
-	done := all(l.Items, finished)
-	rich := as(frontier.Later, frontier.Offer{
-		URL: "https://b.test:8443/path;p?q=1", Host: "b.test", Depth: 300, Hops: 3, Round: 9,
-		Priority: frontier.PriorityAsset, Referrer: frontier.Referrer{1, 2, 255},
-	})
-	rich.Class = 15
-	done[0].Links = []frontier.Offer{page("b.test", 0), rich, as(frontier.New, page("b.test", 1))}
-	var counts frontier.LinkCounts
-	done[0].Record = func(links frontier.LinkCounts) error { counts = links; return nil }
-	c.complete(l.ID, frontier.HostUpdate{}, done[0])
-	c.complete(l.ID, frontier.HostUpdate{}, done...) // a repeat writes no note twice
-	c.complete(l.ID, frontier.HostUpdate{End: true})
-	if want := (frontier.LinkCounts{Found: 2, Added: 2}); counts != want {
-		c.Failf("link counts %+v, want %+v", counts, want)
-	}
-	books := c.books()
-	c.want("outbox", books.Outbox, 1)
-	c.want("found", books.Found, 4)
-	c.wantState(rich, frontier.Unknown)
-	batch := c.notes(10)
-	c.wantNotes(batch, rich)
-	if note := batch.Notes[0]; note.Outcome != "" || note.Status != 0 {
-		c.Failf("the note of a link has outcome %q, status %d", note.Outcome, note.Status)
-	}
-	c.wantNotes(c.notes(10), rich) // reading notes does not remove them
-	c.delivered(true, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
-	c.delivered(false, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
-	books = c.books()
-	c.want("outbox", books.Outbox, 0)
-	c.want("found", books.Found, 7)
-	c.want("seen", books.Seen, 1)
-	c.want("refused", books.Refused[frontier.ReasonHostLimit], 2)
-	c.wantNotes(c.notes(10))
-	c.delivered(false, exact.NoteBatch{}, 0)
-}
-
-func notesOfALostLease(open func(Options) outbox) {
-	c := open(Options{LeaseTTL: 30 * time.Second})
-	c.add(page("a.test", 0))
-	l := c.lease()
-	c.Clock.Advance(30 * time.Second)
-	done := finished(l.Items[0])
-	done.Links, done.Unconfirmed = []frontier.Offer{as(frontier.Later, page("b.test", 0))}, true
-	c.lost(l.ID, done)
-	c.want("outbox", c.books().Outbox, 0)
-	c.wantNotes(c.notes(10))
-}
-
-func notesOfUnconfirmedEnds(open func(Options) outbox) {
-	c := open(Options{})
-	items := allAs(frontier.New, pages("a.test", 0, 4))
-	c.add(items...)
-	l := c.lease()
-	done := all(l.Items, finished)
-	done[0].Unconfirmed, done[0].Status = true, 204
-	done[1].Unconfirmed, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
-	done[1].Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
-	done[3] = givenBack(l.Items[3])
-	done[3].Unconfirmed = true // ignored, because the item is not finished
-	c.complete(l.ID, frontier.HostUpdate{}, done[0], done[1], done[2], done[3])
-	c.want("outbox", c.books().Outbox, 3)
-	ends := map[string]string{}
-	batch := c.notes(10)
-	for _, note := range batch.Notes {
-		ends[note.Item.URL] = fmt.Sprint(note.Outcome, note.Status, uint8(note.Item.Class))
-	}
-	for item, want := range map[*frontier.Offer]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
-		if ends[item.URL] != want {
-			c.Failf("the note of %q says %q, want %q", item.URL, ends[item.URL], want)
+		for item, want := range map[*frontier.Offer]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
+			c.Require(ends[item.URL] == want, "the note of %q says %q, want %q", item.URL, ends[item.URL], want)
 		}
-	}
-	c.delivered(true, batch, 1)
-	c.add(items[0]) // done, so it does not wait any more
-	c.add(items[1]) // failed
-	c.wantOffer(frontier.Seen, items[3])
-}
-
-func notesAreInOrder(open func(Options) outbox) {
-	c := open(Options{})
-	c.add(pages("a.test", 0, 3)...)
-	l := c.lease()
-	later := allAs(frontier.Later, pages("b.test", 0, 9))
-	for i, done := range all(l.Items, finished) {
-		done.Links = later[3*i : 3*i+3]
-		c.complete(l.ID, frontier.HostUpdate{}, done)
-	}
-	first, longer := c.notes(2), c.notes(5)
-	c.wantNotes(first, later[:2]...)
-	c.wantNotes(longer, later[:5]...)
-	c.delivered(true, first, 2)
-	c.delivered(false, first, 2)
-	c.delivered(false, longer, 5)
-	c.wantNotes(c.notes(100), later[2:]...)
-	for len(later) > 2 {
-		batch := c.notes(3)
-		c.wantNotes(batch, later[2:min(5, len(later))]...)
-		c.delivered(true, batch, uint64(len(batch.Notes)))
-		later = later[len(batch.Notes):]
-	}
-	books := c.books()
-	c.want("outbox", books.Outbox, 0)
-	c.want("found", books.Found, 3+9)
-}
-
-// notesKeepTheCrawlGoing checks that a crawl is not over while a relay may add to it.
-func notesKeepTheCrawlGoing(open func(Options) outbox) {
-	c := open(Options{})
-	c.add(page("a.test", 0))
-	l := c.lease()
-	done := finished(l.Items[0])
-	done.Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
-	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
-	if grant := c.idle(); grant.Empty || grant.Wait <= 0 {
-		c.Failf("with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
-	}
-	batch := c.notes(1)
-	c.add(as(frontier.New, batch.Notes[0].Item.Offer()))
-	c.delivered(true, batch, 0)
-	c.finish()
-	if grant := c.idle(); !grant.Empty {
-		c.Failf("the crawl is not empty with nothing in its outbox")
-	}
-	c.want("found", c.books().Found, 2)
-}
-
-func notesOutliveARestart(open func(Options) outbox) {
-	c := open(Options{})
-	reopener, ok := c.Crawl.(Reopener)
-	if !ok {
-		return
-	}
-	item, later := as(frontier.New, page("b.test", 0)), as(frontier.Later, page("b.test", 1))
-	c.add(page("a.test", 0))
-	l := c.lease()
-	done := finished(l.Items[0])
-	done.Links = []frontier.Offer{item, later}
-	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
-	reopened, err := reopener.Reopen()
-	c.Must(err, "Reopen")
-	c.Crawl = reopened
-	c.want("outbox", c.books().Outbox, 1)
-	c.wantNotes(c.notes(1), later)
-	c.wantOffer(frontier.Seen, item)
-}
-
-func racersDeliverEachNoteOnce(open func(Options) outbox) {
-	c := open(Options{})
-	const hosts, links = 20, 15
-	for n := range hosts {
-		c.add(page(fmt.Sprintf("h%d.test", n), 0))
-	}
-	var noting atomic.Int64
-	noting.Store((racers + 3) / 4)
-	c.Race(racers, func(racer int) error {
-		if racer%4 == 0 {
-			defer noting.Add(-1)
-			return c.noteLinks(links)
+		c.delivered(true, batch, 1)
+		c.add(items[0]) // done, so it does not wait any more
+		c.add(items[1]) // failed
+		c.wantAnswer(frontier.Seen, items[3])
+	})},
+	{Name: "NotesAreInOrder", Check: beside(func(open opener) {
+		c := open(Options{})
+		l := c.addAndLease(pages("a.test", 0, 3)...)
+		later := allAs(frontier.Later, pages("b.test", 0, 9))
+		for i, done := range all(l.Items, finished) {
+			done.Links = later[3*i : 3*i+3]
+			c.complete(l.ID, frontier.HostUpdate{}, done)
 		}
-		for {
-			last := noting.Load() == 0
-			batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, 1+racer)
-			n := uint64(len(batch.Notes))
-			if err != nil || last && n == 0 {
-				return err
+		first, longer := c.notes(2), c.notes(5)
+		c.wantNotes(first, later[:2]...)
+		c.wantNotes(longer, later[:5]...)
+		c.delivered(true, first, 2)
+		c.delivered(false, first, 2)
+		c.delivered(false, longer, 5)
+		c.wantNotes(c.notes(100), later[2:]...)
+		for len(later) > 2 {
+			batch := c.notes(3)
+			c.wantNotes(batch, later[2:min(5, len(later))]...)
+			c.delivered(true, batch, uint64(len(batch.Notes)))
+			later = later[len(batch.Notes):]
+		}
+		c.wantStats(counts{"outbox": 0, "found": 3 + 9})
+	})},
+	// This case checks that a crawl is not over while a relay may add to it.
+	{Name: "NotesKeepTheCrawlGoing", Check: beside(func(open opener) {
+		c := open(Options{})
+		l := c.addAndLease(page("a.test", 0))
+		done := linking(l.Items[0], as(frontier.Later, page("b.test", 0)))
+		c.endAfter(l, done)
+		grant := c.idle()
+		c.Require(!grant.Empty && grant.Wait > 0,
+			"with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
+		batch := c.notes(1)
+		c.add(as(frontier.New, batch.Notes[0].Item.Offer()))
+		c.delivered(true, batch, 0)
+		c.finish()
+		c.Require(c.idle().Empty, "the crawl is not empty with nothing in its outbox")
+		c.wantStats(counts{"found": 2})
+	})},
+	{Name: "NotesOutliveARestart", Check: beside(func(open opener) {
+		c := open(Options{})
+		item, later := as(frontier.New, page("b.test", 0)), as(frontier.Later, page("b.test", 1))
+		l := c.addAndLease(page("a.test", 0))
+		done := linking(l.Items[0], item, later)
+		c.endAfter(l, done)
+		if !c.restart(Reopener.Reopen) {
+			return
+		}
+		c.wantStats(counts{"outbox": 1})
+		c.wantNotes(c.notes(1), later)
+		c.wantAnswer(frontier.Seen, item)
+	})},
+	// This case checks that an exact item waits while it is queued, delayed or
+	// leased, and does not wait after its completion.
+	{Name: "WaitsUntilCompleted", Check: beside(func(open opener) {
+		c := open(Options{})
+		items := allAs(frontier.New, pages("a.test", 0, 3))
+		items[2].Delay = time.Hour
+		c.add(items...)
+		keys := make([]exact.ItemKey, len(items))
+		for i, item := range items {
+			keys[i] = exact.ItemKey{Host: item.Host, Fingerprint: c.print(item)}
+		}
+		c.wantWaits("queued", keys, true, true, true)
+		l := c.lease()
+		c.wantWaits("leased", keys, true, true, true)
+		unconfirmed, confirmed := finished(l.Items[0]), finished(l.Items[1])
+		unconfirmed.Unconfirmed = true
+		c.endAfter(l, unconfirmed, confirmed)
+		c.wantWaits("completed", keys, false, false, true)
+		keys[2].Fingerprint[0]++
+		c.wantWaits("never offered", keys[2:], false)
+	})},
+	{Name: "RacersDeliverEachNoteOnce", Check: beside(func(open opener) {
+		c := open(Options{})
+		const hosts, links = 20, 15
+		c.addHosts(hosts, 1)
+		var noting atomic.Int64
+		noting.Store((racers + 3) / 4)
+		c.Race(racers, func(racer int) error {
+			if racer%4 == 0 {
+				defer noting.Add(-1)
+				return c.noteLinks(links)
 			}
-			if _, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, n, nil); err != nil {
-				return err
+			for {
+				last := noting.Load() == 0
+				batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, 1+racer)
+				n := uint64(len(batch.Notes))
+				if err != nil || last && n == 0 {
+					return err
+				}
+				if _, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, n, nil); err != nil {
+					return err
+				}
 			}
-		}
-	})
-	books := c.books()
-	c.want("seen", books.Seen, hosts*links)
-	c.want("outbox", books.Outbox, 0)
-	c.want("done", books.Done, hosts)
+		})
+		c.wantStats(counts{"seen": hosts * links, "outbox": 0, "done": hosts})
+	})},
 }
 
 // noteLinks leases hosts and finishes their items, until no host can be leased. Each
 // page has a number of links with the decision Later.
-func (c outbox) noteLinks(links int) error {
+func (d *driver) noteLinks(links int) error {
 	for {
-		grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(1)})
+		grant, err := d.Lease(d.Ctx, frontier.LeaseRequest{IDs: d.ids(1)})
 		if err != nil || len(grant.Leases) == 0 {
 			return err
 		}
 		l := grant.Leases[0]
-		done := finished(l.Items[0])
-		done.Links = allAs(frontier.Later, pages(l.Host, 1, links+1))
-		if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
+		done := linking(l.Items[0], allAs(frontier.Later, pages(l.Host, 1, links+1))...)
+		if err := d.Complete(d.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
 			return err
 		}
 	}

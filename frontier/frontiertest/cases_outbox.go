@@ -3,50 +3,179 @@ package frontiertest
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
-	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // outboxCases check what an exact set beside a crawl relies on. They skip a crawl that
 // is not an exact.Outbox.
 var outboxCases = []testCase{
-	{Name: "DecisionNewIsQueuedOnce", Check: beside(decisionNewIsQueuedOnce)},
-	{Name: "DecisionNewReturnsFromALostLease", Check: beside(decisionNewReturnsFromALostLease)},
-	{Name: "DecisionNewIsNeverDropped", Check: beside(decisionNewIsNeverDropped)},
-	{Name: "DecisionKnownIsSeen", Check: beside(decisionKnownIsSeen)},
-	{Name: "DecisionPromotedGetsARound", Check: beside(decisionPromotedGetsARound)},
-	{Name: "DecisionAgainKeepsItsRound", Check: beside(decisionAgainKeepsItsRound)},
-	{Name: "DecisionsOfOneCall", Check: beside(decisionsOfOneCall)},
-	{Name: "DecisionsAreRefusedByIndex", Check: beside(decisionsAreRefusedByIndex)},
-	{Name: "DecisionLaterIsForLinks", Check: beside(decisionLaterIsForLinks)},
-	{Name: "RetrySkipsWaitingURLs", Check: beside(retrySkipsWaitingURLs)},
-	{Name: "NotesComeWithTheirPage", Check: beside(notesComeWithTheirPage)},
-	{Name: "NotesOfALostLease", Check: beside(notesOfALostLease)},
-	{Name: "NotesOfUnconfirmedEnds", Check: beside(notesOfUnconfirmedEnds)},
-	{Name: "NotesAreInOrder", Check: beside(notesAreInOrder)},
-	{Name: "NotesKeepTheCrawlGoing", Check: beside(notesKeepTheCrawlGoing)},
-	{Name: "NotesOutliveARestart", Check: beside(notesOutliveARestart)},
-	{Name: "WaitsUntilCompleted", Check: beside(waitsUntilCompleted)},
-	{Name: "RacersQueueWhatIsNewOnce", Check: beside(racersQueueWhatIsNewOnce)},
-	{Name: "RacersDeliverEachNoteOnce", Check: beside(racersDeliverEachNoteOnce)},
+	{Name: "DecisionNewIsQueuedOnce", Check: beside(func(open opener) {
+		c := open(Options{})
+		item := as(frontier.New, page("a.test", 1))
+		late := as(frontier.New, page("a.test", 2))
+		late.Delay = time.Minute
+		c.add(item, late)
+		c.wantAnswer(frontier.Seen, item, late) // both wait
+		l := c.lease()
+		c.wantAnswer(frontier.Seen, item)
+		c.endAfter(l, retried(l.Items[0], time.Second))
+		c.wantAnswer(frontier.Seen, item)
+		c.wantPlaces(2, 0, 0, 0)
+		c.wantClaims(0, 0)
+		c.complete(c.dueIn(time.Second).ID, frontier.HostUpdate{}, finished(l.Items[0]))
+		c.add(item) // the decision New overrules the filter
+		c.wantClaims(1, 0)
+		c.wantPlaces(2, 0, 1, 0)
+		c.wantAnswer(frontier.Seen, item)
+		c.wantStats(counts{"seen": 5, "added": 3})
+	})},
+	{Name: "DecisionNewReturnsFromALostLease", Check: beside(func(open opener) {
+		c := open(Options{LeaseTTL: 30 * time.Second})
+		item := as(frontier.New, page("a.test", 1))
+		c.add(item)
+		c.lease()
+		c.Clock.Advance(30 * time.Second)
+		c.wantAnswer(frontier.Seen, item)
+		l := c.lease()
+		c.wantAnswer(frontier.Seen, item)
+		c.endAfter(l, givenBack(l.Items[0]))
+		c.wantAnswer(frontier.Seen, item)
+		c.finish()
+		c.wantPlaces(0, 0, 1, 0)
+	})},
+	// This case fills a tiny filter until it claims nearly every URL.
+	{Name: "DecisionNewIsNeverDropped", Check: beside(func(open opener) {
+		c := open(Options{FilterCapacity: 16})
+		for from := 0; from < 4000; from += 500 {
+			c.offer(pages("a.test", from, from+500)...)
+		}
+		added := c.books().Added
+		c.add(allAs(frontier.New, pages("a.test", 4000, 4100))...)
+		books := c.books()
+		c.want("added", books.Added, added+100)
+		c.Require(books.Recovered <= 100 && books.Promoted == 0 && (added >= 4000 || books.Recovered != 0),
+			"of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
+	})},
+	{Name: "DecisionKnownIsSeen", Check: beside(func(open opener) {
+		c := open(Options{})
+		item := as(frontier.Known, page("a.test", 1))
+		c.wantAnswer(frontier.Seen, item, item)
+		c.wantState(item, frontier.Unknown)
+		item.Decision = frontier.New
+		c.add(item)
+		c.wantStats(counts{"found": 3, "seen": 2})
+	})},
+	{Name: "DecisionPromotedGetsARound", Check: beside(func(open opener) {
+		c := open(Options{})
+		c.add(pages("a.test", 0, 2)...)
+		c.finish()
+		third := as(frontier.Promoted, page("a.test", 2))
+		inRound := as(frontier.Promoted, page("a.test", 1))
+		inRound.Round = 7
+		c.add(as(frontier.Promoted, page("a.test", 0)), inRound, third)
+		c.wantClaims(0, 2)
+		c.wantAnswer(frontier.Seen, inRound, third)
+		rounds := map[string]uint32{page("a.test", 0).URL: 1, inRound.URL: 7, third.URL: 0}
+		for _, item := range c.finish().Items {
+			want, ok := rounds[item.URL]
+			c.Require(ok && item.Round == want && item.Class == frontier.Exact,
+				"%q came in round %d as class %d, want round %d", item.URL, item.Round, item.Class, want)
+		}
+		c.wantPlaces(0, 0, 5, 0)
+	})},
+	{Name: "DecisionAgainKeepsItsRound", Check: beside(func(open opener) {
+		c := open(Options{})
+		item := page("a.test", 1)
+		c.add(as(frontier.New, item))
+		c.wantAnswer(frontier.Seen, again(item, 0))
+		for _, round := range []uint32{0, 1, 2, 300, 1<<32 - 1} { // 0 means the store lost it
+			c.finish()
+			c.add(again(item, round))
+			got := c.wantState(item, frontier.Queued)
+			c.Require(got.Round == round, "renewed in round %d, it is queued in round %d", round, got.Round)
+			c.wantAnswer(frontier.Seen, again(item, round), as(frontier.New, item), as(frontier.Known, item))
+		}
+		got := c.lease().Items[0]
+		c.Require(got.Round == 1<<32-1 && got.Class == frontier.Exact, "handed out %+v in the last round", got)
+		c.wantClaims(0, 0)
+		c.add(again(page("b.test", 1), 3)) // this URL was never offered before
+		c.wantClaims(0, 0)
+	})},
+	// This case checks that equal URLs in one call count as offered in order.
+	{Name: "DecisionsOfOneCall", Check: beside(func(open opener) {
+		c := open(Options{})
+		bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))
+		verdicts := c.offer(item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
+		for i, want := range []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Seen, frontier.Seen} {
+			c.Require(verdicts[i].Answer == want, "item %d: %v, want %v", i, verdicts[i].Answer, want)
+		}
+		c.wantPlaces(2, 0, 0, 0)
+		c.wantClaims(0, 0)
+	})},
+	{Name: "DecisionsAreRefusedByIndex", Check: beside(func(open opener) {
+		c := open(Options{MaxPerHost: 2})
+		l := c.addAndLease(page("a.test", 0))
+		done := linking(l.Items[0], allAs(frontier.New, pages("b.test", 0, 4))...)
+		done.Links[0].Decision = frontier.Known
+		done.Links = append(done.Links, as(frontier.Later, frontier.Offer{Host: "b.test"}))
+		refused := noteRefused(&done)
+		c.endAfter(l, done)
+		want := []string{"3 max_per_host", "4 malformed"}
+		c.Require(slices.Equal(*refused, want), "the links %q were refused, want %q", *refused, want)
+		c.wantStats(counts{"found": 6, "seen": 1, "outbox": 0})
+		c.wantPlaces(2, 0, 1, 0)
+	})},
+	{Name: "DecisionLaterIsForLinks", Check: beside(func(open opener) {
+		c := open(Options{})
+		verdicts, err := c.Add(c.Ctx, []frontier.Offer{as(frontier.Later, page("a.test", 1))})
+		c.Require(err != nil, "Add put off a decision: %v", verdicts)
+		c.wantStats(counts{"found": 0, "outbox": 0})
+	})},
+	// This case checks that Retry skips a failed item whose URL was queued
+	// again meanwhile and still waits.
+	{Name: "RetrySkipsWaitingURLs", Check: beside(func(open opener) {
+		c := open(Options{})
+		c.add(allAs(frontier.New, pages("a.test", 0, 3))...)
+		c.fail(frontier.HostUpdate{})
+		c.add(again(page("a.test", 1), 1))
+		c.retryFailed("", 2)
+		c.wantPlaces(3, 0, 0, 1)
+		c.wantAnswer(frontier.Seen, allAs(frontier.New, pages("a.test", 0, 3))...)
+		for _, item := range c.finish().Items {
+			c.Require(item.Round == 1, "%q came in round %d, want 1", item.URL, item.Round)
+		}
+		c.wantPlaces(0, 0, 3, 1)
+		c.add(again(page("a.test", 0), 2))
+	})},
+	{Name: "RacersQueueWhatIsNewOnce", Check: beside(func(open opener) {
+		c := open(Options{})
+		const urls, hosts = 300, 3
+		added := c.raceToAdd(urls, func(racer, n int) []frontier.Offer {
+			item := as(frontier.New, page(fmt.Sprintf("h%d.test", n%hosts), n))
+			if racer%2 == 1 {
+				item.Decision, item.Round = frontier.Again, 1
+			}
+			return []frontier.Offer{item}
+		})
+		c.want("answers added", added, urls)
+		c.wantPlaces(urls, 0, 0, 0)
+		c.wantClaims(0, 0)
+	})},
 }
 
-// outbox is a driver of a crawl beside an exact set.
-type outbox struct{ *driver }
-
-// beside returns a case that runs check if the crawl is an exact.Outbox.
-func beside(check func(open func(Options) outbox)) func(opener) {
+// beside returns a case that runs check if the crawl is an exact.Outbox. Its crawls are
+// beside an exact set.
+func beside(check func(opener)) func(opener) {
 	return func(open opener) {
 		if _, ok := open(Options{ExactSet: true}).Crawl.(exact.Outbox); !ok {
 			return
 		}
-		check(func(opt Options) outbox {
+		check(func(opt Options) *driver {
 			opt.ExactSet = true
-			return outbox{open(opt)}
+			return open(opt)
 		})
 	}
 }
@@ -71,226 +200,7 @@ func again(item frontier.Offer, round uint32) frontier.Offer {
 	return item
 }
 
-// wantOffer offers items and checks that each gets the answer want.
-func (c outbox) wantOffer(want frontier.Answer, items ...frontier.Offer) {
-	for i, verdict := range c.offer(items...) {
-		if verdict.Answer != want {
-			c.Failf("%q with decision %d: %v %q, want %v", suite.Cut(items[i].URL), items[i].Decision, verdict.Answer, verdict.Reason, want)
-		}
-	}
-}
-
 // wantClaims checks the counters of items that the filter claimed to know.
-func (c outbox) wantClaims(recovered, promoted uint64) {
-	stats := c.books()
-	c.want("recovered", stats.Recovered, recovered)
-	c.want("promoted", stats.Promoted, promoted)
-}
-
-// finish leases a host, completes every item of the lease, and ends the lease.
-func (c outbox) finish() frontier.Lease {
-	l := c.lease()
-	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
-	return l
-}
-
-func decisionNewIsQueuedOnce(open func(Options) outbox) {
-	c := open(Options{})
-	item := as(frontier.New, page("a.test", 1))
-	late := as(frontier.New, page("a.test", 2))
-	late.Delay = time.Minute
-	c.add(item, late)
-	c.wantOffer(frontier.Seen, item, late) // both wait
-	l := c.lease()
-	c.wantOffer(frontier.Seen, item)
-	c.complete(l.ID, frontier.HostUpdate{End: true}, retried(l.Items[0], time.Second))
-	c.wantOffer(frontier.Seen, item)
-	c.wantPlaces(2, 0, 0, 0)
-	c.wantClaims(0, 0)
-	c.complete(c.dueIn(time.Second).ID, frontier.HostUpdate{}, finished(l.Items[0]))
-	c.add(item) // the decision New overrules the filter
-	c.wantClaims(1, 0)
-	c.wantPlaces(2, 0, 1, 0)
-	c.wantOffer(frontier.Seen, item)
-	books := c.books()
-	c.want("seen", books.Seen, 5)
-	c.want("added", books.Added, 3)
-}
-
-func decisionNewReturnsFromALostLease(open func(Options) outbox) {
-	c := open(Options{LeaseTTL: 30 * time.Second})
-	item := as(frontier.New, page("a.test", 1))
-	c.add(item)
-	c.lease()
-	c.Clock.Advance(30 * time.Second)
-	c.wantOffer(frontier.Seen, item)
-	l := c.lease()
-	c.wantOffer(frontier.Seen, item)
-	c.complete(l.ID, frontier.HostUpdate{End: true}, givenBack(l.Items[0]))
-	c.wantOffer(frontier.Seen, item)
-	c.finish()
-	c.wantPlaces(0, 0, 1, 0)
-}
-
-// decisionNewIsNeverDropped fills a tiny filter until it claims nearly every URL.
-func decisionNewIsNeverDropped(open func(Options) outbox) {
-	c := open(Options{FilterCapacity: 16})
-	for from := 0; from < 4000; from += 500 {
-		c.offer(pages("a.test", from, from+500)...)
-	}
-	added := c.books().Added
-	c.add(allAs(frontier.New, pages("a.test", 4000, 4100))...)
-	books := c.books()
-	c.want("added", books.Added, added+100)
-	if books.Recovered > 100 || books.Promoted > 0 || added < 4000 && books.Recovered == 0 {
-		c.Failf("of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
-	}
-}
-
-func decisionKnownIsSeen(open func(Options) outbox) {
-	c := open(Options{})
-	item := as(frontier.Known, page("a.test", 1))
-	c.wantOffer(frontier.Seen, item, item)
-	c.wantState(item, frontier.Unknown)
-	item.Decision = frontier.New
-	c.add(item)
-	books := c.books()
-	c.want("found", books.Found, 3)
-	c.want("seen", books.Seen, 2)
-}
-
-func decisionPromotedGetsARound(open func(Options) outbox) {
-	c := open(Options{})
-	c.add(pages("a.test", 0, 2)...)
-	c.finish()
-	third := as(frontier.Promoted, page("a.test", 2))
-	inRound := as(frontier.Promoted, page("a.test", 1))
-	inRound.Round = 7
-	c.add(as(frontier.Promoted, page("a.test", 0)), inRound, third)
-	c.wantClaims(0, 2)
-	c.wantOffer(frontier.Seen, inRound, third)
-	rounds := map[string]uint32{page("a.test", 0).URL: 1, inRound.URL: 7, third.URL: 0}
-	for _, item := range c.finish().Items {
-		if want, ok := rounds[item.URL]; !ok || item.Round != want || item.Class != frontier.Exact {
-			c.Failf("%q came in round %d as class %d, want round %d", item.URL, item.Round, item.Class, want)
-		}
-	}
-	c.wantPlaces(0, 0, 5, 0)
-}
-
-func decisionAgainKeepsItsRound(open func(Options) outbox) {
-	c := open(Options{})
-	item := page("a.test", 1)
-	c.add(as(frontier.New, item))
-	c.wantOffer(frontier.Seen, again(item, 0))
-	for _, round := range []uint32{0, 1, 2, 300, 1<<32 - 1} { // 0 means the store lost it
-		c.finish()
-		c.add(again(item, round))
-		if got := c.wantState(item, frontier.Queued); got.Round != round {
-			c.Failf("renewed in round %d, it is queued in round %d", round, got.Round)
-		}
-		c.wantOffer(frontier.Seen, again(item, round), as(frontier.New, item), as(frontier.Known, item))
-	}
-	l := c.lease()
-	if got := l.Items[0]; got.Round != 1<<32-1 || got.Class != frontier.Exact {
-		c.Failf("handed out %+v in the last round", got)
-	}
-	c.wantClaims(0, 0)
-	c.add(again(page("b.test", 1), 3)) // this URL was never offered before
-	c.wantClaims(0, 0)
-}
-
-// decisionsOfOneCall checks that equal URLs in one call count as offered in order.
-func decisionsOfOneCall(open func(Options) outbox) {
-	c := open(Options{})
-	bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))
-	verdicts := c.offer(item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
-	for i, want := range []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Seen, frontier.Seen} {
-		if verdicts[i].Answer != want {
-			c.Failf("item %d: %v, want %v", i, verdicts[i].Answer, want)
-		}
-	}
-	c.wantPlaces(2, 0, 0, 0)
-	c.wantClaims(0, 0)
-}
-
-func decisionsAreRefusedByIndex(open func(Options) outbox) {
-	c := open(Options{MaxPerHost: 2})
-	c.add(page("a.test", 0))
-	l := c.lease()
-	done := finished(l.Items[0])
-	done.Links = allAs(frontier.New, pages("b.test", 0, 4))
-	done.Links[0].Decision = frontier.Known
-	done.Links = append(done.Links, as(frontier.Later, frontier.Offer{Host: "b.test"}))
-	var refused []string
-	done.LinkRefused = func(link int, reason frontier.Reason) { refused = append(refused, fmt.Sprint(link, " ", reason)) }
-	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
-	if want := []string{"3 max_per_host", "4 malformed"}; !slices.Equal(refused, want) {
-		c.Failf("the links %q were refused, want %q", refused, want)
-	}
-	books := c.books()
-	c.want("found", books.Found, 6)
-	c.want("seen", books.Seen, 1)
-	c.want("outbox", books.Outbox, 0)
-	c.wantPlaces(2, 0, 1, 0)
-}
-
-func decisionLaterIsForLinks(open func(Options) outbox) {
-	c := open(Options{})
-	if verdicts, err := c.Add(c.Ctx, []frontier.Offer{as(frontier.Later, page("a.test", 1))}); err == nil {
-		c.Failf("Add put off a decision: %v", verdicts)
-	}
-	books := c.books()
-	c.want("found", books.Found, 0)
-	c.want("outbox", books.Outbox, 0)
-}
-
-// retrySkipsWaitingURLs checks that Retry skips a failed item whose URL was queued
-// again meanwhile and still waits.
-func retrySkipsWaitingURLs(open func(Options) outbox) {
-	c := open(Options{})
-	c.add(allAs(frontier.New, pages("a.test", 0, 3))...)
-	c.fail(frontier.HostUpdate{})
-	c.add(again(page("a.test", 1), 1))
-	n, err := c.Retry(c.Ctx, "")
-	c.Must(err, "Retry")
-	c.want("items offered again", uint64(n), 2)
-	c.wantPlaces(3, 0, 0, 1)
-	c.wantOffer(frontier.Seen, allAs(frontier.New, pages("a.test", 0, 3))...)
-	for _, item := range c.finish().Items {
-		if item.Round != 1 {
-			c.Failf("%q came in round %d, want 1", item.URL, item.Round)
-		}
-	}
-	c.wantPlaces(0, 0, 3, 1)
-	c.add(again(page("a.test", 0), 2))
-}
-
-func racersQueueWhatIsNewOnce(open func(Options) outbox) {
-	c := open(Options{})
-	const urls, hosts = 300, 3
-	wins := make([]atomic.Int32, urls)
-	c.Race(racers, func(racer int) error {
-		for n := range urls {
-			item := as(frontier.New, page(fmt.Sprintf("h%d.test", n%hosts), n))
-			if racer%2 == 1 {
-				item.Decision, item.Round = frontier.Again, 1
-			}
-			verdicts, err := c.Add(c.Ctx, []frontier.Offer{item})
-			if err != nil {
-				return err
-			}
-			if verdicts[0].Answer == frontier.Added {
-				wins[n].Add(1)
-			}
-		}
-		return nil
-	})
-	for n := range wins {
-		if wins[n].Load() != 1 {
-			c.Failf("%d racers were told that URL %d was added, want 1", wins[n].Load(), n)
-		}
-	}
-	c.wantPlaces(urls, 0, 0, 0)
-	c.wantClaims(0, 0)
+func (d *driver) wantClaims(recovered, promoted uint64) {
+	d.wantStats(counts{"recovered": recovered, "promoted": promoted})
 }

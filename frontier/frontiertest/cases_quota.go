@@ -8,19 +8,98 @@ import (
 )
 
 var quotaCases = []testCase{
-	{Name: "ReserveStopsAtTheLimit", Check: reserveStopsAtTheLimit},
-	{Name: "ReserveDecidesManyAtOnce", Check: reserveDecidesManyAtOnce},
-	{Name: "RacersNeverPassTheLimit", Check: racersNeverPassTheLimit},
-	{Name: "ReopenKeepsGroups", Check: reopenKeepsGroups},
+	{Name: "ReserveStopsAtTheLimit", Check: func(open opener) {
+		c := open(Options{})
+		c.reserved("a.test", "www.a.test", false, 0)
+		for range 2 { // a key is added once
+			c.reserve("a.test", "www.a.test", 2, true)
+			c.reserve("a.test", "b.a.test", 2, true)
+			c.reserve("a.test", "c.a.test", 2, false)
+			c.reserved("a.test", "www.a.test", true, 2)
+			c.reserved("a.test", "c.a.test", false, 2)
+		}
+		c.reserve("b.test", "c.a.test", 2, true) // another group
+		c.reserve("a.test", "c.a.test", 3, true) // a higher limit
+		c.reserve("a.test", "www.a.test", 0, true)
+		c.reserve("a.test", "d.a.test", 0, false)
+		c.reserved("a.test", "d.a.test", false, 3)
+		c.reserved("b.test", "c.a.test", true, 1)
+	}},
+	// This case adds more keys than a store sends in one step, to two
+	// groups. Some keys come twice or are members already.
+	{Name: "ReserveDecidesManyAtOnce", Check: func(open opener) {
+		const keys, most = 700, 500
+		c := open(Options{})
+		c.reserve("a.test", "0", most, true)
+		var all []frontier.QuotaKey
+		for i := range keys {
+			all = append(all, frontier.QuotaKey{Group: "a.test", Key: fmt.Sprint(i)},
+				frontier.QuotaKey{Group: "b.test", Key: fmt.Sprint(i / 2)})
+		}
+		for range 2 {
+			has, err := c.Reserve(c.Ctx, all, most)
+			c.Must(err, "Reserve")
+			c.want("answers", uint64(len(has)), uint64(len(all)))
+			for i, k := range all {
+				want := k.Group == "b.test" || i/2 < most
+				c.Require(i >= len(has) || has[i] == want, "Reserve of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
+			}
+			c.reserved("a.test", "499", true, most)
+			c.reserved("a.test", "500", false, most)
+			c.reserved("b.test", "349", true, keys/2)
+		}
+		none, err := c.Reserve(c.Ctx, nil, most)
+		c.Require(err == nil && len(none) == 0, "Reserve of nothing = %v, %v", none, err)
+	}},
+	{Name: "RacersNeverPassTheLimit", Check: func(open opener) {
+		const racers, keys, most = 16, 40, 25
+		c := open(Options{})
+		var has [keys]atomic.Int32
+		c.Race(racers, func(racer int) error {
+			for i := range keys {
+				i := (i + 7*racer) % keys // so that the racers compete for the last keys
+				got, err := c.reserveOne("a.test", fmt.Sprint(i), most)
+				if err != nil {
+					return err
+				}
+				if got {
+					has[i].Add(1)
+				}
+			}
+			return nil
+		})
+		members := uint64(0)
+		for i := range keys {
+			got, err := c.reserveOne("a.test", fmt.Sprint(i), most)
+			c.Must(err, "Reserve")
+			if got {
+				members++
+			}
+			n := has[i].Load()
+			c.Require(n == 0 || got, "Reserve answered %d times that key %d is in the group, but it is not", n, i)
+		}
+		c.want("keys of the group", members, most)
+	}},
+	{Name: "ReopenKeepsGroups", Check: func(open opener) {
+		c := open(Options{})
+		c.reserve("a.test", "www.a.test", 2, true)
+		c.reserve("a.test", "b.a.test", 2, true)
+		for _, again := range []func(Reopener) (Crawl, error){Reopener.Reopen, Reopener.Crash} {
+			if !c.restart(again) {
+				return
+			}
+			c.reserved("a.test", "b.a.test", true, 2)
+			c.reserve("a.test", "www.a.test", 2, true)
+			c.reserve("a.test", "c.a.test", 2, false)
+		}
+	}},
 }
 
 // reserve checks the answer of Reserve for one key.
 func (d *driver) reserve(group, key string, most uint64, want bool) {
 	has, err := d.reserveOne(group, key, most)
 	d.Must(err, "Reserve")
-	if has != want {
-		d.Failf("Reserve(%q, %q, %d) = %t, want %t", group, key, most, has, want)
-	}
+	d.Require(has == want, "Reserve(%q, %q, %d) = %t, want %t", group, key, most, has, want)
 }
 
 // reserveOne adds one key to its group.
@@ -36,104 +115,5 @@ func (d *driver) reserveOne(group, key string, most uint64) (bool, error) {
 func (d *driver) reserved(group, key string, want bool, wantSize uint64) {
 	has, size, err := d.Reserved(d.Ctx, group, key)
 	d.Must(err, "Reserved")
-	if has != want || size != wantSize {
-		d.Failf("Reserved(%q, %q) = %t, %d, want %t, %d", group, key, has, size, want, wantSize)
-	}
-}
-
-func reserveStopsAtTheLimit(open opener) {
-	c := open(Options{})
-	c.reserved("a.test", "www.a.test", false, 0)
-	for range 2 { // a key is added once
-		c.reserve("a.test", "www.a.test", 2, true)
-		c.reserve("a.test", "b.a.test", 2, true)
-		c.reserve("a.test", "c.a.test", 2, false)
-		c.reserved("a.test", "www.a.test", true, 2)
-		c.reserved("a.test", "c.a.test", false, 2)
-	}
-	c.reserve("b.test", "c.a.test", 2, true) // another group
-	c.reserve("a.test", "c.a.test", 3, true) // a higher limit
-	c.reserve("a.test", "www.a.test", 0, true)
-	c.reserve("a.test", "d.a.test", 0, false)
-	c.reserved("a.test", "d.a.test", false, 3)
-	c.reserved("b.test", "c.a.test", true, 1)
-}
-
-// reserveDecidesManyAtOnce adds more keys than a store sends in one step, to two
-// groups. Some keys come twice or are members already.
-func reserveDecidesManyAtOnce(open opener) {
-	const keys, most = 700, 500
-	c := open(Options{})
-	c.reserve("a.test", "0", most, true)
-	var all []frontier.QuotaKey
-	for i := range keys {
-		all = append(all, frontier.QuotaKey{Group: "a.test", Key: fmt.Sprint(i)},
-			frontier.QuotaKey{Group: "b.test", Key: fmt.Sprint(i / 2)})
-	}
-	for range 2 {
-		has, err := c.Reserve(c.Ctx, all, most)
-		c.Must(err, "Reserve")
-		c.want("answers", uint64(len(has)), uint64(len(all)))
-		for i, k := range all {
-			want := k.Group == "b.test" || i/2 < most
-			if i < len(has) && has[i] != want {
-				c.Failf("Reserve of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
-			}
-		}
-		c.reserved("a.test", "499", true, most)
-		c.reserved("a.test", "500", false, most)
-		c.reserved("b.test", "349", true, keys/2)
-	}
-	none, err := c.Reserve(c.Ctx, nil, most)
-	c.Must(err, "Reserve of nothing")
-	c.want("answers to nothing", uint64(len(none)), 0)
-}
-
-func racersNeverPassTheLimit(open opener) {
-	const racers, keys, most = 16, 40, 25
-	c := open(Options{})
-	var has [keys]atomic.Int32
-	c.Race(racers, func(racer int) error {
-		for i := range keys {
-			i := (i + 7*racer) % keys // so that the racers compete for the last keys
-			got, err := c.reserveOne("a.test", fmt.Sprint(i), most)
-			if err != nil {
-				return err
-			}
-			if got {
-				has[i].Add(1)
-			}
-		}
-		return nil
-	})
-	members := uint64(0)
-	for i := range keys {
-		got, err := c.reserveOne("a.test", fmt.Sprint(i), most)
-		c.Must(err, "Reserve")
-		if got {
-			members++
-		}
-		if n := has[i].Load(); n > 0 && !got {
-			c.Failf("Reserve answered %[2]d times that key %[1]d is in the group, but it is not", i, n)
-		}
-	}
-	c.want("keys of the group", members, most)
-}
-
-func reopenKeepsGroups(open opener) {
-	c := open(Options{})
-	crawl, ok := c.Crawl.(Reopener)
-	if !ok {
-		return // the store cannot be reopened
-	}
-	c.reserve("a.test", "www.a.test", 2, true)
-	c.reserve("a.test", "b.a.test", 2, true)
-	for _, again := range []func(Reopener) (Crawl, error){Reopener.Reopen, Reopener.Crash} {
-		reopened, err := again(crawl)
-		c.Must(err, "open again")
-		c.Crawl, crawl = reopened, reopened.(Reopener)
-		c.reserved("a.test", "b.a.test", true, 2)
-		c.reserve("a.test", "www.a.test", 2, true)
-		c.reserve("a.test", "c.a.test", 2, false)
-	}
+	d.Require(has == want && size == wantSize, "Reserved(%q, %q) = %t, %d, want %t, %d", group, key, has, size, want, wantSize)
 }

@@ -10,170 +10,163 @@ import (
 
 // raceCases run goroutines against one crawl. They find most under the race detector.
 var raceCases = []testCase{
-	{Name: "RacersAddEachURLOnce", Check: racersAddEachURLOnce},
-	{Name: "RacersLeaseEachHostOnce", Check: racersLeaseEachHostOnce},
-	{Name: "RacersRepeatOneLease", Check: racersRepeatOneLease},
-	{Name: "RacersFollowLinksOnce", Check: racersFollowLinksOnce},
-	{Name: "RacersCrawlEverythingOnce", Check: racersCrawlEverythingOnce},
+	{Name: "RacersAddEachURLOnce", Check: func(open opener) {
+		c := open(Options{MaxPerHost: 150})
+		const urls, hosts = 1000, 5 // 200 for each host; 150 fit
+		added := c.raceToAdd(urls, func(_, n int) []frontier.Offer {
+			item := page(fmt.Sprintf("h%d.test", n%hosts), n)
+			item.Class = frontier.Class(n / hosts % 2)
+			return []frontier.Offer{item, item}
+		})
+		c.want("URLs answered added", added, 150*hosts)
+		c.wantStats(counts{"found": 2 * racers * urls})
+		c.wantPlaces(added, 0, 0, 0)
+	}},
+	{Name: "RacersLeaseEachHostOnce", Check: func(open opener) {
+		c := open(Options{})
+		const hosts = 200
+		c.addHosts(hosts, 1)
+		var holders sync.Map
+		c.Race(racers, func(i int) error {
+			for {
+				grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(3)})
+				if err != nil || len(grant.Leases) == 0 {
+					return err
+				}
+				for _, l := range grant.Leases {
+					if first, twice := holders.LoadOrStore(l.Host, i); twice {
+						return fmt.Errorf("%s was handed out to racers %v and %d", l.Host, first, i)
+					}
+				}
+			}
+		})
+		c.wantPlaces(0, hosts, 0, 0)
+	}},
+	{Name: "RacersRepeatOneLease", Check: func(open opener) {
+		c := open(Options{})
+		c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 3)...)...)
+		ids := c.ids(1)
+		hosts := make([]string, racers)
+		c.Race(racers, func(i int) error {
+			grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: ids})
+			if err != nil || len(grant.Leases) != 1 {
+				return fmt.Errorf("%d leases, %v, want 1", len(grant.Leases), err)
+			}
+			hosts[i] = grant.Leases[0].Host
+			return nil
+		})
+		for _, host := range hosts {
+			c.Require(host == hosts[0], "one id was given hosts %q", hosts)
+		}
+		c.wantPlaces(3, 3, 0, 0)
+	}},
+	// This case completes pages that all have the same links.
+	{Name: "RacersFollowLinksOnce", Check: func(open opener) {
+		c := open(Options{})
+		leases := make([]frontier.Lease, racers)
+		for i := range leases {
+			c.add(page(fmt.Sprintf("h%d.test", i), 0))
+			leases[i] = c.lease()
+		}
+		links := pages("common.test", 0, 300)
+		var added, found atomic.Uint64
+		c.Race(racers, func(i int) error {
+			done := finished(leases[i].Items[0])
+			done.Links = links
+			done.Record = func(counts frontier.LinkCounts) error {
+				added.Add(counts.Added)
+				found.Add(counts.Found)
+				return nil
+			}
+			for range 2 { // the second call is a repeat
+				if err := c.Complete(c.Ctx, leases[i].ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		c.want("links added according to the records", added.Load(), 300)
+		c.want("links found according to the records", found.Load(), 300*racers)
+		c.wantPlaces(300, 0, racers, 0)
+	}},
+	// This case crawls a web from page 0 until the frontier is empty.
+	// Page n has links to pages 2n+1 (twice), 2n+2 and n/2.
+	{Name: "RacersCrawlEverythingOnce", Check: func(open opener) {
+		c := open(Options{})
+		const size = 2000
+		at := func(n int) frontier.Offer { return page(fmt.Sprintf("h%d.test", n%17), n) }
+		number := map[string]int{}
+		for n := range size {
+			number[at(n).URL] = n
+		}
+		c.add(at(0))
+		visits := make([]atomic.Int32, size)
+		fetch := func(item frontier.Item) frontier.Completion {
+			n := number[item.URL]
+			if item.Attempts == 0 && n%10 == 3 {
+				return retried(item, 0)
+			}
+			visits[n].Add(1)
+			done := finished(item)
+			for _, link := range []int{2*n + 1, 2*n + 2, 2*n + 1, n / 2} {
+				if link < size {
+					done.Links = append(done.Links, at(link))
+				}
+			}
+			return done
+		}
+		c.Race(racers, func(int) error {
+			for {
+				grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(2)})
+				if err != nil || grant.Empty {
+					return err
+				}
+				for _, l := range grant.Leases {
+					for _, item := range l.Items {
+						if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{fetch(item)}, frontier.HostUpdate{}); err != nil {
+							return err
+						}
+					}
+					if err := c.Complete(c.Ctx, l.ID, nil, frontier.HostUpdate{End: true}); err != nil {
+						return err
+					}
+				}
+			}
+		})
+		for n := range visits {
+			got := visits[n].Load()
+			c.Require(got == 1, "page %d was visited %d times, want once", n, got)
+		}
+		c.wantPlaces(0, 0, size, 0)
+		c.wantAudit()
+	}},
 }
 
 const racers = 16
 
-func racersAddEachURLOnce(open opener) {
-	c := open(Options{MaxPerHost: 150})
-	const urls, hosts = 1000, 5 // 200 for each host; 150 fit
-	wins := make([]atomic.Int32, urls)
-	c.Race(racers, func(int) error {
-		for n := range urls { // all racers use one order, so that they meet
-			item := page(fmt.Sprintf("h%d.test", n%hosts), n)
-			item.Class = frontier.Class(n / hosts % 2)
-			verdicts, err := c.Add(c.Ctx, []frontier.Offer{item, item})
+// raceToAdd makes racers add n URLs in one order, so that they meet. offers returns what a
+// racer offers for a URL. It returns how many offers were answered Added, at most one for
+// each URL.
+func (d *driver) raceToAdd(n int, offers func(racer, url int) []frontier.Offer) (added uint64) {
+	wins := make([]atomic.Int32, n)
+	d.Race(racers, func(racer int) error {
+		for url := range n {
+			verdicts, err := d.Add(d.Ctx, offers(racer, url))
 			if err != nil {
 				return err
 			}
 			for _, verdict := range verdicts {
 				if verdict.Answer == frontier.Added {
-					wins[n].Add(1)
+					wins[url].Add(1)
 				}
 			}
 		}
 		return nil
 	})
-	added := uint64(0)
-	for n := range wins {
-		if wins[n].Load() > 1 {
-			c.Failf("%d racers were told that URL %d is new, want at most 1", wins[n].Load(), n)
-		}
-		added += uint64(wins[n].Load())
+	for url := range wins {
+		won := wins[url].Load()
+		d.Require(won <= 1, "URL %d was answered added %d times, want at most once", url, won)
+		added += uint64(won)
 	}
-	c.want("URLs answered added", added, 150*hosts)
-	c.want("found", c.books().Found, 2*racers*urls)
-	c.wantPlaces(added, 0, 0, 0)
-}
-
-func racersLeaseEachHostOnce(open opener) {
-	c := open(Options{})
-	const hosts = 200
-	for n := range hosts {
-		c.add(page(fmt.Sprintf("h%d.test", n), 0))
-	}
-	var holders sync.Map
-	c.Race(racers, func(i int) error {
-		for {
-			grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(3)})
-			if err != nil || len(grant.Leases) == 0 {
-				return err
-			}
-			for _, l := range grant.Leases {
-				if first, twice := holders.LoadOrStore(l.Host, i); twice {
-					return fmt.Errorf("%s was handed out to racers %v and %d", l.Host, first, i)
-				}
-			}
-		}
-	})
-	c.wantPlaces(0, hosts, 0, 0)
-}
-
-func racersRepeatOneLease(open opener) {
-	c := open(Options{})
-	c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 3)...)...)
-	ids := c.ids(1)
-	hosts := make([]string, racers)
-	c.Race(racers, func(i int) error {
-		grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: ids})
-		if err != nil || len(grant.Leases) != 1 {
-			return fmt.Errorf("%d leases, %v, want 1", len(grant.Leases), err)
-		}
-		hosts[i] = grant.Leases[0].Host
-		return nil
-	})
-	for _, host := range hosts {
-		if host != hosts[0] {
-			c.Failf("one id was given hosts %q", hosts)
-		}
-	}
-	c.wantPlaces(3, 3, 0, 0)
-}
-
-// racersFollowLinksOnce completes pages that all have the same links.
-func racersFollowLinksOnce(open opener) {
-	c := open(Options{})
-	leases := make([]frontier.Lease, racers)
-	for i := range leases {
-		c.add(page(fmt.Sprintf("h%d.test", i), 0))
-		leases[i] = c.lease()
-	}
-	links := pages("common.test", 0, 300)
-	var added, found atomic.Uint64
-	c.Race(racers, func(i int) error {
-		done := finished(leases[i].Items[0])
-		done.Links = links
-		done.Record = func(counts frontier.LinkCounts) error {
-			added.Add(counts.Added)
-			found.Add(counts.Found)
-			return nil
-		}
-		for range 2 { // the second call is a repeat
-			if err := c.Complete(c.Ctx, leases[i].ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	c.want("links added according to the records", added.Load(), 300)
-	c.want("links found according to the records", found.Load(), 300*racers)
-	c.wantPlaces(300, 0, racers, 0)
-}
-
-// racersCrawlEverythingOnce crawls a web from page 0 until the frontier is empty.
-// Page n has links to pages 2n+1 (twice), 2n+2 and n/2.
-func racersCrawlEverythingOnce(open opener) {
-	c := open(Options{})
-	const size = 2000
-	at := func(n int) frontier.Offer { return page(fmt.Sprintf("h%d.test", n%17), n) }
-	number := map[string]int{}
-	for n := range size {
-		number[at(n).URL] = n
-	}
-	c.add(at(0))
-	visits := make([]atomic.Int32, size)
-	fetch := func(item frontier.Item) frontier.Completion {
-		n := number[item.URL]
-		if item.Attempts == 0 && n%10 == 3 {
-			return retried(item, 0)
-		}
-		visits[n].Add(1)
-		done := finished(item)
-		for _, link := range []int{2*n + 1, 2*n + 2, 2*n + 1, n / 2} {
-			if link < size {
-				done.Links = append(done.Links, at(link))
-			}
-		}
-		return done
-	}
-	c.Race(racers, func(int) error {
-		for {
-			grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(2)})
-			if err != nil || grant.Empty {
-				return err
-			}
-			for _, l := range grant.Leases {
-				for _, item := range l.Items {
-					if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{fetch(item)}, frontier.HostUpdate{}); err != nil {
-						return err
-					}
-				}
-				if err := c.Complete(c.Ctx, l.ID, nil, frontier.HostUpdate{End: true}); err != nil {
-					return err
-				}
-			}
-		}
-	})
-	for n := range visits {
-		if got := visits[n].Load(); got != 1 {
-			c.Failf("page %d was visited %d times, want once", n, got)
-		}
-	}
-	c.wantPlaces(0, 0, size, 0)
-	c.Must(c.audit(), "Audit")
+	return added
 }

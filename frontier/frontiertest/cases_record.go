@@ -9,10 +9,82 @@ import (
 )
 
 var recordCases = []testCase{
-	{Name: "RecordIsWrittenOnce", Check: recordIsWrittenOnce},
-	{Name: "RecordErrorFailsTheCompletion", Check: recordErrorFailsTheCompletion},
-	{Name: "RecordIsSyncedBeforeTheEffect", Check: recordIsSyncedBeforeTheEffect},
-	{Name: "SyncErrorFailsTheCompletion", Check: syncErrorFailsTheCompletion},
+	{Name: "RecordIsWrittenOnce", Check: func(open opener) {
+		c := open(Options{})
+		l := c.addAndLease(pages("a.test", 0, 3)...)
+		written := map[string]int{}
+		var done []frontier.Completion
+		for i, item := range l.Items {
+			completion := finished(item)
+			if i < 2 { // the third has none
+				completion.Record = func(frontier.LinkCounts) error { written[item.URL]++; return nil }
+			}
+			done = append(done, completion)
+		}
+		c.complete(l.ID, frontier.HostUpdate{}, done[0])
+		c.complete(l.ID, frontier.HostUpdate{}, done...)
+		c.endAfter(l, done...)
+		for _, item := range l.Items[:2] {
+			c.Require(written[item.URL] == 1, "the record of %q was written %d times, want once", item.URL, written[item.URL])
+		}
+		c.wantStats(counts{"records": 2})
+		c.wantPlaces(0, 0, 3, 0)
+	}},
+	// This case checks that Complete returns the error of Record and
+	// has no other effect. After it a store may refuse all calls, because the disk is
+	// probably full.
+	{Name: "RecordErrorFailsTheCompletion", Check: func(open opener) {
+		c := open(Options{})
+		l := c.addAndLease(page("a.test", 1))
+		done := linking(l.Items[0], pages("b.test", 0, 3)...)
+		done.Record = func(frontier.LinkCounts) error { return errDisk }
+		before := c.books()
+		update := frontier.HostUpdate{End: true}
+		err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, update)
+		c.Require(errors.Is(err, errDisk), "Complete with a record that cannot be written = %v, want %v", err, errDisk)
+		if _, err := c.Stats(c.Ctx); err != nil {
+			notDoneAfterCrash(c, l.Items[0])
+			return
+		}
+		c.wantState(l.Items[0].Offer(), frontier.Leased)
+		c.wantStats(counts{"records": 0})
+		if _, early := c.Crawl.(LinksFirst); !early {
+			c.wantStats(counts{"found": before.Found})
+			c.wantState(page("b.test", 0), frontier.Unknown)
+		}
+		done.Record = func(frontier.LinkCounts) error { return nil }
+		c.complete(l.ID, update, done)
+		c.wantPlaces(3, 0, 1, 0)
+	}},
+	{Name: "RecordIsSyncedBeforeTheEffect", Check: func(open opener) {
+		out := new(output)
+		c := open(Options{Output: out})
+		l := c.addAndLease(pages("a.test", 0, 2)...)
+		for i, item := range l.Items {
+			done := finished(item)
+			done.Record = out.write("record")
+			c.complete(l.ID, frontier.HostUpdate{}, done)
+			want := slices.Repeat([]string{"record", "sync"}, i+1)
+			got := out.log()
+			c.Require(slices.Equal(got, want), "when Complete %d was answered the output had seen %q, want %q", i, got, want)
+		}
+	}},
+	// This case checks that a completion has no effect if the output
+	// cannot be synced. After the error a store may refuse all calls.
+	{Name: "SyncErrorFailsTheCompletion", Check: func(open opener) {
+		out := new(output)
+		c := open(Options{Output: out})
+		l := c.addAndLease(page("a.test", 1))
+		done := finished(l.Items[0])
+		done.Record = out.write("record")
+		out.err = errDisk
+		err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true})
+		c.Require(err != nil, "Complete was answered without error though the output could not be synced")
+		out.err = nil
+		status, err := c.Lookup(c.Ctx, "a.test", l.Items[0].URL)
+		c.Require(err != nil || status.State == frontier.Leased, "the item is %q, want %q", status.State, frontier.Leased)
+		notDoneAfterCrash(c, l.Items[0])
+	}},
 }
 
 var errDisk = errors.New("disk full")
@@ -49,108 +121,13 @@ func (o *output) log() []string {
 	return slices.Clone(o.events)
 }
 
-func recordIsWrittenOnce(open opener) {
-	c := open(Options{})
-	c.add(pages("a.test", 0, 3)...)
-	l := c.lease()
-	written := map[string]int{}
-	var done []frontier.Completion
-	for i, item := range l.Items {
-		completion := finished(item)
-		if i < 2 { // the third has none
-			completion.Record = func(frontier.LinkCounts) error { written[item.URL]++; return nil }
-		}
-		done = append(done, completion)
-	}
-	c.complete(l.ID, frontier.HostUpdate{}, done[0])
-	c.complete(l.ID, frontier.HostUpdate{}, done...)
-	c.complete(l.ID, frontier.HostUpdate{End: true}, done...)
-	for _, item := range l.Items[:2] {
-		if written[item.URL] != 1 {
-			c.Failf("the record of %q was written %d times, want once", item.URL, written[item.URL])
-		}
-	}
-	c.want("records", c.books().Records, 2)
-	c.wantPlaces(0, 0, 3, 0)
-}
-
-// recordErrorFailsTheCompletion checks that Complete returns the error of Record and
-// has no other effect. After it a store may refuse all calls, because the disk is
-// probably full.
-func recordErrorFailsTheCompletion(open opener) {
-	c := open(Options{})
-	c.add(page("a.test", 1))
-	l := c.lease()
-	done := finished(l.Items[0])
-	done.Links = pages("b.test", 0, 3)
-	done.Record = func(frontier.LinkCounts) error { return errDisk }
-	before := c.books()
-	update := frontier.HostUpdate{End: true}
-	if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, update); !errors.Is(err, errDisk) {
-		c.Failf("Complete with a record that cannot be written = %v, want %v", err, errDisk)
-	}
-	if _, err := c.Stats(c.Ctx); err != nil {
-		notDoneAfterCrash(c, l.Items[0])
-		return
-	}
-	c.wantState(l.Items[0].Offer(), frontier.Leased)
-	c.want("records", c.books().Records, 0)
-	if _, early := c.Crawl.(LinksFirst); !early {
-		c.want("found", c.books().Found, before.Found)
-		c.wantState(page("b.test", 0), frontier.Unknown)
-	}
-	done.Record = func(frontier.LinkCounts) error { return nil }
-	c.complete(l.ID, update, done)
-	c.wantPlaces(3, 0, 1, 0)
-}
-
 // notDoneAfterCrash opens a failed crawl again, if it is a Reopener, and checks that
 // item is not done.
 func notDoneAfterCrash(c *driver, item frontier.Item) {
-	old, ok := c.Crawl.(Reopener)
-	if !ok {
+	if !c.restart(Reopener.Crash) {
 		return
 	}
-	again, err := old.Crash()
-	c.Must(err, "Crash")
-	c.Crawl = again
-	if status, err := c.Lookup(c.Ctx, item.Host, item.URL); err != nil || status.State == frontier.Done {
-		c.Failf("after a restart the item is %q (%v), want it not done", status.State, err)
-	}
-}
-
-func recordIsSyncedBeforeTheEffect(open opener) {
-	out := new(output)
-	c := open(Options{Output: out})
-	c.add(pages("a.test", 0, 2)...)
-	l := c.lease()
-	for i, item := range l.Items {
-		done := finished(item)
-		done.Record = out.write("record")
-		c.complete(l.ID, frontier.HostUpdate{}, done)
-		want := slices.Repeat([]string{"record", "sync"}, i+1)
-		if got := out.log(); !slices.Equal(got, want) {
-			c.Failf("when Complete %d was answered the output had seen %q, want %q", i, got, want)
-		}
-	}
-}
-
-// syncErrorFailsTheCompletion checks that a completion has no effect if the output
-// cannot be synced. After the error a store may refuse all calls.
-func syncErrorFailsTheCompletion(open opener) {
-	out := new(output)
-	c := open(Options{Output: out})
-	c.add(page("a.test", 1))
-	l := c.lease()
-	done := finished(l.Items[0])
-	done.Record = out.write("record")
-	out.err = errDisk
-	if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err == nil {
-		c.Failf("Complete was answered without error though the output could not be synced")
-	}
-	out.err = nil
-	if status, err := c.Lookup(c.Ctx, "a.test", l.Items[0].URL); err == nil && status.State != frontier.Leased {
-		c.Failf("the item is %q, want %q", status.State, frontier.Leased)
-	}
-	notDoneAfterCrash(c, l.Items[0])
+	status, err := c.Lookup(c.Ctx, item.Host, item.URL)
+	c.Must(err, "Lookup")
+	c.Require(status.State != frontier.Done, "after a restart the item is done")
 }

@@ -1,7 +1,7 @@
 package frontiertest
 
 import (
-	"sync/atomic"
+	"math"
 	"testing"
 	"time"
 
@@ -25,13 +25,127 @@ func RunWindows(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 }
 
 var windowCases = []testCase{
-	{Name: "WindowBeginsWithTheCompletion", Check: windowBeginsWithTheCompletion},
-	{Name: "WindowIsOfItsClass", Check: windowIsOfItsClass},
-	{Name: "WindowOfAFailedKey", Check: windowOfAFailedKey},
-	{Name: "WindowOfALink", Check: windowOfALink},
-	{Name: "WindowEndsOnce", Check: windowEndsOnce},
-	{Name: "WindowOutlivesACrash", Check: windowOutlivesACrash},
-	{Name: "WindowsKeepTheBooks", Check: windowsKeepTheBooks},
+	{Name: "WindowBeginsWithTheCompletion", Check: func(open opener) {
+		c := open(Options{LeaseTTL: 3 * Window})
+		item := classed(ClassWindow, 1)
+		c.add(item)
+		c.Clock.Advance(2 * Window)
+		c.wantAnswer(frontier.Seen, item) // it waits
+		l := c.lease()
+		c.Clock.Advance(2 * Window)
+		c.wantAnswer(frontier.Seen, item) // it is leased
+		c.endAfter(l, finished(l.Items[0]))
+		for round := uint32(1); round < 4; round++ {
+			c.Clock.Advance(Window - 10*time.Millisecond)
+			c.wantAnswer(frontier.Seen, item)
+			c.Clock.Advance(10 * time.Millisecond)
+			status := c.wantState(item, frontier.Done)
+			c.Require(status.Round == round-1, "round %d before it was offered, want %d", status.Round, round-1)
+			c.wantAnswer(frontier.Added, item)
+			c.wantAnswer(frontier.Seen, item)
+			status = c.wantState(item, frontier.Queued)
+			c.Require(status.Round == round, "queued in round %d, want %d", status.Round, round)
+			c.finishRound(round, finished)
+		}
+		c.wantStats(counts{"added": 4, "recovered": 0, "promoted": 0})
+	}},
+	{Name: "WindowIsOfItsClass", Check: func(open opener) {
+		c := open(Options{})
+		item := classed(ClassForever, 1)
+		c.add(item)
+		c.finishRound(0, finished)
+		c.Clock.Advance(1000 * Window)
+		c.wantAnswer(frontier.Seen, item)
+		bulk := page("a.test", 2)
+		c.add(bulk)
+		c.finishRound(0, finished)
+		c.Clock.Advance(1000 * Window)
+		c.wantAnswer(frontier.Seen, bulk)
+	}},
+	{Name: "WindowOfAFailedKey", Check: func(open opener) {
+		c := open(Options{})
+		item := classed(ClassWindow, 1)
+		c.add(item)
+		c.finishRound(0, brokenOff)
+		c.Clock.Advance(Window / 2)
+		c.wantAnswer(frontier.Seen, item)
+		c.Clock.Advance(Window / 2)
+		c.wantAnswer(frontier.Added, item)
+		_, err := c.Retry(c.Ctx, "") // it waits already
+		c.Must(err, "Retry")
+		queued := c.list(frontier.Queued, "")
+		c.Require(len(queued) == 1 && queued[item.URL].Round == 1, "queued: %v, want %q once, in round 1", queued, item.URL)
+		c.finishRound(1, brokenOff)
+		c.Clock.Advance(Window)
+		c.retryFailed("", 1)
+		c.wantAnswer(frontier.Seen, item)
+		c.finishRound(2, finished)
+		c.wantStats(counts{"added": 2, "done": 1})
+	}},
+	{Name: "WindowOfALink", Check: func(open opener) {
+		c := open(Options{})
+		item, from := classed(ClassWindow, 1), page("b.test", 1)
+		c.add(item)
+		c.finishRound(0, finished)
+		c.Clock.Advance(Window)
+		l := c.addAndLease(from)
+		done := linking(l.Items[0], item, item)
+		var links frontier.LinkCounts
+		done.Record = counted(&links)
+		c.endAfter(l, done)
+		c.wantLinks(links, frontier.LinkCounts{Found: 2, Added: 1, Seen: 1})
+		c.finishRound(1, finished)
+	}},
+	{Name: "WindowEndsOnce", Check: func(open opener) {
+		c := open(Options{})
+		item := classed(ClassWindow, 1)
+		c.add(item)
+		c.finishRound(0, finished)
+		c.Clock.Advance(Window)
+		added := c.raceToAdd(1, func(int, int) []frontier.Offer { return []frontier.Offer{item, item} })
+		c.want("added by racers", added, 1)
+		c.finishRound(1, finished)
+		c.idle()
+	}},
+	{Name: "WindowOutlivesACrash", Check: func(open opener) {
+		c := open(Options{})
+		item, failed := classed(ClassWindow, 1), classed(ClassWindow, 2)
+		c.add(item)
+		c.finishRound(0, finished)
+		c.add(failed)
+		c.finishRound(0, brokenOff)
+		c.restart(Reopener.Crash)
+		c.Clock.Advance(Window / 2)
+		c.wantAnswer(frontier.Seen, item)
+		c.Clock.Advance(Window / 2)
+		c.wantAnswer(frontier.Added, item)
+		c.restart(Reopener.Crash)
+		c.wantAnswer(frontier.Seen, item)
+		c.finishRound(1, finished)
+		c.wantAnswer(frontier.Added, failed)
+		c.restart(Reopener.Crash)
+		c.finishRound(1, finished)
+		c.idle()
+	}},
+	{Name: "WindowsKeepTheBooks", Check: func(open opener) {
+		c := open(Options{})
+		c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
+		for range 3 {
+			l := c.lease()
+			c.endAfter(l, finished(l.Items[0]), brokenOff(l.Items[1]), finished(l.Items[2]))
+			c.Clock.Advance(Window)
+			c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
+		}
+		c.wantStats(counts{"added": 12, "queued": 3})
+		stats := c.books()
+		audit, err := c.Audit(c.Ctx)
+		c.Must(err, "Audit")
+		c.want("queued, counted", audit.Queued, 3)
+		c.want("failed, counted", audit.Failed, stats.Failed)
+		c.want("done, counted", audit.Done, stats.Done)
+		c.Require(math.Abs(audit.Added-float64(stats.Added)) <= 1+5*audit.AddedErr,
+			"added is estimated as %.1f ± %.1f, want %d", audit.Added, audit.AddedErr, stats.Added)
+	}},
 }
 
 // classed returns the n-th page of a.test, with a class.
@@ -41,183 +155,11 @@ func classed(class frontier.Class, n int) frontier.Offer {
 	return item
 }
 
-// answered offers an item and checks the answer.
-func (d *driver) answered(item frontier.Offer, want frontier.Answer) {
-	if got := d.offer(item)[0]; got.Answer != want {
-		d.Failf("%q offered: %v %q, want %v", item.URL, got.Answer, got.Reason, want)
-	}
-}
-
-// finish leases a host, which must have one item, in this round, and completes it.
-func (d *driver) finish(round uint32, complete func(frontier.Item) frontier.Completion) {
+// finishRound leases a host, which must have one item, in this round, and completes it.
+func (d *driver) finishRound(round uint32, complete func(frontier.Item) frontier.Completion) {
 	l := d.lease()
-	if len(l.Items) != 1 || l.Items[0].Round != round || l.Items[0].Attempts != 0 {
-		d.Failf("handed out %q, the first of round %d after %d attempts, want one of round %d",
-			urls(l.Items), l.Items[0].Round, l.Items[0].Attempts, round)
-	}
+	d.Require(len(l.Items) == 1 && l.Items[0].Round == round && l.Items[0].Attempts == 0,
+		"handed out %q, the first of round %d after %d attempts, want one of round %d",
+		urls(l.Items), l.Items[0].Round, l.Items[0].Attempts, round)
 	d.complete(l.ID, frontier.HostUpdate{End: true}, complete(l.Items[0]))
-}
-
-func brokenOff(item frontier.Item) frontier.Completion {
-	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.Network}
-}
-
-func windowBeginsWithTheCompletion(open opener) {
-	c := open(Options{LeaseTTL: 3 * Window})
-	item := classed(ClassWindow, 1)
-	c.add(item)
-	c.Clock.Advance(2 * Window)
-	c.answered(item, frontier.Seen) // it waits
-	l := c.lease()
-	c.Clock.Advance(2 * Window)
-	c.answered(item, frontier.Seen) // it is leased
-	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
-	for round := uint32(1); round < 4; round++ {
-		c.Clock.Advance(Window - 10*time.Millisecond)
-		c.answered(item, frontier.Seen)
-		c.Clock.Advance(10 * time.Millisecond)
-		if status := c.wantState(item, frontier.Done); status.Round != round-1 {
-			c.Failf("round %d before it was offered, want %d", status.Round, round-1)
-		}
-		c.answered(item, frontier.Added)
-		c.answered(item, frontier.Seen)
-		if status := c.wantState(item, frontier.Queued); status.Round != round {
-			c.Failf("queued in round %d, want %d", status.Round, round)
-		}
-		c.finish(round, finished)
-	}
-	stats := c.books()
-	c.want("added", stats.Added, 4)
-	c.want("recovered", stats.Recovered, 0)
-	c.want("promoted", stats.Promoted, 0)
-}
-
-func windowIsOfItsClass(open opener) {
-	c := open(Options{})
-	item := classed(ClassForever, 1)
-	c.add(item)
-	c.finish(0, finished)
-	c.Clock.Advance(1000 * Window)
-	c.answered(item, frontier.Seen)
-	bulk := page("a.test", 2)
-	c.add(bulk)
-	c.finish(0, finished)
-	c.Clock.Advance(1000 * Window)
-	c.answered(bulk, frontier.Seen)
-}
-
-func windowOfAFailedKey(open opener) {
-	c := open(Options{})
-	item := classed(ClassWindow, 1)
-	c.add(item)
-	c.finish(0, brokenOff)
-	c.Clock.Advance(Window / 2)
-	c.answered(item, frontier.Seen)
-	c.Clock.Advance(Window / 2)
-	c.answered(item, frontier.Added)
-	_, err := c.Retry(c.Ctx, "") // it waits already
-	c.Must(err, "Retry")
-	if got := c.list(frontier.Queued, ""); len(got) != 1 || got[item.URL].Round != 1 {
-		c.Failf("queued: %v, want %q once, in round 1", got, item.URL)
-	}
-	c.finish(1, brokenOff)
-	c.Clock.Advance(Window)
-	n, err := c.Retry(c.Ctx, "")
-	c.Must(err, "Retry")
-	c.want("items offered again", uint64(n), 1)
-	c.answered(item, frontier.Seen)
-	c.finish(2, finished)
-	stats := c.books()
-	c.want("added", stats.Added, 2)
-	c.want("done", stats.Done, 1)
-}
-
-func windowOfALink(open opener) {
-	c := open(Options{})
-	item, from := classed(ClassWindow, 1), page("b.test", 1)
-	c.add(item)
-	c.finish(0, finished)
-	c.Clock.Advance(Window)
-	c.add(from)
-	l := c.lease()
-	done := finished(l.Items[0])
-	done.Links = []frontier.Offer{item, item}
-	var counts frontier.LinkCounts
-	done.Record = func(links frontier.LinkCounts) error { counts = links; return nil }
-	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
-	if want := (frontier.LinkCounts{Found: 2, Added: 1, Seen: 1}); counts != want {
-		c.Failf("links %+v, want %+v", counts, want)
-	}
-	c.finish(1, finished)
-}
-
-func windowEndsOnce(open opener) {
-	c := open(Options{})
-	item := classed(ClassWindow, 1)
-	c.add(item)
-	c.finish(0, finished)
-	c.Clock.Advance(Window)
-	var added atomic.Int64
-	c.Race(16, func(int) error {
-		verdicts, err := c.Add(c.Ctx, []frontier.Offer{item, item})
-		for _, v := range verdicts {
-			if v.Answer == frontier.Added {
-				added.Add(1)
-			}
-		}
-		return err
-	})
-	c.want("added by racers", uint64(added.Load()), 1)
-	c.finish(1, finished)
-	c.idle()
-}
-
-func windowOutlivesACrash(open opener) {
-	c := open(Options{})
-	item, failed := classed(ClassWindow, 1), classed(ClassWindow, 2)
-	c.add(item)
-	c.finish(0, finished)
-	c.add(failed)
-	c.finish(0, brokenOff)
-	crash := func() {
-		if r, ok := c.Crawl.(Reopener); ok {
-			crawl, err := r.Crash()
-			c.Must(err, "Crash")
-			c.Crawl = crawl
-		}
-	}
-	crash()
-	c.Clock.Advance(Window / 2)
-	c.answered(item, frontier.Seen)
-	c.Clock.Advance(Window / 2)
-	c.answered(item, frontier.Added)
-	crash()
-	c.answered(item, frontier.Seen)
-	c.finish(1, finished)
-	c.answered(failed, frontier.Added)
-	crash()
-	c.finish(1, finished)
-	c.idle()
-}
-
-func windowsKeepTheBooks(open opener) {
-	c := open(Options{})
-	c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
-	for range 3 {
-		l := c.lease()
-		c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]), brokenOff(l.Items[1]), finished(l.Items[2]))
-		c.Clock.Advance(Window)
-		c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
-	}
-	stats := c.books()
-	c.want("added", stats.Added, 12)
-	c.want("queued", stats.Queued, 3)
-	audit, err := c.Audit(c.Ctx)
-	c.Must(err, "Audit")
-	c.want("queued, counted", audit.Queued, 3)
-	c.want("failed, counted", audit.Failed, stats.Failed)
-	c.want("done, counted", audit.Done, stats.Done)
-	if off := audit.Added - float64(stats.Added); off > 1+5*audit.AddedErr || off < -1-5*audit.AddedErr {
-		c.Failf("added is estimated as %.1f ± %.1f, want %d", audit.Added, audit.AddedErr, stats.Added)
-	}
 }

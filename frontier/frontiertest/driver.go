@@ -1,6 +1,7 @@
 package frontiertest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -54,23 +55,28 @@ func pages(host string, from, to int) (offers []frontier.Offer) {
 func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	verdicts, err := d.Add(d.Ctx, offers)
 	d.Must(err, "Add")
-	if len(verdicts) != len(offers) {
-		d.Failf("Add answered %d of %d offers", len(verdicts), len(offers))
-	}
+	d.Require(len(verdicts) == len(offers), "Add answered %d of %d offers", len(verdicts), len(offers))
 	for i, verdict := range verdicts {
-		if verdict.Answer == 0 {
-			d.Failf("Add gave no verdict on %q", suite.Cut(offers[i].URL))
-		}
+		d.Require(verdict.Answer != 0, "Add gave no verdict on %q", suite.Cut(offers[i].URL))
 	}
 	return verdicts
 }
 
+// wantAnswer offers URLs and checks that each gets the answer want.
+func (d *driver) wantAnswer(want frontier.Answer, offers ...frontier.Offer) {
+	for i, got := range d.offer(offers...) {
+		d.Require(got.Answer == want,
+			"%q offered, decision %d: %v %q, want %v", suite.Cut(offers[i].URL), offers[i].Decision, got.Answer, got.Reason, want)
+	}
+}
+
 // add offers URLs that must be new.
-func (d *driver) add(offers ...frontier.Offer) {
-	for i, verdict := range d.offer(offers...) {
-		if verdict.Answer != frontier.Added {
-			d.Failf("Add(%q) = %v %q, want added", suite.Cut(offers[i].URL), verdict.Answer, verdict.Reason)
-		}
+func (d *driver) add(offers ...frontier.Offer) { d.wantAnswer(frontier.Added, offers...) }
+
+// addHosts adds the first pages of h0.test, h1.test and so on.
+func (d *driver) addHosts(hosts, pagesEach int) {
+	for n := range hosts {
+		d.add(pages(fmt.Sprintf("h%d.test", n), 0, pagesEach)...)
 	}
 }
 
@@ -83,11 +89,16 @@ func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
 // lease leases one host, with one item in flight at a time. A host must be due.
 func (d *driver) lease() frontier.Lease {
 	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(1), InFlight: 1})
-	if len(grant.Leases) != 1 {
-		d.Failf("Lease handed out %d hosts (wait %v, empty %t, limited %t, paused %t), want 1",
-			len(grant.Leases), grant.Wait, grant.Empty, grant.Limited, grant.Paused)
-	}
+	d.Require(len(grant.Leases) == 1,
+		"Lease handed out %d hosts (wait %v, empty %t, limited %t, paused %t), want 1",
+		len(grant.Leases), grant.Wait, grant.Empty, grant.Limited, grant.Paused)
 	return grant.Leases[0]
+}
+
+// addAndLease adds URLs that must be new, and leases a host.
+func (d *driver) addAndLease(offers ...frontier.Offer) frontier.Lease {
+	d.add(offers...)
+	return d.lease()
 }
 
 // idle checks that no host is due and returns the grant.
@@ -128,15 +139,52 @@ func (d *driver) end(l frontier.Lease, delay time.Duration) {
 	d.complete(l.ID, frontier.HostUpdate{End: true, Delay: delay})
 }
 
+// endAfter completes items of a lease and ends it.
+func (d *driver) endAfter(l frontier.Lease, done ...frontier.Completion) {
+	d.complete(l.ID, frontier.HostUpdate{End: true}, done...)
+}
+
+// finish leases a host, completes every item of the lease as a page, and ends the lease.
+func (d *driver) finish() frontier.Lease {
+	l := d.lease()
+	d.endAfter(l, all(l.Items, finished)...)
+	return l
+}
+
+// fail leases a host, and finishes every item of the lease as failed.
+func (d *driver) fail(update frontier.HostUpdate) frontier.Lease {
+	l := d.lease()
+	update.End = true
+	d.complete(l.ID, update, all(l.Items, brokenOff)...)
+	return l
+}
+
+// retryFailed calls Retry, which must queue n items again.
+func (d *driver) retryFailed(host string, n int) {
+	got, err := d.Retry(d.Ctx, host)
+	d.Must(err, "Retry")
+	d.Require(got == n, "Retry(%q) = %d, want %d", host, got, n)
+}
+
+// restart opens the crawl again with one of the methods of Reopener. It reports whether the
+// crawl has them.
+func (d *driver) restart(again func(Reopener) (Crawl, error)) bool {
+	old, ok := d.Crawl.(Reopener)
+	if !ok {
+		return false
+	}
+	crawl, err := again(old)
+	d.Must(err, "open again")
+	d.Crawl = crawl
+	return true
+}
+
 // lost checks that neither Extend nor Complete accepts id.
 func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
-	if _, err := d.Extend(d.Ctx, id, frontier.TopUp{}); !errors.Is(err, frontier.ErrLeaseLost) {
-		d.Failf("Extend of a lost lease = %v, want ErrLeaseLost", err)
-	}
-	err := d.Complete(d.Ctx, id, done, frontier.HostUpdate{End: true, Blob: []byte("lost")})
-	if !errors.Is(err, frontier.ErrLeaseLost) {
-		d.Failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
-	}
+	_, err := d.Extend(d.Ctx, id, frontier.TopUp{})
+	d.Require(errors.Is(err, frontier.ErrLeaseLost), "Extend of a lost lease = %v, want ErrLeaseLost", err)
+	err = d.Complete(d.Ctx, id, done, frontier.HostUpdate{End: true, Blob: []byte("lost")})
+	d.Require(errors.Is(err, frontier.ErrLeaseLost), "Complete of a lost lease = %v, want ErrLeaseLost", err)
 }
 
 // finished completes an item as a page.
@@ -144,12 +192,40 @@ func finished(item frontier.Item) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true}
 }
 
+// linking completes an item as a page with links.
+func linking(item frontier.Item, links ...frontier.Offer) frontier.Completion {
+	done := finished(item)
+	done.Links = links
+	return done
+}
+
 func retried(item frontier.Item, in time.Duration) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Retry, RetryIn: in}
 }
 
+// brokenOff completes an item as failed.
+func brokenOff(item frontier.Item) frontier.Completion {
+	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.Network}
+}
+
 func givenBack(item frontier.Item) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Disposition: frontier.GiveBack}
+}
+
+// counted returns a Completion.Record that stores its link counts in links.
+func counted(links *frontier.LinkCounts) func(frontier.LinkCounts) error {
+	return func(counts frontier.LinkCounts) error { *links = counts; return nil }
+}
+
+// wantLinks checks the link counts that a record received.
+func (d *driver) wantLinks(got, want frontier.LinkCounts) {
+	d.Require(got == want, "the record has links %+v, want %+v", got, want)
+}
+
+// wantBlob checks the blob that came with a lease.
+func (d *driver) wantBlob(l frontier.Lease, want []byte) {
+	d.Require(bytes.Equal(l.Blob, want), "the blob of %s is %q (%d bytes), want %d bytes",
+		l.Host, suite.Cut(string(l.Blob)), len(l.Blob), len(want))
 }
 
 // all returns the completions that complete makes of items.
@@ -176,9 +252,7 @@ func offeredURLs(offers []frontier.Offer) (urls []string) {
 
 // wantItems checks that items have the URLs of the offers want, in this order.
 func (d *driver) wantItems(what string, got []frontier.Item, want []frontier.Offer) {
-	if !slices.Equal(urls(got), offeredURLs(want)) {
-		d.Failf("%s: got %q, want %q", what, urls(got), offeredURLs(want))
-	}
+	d.Require(slices.Equal(urls(got), offeredURLs(want)), "%s: got %q, want %q", what, urls(got), offeredURLs(want))
 }
 
 // books returns the counters, which must balance.
@@ -191,27 +265,65 @@ func (d *driver) books() frontier.Stats {
 
 // want checks a number.
 func (d *driver) want(what string, got, want uint64) {
-	if got != want {
-		d.Failf("%s is %d, want %d", what, got, want)
+	d.Require(got == want, "%s is %d, want %d", what, got, want)
+}
+
+// counts are the counters of a crawl by name. One that is absent is 0.
+type counts = map[string]uint64
+
+func counters(stats frontier.Stats) counts {
+	named := counts{
+		"found": stats.Found, "added": stats.Added, "seen": stats.Seen, "queued": stats.Queued, "leased": stats.Leased,
+		"done": stats.Done, "failed": stats.Failed, "pages": stats.Pages, "retries": stats.Retries, "records": stats.Records,
+		"hosts": stats.Hosts, "outbox": stats.Outbox, "delayed": stats.Delayed, "recovered": stats.Recovered,
+		"promoted": stats.Promoted,
+	}
+	for reason, n := range stats.Refused {
+		named["refused: "+string(reason)] = n
+	}
+	for outcome, n := range stats.Outcomes {
+		named["outcome: "+string(outcome)] = n
+	}
+	return named
+}
+
+// countsDiff describes how two sets of counters differ.
+func countsDiff(got, want counts) (diff []string) {
+	for _, named := range []counts{got, want} {
+		for name := range named {
+			if got[name] != want[name] {
+				diff = append(diff, fmt.Sprintf("%s is %d, want %d", name, got[name], want[name]))
+			}
+		}
+	}
+	slices.Sort(diff)
+	return slices.Compact(diff)
+}
+
+// wantStats checks some counters.
+func (d *driver) wantStats(want counts) {
+	all := counters(d.books())
+	got := counts{}
+	for name := range want {
+		n, there := all[name]
+		d.Require(there || strings.Contains(name, ": "), "there is no counter %q", name)
+		got[name] = n
+	}
+	if diff := countsDiff(got, want); len(diff) > 0 {
+		d.Failf("%s", strings.Join(diff, "; "))
 	}
 }
 
 // wantPlaces checks how many items of the crawl are in each state.
 func (d *driver) wantPlaces(queued, leased, done, failed uint64) {
-	b := d.books()
-	if b.Queued != queued || b.Leased != leased || b.Done != done || b.Failed != failed {
-		d.Failf("queued, leased, done, failed are %d, %d, %d, %d, want %d, %d, %d, %d",
-			b.Queued, b.Leased, b.Done, b.Failed, queued, leased, done, failed)
-	}
+	d.wantStats(counts{"queued": queued, "leased": leased, "done": done, "failed": failed})
 }
 
 // wantState checks the state of a URL and returns its status.
 func (d *driver) wantState(offer frontier.Offer, want frontier.State) frontier.Status {
 	status, err := d.Lookup(d.Ctx, offer.Host, offer.URL)
 	d.Must(err, "Lookup")
-	if status.State != want {
-		d.Failf("%q is %q, want %q", suite.Cut(offer.URL), status.State, want)
-	}
+	d.Require(status.State == want, "%q is %q, want %q", suite.Cut(offer.URL), status.State, want)
 	return status
 }
 
@@ -227,9 +339,7 @@ func (d *driver) list(state frontier.State, host string) map[string]frontier.Ite
 	for _, item := range listed {
 		items[item.URL] = item
 	}
-	if len(items) < len(listed) {
-		d.Failf("List(%s) has a URL twice: %q", state, urls(listed))
-	}
+	d.Require(len(items) >= len(listed), "List(%s) has a URL twice: %q", state, urls(listed))
 	return items
 }
 
@@ -239,44 +349,17 @@ func (d *driver) print(offer frontier.Offer) bloomstore.Fingerprint {
 }
 
 // statsDiff describes how two statistics differ. It returns "" if they are equal. It
-// does not compare Filter, which depends on the store, or Delayed, which depends on
-// when the store last looked at delayed items.
+// does not compare Filter, Recovered and Promoted, which depend on the store, or Delayed,
+// which depends on when the store last looked at delayed items.
 func statsDiff(got, want frontier.Stats) string {
-	var diff []string
-	compare := func(what string, got, want uint64) {
-		if got != want {
-			diff = append(diff, fmt.Sprintf("%s is %d, want %d", what, got, want))
-		}
+	g, w := counters(got), counters(want)
+	for _, name := range []string{"delayed", "recovered", "promoted"} {
+		delete(g, name)
+		delete(w, name)
 	}
-	compare("found", got.Found, want.Found)
-	compare("added", got.Added, want.Added)
-	compare("seen", got.Seen, want.Seen)
-	compare("queued", got.Queued, want.Queued)
-	compare("leased", got.Leased, want.Leased)
-	compare("done", got.Done, want.Done)
-	compare("failed", got.Failed, want.Failed)
-	compare("pages", got.Pages, want.Pages)
-	compare("retries", got.Retries, want.Retries)
-	compare("records", got.Records, want.Records)
-	compare("hosts", got.Hosts, want.Hosts)
-	compare("outbox", got.Outbox, want.Outbox)
-	diff = append(diff, countsDiff("refused", got.Refused, want.Refused)...)
-	diff = append(diff, countsDiff("outcome", got.Outcomes, want.Outcomes)...)
+	diff := countsDiff(g, w)
 	if got.Paused != want.Paused {
 		diff = append(diff, fmt.Sprintf("paused is %t, want %t", got.Paused, want.Paused))
 	}
 	return strings.Join(diff, "; ")
-}
-
-// countsDiff compares two maps in which an absent count is 0.
-func countsDiff[K ~string](what string, got, want map[K]uint64) (diff []string) {
-	for _, counts := range []map[K]uint64{got, want} {
-		for key := range counts {
-			if got[key] != want[key] {
-				diff = append(diff, fmt.Sprintf("%s %s is %d, want %d", what, key, got[key], want[key]))
-			}
-		}
-	}
-	slices.Sort(diff)
-	return slices.Compact(diff)
 }

@@ -75,7 +75,7 @@ func runAll(t *testing.T, cases []testCase, open func(t *testing.T, opt Options)
 }
 
 func allCases() []testCase {
-	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases)
+	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases, noteCases)
 }
 
 // drive returns an opener that opens crawls with open.

@@ -2,7 +2,6 @@ package frontiertest
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"testing"
 	"testing/synctest"
@@ -94,14 +93,4 @@ func TestMemoryUsesTheBubblesClock(t *testing.T) {
 			t.Fatalf("after the wait: %+v, %v", grant, err)
 		}
 	})
-}
-
-func TestMemoryJoin(t *testing.T) {
-	m := NewMemory(MemoryConfig{Settings: frontier.Settings{"delay": "1s"}})
-	if same, err := m.Join(frontier.Settings{"delay": "1s"}); err != nil || same != m {
-		t.Errorf("Join with equal settings = %p, %v", same, err)
-	}
-	if _, err := m.Join(frontier.Settings{"delay": "2s"}); !errors.Is(err, frontier.ErrParamsMismatch) {
-		t.Errorf("Join with other settings = %v, want ErrParamsMismatch", err)
-	}
 }

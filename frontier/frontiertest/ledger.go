@@ -2,7 +2,6 @@ package frontiertest
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,14 +15,15 @@ import (
 // computes the answer that a store must give. Where the contract leaves the choice to
 // the store, it checks the answer and updates its own state accordingly.
 type ledger struct {
-	opt      Options
-	urls     map[string]*known
-	sites    map[string]*site
-	holdings map[frontier.LeaseID]*holding // leases that have not ended or expired
-	admitted map[string]bool
-	stats    frontier.Stats // all but Delayed, Hosts and Filter
-	notes    []exact.Note
-	seq      int
+	*suite.Driver // ends the run at a wrong answer
+	opt           Options
+	urls          map[string]*known
+	sites         map[string]*site
+	holdings      map[frontier.LeaseID]*holding // leases that have not ended or expired
+	admitted      map[string]bool
+	stats         frontier.Stats // all but Delayed, Hosts and Filter
+	notes         []exact.Note
+	seq           int
 }
 
 // known is a URL that was added.
@@ -57,9 +57,9 @@ type holding struct {
 	deadline time.Time
 }
 
-func newLedger(opt Options) *ledger {
+func newLedger(d *driver) *ledger {
 	return &ledger{
-		opt: opt, urls: map[string]*known{}, sites: map[string]*site{},
+		Driver: &d.Driver, opt: d.opt, urls: map[string]*known{}, sites: map[string]*site{},
 		holdings: map[frontier.LeaseID]*holding{}, admitted: map[string]bool{},
 		stats: frontier.Stats{
 			Books:    frontier.Books{Refused: map[frontier.Reason]uint64{}},
@@ -204,30 +204,24 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 
 // hand checks that got are the right items for h to get, at most n, and updates the
 // ledger.
-func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, now time.Time) error {
+func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, now time.Time) {
 	ready := g.ready(h.host, h.settled, now)
 	left := g.allowance(maxPages)
-	if want := min(n, len(ready)); len(got) > want || len(got) < min(want, left) {
-		return fmt.Errorf("%d items of %s handed out, want %d (%d ready, %d pages left)", len(got), h.host, min(want, left), len(ready), left)
-	}
-	if len(got) > left {
-		return fmt.Errorf("%d items of %s handed out with %d pages left", len(got), h.host, left)
-	}
+	want := min(n, len(ready))
+	g.Require(len(got) <= want && len(got) >= min(want, left),
+		"%d items of %s handed out, want %d (%d ready, %d pages left)", len(got), h.host, min(want, left), len(ready), left)
+	g.Require(len(got) <= left, "%d items of %s handed out with %d pages left", len(got), h.host, left)
 	taken := map[*known]bool{}
 	for i, item := range got {
 		k := g.urls[item.URL]
-		if k == nil || taken[k] || !slices.Contains(ready, k) {
-			return fmt.Errorf("%q handed out, which is not ready", suite.Cut(item.URL))
-		}
-		if err := k.same(item); err != nil {
-			return err
-		}
+		g.Require(k != nil && !taken[k] && slices.Contains(ready, k), "%q handed out, which is not ready", suite.Cut(item.URL))
+		g.wantSame(item, k)
 		// No item that is still ready must come before k.
 		for _, before := range ready {
 			earlier := before.item.Priority < k.item.Priority ||
 				before.item.Priority == k.item.Priority && before.seq < k.seq && !before.loose && !k.loose
 			if before != k && !taken[before] && earlier {
-				return fmt.Errorf("item %d: %q handed out before %q", i, suite.Cut(item.URL), suite.Cut(before.item.URL))
+				g.Failf("item %d: %q handed out before %q", i, suite.Cut(item.URL), suite.Cut(before.item.URL))
 			}
 		}
 		taken[k] = true
@@ -239,7 +233,6 @@ func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, n
 		g.stats.Queued--
 		g.stats.Leased++
 	}
-	return nil
 }
 
 func (g *ledger) allowance(maxPages uint64) int {
@@ -250,85 +243,72 @@ func (g *ledger) allowance(maxPages uint64) int {
 }
 
 // granted checks the answer of Lease and updates the ledger.
-func (g *ledger) granted(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) error {
-	if len(grant.Leases) > len(request.IDs) {
-		return fmt.Errorf("%d leases for %d ids", len(grant.Leases), len(request.IDs))
-	}
+func (g *ledger) granted(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) {
+	g.Require(len(grant.Leases) <= len(request.IDs), "%d leases for %d ids", len(grant.Leases), len(request.IDs))
 	ids := map[frontier.LeaseID]bool{}
 	for _, l := range grant.Leases {
-		if ids[l.ID] || !slices.Contains(request.IDs, l.ID) {
-			return fmt.Errorf("lease %x was not asked for, or came twice", l.ID)
-		}
+		g.Require(!ids[l.ID] && slices.Contains(request.IDs, l.ID), "lease %x was not asked for, or came twice", l.ID)
 		ids[l.ID] = true
-		if err := g.grantedOne(request, l, now); err != nil {
-			return err
-		}
+		g.grantedOne(request, l, now)
 	}
 	for _, id := range request.IDs {
-		if g.holdings[id] != nil && !ids[id] {
-			return fmt.Errorf("a repeat did not get the lease %x that it has", id)
-		}
+		g.Require(g.holdings[id] == nil || ids[id], "a repeat did not get the lease %x that it has", id)
 	}
-	return g.checkRest(request, grant, now)
+	g.checkRest(request, grant, now)
 }
 
-func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now time.Time) error {
+func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now time.Time) {
 	s := g.sites[l.Host]
-	h := g.holdings[l.ID]
-	switch {
-	case s == nil:
-		return fmt.Errorf("unknown host %q handed out", l.Host)
-	case string(l.Blob) != string(s.blob) && !(s.fading && len(l.Blob) == 0):
-		return fmt.Errorf("%s came with blob %q, want %q", l.Host, suite.Cut(string(l.Blob)), suite.Cut(string(s.blob)))
-	case h != nil:
-		return h.repeated(l, g.opt.LeaseTTL, now)
-	case g.stats.Paused || s.holding != nil || s.due.After(now) || len(l.Items) == 0 || l.TTL != g.opt.LeaseTTL:
-		return fmt.Errorf("%s handed out for %v with %d items: paused %t, leased %t, due in %v",
-			l.Host, l.TTL, len(l.Items), g.stats.Paused, s.holding != nil, s.due.Sub(now))
+	if s == nil {
+		g.Failf("unknown host %q handed out", l.Host)
 	}
-	h = &holding{
+	g.Require(string(l.Blob) == string(s.blob) || s.fading && len(l.Blob) == 0,
+		"%s came with blob %q, want %q", l.Host, suite.Cut(string(l.Blob)), suite.Cut(string(s.blob)))
+	if h := g.holdings[l.ID]; h != nil {
+		g.repeated(h, l, now)
+		return
+	}
+	g.Require(!g.stats.Paused && s.holding == nil && !s.due.After(now) && len(l.Items) > 0 && l.TTL == g.opt.LeaseTTL,
+		"%s handed out for %v with %d items: paused %t, leased %t, due in %v",
+		l.Host, l.TTL, len(l.Items), g.stats.Paused, s.holding != nil, s.due.Sub(now))
+	h := &holding{
 		id: l.ID, host: l.Host, settled: map[*known]bool{},
 		inFlight: max(request.InFlight, 1), deadline: now.Add(l.TTL),
 	}
-	if err := g.hand(h, l.Items, batch(g.opt.LeaseTTL, s.delay), request.MaxPages, now); err != nil {
-		return err
-	}
+	g.hand(h, l.Items, batch(g.opt.LeaseTTL, s.delay), request.MaxPages, now)
 	s.holding, g.holdings[l.ID] = h, h
 	s.blob, s.fading = l.Blob, false
-	return nil
 }
 
 // repeated checks the answer to a repeated request for a lease. It must have all items
 // of the lease, or those that are open.
-func (h *holding) repeated(l frontier.Lease, ttl time.Duration, now time.Time) error {
-	if left := h.deadline.Sub(now); l.Host != h.host || l.TTL != left && l.TTL != ttl {
-		return fmt.Errorf("repeat of %s: %s for %v, want %v or %v", h.host, l.Host, l.TTL, left, ttl)
-	}
+func (g *ledger) repeated(h *holding, l frontier.Lease, now time.Time) {
+	left := h.deadline.Sub(now)
+	g.Require(l.Host == h.host && (l.TTL == left || l.TTL == g.opt.LeaseTTL),
+		"repeat of %s: %s for %v, want %v or %v", h.host, l.Host, l.TTL, left, g.opt.LeaseTTL)
 	h.deadline = now.Add(l.TTL)
 	want := h.handed
 	if len(l.Items) != len(want) {
 		want = h.open()
 	}
-	if !slices.EqualFunc(l.Items, want, func(item frontier.Item, k *known) bool { return item.URL == k.item.URL }) {
-		return fmt.Errorf("repeat of %s: %q", h.host, urls(l.Items))
-	}
-	return nil
+	same := slices.EqualFunc(l.Items, want, func(item frontier.Item, k *known) bool { return item.URL == k.item.URL })
+	g.Require(same, "repeat of %s: %q", h.host, urls(l.Items))
 }
 
 // checkRest checks the fields of a grant other than Leases.
-func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) error {
+func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) {
 	exhausted := g.allowance(request.MaxPages) == 0
-	switch {
-	case grant.Paused != g.stats.Paused:
-		return fmt.Errorf("paused %t, want %t", grant.Paused, g.stats.Paused)
-	case grant.Empty != (g.stats.Queued+g.stats.Leased == 0 && len(g.notes) == 0):
-		return fmt.Errorf("empty %t with %d queued, %d leased, %d notes", grant.Empty, g.stats.Queued, g.stats.Leased, len(g.notes))
-	case grant.Limited && !exhausted || !grant.Limited && exhausted && g.stats.Queued > 0 && !grant.Paused && len(grant.Leases) < len(request.IDs):
-		return fmt.Errorf("limited %t with %d pages, %d leased, limit %d", grant.Limited, g.stats.Pages, g.stats.Leased, request.MaxPages)
-	case grant.Reached != (grant.Limited && g.stats.Pages >= request.MaxPages):
-		return fmt.Errorf("reached %t, limited %t with %d pages, limit %d", grant.Reached, grant.Limited, g.stats.Pages, request.MaxPages)
-	case grant.Paused || exhausted || grant.Empty:
-		return nil
+	empty := g.stats.Queued+g.stats.Leased == 0 && len(g.notes) == 0
+	mustLimit := exhausted && g.stats.Queued > 0 && !grant.Paused && len(grant.Leases) < len(request.IDs)
+	g.Require(grant.Paused == g.stats.Paused, "paused %t, want %t", grant.Paused, g.stats.Paused)
+	g.Require(grant.Empty == empty,
+		"empty %t with %d queued, %d leased, %d notes", grant.Empty, g.stats.Queued, g.stats.Leased, len(g.notes))
+	g.Require((exhausted || !grant.Limited) && (grant.Limited || !mustLimit),
+		"limited %t with %d pages, %d leased, limit %d", grant.Limited, g.stats.Pages, g.stats.Leased, request.MaxPages)
+	g.Require(grant.Reached == (grant.Limited && g.stats.Pages >= request.MaxPages),
+		"reached %t, limited %t with %d pages, limit %d", grant.Reached, grant.Limited, g.stats.Pages, request.MaxPages)
+	if grant.Paused || exhausted || grant.Empty {
+		return
 	}
 	due, first := 0, time.Time{}
 	for host, s := range g.sites {
@@ -343,51 +323,44 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 			first = at
 		}
 	}
-	switch {
-	case due > 0 && grant.Wait != 0:
-		return fmt.Errorf("wait %v with %d hosts due", grant.Wait, due)
-	case due > 0 && len(grant.Leases) == 0 && len(request.IDs) > 0:
-		return fmt.Errorf("nothing handed out with %d hosts due", due)
-	case due == 0 && (grant.Wait <= 0 || !first.IsZero() && now.Add(grant.Wait).After(first)):
-		return fmt.Errorf("wait %v with nothing due before %v", grant.Wait, first.Sub(now))
+	if due == 0 {
+		g.Require(grant.Wait > 0 && (first.IsZero() || !now.Add(grant.Wait).After(first)),
+			"wait %v with nothing due before %v", grant.Wait, first.Sub(now))
+		return
 	}
-	return nil
+	g.Require(grant.Wait == 0, "wait %v with %d hosts due", grant.Wait, due)
+	g.Require(len(grant.Leases) > 0 || len(request.IDs) == 0, "nothing handed out with %d hosts due", due)
 }
 
 // extended checks the answer of Extend and updates the ledger.
-func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontier.Extension, err error, now time.Time) error {
+func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontier.Extension, err error, now time.Time) {
 	h := g.holdings[id]
 	if h == nil {
-		if !errors.Is(err, frontier.ErrLeaseLost) {
-			return fmt.Errorf("Extend of a lost lease = %v", err)
-		}
-		return nil
+		g.Require(errors.Is(err, frontier.ErrLeaseLost), "Extend of a lost lease = %v", err)
+		return
 	}
-	if err != nil || got.TTL != g.opt.LeaseTTL {
-		return fmt.Errorf("Extend of %s = %v, %v, want %v", h.host, got.TTL, err, g.opt.LeaseTTL)
-	}
+	g.Require(err == nil && got.TTL == g.opt.LeaseTTL,
+		"Extend of %s = %v, %v, want %v", h.host, got.TTL, err, g.opt.LeaseTTL)
 	h.deadline = now.Add(got.TTL)
 	old := h.handed[topUp.Known:]
-	if len(got.Items) < len(old) {
-		return fmt.Errorf("Extend of %s beyond %d has %q, want %d more", h.host, topUp.Known, urls(got.Items), len(old))
-	}
+	g.Require(len(got.Items) >= len(old),
+		"Extend of %s beyond %d has %q, want %d more", h.host, topUp.Known, urls(got.Items), len(old))
 	for i, k := range old {
-		if got.Items[i].URL != k.item.URL {
-			return fmt.Errorf("Extend of %s beyond %d has %q first, want %q", h.host, topUp.Known, got.Items[i].URL, k.item.URL)
-		}
+		g.Require(got.Items[i].URL == k.item.URL,
+			"Extend of %s beyond %d has %q first, want %q", h.host, topUp.Known, got.Items[i].URL, k.item.URL)
 	}
 	n := max(topUp.Items-len(h.open()), 0)
 	if g.stats.Paused {
 		n = 0
 	}
-	return g.hand(h, got.Items[len(old):], n, topUp.MaxPages, now)
+	g.hand(h, got.Items[len(old):], n, topUp.MaxPages, now)
 }
 
-// complete updates the ledger after a Complete without error. It returns the link counts
-// that Record must have received for each item.
-func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate, now time.Time) map[*known]frontier.LinkCounts {
+// complete updates the ledger after a Complete without error. It returns the records that
+// must have been written of each item.
+func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate, now time.Time) map[*known]records {
 	h := g.holdings[id]
-	records := map[*known]frontier.LinkCounts{}
+	written := map[*known]records{}
 	for _, c := range done {
 		k := h.find(c)
 		if k == nil || h.settled[k] {
@@ -409,7 +382,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 			g.finish(k, c)
 			if c.Record != nil {
 				g.stats.Records++
-				records[k] = counts
+				written[k] = records{1, counts}
 			}
 		}
 	}
@@ -421,7 +394,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 	if update.End {
 		g.release(id)
 	}
-	return records
+	return written
 }
 
 func (h *holding) find(c frontier.Completion) *known {
@@ -435,21 +408,10 @@ func (h *holding) find(c frontier.Completion) *known {
 
 func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts) {
 	for _, verdict := range g.offer(c.Links, now) {
-		if verdict.Answer != frontier.Deferred {
-			counts.Found++
-		}
-		switch verdict.Answer {
-		case frontier.Added:
-			counts.Added++
-		case frontier.Seen:
-			counts.Seen++
-		case frontier.Refused:
-			counts.Refused++
-		}
+		counts.Count(verdict.Answer, 1)
 	}
 	for _, refusal := range c.Refused {
-		counts.Found += refusal.Count
-		counts.Refused += refusal.Count
+		counts.Count(frontier.Refused, refusal.Count)
 		g.stats.Found += refusal.Count
 		g.stats.Refused[refusal.Reason] += refusal.Count
 	}

@@ -16,7 +16,6 @@ import (
 
 // MemoryConfig configures a Memory. Its zero value works.
 type MemoryConfig struct {
-	Settings   frontier.Settings // fixed at creation, see Memory.Join
 	Delay      time.Duration     // of hosts without a HostUpdate; 0 means none
 	LeaseTTL   time.Duration     // 0 means 30 s
 	MaxPerHost uint64            // items added to one host over the whole crawl; 0 means no limit
@@ -91,15 +90,6 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		admitted: map[string]bool{},
 		groups:   map[string]map[string]bool{},
 	}
-}
-
-// Join opens the crawl for another worker. It returns m, or a *frontier.SettingsError if
-// given differs from the settings that the crawl was created with.
-func (m *Memory) Join(given frontier.Settings) (*Memory, error) {
-	if err := m.cfg.Settings.Compare(given); err != nil {
-		return nil, err
-	}
-	return m, nil
 }
 
 // Hasher returns the hasher of the crawl's fingerprints.

@@ -11,9 +11,8 @@ import (
 
 // Stats implements frontier.Inspector.
 func (m *Memory) Stats(context.Context) (frontier.Stats, error) {
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
-	m.expire(m.cfg.Now())
 	return m.counters(), nil
 }
 
@@ -39,10 +38,8 @@ func (m *Memory) counters() frontier.Stats {
 
 // Lookup implements frontier.Inspector.
 func (m *Memory) Lookup(ctx context.Context, key, url string) (frontier.Status, error) {
-	m.mu.Lock()
+	now := m.lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
-	m.expire(now)
 	fp := m.hasher.Fingerprint(url)
 	claimed, err := m.claims(ctx, fp)
 	if err != nil {
@@ -66,10 +63,9 @@ func (m *Memory) Lookup(ctx context.Context, key, url string) (frontier.Status, 
 
 // Audit implements frontier.Inspector.
 func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
-	m.expire(m.cfg.Now())
-	all := slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries))
+	all := m.all()
 	counters := m.counters()
 	audit := frontier.Audit{Counters: counters, Delayed: counters.Delayed, Hosts: counters.Hosts, Added: float64(len(all))}
 	for _, h := range m.hosts {
@@ -89,6 +85,11 @@ func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 	return audit, nil
 }
 
+// all returns every entry, also those that a later one replaced.
+func (m *Memory) all() []*entry {
+	return slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries))
+}
+
 // List implements frontier.Inspector. It visits items in the order in which they were
 // added. visit may call m.
 func (m *Memory) List(_ context.Context, state frontier.State, key string, visit func(frontier.Item) bool) error {
@@ -101,11 +102,10 @@ func (m *Memory) List(_ context.Context, state frontier.State, key string, visit
 }
 
 func (m *Memory) list(state frontier.State, key string) []frontier.Item {
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
-	m.expire(m.cfg.Now())
 	var found []*entry
-	for _, e := range slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries)) {
+	for _, e := range m.all() {
 		if e.state == state && state != frontier.Done && (key == "" || e.item.Host == key) {
 			found = append(found, e)
 		}

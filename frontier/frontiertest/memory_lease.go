@@ -51,10 +51,8 @@ func (h *host) wake() (at time.Time, queued bool) {
 
 // Lease implements frontier.Store.
 func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
-	m.mu.Lock()
+	now := m.lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
-	m.expire(now)
 	var grant frontier.Grant
 	for _, id := range request.IDs {
 		l := m.leases[id]
@@ -104,15 +102,11 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 
 // allowance returns how many more items may be leased under maxPages.
 func (m *Memory) allowance(maxPages uint64) int {
-	const unlimited = 1 << 30
-	out := m.stats.Pages + m.stats.Leased
-	switch {
-	case maxPages == 0:
-		return unlimited
-	case maxPages <= out:
-		return 0
+	if maxPages == 0 {
+		return 1 << 30
 	}
-	return int(min(maxPages-out, unlimited))
+	taken := min(m.stats.Pages+m.stats.Leased, maxPages)
+	return int(min(maxPages-taken, 1<<30))
 }
 
 // hand moves up to n ready items of l's host to l, in order. It skips items that l
@@ -120,23 +114,17 @@ func (m *Memory) allowance(maxPages uint64) int {
 // like a second one.
 func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
 	n = min(n, m.allowance(maxPages))
-	queue := l.host.queue
-	var skipped []*entry
-	i := 0
-	for ; i < len(queue) && n > 0; i++ {
-		e := queue[i]
-		if e.notBefore.After(now) || l.completed[e] {
-			skipped = append(skipped, e)
-			continue
+	l.host.queue = slices.DeleteFunc(l.host.queue, func(e *entry) bool {
+		if n <= 0 || e.notBefore.After(now) || l.completed[e] {
+			return false
 		}
 		n--
 		e.state, e.notBefore = frontier.Leased, time.Time{}
 		l.items, l.handed = append(l.items, e), append(l.handed, e.item)
 		m.stats.Queued--
 		m.stats.Leased++
-	}
-	copy(queue[i-len(skipped):i], skipped)
-	l.host.queue = queue[i-len(skipped):]
+		return true
+	})
 }
 
 // wait returns the time until a host may become due, if the present leases are left to
@@ -177,6 +165,14 @@ func (l *lease) expiryDue() time.Time {
 	return due
 }
 
+// lock locks the Memory, ends every lease whose deadline has come, and returns the time.
+func (m *Memory) lock() (now time.Time) {
+	m.mu.Lock()
+	now = m.cfg.Now()
+	m.expire(now)
+	return now
+}
+
 // expire ends every lease whose deadline has come.
 func (m *Memory) expire(now time.Time) {
 	for id, l := range m.leases {
@@ -212,10 +208,8 @@ func (m *Memory) release(l *lease) {
 
 // Extend implements frontier.Store.
 func (m *Memory) Extend(_ context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
-	m.mu.Lock()
+	now := m.lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
-	m.expire(now)
 	l := m.leases[id]
 	if l == nil || l.ended {
 		return frontier.Extension{}, frontier.ErrLeaseLost
@@ -229,10 +223,8 @@ func (m *Memory) Extend(_ context.Context, id frontier.LeaseID, topUp frontier.T
 
 // Complete implements frontier.Store.
 func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
-	m.mu.Lock()
+	now := m.lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
-	m.expire(now)
 	l := m.leases[id]
 	if l == nil {
 		return frontier.ErrLeaseLost

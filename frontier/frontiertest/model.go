@@ -39,11 +39,11 @@ func modelRun(seed uint64, steps int) testCase {
 			MaxPerHost: []uint64{0, 20}[rng.IntN(2)],
 			ExactSet:   seed%2 == 1,
 		}
-		p := &player{driver: open(opt), rng: rng, ledger: newLedger(opt)}
+		d := open(opt)
+		p := &player{driver: d, rng: rng, ledger: newLedger(d)}
 		if opt.ExactSet {
 			_, p.beside = p.Crawl.(exact.Outbox)
 		}
-		p.ledger.opt = p.opt
 		defer p.Explain()
 		for range steps {
 			p.step()
@@ -70,12 +70,6 @@ type completeCall struct {
 	done     []frontier.Completion
 	update   frontier.HostUpdate
 	deadline time.Time
-}
-
-func (p *player) check(err error) {
-	if err != nil {
-		p.Failf("%w", err)
-	}
 }
 
 func (p *player) chance(percent int) bool { return p.rng.IntN(100) < percent }
@@ -163,9 +157,8 @@ func (p *player) addSome() {
 	p.Note("add %q", offeredURLs(offers))
 	want := p.ledger.offer(offers, p.Clock.Now())
 	for i, got := range p.offer(offers...) {
-		if got != want[i] {
-			p.Failf("offer %d, %q: %v %q, want %v %q", i, suite.Cut(offers[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
-		}
+		p.Require(got == want[i],
+			"offer %d, %q: %v %q, want %v %q", i, suite.Cut(offers[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
 	}
 }
 
@@ -191,7 +184,7 @@ func (p *player) leaseSome() {
 		for _, l := range grant.Leases {
 			p.Note("  = %x: %s %q", l.ID[6:8], l.Host, urls(l.Items))
 		}
-		p.check(p.ledger.granted(request, grant, p.Clock.Now()))
+		p.ledger.granted(request, grant, p.Clock.Now())
 	}
 }
 
@@ -208,13 +201,18 @@ func (p *player) extendOne() {
 		p.Note("extend %x: %+v", id[6:8], topUp)
 		extension, err := p.Extend(p.Ctx, id, topUp)
 		p.Note("  = %q, %v", urls(extension.Items), err)
-		p.check(p.ledger.extended(id, topUp, extension, err, p.Clock.Now()))
+		p.ledger.extended(id, topUp, extension, err, p.Clock.Now())
 	}
 }
 
-// completion returns a random completion of k. Its Record counts its calls in writes, and
-// stores the link counts in counts.
-func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) frontier.Completion {
+// records are the records of one item: how many were written, and the links of the last.
+type records struct {
+	written int
+	links   frontier.LinkCounts
+}
+
+// completion returns a random completion of k. Its Record updates wrote.
+func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4)}
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
@@ -231,8 +229,8 @@ func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) 
 		c.Unconfirmed = p.beside && p.chance(20)
 		if p.chance(80) {
 			c.Record = func(links frontier.LinkCounts) error {
-				*writes++
-				*counts = links
+				wrote.written++
+				wrote.links = links
 				return nil
 			}
 		}
@@ -256,13 +254,13 @@ func (p *player) completeOne() {
 		return
 	}
 	h := live[p.rng.IntN(len(live))]
-	writes, counts := map[*known]*int{}, map[*known]*frontier.LinkCounts{}
+	written := map[*known]*records{}
 	var done []frontier.Completion
 	for _, k := range h.handed {
 		// Sometimes an item that was completed before is completed again.
 		if p.chance(40) && (!h.settled[k] || p.chance(20)) {
-			writes[k], counts[k] = new(int), new(frontier.LinkCounts)
-			done = append(done, p.completion(k, writes[k], counts[k]))
+			written[k] = new(records)
+			done = append(done, p.completion(k, written[k]))
 		}
 	}
 	call := completeCall{h.id, done, p.update(), h.deadline}
@@ -272,14 +270,8 @@ func (p *player) completeOne() {
 		p.lose(h)
 	}
 	want := p.ledger.complete(call.id, call.done, call.update, p.Clock.Now())
-	for k, n := range writes {
-		counted, write := want[k]
-		switch {
-		case write && *n != 1 || !write && *n != 0:
-			p.Failf("the record of %q was written %d times", suite.Cut(k.item.URL), *n)
-		case write && *counts[k] != counted:
-			p.Failf("the record of %q has links %+v, want %+v", suite.Cut(k.item.URL), *counts[k], counted)
-		}
+	for k, got := range written {
+		p.Require(*got == want[k], "the records of %q are %+v, want %+v", suite.Cut(k.item.URL), *got, want[k])
 	}
 	for i := range done { // for completeAgain, which must not write records
 		if done[i].Record != nil {
@@ -335,9 +327,7 @@ func (p *player) completeLost() {
 	}
 	p.Note("complete lost %x: %q", h.id[6:8], suite.Cut(open[0].item.URL))
 	err := p.Complete(p.Ctx, h.id, []frontier.Completion{done}, frontier.HostUpdate{End: true, Blob: []byte("lost")})
-	if !errors.Is(err, frontier.ErrLeaseLost) {
-		p.Failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
-	}
+	p.Require(errors.Is(err, frontier.ErrLeaseLost), "Complete of a lost lease = %v, want ErrLeaseLost", err)
 }
 
 func (p *player) pause() {
@@ -355,9 +345,8 @@ func (p *player) retry() {
 	p.Note("retry %q", host)
 	n, err := p.Retry(p.Ctx, host)
 	p.Must(err, "Retry")
-	if want := p.ledger.retry(host); n != want {
-		p.Failf("Retry(%q) = %d, want %d", host, n, want)
-	}
+	want := p.ledger.retry(host)
+	p.Require(n == want, "Retry(%q) = %d, want %d", host, n, want)
 }
 
 func (p *player) admit() {

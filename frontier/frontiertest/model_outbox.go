@@ -47,9 +47,7 @@ func (p *player) relay() {
 	outbox := p.Crawl.(exact.Outbox)
 	batch, err := outbox.Notes(p.Ctx, 1+p.rng.IntN(5))
 	p.Must(err, "Notes")
-	if len(batch.Notes) == 0 && len(p.ledger.notes) > 0 {
-		p.Failf("Notes returned none, want some of %d", len(p.ledger.notes))
-	}
+	p.Require(len(batch.Notes) != 0 || len(p.ledger.notes) == 0, "Notes returned none, want some of %d", len(p.ledger.notes))
 	seen := uint64(0)
 	for _, note := range batch.Notes {
 		p.deliver(note, &seen)
@@ -57,9 +55,8 @@ func (p *player) relay() {
 	for i := range 1 + p.rng.IntN(2) { // the second call is a repeat
 		dropped, err := outbox.Delivered(p.Ctx, batch, seen, nil)
 		p.Must(err, "Delivered")
-		if dropped != (i == 0 && len(batch.Notes) > 0) {
-			p.Failf("Delivered of %d notes, call %d = %t", len(batch.Notes), i, dropped)
-		}
+		p.Require(dropped == (i == 0 && len(batch.Notes) > 0),
+			"Delivered of %d notes, call %d = %t", len(batch.Notes), i, dropped)
 	}
 	p.ledger.stats.Found += seen
 	p.ledger.stats.Seen += seen
@@ -71,9 +68,7 @@ func (p *player) deliver(note exact.Note, seen *uint64) {
 	bare := note
 	bare.Item.Fingerprint = bloomstore.Fingerprint{}
 	i := slices.Index(p.ledger.notes, bare)
-	if i < 0 {
-		p.Failf("the note %+v was never made, or was delivered", note)
-	}
+	p.Require(i >= 0, "the note %+v was never made, or was delivered", note)
 	p.ledger.notes = slices.Delete(p.ledger.notes, i, i+1)
 	if note.Outcome != "" {
 		return
@@ -85,7 +80,7 @@ func (p *player) deliver(note exact.Note, seen *uint64) {
 		return
 	}
 	want := p.ledger.offer([]frontier.Offer{link}, p.Clock.Now())
-	if got := p.offer(link); got[0] != want[0] {
-		p.Failf("the noted %q: %v %q, want %v %q", suite.Cut(link.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
-	}
+	got := p.offer(link)
+	p.Require(got[0] == want[0],
+		"the noted %q: %v %q, want %v %q", suite.Cut(link.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
 }

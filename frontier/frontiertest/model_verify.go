@@ -2,7 +2,6 @@ package frontiertest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,23 +14,20 @@ func (p *player) verify() {
 	p.Note("verify")
 	p.expire()
 	// A store may end expired leases only during a call of Lease.
-	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now()))
+	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	p.verifyStats()
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
 		listed := p.list(state, "")
 		for _, k := range p.ledger.sortedURLs() {
 			item, there := listed[k.item.URL]
-			if there != (k.state == state) {
-				p.Failf("%q: listed as %s %t, want it %s", suite.Cut(k.item.URL), state, there, k.state)
-			}
+			p.Require(there == (k.state == state),
+				"%q: listed as %s %t, want it %s", suite.Cut(k.item.URL), state, there, k.state)
 			if there {
-				p.check(k.same(item))
+				p.ledger.wantSame(item, k)
 			}
 			delete(listed, k.item.URL)
 		}
-		if len(listed) > 0 {
-			p.Failf("listed as %s and never added: %v", state, listed)
-		}
+		p.Require(len(listed) == 0, "listed as %s and never added: %v", state, listed)
 	}
 	for _, k := range p.ledger.sortedURLs() {
 		if p.chance(30) {
@@ -39,13 +35,11 @@ func (p *player) verify() {
 		}
 	}
 	p.wantState(page("h0.test", 1000), frontier.Unknown)
-	p.Must(p.audit(), "Audit")
+	p.wantAudit()
 	for key := range p.ledger.sites {
 		open, err := p.Admitted(p.Ctx, []string{key})
 		p.Must(err, "Admitted")
-		if open[0] != p.ledger.admitted[key] {
-			p.Failf("Admitted(%q) = %t", key, open[0])
-		}
+		p.Require(open[0] == p.ledger.admitted[key], "Admitted(%q) = %t", key, open[0])
 	}
 }
 
@@ -68,38 +62,31 @@ func (p *player) verifyStats() {
 	want.Hosts = uint64(len(hosts))
 	want.Outbox = uint64(len(p.ledger.notes))
 	got := p.books()
-	if diff := statsDiff(got, want); diff != "" {
-		p.Failf("Stats: %s", diff)
-	}
-	if got.Delayed < want.Delayed || got.Delayed > loose {
-		p.Failf("Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
-	}
+	diff := statsDiff(got, want)
+	p.Require(diff == "", "Stats: %s", diff)
+	p.Require(got.Delayed >= want.Delayed && got.Delayed <= loose,
+		"Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
 }
 
 func (p *player) verifyStatus(k *known) {
 	status := p.wantState(k.item.Offer(), k.state)
 	if _, forgets := p.Crawl.(ForgetsDone); forgets && k.state == frontier.Done {
-		if !status.InFilter {
-			p.Failf("%q is done and not in the filter", suite.Cut(k.item.URL))
-		}
+		p.Require(status.InFilter, "%q is done and not in the filter", suite.Cut(k.item.URL))
 		return
 	}
-	if !status.InFilter || status.Round != k.item.Round {
-		p.Failf("%q: in filter %t, round %d, want true, %d", suite.Cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
-	}
+	p.Require(status.InFilter && status.Round == k.item.Round,
+		"%q: in filter %t, round %d, want true, %d", suite.Cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
 	if k.state == frontier.Done || k.state == frontier.Failed {
-		if status.Outcome != k.outcome || status.Status != k.status {
-			p.Failf("%q: %s, status %d, want %s, %d", suite.Cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
-		}
+		p.Require(status.Outcome == k.outcome && status.Status == k.status,
+			"%q: %s, status %d, want %s, %d", suite.Cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
 	}
 	if k.state != frontier.Done {
-		p.check(k.same(status.Item))
+		p.ledger.wantSame(status.Item, k)
 	}
 	s, now := p.ledger.sites[k.item.Host], p.Clock.Now()
 	if s.holding == nil && len(p.ledger.ready(k.item.Host, nil, now)) > 0 {
-		if want := max(s.due.Sub(now), 0); status.HostDueIn != want {
-			p.Failf("%s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
-		}
+		want := max(s.due.Sub(now), 0)
+		p.Require(status.HostDueIn == want, "%s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
 	}
 }
 
@@ -117,7 +104,7 @@ func (p *player) restart() {
 	p.Note("%s", how)
 	// Expired leases must end before the restart. Otherwise a store may count the delays
 	// of their hosts from its start.
-	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now()))
+	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	crawl, err := again()
 	p.Must(err, how)
 	p.Crawl = crawl
@@ -170,18 +157,16 @@ func (p *player) takenBack(how string) {
 		s := p.ledger.sites[h.host]
 		for i, k := range h.open() {
 			got := min(queued[k.item.URL].Deliveries, frontier.MaxDeliveries)
-			if got != k.item.Deliveries && (i >= h.inFlight || got != min(k.item.Deliveries+1, frontier.MaxDeliveries)) {
-				p.Failf("after %s %q has %d deliveries, had %d", how, suite.Cut(k.item.URL), got, k.item.Deliveries)
-			}
+			p.Require(got == k.item.Deliveries || i < h.inFlight && got == min(k.item.Deliveries+1, frontier.MaxDeliveries),
+				"after %s %q has %d deliveries, had %d", how, suite.Cut(k.item.URL), got, k.item.Deliveries)
 			k.item.Deliveries = got
 		}
 		earliest, latest := later(s.due, now.Add(s.delay)), later(s.due, h.deadline.Add(s.delay))
 		status, err := p.Lookup(p.Ctx, h.host, h.handed[0].item.URL)
 		p.Must(err, "Lookup")
 		s.due = now.Add(status.HostDueIn)
-		if s.due.Before(earliest) || s.due.After(latest) {
-			p.Failf("after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
-		}
+		p.Require(!s.due.Before(earliest) && !s.due.After(latest),
+			"after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
 		p.lose(h)
 		p.ledger.release(h.id)
 	}
@@ -194,17 +179,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// same returns an error if an item that a store returned differs from k.
-func (k *known) same(got frontier.Item) error {
+// wantSame checks that an item that a store returned is that of k.
+func (g *ledger) wantSame(got frontier.Item, k *known) {
 	want := k.item
 	if want.Fingerprint == (frontier.Item{}.Fingerprint) {
 		want.Fingerprint, k.item.Fingerprint = got.Fingerprint, got.Fingerprint
 	}
 	got.Deliveries = min(got.Deliveries, frontier.MaxDeliveries)
-	if got != want {
-		return fmt.Errorf("%q came back as %+v, want %+v", suite.Cut(want.URL), got, want)
-	}
-	return nil
+	g.Require(got == want, "%q came back as %+v, want %+v", suite.Cut(want.URL), got, want)
 }
 
 // sortedURLs returns every known URL in a fixed order, so that equal seeds make equal

@@ -217,7 +217,7 @@ func TestSuiteSeesBrokenOutboxes(t *testing.T) {
 				return b
 			})
 			for _, name := range m.caughtBy {
-				suite.WantCaught(t, outboxCases, name, open)
+				suite.WantCaught(t, allCases(), name, open)
 			}
 		})
 	}

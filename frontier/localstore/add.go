@@ -1,7 +1,6 @@
 package localstore
 
 import (
-	"bytes"
 	"context"
 	"strings"
 
@@ -177,42 +176,30 @@ const maxMature = 1000
 
 // mature queues delayed items whose time has come.
 func (g *group) mature() error {
-	_, upper := table(tableDelayed)
-	it, err := g.newIter(delayedKey(g.delayedFloor, 0), upper)
-	if err != nil {
-		return err
-	}
-	defer it.Close()
+	lower, upper := delayedKey(g.delayedFloor, 0), []byte{tableDelayed + 1}
 	g.nextDelayed, g.delayedFloor = never, g.now
 	moved := 0
-	for ok := it.First(); ok; ok = it.Next() {
-		due, _ := splitDueKey(it.Key())
+	return g.scanRange(g.db, lower, upper, func(key, value []byte) (bool, error) {
+		due, _ := splitDueKey(key)
 		if due > g.now || moved == maxMature {
 			g.nextDelayed, g.delayedFloor = due, min(due, g.now)
-			break
+			return false, nil
 		}
-		key, entry, found := bytes.Cut(it.Value(), []byte{0})
-		if !found {
-			return fatal("read a delayed item", errRow)
-		}
-		h, err := g.hostOf(string(key))
+		_, item, err := g.decodeDelayed(key, value)
 		if err != nil {
-			return err
+			return false, err
 		}
-		item, err := decodeEntry(entry, h.key, g.hasher)
+		h, err := g.hostOf(item.Host)
 		if err != nil {
-			return fatal("read a delayed item", err)
+			return false, err
 		}
-		g.remove(it.Key())
+		g.remove(key)
 		h.delayed--
 		g.meta.Stats.Delayed--
 		g.enqueue(h, &item)
 		moved++
-	}
-	if err := it.Error(); err != nil {
-		return fatal("read delayed items", err)
-	}
-	return nil
+		return true, nil
+	})
 }
 
 // contains reports whether the URL was really added, although the filter only claims

@@ -52,6 +52,27 @@ func (r *RecordSum) Add(id frontier.Referrer, times uint64) {
 	r.Sum += sum * times
 }
 
+// RecordLoss counts committed records that are missing from the files, after a user
+// accepted the loss.
+type RecordLoss struct {
+	Records        uint64                      `json:"records"`
+	Pages          uint64                      `json:"pages"` // part of Records: those with a status
+	Outcomes       map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
+	Done, Failures RecordSum                   // like Finished and Failures of a Recount
+}
+
+// AcceptLoss sets the end of the records to position and stores loss, which replaces an
+// earlier loss and must include it. The URLs of missing records keep their outcomes. The
+// store must have been opened without an output.
+func (s *Store) AcceptLoss(ctx context.Context, position frontier.Position, loss RecordLoss) error {
+	return s.do(ctx, &op{change: func(g *group) error {
+		g.meta.Position, g.meta.Lost = position, &loss
+		g.meta.Stats.MissingRecords = loss.Records
+		g.changed = true
+		return nil
+	}})
+}
+
 // Audit implements frontier.Inspector.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.Recount(ctx)
@@ -88,7 +109,7 @@ type recounter struct {
 	*Store
 	rows    *pebble.Snapshot
 	meta    meta
-	leases  map[string]*leasePositions
+	leases  map[string]leasePositions
 	delayed uint64 // according to the rows of hosts
 	indexed uint64 // hosts that must be in tableDue
 	failed  uint64 // rows of outcomes that refer to a failed item
@@ -96,8 +117,9 @@ type recounter struct {
 	out     Recount
 }
 
-// leasePositions are the positions in a host's queue that its lease row names.
-type leasePositions struct{ held, aside map[queuePos]bool }
+// leasePositions are the positions in a host's queue that its lease row names. The value is
+// true for an item that the lease holds, and false for one that it has put aside.
+type leasePositions map[queuePos]bool
 
 func (c *recounter) fault(format string, args ...any) {
 	if len(c.out.Faults) < maxFaults {
@@ -113,14 +135,10 @@ func (c *recounter) check(print bloomstore.Fingerprint) {
 }
 
 func (c *recounter) readCounters() error {
-	row, closer, err := c.rows.Get(metaKey)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil // no row was ever written
+	row, err := getRow(c.rows, metaKey)
+	if err != nil || row == nil { // nil means that no row was ever written
+		return err
 	}
-	if err != nil {
-		return fatal("read the counters", err)
-	}
-	defer closer.Close()
 	if err := json.Unmarshal(row, &c.meta); err != nil {
 		return fatal("read the counters", err)
 	}
@@ -132,23 +150,23 @@ func (c *recounter) readCounters() error {
 }
 
 func (c *recounter) readLeases() error {
-	c.leases = make(map[string]*leasePositions)
+	c.leases = make(map[string]leasePositions)
 	return c.scan(c.rows, tableLease, func(_, value []byte) error {
 		row, err := decodeLease(value)
 		if err != nil {
-			return fatal("read a lease", err)
+			return err
 		}
 		if c.leases[row.host] != nil {
 			c.fault("%s is leased twice", row.host)
 		}
-		at := &leasePositions{make(map[queuePos]bool), make(map[queuePos]bool)}
-		for _, p := range row.held {
-			at.held[p] = true
+		positions := make(leasePositions)
+		for _, at := range row.aside {
+			positions[at] = false
 		}
-		for _, p := range row.aside {
-			at.aside[p] = true
+		for _, at := range row.held {
+			positions[at] = true
 		}
-		c.leases[row.host] = at
+		c.leases[row.host] = positions
 		return nil
 	})
 }
@@ -157,16 +175,16 @@ func (c *recounter) readLeases() error {
 // host keys.
 func (c *recounter) countHosts() error {
 	lower, upper := table(tableQueue)
-	queues, err := c.rows.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	queues, err := newIter(c.rows, lower, upper)
 	if err != nil {
-		return fatal("read", err)
+		return err
 	}
 	defer queues.Close()
 	queues.First()
 	err = c.scan(c.rows, tableHost, func(key, value []byte) error {
 		h := &host{key: string(key[1:])}
 		if err := decodeHost(value, h); err != nil {
-			return fatal("read host "+h.key, err)
+			return err
 		}
 		return c.countHost(h, queues)
 	})
@@ -210,10 +228,10 @@ func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
 			return fatal("read the queue of "+h.key, err)
 		}
 		c.count(&item)
-		switch {
-		case lease != nil && lease.held[at]:
+		switch held, leased := lease[at]; {
+		case held:
 			rows.held++
-		case lease != nil && lease.aside[at]:
+		case leased:
 			rows.aside++
 		default:
 			rows.waiting[at.priority]++
@@ -251,15 +269,11 @@ func (c *recounter) settleHost(h *host, rows *hostRows) error {
 		return nil
 	}
 	c.indexed++
-	_, closer, err := c.rows.Get(appendDueKey(nil, h.indexed, h.key))
-	if errors.Is(err, pebble.ErrNotFound) {
+	row, err := getRow(c.rows, appendDueKey(nil, h.indexed, h.key))
+	if err == nil && row == nil {
 		c.fault("%s has items waiting, but is not among the hosts that will be due", h.key)
-		return nil
 	}
-	if err != nil {
-		return fatal("read due hosts", err)
-	}
-	return closer.Close()
+	return err
 }
 
 func (c *recounter) countDue() error {
@@ -272,7 +286,7 @@ func (c *recounter) countDue() error {
 }
 
 func (c *recounter) countDelayed() error {
-	err := c.scanDelayed(c.rows, func(item frontier.Item) bool {
+	err := c.scanDelayed(c.rows, func(_ int64, item frontier.Item) bool {
 		c.count(&item)
 		c.out.Delayed++
 		return true
@@ -290,16 +304,15 @@ func (c *recounter) countFailed() error {
 	err := c.scanFailed(c.rows, "", func(key []byte, item frontier.Item) bool {
 		c.out.Failed++
 		c.out.Failures.Add(frontier.ReferrerOf(item.Fingerprint), uint64(item.Round)+1)
-		row, closer, err := c.rows.Get(outcomeKey(item.Fingerprint))
-		if errors.Is(err, pebble.ErrNotFound) {
+		row, err := getRow(c.rows, outcomeKey(item.Fingerprint))
+		if err != nil {
+			fault = err
+			return false
+		}
+		if row == nil {
 			c.fault("%s has failed, but has no outcome", item.URL)
 			return true
 		}
-		if err != nil {
-			fault = fatal("read an outcome", err)
-			return false
-		}
-		defer closer.Close()
 		if o, err := decodeOutcome(row); err != nil || !bytes.Equal(key, failedKey(item.Host, o.seq)) {
 			c.fault("%s has failed, but its outcome %q points elsewhere", item.URL, o.outcome)
 		}
@@ -316,7 +329,7 @@ func (c *recounter) countOutcomes() error {
 		}
 		o, err := decodeOutcome(value)
 		if err != nil {
-			return fatal("read an outcome", err)
+			return err
 		}
 		c.check(print)
 		c.out.Outcomes[o.outcome]++
@@ -345,7 +358,7 @@ func (c *recounter) countExact() error {
 		}
 		row, err := decodeExact(value)
 		if err != nil {
-			return fatal("read an exact key", err)
+			return err
 		}
 		c.check(print)
 		c.renewed += row.done + row.failed

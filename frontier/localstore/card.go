@@ -65,9 +65,6 @@ func (c *card) accept(dir string, cfg Config) error {
 
 // StoredSettings returns the settings of the crawl in dir, nil if dir holds none.
 func StoredSettings(filesystem vfs.FS, dir string) (frontier.Settings, error) {
-	if filesystem == nil {
-		filesystem = vfs.Default
-	}
 	c, err := readCard(filesystem, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -77,14 +74,31 @@ func StoredSettings(filesystem vfs.FS, dir string) (frontier.Settings, error) {
 
 // StoredID returns the id of the crawl in dir.
 func StoredID(filesystem vfs.FS, dir string) ([16]byte, error) {
-	if filesystem == nil {
-		filesystem = vfs.Default
-	}
 	c, err := readCard(filesystem, dir)
 	return c.ID, err
 }
 
+// Locked reports whether a process had the store in dir open a moment ago. It takes the
+// lock for an instant: a process that opens the store at that moment gets ErrLocked. A nil
+// fsys means the operating system's.
+func Locked(fsys vfs.FS, dir string) (bool, error) {
+	if fsys == nil {
+		fsys = vfs.Default
+	}
+	lock, err := fsys.Lock(fsys.PathJoin(dir, lockFile))
+	if _, ok := errors.AsType[*fs.PathError](err); ok { // the file failed, not the lock
+		return false, err
+	}
+	if err != nil {
+		return true, nil
+	}
+	return false, lock.Close()
+}
+
 func readCard(filesystem vfs.FS, dir string) (c card, err error) {
+	if filesystem == nil {
+		filesystem = vfs.Default
+	}
 	name := filesystem.PathJoin(dir, cardFile)
 	f, err := filesystem.Open(name)
 	if err != nil {

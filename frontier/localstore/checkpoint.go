@@ -1,12 +1,12 @@
 package localstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
@@ -60,22 +60,9 @@ func (s *Store) checkpointBehind(snapshot filterSnapshot) {
 	// The next checkpoint must not start before the old files are removed, because its
 	// file would be removed too.
 	defer s.checkpointing.Store(false)
-	err := s.checkpoint(snapshot, s.behindCommit)
+	err := s.checkpoint(snapshot, func(o *op) error { return s.hand(context.Background(), o) })
 	if err != nil && !errors.Is(err, frontier.ErrClosed) {
 		s.guard.fail(err)
-	}
-}
-
-// behindCommit passes an op of the checkpoint to the committer.
-func (s *Store) behindCommit(o *op) error {
-	o.done = make(chan struct{})
-	select {
-	case s.ops <- o:
-		return s.answer(o)
-	case <-s.stopped:
-		return frontier.ErrClosed
-	case <-s.guard.failed:
-		return s.Err()
 	}
 }
 
@@ -144,11 +131,11 @@ func (s *Store) rebuildFilter() (err error) {
 	}
 	for _, letter := range []byte{tableOutcome, tableExact, tableKnown} {
 		err := s.scan(s.db, letter, func(key, _ []byte) error {
-			if len(key) != 1+len(bloomstore.Fingerprint{}) {
-				return errRow
+			print, err := printOf(key)
+			if err == nil {
+				s.filter.Add(print)
 			}
-			s.filter.Add(bloomstore.Fingerprint(key[1:]))
-			return nil
+			return err
 		})
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ type group struct {
 	batch    *pebble.Batch
 	dirty    []*host
 	journal  []byte
-	exact    map[bloomstore.Fingerprint]bool // exact keys that this group added, marked as seen or queued again
+	exact    map[bloomstore.Fingerprint]bool // exact keys whose rows this group wrote; they cannot be read yet
 	sampled  map[bloomstore.Fingerprint]bool // keys added to the sample
 	retried  map[uint64]bool                 // failed rows that this group removed, by their numbers
 	sizes    map[string]uint64               // number of keys in the quota groups that changed
@@ -44,6 +44,17 @@ type group struct {
 	scratch  []byte
 
 	due, queue *pebble.Iterator // read by the grants; nil until used
+}
+
+func (s *Store) newGroup() *group {
+	return &group{
+		Store: s, now: s.now(), batch: s.db.NewBatch(),
+		exact:    make(map[bloomstore.Fingerprint]bool),
+		sampled:  make(map[bloomstore.Fingerprint]bool),
+		retried:  make(map[uint64]bool),
+		sizes:    make(map[string]uint64),
+		reserved: make(map[string]bool),
+	}
 }
 
 // run is the committer.
@@ -90,7 +101,7 @@ func (s *Store) commitOne(o *op) error { return s.commit([]*op{o}) }
 // commit runs ops in two steps, first the changes and then the grants, and answers
 // them. After an error the store cannot be used, because memory is ahead of the disk.
 func (s *Store) commit(ops []*op) error {
-	g := &group{Store: s, now: s.now(), batch: s.db.NewBatch()}
+	g := s.newGroup()
 	defer g.close()
 	if err := g.turnClock(); err != nil {
 		return err
@@ -196,9 +207,7 @@ func (g *group) writeChanges(sync bool) error {
 	}
 	if len(g.journal) > 0 {
 		g.meta.Journal++
-		if err := g.batch.Set(journalKey(g.meta.Journal), g.journal, nil); err != nil {
-			return fatal("write the journal", err)
-		}
+		g.set(journalKey(g.meta.Journal), g.journal)
 	}
 	return g.apply("commit", sync)
 }
@@ -219,18 +228,14 @@ func (g *group) writeGrants() error {
 }
 
 func (g *group) apply(point string, sync bool) error {
-	if err := g.writeHosts(); err != nil {
-		return err
-	}
+	g.writeHosts()
 	meta := g.meta
 	meta.Clock = g.now
 	row, err := json.Marshal(&meta)
 	if err != nil {
 		return fatal("encode the counters", err)
 	}
-	if err := g.batch.Set(metaKey, row, nil); err != nil {
-		return fatal("write the counters", err)
-	}
+	g.set(metaKey, row)
 	crash.Point(point)
 	options := pebble.NoSync
 	if sync {

@@ -78,12 +78,12 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 // completeEnded answers a call for a lease that has ended: nil if the call is a repeat,
 // because the lease completed all of done before it ended, and ErrLeaseLost otherwise.
 func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) error {
-	ended := g.ended.byID[id]
-	if ended == nil || ended.settled == nil {
+	settled := g.ended.byID[id]
+	if settled == nil {
 		return frontier.ErrLeaseLost
 	}
 	for i := range done {
-		if _, settled := ended.settled[done[i].Item]; !settled {
+		if _, repeat := settled[done[i].Item]; !repeat {
 			return frontier.ErrLeaseLost
 		}
 	}

@@ -61,7 +61,7 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 		if seq > last || g.retried[seq] {
 			return true, nil
 		}
-		g.dropFailed(seq)
+		g.retried[seq] = true
 		h, err := g.hostOf(string(hostOfFailed(key)))
 		if err != nil {
 			return false, err
@@ -72,7 +72,7 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 		}
 		g.remove(key)
 		g.remove(outcomeKey(item.Fingerprint))
-		g.markExact(item.Fingerprint)
+		g.exact[item.Fingerprint] = true
 		g.remove(blobKey(h.key))
 		item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
 		g.enqueue(h, &item)

@@ -1,7 +1,6 @@
 package localstore
 
 import (
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -56,13 +55,13 @@ func (g *group) giveBackAll() error {
 
 // recoverLeases ends the leases of a process that ended without Close.
 func (s *Store) recoverLeases() error {
-	g := &group{Store: s, now: s.now(), batch: s.db.NewBatch()}
+	g := s.newGroup()
 	defer g.close()
 	err := s.scan(s.db, tableLease, func(key, value []byte) error {
 		g.remove(key)
 		row, err := decodeLease(value)
 		if err != nil {
-			return fatal("read a lease", err)
+			return err
 		}
 		return g.recoverLease(row)
 	})
@@ -110,14 +109,9 @@ func (g *group) recoverLease(row leaseRow) error {
 // endedLeases remembers what the last leases completed, so that a repeated completion
 // gets the same answer.
 type endedLeases struct {
-	byID    map[frontier.LeaseID]*endedLease
+	byID    map[frontier.LeaseID]settledItems
 	order   []frontier.LeaseID
-	settled int // number of items in all settled sets
-}
-
-// endedLease is a lease that has ended.
-type endedLease struct {
-	settled map[bloomstore.Fingerprint]struct{} // items that it completed; nil if it expired
+	settled int // number of items in all values of byID
 }
 
 // Bounds of what endedLeases remembers.
@@ -126,17 +120,18 @@ const (
 	maxEndedSettled = 1 << 16
 )
 
-func (e *endedLeases) add(id frontier.LeaseID, settled map[bloomstore.Fingerprint]struct{}) {
+// add remembers a lease that has ended. settled is nil if the lease has expired.
+func (e *endedLeases) add(id frontier.LeaseID, settled settledItems) {
 	if e.byID == nil {
-		e.byID = make(map[frontier.LeaseID]*endedLease)
+		e.byID = make(map[frontier.LeaseID]settledItems)
 	}
-	e.byID[id] = &endedLease{settled}
+	e.byID[id] = settled
 	e.order = append(e.order, id)
 	e.settled += len(settled)
 	for len(e.order) > maxEnded || e.settled > maxEndedSettled {
 		oldest := e.order[0]
 		e.order = e.order[1:]
-		e.settled -= len(e.byID[oldest].settled)
+		e.settled -= len(e.byID[oldest])
 		delete(e.byID, oldest)
 	}
 }

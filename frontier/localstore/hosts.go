@@ -59,7 +59,7 @@ func (g *group) hostOf(key string) (*host, error) {
 	}
 	if row != nil {
 		if err := decodeHost(row, h); err != nil {
-			return nil, fatal("read host "+key, err)
+			return nil, err
 		}
 		h.counted = h.busy()
 	}
@@ -76,7 +76,7 @@ func (g *group) touch(h *host) {
 }
 
 // writeHosts writes the rows of the changed hosts and their keys in tableDue.
-func (g *group) writeHosts() error {
+func (g *group) writeHosts() {
 	for _, h := range g.dirty {
 		want := int64(0)
 		if h.lease == nil && h.waits() > 0 {
@@ -106,7 +106,6 @@ func (g *group) writeHosts() error {
 		g.set(hostKey(h.key), g.scratch)
 	}
 	g.dirty = g.dirty[:0]
-	return nil
 }
 
 // trimHosts drops rows of hosts that are not leased from memory, if there are many.

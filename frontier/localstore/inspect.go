@@ -3,8 +3,6 @@ package localstore
 import (
 	"bytes"
 	"context"
-	"errors"
-	"maps"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -21,13 +19,6 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	f := s.filter.Stats() // outside the committer, because it reads all bits
 	stats.Filter = frontier.FilterStats{Capacity: f.Capacity, Keys: f.Keys, Layers: len(f.Layers), Bytes: f.Bytes, FPR: f.FPR}
 	return stats, nil
-}
-
-// counters returns a copy of the counters.
-func (s *Store) counters() frontier.Stats {
-	stats := s.meta.Stats
-	stats.Refused, stats.Outcomes = maps.Clone(stats.Refused), maps.Clone(stats.Outcomes)
-	return stats
 }
 
 // view is the store at one moment.
@@ -88,42 +79,33 @@ func (s *Store) lookup(v view, key, url string) (frontier.Status, error) {
 			}
 		}
 	}
-	row, closer, err := v.Get(hostKey(key))
-	if err == nil {
-		var h host
-		err = decodeHost(row, &h)
-		status.HostDueIn = time.Duration(max(h.due-v.now, 0)) * time.Microsecond
-		_ = closer.Close()
-	} else if errors.Is(err, pebble.ErrNotFound) {
-		err = nil
+	row, err := getRow(v, hostKey(key))
+	if err != nil || row == nil {
+		return status, err
 	}
+	h := host{key: key}
+	err = decodeHost(row, &h)
+	status.HostDueIn = time.Duration(max(h.due-v.now, 0)) * time.Microsecond
 	return status, err
 }
 
 // find returns the state of a URL from the tables only, so a leased item counts as queued.
 func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status, err error) {
 	print := s.hasher.Fingerprint(url)
-	row, closer, err := r.Get(outcomeKey(print))
-	switch {
-	case err == nil:
-		defer closer.Close()
+	row, err := getRow(r, outcomeKey(print))
+	if err != nil {
+		return status, err
+	}
+	if row != nil {
 		o, err := decodeOutcome(row)
 		if err != nil {
-			return status, fatal("read an outcome", err)
+			return status, err
 		}
 		status = frontier.Status{State: o.outcome.State(), Outcome: o.outcome, Status: o.status, Round: o.round}
 		if o.seq != 0 {
-			entry, closer, err := r.Get(failedKey(host, o.seq))
-			if err != nil {
-				return status, fatal("read a failed item", err)
-			}
-			defer closer.Close()
-			status.Item, err = decodeEntry(entry, host, s.hasher)
-			return status, err
+			status.Item, err = s.failedItem(r, host, o.seq)
 		}
-		return status, nil
-	case !errors.Is(err, pebble.ErrNotFound):
-		return status, fatal("read", err)
+		return status, err
 	}
 	found := func(item frontier.Item) bool {
 		if item.Fingerprint == print {
@@ -133,9 +115,19 @@ func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status,
 	}
 	err = s.scanQueue(r, host, func(_ queuePos, item frontier.Item) bool { return found(item) })
 	if err == nil && status.State == frontier.Unknown {
-		err = s.scanDelayed(r, found)
+		err = s.scanDelayed(r, func(_ int64, item frontier.Item) bool { return found(item) })
 	}
 	return status, err
+}
+
+// failedItem reads the failed item of a host with this number.
+func (s *Store) failedItem(r pebble.Reader, host string, seq uint64) (frontier.Item, error) {
+	entry, closer, err := r.Get(failedKey(host, seq))
+	if err != nil {
+		return frontier.Item{}, fatal("read a failed item", err)
+	}
+	defer closer.Close()
+	return decodeEntry(entry, host, s.hasher)
 }
 
 // List implements frontier.Inspector, for Queued, Leased and Failed.
@@ -170,7 +162,7 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 		if err != nil || !more {
 			return err
 		}
-		return s.scanDelayed(v, func(item frontier.Item) bool {
+		return s.scanDelayed(v, func(_ int64, item frontier.Item) bool {
 			return (host != "" && item.Host != host) || visit(item)
 		})
 	}
@@ -183,10 +175,18 @@ func (s *Store) scan(r pebble.Reader, letter byte, visit func(key, value []byte)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) { return true, visit(key, value) })
 }
 
-func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, value []byte) (bool, error)) error {
+func newIter(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
-		return fatal("read", err)
+		return nil, fatal("read", err)
+	}
+	return it, nil
+}
+
+func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, value []byte) (bool, error)) error {
+	it, err := newIter(r, lower, upper)
+	if err != nil {
+		return err
 	}
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
@@ -220,19 +220,30 @@ func (s *Store) scanQueue(r pebble.Reader, host string, visit func(queuePos, fro
 	})
 }
 
-func (s *Store) scanDelayed(r pebble.Reader, visit func(frontier.Item) bool) error {
+// scanDelayed visits the delayed items of all hosts, with the times at which they join their
+// queues.
+func (s *Store) scanDelayed(r pebble.Reader, visit func(due int64, item frontier.Item) bool) error {
 	lower, upper := table(tableDelayed)
-	return s.scanRange(r, lower, upper, func(_, value []byte) (bool, error) {
-		name, entry, ok := bytes.Cut(value, []byte{0})
-		if !ok {
-			return false, fatal("read a delayed item", errRow)
-		}
-		item, err := decodeEntry(entry, string(name), s.hasher)
+	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
+		due, item, err := s.decodeDelayed(key, value)
 		if err != nil {
-			return false, fatal("read a delayed item", err)
+			return false, err
 		}
-		return visit(item), nil
+		return visit(due, item), nil
 	})
+}
+
+// decodeDelayed decodes a row of tableDelayed.
+func (s *Store) decodeDelayed(key, value []byte) (due int64, item frontier.Item, err error) {
+	host, entry, found := bytes.Cut(value, []byte{0})
+	if !found {
+		return 0, item, fatal("read a delayed item", errRow)
+	}
+	due, _ = splitDueKey(key)
+	if item, err = decodeEntry(entry, string(host), s.hasher); err != nil {
+		return 0, item, fatal("read a delayed item", err)
+	}
+	return due, item, nil
 }
 
 // scanWaiting visits all items that have no outcome yet.
@@ -240,7 +251,7 @@ func (s *Store) scanWaiting(r pebble.Reader, visit func(frontier.Item) bool) err
 	if err := s.scanQueue(r, "", func(_ queuePos, item frontier.Item) bool { return visit(item) }); err != nil {
 		return err
 	}
-	return s.scanDelayed(r, visit)
+	return s.scanDelayed(r, func(_ int64, item frontier.Item) bool { return visit(item) })
 }
 
 func (s *Store) scanFailed(r pebble.Reader, host string, visit func(key []byte, item frontier.Item) bool) error {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -24,12 +22,15 @@ type lease struct {
 	// again, because a repeated completion would then look like a second one. aside are
 	// the positions of settled items that wait in the queue. They become available when
 	// the lease ends.
-	settled map[bloomstore.Fingerprint]struct{}
+	settled settledItems
 	aside   []queuePos
 
 	recent []frontier.Item // the last items of the lease, for callers that lost an answer
 	past   int             // number of items handed out before recent
 }
+
+// settledItems is the set of the items that a lease has completed.
+type settledItems = map[bloomstore.Fingerprint]struct{}
 
 // heldItem is an item that the worker holds. Its row stays in the queue.
 type heldItem struct {
@@ -84,7 +85,7 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 			if err := g.grantTo(&grant, l); err != nil {
 				return grant, err
 			}
-		} else if g.ended.byID[id] == nil {
+		} else if _, ended := g.ended.byID[id]; !ended {
 			fresh = append(fresh, id)
 		}
 	}
@@ -109,7 +110,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 	if g.due == nil {
 		lower, upper := table(tableDue)
 		var err error
-		if g.due, err = g.newIter(appendDueKey(lower[:0], g.dueFloor, ""), upper); err != nil {
+		if g.due, err = newIter(g.db, appendDueKey(lower[:0], g.dueFloor, ""), upper); err != nil {
 			return 0, err
 		}
 		g.due.First()
@@ -145,7 +146,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, id frontier.LeaseID, h *host, size int) error {
 	l := &lease{
 		id: id, host: h, inFlight: max(request.InFlight, 1), deadline: g.now + g.cfg.LeaseTTL.Microseconds(),
-		settled: make(map[bloomstore.Fingerprint]struct{}),
+		settled: make(settledItems),
 	}
 	if err := g.take(l, size); err != nil {
 		return err
@@ -195,7 +196,7 @@ func (g *group) take(l *lease, n int) error {
 	if g.queue == nil {
 		lower, upper := table(tableQueue)
 		var err error
-		if g.queue, err = g.newIter(lower, upper); err != nil {
+		if g.queue, err = newIter(g.db, lower, upper); err != nil {
 			return err
 		}
 	}
@@ -279,12 +280,4 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 		return frontier.Extension{}, err
 	}
 	return extension, nil
-}
-
-func (s *Store) newIter(lower, upper []byte) (*pebble.Iterator, error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return nil, fatal("read", err)
-	}
-	return it, nil
 }

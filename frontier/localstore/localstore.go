@@ -235,6 +235,7 @@ func (s *Store) do(ctx context.Context, o *op) error {
 	return s.hand(ctx, o)
 }
 
+// hand is do for an op that a store open for reading only may get, too.
 func (s *Store) hand(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -249,11 +250,6 @@ func (s *Store) hand(ctx context.Context, o *op) error {
 	case <-s.closing:
 		return frontier.ErrClosed
 	}
-	return s.answer(o)
-}
-
-// answer waits until the group of an op is on disk.
-func (s *Store) answer(o *op) error {
 	select {
 	case <-o.done:
 		return o.err

@@ -1,7 +1,6 @@
 package localstore
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -44,9 +43,9 @@ func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 	if err != nil || row == nil {
 		return l, err
 	}
-	var h host
+	h := host{key: key}
 	if err := decodeHost(row, &h); err != nil {
-		return l, fatal("read host "+key, err)
+		return l, err
 	}
 	_, l.HostMost = s.cfg.limits(key)
 	l.HostAdded = h.added
@@ -99,28 +98,18 @@ func (s *Store) countAhead(v view, key string, l *Location) error {
 // countDelayedAhead counts the delayed items of a host, and those ahead of the URL if it is
 // delayed itself.
 func (s *Store) countDelayedAhead(v view, key string, l *Location) error {
-	lower, upper := table(tableDelayed)
 	earlier := uint64(0)
-	return s.scanRange(v, lower, upper, func(row, value []byte) (bool, error) {
-		name, entry, ok := bytes.Cut(value, []byte{0})
-		if !ok {
-			return false, fatal("read a delayed item", errRow)
-		}
-		if string(name) != key {
-			return true, nil
-		}
-		item, err := decodeEntry(entry, key, s.hasher)
-		if err != nil {
-			return false, fatal("read a delayed item", err)
+	return s.scanDelayed(v, func(due int64, item frontier.Item) bool {
+		if item.Host != key {
+			return true
 		}
 		l.Waiting++
 		if item.Fingerprint == l.Item.Fingerprint {
-			due, _ := splitDueKey(row)
 			l.Delay = time.Duration(max(due-v.now, 0)) * time.Microsecond
 			l.Ahead += earlier
 		} else if item.Priority <= l.Item.Priority {
 			earlier++
 		}
-		return true, nil
+		return true
 	})
 }

@@ -53,14 +53,10 @@ func (g *group) markSeen(print bloomstore.Fingerprint) (added bool, err error) {
 	}
 	g.set(knownKey(print), nil)
 	if !added { // contains can find it neither in a row yet nor in the group's journal
-		g.markExact(print)
+		g.exact[print] = true
 	}
 	if print.Sampled() {
-		g.set(shadowKey(print), nil)
-		if g.sampled == nil {
-			g.sampled = make(map[bloomstore.Fingerprint]bool)
-		}
-		g.sampled[print] = true
+		g.sample(print)
 	}
 	return added, nil
 }

@@ -262,19 +262,15 @@ func (s *Store) openFilter() (err error) {
 	if err != nil {
 		return err
 	}
-	it, err := s.newIter(journalKey(s.meta.Replay), []byte{tableJournal + 1})
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
-		n, err := s.replay(it.Value())
+	lower, upper := journalKey(s.meta.Replay), []byte{tableJournal + 1}
+	return s.scanRange(s.db, lower, upper, func(key, value []byte) (bool, error) {
+		n, err := s.replay(value)
 		if err != nil {
-			return fmt.Errorf("localstore: replay journal row %d: %w", binary.BigEndian.Uint64(it.Key()[1:]), err)
+			return false, fmt.Errorf("localstore: replay journal row %d: %w", binary.BigEndian.Uint64(key[1:]), err)
 		}
 		s.journaled += n
-	}
-	return it.Error()
+		return true, nil
+	})
 }
 
 // replay adds the keys of one journal row to the filter, and returns their number.

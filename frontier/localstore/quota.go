@@ -71,9 +71,6 @@ func (g *group) reserve(name, member string, most uint64) (bool, error) {
 	if size >= most {
 		return false, nil
 	}
-	if g.sizes == nil {
-		g.sizes, g.reserved = make(map[string]uint64), make(map[string]bool)
-	}
 	g.sizes[name], g.reserved[member] = size+1, true
 	g.set(quotaKey(name), binary.AppendUvarint(nil, size+1))
 	g.set(quotaKey(member), nil)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -85,12 +84,15 @@ func StoredPosition(filesystem vfs.FS, dir string) (frontier.Position, error) {
 func (s *Store) readLeases() error {
 	return s.scan(s.db, tableLease, func(key, value []byte) error {
 		row, err := decodeLease(value)
-		if err != nil || len(key) != 1+len(frontier.LeaseID{}) {
-			return fatal("read a lease", errors.Join(err, errRow))
+		if err == nil && len(key) != 1+len(frontier.LeaseID{}) {
+			err = fatal("read a lease", errRow)
+		}
+		if err != nil {
+			return err
 		}
 		l := &lease{
 			id: frontier.LeaseID(key[1:]), host: &host{key: row.host}, deadline: math.MaxInt64, aside: row.aside,
-			settled: make(map[bloomstore.Fingerprint]struct{}),
+			settled: make(settledItems),
 		}
 		for _, at := range row.held {
 			entry, err := s.get(appendQueueKey(nil, row.host, at))

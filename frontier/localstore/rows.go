@@ -12,6 +12,53 @@ import (
 
 var errRow = errors.New("localstore: damaged row")
 
+// rowReader reads the values of a row in order. damaged is true after a value that is
+// missing or out of range; all further values are then zero.
+type rowReader struct {
+	rest    []byte
+	damaged bool
+}
+
+// take returns the next n bytes.
+func (r *rowReader) take(n uint64) (b []byte) {
+	if uint64(len(r.rest)) < n {
+		r.damage()
+		return nil
+	}
+	b, r.rest = r.rest[:n], r.rest[n:]
+	return b
+}
+
+func (r *rowReader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// uvarint returns the next number, which must be at most most.
+func (r *rowReader) uvarint(most uint64) uint64 {
+	x, n := binary.Uvarint(r.rest)
+	if n <= 0 || x > most {
+		r.damage()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return x
+}
+
+func (r *rowReader) varint() int64 {
+	x, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.damage()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return x
+}
+
+func (r *rowReader) damage() { r.rest, r.damaged = nil, true }
+
 // entry flags, low to high: https, whole URL kept, priority (2 bits), class (4 bits).
 const (
 	entryHTTPS = 1 << 0
@@ -45,30 +92,18 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 
 // decodeEntry is the inverse of appendEntry. It computes the fingerprint.
 func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item, error) {
-	if len(b) < 4 {
-		return frontier.Item{}, errRow
-	}
-	flags := b[0]
+	r := rowReader{rest: b}
+	flags := r.byte()
 	it := frontier.Item{
-		Host: host, Hops: b[1], Attempts: b[2], Deliveries: b[3],
+		Host: host, Hops: r.byte(), Attempts: r.byte(), Deliveries: r.byte(),
 		Priority: frontier.Priority(flags >> 2 & 3), Class: frontier.Class(flags >> 4),
+		Depth: uint16(r.uvarint(math.MaxUint16)), Round: uint32(r.uvarint(math.MaxUint32)),
 	}
-	b = b[4:]
-	depth, n := binary.Uvarint(b)
-	if n <= 0 || depth > math.MaxUint16 {
+	copy(it.Referrer[:], r.take(uint64(len(it.Referrer))))
+	if r.damaged || it.Priority >= frontier.Priorities {
 		return it, errRow
 	}
-	round, r := binary.Uvarint(b[n:])
-	if r <= 0 || round > math.MaxUint32 || len(b) < n+r+len(it.Referrer) {
-		return it, errRow
-	}
-	if it.Priority >= frontier.Priorities {
-		return it, errRow
-	}
-	it.Depth, it.Round = uint16(depth), uint32(round)
-	b = b[n+r:]
-	copy(it.Referrer[:], b)
-	rest := b[len(it.Referrer):]
+	rest := r.rest
 	switch {
 	case flags&entryWhole != 0:
 		it.URL = string(rest)
@@ -99,24 +134,14 @@ func appendHost(b []byte, h *host) []byte {
 }
 
 func decodeHost(b []byte, h *host) error {
-	signed := []*int64{&h.due, &h.indexed, &h.delay}
-	for _, v := range signed {
-		x, n := binary.Varint(b)
-		if n <= 0 {
-			return errRow
-		}
-		*v, b = x, b[n:]
-	}
-	unsigned := []*uint64{&h.added, &h.delayed}
+	r := rowReader{rest: b}
+	h.due, h.indexed, h.delay = r.varint(), r.varint(), r.varint()
+	h.added, h.delayed = r.uvarint(math.MaxUint64), r.uvarint(math.MaxUint64)
 	for p := range h.waiting {
-		unsigned = append(unsigned, &h.waiting[p], &h.head[p])
+		h.waiting[p], h.head[p] = r.uvarint(math.MaxUint64), r.uvarint(math.MaxUint64)
 	}
-	for _, v := range unsigned {
-		x, n := binary.Uvarint(b)
-		if n <= 0 {
-			return errRow
-		}
-		*v, b = x, b[n:]
+	if r.damaged {
+		return fatal("read host "+h.key, errRow)
 	}
 	return nil
 }
@@ -154,29 +179,21 @@ func appendOutcome(b []byte, o outcome) []byte {
 	return b
 }
 
-func decodeOutcome(b []byte) (o outcome, err error) {
-	if len(b) < 4 || b[0] == 0 || int(b[0]) >= len(outcomes) {
-		return o, errRow
+func decodeOutcome(b []byte) (outcome, error) {
+	r := rowReader{rest: b}
+	number := int(r.byte())
+	if number == 0 || number >= len(outcomes) {
+		return outcome{}, fatal("read an outcome", errRow)
 	}
-	o.outcome, b = outcomes[b[0]], b[1:]
-	var v [3]uint64
-	for i := range v {
-		x, n := binary.Uvarint(b)
-		if n <= 0 {
-			return o, errRow
-		}
-		v[i], b = x, b[n:]
+	o := outcome{
+		outcome: outcomes[number], status: int(r.uvarint(math.MaxInt32)), round: uint32(r.uvarint(math.MaxUint32)),
+		seq: r.uvarint(math.MaxUint64),
 	}
-	if v[0] > math.MaxInt32 || v[1] > math.MaxUint32 {
-		return o, errRow
+	if len(r.rest) > 0 {
+		o.finished = r.varint()
 	}
-	o.status, o.round, o.seq = int(v[0]), uint32(v[1]), v[2]
-	if len(b) > 0 {
-		finished, n := binary.Varint(b)
-		if n <= 0 {
-			return o, errRow
-		}
-		o.finished = finished
+	if r.damaged {
+		return outcome{}, fatal("read an outcome", errRow)
 	}
 	return o, nil
 }
@@ -208,30 +225,24 @@ func appendLease(b []byte, l *lease) []byte {
 	return b
 }
 
-func decodeLease(b []byte) (row leaseRow, err error) {
-	inFlight, w := binary.Uvarint(b)
-	if w <= 0 || inFlight > math.MaxInt32 {
-		return row, errRow
-	}
-	b = b[w:]
-	size, w := binary.Uvarint(b)
-	if w <= 0 || uint64(len(b)-w) < size {
-		return row, errRow
-	}
-	row.inFlight = int(inFlight)
-	row.host, b = string(b[w:w+int(size)]), b[w+int(size):]
-	for len(b) > 0 {
-		seq, w := binary.Uvarint(b[1:])
-		at := queuePos{frontier.Priority(b[0] &^ leaseAside), seq}
-		if w <= 0 || at.priority >= frontier.Priorities {
-			return row, errRow
+func decodeLease(b []byte) (leaseRow, error) {
+	r := rowReader{rest: b}
+	row := leaseRow{inFlight: int(r.uvarint(math.MaxInt32))}
+	row.host = string(r.take(r.uvarint(math.MaxInt32)))
+	for len(r.rest) > 0 {
+		priority := r.byte()
+		at := queuePos{frontier.Priority(priority &^ leaseAside), r.uvarint(math.MaxUint64)}
+		if at.priority >= frontier.Priorities {
+			r.damage()
 		}
-		if b[0]&leaseAside != 0 {
+		if priority&leaseAside != 0 {
 			row.aside = append(row.aside, at)
 		} else {
 			row.held = append(row.held, at)
 		}
-		b = b[1+w:]
+	}
+	if r.damaged {
+		return leaseRow{}, fatal("read a lease", errRow)
 	}
 	return row, nil
 }

@@ -2,6 +2,7 @@ package localstore
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -32,19 +33,24 @@ func (g *group) compareSample(print bloomstore.Fingerprint, claimed bool) error 
 		stats.New++
 	}
 	if !known {
-		g.set(shadowKey(print), nil)
-		if g.sampled == nil {
-			g.sampled = make(map[bloomstore.Fingerprint]bool)
-		}
-		g.sampled[print] = true
+		g.sample(print)
 	}
 	return nil
+}
+
+// sample adds a key to the exact sample.
+func (g *group) sample(print bloomstore.Fingerprint) {
+	g.set(shadowKey(print), nil)
+	g.sampled[print] = true
 }
 
 // Counters returns Stats without the filter, whose bits take time to count.
 func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 	var stats frontier.Stats
-	err := s.ask(ctx, func(g *group) { stats = g.counters() })
+	err := s.ask(ctx, func(g *group) {
+		stats = g.meta.Stats
+		stats.Refused, stats.Outcomes = maps.Clone(stats.Refused), maps.Clone(stats.Outcomes)
+	})
 	if err != nil { // the committer may still use stats
 		return frontier.Stats{}, err
 	}

@@ -52,7 +52,7 @@ func checkTables(s *Store) (faults []string) {
 // checkCounters compares delayed items and busy hosts with their counters.
 func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any)) {
 	delayed, of := uint64(0), make(map[string]uint64)
-	err := s.scanDelayed(s.db, func(item frontier.Item) bool {
+	err := s.scanDelayed(s.db, func(_ int64, item frontier.Item) bool {
 		delayed++
 		of[item.Host]++
 		if hosts[item.Host] == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -24,20 +25,14 @@ func appendExact(b []byte, row exactKeyRow) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, row.done), row.failed)
 }
 
-func decodeExact(b []byte) (row exactKeyRow, err error) {
-	if len(b) == 0 {
-		return row, errRow
+func decodeExact(b []byte) (exactKeyRow, error) {
+	r := rowReader{rest: b}
+	row := exactKeyRow{class: frontier.Class(r.byte())}
+	if len(r.rest) > 0 {
+		row.done, row.failed = r.uvarint(math.MaxUint64), r.uvarint(math.MaxUint64)
 	}
-	row.class, b = frontier.Class(b[0]), b[1:]
-	if len(b) == 0 {
-		return row, nil
-	}
-	for _, v := range []*uint64{&row.done, &row.failed} {
-		x, n := binary.Uvarint(b)
-		if n <= 0 {
-			return row, errRow
-		}
-		*v, b = x, b[n:]
+	if r.damaged {
+		return row, fatal("read an exact key", errRow)
 	}
 	return row, nil
 }
@@ -72,7 +67,7 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	}
 	last, err := decodeOutcome(row)
 	if err != nil {
-		return false, fatal("read an outcome", err)
+		return false, err
 	}
 	key, promoted, err := g.exactRow(o)
 	if err != nil {
@@ -91,7 +86,7 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	} else { // Retry must not find the failed item
 		key.failed++
 		g.remove(failedKey(h.key, last.seq))
-		g.dropFailed(last.seq)
+		g.retried[last.seq] = true
 	}
 	if promoted {
 		g.meta.Stats.Promoted++
@@ -110,30 +105,11 @@ func (g *group) exactRow(o *offer) (row exactKeyRow, promoted bool, err error) {
 	if err != nil || text == nil {
 		return exactKeyRow{class: o.Class}, true, err
 	}
-	if row, err = decodeExact(text); err != nil {
-		return row, false, fatal("read an exact key", err)
-	}
-	return row, false, nil
+	row, err = decodeExact(text)
+	return row, false, err
 }
 
 func (g *group) writeExact(print bloomstore.Fingerprint, row exactKeyRow) {
 	g.set(exactKey(print), appendExact(nil, row))
-	g.markExact(print)
-}
-
-// markExact notes that this group has written rows of an exact key, which cannot be read
-// yet.
-func (g *group) markExact(print bloomstore.Fingerprint) {
-	if g.exact == nil {
-		g.exact = make(map[bloomstore.Fingerprint]bool)
-	}
 	g.exact[print] = true
-}
-
-// dropFailed excludes the failed row of this number from other changes of this group.
-func (g *group) dropFailed(seq uint64) {
-	if g.retried == nil {
-		g.retried = make(map[uint64]bool)
-	}
-	g.retried[seq] = true
 }

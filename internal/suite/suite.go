@@ -126,6 +126,14 @@ func (*Driver) Failf(format string, args ...any) {
 	panic(failure{fmt.Errorf(at+format, args...)})
 }
 
+// Require ends the case unless ok is true. Only the goroutine that runs the case may call
+// it. The arguments are evaluated in any case.
+func (d *Driver) Require(ok bool, format string, args ...any) {
+	if !ok {
+		d.Failf(format, args...)
+	}
+}
+
 // Must ends the case if a call failed.
 func (d *Driver) Must(err error, call string) {
 	if err != nil {
