@@ -2,10 +2,8 @@ package crawl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -195,35 +193,17 @@ func (ses *session) measure(ctx context.Context, r *report.Report, stats frontie
 	return err
 }
 
-// writeReport replaces the report in a crawl's directory.
-func writeReport(dir string, r *report.Report) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return engine.ReplaceFile(filepath.Join(dir, reportFile), append(text, '\n'))
-}
-
 // lastReport returns the report in the crawl's directory, nil if there is none.
 func (ses *session) lastReport() (*report.Report, error) {
 	if ses.dir == "" {
 		return nil, nil
 	}
 	name := ses.file(reportFile)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	r := new(report.Report)
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if r.Version != report.Version {
+	r, err := engine.ReadJSON[report.Report](name)
+	if r != nil && r.Version != report.Version {
 		return nil, fmt.Errorf("%s has version %d, want %d", name, r.Version, report.Version)
 	}
-	return r, nil
+	return r, err
 }
 
 // conclude makes the report of a run that has ended, and writes it.
