@@ -300,7 +300,7 @@ func poissonRange(mean float64) (low, high float64) {
 func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth bool, added float64) *report.Filter {
 	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
 	for i, l := range layers {
-		of := report.Layer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes, Fill: l.Fill, FPR: l.FPR, Target: l.Target}
+		of := report.Layer{FilterLayer: l}
 		if i == len(layers)-1 { // new keys go into the newest layer only
 			of.FullIn = report.SecondsToFull(l.Keys, l.Capacity, added)
 		}

@@ -52,15 +52,9 @@ func (ses *session) locate(ctx context.Context, url canon.URL, host string, now 
 	if err != nil {
 		return nil, err
 	}
-	where := &explain.Located{
-		Status: at.Status, FPR: stats.Filter.FPR, Layers: at.Layers, Given: at.Given, Queue: &at.Queue,
-		HostFailure: failure, More: hostLimit(&at),
-		Robots: func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), now) },
-	}
-	if at.Records != nil {
-		where.Trail = at.Records.Trail
-	}
-	return where, nil
+	at.FPR, at.HostFailure, at.More = stats.Filter.FPR, failure, hostLimit(&at)
+	at.Robots = func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), now) }
+	return &at.Located, nil
 }
 
 // hostLimit returns the check of --max-per-host, which comes after the filter.

@@ -160,14 +160,10 @@ type RecordSource interface {
 
 // URLState is the state of one URL and of its host.
 type URLState struct {
-	frontier.Status
-	Queue     explain.Queue
-	HostAdded uint64 // items ever added to its host
-	HostMost  uint64 // the limit of HostAdded; 0 means no limit
-	HostBlob  []byte // the blob of the last HostUpdate; nil means none
-	Layers    []explain.Layer
-	Given     uint64       // keys that the filter has from MarkSeen, not from added URLs
-	Records   RecordSource // the records at the same moment; nil if this process cannot read them
+	explain.Located        // without FPR, More, Robots and HostFailure; Trail is nil if this process cannot read the records
+	HostAdded       uint64 // items ever added to its host
+	HostMost        uint64 // the limit of HostAdded; 0 means no limit
+	HostBlob        []byte // the blob of the last HostUpdate; nil means none
 }
 
 // Close closes the store, its output, and the connections, in this order.

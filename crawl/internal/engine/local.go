@@ -185,15 +185,14 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 	if err != nil {
 		return URLState{}, err
 	}
-	where := URLState{
-		Status: at.Status, Queue: explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
-		HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Given: at.Known,
-		Layers: make([]explain.Layer, len(at.Claims)),
-	}
+	where := URLState{HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Located: explain.Located{
+		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
+		Given: at.Known, Layers: make([]explain.Layer, len(at.Claims)),
+	}}
 	if l.rows == nil {
-		where.Records = record.Reader{Dir: l.dir, End: at.Position}
+		where.Trail = record.Reader{Dir: l.dir, End: at.Position}.Trail
 	} else if l.rows.set != nil {
-		where.Records = rows{ctx: ctx, set: l.rows.set}
+		where.Trail = rows{ctx: ctx, set: l.rows.set}.Trail
 	}
 	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // the filter may have grown meanwhile
 		where.Layers[i] = explain.Layer{Known: at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}

@@ -147,10 +147,10 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 	if err != nil {
 		return URLState{}, err
 	}
-	where := URLState{
-		Status: at.Status, Queue: explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
-		HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Layers: make([]explain.Layer, len(at.Claims)),
-	}
+	where := URLState{HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Located: explain.Located{
+		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
+		Layers: make([]explain.Layer, len(at.Claims)),
+	}}
 	for i, known := range at.Claims {
 		where.Layers[i].Known = known
 		if i < len(layers) { // otherwise the partition has grown meanwhile
@@ -160,7 +160,10 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 	if err := e.exact.addStatus(ctx, url, &where.Status); err != nil {
 		return URLState{}, err
 	}
-	where.Records, err = e.reachable(ctx)
+	records, err := e.reachable(ctx)
+	if records != nil {
+		where.Trail = records.Trail
+	}
 	return where, err
 }
 
