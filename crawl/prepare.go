@@ -71,7 +71,6 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 			errs = append(errs, err)
 		}
 	}
-	keep(p.Fixed.validate())
 	keep(p.Fixed.adopt(stored))
 	if text, found := stored[hostsSetting]; found && p.Hosts == nil {
 		keep(json.Unmarshal([]byte(text), &p.Hosts))
