@@ -31,9 +31,14 @@ func ReadJSON[T any](name string) (*T, error) {
 	return value, nil
 }
 
-// WriteJSON replaces a file of JSON. It must not be called concurrently for one name.
+// ReplaceFile replaces a file atomically. It must not be called concurrently for one name.
+func ReplaceFile(name string, write func(io.Writer) error) error {
+	return durable.Replace(vfs.Default, name, write)
+}
+
+// WriteJSON replaces a file of JSON, as ReplaceFile does.
 func WriteJSON(name, indent string, value any) error {
-	return durable.Replace(vfs.Default, name, func(w io.Writer) error {
+	return ReplaceFile(name, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", indent)
 		return e.Encode(value)
