@@ -136,12 +136,8 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 		return 0, err
 	}
 	crawl := lineage.Crawl{
-		Lines: func() iter.Seq2[[]byte, error] { return engine.WithContext(ctx, records.Lines()) },
-		Waiting: func(visit func(frontier.Item) bool) error {
-			unless := func(item frontier.Item) bool { return ctx.Err() == nil && visit(item) }
-			err := errors.Join(ses.engine.List(ctx, frontier.Leased, "", unless), ses.engine.List(ctx, frontier.Queued, "", unless))
-			return errors.Join(err, ctx.Err())
-		},
+		Lines:   func() iter.Seq2[[]byte, error] { return engine.WithContext(ctx, records.Lines()) },
+		Waiting: engine.WithContext(ctx, engine.Unfinished(ctx, ses.engine)),
 	}
 	name := seedsPath(ses.Location(), ses.backend)
 	err = engine.ReplaceFile(name, func(w io.Writer) (err error) {

@@ -179,19 +179,30 @@ func oneCrawl(dirs []string) error {
 	return nil
 }
 
-// waiting yields the items that a crawl has not finished.
-func waiting(ctx context.Context, store frontier.Inspector) iter.Seq2[record.Key, error] {
-	return func(yield func(record.Key, error) bool) {
+// Unfinished yields the items that a crawl has not finished.
+func Unfinished(ctx context.Context, store frontier.Inspector) iter.Seq2[frontier.Item, error] {
+	return func(yield func(frontier.Item, error) bool) {
 		more := true
 		for _, state := range []frontier.State{frontier.Leased, frontier.Queued} {
 			err := store.List(ctx, state, "", func(item frontier.Item) bool {
-				more = yield(record.Key{Item: item.Fingerprint, Round: item.Round}, nil)
+				more = yield(item, nil)
 				return more
 			})
 			if err != nil && more {
-				more = yield(record.Key{}, err)
+				more = yield(frontier.Item{}, err)
 			}
 			if !more {
+				return
+			}
+		}
+	}
+}
+
+// waiting yields the keys of the items that a crawl has not finished.
+func waiting(ctx context.Context, store frontier.Inspector) iter.Seq2[record.Key, error] {
+	return func(yield func(record.Key, error) bool) {
+		for item, err := range Unfinished(ctx, store) {
+			if !yield(record.Key{Item: item.Fingerprint, Round: item.Round}, err) {
 				return
 			}
 		}
