@@ -2,10 +2,8 @@ package crawl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -195,35 +193,17 @@ func (ses *session) measure(ctx context.Context, r *report.Report, stats frontie
 	return err
 }
 
-// writeReport replaces the report in a crawl's directory.
-func writeReport(dir string, r *report.Report) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return engine.ReplaceFile(filepath.Join(dir, reportFile), append(text, '\n'))
-}
-
 // lastReport returns the report in the crawl's directory, nil if there is none.
 func (ses *session) lastReport() (*report.Report, error) {
 	if ses.dir == "" {
 		return nil, nil
 	}
 	name := ses.file(reportFile)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	r := new(report.Report)
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if r.Version != report.Version {
+	r, err := engine.ReadJSON[report.Report](name)
+	if r != nil && r.Version != report.Version {
 		return nil, fmt.Errorf("%s has version %d, want %d", name, r.Version, report.Version)
 	}
-	return r, nil
+	return r, err
 }
 
 // conclude makes the report of a run that has ended, and writes it.
@@ -320,7 +300,7 @@ func poissonRange(mean float64) (low, high float64) {
 func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth bool, added float64) *report.Filter {
 	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
 	for i, l := range layers {
-		of := report.Layer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes, Fill: l.Fill, FPR: l.FPR, Target: l.Target}
+		of := report.Layer{FilterLayer: l}
 		if i == len(layers)-1 { // new keys go into the newest layer only
 			of.FullIn = report.SecondsToFull(l.Keys, l.Capacity, added)
 		}

@@ -106,7 +106,6 @@ type Config struct {
 	Events *events.Config
 
 	Logger *slog.Logger // nil discards
-	Tests  Tests        // for tests of this module
 }
 
 // Page is a fetched page, as OnPage receives it.
@@ -136,11 +135,4 @@ type Host struct {
 	Budget      uint64            `json:"budget,omitempty"`      // URLs queued at most; 0 means Fixed.MaxPerHost
 	Robots      string            `json:"robots,omitempty"`      // "obey" or "ignore"; empty means Fixed.Robots
 	Headers     map[string]string `json:"-"`                     // sent with each request; not fixed and not stored
-}
-
-// Tests are sizes for tests of this module. They are not part of its API.
-type Tests struct {
-	CheckpointAdds  int // additions between two checkpoints of the filter
-	LeaseTTL        time.Duration
-	SaveRotateBytes int64
 }

@@ -15,14 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// explain implements Handle.Explain.
-func (ses *session) explain(ctx context.Context, url string) (*explain.Explanation, error) {
-	return ses.explainWith(ctx, url, ses.monitor != nil)
-}
-
-// explainWith explains a URL. The addresses that may be dialled are a setting of a
-// run, so the URL's host is looked up and checked only if the crawl runs.
-func (ses *session) explainWith(ctx context.Context, raw string, running bool) (*explain.Explanation, error) {
+// explain implements Handle.Explain. The addresses that may be dialled are a setting of
+// a run, so the URL's host is looked up and checked only if the crawl runs.
+func (ses *session) explain(ctx context.Context, raw string) (*Explanation, error) {
 	rules, now := ses.hosts.rules(ses.Fixed.Robots, ses.policy), time.Now()
 	sources := explain.Sources{
 		Canon: ses.canon, Rules: ses.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.exact,
@@ -33,7 +28,7 @@ func (ses *session) explainWith(ctx context.Context, raw string, running bool) (
 		CheckPort:    ses.client.CheckPort,
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
 	}
-	if running {
+	if ses.monitor != nil {
 		sources.CheckHost = func(ctx context.Context, host string) error {
 			ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 			defer cancel()
@@ -57,15 +52,9 @@ func (ses *session) locate(ctx context.Context, url canon.URL, host string, now 
 	if err != nil {
 		return nil, err
 	}
-	where := &explain.Located{
-		Status: at.Status, FPR: stats.Filter.FPR, Layers: at.Layers, Given: at.Given, Queue: &at.Queue,
-		HostFailure: failure, More: hostLimit(&at),
-		Robots: func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), now) },
-	}
-	if at.Records != nil {
-		where.Trail = at.Records.Trail
-	}
-	return where, nil
+	at.FPR, at.HostFailure, at.More = stats.Filter.FPR, failure, hostLimit(&at)
+	at.Robots = func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), now) }
+	return &at.Located, nil
 }
 
 // hostLimit returns the check of --max-per-host, which comes after the filter.

@@ -119,6 +119,7 @@ var settings = []setting{
 var (
 	sharedSettings = []setting{number("partitions", "256", func(f *Fixed) *int { return &f.Partitions }, strconv.Itoa, "", "")}
 	exactSettings  = []setting{list("window", "[]", func(f *Fixed) *[]string { return &f.Windows })}
+	allSettings    = slices.Concat(settings, sharedSettings, exactSettings)
 )
 
 // Names of stored settings that are not fields of Fixed.
@@ -161,41 +162,25 @@ func (f *Fixed) Text(name string) string { return find(name).text(f) }
 func (f *Fixed) Set(name, text string) error { return find(name).parse(f, text) }
 
 func find(name string) setting {
-	all := slices.Concat(settings, sharedSettings, exactSettings)
-	return all[slices.IndexFunc(all, func(s setting) bool { return s.name == name })]
+	return allSettings[slices.IndexFunc(allSettings, func(s setting) bool { return s.name == name })]
 }
 
 // adopt sets each unset field to the stored value, or to its default if none is
 // stored. It does not change a field that is set: if its value differs from the
-// stored one, the store refuses it.
+// stored one, the store refuses it. The error names every faulty value.
 func (f *Fixed) adopt(stored frontier.Settings) error {
 	var errs []error
-	for _, s := range slices.Concat(settings, sharedSettings, exactSettings) {
-		if s.text(f) != "" {
-			continue
-		}
-		text, found := stored[s.name]
-		if !found {
-			text = s.def
-		}
-		if err := s.parse(f, text); err != nil {
-			errs = append(errs, fmt.Errorf("%s is %q, %w", s.name, text, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// validate returns the faults of the values that are set.
-func (f *Fixed) validate() error {
-	var errs []error
-	for _, s := range slices.Concat(settings, sharedSettings, exactSettings) {
-		text := s.text(f)
+	for _, s := range allSettings {
+		text, into, where := s.text(f), new(Fixed), "crawl: Fixed: " // a value that is set is only checked
 		if text == "" {
-			continue
+			into, where = f, ""
+			var found bool
+			if text, found = stored[s.name]; !found {
+				text = s.def
+			}
 		}
-		scratch := new(Fixed)
-		if err := s.parse(scratch, text); err != nil {
-			errs = append(errs, fmt.Errorf("crawl: Fixed: %s is %q, %w", s.name, text, err))
+		if err := s.parse(into, text); err != nil {
+			errs = append(errs, fmt.Errorf("%s%s is %q, %w", where, s.name, text, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -203,15 +203,27 @@ func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 // Records yields the committed records of the crawl as lines of JSON with their
 // line feeds: one for each round of a URL. It stops after an error.
 func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
+}
+
+// lines yields the lines of the source that of returns for the committed records. It stops
+// after an error.
+func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine.RecordSource, error)) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		records, closeRecords, err := h.records(ctx)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for line, err := range engine.WithContext(ctx, records.Lines()) {
+		source, err := of(records)
+		if err != nil {
+			yield(nil, errors.Join(err, closeRecords()))
+			return
+		}
+		for line, err := range engine.WithContext(ctx, source.Lines()) {
 			if !yield(line, err) || err != nil {
-				break
+				_ = closeRecords() // the caller has stopped, or has an error already
+				return
 			}
 		}
 		if err := closeRecords(); err != nil {

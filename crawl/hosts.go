@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/fetcher"
@@ -46,12 +47,7 @@ func (t hostTable) limits(key string) frontier.HostLimits {
 
 // overlaps reports whether two requests to one of the hosts may be under way at once.
 func (t hostTable) overlaps() bool {
-	for _, row := range t {
-		if row.Concurrency > 1 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t, func(row hostRow) bool { return row.Concurrency > 1 })
 }
 
 // rules returns the function from a host key to the worker's rules for that host.

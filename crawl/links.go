@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -24,34 +23,16 @@ func (h *Handle) Links(ctx context.Context) links.Source {
 
 func (h *Handle) links(ctx context.Context) iter.Seq2[links.Link, error] {
 	return func(yield func(links.Link, error) bool) {
-		records, closeRecords, err := h.records(ctx)
-		if err != nil {
-			yield(links.Link{}, err)
-			return
-		}
-		edges, err := engine.EdgesOf(records)
-		if err != nil {
-			yield(links.Link{}, errors.Join(err, closeRecords()))
-			return
-		}
-		more := true
-		for page, err := range parsed[record.PageLinks](engine.WithContext(ctx, edges.Lines())) {
+		for page, err := range parsed[record.PageLinks](h.lines(ctx, engine.EdgesOf)) {
 			if err != nil {
-				more = false
 				yield(links.Link{}, err)
-				break
+				return
 			}
 			for _, edge := range page.Links {
-				if more = yield(links.Link{Source: page.Source, Edge: edge, Round: page.Round}, nil); !more {
-					break
+				if !yield(links.Link{Source: page.Source, Edge: edge, Round: page.Round}, nil) {
+					return
 				}
 			}
-			if !more {
-				break
-			}
-		}
-		if err := closeRecords(); err != nil && more {
-			yield(links.Link{}, err)
 		}
 	}
 }

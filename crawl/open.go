@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
@@ -39,6 +40,7 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.sizes = crash.SizesOf(ctx)
 	ses, err := openSession(ctx, p, backend, engine.Crawl)
 	if err != nil {
 		return nil, err

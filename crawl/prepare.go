@@ -25,6 +25,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
 	"github.com/bloomfrontier/crawler/internal/trap"
@@ -42,6 +43,7 @@ type plan struct {
 	fields *fields.Rules
 	policy politeness.Policy
 	client *get.Client
+	sizes  crash.Sizes // sizes that a test has set
 }
 
 // MemoryError reports a Config.Memory that cannot hold one answer and its
@@ -69,7 +71,6 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 			errs = append(errs, err)
 		}
 	}
-	keep(p.Fixed.validate())
 	keep(p.Fixed.adopt(stored))
 	if text, found := stored[hostsSetting]; found && p.Hosts == nil {
 		keep(json.Unmarshal([]byte(text), &p.Hosts))
@@ -274,7 +275,7 @@ func (p *plan) settings() frontier.Settings {
 // leaseTTL returns how long a worker may hold a host: longer than two of the longest
 // requests.
 func (p *plan) leaseTTL() time.Duration {
-	return cmp.Or(p.Tests.LeaseTTL, max(time.Minute, 2*cmp.Or(p.Requests.Timeout, get.DefaultTimeout)+10*time.Second))
+	return cmp.Or(p.sizes.LeaseTTL, max(time.Minute, 2*cmp.Or(p.Requests.Timeout, get.DefaultTimeout)+10*time.Second))
 }
 
 // engineConfig returns the configuration of the frontier and its outputs.
@@ -294,11 +295,11 @@ func (p *plan) engineConfig() *engine.Config {
 		Records: record.Config{RotateBytes: p.Records.RotateBytes, Compress: p.Records.Compress},
 		Stream:  p.Records.Stream, Save: p.Records.Save != "none",
 		Archive: warc.Config{
-			RotateBytes: p.Tests.SaveRotateBytes,
+			RotateBytes: p.sizes.SaveRotateBytes,
 			Info:        warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
 		},
 		Edges:          p.Records.Links,
 		WorkerEnd:      workerEnd,
-		CheckpointAdds: p.Tests.CheckpointAdds, Cache: p.Cache, Logger: p.Logger,
+		CheckpointAdds: p.sizes.CheckpointAdds, Cache: p.Cache, Logger: p.Logger,
 	}
 }

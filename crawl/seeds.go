@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -134,37 +135,21 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	name := seedsPath(ses.Location(), ses.backend)
-	temp, err := os.Create(name + ".tmp")
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if err = errors.Join(err, temp.Close()); err == nil {
-			err = os.Rename(temp.Name(), name)
-		}
-		if err != nil {
-			_ = os.Remove(temp.Name())
-		}
-	}()
-	out := bufio.NewWriterSize(temp, 64<<10)
-	if n, err = copyRefused(out, name); err != nil {
-		return 0, err
-	}
 	crawl := lineage.Crawl{
-		Lines: func() iter.Seq2[[]byte, error] { return engine.WithContext(ctx, records.Lines()) },
-		Waiting: func(visit func(frontier.Item) bool) error {
-			unless := func(item frontier.Item) bool { return ctx.Err() == nil && visit(item) }
-			err := errors.Join(ses.engine.List(ctx, frontier.Leased, "", unless), ses.engine.List(ctx, frontier.Queued, "", unless))
-			return errors.Join(err, ctx.Err())
-		},
+		Lines:   func() iter.Seq2[[]byte, error] { return engine.WithContext(ctx, records.Lines()) },
+		Waiting: engine.WithContext(ctx, engine.Unfinished(ctx, ses.engine)),
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	err = lineage.Each(crawl, func(s lineage.Seed) error { n++; return enc.Encode(s) })
-	if err == nil {
-		err = errors.Join(out.Flush(), temp.Sync())
-	}
+	name := seedsPath(ses.Location(), ses.backend)
+	err = engine.ReplaceFile(name, func(w io.Writer) (err error) {
+		out := bufio.NewWriterSize(w, 64<<10)
+		if n, err = copyRefused(out, name); err != nil {
+			return err
+		}
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		err = lineage.Each(crawl, func(s lineage.Seed) error { n++; return enc.Encode(s) })
+		return errors.Join(err, out.Flush())
+	})
 	return n, err
 }
 

@@ -1,12 +1,9 @@
 package crawl
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
@@ -31,20 +28,14 @@ type totals struct {
 func readTotals(dir string) (totals, error) {
 	empty := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	name := filepath.Join(dir, totalsFile)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return empty, nil
-	} else if err != nil {
+	read, err := engine.ReadJSON[totals](name)
+	switch {
+	case read == nil:
 		return empty, err
-	}
-	read := totals{}
-	if err := json.Unmarshal(text, &read); err != nil {
-		return empty, fmt.Errorf("%s: %w", name, err)
-	}
-	if read.Version != totalsVersion {
+	case read.Version != totalsVersion:
 		return empty, fmt.Errorf("%s has version %d, want %d", name, read.Version, totalsVersion)
 	}
-	return read, nil
+	return *read, nil
 }
 
 // readTotals reads the totals of earlier runs. Without them the run starts at zero.
@@ -91,9 +82,5 @@ func addCauses(hosts []report.HostCount, causes map[string]string) {
 
 // write replaces the report and the totals in the crawl's directory.
 func (m *monitor) write(r *report.Report) error {
-	text, err := json.Marshal(m.totals())
-	if err == nil {
-		err = engine.ReplaceFile(m.file(totalsFile), append(text, '\n'))
-	}
-	return errors.Join(err, writeReport(m.dir, r))
+	return errors.Join(engine.WriteJSON(m.file(totalsFile), "", m.totals()), engine.WriteJSON(m.file(reportFile), "  ", r))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // verb is one operation of a Handle. The function do implements it, whether it is
@@ -38,49 +37,45 @@ var (
 	verbSeed   = verb[seedQuestion, []SeedAnswer]{"seed", engine.Steer, (*session).seed}
 	verbRetry  = verb[string, int]{"retry", engine.Steer, (*session).retry}
 	verbPause  = verb[bool, bool]{"pause", engine.Steer, (*session).pause}
-	verbStatus = verb[nothing, report.Status]{"status", engine.Look, func(ses *session, ctx context.Context, _ nothing) (report.Status, error) {
-		return ses.status(ctx)
-	}}
-	verbSample = verb[nothing, report.Sample]{"sample", engine.Look, func(ses *session, ctx context.Context, _ nothing) (report.Sample, error) {
-		m := ses.monitor
-		if m == nil {
+	verbStatus = verb[nothing, report.Status]{"status", engine.Look, plain((*session).status)}
+	verbSample = verb[nothing, report.Sample]{"sample", engine.Look, plain(func(ses *session, ctx context.Context) (report.Sample, error) {
+		if ses.monitor == nil {
 			return report.Sample{}, errNotRun
 		}
-		return m.sample(ctx, time.Now())
-	}}
+		return ses.monitor.sample(ctx, time.Now())
+	})}
 	verbReport  = verb[time.Duration, *report.Report]{"report", engine.Look, (*session).report}
 	verbExplain = verb[string, *explain.Explanation]{"explain", engine.Look, (*session).explain}
-	verbAudit   = verb[nothing, report.Audit]{"audit", engine.Look, func(ses *session, ctx context.Context, _ nothing) (report.Audit, error) {
+	verbAudit   = verb[nothing, report.Audit]{"audit", engine.Look, plain(func(ses *session, ctx context.Context) (report.Audit, error) {
 		return ses.engine.CountBooks(ctx)
-	}}
-	verbPosition = verb[nothing, frontier.Position]{"position", engine.Look, func(ses *session, ctx context.Context, _ nothing) (frontier.Position, error) {
+	})}
+	verbPosition = verb[nothing, frontier.Position]{"position", engine.Look, plain(func(ses *session, ctx context.Context) (frontier.Position, error) {
 		return ses.engine.Position(ctx)
-	}}
-	verbFilter = verb[nothing, FilterState]{"filter", engine.Look, func(ses *session, ctx context.Context, _ nothing) (FilterState, error) {
-		return ses.filter(ctx)
-	}}
-	verbSeeds = verb[nothing, uint64]{"seeds", engine.Look, func(ses *session, ctx context.Context, _ nothing) (uint64, error) {
-		return ses.writeSeeds(ctx)
-	}}
-	verbReconcile = verb[nothing, exact.Reconciled]{"reconcile", engine.Steer, func(ses *session, ctx context.Context, _ nothing) (exact.Reconciled, error) {
+	})}
+	verbFilter    = verb[nothing, FilterState]{"filter", engine.Look, plain((*session).filter)}
+	verbSeeds     = verb[nothing, uint64]{"seeds", engine.Look, plain((*session).writeSeeds)}
+	verbReconcile = verb[nothing, Reconciled]{"reconcile", engine.Steer, plain(func(ses *session, ctx context.Context) (Reconciled, error) {
 		return ses.engine.Reconcile(ctx, false)
-	}}
+	})}
 	verbCanonical = verb[string, string]{"canonical", engine.Look, func(ses *session, _ context.Context, url string) (string, error) {
 		canonical, err := ses.canon.Parse(url)
 		return canonical.String(), err
 	}}
-	verbStop = verb[nothing, nothing]{"stop", engine.Look, func(ses *session, _ context.Context, _ nothing) (nothing, error) {
-		if ses.monitor == nil {
-			return nothing{}, errNotRun
+	verbStop = verb[nothing, nothing]{"stop", engine.Look, plain(func(ses *session, _ context.Context) (nothing, error) {
+		if ses.monitor != nil {
+			if stop := ses.monitor.stop.Load(); stop != nil {
+				(*stop)(ErrStopped)
+				return nothing{}, nil
+			}
 		}
-		stop := ses.monitor.stop.Load()
-		if stop == nil {
-			return nothing{}, errNotRun
-		}
-		(*stop)(ErrStopped)
-		return nothing{}, nil
-	}}
+		return nothing{}, errNotRun
+	})}
 )
+
+// plain returns the function of a verb without arguments.
+func plain[A any](do func(*session, context.Context) (A, error)) func(*session, context.Context, nothing) (A, error) {
+	return func(ses *session, ctx context.Context, _ nothing) (A, error) { return do(ses, ctx) }
+}
 
 // routes returns the handlers of the verbs that a process answers while it runs a
 // crawl.

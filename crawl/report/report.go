@@ -168,13 +168,7 @@ type Filter struct {
 
 // Layer is one layer of a Filter.
 type Layer struct {
-	Keys     uint64  `json:"keys"`
-	Capacity uint64  `json:"capacity"`
-	Bits     uint64  `json:"bits"`
-	Hashes   uint    `json:"hashes"`
-	Fill     float64 `json:"fill"`   // share of the bits that are set
-	FPR      float64 `json:"fpr"`    // current probability that it claims a URL that was never offered
-	Target   float64 `json:"target"` // FPR of the full layer
+	frontier.FilterLayer
 	// FullIn is the number of seconds until the layer is full at the current pace. It is
 	// nil if the layer takes no more keys, or if no URLs are added.
 	FullIn *float64 `json:"full_in_s,omitempty"`

@@ -50,8 +50,8 @@ func full() *Report {
 		},
 		LastError: &LastError{Time: epoch, Host: "flaky.test", Error: "robots.txt: dial tcp 192.0.2.1:443: connect: connection refused\x1b[2J"},
 		Filter: &Filter{Keys: 5_000_000, Capacity: 12_000_000, Bytes: 43_000_000, Growth: true, Layers: []Layer{
-			{Keys: 4_000_000, Capacity: 4_000_000, Bits: 115_000_000, Hashes: 20, Fill: 0.5, FPR: 9e-7, Target: 9e-7},
-			{Keys: 1_000_000, Capacity: 8_000_000, Bits: 260_000_000, Hashes: 24, Fill: 0.088, FPR: 1.2e-26, Target: 5e-8,
+			{FilterLayer: frontier.FilterLayer{Keys: 4_000_000, Capacity: 4_000_000, Bits: 115_000_000, Hashes: 20, Fill: 0.5, FPR: 9e-7, Target: 9e-7}},
+			{FilterLayer: frontier.FilterLayer{Keys: 1_000_000, Capacity: 8_000_000, Bits: 260_000_000, Hashes: 24, Fill: 0.088, FPR: 1.2e-26, Target: 5e-8},
 				FullIn: SecondsToFull(1_000_000, 8_000_000, 100)},
 		}},
 		FPR: &FalsePositives{
@@ -76,7 +76,7 @@ func small() *Report {
 		Books:    frontier.Books{Found: 1, Added: 1, Done: 1},
 		Fault:    "added: counted 2, the sum is 1",
 		Outcomes: map[frontier.Outcome]uint64{frontier.Robots: 1},
-		Filter:   &Filter{Keys: 1, Capacity: 10, Layers: []Layer{{Keys: 1, Capacity: 10, Hashes: 1, FPR: 0.1, Target: 0.5}}},
+		Filter:   &Filter{Keys: 1, Capacity: 10, Layers: []Layer{{FilterLayer: frontier.FilterLayer{Keys: 1, Capacity: 10, Hashes: 1, FPR: 0.1, Target: 0.5}}}},
 		FPR:      &FalsePositives{Estimated: &Figure{P: 0.1, Low: 0.1, High: 0.1}, Shadow: &Figure{High: 1}},
 	}
 }

@@ -2,7 +2,6 @@ package table
 
 import (
 	"bufio"
-	"encoding/json"
 	"io"
 	"time"
 )
@@ -29,27 +28,18 @@ func (j *jsonLines) write(row []any) error {
 		if cell == nil {
 			continue
 		}
-		if _, err := j.out.WriteString(begin + j.names[i]); err != nil {
-			return err
+		if t, is := cell.(time.Time); is {
+			cell = t.Format(time.RFC3339Nano)
 		}
-		text := ""
-		switch cell := cell.(type) {
-		case json.RawMessage:
-			text = string(cell)
-		case time.Time:
-			text = jsonText(cell.Format(time.RFC3339Nano))
-		default:
-			text = jsonText(cell)
-		}
-		if _, err := j.out.WriteString(text); err != nil {
-			return err
-		}
+		_, _ = j.out.WriteString(begin + j.names[i]) // the last WriteString returns the first error
+		_, _ = j.out.Write(rawJSON(cell))
 		begin = ","
 	}
+	end := "}\n"
 	if begin == "{" {
-		_, _ = j.out.WriteString(begin) // the next WriteString returns the error
+		end = "{}\n"
 	}
-	_, err := j.out.WriteString("}\n")
+	_, err := j.out.WriteString(end)
 	return err
 }
 

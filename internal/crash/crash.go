@@ -1,7 +1,7 @@
 // Package crash has the crash points of the program: places between two effects that belong
 // together, where tests let the program crash.
 //
-// The code calls Point at such a place. There is one hook for the whole process: a test sets
+// The code calls Point at such a place. Sizes let a short crawl reach these places. There is one hook for the whole process: a test sets
 // it, and so does the command for --crash-at. Without a hook a call of Point costs one load.
 package crash
 

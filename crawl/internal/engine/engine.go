@@ -99,14 +99,10 @@ type Engine struct {
 	Books
 	Upkeep
 
-	Sink    record.Sink     // where records go; nil means nowhere
-	Archive *warc.Writer    // where answers go; nil means nowhere
-	Edges   record.EdgeSink // where links go; nil means nowhere
-	Dir     string          // the directory with this process's records; empty means none
+	*outputs
 
-	local  *localEngine
-	shared *sharedEngine
-	output *outputs
+	local  *localEngine  // nil means that the frontier is in Redis
+	shared *sharedEngine // nil means that the frontier is embedded
 }
 
 // Filter is the part of an engine that concerns the filter.
@@ -164,41 +160,19 @@ type RecordSource interface {
 
 // URLState is the state of one URL and of its host.
 type URLState struct {
-	frontier.Status
-	Queue     explain.Queue
-	HostAdded uint64 // items ever added to its host
-	HostMost  uint64 // the limit of HostAdded; 0 means no limit
-	HostBlob  []byte // the blob of the last HostUpdate; nil means none
-	Layers    []explain.Layer
-	Given     uint64       // keys that the filter has from MarkSeen, not from added URLs
-	Records   RecordSource // the records at the same moment; nil if this process cannot read them
-}
-
-// newEngine returns an Engine whose parts are all implemented by one value.
-func newEngine[E interface {
-	frontier.Store
-	frontier.Scope
-	frontier.Quota
-	frontier.Inspector
-	frontier.Control
-	Filter
-	Books
-	Upkeep
-}](e E, out *outputs) *Engine {
-	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, output: out}
-	if out != nil {
-		engine.Sink, engine.Archive, engine.Edges, engine.Dir = out.sink, out.archive, out.edges, out.dir
-	}
-	return engine
+	explain.Located        // without FPR, More, Robots and HostFailure; Trail is nil if this process cannot read the records
+	HostAdded       uint64 // items ever added to its host
+	HostMost        uint64 // the limit of HostAdded; 0 means no limit
+	HostBlob        []byte // the blob of the last HostUpdate; nil means none
 }
 
 // Close closes the store, its output, and the connections, in this order.
 func (e *Engine) Close() error {
 	e.CancelWait()
 	if e.local != nil {
-		return errors.Join(e.local.Store.Close(), e.output.close(), e.local.rows.close(), e.local.boxes.close())
+		return errors.Join(e.local.Store.Close(), e.outputs.close(), e.local.rows.close(), e.local.boxes.close())
 	}
-	return errors.Join(e.shared.Store.Close(), e.output.close(), e.shared.closeExact(), e.shared.boxes.close())
+	return errors.Join(e.shared.Store.Close(), e.outputs.close(), e.shared.closeExact(), e.shared.boxes.close())
 }
 
 // FilterBytes returns how much of this process's memory the filter takes; it is 0

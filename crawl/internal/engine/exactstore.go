@@ -41,39 +41,28 @@ func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set 
 	return &exactStore{store, keys}, err
 }
 
-// Add implements frontier.Store.
-func (e *sharedEngine) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+// engine returns an Engine over e, which must be complete. Items are added and completed
+// through the exact set, if there is one.
+func (e *sharedEngine) engine(out *outputs) *Engine {
+	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, outputs: out, shared: e}
 	switch {
 	case e.exact != nil:
-		return e.exact.Add(ctx, offers)
+		engine.Store = e.exact
 	case e.exactElsewhere:
-		return nil, errExactElsewhere(e.server.String())
+		engine.Store = noAdditions{e, errExactElsewhere(e.server.String())}
 	}
-	return e.Store.Add(ctx, offers)
+	return engine
 }
 
-// Lease implements frontier.Store.
-func (e *sharedEngine) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
-	if e.exact != nil {
-		return e.exact.Lease(ctx, request)
-	}
-	return e.Store.Lease(ctx, request)
+// noAdditions is a frontier to which nothing can be added.
+type noAdditions struct {
+	frontier.Store
+	err error
 }
 
-// Extend implements frontier.Store.
-func (e *sharedEngine) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
-	if e.exact != nil {
-		return e.exact.Extend(ctx, id, topUp)
-	}
-	return e.Store.Extend(ctx, id, topUp)
-}
-
-// Complete implements frontier.Store.
-func (e *sharedEngine) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, host frontier.HostUpdate) error {
-	if e.exact != nil {
-		return e.exact.Complete(ctx, id, done, host)
-	}
-	return e.Store.Complete(ctx, id, done, host)
+// Add implements frontier.Store.
+func (n noAdditions) Add(context.Context, []frontier.Offer) ([]frontier.Verdict, error) {
+	return nil, n.err
 }
 
 // closeExact closes the connections to Postgres.

@@ -23,10 +23,7 @@ func WithContext[T any](ctx context.Context, values iter.Seq2[T, error]) iter.Se
 // CopyLines writes lines to w. It stops with an error when ctx ends.
 func CopyLines(ctx context.Context, lines iter.Seq2[[]byte, error], w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
-	for line, err := range lines {
-		if err == nil {
-			err = ctx.Err()
-		}
+	for line, err := range WithContext(ctx, lines) {
 		if err == nil {
 			_, err = out.Write(line)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // Directory is the Backend of an embedded crawl.
@@ -33,7 +34,7 @@ func (d Directory) Stored(context.Context) (frontier.Settings, error) {
 
 // Open implements Backend.
 func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
-	out := &outputs{c: c, dir: d.Path}
+	out := &outputs{c: c, Dir: d.Path}
 	var inRows *rowOutput
 	output := func(_ frontier.Identity, position frontier.Position) (frontier.Output, error) {
 		return d.openOutput(out, position)
@@ -69,8 +70,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 		return nil, err
 	}
 	e := &localEngine{Store: store, dir: d.Path, rows: inRows}
-	engine := newEngine(e, out)
-	engine.local = e
+	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, outputs: out, local: e}
 	if why != Crawl {
 		if err := inRows.inspect(ctx, d, store.ID()); err != nil {
 			return nil, errors.Join(err, engine.Close())
@@ -109,7 +109,7 @@ func (d Directory) openSideOutputs(out *outputs, position frontier.Position) (fr
 		if err != nil {
 			return nil, err
 		}
-		out.edges, all = files, append(all, files)
+		out.Edges, all = files, append(all, files)
 	}
 	if len(all) == 0 {
 		return nil, nil
@@ -173,7 +173,7 @@ func (l *localEngine) CancelWait() { l.rows.cancelWait() }
 // CommittedRecords implements Books.
 func (l *localEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
 	if l.rows != nil {
-		return l.rows.source(ctx, l.dir)
+		return l.rows.all(ctx, l.dir)
 	}
 	end, err := l.Position(ctx)
 	return record.Reader{Dir: l.dir, End: end}, err
@@ -185,15 +185,14 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 	if err != nil {
 		return URLState{}, err
 	}
-	where := URLState{
-		Status: at.Status, Queue: explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
-		HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Given: at.Known,
-		Layers: make([]explain.Layer, len(at.Claims)),
-	}
+	where := URLState{HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Located: explain.Located{
+		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
+		Given: at.Known, Layers: make([]explain.Layer, len(at.Claims)),
+	}}
 	if l.rows == nil {
-		where.Records = record.Reader{Dir: l.dir, End: at.Position}
+		where.Trail = record.Reader{Dir: l.dir, End: at.Position}.Trail
 	} else if l.rows.set != nil {
-		where.Records = rows{ctx: ctx, set: l.rows.set}
+		where.Trail = rows{ctx: ctx, set: l.rows.set}.Trail
 	}
 	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // the filter may have grown meanwhile
 		where.Layers[i] = explain.Layer{Known: at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}
@@ -208,12 +207,17 @@ func (d Directory) RowsOf(ctx context.Context) (_ RecordSource, closeRows func()
 	if err != nil {
 		return nil, nil, err
 	}
-	if d.DB == nil {
-		return nil, nil, errRowsElsewhere(d.Path)
-	}
-	set, err := d.DB.inspect(ctx, rowsName(id))
+	set, err := d.storedRows(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	return rows{ctx: ctx, set: set}, set.Close, nil
+}
+
+// storedRows opens the rows of the crawl with this id.
+func (d Directory) storedRows(ctx context.Context, id [16]byte) (*pgstore.Store, error) {
+	if d.DB == nil {
+		return nil, errRowsElsewhere(d.Path)
+	}
+	return d.DB.inspect(ctx, rowsName(id))
 }

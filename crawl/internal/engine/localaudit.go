@@ -40,10 +40,11 @@ func (l *localEngine) recordsAt(ctx context.Context, end frontier.Position) (Rec
 	if l.rows == nil {
 		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // a nil End means all records
 	}
-	if l.rows.set == nil {
-		return nil, errRowsElsewhere(l.dir)
+	all, err := l.rows.all(ctx, l.dir)
+	if err != nil {
+		return nil, err
 	}
-	return rows{ctx: ctx, set: l.rows.set}.completed(l)
+	return all.completed(l)
 }
 
 // recordCounts are the sums over the records of a crawl.

@@ -48,19 +48,27 @@ func (m merged) Trail(id string) (trail []record.Record, err error) {
 	return trail, err
 }
 
-// merge merges the records into a directory that is removed after read.
-func (m merged) merge(read func(record.Reader) error) (err error) {
-	dir, err := os.MkdirTemp("", "crawler-merged-")
+// merge merges the records into a temporary directory for read.
+func (m merged) merge(read func(record.Reader) error) error {
+	return inTemp("crawler-merged-", func(dir string, f *os.File) error {
+		_, err := record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending, Edges: m.edges}.To(m.ctx, f)
+		return err
+	}, read)
+}
+
+// inTemp calls write with a temporary directory and its file of records, and then read. It
+// removes the directory after that.
+func inTemp(prefix string, write func(dir string, f *os.File) error, read func(record.Reader) error) (err error) {
+	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	f, err := os.Create(filepath.Join(dir, filepath.Base(RecordsIn(dir))))
+	f, err := os.Create(RecordsIn(dir))
 	if err != nil {
 		return err
 	}
-	_, err = record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending, Edges: m.edges}.To(m.ctx, f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(write(dir, f), f.Close()); err != nil {
 		return err
 	}
 	return read(record.Reader{Dir: dir})

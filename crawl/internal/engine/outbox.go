@@ -80,10 +80,7 @@ func (d Directory) Outbox(ctx context.Context, inRows bool, end func(context.Con
 		boxes := new(outboxes)
 		return boxes.of(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: end}), boxes.close, nil
 	}
-	if d.DB == nil {
-		return box, nil, errRowsElsewhere(d.Path)
-	}
-	set, err := d.DB.inspect(ctx, rowsName(id))
+	set, err := d.storedRows(ctx, id)
 	if err != nil {
 		return box, nil, err
 	}

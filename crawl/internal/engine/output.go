@@ -22,12 +22,13 @@ type recordFiles interface {
 // outputs are the outputs of a crawl besides its frontier. The store opens them, and
 // the engine closes them after the store.
 type outputs struct {
-	c       *Config
-	dir     string
-	files   io.Closer    // the files of records; nil means that there are none
-	sink    record.Sink  // writes to files and to the stream
-	archive *warc.Writer // nil means no answers are kept
-	edges   edgeFiles    // nil means no links are kept
+	Dir     string       // the directory with this process's records; empty means none
+	Sink    record.Sink  // writes to files and to the stream; nil means that no records are written
+	Archive *warc.Writer // nil means no answers are kept
+	Edges   edgeFiles    // nil means no links are kept
+
+	c     *Config
+	files io.Closer // the files of records; nil means that there are none
 }
 
 // edgeFiles is the output of links: record.Files or a record.Journal.
@@ -56,12 +57,12 @@ func (all sideOutputs) Sync() (position frontier.Position, err error) {
 // records sets the files of records. It returns an output that writes to them and to
 // the stream, if there is one.
 func (o *outputs) records(files recordFiles) frontier.Output {
-	o.files, o.sink = files, files
+	o.files, o.Sink = files, files
 	if o.c.Stream == nil {
 		return files
 	}
 	tee := record.Tee{Files: files, Stream: record.NewStream(o.c.Stream)}
-	o.sink = tee
+	o.Sink = tee
 	return tee
 }
 
@@ -73,22 +74,19 @@ func (o *outputs) openArchive(dir string, open func(warc.Config) (*warc.Writer, 
 	if err != nil {
 		return nil, err
 	}
-	o.archive = w
+	o.Archive = w
 	return w, nil
 }
 
 func (o *outputs) close() (err error) {
-	if o == nil {
-		return nil
-	}
 	if o.files != nil {
 		err = o.files.Close()
 	}
-	if o.archive != nil {
-		err = errors.Join(err, o.archive.Close())
+	if o.Archive != nil {
+		err = errors.Join(err, o.Archive.Close())
 	}
-	if o.edges != nil {
-		err = errors.Join(err, o.edges.Close())
+	if o.Edges != nil {
+		err = errors.Join(err, o.Edges.Close())
 	}
 	return err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/exact"
@@ -91,7 +90,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 
 // join opens the crawl as one of its workers.
 func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) (*Engine, error) {
-	w := worker{outputs: outputs{c: c, dir: h.Dir}, server: h}
+	w := worker{outputs: outputs{c: c, Dir: h.Dir}, server: h}
 	config.OpenOutput = func(crawl frontier.Identity, _ frontier.Position) (frontier.Output, error) {
 		return w.open(ctx, crawl)
 	}
@@ -100,12 +99,11 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 		w.closeKeys()
 		return nil, errors.Join(h.explain(err), w.close())
 	}
-	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.dir, workerEnd: c.WorkerEnd}
+	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.Dir, workerEnd: c.WorkerEnd}
 	if w.keys != nil {
 		e.exact, err = newExactStore(c, store, w.keys, w.set, w.output)
 	}
-	engine := newEngine(e, &w.outputs)
-	engine.shared = e
+	engine := e.engine(&w.outputs)
 	if err != nil {
 		w.closeKeys()
 		return nil, errors.Join(err, engine.Close())
@@ -118,20 +116,18 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 // the calls that need them return an error.
 func (h *Server) look(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
-	engine := newEngine(e, nil)
-	engine.shared = e
 	if h.DB == nil || !e.exactElsewhere {
-		return engine, nil
+		return e.engine(new(outputs)), nil
 	}
 	keys, err := h.DB.inspect(ctx, h.Name)
-	if errors.Is(err, frontier.ErrUnavailable) {
-		c.Logger.Warn("exact keys not shown", slog.Any("err", err))
-		return engine, nil
-	}
 	if err == nil {
 		e.exact, err = newExactStore(c, store, keys, exact.NewBreaker(keys, 0), nil)
 	}
-	if err != nil {
+	engine := e.engine(new(outputs))
+	switch {
+	case errors.Is(err, frontier.ErrUnavailable):
+		c.Logger.Warn("exact keys not shown", slog.Any("err", err))
+	case err != nil:
 		return nil, errors.Join(err, engine.Close())
 	}
 	return engine, nil
@@ -167,11 +163,11 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 		config.OpenArchive = w.openSideOutputs
 	}
 	card := workerCard{workerFormat, w.server.Name, crawl.ID}
-	journal, dir, err := card.openJournal(w.dir, config)
+	journal, dir, err := card.openJournal(w.Dir, config)
 	if err != nil {
 		return nil, err
 	}
-	w.dir, w.files = dir, journal
+	w.Dir, w.files = dir, journal
 	if !inRows {
 		w.journal = journal
 	}
@@ -210,13 +206,13 @@ func (w *worker) openSideOutputs(dir string) (_ frontier.Output, err error) {
 		if err != nil {
 			return nil, err
 		}
-		w.edges, all = journal, append(all, journal)
+		w.Edges, all = journal, append(all, journal)
 	}
 	return all, nil
 }
 
 func (w *worker) openAnswers(dir string) (frontier.Output, error) {
-	return w.openArchive(dir, func(c warc.Config) (*warc.Writer, error) { return openWorkerArchive(c) })
+	return w.openArchive(dir, openWorkerArchive)
 }
 
 func (w *worker) closeKeys() {

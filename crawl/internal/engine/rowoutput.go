@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"io"
 	"sync"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -40,7 +41,7 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	output := exact.NewOutput(exact.OutputConfig{
 		Set: exact.NewBreaker(r.set, 0), Files: answers, Rows: true, Hold: r.hold,
 	})
-	r.Output = out.records(rowFiles{rowSink{output}, noFiles{}})
+	r.Output = out.records(rowFiles{rowSink{output}, io.NopCloser(nil)})
 	return r, nil
 }
 
@@ -91,15 +92,10 @@ func (r *rowOutput) close() error {
 	return nil
 }
 
-// source returns the records of the crawl in dir.
-func (r *rowOutput) source(ctx context.Context, dir string) (RecordSource, error) {
+// all returns the records of the crawl in dir.
+func (r *rowOutput) all(ctx context.Context, dir string) (rows, error) {
 	if r.set == nil {
-		return nil, errRowsElsewhere(dir)
+		return rows{}, errRowsElsewhere(dir)
 	}
 	return rows{ctx: ctx, set: r.set}, nil
 }
-
-// noFiles is a Closer that does nothing.
-type noFiles struct{}
-
-func (noFiles) Close() error { return nil }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -68,19 +67,11 @@ func (r rows) Lines() iter.Seq2[[]byte, error] {
 
 // Trail implements RecordSource.
 func (r rows) Trail(id string) (trail []record.Record, err error) {
-	dir, err := os.MkdirTemp("", "crawler-rows-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	f, err := os.Create(filepath.Join(dir, filepath.Base(RecordsIn(dir))))
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(CopyLines(r.ctx, r.Lines(), f), f.Close()); err != nil {
-		return nil, err
-	}
-	return record.Reader{Dir: dir}.Trail(id)
+	err = inTemp("crawler-rows-", func(_ string, f *os.File) error { return CopyLines(r.ctx, r.Lines(), f) }, func(all record.Reader) error {
+		trail, err = all.Trail(id)
+		return err
+	})
+	return trail, err
 }
 
 // completed returns the rows without those of unfinished items. A row is written

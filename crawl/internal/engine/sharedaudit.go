@@ -99,15 +99,12 @@ func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
 		return nil
 	}
 	waits := uint64(0)
-	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
-		err := e.List(ctx, state, "", func(item frontier.Item) bool {
-			if item.Class != frontier.Bulk {
-				waits++
-			}
-			return true
-		})
+	for item, err := range Unfinished(ctx, e) {
 		if err != nil {
 			return err
+		}
+		if item.Class != frontier.Bulk {
+			waits++
 		}
 	}
 	keys, err := e.exact.set.Stats(ctx)

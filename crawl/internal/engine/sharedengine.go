@@ -112,21 +112,29 @@ func (e *sharedEngine) journals() ([]string, error) {
 // CommittedRecords implements Books. Records in files are those of the workers'
 // directories on this machine.
 func (e *sharedEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
-	if e.rows {
-		return e.rowSource(ctx)
-	}
-	dirs, err := e.journals()
-	if err == nil && len(dirs) == 0 {
-		err = errors.New("no records here: name the directory of the workers' directories with --dir")
-	}
-	return merged{ctx, dirs, waiting(ctx, e), false}, err
-}
-
-func (e *sharedEngine) rowSource(ctx context.Context) (RecordSource, error) {
-	if e.exact == nil {
+	records, err := e.reachable(ctx)
+	switch {
+	case records != nil || err != nil:
+		return records, err
+	case e.rows:
 		return nil, errRowsElsewhere(e.server.String())
 	}
-	return rows{ctx: ctx, set: e.exact.set}, nil
+	return nil, errors.New("no records here: name the directory of the workers' directories with --dir")
+}
+
+// reachable returns the records, or nil if this process cannot read them.
+func (e *sharedEngine) reachable(ctx context.Context) (RecordSource, error) {
+	if e.rows {
+		if e.exact == nil {
+			return nil, nil
+		}
+		return rows{ctx: ctx, set: e.exact.set}, nil
+	}
+	dirs, err := e.journals()
+	if err != nil || len(dirs) == 0 {
+		return nil, err
+	}
+	return merged{ctx, dirs, waiting(ctx, e), false}, nil
 }
 
 // LocateURL implements Books.
@@ -139,10 +147,10 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 	if err != nil {
 		return URLState{}, err
 	}
-	where := URLState{
-		Status: at.Status, Queue: explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
-		HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Layers: make([]explain.Layer, len(at.Claims)),
-	}
+	where := URLState{HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Located: explain.Located{
+		Status: at.Status, Queue: &explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
+		Layers: make([]explain.Layer, len(at.Claims)),
+	}}
 	for i, known := range at.Claims {
 		where.Layers[i].Known = known
 		if i < len(layers) { // otherwise the partition has grown meanwhile
@@ -152,15 +160,9 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 	if err := e.exact.addStatus(ctx, url, &where.Status); err != nil {
 		return URLState{}, err
 	}
-	if e.rows {
-		if e.exact != nil {
-			where.Records = rows{ctx: ctx, set: e.exact.set}
-		}
-		return where, nil
-	}
-	dirs, err := e.journals()
-	if len(dirs) > 0 {
-		where.Records = merged{ctx, dirs, waiting(ctx, e), false}
+	records, err := e.reachable(ctx)
+	if records != nil {
+		where.Trail = records.Trail
 	}
 	return where, err
 }

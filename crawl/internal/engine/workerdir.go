@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -35,20 +33,11 @@ const workerFormat = 1
 // a worker's directory.
 func ReadWorkerCard(dir string) (*workerCard, error) {
 	name := filepath.Join(dir, workerFile)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	c := new(workerCard)
-	if err := json.Unmarshal(text, c); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if c.Format != workerFormat {
+	c, err := ReadJSON[workerCard](name)
+	if c != nil && c.Format != workerFormat {
 		return nil, fmt.Errorf("%s has format %d, want %d", name, c.Format, workerFormat)
 	}
-	return c, nil
+	return c, err
 }
 
 // errOtherCrawl reports a directory that belongs to another crawl.
@@ -73,11 +62,7 @@ func (c workerCard) assign(dir string) error {
 	if mine, err := c.check(dir); err != nil || mine {
 		return err
 	}
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	return ReplaceFile(filepath.Join(dir, workerFile), append(text, '\n'))
+	return WriteJSON(filepath.Join(dir, workerFile), "  ", c)
 }
 
 // openJournal opens the journal of a worker in dir. If dir is empty, it chooses the
@@ -194,19 +179,30 @@ func oneCrawl(dirs []string) error {
 	return nil
 }
 
-// waiting yields the items that a crawl has not finished.
-func waiting(ctx context.Context, store frontier.Inspector) iter.Seq2[record.Key, error] {
-	return func(yield func(record.Key, error) bool) {
+// Unfinished yields the items that a crawl has not finished.
+func Unfinished(ctx context.Context, store frontier.Inspector) iter.Seq2[frontier.Item, error] {
+	return func(yield func(frontier.Item, error) bool) {
 		more := true
 		for _, state := range []frontier.State{frontier.Leased, frontier.Queued} {
 			err := store.List(ctx, state, "", func(item frontier.Item) bool {
-				more = yield(record.Key{Item: item.Fingerprint, Round: item.Round}, nil)
+				more = yield(item, nil)
 				return more
 			})
 			if err != nil && more {
-				more = yield(record.Key{}, err)
+				more = yield(frontier.Item{}, err)
 			}
 			if !more {
+				return
+			}
+		}
+	}
+}
+
+// waiting yields the keys of the items that a crawl has not finished.
+func waiting(ctx context.Context, store frontier.Inspector) iter.Seq2[record.Key, error] {
+	return func(yield func(record.Key, error) bool) {
+		for item, err := range Unfinished(ctx, store) {
+			if !yield(record.Key{Item: item.Fingerprint, Round: item.Round}, err) {
 				return
 			}
 		}

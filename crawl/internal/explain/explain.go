@@ -16,7 +16,6 @@ package explain
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -74,28 +73,9 @@ type Located struct {
 	Trail func(id string) ([]record.Record, error)
 }
 
-func (s *Sources) check() error {
-	var errs []error
-	missing := func(is bool, name string) {
-		if is {
-			errs = append(errs, fmt.Errorf("explain: %s is missing", name))
-		}
-	}
-	missing(s.Canon == nil, "Canon")
-	missing(s.Fingerprint == nil, "Fingerprint")
-	missing(s.Locate == nil, "Locate")
-	missing(s.Now.IsZero(), "Now")
-	missing(s.Quota == nil && s.Rules.BoundsHosts(), "Quota")
-	missing(s.Scope == nil && s.Rules.Scope != canon.ScopeAny, "Scope")
-	return errors.Join(errs...)
-}
-
 // Explain explains a URL as a person types it. Without a scheme it is https. A text
 // that is not a URL also has an Explanation. An error is an error of Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
 	e := &Explanation{Raw: redact(raw)}
 	steps, url, err := s.Canon.ExplainSeed(raw)
 	e.Steps = redactSteps(steps)

@@ -410,15 +410,6 @@ func TestRedactPasswords(t *testing.T) {
 	}
 }
 
-func TestSourcesMissing(t *testing.T) {
-	_, err := Explain(t.Context(), Sources{}, root)
-	for _, name := range []string{"Canon", "Locate", "Fingerprint", "Now", "Scope"} {
-		if err == nil || !strings.Contains(err.Error(), name+" is missing") {
-			t.Errorf("error %v does not name %s", err, name)
-		}
-	}
-}
-
 // TestSourcesFail makes each source fail in turn.
 func TestSourcesFail(t *testing.T) {
 	bad := errors.New("it is broken")

@@ -9,7 +9,6 @@ package lineage
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -49,9 +48,8 @@ type Crawl struct {
 	// a page comes before the records of the pages that it links to. It is called
 	// twice, and must yield the same lines both times.
 	Lines func() iter.Seq2[[]byte, error]
-	// Waiting calls visit for each item that is queued or leased, until visit returns
-	// false.
-	Waiting func(visit func(frontier.Item) bool) error
+	// Waiting yields each item that is queued or leased.
+	Waiting iter.Seq2[frontier.Item, error]
 }
 
 // Each calls emit for each seed that was ever queued: first for the seeds without an
@@ -61,7 +59,7 @@ type Crawl struct {
 // Each keeps the ids of seeds and of pages with new links in memory, about 24 bytes for
 // each, and 32 bytes more for each seed. It keeps no URL.
 func Each(c Crawl, emit func(Seed) error) error {
-	t := tree{seedOf: make(map[frontier.Referrer]uint32)}
+	t := tree{seedOf: make(map[id]uint32)}
 	for line, err := range c.Lines() {
 		r, err := parse(line, err)
 		if err != nil {
@@ -69,15 +67,13 @@ func Each(c Crawl, emit func(Seed) error) error {
 		}
 		t.record(&r)
 	}
-	var emitErr error
-	err := c.Waiting(func(item frontier.Item) bool {
-		if t.wait(&item) {
-			emitErr = emit(Seed{URL: item.URL, Why: Limit, Waiting: 1})
+	for item, err := range c.Waiting {
+		if err == nil && t.wait(&item) {
+			err = emit(Seed{URL: item.URL, Why: Limit, Waiting: 1})
 		}
-		return emitErr == nil
-	})
-	if err = errors.Join(emitErr, err); err != nil {
-		return err
+		if err != nil {
+			return err
+		}
 	}
 	for line, err := range c.Lines() {
 		r, err := parse(line, err)
@@ -129,7 +125,7 @@ func parse(text []byte, err error) (r line, _ error) {
 
 // tree maps each page to its seed.
 type tree struct {
-	seedOf map[frontier.Referrer]uint32 // index in seeds, of seeds and of pages with new links
+	seedOf map[id]uint32 // index in seeds, of seeds and of pages with new links
 	seeds  []seed
 }
 
@@ -143,13 +139,13 @@ type seed struct {
 
 // record adds a record in the first reading.
 func (t *tree) record(r *line) {
-	i, known := t.seedOf[frontier.Referrer(r.Referrer)]
+	i, known := t.seedOf[r.Referrer]
 	switch {
 	case r.Referrer == id{}:
-		if i, known = t.seedOf[frontier.Referrer(r.ID)]; !known {
+		if i, known = t.seedOf[r.ID]; !known {
 			i = uint32(len(t.seeds))
 			t.seeds = append(t.seeds, seed{})
-			t.seedOf[frontier.Referrer(r.ID)] = i
+			t.seedOf[r.ID] = i
 		}
 		s := &t.seeds[i]
 		s.rounds++
@@ -167,16 +163,16 @@ func (t *tree) record(r *line) {
 		s.tail, s.outcome = r.ID, r.Outcome
 	}
 	if r.LinksAdded > 0 {
-		t.seedOf[frontier.Referrer(r.ID)] = i
+		t.seedOf[r.ID] = i
 	}
 }
 
 // wait adds an item that waits. It reports whether the item is a seed that never had an
 // outcome.
 func (t *tree) wait(item *frontier.Item) (fresh bool) {
-	from, seed := item.Referrer, item.Referrer == frontier.Referrer{}
+	from, seed := id(item.Referrer), item.Referrer == frontier.Referrer{}
 	if seed { // if it is known, it was queued again after it failed
-		from = frontier.ReferrerOf(item.Fingerprint)
+		from = id(frontier.ReferrerOf(item.Fingerprint))
 	}
 	i, known := t.seedOf[from]
 	if known {
@@ -191,7 +187,7 @@ func (t *tree) finished(r *line) (s Seed, last bool) {
 	if r.Referrer != (id{}) {
 		return s, false
 	}
-	of := &t.seeds[t.seedOf[frontier.Referrer(r.ID)]]
+	of := &t.seeds[t.seedOf[r.ID]]
 	if of.rounds--; of.rounds > 0 {
 		return s, false
 	}

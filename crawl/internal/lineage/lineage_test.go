@@ -76,16 +76,8 @@ func TestEachSeed(t *testing.T) {
 		from("", "retried", frontier.Network, 0),
 	}
 	items := []frontier.Item{waiting("cut", "c2"), waiting("c1", "c3"), waiting("", "new"), waiting("lost", "l"), waiting("", "retried")}
-	list := func(visit func(frontier.Item) bool) error {
-		for _, item := range items {
-			if !visit(item) {
-				break
-			}
-		}
-		return nil
-	}
 	var got []Seed
-	if err := Each(Crawl{linesOf(t, records), list}, func(s Seed) error { got = append(got, s); return nil }); err != nil {
+	if err := Each(Crawl{linesOf(t, records), itemsOf(nil, items...)}, func(s Seed) error { got = append(got, s); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	want := []Seed{
@@ -102,12 +94,25 @@ func TestEachSeed(t *testing.T) {
 	}
 }
 
+// itemsOf yields items, and then err unless it is nil.
+func itemsOf(err error, items ...frontier.Item) iter.Seq2[frontier.Item, error] {
+	return func(yield func(frontier.Item, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(frontier.Item{}, err)
+		}
+	}
+}
+
 // TestReturnsErrors: Each returns the errors of its sources and of emit.
 func TestReturnsErrors(t *testing.T) {
 	broken := errors.New("broken")
 	good := linesOf(t, []record.Record{from("", "a", frontier.OK, 0)})
-	none := func(func(frontier.Item) bool) error { return nil }
-	one := func(visit func(frontier.Item) bool) error { visit(waiting("", "b")); return nil }
+	none, one := itemsOf(nil), itemsOf(nil, waiting("", "b"))
 	keep := func(Seed) error { return nil }
 	lines := func(text string, err error) func() iter.Seq2[[]byte, error] {
 		return func() iter.Seq2[[]byte, error] {
@@ -122,7 +127,7 @@ func TestReturnsErrors(t *testing.T) {
 		"records": {Crawl{lines("", broken), none}, keep, "broken"},
 		"a line":  {Crawl{lines("{", nil), none}, keep, "record"},
 		"an id":   {Crawl{lines(`{"id":"12"}`, nil), none}, keep, `id "12"`},
-		"a list":  {Crawl{good, func(func(frontier.Item) bool) error { return broken }}, keep, "broken"},
+		"a list":  {Crawl{good, itemsOf(broken)}, keep, "broken"},
 		"output":  {Crawl{good, none}, func(Seed) error { return broken }, "broken"},
 		"outputs": {Crawl{good, one}, func(Seed) error { return broken }, "broken"},
 	} {

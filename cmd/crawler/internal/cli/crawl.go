@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 func newCrawl(s streams) *cobra.Command {
@@ -83,7 +84,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	config.Scarce, config.Cache = keeper.scarce, cacheOf(uint64(p.memory))
 	r := &running{plan: p, console: c, files: files, log: config.Logger, seeds: seeds}
 	config.Resume = r.resume
-	opened, err := crawl.Open(ctx, config)
+	opened, err := crawl.Open(crash.WithSizes(ctx, p.sizes), config)
 	if err != nil {
 		return p.explain(err)
 	}

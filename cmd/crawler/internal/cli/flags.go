@@ -19,6 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -53,6 +54,7 @@ type options struct {
 	logLevel   string
 	logFormat  string
 	crashAt    string
+	sizes      crash.Sizes
 	cpuProfile string
 	quiet      bool
 	admin      string
@@ -207,7 +209,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	o.memory = defaultMemory()
 	f.Var(&o.memory, "memory", "memory for everything but the filter; half is for bodies and documents")
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
-	sizeOf(f, &o.crawl.Tests.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
+	sizeOf(f, &o.sizes.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
 	_ = f.MarkHidden("save-rotate")
 	f.Var(newChoice(&o.crawl.Records.Save, "none", "html", "all"), "save", "`WHAT` to keep in DIR/warc, exactly as received, in HTTP/1.1: none, html pages, or all answers")
 	f.BoolVar(&o.fastLinks, "fast-links", true, "find links in tokens, with about 1/12 of the work; =false parses whole documents, which differs within SVG and MathML")
@@ -266,11 +268,11 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	})
 	f.BoolVar(&o.pprof, "pprof", false, "serve profiles of the process with --admin, too, in /debug/pprof/")
 	addCrash(f, &o.crashAt)
-	number(f, &o.crawl.Tests.CheckpointAdds, 0, "checkpoint-adds", 0, "write the filter to disk after this many added URLs; for tests",
+	number(f, &o.sizes.CheckpointAdds, 0, "checkpoint-adds", 0, "write the filter to disk after this many added URLs; for tests",
 		0, math.MaxInt, "a whole number of 0 or more")
 	f.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")
-	f.DurationVar(&o.crawl.Tests.LeaseTTL, "lease-time", 0, "how long a worker may hold a host; for tests")
-	restrict.Flag(f, "lease-time", "0, or a time of 2s or more", func() bool { return o.crawl.Tests.LeaseTTL == 0 || o.crawl.Tests.LeaseTTL >= 2*time.Second })
+	f.DurationVar(&o.sizes.LeaseTTL, "lease-time", 0, "how long a worker may hold a host; for tests")
+	restrict.Flag(f, "lease-time", "0, or a time of 2s or more", func() bool { return o.sizes.LeaseTTL == 0 || o.sizes.LeaseTTL >= 2*time.Second })
 	for _, name := range []string{"checkpoint-adds", "cpu-profile", "lease-time"} {
 		_ = f.MarkHidden(name)
 	}

@@ -1,0 +1,27 @@
+package crash
+
+import (
+	"context"
+	"time"
+)
+
+// Sizes are sizes and times of a crawl that tests make small, so that a short crawl reaches
+// the steps that a crash may interrupt. A zero field means the usual size.
+type Sizes struct {
+	CheckpointAdds  int           // additions between two checkpoints of the filter
+	LeaseTTL        time.Duration // how long a worker may hold a host
+	SaveRotateBytes int64         // begin another file of kept answers beyond this size
+}
+
+type sizesKey struct{}
+
+// WithSizes returns a context with which crawl.Open uses sizes.
+func WithSizes(ctx context.Context, sizes Sizes) context.Context {
+	return context.WithValue(ctx, sizesKey{}, sizes)
+}
+
+// SizesOf returns the sizes of a context. They are zero without WithSizes.
+func SizesOf(ctx context.Context) Sizes {
+	sizes, _ := ctx.Value(sizesKey{}).(Sizes)
+	return sizes
+}
