@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -24,8 +23,16 @@ type broadOptions struct {
 
 func (o *broadOptions) addTo(f *pflag.FlagSet) {
 	f.Var(&o.hosts, "hosts", "broad: hosts of the web (default 20k)")
+	restrict.Within(f, "hosts", &o.hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
 	f.StringSliceVar(&o.concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
-	f.DurationVar(&o.each, "each", 0, "broad: `TIME` of each crawl, shorter if --budget is too small (default 15s)")
+	restrict.Check(f, "concurrency", func(text string) error {
+		if n, err := strconv.Atoi(text); text != crawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
+			return fmt.Errorf("want whole numbers from 1 to 100000, or %s, as in 64,1000,%s", crawl.AutoConcurrency, crawl.AutoConcurrency)
+		}
+		return nil
+	})
+	restrict.Number(f, &o.each, "each", 0, "broad: `TIME` of each crawl, shorter if --budget is too small (default 15s)",
+		1, math.MaxInt64, "a time of more than 0 with its unit, such as 15s")
 	f.BoolVar(&o.tls, "tls", false, "broad: crawl over TLS, too")
 }
 
@@ -34,32 +41,3 @@ const (
 	maxBroadHosts  = 10_000_000
 	maxConcurrency = 100_000
 )
-
-// restrict makes each flag refuse invalid values.
-func (o *broadOptions) restrict(f *pflag.FlagSet) {
-	restrict.Within(f, "hosts", &o.hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
-	restrict.Within(f, "each", &o.each, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 15s")
-	restrict.Check(f, "concurrency", func(text string) error {
-		if n, err := strconv.Atoi(text); text != crawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
-			return fmt.Errorf("want whole numbers from 1 to 100000, or %s, as in 64,1000,%s", crawl.AutoConcurrency, crawl.AutoConcurrency)
-		}
-		return nil
-	})
-}
-
-// line returns the flags that were given, with their values.
-func (o *broadOptions) line() (line []string) {
-	if o.hosts != 0 {
-		line = append(line, "--hosts", o.hosts.String())
-	}
-	if len(o.concurrency) > 0 {
-		line = append(line, "--concurrency", strings.Join(o.concurrency, ","))
-	}
-	if o.each != 0 {
-		line = append(line, "--each", o.each.String())
-	}
-	if o.tls {
-		line = append(line, "--tls")
-	}
-	return line
-}

@@ -23,6 +23,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -69,21 +70,27 @@ what was measured until then.`,
 		},
 		ValidArgs: append(names(), "all"),
 	}
-	f := command.Flags()
+	o.addTo(command.Flags())
+	command.AddCommand(parts()...)
+	return command
+}
+
+func (o *options) addTo(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&o.redis, "redis", "", "measure in the Redis of this `URL`, which others may use meanwhile (default one of its own)")
+	restrict.Check(f, "redis", checkRedis)
 	f.StringVar(&o.postgres, "postgres", "", "measure in the Postgres of this `URL`, which gets the schema crawler (default one of its own)")
+	restrict.Check(f, "postgres", checkPostgres)
 	f.Var(&o.keys, "n", "URLs or keys of the largest measurement (default 1M, for fpr 250k)")
+	restrict.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
 	f.Var(&o.fpr, "fpr", "false-positive rate of the filters (default several)")
+	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
 	f.StringVar(&o.html, "html", "", "crawl the HTML files in `DIR`, too")
 	o.broad.addTo(f)
-	f.DurationVar(&o.budget, "budget", 5*time.Minute, "time that all of it may take")
+	restrict.Number(f, &o.budget, "budget", 5*time.Minute, "time that all of it may take", 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
 	f.StringVar(&o.dir, "report", "", "write report.json, RESULTS.md and plots into `DIR`")
 	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	o.restrict(f)
-	command.AddCommand(parts()...)
-	return command
 }
 
 func names() []string {
@@ -107,16 +114,6 @@ func choose(args []string) ([]string, error) {
 		}
 	}
 	return args, errors.Join(errs...)
-}
-
-// restrict makes each flag refuse invalid values.
-func (o *options) restrict(f *pflag.FlagSet) {
-	restrict.Within(f, "budget", &o.budget, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
-	restrict.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
-	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
-	restrict.Check(f, "redis", checkRedis)
-	restrict.Check(f, "postgres", checkPostgres)
-	o.broad.restrict(f)
 }
 
 // Bounds of --n and --fpr.
@@ -207,25 +204,21 @@ func verdict(ctx context.Context, r *report.Report, measured error) error {
 // line returns the command line of this run, without secrets.
 func (o *options) line(chosen []string) string {
 	line := []string{"crawler", "bench", strings.Join(chosen, " ")}
-	if o.redis != "" {
-		line = append(line, "--redis", withoutSecrets(o.redis))
+	add := func(given bool, words ...string) {
+		if given {
+			line = append(line, words...)
+		}
 	}
-	if o.postgres != "" {
-		line = append(line, "--postgres", withoutSecrets(o.postgres))
-	}
-	if o.keys != 0 {
-		line = append(line, "--n", o.keys.String())
-	}
-	if o.fpr != 0 {
-		line = append(line, "--fpr", o.fpr.String())
-	}
-	if o.html != "" {
-		line = append(line, "--html", o.html)
-	}
-	line = append(line, o.broad.line()...)
-	line = append(line, "--budget", o.budget.String(), "--seed", fmt.Sprint(o.seed))
-	if o.dir != "" {
-		line = append(line, "--report", o.dir)
-	}
+	add(o.redis != "", "--redis", (&crawl.Redis{URL: o.redis}).Where())
+	add(o.postgres != "", "--postgres", (&crawl.Postgres{URL: o.postgres}).Where())
+	add(o.keys != 0, "--n", o.keys.String())
+	add(o.fpr != 0, "--fpr", o.fpr.String())
+	add(o.html != "", "--html", o.html)
+	add(o.broad.hosts != 0, "--hosts", o.broad.hosts.String())
+	add(len(o.broad.concurrency) > 0, "--concurrency", strings.Join(o.broad.concurrency, ","))
+	add(o.broad.each != 0, "--each", o.broad.each.String())
+	add(o.broad.tls, "--tls")
+	add(true, "--budget", o.budget.String(), "--seed", fmt.Sprint(o.seed))
+	add(o.dir != "", "--report", o.dir)
 	return strings.Join(line, " ")
 }
