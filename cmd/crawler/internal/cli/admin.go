@@ -106,8 +106,7 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(request.Context(), readyTime)
 		defer cancel()
-		err := r.Ready(ctx)
-		health(w, err)
+		health(w, r.Ready(ctx))
 	})
 	if !r.pprof {
 		return mux

@@ -41,6 +41,9 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		p.location, err = o.where(args)
 	}
 	errs = append(errs, err)
+	if p.Postgres != nil {
+		p.Postgres.NoMigrate = o.noMigrate
+	}
 	p.seedsGiven = seedsText(args, o.seeds)
 	if p.Dir != "" || p.Redis != nil {
 		if p.stored, err = crawl.Stored(ctx, p.location.Location); err != nil {
@@ -56,41 +59,30 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 }
 
 // where returns the location of the crawl.
-func (o *options) where(args []string) (location, error) {
-	if shared, err := o.sharedFlags.location(); err != nil {
-		return location{}, err
-	} else if shared != nil {
-		shared.Dir = o.dirFlag
-		return o.migrating(*shared), nil
+func (o *options) where(args []string) (at location, err error) {
+	shared, err := o.sharedFlags.location()
+	if err != nil {
+		return at, err
 	}
-	dir := o.dirFlag
-	if dir == "" {
-		var err error
-		if dir, err = defaultDir(args, o.seeds); err != nil {
+	if shared != nil {
+		shared.Dir = o.dirFlag
+		return *shared, nil
+	}
+	at.Dir, at.names = o.dirFlag, &o.sharedFlags
+	if at.Dir == "" {
+		if at.Dir, err = defaultDir(args, o.seeds); err != nil {
 			return location{}, err
 		}
 	}
-	postgres, err := o.database()
-	return o.migrating(location{Location: crawl.Location{Dir: dir, Postgres: postgres}, names: &o.sharedFlags}), err
-}
-
-// migrating applies --no-migrate to a location.
-func (o *options) migrating(at location) location {
-	if at.Postgres != nil {
-		at.Postgres.NoMigrate = o.noMigrate
-	}
-	return at
+	at.Postgres, err = o.database()
+	return at, err
 }
 
 // check returns every fault of the options in combination. Package restrict has found
 // the faults of single options before.
 func (p *plan) check() error {
 	var errs []error
-	keep := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
+	keep := func(err error) { errs = append(errs, err) }
 	if p.options.crawl.BackoffMax < p.options.crawl.Backoff {
 		keep(fmt.Errorf("%s is %v, want at least the %v of --backoff", p.layers.where("backoff-max"), p.options.crawl.BackoffMax, p.options.crawl.Backoff))
 	}
