@@ -13,7 +13,7 @@ import (
 
 // adoptEnvironment sets connection flags that are not on the command line from the
 // environment, and notes the source of each value.
-func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names ...string) error {
+func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) error {
 	if f.from == nil {
 		f.from = make(map[string]string)
 	}

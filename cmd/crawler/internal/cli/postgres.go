@@ -20,6 +20,9 @@ type postgresFlags struct {
 	from map[string]string
 }
 
+// postgresNames are the names of the flags in postgresFlags.
+var postgresNames = []string{"postgres", "postgres-password-file"}
+
 func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.postgres, "postgres", "", "`URL` of the Postgres that has the crawl's exact keys or its records: postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE")
 	flags.StringVar(&f.postgresPassword, "postgres-password-file", "", "read its password from `FILE`")
@@ -27,25 +30,6 @@ func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
 		_, err := (&postgresFlags{postgres: text}).database()
 		return err
 	})
-}
-
-// fromEnvironment sets the flags that are not on the command line from the environment.
-func (f *postgresFlags) fromEnvironment(flags *pflag.FlagSet) error {
-	return f.adoptEnvironment(flags, "postgres", "postgres-password-file")
-}
-
-// withPostgres adds a Postgres to the location of a crawl in a directory, if flags or
-// the environment name one.
-func (f *postgresFlags) withPostgres(at location, flags *pflag.FlagSet) (location, error) {
-	err := f.fromEnvironment(flags)
-	if err != nil {
-		return at, usage(err)
-	}
-	if at.Postgres, err = f.database(); err != nil {
-		return at, usage(err)
-	}
-	at.names = &sharedFlags{postgresFlags: *f}
-	return at, nil
 }
 
 // database returns the Postgres that the flags name, or nil.
@@ -63,20 +47,6 @@ func (f *postgresFlags) database() (*crawl.Postgres, error) {
 	password, err := readPassword("postgres-password-file", f.postgresPassword)
 	db.Password = password
 	return db, err
-}
-
-// arguments returns the flags that name the database, without secrets. It leaves out
-// flags whose values the command finds in the environment or, if readsConfig is true, in
-// the config file.
-func (f *postgresFlags) arguments(readsConfig bool) (line []string) {
-	if f.repeated("postgres", readsConfig) {
-		shown, _ := shownPostgres(f.postgres)
-		line = append(line, "--postgres", shellQuote(shown))
-	}
-	if f.postgresPassword != "" && f.repeated("postgres-password-file", readsConfig) {
-		line = append(line, "--postgres-password-file", shellQuote(f.postgresPassword))
-	}
-	return line
 }
 
 // readPassword reads the file that a flag names. A line feed at its end is removed.

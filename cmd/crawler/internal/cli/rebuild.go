@@ -29,8 +29,6 @@ A crawl does not start while its pages.jsonl is shorter than what was committed.
 With --accept-loss the number of missing records is printed, and the crawl can
 continue. The URLs of these records stay done: they are not fetched again.`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	target.addTo(cmd)
 	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "continue without the records that are missing because pages.jsonl became shorter, and print their number")
