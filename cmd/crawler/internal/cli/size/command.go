@@ -225,11 +225,16 @@ func run(out io.Writer, o options, q question) error {
 			return fmt.Errorf("plot: %w", err)
 		}
 	}
+	return o.print(out, r, r.text())
+}
+
+// print prints a report as JSON, or its text for people.
+func (o *options) print(out io.Writer, report any, text string) error {
 	if o.json {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return encoder.Encode(report)
 	}
-	_, err := io.WriteString(out, r.text())
+	_, err := io.WriteString(out, text)
 	return err
 }
