@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -34,24 +33,9 @@ func offer(ctx context.Context, h seeder, seeds []string, check bool, stderr io.
 	return answers, err
 }
 
-// untilAvailable repeats a call until the store is available, because a short outage must
-// not end a crawl that still reads seeds. It prints the words waits and the error once.
+// untilAvailable is crawl.UntilAvailable. It prints the words waits and the error once.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
-	const least, most = 100 * time.Millisecond, 10 * time.Second
-	for wait := least; ; wait = min(2*wait, most) {
-		err := call()
-		if !errors.Is(err, frontier.ErrUnavailable) {
-			return err
-		}
-		if wait == least {
-			fmt.Fprintf(stderr, "%s: %v\n", waits, err)
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", waits, err) }, call)
 }
 
 // feed adds all seeds of r. It reports each refused seed at once, and goes on.
