@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -13,27 +12,20 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// broadOptions are the flags that concern only the crawl of many hosts.
-type broadOptions struct {
-	hosts       human.Count
-	concurrency []string
-	each        time.Duration
-	tls         bool
-}
-
-func (o *broadOptions) addTo(f *pflag.FlagSet) {
-	f.Var(&o.hosts, "hosts", "broad: hosts of the web (default 20k)")
-	restrict.Within(f, "hosts", &o.hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
-	f.StringSliceVar(&o.concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
+// addBroad declares the flags that concern only the crawl of many hosts.
+func addBroad(f *pflag.FlagSet, c *crawl.BroadConfig) {
+	f.Var((*human.Count)(&c.Hosts), "hosts", "broad: hosts of the web (default 20k)")
+	restrict.Within(f, "hosts", &c.Hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
+	f.StringSliceVar(&c.Concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
 	restrict.Check(f, "concurrency", func(text string) error {
 		if n, err := strconv.Atoi(text); text != crawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
 			return fmt.Errorf("want whole numbers from 1 to 100000, or %s, as in 64,1000,%s", crawl.AutoConcurrency, crawl.AutoConcurrency)
 		}
 		return nil
 	})
-	restrict.Number(f, &o.each, "each", 0, "broad: `TIME` of each crawl, shorter if --budget is too small (default 15s)",
+	restrict.Number(f, &c.Time, "each", 0, "broad: `TIME` of each crawl, shorter if --budget is too small (default 15s)",
 		1, math.MaxInt64, "a time of more than 0 with its unit, such as 15s")
-	f.BoolVar(&o.tls, "tls", false, "broad: crawl over TLS, too")
+	f.BoolVar(&c.TLS, "tls", false, "broad: crawl over TLS, too")
 }
 
 // Bounds of --hosts and --concurrency.

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	benchcrawl "github.com/bloomfrontier/crawler/bench/crawl"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
@@ -34,7 +35,7 @@ type options struct {
 	keys     human.Count
 	fpr      human.Rate
 	html     string
-	broad    broadOptions
+	broad    benchcrawl.BroadConfig // without Dir, Program and Redis
 	dir      string
 	budget   time.Duration
 	seed     uint64
@@ -86,7 +87,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	f.Var(&o.fpr, "fpr", "false-positive rate of the filters (default several)")
 	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
 	f.StringVar(&o.html, "html", "", "crawl the HTML files in `DIR`, too")
-	o.broad.addTo(f)
+	addBroad(f, &o.broad)
 	restrict.Number(f, &o.budget, "budget", 5*time.Minute, "time that all of it may take", 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
 	f.StringVar(&o.dir, "report", "", "write report.json, RESULTS.md and plots into `DIR`")
 	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
@@ -214,10 +215,10 @@ func (o *options) line(chosen []string) string {
 	add(o.keys != 0, "--n", o.keys.String())
 	add(o.fpr != 0, "--fpr", o.fpr.String())
 	add(o.html != "", "--html", o.html)
-	add(o.broad.hosts != 0, "--hosts", o.broad.hosts.String())
-	add(len(o.broad.concurrency) > 0, "--concurrency", strings.Join(o.broad.concurrency, ","))
-	add(o.broad.each != 0, "--each", o.broad.each.String())
-	add(o.broad.tls, "--tls")
+	add(o.broad.Hosts != 0, "--hosts", (*human.Count)(&o.broad.Hosts).String())
+	add(len(o.broad.Concurrency) > 0, "--concurrency", strings.Join(o.broad.Concurrency, ","))
+	add(o.broad.Time != 0, "--each", o.broad.Time.String())
+	add(o.broad.TLS, "--tls")
 	add(true, "--budget", o.budget.String(), "--seed", fmt.Sprint(o.seed))
 	add(o.dir != "", "--report", o.dir)
 	return strings.Join(line, " ")
