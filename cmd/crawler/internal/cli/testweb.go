@@ -22,16 +22,9 @@ import (
 
 // testwebFlags are the flags of `crawler testweb`.
 type testwebFlags struct {
-	seed      uint64
-	hosts     int
-	pages     int
+	web       testweb.Config // without Hardships, MeanBytes and Log
 	hardships string
-	largest   float64
 	bytes     human.Bytes
-	links     int
-	latency   time.Duration
-	spread    float64
-	tls       bool
 	ca        string
 	listen    string
 	log       string
@@ -60,23 +53,23 @@ func newTestweb(s streams) *cobra.Command {
 func (f *testwebFlags) addTo(flags *pflag.FlagSet) {
 	const most, words = 1 << 31, "a whole number from 1 to 2147483648"
 	flags.SortFlags = false
-	flags.Uint64Var(&f.seed, "seed", 1, "which web: the same flags make the same web")
-	restrict.Number(flags, &f.hosts, "hosts", 20, "virtual hosts", 1, most, words)
-	restrict.Number(flags, &f.pages, "pages", 1000, "pages on all hosts together", 1, most, words)
+	flags.Uint64Var(&f.web.Seed, "seed", 1, "which web: the same flags make the same web")
+	restrict.Number(flags, &f.web.Hosts, "hosts", 20, "virtual hosts", 1, most, words)
+	restrict.Number(flags, &f.web.Pages, "pages", 1000, "pages on all hosts together", 1, most, words)
 	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of hardships of the web, as in 5xx,robots or all or all,-dead")
 	restrict.Check(flags, "hardships", func(text string) error {
 		_, err := testweb.ParseHardships(text)
 		return err
 	})
-	flags.Float64Var(&f.largest, "largest-share", 0.02, "part of the pages that the largest host has")
-	restrict.Flag(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.largest > 0 && f.largest <= 1 })
+	flags.Float64Var(&f.web.LargestShare, "largest-share", 0.02, "part of the pages that the largest host has")
+	restrict.Flag(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.web.LargestShare > 0 && f.web.LargestShare <= 1 })
 	f.bytes = 14 << 10
 	flags.Var(&f.bytes, "page-bytes", "mean `SIZE` of a page")
-	restrict.Number(flags, &f.links, "links", 20, "mean number of links of a page beside those of the tree", 1, most, words)
-	restrict.Number(flags, &f.latency, "latency", 0, "mean `TIME` until hosts answer; each host has its own, drawn from a log-normal distribution", 0, forever, timeOrZero)
-	restrict.Number(flags, &f.spread, "latency-spread", 0.8, "with --latency: standard deviation of its logarithm; 0 the same for all hosts",
+	restrict.Number(flags, &f.web.MeanLinks, "links", 20, "mean number of links of a page beside those of the tree", 1, most, words)
+	restrict.Number(flags, &f.web.Latency, "latency", 0, "mean `TIME` until hosts answer; each host has its own, drawn from a log-normal distribution", 0, forever, timeOrZero)
+	restrict.Number(flags, &f.web.LatencySpread, "latency-spread", 0.8, "with --latency: standard deviation of its logarithm; 0 the same for all hosts",
 		0, math.MaxFloat64, "a number of 0 or more")
-	flags.BoolVar(&f.tls, "tls", false, "serve https alone, with certificates of an authority of its own")
+	flags.BoolVar(&f.web.TLS, "tls", false, "serve https alone, with certificates of an authority of its own")
 	flags.StringVar(&f.ca, "ca", "testweb-ca.pem", "with --tls: write the authority's certificate to `FILE`, for crawlers to trust")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR:PORT`, port 0 for a free one")
 	restrict.Check(flags, "listen", func(text string) error {
@@ -108,17 +101,14 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return usage(err)
 	}
-	if f.pages < f.hosts {
-		return usage(fmt.Errorf("--pages is %d, want at least the %d of --hosts", f.pages, f.hosts))
+	if f.web.Pages < f.web.Hosts {
+		return usage(fmt.Errorf("--pages is %d, want at least the %d of --hosts", f.web.Pages, f.web.Hosts))
 	}
 	if hard&testweb.Addresses != 0 {
 		return usage(errors.New("--hardships has addresses, which need a name server and listeners that only our own tests start: leave them out, as in everything,-addresses"))
 	}
-	cfg := testweb.Config{
-		Seed: f.seed, Hosts: f.hosts, Pages: f.pages, Hardships: hard,
-		LargestShare: f.largest, MeanBytes: int(f.bytes), MeanLinks: f.links,
-		Latency: f.latency, LatencySpread: f.spread, TLS: f.tls,
-	}
+	cfg := f.web
+	cfg.Hardships, cfg.MeanBytes = hard, int(f.bytes)
 	if f.log != "" {
 		out, err := os.Create(f.log)
 		if err != nil {
@@ -137,7 +127,7 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	case f.judge != "" || f.records != "":
 		return f.judgeCrawl(web, s)
 	}
-	if f.tls {
+	if f.web.TLS {
 		if err := os.WriteFile(f.ca, web.CACert(), 0o644); err != nil {
 			return fmt.Errorf("--ca: %w", err)
 		}
@@ -146,7 +136,7 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.pages, f.hosts, listener.Addr(),
+	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.web.Pages, f.web.Hosts, listener.Addr(),
 		f.crawlLine(web, hard, listener.Addr().String()))
 	if err := web.Serve(ctx, listener); err != nil {
 		return err
@@ -162,7 +152,7 @@ func (f *testwebFlags) crawlLine(web *testweb.Web, hard testweb.Hardships, addr 
 	if hard&testweb.Sitemaps != 0 {
 		more = " --sitemaps"
 	}
-	if f.tls {
+	if f.web.TLS {
 		more += " --ca " + shellQuote(f.ca)
 	}
 	return fmt.Sprintf("  %s crawl --dir testweb.crawl --scope any --delay 100ms%s --connect-to '*=%s' %s",
