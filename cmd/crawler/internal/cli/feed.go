@@ -19,20 +19,6 @@ type seeder interface {
 	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 }
 
-// offer adds seeds. It repeats the call until the store is available or ctx ends. If
-// check is true, it looks up the names of hosts first.
-func offer(ctx context.Context, h seeder, seeds []string, check bool, stderr io.Writer) (answers []crawl.SeedAnswer, err error) {
-	call := h.Seed
-	if check {
-		call = h.SeedChecked
-	}
-	err = untilAvailable(ctx, stderr, "seeds wait", func() error {
-		answers, err = call(ctx, seeds)
-		return err
-	})
-	return answers, err
-}
-
 // untilAvailable is crawl.UntilAvailable. It prints the words waits and the error once.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
 	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", waits, err) }, call)
@@ -52,8 +38,15 @@ func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl
 		for i, line := range batch {
 			texts[i] = line.text
 		}
-		answers, err := offer(ctx, h, texts, batch[0].source == "argument", stderr)
-		if err != nil {
+		call := h.Seed
+		if batch[0].source == "argument" {
+			call = h.SeedChecked // looks up the names of hosts first
+		}
+		var answers []crawl.SeedAnswer
+		if err := untilAvailable(ctx, stderr, "seeds wait", func() (err error) {
+			answers, err = call(ctx, texts)
+			return err
+		}); err != nil {
 			return err
 		}
 		for i, a := range answers {
