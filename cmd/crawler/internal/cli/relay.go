@@ -132,7 +132,7 @@ func (r *relaying) explainRelay(name string, err error) error {
 		return &exitError{exitFailed, fmt.Errorf("relay %s of %s: %s is missing: put it back, or begin a relay of another name behind it, "+
 			"with --relay NAME --from TIME", name, r.at, gone.Range)}
 	}
-	return err
+	return r.at.explain(err)
 }
 
 // note stores the state of the relay, and logs it every logEvery.
