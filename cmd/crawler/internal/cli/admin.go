@@ -88,7 +88,7 @@ func goCollector() prometheus.Collector {
 func (r *running) adminHandler(ctx context.Context) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newMetrics(r.Crawl))
+		metrics{r.Crawl})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

@@ -17,8 +17,6 @@ import (
 // counters of the store at one moment. docs/reference/metrics.md lists the metrics.
 type metrics struct{ crawl *crawl.Crawl }
 
-func newMetrics(c *crawl.Crawl) prometheus.Collector { return metrics{c} }
-
 // family is one metric.
 type family struct {
 	*prometheus.Desc

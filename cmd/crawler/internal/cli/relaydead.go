@@ -63,19 +63,15 @@ func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) e
 			}
 		}
 		if !slices.Contains(known, f.relay) {
-			slices.Sort(known)
-			return usage(fmt.Errorf("%s has no relay %q, %s", at, f.relay, relaysThere(slices.Compact(known))))
+			others := "nor any other"
+			if len(known) > 0 {
+				slices.Sort(known)
+				others = "it has " + strings.Join(slices.Compact(known), ", ")
+			}
+			return usage(fmt.Errorf("%s has no relay %q, %s", at, f.relay, others))
 		}
 		return nil
 	})
-}
-
-// relaysThere returns the end of a message with the names of a crawl's relays.
-func relaysThere(names []string) string {
-	if len(names) == 0 {
-		return "nor any other"
-	}
-	return "it has " + strings.Join(names, ", ")
 }
 
 func newDeadList(s streams) *cobra.Command {
