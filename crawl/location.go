@@ -44,6 +44,9 @@ func (l Location) String() string {
 	return l.Redis.Name + " on " + withoutSecrets(l.Redis.URL)
 }
 
+// Where returns the server's URL without secrets.
+func (r *Redis) Where() string { return withoutSecrets(r.URL) }
+
 // Stored returns the settings that were fixed when the crawl was created. The keys
 // are the names of the command's flags. It returns nil if there is no crawl.
 func Stored(ctx context.Context, l Location) (map[string]string, error) {

@@ -193,9 +193,15 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable repeats a call until the store is available. It logs the message
-// what once.
+// untilAvailable is UntilAvailable. It logs the message what once.
 func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
+	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(what, slog.Any("err", err)) }, call)
+}
+
+// UntilAvailable repeats a call until it returns no frontier.ErrUnavailable, because a
+// short outage of the store must not end a crawl. It calls waits once, with the first
+// error.
+func UntilAvailable(ctx context.Context, waits func(error), call func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
 		err := call()
@@ -203,7 +209,7 @@ func (ses *session) untilAvailable(ctx context.Context, what string, call func()
 			return err
 		}
 		if wait == least {
-			ses.Logger.Warn(what, slog.Any("err", err))
+			waits(err)
 		}
 		select {
 		case <-time.After(wait):

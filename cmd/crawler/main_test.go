@@ -34,16 +34,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(t.Context(), listener) }()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		<-served
-	})
+	addr := listen(t, func(l net.Listener) error { return web.Serve(t.Context(), l) })
 	odd := newOddWeb(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -53,7 +44,7 @@ func TestScripts(t *testing.T) {
 			s := newSite()
 			env.Defer(s.close)
 			env.Values[siteKey{}] = s
-			env.Setenv("WEB", listener.Addr().String())
+			env.Setenv("WEB", addr)
 			env.Setenv("SITE", s.server.Listener.Addr().String())
 			env.Setenv(smallFilter())
 			odd.setenv(env)
@@ -81,14 +72,8 @@ func TestReadmeShowsARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(t.Context(), listener) }()
-	defer func() { _ = listener.Close(); <-served }()
-	line = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllString(line, listener.Addr().String())
+	addr := listen(t, func(l net.Listener) error { return web.Serve(t.Context(), l) })
+	line = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllString(line, addr)
 	args := strings.Fields(strings.ReplaceAll(strings.Replace(line, "100ms", "1ms", 1), "'", ""))
 
 	t.Chdir(t.TempDir())

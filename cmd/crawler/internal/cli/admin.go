@@ -39,17 +39,14 @@ func adminAddress(text string) (string, error) {
 }
 
 // checkAdmin returns an error for each flag that needs --admin, if --admin is not given.
-func (o *options) checkAdmin() error {
-	var errs []error
-	if o.admin == "" {
-		if o.pprof {
-			errs = append(errs, errors.New("--pprof is given without --admin: add --admin PORT, where the profiles are served"))
-		}
-		if len(o.adminHosts) > 0 {
-			errs = append(errs, errors.New("--admin-host is given without --admin: add --admin ADDR:PORT, or leave it out"))
-		}
+func (o *options) checkAdmin() (err error) {
+	if o.admin == "" && o.pprof {
+		err = errors.New("--pprof is given without --admin: add --admin PORT, where the profiles are served")
 	}
-	return errors.Join(errs...)
+	if o.admin == "" && len(o.adminHosts) > 0 {
+		err = errors.Join(err, errors.New("--admin-host is given without --admin: add --admin ADDR:PORT, or leave it out"))
+	}
+	return err
 }
 
 // serveAdmin serves /metrics, /healthz and /readyz, and with --pprof also profiles,
@@ -91,7 +88,7 @@ func goCollector() prometheus.Collector {
 func (r *running) adminHandler(ctx context.Context) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newMetrics(r.Crawl))
+		metrics{r.Crawl})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -106,8 +103,7 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(request.Context(), readyTime)
 		defer cancel()
-		err := r.Ready(ctx)
-		health(w, err)
+		health(w, r.Ready(ctx))
 	})
 	if !r.pprof {
 		return mux

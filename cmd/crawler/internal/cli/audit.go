@@ -19,15 +19,16 @@ import (
 // runAudit implements `crawler status --audit`.
 func runAudit(ctx context.Context, c *attached, s streams, asJSON bool) error {
 	a, err := c.Audit(ctx)
-	if err != nil {
-		return c.at.explain(err)
-	}
-	if asJSON {
-		if err := json.NewEncoder(s.out).Encode(a); err != nil {
-			return err
-		}
-	} else {
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		err = json.NewEncoder(s.out).Encode(a)
+	default:
 		printAudit(s.out, &a)
+	}
+	if err != nil {
+		return err
 	}
 	if names := a.Broken(); names != nil {
 		return printed{&exitError{exitFailed, fmt.Errorf("the books of %s do not balance: %s", c.at, strings.Join(names, ", "))}}

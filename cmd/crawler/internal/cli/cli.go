@@ -105,3 +105,17 @@ many new URLs its filter may have swallowed.
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
 }
+
+// liveFilter implements `crawler size --dir`.
+func (s streams) liveFilter(ctx context.Context, dir string) (live size.Live, err error) {
+	at, err := directoryOf(dir)
+	if err != nil {
+		return live, err
+	}
+	c, err := at.attach(ctx)
+	if err != nil {
+		return live, err
+	}
+	state, err := c.Filter(ctx)
+	return size.Live(state), at.explain(err)
+}

@@ -28,7 +28,6 @@ came from. Later ones win: default, the crawl's own settings (crawl.json, or
 redis), --config FILE, CRAWLER_* environment, flag.`,
 		Example: `  crawler config                        of the crawl in this directory, or of a new one
   crawler config --config polite.yaml https://go.dev/`,
-		DisableFlagsInUseLine: true,
 	}
 	addSections(cmd, o.newFlags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -73,7 +72,7 @@ func (p *plan) effective() (all []effective) {
 			}
 		case "redis":
 			if e.Value != "" {
-				_, e.Value, _ = strings.Cut(p.location.String(), " on ")
+				e.Value = p.Redis.Where()
 			}
 		case "postgres":
 			if db, err := p.database(); err == nil && db != nil {

@@ -20,16 +20,12 @@ type console struct {
 	*sanitize.Writer
 }
 
-func newConsole(w io.Writer) *console {
-	if live, terminal := view.Open(w, os.Getenv); terminal {
+// newConsole returns a console on w. If quiet is true, it has no view.
+func newConsole(w io.Writer, quiet bool) *console {
+	if live, terminal := view.Open(w, os.Getenv); terminal && !quiet {
 		return &console{live: live, Writer: sanitize.NewWriter(live.Printer())}
 	}
-	return &console{Writer: sanitize.NewWriter(sanitize.Unwrap(w))}
-}
-
-// newQuietConsole returns a console for --quiet: without a view and without notices.
-func newQuietConsole(w io.Writer) *console {
-	return &console{quiet: true, Writer: sanitize.NewWriter(sanitize.Unwrap(w))}
+	return &console{quiet: quiet, Writer: sanitize.NewWriter(sanitize.Unwrap(w))}
 }
 
 // notices returns the writer for lines that are neither warnings nor errors.

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -17,35 +17,33 @@ import (
 func addCrash(f *pflag.FlagSet, at *string) {
 	f.StringVar(at, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
 	checkText(f, "crash-at", "POINT:N", func(text string) error {
-		_, err := crashHook(text)
+		_, _, err := parseCrash(text)
 		return err
 	})
 	_ = f.MarkHidden("crash-at")
 }
 
-// crashAt installs the hook for the value of --crash-at.
-func crashAt(text string) error {
-	die, err := crashHook(text)
-	crash.Hook(die)
-	return err
+func parseCrash(text string) (point string, n int64, err error) {
+	point, number, _ := strings.Cut(text, ":")
+	if n, err = strconv.ParseInt(number, 10, 64); err == nil && (n < 1 || point == "") {
+		err = errors.New("not a point")
+	}
+	return point, n, err
 }
 
-// crashHook parses POINT:N. It returns a function that ends the process like kill -9
-// when it is called with this point for the N-th time, or nil if text is empty.
-func crashHook(text string) (func(string), error) {
-	if text == "" {
-		return nil, nil
-	}
-	point, number, _ := strings.Cut(text, ":")
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 1 || point == "" {
-		return nil, fmt.Errorf("--crash-at is %q, want POINT:N", text)
+// crashAt makes the process end like kill -9 at the point of --crash-at, or nowhere if text
+// is empty.
+func crashAt(text string) {
+	point, n, err := parseCrash(text)
+	if err != nil { // text is empty, because the flag has no other invalid value
+		crash.Hook(nil)
+		return
 	}
 	var seen atomic.Int64
-	return func(at string) {
+	crash.Hook(func(at string) {
 		if at == point && seen.Add(1) == n {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
-	}, nil
+	})
 }

@@ -35,7 +35,6 @@ them. --postgres has the URLs that --exact names, whatever becomes of Redis.`,
   crawler crawl --seeds hosts.txt.gz --scope domain --dir archive.crawl
   crawler crawl --dir archive.crawl --concurrency 200
   crawler crawl --redis redis://10.0.0.5 --name archive --seeds hosts.txt.gz`,
-		DisableFlagsInUseLine: true,
 	}
 	addSections(cmd, o.newFlags())
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -52,10 +51,7 @@ them. --postgres has the URLs that --exact names, whatever becomes of Redis.`,
 
 // run crawls until the queue is empty, a limit is reached or ctx ends.
 func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
-	c := newConsole(s.err)
-	if p.quiet {
-		c = newQuietConsole(s.err)
-	}
+	c := newConsole(s.err, p.quiet)
 	s.err = c
 	config, files, err := p.runConfig(ctx, s)
 	if err != nil {
@@ -120,9 +116,7 @@ func (p *plan) runConfig(ctx context.Context, s streams) (config crawl.Config, f
 		level = "warn"
 	}
 	config.Logger = newLogger(s.err, level, p.logFormat)
-	if err := crashAt(p.crashAt); err != nil {
-		return config, files, err
-	}
+	crashAt(p.crashAt)
 	if files.refused, err = openRefusals(p.refused); err != nil {
 		return config, files, err
 	}

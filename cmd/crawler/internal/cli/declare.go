@@ -82,15 +82,7 @@ func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words st
 // number declares a flag that sets a field of a config. Values must be from least to
 // most. If none is not 0, a value of 0 is stored as none.
 func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
-	switch field := any(field).(type) {
-	case *int:
-		f.IntVar(field, name, any(def).(int), help)
-	case *float64:
-		f.Float64Var(field, name, any(def).(float64), help)
-	case *time.Duration:
-		f.DurationVar(field, name, any(def).(time.Duration), help)
-	}
-	restrict.Within(f, name, field, least, most, words)
+	restrict.Number(f, field, name, def, help, least, most, words)
 	if none != 0 {
 		flag := f.Lookup(name)
 		flag.Value = &zeroIs[T]{flag.Value, field, none}

@@ -3,7 +3,6 @@ package cli
 import (
 	"crypto/sha256"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -18,23 +17,6 @@ func hostDir(url canon.URL) string {
 	return name + ".crawl"
 }
 
-// fileDir returns the default directory of a crawl whose seeds are in a file.
-func fileDir(file string) string { return filepath.Base(file) + ".crawl" }
-
-// canonicalSeeds returns the canonical forms of the args that are URLs.
-func canonicalSeeds(args []string) (urls []canon.URL) {
-	c, err := canon.New(canon.Options{})
-	if err != nil {
-		return nil
-	}
-	for _, arg := range args {
-		if url, err := c.ParseSeed(arg); err == nil {
-			urls = append(urls, url)
-		}
-	}
-	return urls
-}
-
 // seedsSetting is a stored setting without a flag: the seeds that the command line
 // named when the crawl was created.
 const seedsSetting = "seeds"
@@ -46,8 +28,11 @@ const maxSeedsText = 500
 // with the same seeds have the same text.
 func seedsText(args []string, file string) string {
 	var words []string
-	for _, url := range canonicalSeeds(args) {
-		words = append(words, url.String())
+	form, _ := canon.New(canon.Options{}) // these options are valid
+	for _, arg := range args {
+		if url, err := form.ParseSeed(arg); err == nil {
+			words = append(words, url.String())
+		}
 	}
 	if file != "" {
 		words = append(words, "--seeds "+shellQuote(file))

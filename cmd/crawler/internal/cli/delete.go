@@ -27,8 +27,6 @@ host, and from Postgres with its exact keys and the records that are there. The
 records in its workers' directories stay. A crawl in a directory is removed with
 that.`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	shared.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

@@ -103,17 +103,7 @@ func ruleTexts(node *yaml.Node) (texts []string, err error) {
 	return texts, nil
 }
 
-// windowTexts returns the value of --window in the config file. It is a map from classes
-// to times, or the text of the flag.
-func windowTexts(node *yaml.Node) (texts []string, err error) {
-	if node.Kind != yaml.MappingNode {
-		return scalars(node)
-	}
-	for class, window := range pairs(node) {
-		if window.Kind != yaml.ScalarNode {
-			return nil, errors.New("want classes with times, such as \"seeds: 24h\"")
-		}
-		texts = append(texts, class.Value+"="+window.Value)
-	}
-	return texts, nil
+// windowTexts returns the value of --window in the config file.
+func windowTexts(node *yaml.Node) ([]string, error) {
+	return namedTexts(node, errors.New(`want classes with times, such as "seeds: 24h"`))
 }

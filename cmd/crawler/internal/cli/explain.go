@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -23,26 +24,21 @@ named it. It also works for URLs that the crawl never saw. It sends no requests.
 			}
 			return nil
 		},
-
-		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
-		c, err := crawl.attach(ctx)
-		if err != nil {
+		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error {
+			e, err := c.Explain(ctx, args[0])
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return json.NewEncoder(s.out).Encode(e)
+			}
+			_, err = e.WriteTo(s.out)
 			return err
-		}
-		e, err := c.Explain(ctx, args[0])
-		if err != nil {
-			return c.at.explain(err)
-		}
-		if asJSON {
-			return json.NewEncoder(s.out).Encode(e)
-		}
-		_, err = e.WriteTo(s.out)
-		return err
+		})
 	}
 	return cmd
 }

@@ -34,7 +34,6 @@ no record yet. The default DIR is then ./NAME.crawl. No worker should run
 meanwhile. With --sink postgres the records are read from Postgres.`,
 		Example: `  crawler export --redis redis://10.0.0.5 --name archive archive.crawl > pages.jsonl
   crawler export archive.crawl other-machine/archive.crawl > pages.jsonl`,
-		DisableFlagsInUseLine: true,
 	}
 	shared.addTo(cmd.Flags())
 	tables.addTo(cmd.Flags(), table.Records())
@@ -43,7 +42,7 @@ meanwhile. With --sink postgres the records are read from Postgres.`,
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for the temporary files of the sort, 45 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		wanted, err := tables.table(s, cmd.Flags())
+		wanted, err := tables.table(s)
 		if err != nil {
 			return usage(err)
 		}
@@ -90,11 +89,7 @@ func exportTable(write func(io.Writer) (crawl.Exported, error), wanted table.Tab
 	if err = errors.Join(err, f.Close()); err != nil {
 		return sums, err
 	}
-	rows, err := wanted.Write(record.Reader{Dir: dir}.Lines, s.out)
-	if err == nil {
-		printUnfit(s.err, rows)
-	}
-	return sums, err
+	return sums, printTable(s, wanted, record.Reader{Dir: dir}.Lines)
 }
 
 func printExported(w io.Writer, dirs int, sums record.Exported) {

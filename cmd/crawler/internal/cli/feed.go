@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -20,38 +19,9 @@ type seeder interface {
 	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 }
 
-// offer adds seeds. It repeats the call until the store is available or ctx ends. If
-// check is true, it looks up the names of hosts first.
-func offer(ctx context.Context, h seeder, seeds []string, check bool, stderr io.Writer) (answers []crawl.SeedAnswer, err error) {
-	call := h.Seed
-	if check {
-		call = h.SeedChecked
-	}
-	err = untilAvailable(ctx, stderr, "seeds wait", func() error {
-		answers, err = call(ctx, seeds)
-		return err
-	})
-	return answers, err
-}
-
-// untilAvailable repeats a call until the store is available, because a short outage must
-// not end a crawl that still reads seeds. It prints the words waits and the error once.
+// untilAvailable is crawl.UntilAvailable. It prints the words waits and the error once.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
-	const least, most = 100 * time.Millisecond, 10 * time.Second
-	for wait := least; ; wait = min(2*wait, most) {
-		err := call()
-		if !errors.Is(err, frontier.ErrUnavailable) {
-			return err
-		}
-		if wait == least {
-			fmt.Fprintf(stderr, "%s: %v\n", waits, err)
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", waits, err) }, call)
 }
 
 // feed adds all seeds of r. It reports each refused seed at once, and goes on.
@@ -68,8 +38,15 @@ func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl
 		for i, line := range batch {
 			texts[i] = line.text
 		}
-		answers, err := offer(ctx, h, texts, batch[0].source == "argument", stderr)
-		if err != nil {
+		call := h.Seed
+		if batch[0].source == "argument" {
+			call = h.SeedChecked // looks up the names of hosts first
+		}
+		var answers []crawl.SeedAnswer
+		if err := untilAvailable(ctx, stderr, "seeds wait", func() (err error) {
+			answers, err = call(ctx, texts)
+			return err
+		}); err != nil {
 			return err
 		}
 		for i, a := range answers {

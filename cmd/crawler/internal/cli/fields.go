@@ -20,19 +20,9 @@ func checkField(text string) error {
 	return err
 }
 
-// fieldTexts returns the value of --field in the config file. It is a map from names to
-// sources, or the text of the flag.
-func fieldTexts(node *yaml.Node) (texts []string, err error) {
-	if node.Kind != yaml.MappingNode {
-		return scalars(node)
-	}
-	for name, source := range pairs(node) {
-		if source.Kind != yaml.ScalarNode {
-			return nil, errors.New(`want names with sources, such as "price: .price | number"`)
-		}
-		texts = append(texts, name.Value+"="+source.Value)
-	}
-	return texts, nil
+// fieldTexts returns the value of --field in the config file.
+func fieldTexts(node *yaml.Node) ([]string, error) {
+	return namedTexts(node, errors.New(`want names with sources, such as "price: .price | number"`))
 }
 
 // readFields reads the fields of the config file: a list of URL patterns, each with

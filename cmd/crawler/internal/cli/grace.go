@@ -13,23 +13,17 @@ const leastGrace = 2 * time.Second
 // ending is the deadline of a run that a signal, --max-time or crawler stop has stopped.
 // The run has to end within --grace. The zero value means that the run goes on.
 type ending struct {
-	mu   sync.Mutex
-	end  time.Time     // when --grace is over; zero while the run goes on
-	over chan struct{} // closed when end is reached; nil if nothing waits for that
+	begun sync.Once
+	over  chan struct{} // closed when --grace is over; nil if nothing waits for that
 }
 
 // begin starts --grace. Further calls do nothing.
 func (e *ending) begin(grace time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.end.IsZero() {
-		return
-	}
-	grace = max(grace, leastGrace)
-	e.end = time.Now().Add(grace)
-	if over := e.over; over != nil {
-		time.AfterFunc(grace, func() { close(over) })
-	}
+	e.begun.Do(func() {
+		if e.over != nil {
+			time.AfterFunc(max(grace, leastGrace), func() { close(e.over) })
+		}
+	})
 }
 
 // within calls run and returns its error. If the run was stopped and run does not return

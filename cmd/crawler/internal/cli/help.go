@@ -58,27 +58,22 @@ some hosts, "fields:" the fields of some pages) or in the environment, as in
 	complete(cmd)
 }
 
-// complete sets the shell completion of flags that take one of several names, a file or
-// a directory.
+// complete ends the declaration of a command whose Use names its flags, so that cobra adds
+// no "[flags]" to it. It sets the shell completion of flags that take one of several names,
+// a file or a directory.
 func complete(cmd *cobra.Command) {
+	cmd.DisableFlagsInUseLine = true
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if names := strings.Split(f.Value.Type(), "|"); len(names) > 1 {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
-	if cmd.Flags().Lookup("dir") != nil {
-		_ = cmd.MarkFlagDirname("dir")
-	}
-	if cmd.Flags().Lookup("config") != nil {
-		_ = cmd.MarkFlagFilename("config", "yaml", "yml")
-	}
-	if cmd.Flags().Lookup("ca") != nil {
-		_ = cmd.MarkFlagFilename("ca", "pem", "crt")
-	}
-	if cmd.Flags().Lookup("redis") != nil {
-		_ = cmd.MarkFlagFilename("redis-ca")
-		_ = cmd.MarkFlagFilename("redis-password-file")
-		_ = cmd.MarkFlagFilename("postgres-password-file")
+	// The errors mean that the command has no such flag.
+	_ = cmd.MarkFlagDirname("dir")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	_ = cmd.MarkFlagFilename("ca", "pem", "crt")
+	for _, name := range []string{"redis-ca", "redis-password-file", "postgres-password-file"} {
+		_ = cmd.MarkFlagFilename(name)
 	}
 }
 

@@ -202,6 +202,21 @@ func scalars(node *yaml.Node) ([]string, error) {
 	return values, nil
 }
 
+// namedTexts returns the values of a flag whose elements are NAME=TEXT: a map from names to
+// texts, or what scalars accepts. If a text is no scalar, the error is fault.
+func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
+	if node.Kind != yaml.MappingNode {
+		return scalars(node)
+	}
+	for name, text := range pairs(node) {
+		if text.Kind != yaml.ScalarNode {
+			return nil, fault
+		}
+		values = append(values, name.Value+"="+text.Value)
+	}
+	return values, nil
+}
+
 // adopt sets each flag that has no value yet from the settings of an existing crawl.
 // source names the place where the settings are stored.
 func (l *layers) adopt(stored frontier.Settings, source string) error {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/crawl/links"
 	"github.com/bloomfrontier/crawler/crawl/table"
@@ -39,8 +38,6 @@ not agree. docs/reference/links.md has all columns.`,
   crawler links --to https://go.dev/doc/ --dir go.dev.crawl
   crawler links --graph gexf --dir go.dev.crawl --out go.gexf`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	flags := cmd.Flags()
@@ -58,33 +55,24 @@ not agree. docs/reference/links.md has all columns.`,
 	f.tables.addTo(flags, table.SchemaOf[links.Link](), table.SchemaOf[links.Broken](), table.SchemaOf[links.Chain](), table.SchemaOf[links.Conflict]())
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if given := changed(flags, "broken", "to", "redirects", "canonical", "graph"); len(given) > 1 {
+		var given []string
+		for _, name := range []string{"broken", "to", "redirects", "canonical", "graph"} {
+			if flags.Changed(name) {
+				given = append(given, "--"+name)
+			}
+		}
+		if len(given) > 1 {
 			return usage(fmt.Errorf("%s: want one of them", strings.Join(given, " and ")))
 		}
 		if f.graph != "none" && !f.tables.plain() {
 			return usage(errors.New("--graph has a format of its own: leave out --format, --columns and --where"))
 		}
-		c, err := crawl.attach(cmd.Context())
-		if err != nil {
-			return err
-		}
-		return c.at.explain(f.print(cmd, s, c))
+		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error { return f.print(ctx, s, c) })
 	}
 	return cmd
 }
 
-// changed returns the flags in names that were given on the command line.
-func changed(flags *pflag.FlagSet, names ...string) (given []string) {
-	for _, name := range names {
-		if flags.Changed(name) {
-			given = append(given, "--"+name)
-		}
-	}
-	return given
-}
-
-func (f *linkFlags) print(cmd *cobra.Command, s streams, c *attached) error {
-	ctx := cmd.Context()
+func (f *linkFlags) print(ctx context.Context, s streams, c *attached) error {
 	source := c.Links(ctx)
 	switch {
 	case f.graph == "csv":
@@ -92,19 +80,19 @@ func (f *linkFlags) print(cmd *cobra.Command, s streams, c *attached) error {
 	case f.graph == "gexf":
 		return source.WriteGEXF(s.out)
 	case f.broken:
-		return printRows(f, cmd, s, source.Broken)
+		return printRows(f, s, source.Broken)
 	case f.redirects:
-		return printRows(f, cmd, s, source.Chains)
+		return printRows(f, s, source.Chains)
 	case f.canonical:
-		return printRows(f, cmd, s, source.Conflicts)
+		return printRows(f, s, source.Conflicts)
 	case f.to == "":
-		return printRows(f, cmd, s, source.Links)
+		return printRows(f, s, source.Links)
 	}
 	wanted, err := c.Canonical(ctx, f.to)
 	if err != nil {
 		return usage(err)
 	}
-	return printRows(f, cmd, s, func() iter.Seq2[links.Link, error] { return linksTo(ctx, source, wanted) })
+	return printRows(f, s, func() iter.Seq2[links.Link, error] { return linksTo(ctx, source, wanted) })
 }
 
 // linksTo yields the links to a URL.
@@ -122,14 +110,14 @@ func linksTo(ctx context.Context, source links.Source, url string) iter.Seq2[lin
 }
 
 // printRows prints the rows of a report as a table.
-func printRows[T any](f *linkFlags, cmd *cobra.Command, s streams, rows func() iter.Seq2[T, error]) error {
+func printRows[T any](f *linkFlags, s streams, rows func() iter.Seq2[T, error]) error {
 	tables := f.tables
 	tables.schema = table.SchemaOf[T]()
-	wanted, err := tables.table(s, cmd.Flags())
+	wanted, err := tables.table(s)
 	if err != nil {
 		return usage(err)
 	}
-	sums, err := wanted.Write(func() table.Lines {
+	return printTable(s, wanted, func() table.Lines {
 		return func(yield func([]byte, error) bool) {
 			for row, err := range rows() {
 				var line []byte
@@ -141,9 +129,5 @@ func printRows[T any](f *linkFlags, cmd *cobra.Command, s streams, rows func() i
 				}
 			}
 		}
-	}, s.out)
-	if err == nil {
-		printUnfit(s.err, sums)
-	}
-	return err
+	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,33 +39,28 @@ func (at location) keeper() string {
 	return crawlFile
 }
 
-// arguments returns the flags that name the crawl, without secrets. It leaves out flags
-// whose values the command finds in the environment or, if readsConfig is true, in the
-// config file.
-func (at location) arguments(readsConfig bool) (line []string) {
-	if at.Redis == nil {
-		line = append(line, "--dir", shellQuote(at.Dir))
-	} else {
-		shown, _ := shownRedis(at.names.redis)
-		for _, flag := range []struct{ name, value string }{
-			{"redis", shown}, {"name", at.names.name}, {"redis-ca", at.names.redisCA}, {"redis-password-file", at.names.passwordFile},
-		} {
-			if flag.value != "" && at.names.repeated(flag.name, readsConfig) {
-				line = append(line, "--"+flag.name, shellQuote(flag.value))
-			}
-		}
-	}
-	if at.Postgres == nil || at.names == nil {
-		return line
-	}
-	return append(line, at.names.postgresFlags.arguments(readsConfig)...)
-}
-
-// command returns the command line of a command about this crawl.
+// command returns the command line of a command about this crawl, without secrets. It
+// leaves out flags whose values the command finds in the environment or in the config file.
 func (at location) command(name string) string {
 	line := program() + " " + name
-	for _, argument := range at.arguments(name == "crawl") {
-		line += " " + argument
+	add := func(flag, value string) {
+		if value != "" && at.names.repeated(flag, name == "crawl") {
+			line += " --" + flag + " " + shellQuote(value)
+		}
+	}
+	if at.Redis == nil {
+		line += " --dir " + shellQuote(at.Dir)
+	} else {
+		shown, _ := shownRedis(at.names.redis)
+		add("redis", shown)
+		add("name", at.names.name)
+		add("redis-ca", at.names.redisCA)
+		add("redis-password-file", at.names.passwordFile)
+	}
+	if at.Postgres != nil && at.names != nil {
+		shown, _ := shownPostgres(at.names.postgres)
+		add("postgres", shown)
+		add("postgres-password-file", at.names.postgresPassword)
 	}
 	return line
 }
@@ -158,16 +154,15 @@ func addDir(cmd *cobra.Command, dir *string) {
 // directoryOf returns the location of the crawl in dir. If dir is empty, that is the
 // directory in CRAWLER_DIR or, without that, the crawl in the current directory.
 func directoryOf(dir string) (location, error) {
-	if dir == "" {
-		dir = os.Getenv(envName("dir"))
+	if dir = cmp.Or(dir, os.Getenv(envName("dir"))); dir != "" {
+		return inDirectory(dir), nil
 	}
-	if dir == "" {
-		var err error
-		if dir, err = findDir(); errors.Is(err, errNoCrawl) {
-			return location{}, usage(errors.New("no crawl in this directory: name one with --dir"))
-		} else if err != nil {
-			return location{}, usage(err)
-		}
+	dir, err := findDir()
+	if errors.Is(err, errNoCrawl) {
+		err = errors.New("no crawl in this directory: name one with --dir")
+	}
+	if err != nil {
+		return location{}, usage(err)
 	}
 	return inDirectory(dir), nil
 }

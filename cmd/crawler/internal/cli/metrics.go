@@ -17,16 +17,20 @@ import (
 // counters of the store at one moment. docs/reference/metrics.md lists the metrics.
 type metrics struct{ crawl *crawl.Crawl }
 
-func newMetrics(c *crawl.Crawl) prometheus.Collector { return metrics{c} }
-
 // family is one metric.
 type family struct {
 	*prometheus.Desc
 	kind prometheus.ValueType
 }
 
+// metricFamilies are all metrics, in the order of docs/reference/metrics.md.
+var metricFamilies []family
+
+// newFamily adds a metric to metricFamilies.
 func newFamily(kind prometheus.ValueType, name, help string, labels ...string) family {
-	return family{prometheus.NewDesc("crawler_"+name, help, labels, nil), kind}
+	f := family{prometheus.NewDesc("crawler_"+name, help, labels, nil), kind}
+	metricFamilies = append(metricFamilies, f)
+	return f
 }
 
 func counter(name, help string, labels ...string) family {
@@ -59,12 +63,12 @@ var (
 	metricShadow       = counter("shadow_urls_total", "URLs of the exact sample, 1 in 1024, by what the filter did with them", "verdict")
 	metricRecovered    = counter("recovered_total", "new exact URLs that the filter claimed to contain: false positives that lost nothing")
 	metricPromoted     = counter("promoted_total", "exact URLs that the filter claimed to contain and that may have been bulk URLs before: queued once more")
+	metricOutbox       = gauge("outbox", "notes that wait for Postgres")
 	metricRelayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
 	metricRelayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
 	metricRelaySeconds = gauge("relay_seconds", "age of the oldest event that a relay has not delivered", "relay", "worker")
 	metricRelayDead    = gauge("relay_dead_letters", "events that a sink refused for ever", "relay", "worker")
 	metricRelayAway    = gauge("relay_away", "1 while the sink of a relay in this process accepts nothing", "relay", "worker")
-	metricOutbox       = gauge("outbox", "notes that wait for Postgres")
 )
 
 // Metrics of this process.
@@ -80,15 +84,6 @@ var (
 	metricBlocked  = gauge("blocked", "what waits in this process: requests for --rate, --bandwidth or the addresses of names, completions for the store, hosts for robots.txt", "by")
 	metricBuild    = gauge("build", "1, with what this process is", "version", "go")
 )
-
-// metricFamilies are all metrics, in the order of docs/reference/metrics.md.
-var metricFamilies = []family{
-	metricFound, metricAdded, metricSeen, metricRefused, metricURLs, metricDelayed, metricOutcomes, metricPages,
-	metricRetries, metricRecords, metricHosts, metricPaused, metricKeys, metricCapacity, metricLayers, metricBytes,
-	metricFPR, metricShadow, metricRecovered, metricPromoted, metricOutbox,
-	metricRelayEvents, metricRelayBytes, metricRelaySeconds, metricRelayDead, metricRelayAway, metricRequests, metricErrors, metricBody, metricFinished, metricLost, metricCommits,
-	metricLeases, metricSlots, metricBlocked, metricBuild,
-}
 
 // Describe implements prometheus.Collector.
 func (m metrics) Describe(to chan<- *prometheus.Desc) {

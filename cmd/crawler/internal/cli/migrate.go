@@ -18,13 +18,11 @@ func newMigrate(s streams) *cobra.Command {
 		Long: `Bring the schema in Postgres up to date. A worker does so when it starts, unless
 it has --no-migrate: its user then needs rights to read and write rows only.`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	flags.addTo(cmd.Flags())
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := flags.fromEnvironment(cmd.Flags()); err != nil {
+		if err := flags.adoptEnvironment(cmd.Flags(), postgresNames); err != nil {
 			return usage(err)
 		}
 		db, err := flags.database()

@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,8 +33,6 @@ docs/reference/output.md.`,
 		Example: `  crawler output --dir go.dev.crawl --format parquet --out pages.parquet
   crawler output --format csv --columns url,status,title --where 'status >= 400'`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	tables.addTo(cmd.Flags(), table.Records())
@@ -43,33 +41,26 @@ docs/reference/output.md.`,
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for the temporary files of --referrers, some 250 bytes a record (default the system's)")
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
-		wanted, err := tables.table(s, cmd.Flags())
+		wanted, err := tables.table(s)
 		if err != nil {
 			return usage(err)
 		}
 		if referrers && !tables.plain() {
 			return usage(errors.New("--referrers prints whole records as JSON lines: leave out --format, --columns and --where"))
 		}
-		c, err := crawl.attach(ctx)
-		if err != nil {
-			return err
-		}
-		if referrers {
-			return c.at.explain(c.WriteReferrers(ctx, s.out, temp))
-		}
-		sums, err := wanted.Write(func() table.Lines { return c.Records(ctx) }, s.out)
-		if err != nil {
-			return c.at.explain(err)
-		}
-		printUnfit(s.err, sums)
-		return nil
+		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error {
+			if referrers {
+				return c.WriteReferrers(ctx, s.out, temp)
+			}
+			return printTable(s, wanted, func() table.Lines { return c.Records(ctx) })
+		})
 	}
 	return cmd
 }
 
 // tableFlags select the format, the columns and the rows of a table.
 type tableFlags struct {
+	flags   *pflag.FlagSet
 	schema  *table.Schema
 	format  string
 	columns []string
@@ -80,7 +71,7 @@ type tableFlags struct {
 // schemas. f.schema is the first of schemas; the caller may change it before it calls
 // table.
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
-	f.schema = schemas[0]
+	f.flags, f.schema = flags, schemas[0]
 	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",
 		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)")
 	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title; NAME:KIND has a type")
@@ -120,9 +111,9 @@ func (f *tableFlags) plain() bool {
 }
 
 // table returns the table that the flags ask for.
-func (f *tableFlags) table(s streams, flags *pflag.FlagSet) (t table.Table, err error) {
+func (f *tableFlags) table(s streams) (t table.Table, err error) {
 	t.Schema, t.Format = f.schema, table.Format(f.format)
-	if json := flags.Lookup("json"); json != nil && json.Changed && t.Format != table.JSONL {
+	if f.flags.Changed("json") && t.Format != table.JSONL {
 		return t, fmt.Errorf("--json is JSON lines, --format %s is not: leave one of them out", t.Format)
 	}
 	if out, is := s.out.(*stdout); is && t.Format == table.Parquet && sanitize.IsTerminal(sanitize.Unwrap(out.w)) {
@@ -144,8 +135,11 @@ func (f *tableFlags) table(s streams, flags *pflag.FlagSet) (t table.Table, err 
 	return t, nil
 }
 
-func printUnfit(w io.Writer, sums table.Sums) {
-	if sums.Unfit > 0 {
-		fmt.Fprintf(w, "crawler: %s left empty: %s\n", human.Plural(sums.Unfit, "cell"), sums.FirstUnfit)
+// printTable prints a table of records.
+func printTable(s streams, t table.Table, records func() table.Lines) error {
+	sums, err := t.Write(records, s.out)
+	if err == nil && sums.Unfit > 0 {
+		fmt.Fprintf(s.err, "crawler: %s left empty: %s\n", human.Plural(sums.Unfit, "cell"), sums.FirstUnfit)
 	}
+	return err
 }

@@ -1,15 +1,136 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
+
+// plan is the crawl that a valid command line describes. Nothing is created yet.
+type plan struct {
+	*options
+	*layers
+	location
+	canon  *canon.Canonicalizer
+	stored frontier.Settings // nil means that there is no crawl there yet
+	// seedsGiven describes the seeds of the command line; empty means none.
+	seedsGiven string
+	ending     ending // how the run ends early
+}
+
+// resolve combines flags, environment, config file and the stored settings of the crawl.
+// Its error lists every fault.
+func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []string) (*plan, error) {
+	p := &plan{options: o}
+	l, err := readLayers(flags, os.Environ())
+	errs := []error{err}
+	p.layers = l
+	o.from = l.from
+	if err = checkArguments(args); err == nil {
+		p.location, err = o.where(args)
+	}
+	errs = append(errs, err)
+	if p.Postgres != nil {
+		p.Postgres.NoMigrate = o.noMigrate
+	}
+	p.seedsGiven = seedsText(args, o.seeds)
+	if p.Dir != "" || p.Redis != nil {
+		if p.stored, err = crawl.Stored(ctx, p.location.Location); err != nil {
+			return nil, p.explain(err)
+		}
+		errs = append(errs, l.adopt(p.stored, p.keeper()), p.checkForm(), p.checkDefaultDir())
+	}
+	errs = slices.Concat(errs, []error{p.check()}, l.checkShared(o), o.checkExact())
+	if err := errors.Join(errs...); err != nil {
+		return nil, usage(err)
+	}
+	return p, nil
+}
+
+// where returns the location of the crawl.
+func (o *options) where(args []string) (at location, err error) {
+	shared, err := o.sharedFlags.location()
+	if err != nil {
+		return at, err
+	}
+	if shared != nil {
+		shared.Dir = o.dirFlag
+		return *shared, nil
+	}
+	at.Dir, at.names = o.dirFlag, &o.sharedFlags
+	if at.Dir == "" {
+		if at.Dir, err = defaultDir(args, o.seeds); err != nil {
+			return location{}, err
+		}
+	}
+	at.Postgres, err = o.database()
+	return at, err
+}
+
+// check returns every fault of the options in combination. Package restrict has found
+// the faults of single options before.
+func (p *plan) check() error {
+	var errs []error
+	keep := func(err error) { errs = append(errs, err) }
+	if p.options.crawl.BackoffMax < p.options.crawl.Backoff {
+		keep(fmt.Errorf("%s is %v, want at least the %v of --backoff", p.layers.where("backoff-max"), p.options.crawl.BackoffMax, p.options.crawl.Backoff))
+	}
+	var err error
+	p.canon, err = canon.New(p.canonOptions())
+	keep(err)
+	if _, err := p.parseWindows(); err != nil {
+		keep(fmt.Errorf("%s: %w", p.layers.where("window"), err))
+	}
+	config, err := p.config()
+	keep(err)
+	if err == nil {
+		err = config.Validate()
+	}
+	if memory, is := errors.AsType[*crawl.MemoryError](err); is || p.memory < leastMemory {
+		least := human.Bytes(leastMemory)
+		if is {
+			least = max(least, human.Bytes((2*memory.Least+1<<20-1)>>20<<20))
+		}
+		keep(fmt.Errorf("%s is %s, want at least %s for one answer of --max-body, its document and all else", p.layers.where("memory"), &p.memory, &least))
+	} else if p.canon != nil {
+		keep(err)
+	}
+	if most := crawl.MaxConcurrency(); p.options.crawl.Concurrency > most {
+		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.layers.where("concurrency"), p.options.crawl.Concurrency, most))
+	}
+	keep(p.checkAdmin())
+	keep(p.checkEvents())
+	return errors.Join(errs...)
+}
+
+// checkHeaders returns an error for each header that cannot be sent. The message
+// does not contain values, which may be secret.
+func checkHeaders(headers map[string]string) error {
+	var errs []error
+	for name, text := range headers {
+		if !httpguts.ValidHeaderFieldName(name) {
+			errs = append(errs, fmt.Errorf("header name %q is not a token", name))
+		} else if !httpguts.ValidHeaderFieldValue(text) {
+			errs = append(errs, fmt.Errorf("the value of header %s has control characters", name))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
 
 // config returns the config of the crawl. It has the values that flags set directly, the
 // location, and the values that config converts from the form of their flags.

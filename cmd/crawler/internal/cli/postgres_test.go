@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/crawl"
 )
 
 // TestPostgresFlagFaults: every fault of the Postgres flags is reported in one clear
@@ -59,7 +60,8 @@ func TestPostgresPasswordFile(t *testing.T) {
 		if err != nil || db.URL != dsn || db.Password != `it's /\@` {
 			t.Errorf("%s becomes %+v (%v)", dsn, db, err)
 		}
-		if line := strings.Join(f.arguments(false), " "); strings.Contains(line, "other") {
+		at := location{Location: crawl.Location{Postgres: db}, names: &sharedFlags{postgresFlags: *f}}
+		if line := at.command("status"); strings.Contains(line, "other") {
 			t.Errorf("%s is shown as %q", dsn, line)
 		}
 	}

@@ -23,8 +23,6 @@ func newReconcile(s streams) *cobra.Command {
 queue passes over those that it has. It is safe at any time, also while workers
 run, and by several at once.`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	shared.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -50,9 +50,6 @@ func (l *refusalLog) onRefused() func(fetcher.Refused) {
 }
 
 func (l *refusalLog) write(r refusal) {
-	if l == nil {
-		return
-	}
 	line, err := json.Marshal(r)
 	l.mu.Lock()
 	defer l.mu.Unlock()

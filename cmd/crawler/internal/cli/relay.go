@@ -38,8 +38,6 @@ crawler relay dead. A program that is away delays delivery, never the crawl.`,
   crawler relay --to nats://10.0.0.7/pages --relay index --types page.done --from now
   crawler relay status --dir go.dev.crawl`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	flags := cmd.Flags()
@@ -50,20 +48,16 @@ crawler relay dead. A program that is away delays delivery, never the crawl.`,
 	addCrash(flags, &crash)
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := crashAt(crash); err != nil {
-			return usage(err)
-		}
-		c, err := crawl.attach(cmd.Context())
-		if err != nil {
-			return err
-		}
-		r := relaying{attached: c, drain: drain, notices: s.err, logged: time.Now()}
-		level := "info"
-		if quiet {
-			r.notices, level = io.Discard, "warn"
-		}
-		r.log = newLogger(s.err, level, logFormat)
-		return r.run(cmd.Context(), &f, s)
+		crashAt(crash)
+		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error {
+			r := relaying{attached: c, drain: drain, notices: s.err, logged: time.Now()}
+			level := "info"
+			if quiet {
+				r.notices, level = io.Discard, "warn"
+			}
+			r.log = newLogger(s.err, level, logFormat)
+			return r.run(ctx, &f, s)
+		})
 	}
 	cmd.AddCommand(newRelayStatus(s), newDead(s))
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +39,6 @@ type deadFlags struct {
 func (f *deadFlags) addTo(cmd *cobra.Command) {
 	f.target.addTo(cmd)
 	cmd.Flags().StringVar(&f.relay, "relay", defaultRelay, "the relay of this `NAME`")
-	cmd.DisableFlagsInUseLine = true
 }
 
 // each calls do with each outbox that the relay has read. If it has read none, each
@@ -63,19 +63,15 @@ func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) e
 			}
 		}
 		if !slices.Contains(known, f.relay) {
-			slices.Sort(known)
-			return usage(fmt.Errorf("%s has no relay %q, %s", at, f.relay, relaysThere(slices.Compact(known))))
+			others := "nor any other"
+			if len(known) > 0 {
+				slices.Sort(known)
+				others = "it has " + strings.Join(slices.Compact(known), ", ")
+			}
+			return usage(fmt.Errorf("%s has no relay %q, %s", at, f.relay, others))
 		}
 		return nil
 	})
-}
-
-// relaysThere returns the end of a message with the names of a crawl's relays.
-func relaysThere(names []string) string {
-	if len(names) == 0 {
-		return "nor any other"
-	}
-	return "it has " + strings.Join(names, ", ")
 }
 
 func newDeadList(s streams) *cobra.Command {
@@ -109,7 +105,7 @@ func printLetter(s streams, letter *events.DeadLetter, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(s.out).Encode(letter)
 	}
-	_, err := fmt.Fprintf(s.out, "%s  %s  %s\n    %s\n", letter.At.Format("2006-01-02 15:04:05"), letter.Event.ID,
+	_, err := fmt.Fprintf(s.out, "%s  %s  %s\n    %s\n", letter.At.Format(time.DateTime), letter.Event.ID,
 		human.Printable(letter.Event.Subject), human.Printable(letter.Reason))
 	return err
 }

@@ -18,8 +18,6 @@ func newRelayStatus(s streams) *cobra.Command {
 		Use:   "status [--dir DIR | --redis URL --name NAME] [--json]",
 		Short: "Print how far each relay of a crawl is behind, running or not",
 		Args:  cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	of.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // The longest times for which the filter is probed with random fingerprints, if --probe
@@ -35,22 +36,18 @@ refusal, its rates, what limited it, the hosts with the highest numbers, the
 filter, and how many URLs its false positives may have lost. DIR/report.json has
 the same content. It is written each minute and at the end of a run.`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl again, with the result of each seed")
-	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 1s, 200ms while the crawl runs)")
-	restrict.Within(cmd.Flags(), "probe", &probe, 1, forever, timeNotZero)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
-		c, err := crawl.attach(ctx)
-		if err != nil {
-			return err
-		}
+	restrict.Number(cmd.Flags(), &probe, "probe", 0, "probe the filter for at most this `TIME` (default 1s, 200ms while the crawl runs)", 1, forever, timeNotZero)
+	cmd.RunE = crawl.run(func(ctx context.Context, c *attached) error {
 		if seeds {
-			return reportSeeds(ctx, c, s.out)
+			path, n, err := c.WriteSeeds(ctx)
+			if err == nil {
+				_, err = fmt.Fprintf(s.out, "%s in %s\n", human.Plural(n, "seed"), path)
+			}
+			return err
 		}
 		r, err := askReport(ctx, c, probe)
 		if err != nil {
@@ -65,7 +62,7 @@ the same content. It is written each minute and at the end of a run.`,
 			return err
 		}
 		return printed{&exitError{exitFailed, nil}}
-	}
+	})
 	return cmd
 }
 
@@ -76,13 +73,10 @@ func askReport(ctx context.Context, c *attached, probe time.Duration) (*report.R
 		most = probeRunning
 	}
 	r, err := c.Report(ctx, cmp.Or(probe, most))
-	if err != nil {
-		return nil, c.at.explain(err)
-	}
-	if r.Resume == "" && strings.HasPrefix(r.End, "not running") && r.Books.Queued+r.Books.Leased > 0 {
+	if err == nil && r.Resume == "" && strings.HasPrefix(r.End, "not running") && r.Books.Queued+r.Books.Leased > 0 {
 		r.Resume = c.at.command("crawl")
 	}
-	return r, nil
+	return r, err
 }
 
 // print writes the summary of a run, unless --quiet is given.

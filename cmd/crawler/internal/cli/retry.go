@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -17,22 +18,15 @@ func newRetry(s streams) *cobra.Command {
 		Use:   "retry [--dir DIR | --redis URL --name NAME] [--host HOST]",
 		Short: "Offer failed URLs again, in a new round",
 		Args:  cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().StringVar(&host, "host", "", "only those of this `HOST` key")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := crawl.attach(cmd.Context())
-		if err != nil {
-			return err
+	cmd.RunE = crawl.run(func(ctx context.Context, c *attached) error {
+		n, err := c.Retry(ctx, strings.ToLower(host))
+		if err == nil {
+			_, err = fmt.Fprintf(s.out, "%s queued again\n", human.Plural(uint64(n), "URL"))
 		}
-		n, err := c.Retry(cmd.Context(), strings.ToLower(host))
-		if err != nil {
-			return c.at.explain(err)
-		}
-		fmt.Fprintf(s.out, "%s queued again\n", human.Plural(uint64(n), "URL"))
-		return nil
-	}
+		return err
+	})
 	return cmd
 }

@@ -42,16 +42,7 @@ func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, e
 		return nil, err
 	}
 	defer endServing()
-	over := make(chan struct{})
-	defer close(over)
-	go func() {
-		select {
-		case <-r.Stopping():
-			r.ending.begin(r.options.crawl.Grace)
-		case <-over:
-		}
-	}()
-	defer r.secondSignal(ctx, r.console.notices())()
+	defer r.followStop()()
 	if err := r.announce(ctx, r.console); err != nil {
 		return nil, err
 	}
@@ -183,27 +174,26 @@ func (r *running) announcePrivate(w io.Writer) {
 	}
 }
 
-// secondSignal prints that the crawl stops when ctx ends or another process stops
-// it. A second signal aborts the requests under way. A third one ends the process
-// with the system's default action.
-func (r *running) secondSignal(ctx context.Context, stderr io.Writer) (cancel func()) {
+// followStop begins --grace, and prints that the crawl stops, when a signal, --max-time or
+// another process stops it. A second signal aborts the requests under way. A third one ends
+// the process with the system's default action.
+func (r *running) followStop() (cancel func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // this also receives the first signal, which ends ctx
-	quit, ended, said := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(said)
+	quit := make(chan struct{})
+	var followers sync.WaitGroup
+	followers.Go(func() {
 		select {
 		case <-r.Stopping():
+			r.ending.begin(r.options.crawl.Grace)
 		case <-quit:
 			return
 		}
-		if r.StoppedBy() == crawl.ErrTimeOver {
-			return
+		if r.StoppedBy() != crawl.ErrTimeOver {
+			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", max(r.options.crawl.Grace, 0))
 		}
-		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", max(r.options.crawl.Grace, 0))
-	}()
-	go func() {
-		defer close(ended)
+	})
+	followers.Go(func() {
 		for range 2 {
 			select {
 			case <-signals:
@@ -213,11 +203,10 @@ func (r *running) secondSignal(ctx context.Context, stderr io.Writer) (cancel fu
 		}
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		r.Abort()
-	}()
+	})
 	return func() {
 		signal.Stop(signals)
 		close(quit)
-		<-ended
-		<-said
+		followers.Wait()
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -17,43 +18,38 @@ func newSeed(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seed [--dir DIR | --redis URL --name NAME] [--seeds FILE] [SEED...]",
 		Short: "Add seeds to a crawl, running or not",
-
-		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().StringVar(&file, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
 	restrict.Check(cmd.Flags(), "seeds", checkURLFile)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
 		if len(args) == 0 && file == "" {
 			return usage(errors.New("no seeds: name a URL or --seeds FILE"))
 		}
 		if err := checkArguments(args); err != nil {
 			return usage(err)
 		}
-		c, err := crawl.attach(ctx)
-		if err != nil {
-			return err
-		}
-		seeds, err := newSeedReader(ctx, args, file, s.in)
-		if err != nil {
-			return usage(err)
-		}
-		defer seeds.close()
-		release, err := c.Keep(ctx)
-		if err != nil {
-			return c.at.explain(err)
-		}
-		counts, err := feed(ctx, seeds, c.Handle, s.err)
-		if err = errors.Join(err, release()); err != nil {
-			return c.at.explain(err)
-		}
-		fmt.Fprintf(s.out, "%s: %d added, %d known, %d refused\n", human.Plural(counts.Added+counts.Seen+counts.Refused, "seed"),
-			counts.Added, counts.Seen, counts.Refused)
-		if counts.Added+counts.Seen == 0 && counts.Refused > 0 {
-			return &exitError{exitFailed, nil}
-		}
-		return nil
+		return crawl.with(cmd.Context(), func(ctx context.Context, c *attached) error {
+			seeds, err := newSeedReader(ctx, args, file, s.in)
+			if err != nil {
+				return usage(err)
+			}
+			defer seeds.close()
+			release, err := c.Keep(ctx)
+			if err != nil {
+				return err
+			}
+			counts, err := feed(ctx, seeds, c.Handle, s.err)
+			if err = errors.Join(err, release()); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.out, "%s: %d added, %d known, %d refused\n", human.Plural(counts.Added+counts.Seen+counts.Refused, "seed"),
+				counts.Added, counts.Seen, counts.Refused)
+			if counts.Added+counts.Seen == 0 && counts.Refused > 0 {
+				return &exitError{exitFailed, nil}
+			}
+			return nil
+		})
 	}
 	return cmd
 }

@@ -157,7 +157,7 @@ func defaultDir(args []string, file string) (string, error) {
 	case file == "-":
 		return "", errors.New("seeds from stdin want --dir, the directory that the crawl is kept in")
 	case file != "":
-		return fileDir(file), nil
+		return filepath.Base(file) + ".crawl", nil
 	}
 	return findDir()
 }

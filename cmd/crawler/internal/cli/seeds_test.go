@@ -248,7 +248,7 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &away{until: time.Now().Add(time.Hour)}
 		var stderr strings.Builder
-		r := &running{plan: &plan{options: &options{known: name}, canon: plain}, console: newConsole(&stderr)}
+		r := &running{plan: &plan{options: &options{known: name}, canon: plain}, console: newConsole(&stderr, false)}
 		if err := r.markKnown(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}

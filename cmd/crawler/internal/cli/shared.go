@@ -24,7 +24,7 @@ type sharedFlags struct {
 }
 
 // connectionFlags are the names of the flags in sharedFlags.
-var connectionFlags = []string{"redis", "name", "redis-ca", "redis-password-file", "postgres", "postgres-password-file"}
+var connectionFlags = append([]string{"redis", "name", "redis-ca", "redis-password-file"}, postgresNames...)
 
 func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.redis, "redis", "", "`URL` of the Redis that workers share the crawl in: redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, unix:///PATH")
@@ -46,14 +46,9 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// fromEnvironment sets the flags that are not on the command line from the environment.
-func (f *sharedFlags) fromEnvironment(flags *pflag.FlagSet) error {
-	return f.adoptEnvironment(flags, connectionFlags...)
-}
-
 // wanted returns the location that the flags and the environment name, or nil.
 func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*location, error) {
-	if err := f.fromEnvironment(flags); err != nil {
+	if err := f.adoptEnvironment(flags, connectionFlags); err != nil {
 		return nil, err
 	}
 	return f.location()
@@ -71,7 +66,10 @@ func isCrawlName(text string) bool {
 // location returns the location that the flags name, or nil.
 func (f *sharedFlags) location() (*location, error) {
 	if f.redis == "" && f.name == "" {
-		return nil, f.lonely()
+		if f.redisCA != "" || f.passwordFile != "" {
+			return nil, errors.New("--redis-ca and --redis-password-file need --redis")
+		}
+		return nil, nil
 	}
 	var errs []error
 	switch {
@@ -79,8 +77,6 @@ func (f *sharedFlags) location() (*location, error) {
 		errs = append(errs, errors.New("--redis needs --name, the name of the crawl"))
 	case f.redis == "":
 		errs = append(errs, errors.New("--name needs --redis, the address of the server"))
-	case !isCrawlName(f.name):
-		errs = append(errs, fmt.Errorf("--name is %q, want %s", f.name, crawlNameWords))
 	}
 	password, err := readPassword("redis-password-file", f.passwordFile)
 	errs = append(errs, err)
@@ -108,14 +104,6 @@ func (f *sharedFlags) checkRedis() error {
 	}
 	if err != nil {
 		return fmt.Errorf("--redis: %w", err)
-	}
-	return nil
-}
-
-// lonely returns an error for connection flags without --redis.
-func (f *sharedFlags) lonely() error {
-	if f.redisCA != "" || f.passwordFile != "" {
-		return errors.New("--redis-ca and --redis-password-file need --redis")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -21,19 +21,12 @@ func newStatus(s streams) *cobra.Command {
 		Use:   "status [--dir DIR | --redis URL --name NAME] [--watch] [--audit] [--json] [--out FILE]",
 		Short: "Print the state of a crawl, running or not",
 		Args:  cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&recount, "audit", false, "check the counters: count the queue, the filter and the records; reads everything")
 	cmd.Flags().BoolVar(&watch, "watch", false, "print the status each second while the crawl runs")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
-		c, err := crawl.attach(ctx)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = crawl.run(func(ctx context.Context, c *attached) error {
 		switch {
 		case watch && c.Running(ctx):
 			return watchStatus(ctx, c, s.out, asJSON)
@@ -43,14 +36,14 @@ func newStatus(s streams) *cobra.Command {
 			return runAudit(ctx, c, s, asJSON)
 		}
 		st, err := c.Status(ctx)
-		if err != nil {
-			return c.at.explain(err)
-		}
-		if asJSON {
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
 			return json.NewEncoder(s.out).Encode(st)
 		}
 		return printStatus(s.out, c, &st)
-	}
+	})
 	return cmd
 }
 
@@ -79,12 +72,4 @@ func printWorkers(w io.Writer, sh *report.Sharing) error {
 	}
 	_, err := fmt.Fprintf(w, "  acknowledged and lost: %s\n", human.Commas(sh.Lost))
 	return err
-}
-
-// pausedWord returns the words that a line about a crawl ends with if it is paused.
-func pausedWord(stats frontier.Stats) string {
-	if stats.Paused {
-		return ", paused"
-	}
-	return ""
 }

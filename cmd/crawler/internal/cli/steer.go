@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -26,25 +27,20 @@ func newResume(s streams) *cobra.Command {
 
 func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 	var crawl target
-	cmd.Args, cmd.DisableFlagsInUseLine = cobra.NoArgs, true
+	cmd.Args = cobra.NoArgs
 	crawl.addTo(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := crawl.attach(cmd.Context())
-		if err != nil {
-			return err
-		}
-		running := c.at.Redis != nil || c.Running(cmd.Context()) // a crawl in Redis may have workers elsewhere
+	cmd.RunE = crawl.run(func(ctx context.Context, c *attached) error {
+		running := c.at.Redis != nil || c.Running(ctx) // a crawl in Redis may have workers elsewhere
 		call := c.Pause
 		if !paused {
 			call = c.Resume
 		}
-		before, err := call(cmd.Context())
-		if err != nil {
-			return c.at.explain(err)
+		before, err := call(ctx)
+		if err == nil {
+			_, err = fmt.Fprintln(s.out, c.at.paused(paused, before, running))
 		}
-		_, err = fmt.Fprintln(s.out, c.at.paused(paused, before, running))
 		return err
-	}
+	})
 	return cmd
 }
 
@@ -75,8 +71,6 @@ func newStop(s streams) *cobra.Command {
 		Long: `Stop a running crawl, as Ctrl-C does: what is under way finishes, nothing is
 lost, and the command returns when the crawl has ended.`,
 		Args: cobra.NoArgs,
-
-		DisableFlagsInUseLine: true,
 	}
 	addDir(cmd, &dir)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

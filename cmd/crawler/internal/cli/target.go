@@ -27,56 +27,57 @@ func (t *target) addTo(cmd *cobra.Command) {
 
 // location returns the location of the crawl.
 func (t *target) location() (location, error) {
-	shared, err := t.sharedLocation()
-	if err != nil {
-		return location{}, err
-	}
-	if shared != nil {
-		return *shared, nil
+	// A directory on the command line wins over a Redis in the environment.
+	if t.flags.Changed("redis") || t.flags.Changed("name") || !t.flags.Changed("dir") {
+		shared, err := t.wanted(t.flags)
+		if err != nil {
+			return location{}, usage(err)
+		}
+		if shared != nil {
+			shared.Dir = t.dir
+			return *shared, nil
+		}
 	}
 	at, err := directoryOf(t.dir)
 	if err != nil {
 		return at, err
 	}
-	return t.postgresFlags.withPostgres(at, t.flags)
+	if err = t.adoptEnvironment(t.flags, postgresNames); err == nil {
+		at.Postgres, err = t.database()
+	}
+	if err != nil {
+		return at, usage(err)
+	}
+	at.names = &t.sharedFlags
+	return at, nil
 }
 
-// attach attaches to the crawl, which must exist.
-func (t *target) attach(ctx context.Context) (*attached, error) {
+// run returns the RunE of a command that calls do with the crawl. An error of do is
+// explained.
+func (t *target) run(do func(ctx context.Context, c *attached) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), do) }
+}
+
+// with calls do with the crawl, and explains its error.
+func (t *target) with(ctx context.Context, do func(ctx context.Context, c *attached) error) error {
 	at, err := t.location()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return at.attach(ctx)
+	c, err := at.attach(ctx)
+	if err != nil {
+		return err
+	}
+	return at.explain(do(ctx, c))
 }
 
 // withOutboxes calls do with the outboxes of the crawl, and closes them.
 func (t *target) withOutboxes(ctx context.Context, do func(at location, boxes *crawl.Outboxes) error) error {
-	c, err := t.attach(ctx)
-	if err != nil {
-		return err
-	}
-	boxes, err := c.Outboxes(ctx)
-	if err == nil {
-		err = errors.Join(do(c.at, boxes), boxes.Close())
-	}
-	return c.at.explain(err)
-}
-
-// sharedLocation returns the location of a crawl in Redis, or nil. A directory on the
-// command line wins over a Redis in the environment.
-func (t *target) sharedLocation() (*location, error) {
-	named := t.flags.Changed("redis") || t.flags.Changed("name")
-	if !named && t.flags.Changed("dir") {
-		return nil, nil
-	}
-	at, err := t.wanted(t.flags)
-	if err != nil {
-		return nil, usage(err)
-	}
-	if at == nil {
-		return nil, nil
-	}
-	at.Dir = t.dir
-	return at, nil
+	return t.with(ctx, func(ctx context.Context, c *attached) error {
+		boxes, err := c.Outboxes(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(c.at, boxes), boxes.Close())
+	})
 }

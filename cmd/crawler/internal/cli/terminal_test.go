@@ -77,7 +77,7 @@ func TestLogsOnTerminal(t *testing.T) {
 			t.Setenv("TERM", c.term)
 			t.Setenv("NO_COLOR", c.noColor)
 			shown := onTerminal(t, func(tty *os.File) {
-				for _, w := range []io.Writer{newConsole(sanitize.NewWriter(tty)), sanitize.NewWriter(tty)} {
+				for _, w := range []io.Writer{newConsole(sanitize.NewWriter(tty), false), sanitize.NewWriter(tty)} {
 					log := newLogger(w, "debug", c.format).With("with", attack)
 					log.Debug(attack, "title", attack, "literal", `\x1b]0;pwned\x1b\\`, "err", fmt.Errorf("get: %w", errors.New(attack)))
 				}
@@ -97,7 +97,7 @@ func TestJSONLogInFileIsExact(t *testing.T) {
 		var got, want bytes.Buffer
 		var w io.Writer = sanitize.NewWriter(&got)
 		if console {
-			w = newConsole(w)
+			w = newConsole(w, false)
 		}
 		newLogger(w, "info", "json").Info("m", "title", attack)
 		slog.New(slog.NewJSONHandler(&want, nil)).Info("m", "title", attack)

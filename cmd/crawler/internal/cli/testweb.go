@@ -22,16 +22,9 @@ import (
 
 // testwebFlags are the flags of `crawler testweb`.
 type testwebFlags struct {
-	seed      uint64
-	hosts     int
-	pages     int
+	web       testweb.Config // without Hardships, MeanBytes and Log
 	hardships string
-	largest   float64
 	bytes     human.Bytes
-	links     int
-	latency   time.Duration
-	spread    float64
-	tls       bool
 	ca        string
 	listen    string
 	log       string
@@ -52,45 +45,33 @@ func newTestweb(s streams) *cobra.Command {
   crawler testweb --pages 10000 --hosts 100 --hardships all --judge requests.jsonl --records web.crawl/pages.jsonl --delay 1s`,
 		Args: cobra.NoArgs,
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.Uint64Var(&f.seed, "seed", 1, "which web: the same flags make the same web")
-	flags.IntVar(&f.hosts, "hosts", 20, "virtual hosts")
-	flags.IntVar(&f.pages, "pages", 1000, "pages on all hosts together")
-	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of hardships of the web, as in 5xx,robots or all or all,-dead")
-	flags.Float64Var(&f.largest, "largest-share", 0.02, "part of the pages that the largest host has")
-	f.bytes = 14 << 10
-	flags.Var(&f.bytes, "page-bytes", "mean `SIZE` of a page")
-	flags.IntVar(&f.links, "links", 20, "mean number of links of a page beside those of the tree")
-	flags.DurationVar(&f.latency, "latency", 0, "mean `TIME` until hosts answer; each host has its own, drawn from a log-normal distribution")
-	flags.Float64Var(&f.spread, "latency-spread", 0.8, "with --latency: standard deviation of its logarithm; 0 the same for all hosts")
-	flags.BoolVar(&f.tls, "tls", false, "serve https alone, with certificates of an authority of its own")
-	flags.StringVar(&f.ca, "ca", "testweb-ca.pem", "with --tls: write the authority's certificate to `FILE`, for crawlers to trust")
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR:PORT`, port 0 for a free one")
-	flags.StringVar(&f.log, "log", "", "write a line of JSON for each request to `FILE`")
-	flags.StringVar(&f.expected, "expected", "", "write what a correct crawl records to `FILE`, and end")
-	flags.StringVar(&f.judge, "judge", "", "judge the crawl that made this request `LOG`, and end")
-	flags.StringVar(&f.records, "records", "", "compare a crawl's pages.jsonl, this `FILE`, with what is expected, and end")
-	flags.DurationVar(&f.delay, "delay", time.Second, "with --judge: the delay between two requests to one host that the crawler promised")
-	f.restrict(flags)
+	f.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) }
 	return cmd
 }
 
-// restrict makes each flag refuse invalid values.
-func (f *testwebFlags) restrict(flags *pflag.FlagSet) {
+func (f *testwebFlags) addTo(flags *pflag.FlagSet) {
 	const most, words = 1 << 31, "a whole number from 1 to 2147483648"
-	restrict.Within(flags, "hosts", &f.hosts, 1, most, words)
-	restrict.Within(flags, "pages", &f.pages, 1, most, words)
-	restrict.Within(flags, "links", &f.links, 1, most, words)
-	restrict.Within(flags, "delay", &f.delay, 0, forever, timeOrZero)
-	restrict.Within(flags, "latency", &f.latency, 0, forever, timeOrZero)
-	restrict.Within(flags, "latency-spread", &f.spread, 0, math.MaxFloat64, "a number of 0 or more")
-	restrict.Flag(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.largest > 0 && f.largest <= 1 })
+	flags.SortFlags = false
+	flags.Uint64Var(&f.web.Seed, "seed", 1, "which web: the same flags make the same web")
+	restrict.Number(flags, &f.web.Hosts, "hosts", 20, "virtual hosts", 1, most, words)
+	restrict.Number(flags, &f.web.Pages, "pages", 1000, "pages on all hosts together", 1, most, words)
+	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of hardships of the web, as in 5xx,robots or all or all,-dead")
 	restrict.Check(flags, "hardships", func(text string) error {
 		_, err := testweb.ParseHardships(text)
 		return err
 	})
+	flags.Float64Var(&f.web.LargestShare, "largest-share", 0.02, "part of the pages that the largest host has")
+	restrict.Flag(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.web.LargestShare > 0 && f.web.LargestShare <= 1 })
+	f.bytes = 14 << 10
+	flags.Var(&f.bytes, "page-bytes", "mean `SIZE` of a page")
+	restrict.Number(flags, &f.web.MeanLinks, "links", 20, "mean number of links of a page beside those of the tree", 1, most, words)
+	restrict.Number(flags, &f.web.Latency, "latency", 0, "mean `TIME` until hosts answer; each host has its own, drawn from a log-normal distribution", 0, forever, timeOrZero)
+	restrict.Number(flags, &f.web.LatencySpread, "latency-spread", 0.8, "with --latency: standard deviation of its logarithm; 0 the same for all hosts",
+		0, math.MaxFloat64, "a number of 0 or more")
+	flags.BoolVar(&f.web.TLS, "tls", false, "serve https alone, with certificates of an authority of its own")
+	flags.StringVar(&f.ca, "ca", "testweb-ca.pem", "with --tls: write the authority's certificate to `FILE`, for crawlers to trust")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR:PORT`, port 0 for a free one")
 	restrict.Check(flags, "listen", func(text string) error {
 		_, port, err := net.SplitHostPort(text)
 		if err == nil {
@@ -101,6 +82,11 @@ func (f *testwebFlags) restrict(flags *pflag.FlagSet) {
 		}
 		return nil
 	})
+	flags.StringVar(&f.log, "log", "", "write a line of JSON for each request to `FILE`")
+	flags.StringVar(&f.expected, "expected", "", "write what a correct crawl records to `FILE`, and end")
+	flags.StringVar(&f.judge, "judge", "", "judge the crawl that made this request `LOG`, and end")
+	flags.StringVar(&f.records, "records", "", "compare a crawl's pages.jsonl, this `FILE`, with what is expected, and end")
+	restrict.Number(flags, &f.delay, "delay", time.Second, "with --judge: the delay between two requests to one host that the crawler promised", 0, forever, timeOrZero)
 }
 
 func testwebLong() string {
@@ -115,21 +101,18 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return usage(err)
 	}
-	if f.pages < f.hosts {
-		return usage(fmt.Errorf("--pages is %d, want at least the %d of --hosts", f.pages, f.hosts))
+	if f.web.Pages < f.web.Hosts {
+		return usage(fmt.Errorf("--pages is %d, want at least the %d of --hosts", f.web.Pages, f.web.Hosts))
 	}
 	if hard&testweb.Addresses != 0 {
 		return usage(errors.New("--hardships has addresses, which need a name server and listeners that only our own tests start: leave them out, as in everything,-addresses"))
 	}
-	cfg := testweb.Config{
-		Seed: f.seed, Hosts: f.hosts, Pages: f.pages, Hardships: hard,
-		LargestShare: f.largest, MeanBytes: int(f.bytes), MeanLinks: f.links,
-		Latency: f.latency, LatencySpread: f.spread, TLS: f.tls,
-	}
+	cfg := f.web
+	cfg.Hardships, cfg.MeanBytes = hard, int(f.bytes)
 	if f.log != "" {
 		out, err := os.Create(f.log)
 		if err != nil {
-			return &exitError{exitFailed, err}
+			return err
 		}
 		defer out.Close()
 		cfg.Log = out
@@ -144,19 +127,19 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	case f.judge != "" || f.records != "":
 		return f.judgeCrawl(web, s)
 	}
-	if f.tls {
+	if f.web.TLS {
 		if err := os.WriteFile(f.ca, web.CACert(), 0o644); err != nil {
-			return &exitError{exitFailed, fmt.Errorf("--ca: %w", err)}
+			return fmt.Errorf("--ca: %w", err)
 		}
 	}
 	listener, err := testweb.ListenOn(ctx, f.listen)
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return err
 	}
-	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.pages, f.hosts, listener.Addr(),
+	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.web.Pages, f.web.Hosts, listener.Addr(),
 		f.crawlLine(web, hard, listener.Addr().String()))
 	if err := web.Serve(ctx, listener); err != nil {
-		return &exitError{exitFailed, err}
+		return err
 	}
 	traffic := web.Traffic()
 	fmt.Fprintf(s.out, "%s on %s\n", human.Plural(traffic.Requests, "request"), human.Plural(traffic.Connections, "connection"))
@@ -169,7 +152,7 @@ func (f *testwebFlags) crawlLine(web *testweb.Web, hard testweb.Hardships, addr 
 	if hard&testweb.Sitemaps != 0 {
 		more = " --sitemaps"
 	}
-	if f.tls {
+	if f.web.TLS {
 		more += " --ca " + shellQuote(f.ca)
 	}
 	return fmt.Sprintf("  %s crawl --dir testweb.crawl --scope any --delay 100ms%s --connect-to '*=%s' %s",
@@ -179,13 +162,10 @@ func (f *testwebFlags) crawlLine(web *testweb.Web, hard testweb.Hardships, addr 
 func writeExpected(web *testweb.Web, name string) error {
 	out, err := os.Create(name)
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return err
 	}
 	w := bufio.NewWriter(out)
-	if err := errors.Join(web.WriteExpected(w), w.Flush(), out.Close()); err != nil {
-		return &exitError{exitFailed, err}
-	}
-	return nil
+	return errors.Join(web.WriteExpected(w), w.Flush(), out.Close())
 }
 
 // judgeCrawl compares a crawl with a correct one and prints the result. A fault of the
@@ -196,20 +176,21 @@ func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
 		faults = append(faults, f.judgeLog(web, s.out))
 	}
 	if f.records != "" {
-		in, err := os.Open(f.records)
+		err := reading(f.records, func(in io.Reader) error {
+			r, err := web.Compare(in)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(s.out, "records:  %d, expected %d: %d missing, %d unexpected, %d twice\n", r.Records, r.Expected, r.Missing, r.Unexpected, r.Duplicates)
+			faults = append(faults, r.Err())
+			return nil
+		})
 		if err != nil {
-			return &exitError{exitFailed, err}
+			return err
 		}
-		defer in.Close()
-		r, err := web.Compare(io.Reader(in))
-		if err != nil {
-			return &exitError{exitFailed, err}
-		}
-		fmt.Fprintf(s.out, "records:  %d, expected %d: %d missing, %d unexpected, %d twice\n", r.Records, r.Expected, r.Missing, r.Unexpected, r.Duplicates)
-		faults = append(faults, r.Err())
 	}
 	if err := errors.Join(faults...); err != nil {
-		return &exitError{exitFailed, err}
+		return err
 	}
 	fmt.Fprintln(s.out, "exact")
 	return nil

@@ -72,10 +72,8 @@ func (o *trustOptions) announce(w io.Writer) {
 func rootCAs(name string) (*x509.CertPool, error) {
 	const want = "want a file with certificates in PEM form"
 	text, err := os.ReadFile(name)
-	if cause := errors.Unwrap(err); cause != nil { // err without the file name, which the message contains already
-		return nil, fmt.Errorf("%s: %w", want, cause)
-	} else if err != nil {
-		return nil, fmt.Errorf("%s: %w", want, err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", want, errors.Unwrap(err)) // without the file name, which the message contains already
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {

@@ -35,7 +35,6 @@ and --config FILE.`,
 			}
 			return nil
 		},
-		DisableFlagsInUseLine: true,
 	}
 	own := pflag.NewFlagSet("try", pflag.ContinueOnError)
 	own.StringVar(&url, "url", "http://localhost/", "treat a file as the page at `URL`")

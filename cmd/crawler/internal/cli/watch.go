@@ -3,12 +3,17 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // watchStatus shows a running crawl once a second until the crawl or ctx ends. On a
@@ -26,7 +31,7 @@ func watchStatus(ctx context.Context, c *attached, w io.Writer, asJSON bool) err
 	meter := new(report.Meter)
 	for sample, err := range c.Watch(ctx) {
 		if err != nil {
-			return c.at.explain(err)
+			return err
 		}
 		draw(meter.Read(sample))
 	}
@@ -45,11 +50,54 @@ func watchJSON(ctx context.Context, c *attached, w io.Writer) error {
 		case ctx.Err() != nil || err != nil && !c.Running(ctx): // the crawl has just ended
 			return nil
 		case err != nil:
-			return c.at.explain(err)
+			return err
 		}
 		if err := enc.Encode(st); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// watchShared prints the state of a crawl in Redis once a second until ctx ends. It
+// cannot show what limits the crawl, because only the workers have these gauges.
+func watchShared(ctx context.Context, c *attached, s streams, asJSON bool) error {
+	release, err := c.Keep(ctx)
+	if err != nil {
+		return err
+	}
+	meter, enc := new(report.Meter), json.NewEncoder(s.out)
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for answered := time.Now(); err == nil && ctx.Err() == nil; {
+		var st report.Status
+		now := time.Now()
+		switch st, err = c.Status(ctx); {
+		case ctx.Err() != nil:
+		case errors.Is(err, frontier.ErrUnavailable):
+			fmt.Fprintf(s.err, "Redis has not answered for %v\n", now.Sub(answered).Round(time.Second))
+			err = nil
+		case err != nil:
+		case asJSON:
+			answered, err = now, enc.Encode(st)
+		default:
+			answered, err = now, nil
+			paused := ""
+			if st.Stats.Paused {
+				paused = ", paused"
+			}
+			r := meter.Read(report.Sample{Time: now, Pages: st.Stats.Pages})
+			_, err = fmt.Fprintf(s.out, "%s  %s, %.1f/s, %s queued, %s leased, %s, %s\n", now.Format(time.TimeOnly),
+				human.Plural(st.Stats.Pages, "page"), r.PagesPerSecond, human.Commas(st.Stats.Queued), human.Commas(st.Stats.Leased),
+				human.Plural(st.Stats.Hosts, "host"), human.Plural(uint64(len(st.Shared.Workers)), "worker")+paused)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return errors.Join(err, release())
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -29,6 +30,22 @@ func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 // Within is like Flag. It makes the flag refuse a value that is not from least to most.
 func Within[T cmp.Ordered](set *pflag.FlagSet, name string, value *T, least, most T, want string) {
 	Flag(set, name, want, func() bool { return least <= *value && *value <= most })
+}
+
+// Number declares a flag that sets value, and makes it refuse a value that is not from least
+// to most.
+func Number[T int | uint | float64 | time.Duration](set *pflag.FlagSet, value *T, name string, def T, help string, least, most T, want string) {
+	switch value := any(value).(type) {
+	case *int:
+		set.IntVar(value, name, any(def).(int), help)
+	case *uint:
+		set.UintVar(value, name, any(def).(uint), help)
+	case *float64:
+		set.Float64Var(value, name, any(def).(float64), help)
+	case *time.Duration:
+		set.DurationVar(value, name, any(def).(time.Duration), help)
+	}
+	Within(set, name, value, least, most, want)
 }
 
 type restricted struct {

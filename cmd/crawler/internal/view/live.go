@@ -86,22 +86,20 @@ func (l *Live) Clear() {
 // A line is printed when its newline is written, or when Clear is called.
 func (l *Live) Printer() io.Writer { return printer{l} }
 
-type printer struct{ live *Live }
+type printer struct{ *Live }
 
-func (p printer) Write(text []byte) (int, error) { return len(text), p.live.print(text) }
-
-func (l *Live) print(text []byte) error {
+func (l printer) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.partial = append(l.partial, text...)
 	end := bytes.LastIndexByte(l.partial, '\n') + 1
 	if end == 0 {
-		return nil
+		return len(text), nil
 	}
 	out := l.erase() + string(l.partial[:end]) + l.frame() // in one write, to avoid flicker
 	l.partial = append(l.partial[:0], l.partial[end:]...)
 	_, err := io.WriteString(l.w, out)
-	return err
+	return len(text), err
 }
 
 // erase returns the sequence that removes the view. The caller must hold mu.

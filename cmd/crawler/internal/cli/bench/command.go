@@ -14,6 +14,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	benchcrawl "github.com/bloomfrontier/crawler/bench/crawl"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -33,7 +36,7 @@ type options struct {
 	keys     human.Count
 	fpr      human.Rate
 	html     string
-	broad    broadOptions
+	broad    benchcrawl.BroadConfig // without Dir, Program and Redis
 	dir      string
 	budget   time.Duration
 	seed     uint64
@@ -69,22 +72,50 @@ what was measured until then.`,
 		},
 		ValidArgs: append(names(), "all"),
 	}
-	f := command.Flags()
-	f.SortFlags = false
-	f.StringVar(&o.redis, "redis", "", "measure in the Redis of this `URL`, which others may use meanwhile (default one of its own)")
-	f.StringVar(&o.postgres, "postgres", "", "measure in the Postgres of this `URL`, which gets the schema crawler (default one of its own)")
-	f.Var(&o.keys, "n", "URLs or keys of the largest measurement (default 1M, for fpr 250k)")
-	f.Var(&o.fpr, "fpr", "false-positive rate of the filters (default several)")
-	f.StringVar(&o.html, "html", "", "crawl the HTML files in `DIR`, too")
-	o.broad.addTo(f)
-	f.DurationVar(&o.budget, "budget", 5*time.Minute, "time that all of it may take")
-	f.StringVar(&o.dir, "report", "", "write report.json, RESULTS.md and plots into `DIR`")
-	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	o.restrict(f)
+	o.addTo(command.Flags())
 	command.AddCommand(parts()...)
 	return command
 }
+
+func (o *options) addTo(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&o.redis, "redis", "", "measure in the Redis of this `URL`, which others may use meanwhile (default one of its own)")
+	restrict.Check(f, "redis", checkRedis)
+	f.StringVar(&o.postgres, "postgres", "", "measure in the Postgres of this `URL`, which gets the schema crawler (default one of its own)")
+	restrict.Check(f, "postgres", checkPostgres)
+	f.Var(&o.keys, "n", "URLs or keys of the largest measurement (default 1M, for fpr 250k)")
+	restrict.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
+	f.Var(&o.fpr, "fpr", "false-positive rate of the filters (default several)")
+	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	f.StringVar(&o.html, "html", "", "crawl the HTML files in `DIR`, too")
+	addBroad(f, &o.broad)
+	restrict.Number(f, &o.budget, "budget", 5*time.Minute, "time that all of it may take", 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
+	f.StringVar(&o.dir, "report", "", "write report.json, RESULTS.md and plots into `DIR`")
+	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+}
+
+// addBroad declares the flags that concern only the crawl of many hosts.
+func addBroad(f *pflag.FlagSet, c *benchcrawl.BroadConfig) {
+	f.Var((*human.Count)(&c.Hosts), "hosts", "broad: hosts of the web (default 20k)")
+	restrict.Within(f, "hosts", &c.Hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
+	f.StringSliceVar(&c.Concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
+	restrict.Check(f, "concurrency", func(text string) error {
+		if n, err := strconv.Atoi(text); text != benchcrawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
+			return fmt.Errorf("want whole numbers from 1 to 100000, or %s, as in 64,1000,%s", benchcrawl.AutoConcurrency, benchcrawl.AutoConcurrency)
+		}
+		return nil
+	})
+	restrict.Number(f, &c.Time, "each", 0, "broad: `TIME` of each crawl, shorter if --budget is too small (default 15s)",
+		1, math.MaxInt64, "a time of more than 0 with its unit, such as 15s")
+	f.BoolVar(&c.TLS, "tls", false, "broad: crawl over TLS, too")
+}
+
+// Bounds of --hosts and --concurrency.
+const (
+	maxBroadHosts  = 10_000_000
+	maxConcurrency = 100_000
+)
 
 func names() []string {
 	var all []string
@@ -107,16 +138,6 @@ func choose(args []string) ([]string, error) {
 		}
 	}
 	return args, errors.Join(errs...)
-}
-
-// restrict makes each flag refuse invalid values.
-func (o *options) restrict(f *pflag.FlagSet) {
-	restrict.Within(f, "budget", &o.budget, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
-	restrict.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
-	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
-	restrict.Check(f, "redis", checkRedis)
-	restrict.Check(f, "postgres", checkPostgres)
-	o.broad.restrict(f)
 }
 
 // Bounds of --n and --fpr.
@@ -207,25 +228,21 @@ func verdict(ctx context.Context, r *report.Report, measured error) error {
 // line returns the command line of this run, without secrets.
 func (o *options) line(chosen []string) string {
 	line := []string{"crawler", "bench", strings.Join(chosen, " ")}
-	if o.redis != "" {
-		line = append(line, "--redis", withoutSecrets(o.redis))
+	add := func(given bool, words ...string) {
+		if given {
+			line = append(line, words...)
+		}
 	}
-	if o.postgres != "" {
-		line = append(line, "--postgres", withoutSecrets(o.postgres))
-	}
-	if o.keys != 0 {
-		line = append(line, "--n", o.keys.String())
-	}
-	if o.fpr != 0 {
-		line = append(line, "--fpr", o.fpr.String())
-	}
-	if o.html != "" {
-		line = append(line, "--html", o.html)
-	}
-	line = append(line, o.broad.line()...)
-	line = append(line, "--budget", o.budget.String(), "--seed", fmt.Sprint(o.seed))
-	if o.dir != "" {
-		line = append(line, "--report", o.dir)
-	}
+	add(o.redis != "", "--redis", (&crawl.Redis{URL: o.redis}).Where())
+	add(o.postgres != "", "--postgres", (&crawl.Postgres{URL: o.postgres}).Where())
+	add(o.keys != 0, "--n", o.keys.String())
+	add(o.fpr != 0, "--fpr", o.fpr.String())
+	add(o.html != "", "--html", o.html)
+	add(o.broad.Hosts != 0, "--hosts", (*human.Count)(&o.broad.Hosts).String())
+	add(len(o.broad.Concurrency) > 0, "--concurrency", strings.Join(o.broad.Concurrency, ","))
+	add(o.broad.Time != 0, "--each", o.broad.Time.String())
+	add(o.broad.TLS, "--tls")
+	add(true, "--budget", o.budget.String(), "--seed", fmt.Sprint(o.seed))
+	add(o.dir != "", "--report", o.dir)
 	return strings.Join(line, " ")
 }

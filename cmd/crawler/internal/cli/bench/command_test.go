@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/crawl"
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
@@ -145,7 +146,7 @@ func TestReportGrows(t *testing.T) {
 
 func TestLineHasNoSecrets(t *testing.T) {
 	o := &options{redis: "redis://u:se@cret@host:1/2?x=secret", postgres: "postgres://u:secret@host/db", budget: time.Minute, keys: 1000, fpr: 0.5,
-		broad: broadOptions{hosts: 300, concurrency: []string{"64", "auto"}, each: time.Second, tls: true}}
+		broad: crawl.BroadConfig{Hosts: 300, Concurrency: []string{"64", "auto"}, Time: time.Second, TLS: true}}
 	line := o.line([]string{"fpr"})
 	if strings.Contains(line, "cret") || !strings.Contains(line, "redis://host:1/2") || !strings.Contains(line, "postgres://host/db") ||
 		!strings.Contains(line, "--hosts 300 --concurrency 64,auto --each 1s --tls") {

@@ -169,11 +169,3 @@ func checkPostgres(text string) error {
 	}
 	return nil
 }
-
-// withoutSecrets returns a URL without its user and its query. A password may contain
-// any character, so everything up to the last @ is removed.
-func withoutSecrets(url string) string {
-	scheme, rest, _ := strings.Cut(url, "://")
-	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")
-	return scheme + "://" + rest
-}

@@ -107,9 +107,8 @@ func crawlSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 
 // broadSteps measure crawls of many late hosts.
 func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
-	config := crawl.BroadConfig{
-		Hosts: uint64(o.broad.hosts), Concurrency: o.broad.concurrency, Time: o.broad.each, TLS: o.broad.tls, Dir: h.dir, Program: self,
-	}
+	config := o.broad
+	config.Dir, config.Program = h.dir, self
 	if h.redis != nil {
 		config.Redis = h.another(servers.RedisOptions{AppendOnly: true})
 	}

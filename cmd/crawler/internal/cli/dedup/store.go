@@ -37,7 +37,6 @@ type store struct {
 	card       card
 	unlock     io.Closer
 	seen       seen
-	filter     *filterSet // the same set as the field seen; nil if that is an exact set
 	journal    *journal
 	generation uint64
 	interval   uint64 // keys between two checkpoints; 0 means a million or an eighth of all keys, whichever is more
@@ -160,7 +159,7 @@ func (s *store) create(want settings, options canon.Options) error {
 		Format: format, Created: time.Now().UTC().Truncate(time.Second), Key: hexBytes(bloomstore.NewKey()), settings: want, Canon: options,
 	}
 	_, _ = rand.Read(s.card.ID[:])
-	if err := s.setSeen(want.newSeen()); err != nil {
+	if s.seen, err = want.newSeen(); err != nil {
 		return err
 	}
 	if s.journal, err = createJournal(s.path(journalPrefix, 0, ""), s.card.ID, 0, s.crash); err != nil {
@@ -176,12 +175,6 @@ func (s *store) create(want settings, options canon.Options) error {
 	})
 }
 
-func (s *store) setSeen(set seen, err error) error {
-	s.seen = set
-	s.filter, _ = set.(*filterSet)
-	return err
-}
-
 // load reads the newest filter and replays its journal.
 func (s *store) load() error {
 	generations, err := s.generations()
@@ -189,10 +182,10 @@ func (s *store) load() error {
 		return err
 	}
 	if len(generations) == 0 {
-		err = s.setSeen(s.card.newSeen())
+		s.seen, err = s.card.newSeen()
 	} else {
 		s.generation = slices.Max(generations)
-		err = s.setSeen(s.readFilter())
+		s.seen, err = s.readFilter()
 	}
 	if err != nil {
 		return err
@@ -253,7 +246,8 @@ func (s *store) remember(prints []bloomstore.Fingerprint) error {
 // maybeCheckpoint saves the filter if its journal has become long. The caller must have
 // remembered all keys of the filter.
 func (s *store) maybeCheckpoint() error {
-	if s.filter == nil || s.journal.keys < cmp.Or(s.interval, max(1_000_000, s.filter.count/8)) {
+	filter, is := s.seen.(*filterSet)
+	if !is || s.journal.keys < cmp.Or(s.interval, max(1_000_000, filter.count/8)) {
 		return nil
 	}
 	next := s.generation + 1
@@ -262,7 +256,7 @@ func (s *store) maybeCheckpoint() error {
 		return fmt.Errorf("begin a journal: %w", err)
 	}
 	if err := s.replace(numbered(filterPrefix, next, filterSuffix), func(w io.Writer) error {
-		_, err := s.filter.Snapshot(s.card.ID).WriteTo(w)
+		_, err := filter.Snapshot(s.card.ID).WriteTo(w)
 		return err
 	}); err != nil {
 		return fmt.Errorf("save the filter: %w", errors.Join(err, journal.f.Close()))

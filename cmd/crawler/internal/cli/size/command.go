@@ -93,29 +93,43 @@ and the time that a polite crawl of them takes.`,
 			return run(cmd.OutOrStdout(), o, q)
 		},
 	}
-	f := command.Flags()
+	o.addTo(command.Flags())
+	return command
+}
+
+func (o *options) addTo(f *pflag.FlagSet) {
+	const count, hashes = "a whole number of 1 or more", "a whole number from 1 to 64"
 	f.SortFlags = false
 	f.Var(&o.urls, "urls", "URLs that the crawl will see (default 10M, unless --memory is given)")
 	f.Var(&o.fpr, "fpr", "false-positive rate when they are all in: 1e-6, 0.1%, '1 in 1000000' (default 1e-06)")
 	f.Var(&o.memory, "memory", "bits of the filter, as bytes: 512MiB, 2GB")
 	f.Var(&o.lost, "lost", "URLs that may be lost over the whole crawl: a number, or a rate of them")
-	f.UintVar(&o.hashes, "hashes", 0, "hash functions (default the best number)")
-	f.UintVar(&o.maxHashes, "max-hashes", 0, "largest number of hash functions to consider (default 64)")
+	restrict.Number(f, &o.hashes, "hashes", 0, "hash functions (default the best number)", 1, 64, hashes)
+	restrict.Number(f, &o.maxHashes, "max-hashes", 0, "largest number of hash functions to consider (default 64)", 1, 64, hashes)
 	f.Var(&o.growth, "growth", "whether the filter grows by layers, or has all of the rate in one")
 	f.IntVar(&o.blockBits, "block", sizing.DefaultBlockBits, "bits of a block in Redis")
-	f.IntVar(&o.partitions, "partitions", sizing.DefaultPartitions, "partitions in Redis")
-	f.IntVar(&o.urlBytes, "url-bytes", 80, "mean length of a URL, for the exact stores")
+	restrict.Flag(f, "block", "a multiple of 32 from 64 to 65536", func() bool {
+		return o.blockBits >= 64 && o.blockBits <= 1<<16 && o.blockBits%32 == 0
+	})
+	restrict.Number(f, &o.partitions, "partitions", sizing.DefaultPartitions, "partitions in Redis", 1, 1<<16, "a whole number from 1 to 65536")
+	restrict.Number(f, &o.urlBytes, "url-bytes", 80, "mean length of a URL, for the exact stores", 1, math.MaxInt, count)
 	f.Var(&o.queued, "queued", "URLs waiting at once in the queue (default none)")
 	f.Var(&o.hosts, "hosts", "hosts of the crawl (default one for 100 URLs)")
-	f.DurationVar(&o.delay, "delay", time.Second, "from one request to the next at one host")
-	f.DurationVar(&o.latency, "latency", 300*time.Millisecond, "of one answer, in the mean")
-	f.IntVar(&o.workers, "workers", 1, "workers of the crawl")
-	f.IntVar(&o.concurrency, "concurrency", 64, "hosts that one worker works on at once")
+	restrict.Number(f, &o.delay, "delay", time.Second, "from one request to the next at one host",
+		0, math.MaxInt64, "a time of 0 or more with its unit, such as 1s or 500ms")
+	restrict.Number(f, &o.latency, "latency", 300*time.Millisecond, "of one answer, in the mean",
+		1, math.MaxInt64, "a time of more than 0 with its unit, such as 1s or 500ms")
+	restrict.Number(f, &o.workers, "workers", 1, "workers of the crawl", 1, math.MaxInt, count)
+	restrict.Number(f, &o.concurrency, "concurrency", 64, "hosts that one worker works on at once", 1, math.MaxInt, count)
 	f.StringVar(&o.dir, "dir", "", "look at the filter of the crawl in `DIR` instead, running or not")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.plot, "plot", "", "write plots to `FILE.svg` too")
-	o.restrict(f)
-	return command
+	restrict.Check(f, "plot", func(name string) error {
+		if !strings.HasSuffix(name, ".svg") {
+			return errors.New("want a name that ends in .svg")
+		}
+		return nil
+	})
 }
 
 // question is the solved question of a command line.
@@ -203,28 +217,6 @@ func explain(e *sizing.ImpossibleError) string {
 	return b.String()
 }
 
-// restrict makes each flag refuse invalid values.
-func (o *options) restrict(f *pflag.FlagSet) {
-	const count = "a whole number of 1 or more"
-	restrict.Within(f, "url-bytes", &o.urlBytes, 1, math.MaxInt, count)
-	restrict.Within(f, "workers", &o.workers, 1, math.MaxInt, count)
-	restrict.Within(f, "concurrency", &o.concurrency, 1, math.MaxInt, count)
-	restrict.Within(f, "hashes", &o.hashes, 1, 64, "a whole number from 1 to 64")
-	restrict.Within(f, "max-hashes", &o.maxHashes, 1, 64, "a whole number from 1 to 64")
-	restrict.Within(f, "partitions", &o.partitions, 1, 1<<16, "a whole number from 1 to 65536")
-	restrict.Flag(f, "block", "a multiple of 32 from 64 to 65536", func() bool {
-		return o.blockBits >= 64 && o.blockBits <= 1<<16 && o.blockBits%32 == 0
-	})
-	restrict.Within(f, "delay", &o.delay, 0, math.MaxInt64, "a time of 0 or more with its unit, such as 1s or 500ms")
-	restrict.Within(f, "latency", &o.latency, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 1s or 500ms")
-	restrict.Check(f, "plot", func(name string) error {
-		if !strings.HasSuffix(name, ".svg") {
-			return errors.New("want a name that ends in .svg")
-		}
-		return nil
-	})
-}
-
 // run prints the report, and writes the plot.
 func run(out io.Writer, o options, q question) error {
 	r := newReport(o, q)
@@ -233,11 +225,16 @@ func run(out io.Writer, o options, q question) error {
 			return fmt.Errorf("plot: %w", err)
 		}
 	}
+	return o.print(out, r, r.text())
+}
+
+// print prints a report as JSON, or its text for people.
+func (o *options) print(out io.Writer, report any, text string) error {
 	if o.json {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return encoder.Encode(report)
 	}
-	_, err := io.WriteString(out, r.text())
+	_, err := io.WriteString(out, text)
 	return err
 }

@@ -2,10 +2,8 @@ package size
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"time"
@@ -84,13 +82,7 @@ func runLive(cmd *cobra.Command, o *options, look LiveFunc) error {
 		return err
 	}
 	r := newLiveReport(o.dir, live)
-	if o.json {
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	}
-	_, err = io.WriteString(cmd.OutOrStdout(), r.text(live.Ran))
-	return err
+	return o.print(cmd.OutOrStdout(), r, r.text(live.Ran))
 }
 
 // text returns the report for people.
