@@ -102,7 +102,7 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, open []int, answer
 	found := make(map[bloomstore.Fingerprint]known, len(open))
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		clear(found)
-		rows, err := s.pool.Query(ctx, s.sql.lookUp, prints, s.now())
+		rows, err := s.pool.Query(ctx, s.sql("look_up"), prints, s.now())
 		if err != nil {
 			return err
 		}
@@ -139,42 +139,32 @@ func (s *Store) insert(ctx context.Context, keys []exact.Key, missing, over []in
 	}
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		won = make(map[bloomstore.Fingerprint]uint32, len(missing)+len(over))
+		own := func(print bloomstore.Fingerprint, round uint32) { won[print] = round }
 		var batch pgx.Batch // runs as one transaction, with a snapshot for each statement
 		if len(missing) > 0 {
-			s.queueInsert(&batch, newColumns(keys, missing), won)
+			s.queueInsert(&batch, newColumns(keys, missing), own)
 		}
 		if len(over) > 0 {
 			c := newColumns(keys, over)
-			batch.Queue(s.sql.lockKeys, c.prints)
-			batch.Queue(s.sql.renew, c.prints, c.classes, s.now()).Query(func(rows pgx.Rows) error {
-				return eachRound(rows, func(print bloomstore.Fingerprint, round uint32) { won[print] = round })
-			})
+			batch.Queue(s.sql("lock_keys"), c.prints)
+			batch.Queue(s.sql("renew"), c.prints, c.classes, s.now()).Query(eachRound(own))
 		}
 		c := newColumns(keys, append(missing, over...))
-		batch.Queue(s.sql.insertWaiting, c.prints, c.depths, c.hops, c.priorities, c.urls)
+		batch.Queue(s.sql("insert_waiting"), c.prints, c.depths, c.hops, c.priorities, c.urls)
 		return s.pool.SendBatch(ctx, &batch).Close()
 	})
 	return won, err
 }
 
-// queueInsert adds the statements that insert keys to batch. They add the keys that this
-// caller now owns to won.
-func (s *Store) queueInsert(batch *pgx.Batch, c columns, won map[bloomstore.Fingerprint]uint32) {
+// queueInsert adds the statements that insert keys to batch. They call own for each key that
+// this caller now owns.
+func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fingerprint, uint32)) {
 	floor := s.floor.Load()
-	batch.Queue(s.sql.insertMissing, c.prints, c.classes, floor, s.now()).Query(func(rows pgx.Rows) error {
-		var print pgtype.UUID
-		_, err := pgx.ForEachRow(rows, []any{&print}, func() error {
-			won[print.Bytes] = floor
-			return nil
-		})
-		return err
-	})
-	batch.Queue(s.sql.raiseFloor, c.prints, s.crawl, floor).Query(func(rows pgx.Rows) error {
-		return eachRound(rows, func(print bloomstore.Fingerprint, round uint32) {
-			won[print] = round
-			s.learnFloor(round)
-		})
-	})
+	batch.Queue(s.sql("insert_missing"), c.prints, c.classes, floor, s.now()).Query(eachRound(own))
+	batch.Queue(s.sql("raise_floor"), c.prints, s.crawl, floor).Query(eachRound(func(print bloomstore.Fingerprint, round uint32) {
+		own(print, round)
+		s.learnFloor(round)
+	}))
 }
 
 // learnFloor records the highest round in which unknown keys began.
@@ -184,15 +174,17 @@ func (s *Store) learnFloor(round uint32) {
 	}
 }
 
-// eachRound calls do for each row of a fingerprint and a round.
-func eachRound(rows pgx.Rows, do func(bloomstore.Fingerprint, uint32)) error {
-	var print pgtype.UUID
-	var round uint32
-	_, err := pgx.ForEachRow(rows, []any{&print, &round}, func() error {
-		do(print.Bytes, round)
-		return nil
-	})
-	return err
+// eachRound returns a function that calls do for each row of a fingerprint and a round.
+func eachRound(do func(bloomstore.Fingerprint, uint32)) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var print pgtype.UUID
+		var round uint32
+		_, err := pgx.ForEachRow(rows, []any{&print, &round}, func() error {
+			do(print.Bytes, round)
+			return nil
+		})
+		return err
+	}
 }
 
 // columns are keys as arrays, one for each column.

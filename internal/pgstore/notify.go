@@ -71,7 +71,7 @@ func (n *notifier) close() {
 func (s *Store) notify(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StatementTimeout)
 	defer cancel()
-	_, _ = s.pool.Exec(ctx, notifySQL, s.crawl)
+	_, _ = s.pool.Exec(ctx, s.sql("notify"), s.crawl)
 }
 
 // listenPause is how long a relay waits before it tries to listen again.

@@ -20,10 +20,7 @@ func (s *Store) Queued(ctx context.Context, keys []exact.Ref) error {
 	if len(prints) == 0 {
 		return nil
 	}
-	return s.try(ctx, "mark keys as queued", func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, s.sql.queued, prints, rounds)
-		return err
-	})
+	return s.exec(ctx, "mark keys as queued", s.sql("queued"), prints, rounds)
 }
 
 // Withdraw implements exact.Set.
@@ -34,8 +31,8 @@ func (s *Store) Withdraw(ctx context.Context, keys []exact.Ref) error {
 	}
 	return s.try(ctx, "withdraw keys", func(ctx context.Context) error {
 		var batch pgx.Batch
-		batch.Queue(s.sql.lockKeys, prints)
-		batch.Queue(s.sql.withdraw, prints, rounds)
+		batch.Queue(s.sql("lock_keys"), prints)
+		batch.Queue(s.sql("withdraw"), prints, rounds)
 		return s.pool.SendBatch(ctx, &batch).Close()
 	})
 }
@@ -68,13 +65,13 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 	err = s.try(ctx, "finish keys", func(ctx context.Context) error {
 		var batch pgx.Batch
 		if len(finished) > 0 {
-			batch.Queue(s.sql.lockKeys, ends.prints)
-			batch.Queue(s.sql.finish, ends.prints, ends.rounds, ends.classes, ends.outcomes, ends.statuses, s.crawl, s.now())
+			batch.Queue(s.sql("lock_keys"), ends.prints)
+			batch.Queue(s.sql("finish"), ends.prints, ends.rounds, ends.classes, ends.outcomes, ends.statuses, s.crawl, s.now())
 		}
 		if len(records) == 0 {
 			return s.pool.SendBatch(ctx, &batch).Close()
 		}
-		insert := batch.Queue(s.sql.insertRecords, rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes,
+		insert := batch.Queue(s.sql("insert_records"), rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes,
 			rows.urls, rows.records, rows.sequences)
 		if s.cfg.Capture == nil {
 			return s.pool.SendBatch(ctx, &batch).Close()
