@@ -90,8 +90,10 @@ type Store struct {
 	floor  atomic.Uint32 // the round that a new key gets; another process may have raised it since
 
 	identity string // of the crawl's queue
-	notifier notifier
-	listener listener
+	notifier background
+	news     chan struct{} // has a value if a notification is to be sent
+	listener background
+	changed  chan struct{} // see Changed
 	closed   atomic.Bool
 }
 
@@ -165,9 +167,9 @@ func connect(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
-	s := &Store{cfg: cfg, pool: pool, tables: strings.NewReplacer()}
-	s.notifier.notify = s.notify
-	return s, nil
+	return &Store{
+		cfg: cfg, pool: pool, tables: strings.NewReplacer(), news: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+	}, nil
 }
 
 // sessionSettings returns the settings for every connection.

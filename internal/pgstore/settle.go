@@ -79,7 +79,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 		return s.capture(ctx, &batch, insert, records)
 	})
 	if err == nil && len(records) > 0 {
-		s.notifier.wake()
+		s.notify()
 	}
 	return err
 }
