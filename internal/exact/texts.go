@@ -28,7 +28,9 @@ func ParseTexts(texts []string) (*Rules, error) {
 			errs = append(errs, err)
 			continue
 		}
-		rules = append(rules, some.Given()...)
+		for _, rule := range some.rules {
+			rules = append(rules, rule.Rule)
+		}
 	}
 	made, err := NewRules(rules...)
 	return made, errors.Join(append(errs, err)...)
