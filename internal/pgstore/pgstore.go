@@ -91,7 +91,7 @@ type Store struct {
 
 	identity string // of the crawl's queue
 	notifier background
-	news     chan struct{} // has a value if a notification is to be sent
+	news     chan struct{} // a value means that the notifier has to send a notification
 	listener background
 	changed  chan struct{} // see Changed
 	closed   atomic.Bool
