@@ -25,8 +25,8 @@ func staleByAge(open opener) {
 	d.fresh(keys(0, 10)...)
 	d.Clock.Advance(30 * time.Second)
 	d.fresh(keys(10, 20)...)
-	d.Must(d.Queued(d.Ctx, refs(0, keys(5, 7)...)), "Queued")
-	d.Must(d.Withdraw(d.Ctx, refs(0, keys(7, 8)...)), "Withdraw")
+	d.mark(0, keys(5, 7)...)
+	d.withdraw(0, keys(7, 8)...)
 	d.finish(0, key(8))
 	d.Clock.Advance(28 * time.Second)
 	d.wantEntries("Stale too early", d.stale(time.Minute, 100), 0)
@@ -84,7 +84,7 @@ func staleOfARenewedKey(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
 	d.finish(0, key(0))
-	d.Clock.Advance(window + 2*time.Second)
+	d.passWindow()
 	again := key(0)
 	again.Depth, again.Hops, again.Priority = 77, 5, 1
 	d.wantAnswers(exact.Answer{New: true, Round: 1}, again)
@@ -97,7 +97,7 @@ func staleOfARenewedKey(open opener) {
 func waitingInPages(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 40)...)
-	d.Must(d.Queued(d.Ctx, refs(0, keys(20, 60)...)), "Queued")
+	d.mark(0, keys(20, 60)...)
 	d.finish(0, keys(10, 15)...)
 	d.finish(0, keys(30, 35)...)
 	want := append(keys(0, 10), keys(15, 30)...)
@@ -110,7 +110,7 @@ func waitingInPages(open opener) {
 func entriesSayWhereTheyAre(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 10)...)
-	d.Must(d.Queued(d.Ctx, refs(0, keys(0, 4)...)), "Queued")
+	d.mark(0, keys(0, 4)...)
 	for _, e := range d.waiting(3) {
 		if want := d.status(e.Key).State; e.State != want {
 			d.Failf("Waiting says that %q is %q, want %q", e.URL, e.State, want)
@@ -129,7 +129,7 @@ func waitingIsCompleteUnderChange(open opener) {
 	d := open(exact.Windows{})
 	const n = 200
 	d.fresh(keys(0, n)...)
-	d.Must(d.Queued(d.Ctx, refs(0, keys(0, n/2)...)), "Queued")
+	d.mark(0, keys(0, n/2)...)
 	var stop atomic.Bool
 	changing := make(chan error, 1)
 	set := d.share()
