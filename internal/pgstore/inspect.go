@@ -16,19 +16,19 @@ const countTimeout = 10 * time.Minute
 
 // Lookup implements exact.Set.
 func (s *Store) Lookup(ctx context.Context, key bloomstore.Fingerprint) (status exact.Status, err error) {
-	var class, letter *rune
-	var http *int
+	var class rune
+	var letter *rune
 	var left *time.Duration
 	var pending bool
 	err = s.queryRow(ctx, "look up a key", s.sql("status"), []any{uuid(key), s.now()},
-		&status.Round, &class, &letter, &http, &left, &pending)
+		&status.Round, &class, &letter, &status.HTTP, &left, &pending)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return exact.Status{}, nil
 	}
 	if err != nil {
 		return exact.Status{}, err
 	}
-	if status.Class, err = classOf(*class); err != nil {
+	if status.Class, err = classOf(class); err != nil {
 		return exact.Status{}, err
 	}
 	switch {
@@ -43,9 +43,6 @@ func (s *Store) Lookup(ctx context.Context, key bloomstore.Fingerprint) (status 
 		return exact.Status{}, err
 	}
 	status.State = exact.State(status.Outcome.State())
-	if http != nil {
-		status.HTTP = *http
-	}
 	if status.Forever = left == nil; left != nil {
 		status.SeenFor = max(*left, 0)
 	}

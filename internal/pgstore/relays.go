@@ -43,11 +43,9 @@ func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, er
 // event has several letters, the first one is kept. SaveRelay returns ErrNoCrawl if the
 // crawl was deleted.
 func (s *Store) SaveRelay(ctx context.Context, name, cursor string, letters []Letter) error {
-	ids, events, reasons, times := []string{}, []string{}, []string{}, []time.Time{}
+	var ids, events, reasons []string
+	var times []time.Time
 	for _, l := range letters {
-		if slices.Contains(ids, l.ID) {
-			continue
-		}
 		ids, events = append(ids, l.ID), append(events, string(l.Event))
 		reasons, times = append(reasons, storable(l.Reason)), append(times, l.At)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -57,7 +56,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 	if len(finished)+len(records) == 0 {
 		return nil
 	}
-	ends, err := s.endsOf(finished)
+	ends, err := endsOf(finished)
 	if err != nil {
 		return err
 	}
@@ -94,19 +93,12 @@ type ends struct {
 
 // endsOf returns finished keys as columns. If a key has several ends, it keeps the first
 // one with the highest round.
-func (s *Store) endsOf(finished []exact.Finished) (e ends, err error) {
-	last := make(map[bloomstore.Fingerprint]*exact.Finished, len(finished))
-	for i := range finished {
-		f := &finished[i]
-		if before := last[f.Fingerprint]; before == nil || before.Round < f.Round {
-			last[f.Fingerprint] = f
-		}
-	}
-	for i := range finished {
-		f := &finished[i]
-		if last[f.Fingerprint] != f {
-			continue
-		}
+func endsOf(finished []exact.Finished) (e ends, err error) {
+	sorted := slices.Clone(finished)
+	slices.SortStableFunc(sorted, func(a, b exact.Finished) int {
+		return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(b.Round, a.Round))
+	})
+	for _, f := range slices.CompactFunc(sorted, func(a, b exact.Finished) bool { return a.Fingerprint == b.Fingerprint }) {
 		letter, ok := letters[f.Outcome]
 		if !ok {
 			return e, fmt.Errorf("pgstore: finish key %x: %q is no outcome", f.Fingerprint, f.Outcome)
