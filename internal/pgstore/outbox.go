@@ -1,7 +1,6 @@
 package pgstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -17,11 +16,6 @@ import (
 type Cursor struct {
 	XID      uint64 // of the transaction that inserted the record
 	Sequence uint32 // among the records of that transaction, from 1
-}
-
-// Compare returns -1 if p is before q, 1 if it is after q, and else 0.
-func (p Cursor) Compare(q Cursor) int {
-	return cmp.Or(cmp.Compare(p.XID, q.XID), cmp.Compare(p.Sequence, q.Sequence))
 }
 
 // Committed is a record with its cursor.

@@ -1,6 +1,7 @@
 package exacttest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -134,20 +135,13 @@ func waitingIsCompleteUnderChange(open opener) {
 	changing := make(chan error, 1)
 	set := d.share()
 	go func() {
-		changing <- func() error {
-			for i := n; !stop.Load(); i++ {
-				if _, err := set.Decide(d.Ctx, keys(i, i+1)); err != nil {
-					return err
-				}
-				if err := set.Queued(d.Ctx, refs(0, key(n/2+i%(n/2)))); err != nil {
-					return err
-				}
-				if err := set.Finish(d.Ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		}()
+		var err error
+		for i := n; err == nil && !stop.Load(); i++ {
+			_, undecided := set.Decide(d.Ctx, keys(i, i+1))
+			err = errors.Join(undecided, set.Queued(d.Ctx, refs(0, key(n/2+i%(n/2)))),
+				set.Finish(d.Ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil))
+		}
+		changing <- err
 	}()
 	scans := make([][]exact.Entry, 5)
 	func() {
