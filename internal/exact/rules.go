@@ -134,9 +134,7 @@ func ParseTexts(texts []string) (*Rules, error) {
 			errs = append(errs, err)
 			continue
 		}
-		for _, rule := range some.rules {
-			rules = append(rules, rule.Rule)
-		}
+		rules = append(rules, some.Given()...)
 	}
 	made, err := NewRules(rules...)
 	return made, errors.Join(append(errs, err)...)
@@ -307,6 +305,15 @@ func (r *Rules) ClassOf(name string) (frontier.Class, bool) {
 		return rule.class, true
 	}
 	return frontier.Bulk, false
+}
+
+// Given returns the rules in the order in which they were given to NewRules, each with a Name.
+func (r *Rules) Given() []Rule {
+	given := make([]Rule, len(r.rules))
+	for i, rule := range r.rules {
+		given[i] = rule.Rule
+	}
+	return given
 }
 
 // String returns the rules in the form that ParseRules parses, without names.

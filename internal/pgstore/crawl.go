@@ -43,7 +43,7 @@ func (s *Store) find(ctx context.Context) (identity string, err error) {
 		return "", fmt.Errorf("%w: %q", ErrNoCrawl, s.cfg.Crawl)
 	}
 	s.floor.Store(floor)
-	s.tables = tablesOf(s.crawl)
+	s.statements = statementsOf(s.crawl)
 	return identity, err
 }
 

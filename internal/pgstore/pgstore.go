@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -82,12 +81,11 @@ func (c Config) withDefaults() (Config, error) {
 // Store gives one process access to the exact keys and records of a crawl. It is safe
 // for concurrent use.
 type Store struct {
-	cfg   Config
-	pool  *pgxpool.Pool
-	crawl int // the number of the crawl, which is part of the names of its tables
-	// tables replaces the names of template tables by those of the crawl's tables.
-	tables *strings.Replacer
-	floor  atomic.Uint32 // the round that a new key gets; another process may have raised it since
+	cfg        Config
+	pool       *pgxpool.Pool
+	crawl      int               // the number of the crawl, which is part of the names of its tables
+	statements map[string]string // for these tables, by the names of their files
+	floor      atomic.Uint32     // the round that a new key gets; another process may have raised it since
 
 	identity string // of the crawl's queue
 	notifier background
@@ -168,7 +166,7 @@ func connect(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
 	return &Store{
-		cfg: cfg, pool: pool, tables: strings.NewReplacer(), news: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		cfg: cfg, pool: pool, statements: statementsOf(0), news: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 	}, nil
 }
 

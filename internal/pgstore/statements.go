@@ -3,6 +3,8 @@ package pgstore
 import (
 	"context"
 	"embed"
+	"io/fs"
+	"path"
 	"strconv"
 	"strings"
 
@@ -15,24 +17,31 @@ import (
 //go:embed statements/*.sql
 var files embed.FS
 
-// tablesOf returns a replacer of the names of template tables by those of a crawl's tables. The
+// statementsOf returns the statements for the tables of a crawl, by the names of their files. The
 // name of a crawl's table is that of its template, followed by the crawl's number. It needs no
 // quotes.
-func tablesOf(crawl int) *strings.Replacer {
-	var names []string
+func statementsOf(crawl int) map[string]string {
+	var tables []string
 	for _, template := range []string{"crawler.exact_key", "crawler.exact_waiting", "crawler.exact_pending", "crawler.record"} {
-		names = append(names, template, template+"_"+strconv.Itoa(crawl))
+		tables = append(tables, template, template+"_"+strconv.Itoa(crawl))
 	}
-	return strings.NewReplacer(names...)
+	named := strings.NewReplacer(tables...)
+	statements := map[string]string{}
+	paths, _ := fs.Glob(files, "statements/*.sql") // the pattern is valid
+	for _, file := range paths {
+		text, _ := files.ReadFile(file) // Glob has found it
+		statements[strings.TrimSuffix(path.Base(file), ".sql")] = named.Replace(string(text))
+	}
+	return statements
 }
 
-// sql returns the statement in the file with this name, for the tables of the crawl.
+// sql returns the statement in the file with this name.
 func (s *Store) sql(name string) string {
-	text, err := files.ReadFile("statements/" + name + ".sql")
-	if err != nil {
-		panic(err) // a test checks that each name has a file
+	text, ok := s.statements[name]
+	if !ok {
+		panic("pgstore: there is no statement " + name) // a test checks that each name has a file
 	}
-	return s.tables.Replace(string(text))
+	return text
 }
 
 // exec executes a statement.
