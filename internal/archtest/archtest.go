@@ -124,27 +124,28 @@ func skipped(name string) bool {
 // checkFile checks one file against the rules for its kind.
 func checkFile(tree fs.FS, name string) ([]string, error) {
 	ext := path.Ext(name)
-	switch {
-	case ext == ".go":
+	if ext == ".go" {
 		src, err := parse(tree, name)
 		if err != nil {
 			return nil, err
 		}
-		return append(checkGo(src), checkPagesOfComments(tree, src)...), nil
-	case ext == ".md":
-		text, err := fs.ReadFile(tree, name)
-		if err != nil {
-			return nil, err
-		}
-		return checkPage(tree, name, string(text)), nil
-	case ext == ".lua", ext == ".sql", ext == ".sh", name == "Makefile", name == ".ci/run":
-		text, err := fs.ReadFile(tree, name)
-		if err != nil {
-			return nil, err
-		}
-		return append(checkScript(name, string(text)), checkPagePaths(tree, name, 1, string(text))...), nil
+		return checkGo(tree, src), nil
 	}
-	return nil, nil
+	known := slices.Contains([]string{".md", ".lua", ".sql", ".sh"}, ext) || name == "Makefile" || name == ".ci/run"
+	if !known {
+		return nil, nil
+	}
+	text, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	switch ext {
+	case ".md":
+		return checkPage(tree, name, string(text)), nil
+	case ".lua", ".sql":
+		return append(checkHeader(name, string(text)), checkLines(tree, name, 1, string(text))...), nil
+	}
+	return checkLines(tree, name, 1, string(text)), nil
 }
 
 func parse(tree fs.FS, name string) (source, error) {
@@ -161,7 +162,7 @@ func parse(tree fs.FS, name string) (source, error) {
 	return source{name, pkg, topOf(pkg), strings.HasSuffix(name, "_test.go"), syntax, lines}, nil
 }
 
-func checkGo(src source) []string {
+func checkGo(tree fs.FS, src source) []string {
 	return slices.Concat(
 		checkName(src),
 		checkDirection(src),
@@ -169,7 +170,7 @@ func checkGo(src source) []string {
 		checkRooms(src),
 		checkPure(src),
 		checkLibrary(src),
-		checkComments(src),
+		checkComments(tree, src),
 		checkWords(src),
 	)
 }

@@ -42,15 +42,10 @@ func checkPure(src source) []string {
 	if src.test || !slices.Contains(pure, src.pkg) {
 		return nil
 	}
-	var faults []string
-	for _, imp := range imports(src) {
-		if slices.Contains(impure, imp.path) {
-			faults = append(faults, fault(src.path, "imports %s: %s is pure", imp.path, src.pkg))
-		}
-	}
-	for _, call := range calls(src, "time", clock) {
-		faults = append(faults, fault(src.path, "uses %s: %s is pure, the time is an argument", call, src.pkg))
-	}
+	faults := slices.Concat(
+		bannedImports(src, impure, src.pkg+" is pure"),
+		bannedUses(src, "time", clock, src.pkg+" is pure, the time is an argument"),
+	)
 	ast.Inspect(src.syntax, func(node ast.Node) bool {
 		if _, starts := node.(*ast.GoStmt); starts {
 			faults = append(faults, fault(src.path, "line %d starts a goroutine: %s is pure", src.line(node), src.pkg))
@@ -67,19 +62,12 @@ func checkLibrary(src source) []string {
 	if src.test || !slices.Contains(libraries, src.top) || strings.HasSuffix(src.pkg, "test") {
 		return nil
 	}
-	var faults []string
-	for _, imp := range imports(src) {
-		if imp.path == "flag" || imp.path == "log" {
-			faults = append(faults, fault(src.path, "imports %s: only cmd does", imp.path))
-		}
-	}
-	process := slices.Concat(
-		calls(src, "os", []string{"Getenv", "LookupEnv", "Environ", "Args", "Exit", "Stdout", "Stderr"}),
-		calls(src, "log/slog", []string{"Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log", "LogAttrs"}),
+	const fromCaller = "a library takes it from its caller"
+	faults := slices.Concat(
+		bannedImports(src, []string{"flag", "log"}, "only cmd does"),
+		bannedUses(src, "os", []string{"Getenv", "LookupEnv", "Environ", "Args", "Exit", "Stdout", "Stderr"}, fromCaller),
+		bannedUses(src, "log/slog", []string{"Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log", "LogAttrs"}, fromCaller),
 	)
-	for _, call := range process {
-		faults = append(faults, fault(src.path, "uses %s: a library takes it from its caller", call))
-	}
 	for _, decl := range src.syntax.Decls {
 		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
 			faults = append(faults, fault(src.path, "has an init: importing a library does nothing"))
@@ -88,28 +76,36 @@ func checkLibrary(src source) []string {
 	return faults
 }
 
-// calls lists the uses of members of the package imported from importPath, as
-// "time.Now", once each.
-func calls(src source, importPath string, members []string) []string {
+// bannedImports returns a fault for each import of a banned package.
+func bannedImports(src source, banned []string, why string) (faults []string) {
+	for _, imp := range imports(src) {
+		if slices.Contains(banned, imp.path) {
+			faults = append(faults, fault(src.path, "imports %s: %s", imp.path, why))
+		}
+	}
+	return faults
+}
+
+// bannedUses returns a fault for each member of a package that src uses and that is in members.
+func bannedUses(src source, importPath string, members []string, why string) (faults []string) {
 	at := slices.IndexFunc(imports(src), func(imp imported) bool { return imp.path == importPath })
 	if at < 0 {
 		return nil
 	}
 	name := imports(src)[at].name
-	var used []string
 	ast.Inspect(src.syntax, func(node ast.Node) bool {
 		selector, ok := node.(*ast.SelectorExpr)
 		if !ok {
 			return true
 		}
 		on, ok := selector.X.(*ast.Ident)
-		use := path.Base(importPath) + "." + selector.Sel.Name
-		if ok && on.Name == name && slices.Contains(members, selector.Sel.Name) && !slices.Contains(used, use) {
-			used = append(used, use)
+		found := fault(src.path, "uses %s.%s: %s", path.Base(importPath), selector.Sel.Name, why)
+		if ok && on.Name == name && slices.Contains(members, selector.Sel.Name) && !slices.Contains(faults, found) {
+			faults = append(faults, found)
 		}
 		return true
 	})
-	return used
+	return faults
 }
 
 // line returns the number of the line at which node begins.

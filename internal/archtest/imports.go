@@ -126,46 +126,38 @@ func sameJudge(a, b string) bool {
 }
 
 // checkRooms refuses imports between packages of a folder that must not depend on each
-// other.
+// other. A rule for a contract applies to the code of its package alone: its examples are
+// tests and may show an engine, a backend or a room.
 func checkRooms(src source) []string {
-	rooms := []struct {
-		room   string
-		code   bool // the rule applies to the code only, not to its tests
-		banned []string
-		why    string
+	contract := func(pkg string) bool { return src.pkg == pkg && !src.test }
+	below := func(rooms ...string) bool { return withinAny(src.pkg, rooms) }
+	codeBelow := func(room string) bool { return within(src.pkg, room) && !src.test }
+	otherEngines := slices.DeleteFunc(slices.Clone(engines), func(engine string) bool { return within(src.pkg, engine) })
+	redisFilters := []string{"bloomstore/redisbits", "internal/redisbits"}
+	rules := []struct {
+		applies bool // to src
+		banned  []string
+		why     string
 	}{
-		{"frontier/localstore", false, []string{"frontier/redisstore", "internal/pgstore"}, "engines do not know each other"},
-		{"frontier/redisstore", false, []string{"frontier/localstore", "internal/pgstore"}, "engines do not know each other"},
-		{"internal/pgstore", false, []string{"frontier/localstore", "frontier/redisstore"}, "engines do not know each other"},
-		{"frontier/frontiertest", false, engines, "the suite imports no backend"},
-		{"frontier/canon", false, engines, "policy knows no engine"},
-		{"frontier/politeness", false, engines, "policy knows no engine"},
-		{"internal/exact", true, append([]string{"github.com/jackc", "github.com/redis"}, engines...), "policy knows no engine and no driver"},
-		{"bloomstore/membits", false, []string{"bloomstore/redisbits", "internal/redisbits"}, "backends do not know each other"},
-		{"bloomstore/redisbits", false, []string{"bloomstore/membits"}, "backends do not know each other"},
-		{"internal/redisbits", false, []string{"bloomstore/membits"}, "backends do not know each other"},
-		{"bloomstore/bloomtest", true, []string{"bloomstore/membits", "bloomstore/redisbits", "internal/redisbits"}, "the suite imports no backend"},
+		{contract("frontier"), engines, "the contract knows no engine"},
+		{contract("bloomstore"), []string{"bloomstore"}, "the contract knows no backend"},
+		{contract("events"), []string{"events"}, "the contract knows no room"},
+		{below(engines...), otherEngines, "engines do not know each other"},
+		{below("frontier/frontiertest"), engines, "the suite imports no backend"},
+		{below("frontier/canon", "frontier/politeness"), engines, "policy knows no engine"},
+		{codeBelow("internal/exact"), append([]string{"github.com/jackc", "github.com/redis"}, engines...), "policy knows no engine and no driver"},
+		{below("bloomstore/membits"), redisFilters, "backends do not know each other"},
+		{below(redisFilters...), []string{"bloomstore/membits"}, "backends do not know each other"},
+		{codeBelow("bloomstore/bloomtest"), append([]string{"bloomstore/membits"}, redisFilters...), "the suite imports no backend"},
 	}
 	var faults []string
 	for _, imp := range imports(src) {
-		// The rule for a contract applies to its package alone, not to the packages
-		// below it. Its examples are tests and may show a backend.
-		if src.pkg == "frontier" && !src.test && withinAny(imp.ours, engines) {
-			faults = append(faults, fault(src.path, "imports %s: the contract knows no engine", imp.ours))
-		}
-		if src.pkg == "bloomstore" && !src.test && strings.HasPrefix(imp.ours, "bloomstore/") {
-			faults = append(faults, fault(src.path, "imports %s: the contract knows no backend", imp.ours))
-		}
-		if src.pkg == "events" && !src.test && strings.HasPrefix(imp.ours, "events/") {
-			faults = append(faults, fault(src.path, "imports %s: the contract knows no room", imp.ours))
-		}
 		alone := imp.ours == "" || within(imp.ours, "events/inbox") || imp.ours == "events/signature" || src.test && withinAny(imp.ours, judges)
-		if within(src.pkg, "events/inbox") && !alone {
+		if below("events/inbox") && !alone {
 			faults = append(faults, fault(src.path, "imports %s: the inbox is used without a crawler", imp.ours))
 		}
-		for _, rule := range rooms {
-			bound := within(src.pkg, rule.room) && !(rule.code && src.test)
-			if bound && (withinAny(imp.ours, rule.banned) || withinAny(imp.path, rule.banned)) {
+		for _, rule := range rules {
+			if rule.applies && (withinAny(imp.ours, rule.banned) || withinAny(imp.path, rule.banned)) {
 				faults = append(faults, fault(src.path, "imports %s: %s", imp.path, rule.why))
 			}
 		}

@@ -24,25 +24,16 @@ var (
 	pagePath = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 )
 
-// generated reports whether a program writes the page. Such a page may have longer
-// lines, because of its tables.
-func generated(name string) bool { return name == "bench/RESULTS.md" }
-
 // checkPage refuses lines that are too long, and links to files or headings that do not
-// exist.
+// exist. A program writes bench/RESULTS.md, whose tables may have longer lines.
 func checkPage(tree fs.FS, name, text string) []string {
 	faults := checkPagePaths(tree, name, 1, text)
-	code := false
 	for i, line := range strings.Split(text, "\n") {
-		if n := utf8.RuneCountInString(line); n > columns && !generated(name) {
+		if n := utf8.RuneCountInString(line); n > columns && name != "bench/RESULTS.md" {
 			faults = append(faults, fault(name, "line %d has %d columns, want %d at most", i+1, n, columns))
 		}
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			code = !code
-		}
-		if code {
-			continue
-		}
+	}
+	for i, line := range prose(text) {
 		for _, found := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line, ""), -1) {
 			if why := checkLink(tree, name, text, found[1], found[2]); why != "" {
 				faults = append(faults, fault(name, "line %d links to %s: %s", i+1, found[0][2:len(found[0])-1], why))
@@ -50,6 +41,21 @@ func checkPage(tree fs.FS, name, text string) []string {
 		}
 	}
 	return faults
+}
+
+// prose returns the lines of a page. In place of the lines of code blocks it returns empty
+// lines.
+func prose(text string) []string {
+	lines, code := strings.Split(text, "\n"), false
+	for i, line := range lines {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+		}
+		if code {
+			lines[i] = ""
+		}
+	}
+	return lines
 }
 
 // checkLink returns what is wrong with a link from a page to a file and an anchor, or
@@ -80,13 +86,10 @@ func checkLink(tree fs.FS, name, text, file, anchor string) string {
 
 // anchors returns the anchors that GitHub gives to the headings of a page.
 func anchors(text string) map[string]bool {
-	all, code := make(map[string]bool), false
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			code = !code
-		}
-		found := heading.FindStringSubmatch(strings.TrimRight(line, "\n"))
-		if code || found == nil {
+	all := make(map[string]bool)
+	for _, line := range prose(text) {
+		found := heading.FindStringSubmatch(line)
+		if found == nil {
 			continue
 		}
 		anchor := strings.Map(func(r rune) rune {
@@ -106,26 +109,11 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// checkPagesOfComments refuses comments of a Go file that name a page that does not
-// exist.
-func checkPagesOfComments(tree fs.FS, src source) []string {
-	var faults []string
-	for _, group := range src.syntax.Comments {
-		for _, comment := range group.List {
-			faults = append(faults, checkPagePaths(tree, src.path, src.line(comment), comment.Text)...)
-		}
-	}
-	return faults
-}
-
 // checkPagePaths returns a fault for each page that a text names by its path from the
 // root and that does not exist. The text begins at line first of its file.
 func checkPagePaths(tree fs.FS, name string, first int, text string) []string {
 	var faults []string
 	for i, line := range strings.Split(text, "\n") {
-		if !strings.Contains(line, "docs/") {
-			continue
-		}
 		for _, page := range pagePath.FindAllString(line, -1) {
 			if _, err := fs.Stat(tree, page); err != nil {
 				faults = append(faults, fault(name, "line %d names %s, which is not there", first+i, page))

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"io/fs"
 	"path"
 	"regexp"
 	"strings"
@@ -10,40 +11,29 @@ var (
 	promise  = regexp.MustCompile(`\b(TODO|FIXME)\b`)
 	numbered = regexp.MustCompile(`\b(TODO|FIXME)\(#[0-9]+\)`)
 	argument = regexp.MustCompile(`\$[0-9]+`)
+	// leadingComment is the header of a Lua script or an SQL statement.
+	leadingComment = regexp.MustCompile(`^(--.*\n)*`)
 )
 
-// checkComments refuses comments that promise later work without the number of an issue.
-func checkComments(src source) []string {
+// checkComments checks each comment of a Go file as checkLines does.
+func checkComments(tree fs.FS, src source) []string {
 	var faults []string
 	for _, group := range src.syntax.Comments {
 		for _, comment := range group.List {
-			for i, line := range strings.Split(comment.Text, "\n") {
-				if unnumbered(line) {
-					faults = append(faults, promiseFault(src.path, src.line(comment)+i))
-				}
-			}
+			faults = append(faults, checkLines(tree, src.path, src.line(comment), comment.Text)...)
 		}
 	}
 	return faults
 }
 
-func unnumbered(line string) bool { return promise.MatchString(line) && !numbered.MatchString(line) }
-
-func promiseFault(name string, line int) string {
-	return fault(name, "line %d promises work without an issue number, want the form \"TODO(#12)\"", line)
-}
-
-// checkScript checks a file that is not Go against the same rule as checkComments. It
-// also checks the header of a file that a server runs.
-func checkScript(name, text string) []string {
-	var faults []string
+// checkLines refuses lines that promise later work without the number of an issue, and those
+// that checkPagePaths refuses. The text begins at line first of its file.
+func checkLines(tree fs.FS, name string, first int, text string) []string {
+	faults := checkPagePaths(tree, name, first, text)
 	for i, line := range strings.Split(text, "\n") {
-		if unnumbered(line) {
-			faults = append(faults, promiseFault(name, i+1))
+		if promise.MatchString(line) && !numbered.MatchString(line) {
+			faults = append(faults, fault(name, "line %d promises work without an issue number, want the form \"TODO(#12)\"", first+i))
 		}
-	}
-	if ext := path.Ext(name); ext == ".lua" || ext == ".sql" {
-		faults = append(faults, checkHeader(name, text)...)
 	}
 	return faults
 }
@@ -53,7 +43,8 @@ func checkScript(name, text string) []string {
 // its cost, and its ARGV if it reads any. That of a statement must explain each of its
 // parameters.
 func checkHeader(name, text string) []string {
-	header, body := splitHeader(text)
+	header := leadingComment.FindString(text)
+	body := text[len(header):]
 	title := "-- " + path.Base(name) + ": "
 	var faults []string
 	if says, ok := strings.CutPrefix(header, title); !ok || strings.TrimSpace(says) == "" {
@@ -76,15 +67,4 @@ func checkHeader(name, text string) []string {
 		told[word] = true
 	}
 	return faults
-}
-
-// splitHeader splits text into its leading comment lines and the rest.
-func splitHeader(text string) (header, body string) {
-	for rest := text; ; {
-		line, after, more := strings.Cut(rest, "\n")
-		if !strings.HasPrefix(line, "--") || !more {
-			return text[:len(text)-len(rest)], rest
-		}
-		rest = after
-	}
 }

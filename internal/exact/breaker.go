@@ -48,13 +48,18 @@ func (b *Breaker) try(call func() error) error {
 	return err
 }
 
-// Decide implements Set.
-func (b *Breaker) Decide(ctx context.Context, keys []Key) (answers []Answer, err error) {
+// ask does the same as try for a call with an answer.
+func ask[T any](b *Breaker, call func() (T, error)) (answer T, err error) {
 	err = b.try(func() error {
-		answers, err = b.Set.Decide(ctx, keys)
+		answer, err = call()
 		return err
 	})
-	return answers, err
+	return answer, err
+}
+
+// Decide implements Set.
+func (b *Breaker) Decide(ctx context.Context, keys []Key) ([]Answer, error) {
+	return ask(b, func() ([]Answer, error) { return b.Set.Decide(ctx, keys) })
 }
 
 // Queued implements Set.
@@ -73,19 +78,11 @@ func (b *Breaker) Finish(ctx context.Context, finished []Finished, records []Row
 }
 
 // Stale implements Set.
-func (b *Breaker) Stale(ctx context.Context, age time.Duration, n int) (entries []Entry, err error) {
-	err = b.try(func() error {
-		entries, err = b.Set.Stale(ctx, age, n)
-		return err
-	})
-	return entries, err
+func (b *Breaker) Stale(ctx context.Context, age time.Duration, n int) ([]Entry, error) {
+	return ask(b, func() ([]Entry, error) { return b.Set.Stale(ctx, age, n) })
 }
 
 // Waiting implements Set.
-func (b *Breaker) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) (entries []Entry, err error) {
-	err = b.try(func() error {
-		entries, err = b.Set.Waiting(ctx, after, n)
-		return err
-	})
-	return entries, err
+func (b *Breaker) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error) {
+	return ask(b, func() ([]Entry, error) { return b.Set.Waiting(ctx, after, n) })
 }

@@ -246,9 +246,7 @@ func (c *completing) settleAll(ctx context.Context, ended bool) error {
 			answers.note(p.offered, i, !p.refused[i])
 		}
 	}
-	if len(answers) > 0 {
-		c.settle(ctx, answers)
-	}
+	c.settle(ctx, answers)
 	c.h.settle(c.done, ended)
 	for _, e := range c.ends {
 		if e.wrote && !e.Unconfirmed && !c.cfg.Output.confirmed(e.note) {

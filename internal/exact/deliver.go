@@ -8,22 +8,22 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// drain delivers the notes of the outbox, n at a time.
-func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) (total int, err error) {
+// drain delivers the notes of the outbox, n at a time. It calls progress after each step
+// that another relay did not take.
+func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) error {
 	for {
 		notes, err := s.Queue.Notes(ctx, n)
 		if err != nil {
-			return total, fmt.Errorf("exact: read the outbox: %w", err)
+			return fmt.Errorf("exact: read the outbox: %w", err)
 		}
 		if len(notes.Notes) == 0 {
-			return total, nil
+			return nil
 		}
 		ours, err := s.deliver(ctx, notes)
 		if err != nil {
-			return total, err
+			return err
 		}
 		if ours {
-			total += len(notes.Notes)
 			progress(len(notes.Notes))
 		}
 	}

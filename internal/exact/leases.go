@@ -134,7 +134,7 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 		s.leases.keep(l.ID, l.Items, asked, l.TTL)
 	}
 	if !grant.Empty {
-		s.idle.end()
+		s.idleSince.Store(nil)
 		return grant, nil
 	}
 	waiting, err := s.cfg.Set.Waiting(ctx, bloomstore.Fingerprint{}, 1)
@@ -142,43 +142,17 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	case err != nil && !errors.Is(err, frontier.ErrUnavailable):
 		return frontier.Grant{}, err
 	case err != nil || len(waiting) > 0:
-		s.idle.begin(asked)
+		s.idleSince.CompareAndSwap(nil, &asked)
 		grant.Empty, grant.Wait = false, max(grant.Wait, time.Second)
 	}
 	return grant, nil
 }
 
-// idleness records since when the queue has been empty although the set has waiting keys, or was
-// unavailable. After some time the callers that had to queue these keys must have failed.
-type idleness struct {
-	mu    sync.Mutex
-	since time.Time // zero means that the queue is not idle
-}
-
-func (i *idleness) begin(now time.Time) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.since.IsZero() {
-		i.since = now
-	}
-}
-
-func (i *idleness) end() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.since = time.Time{}
-}
-
-// longerThan reports whether the queue has been idle for longer than d. If so, it starts to
+// idleLonger reports whether the queue has been idle for longer than d. If so, it starts to
 // measure again.
-func (i *idleness) longerThan(d time.Duration, now time.Time) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.since.IsZero() || now.Sub(i.since) <= d {
-		return false
-	}
-	i.since = now
-	return true
+func (s *Store) idleLonger(d time.Duration, now time.Time) bool {
+	since := s.idleSince.Load()
+	return since != nil && now.Sub(*since) > d && s.idleSince.CompareAndSwap(since, &now)
 }
 
 // Extend implements frontier.Store.

@@ -114,11 +114,9 @@ func (s *Store) missing(ctx context.Context, keys []located) (missing []located,
 			missing = append(missing, k)
 		}
 	}
-	if len(answers) > 0 {
-		s.settle(ctx, answers)
-	}
+	s.settle(ctx, answers)
 	if len(missing) > 0 {
-		_, err = s.drain(ctx, batch, func(int) {})
+		err = s.drain(ctx, batch, func(int) {})
 	}
 	return missing, err
 }
@@ -164,7 +162,7 @@ func (s *Store) reconcile(ctx context.Context, refill bool, progress func(Reconc
 			progress(done)
 		}
 	}
-	if _, err = s.drain(ctx, batch, func(notes int) { done.Notes += uint64(notes); report() }); err != nil {
+	if err = s.drain(ctx, batch, func(notes int) { done.Notes += uint64(notes); report() }); err != nil {
 		return done, err
 	}
 	offer := func(entries []Entry) error {

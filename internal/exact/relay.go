@@ -82,7 +82,7 @@ func (r *Relay) Tidy(ctx context.Context) error {
 	if err := r.eachStale(ctx, r.cfg.Batch, offer); err != nil {
 		return err
 	}
-	if r.idle.longerThan(staleAfter, r.Store.cfg.Now()) {
+	if r.idleLonger(staleAfter, r.Store.cfg.Now()) {
 		if _, err := r.Reconcile(ctx, nil); err != nil {
 			return err
 		}
@@ -107,6 +107,5 @@ func (r *Relay) sweep(ctx context.Context) error {
 
 // Deliver delivers the notes of the outbox until there are none.
 func (r *Relay) Deliver(ctx context.Context) error {
-	_, err := r.drain(ctx, r.cfg.Batch, func(int) {})
-	return err
+	return r.drain(ctx, r.cfg.Batch, func(int) {})
 }

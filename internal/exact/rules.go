@@ -52,18 +52,12 @@ type Rule struct {
 // possible on the order of discoveries. The classes of seeds and sitemaps have fixed
 // numbers. The number of any other class depends on the position of its rule among the
 // other rules.
-type Rules struct {
-	rules   []Rule         // as given
-	classes []rule         // the same rules, parsed
-	onURL   []*rule        // the rules that depend on the URL only
-	onFound []*rule        // the other rules
-	named   map[string]int // index in classes by name
-}
+type Rules struct{ rules []rule }
 
 type rule struct {
-	Rule
+	Rule  // with a Name
 	class frontier.Class
-	pure  bool
+	pure  bool // it depends on the URL only
 	match func(link *frontier.Offer, found Found) bool
 }
 
@@ -87,22 +81,20 @@ const ruleForms = "seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all"
 
 // NewRules parses rules and returns them in their order. The error names all faults.
 func NewRules(rules ...Rule) (*Rules, error) {
-	r := &Rules{rules: slices.Clone(rules), classes: make([]rule, 0, len(rules)), named: map[string]int{}}
+	r := new(Rules)
 	var errs []error
 	next := frontier.Class(classOther)
-	texts := map[string]bool{}
 	for _, given := range rules {
 		made, err := parseRule(given)
 		if err == nil && made.class == frontier.Bulk {
 			made.class = next
 			next++
 		}
-		_, taken := r.named[made.Name]
 		switch {
 		case err != nil:
-		case texts[given.Text]:
+		case slices.ContainsFunc(r.rules, func(other rule) bool { return other.Text == made.Text }):
 			err = errors.New("is given twice")
-		case taken || made.Name == sitemapFiles:
+		case made.Name == sitemapFiles || r.named(made.Name) != nil:
 			err = fmt.Errorf("another class has the name %q", made.Name)
 		case made.class >= Classes:
 			err = fmt.Errorf("want at most %d rules beside seeds and sitemaps", Classes-classOther)
@@ -111,21 +103,41 @@ func NewRules(rules ...Rule) (*Rules, error) {
 			errs = append(errs, fmt.Errorf("exact rule %q: %w", given.Text, err))
 			continue
 		}
-		texts[given.Text] = true
-		r.named[made.Name] = len(r.classes)
-		r.classes = append(r.classes, made)
+		r.rules = append(r.rules, made)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	for i := range r.classes {
-		if c := &r.classes[i]; c.pure {
-			r.onURL = append(r.onURL, c)
-		} else {
-			r.onFound = append(r.onFound, c)
-		}
-	}
 	return r, nil
+}
+
+// className matches a rule with the name of its class before it.
+var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
+
+// Named reports whether text has the name of a class and then a rule, such as
+// "gov: host=*.gov".
+func Named(text string) bool { return className.MatchString(text) }
+
+// ParseTexts parses the rules of settings and flags. Each text is either the name of a
+// class and a rule, as in Named, or a list of rules without names. The error names all
+// faults.
+func ParseTexts(texts []string) (*Rules, error) {
+	var rules []Rule
+	var errs []error
+	for _, text := range texts {
+		if named := className.FindStringSubmatch(text); named != nil {
+			rules = append(rules, Rule{Name: named[1], Text: named[2]})
+			continue
+		}
+		some, err := ParseRules(text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		rules = append(rules, some.Given()...)
+	}
+	made, err := NewRules(rules...)
+	return made, errors.Join(append(errs, err)...)
 }
 
 // parseRule parses a rule. Its class is Bulk if it has no fixed number.
@@ -237,9 +249,9 @@ func (r *Rules) Class(link *frontier.Offer, found Found) frontier.Class {
 	if link.Class == frontier.Sitemap {
 		return frontier.Sitemap
 	}
-	for _, rules := range [2][]*rule{r.onURL, r.onFound} {
-		for _, rule := range rules {
-			if rule.match(link, found) {
+	for _, pure := range [2]bool{true, false} {
+		for i := range r.rules {
+			if rule := &r.rules[i]; rule.pure == pure && rule.match(link, found) {
 				return rule.class
 			}
 		}
@@ -289,15 +301,20 @@ func (r *Rules) ClassOf(name string) (frontier.Class, bool) {
 	if name == sitemapFiles {
 		return frontier.Sitemap, true
 	}
-	at, ok := r.named[name]
-	if !ok {
-		return frontier.Bulk, false
+	if rule := r.named(name); rule != nil {
+		return rule.class, true
 	}
-	return r.classes[at].class, true
+	return frontier.Bulk, false
 }
 
-// Given returns the rules as they were given to NewRules.
-func (r *Rules) Given() []Rule { return slices.Clone(r.rules) }
+// Given returns the rules in the order in which they were given to NewRules, each with a Name.
+func (r *Rules) Given() []Rule {
+	given := make([]Rule, len(r.rules))
+	for i, rule := range r.rules {
+		given[i] = rule.Rule
+	}
+	return given
+}
 
 // String returns the rules in the form that ParseRules parses, without names.
 func (r *Rules) String() string {
@@ -311,10 +328,20 @@ func (r *Rules) String() string {
 	return strings.Join(texts, ",")
 }
 
+// rule returns the rule of a class, or nil if it has none.
 func (r *Rules) rule(class frontier.Class) *rule {
-	for i := range r.classes {
-		if r.classes[i].class == class {
-			return &r.classes[i]
+	return r.first(func(rule *rule) bool { return rule.class == class })
+}
+
+// named returns the rule whose class has this name, or nil if there is none.
+func (r *Rules) named(name string) *rule {
+	return r.first(func(rule *rule) bool { return rule.Name == name })
+}
+
+func (r *Rules) first(is func(*rule) bool) *rule {
+	for i := range r.rules {
+		if is(&r.rules[i]) {
+			return &r.rules[i]
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -71,7 +72,10 @@ type Store struct {
 	Queue
 	cfg    Config
 	leases leases
-	idle   idleness
+	// idleSince is the time since when the queue has been empty although the set has waiting
+	// keys, or was unavailable. nil means that the queue is not idle. After some time the
+	// callers that had to queue these keys must have failed.
+	idleSince atomic.Pointer[time.Time]
 }
 
 var _ Queue = (*Store)(nil)
@@ -262,6 +266,9 @@ func (a queueAnswers) dropRefused() {
 // settle stores in the set which new keys the queue has, and which it refused. If that
 // fails, the keys stay pending, and a relay handles them later.
 func (s *Store) settle(ctx context.Context, answers queueAnswers) {
+	if len(answers) == 0 {
+		return
+	}
 	var queued, refused []Ref
 	for ref, waits := range answers {
 		if waits {

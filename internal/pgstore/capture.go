@@ -41,8 +41,8 @@ func (s *Store) capture(ctx context.Context, batch *pgx.Batch, insert *pgx.Queue
 			types, payloads = append(types, event.Type), append(payloads, string(event.Payload))
 		}
 		var events pgx.Batch
-		events.Queue(captureSQL, ids, hosts, types, payloads)
-		events.Queue(capturedSQL, ids)
+		events.Queue(s.sql("capture"), ids, hosts, types, payloads)
+		events.Queue(s.sql("captured"), ids)
 		return tx.SendBatch(ctx, &events).Close()
 	})
 }

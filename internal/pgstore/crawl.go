@@ -37,15 +37,13 @@ func (s *Store) join(ctx context.Context, worker bool) error {
 
 // find reads the crawl's row and returns its identity.
 func (s *Store) find(ctx context.Context) (identity string, err error) {
-	err = s.try(ctx, "find the crawl", func(ctx context.Context) error {
-		var floor uint32
-		err := s.pool.QueryRow(ctx, findCrawlSQL, s.cfg.Crawl).Scan(&s.crawl, &identity, &floor)
-		s.floor.Store(floor)
-		return err
-	})
+	var floor uint32
+	err = s.queryRow(ctx, "find the crawl", s.sql("find_crawl"), []any{s.cfg.Crawl}, &s.crawl, &identity, &floor)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", fmt.Errorf("%w: %q", ErrNoCrawl, s.cfg.Crawl)
 	}
+	s.floor.Store(floor)
+	s.statements = statementsOf(s.crawl)
 	return identity, err
 }
 
@@ -56,10 +54,7 @@ func (s *Store) create(ctx context.Context) error {
 			classes, lengths = append(classes, int16(class)), append(lengths, length)
 		}
 	}
-	return s.try(ctx, "create the crawl", func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, createCrawlSQL, s.cfg.Crawl, s.cfg.Identity, s.cfg.Card, classes, lengths)
-		return err
-	})
+	return s.exec(ctx, "create the crawl", s.sql("create_crawl"), s.cfg.Crawl, s.cfg.Identity, s.cfg.Card, classes, lengths)
 }
 
 // checkWindows reads the crawl's windows and, for a worker, compares them with the
@@ -67,7 +62,7 @@ func (s *Store) create(ctx context.Context) error {
 func (s *Store) checkWindows(ctx context.Context, worker bool) error {
 	var stored exact.Windows
 	err := s.try(ctx, "read the windows", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, windowsSQL, s.crawl)
+		rows, err := s.pool.Query(ctx, s.sql("windows"), s.crawl)
 		if err != nil {
 			return err
 		}
@@ -111,10 +106,6 @@ func (e mismatchError) Is(target error) bool { return target == frontier.ErrPara
 // crawls. Workers of the crawl that still run end with ErrNoCrawl. Delete returns
 // ErrNoCrawl if there is no crawl with this name. It ignores Identity and Windows of cfg.
 func Delete(ctx context.Context, cfg Config) error {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return err
-	}
 	s, err := connect(ctx, cfg)
 	if err != nil {
 		return err
@@ -124,9 +115,7 @@ func Delete(ctx context.Context, cfg Config) error {
 		return err
 	}
 	var dropped bool
-	err = s.try(ctx, "delete the crawl", func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, dropCrawlSQL, cfg.Crawl).Scan(&dropped)
-	})
+	err = s.queryRow(ctx, "delete the crawl", s.sql("drop_crawl"), []any{cfg.Crawl}, &dropped)
 	if err == nil && !dropped {
 		err = fmt.Errorf("%w: %q", ErrNoCrawl, cfg.Crawl)
 	}

@@ -26,64 +26,43 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("pgstore: decide: %w", context.Cause(ctx))
 	}
-	answers := make([]exact.Answer, len(keys))
-	open, repeats := distinct(keys)
+	answers := make(map[bloomstore.Fingerprint]exact.Answer, len(keys))
+	open := distinct(keys)
 	for race := 0; len(open) > 0; race++ {
 		if race == races {
 			return nil, fmt.Errorf("pgstore: decide: %w: other writers changed %d keys in every attempt", frontier.ErrUnavailable, len(open))
 		}
-		missing, over, err := s.lookUp(ctx, keys, open, answers)
+		missing, over, err := s.lookUp(ctx, open, answers)
 		if err != nil {
 			return nil, err
 		}
-		won, err := s.insert(ctx, keys, missing, over)
+		won, err := s.insert(ctx, missing, over)
 		if err != nil {
 			return nil, err
 		}
-		open = open[:0]
-		for _, i := range append(missing, over...) {
-			if round, own := won[keys[i].Fingerprint]; own {
-				answers[i] = exact.Answer{New: true, Round: round, First: round == 0}
-			} else {
-				open = append(open, i) // another caller inserted it first
-			}
+		for print, round := range won {
+			answers[print] = exact.Answer{New: true, Round: round, First: round == 0}
 		}
-		sortByFingerprint(keys, open)
+		// Other callers inserted the other keys first.
+		open = slices.DeleteFunc(distinct(append(missing, over...)), func(key exact.Key) bool {
+			_, own := won[key.Fingerprint]
+			return own
+		})
 	}
-	for i, first := range repeats {
-		answers[i] = exact.Answer{Round: answers[first].Round}
+	all := make([]exact.Answer, len(keys))
+	for i, key := range keys {
+		all[i] = answers[key.Fingerprint]
+		answers[key.Fingerprint] = exact.Answer{Round: all[i].Round} // equal keys after the first are known
 	}
-	return answers, nil
+	return all, nil
 }
 
-// distinct returns the indices of the first of equal keys, sorted by fingerprint, and
-// maps each of the others to the first.
-func distinct(keys []exact.Key) (first []int, repeats map[int]int) {
-	sorted := make([]int, len(keys))
-	for i := range sorted {
-		sorted[i] = i
-	}
-	sortByFingerprint(keys, sorted)
-	first = sorted[:0]
-	for _, i := range sorted {
-		if n := len(first); n == 0 || keys[first[n-1]].Fingerprint != keys[i].Fingerprint {
-			first = append(first, i)
-			continue
-		}
-		if repeats == nil {
-			repeats = make(map[int]int)
-		}
-		repeats[i] = first[len(first)-1]
-	}
-	return first, repeats
-}
-
-// sortByFingerprint sorts at, which has indices of keys, into the order in which rows are
-// locked. It is stable.
-func sortByFingerprint(keys []exact.Key, at []int) {
-	slices.SortStableFunc(at, func(a, b int) int {
-		return bytes.Compare(keys[a].Fingerprint[:], keys[b].Fingerprint[:])
-	})
+// distinct returns the first of equal keys, sorted by fingerprint, which is the order in which
+// rows are locked.
+func distinct(keys []exact.Key) []exact.Key {
+	sorted := slices.Clone(keys)
+	slices.SortStableFunc(sorted, func(a, b exact.Key) int { return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
+	return slices.CompactFunc(sorted, func(a, b exact.Key) bool { return a.Fingerprint == b.Fingerprint })
 }
 
 // known is the result of the look-up of one key.
@@ -92,17 +71,17 @@ type known struct {
 	over  bool // its window is over
 }
 
-// lookUp looks up the keys at the indices open, and stores the answers for known keys. It
-// returns the indices of the missing keys, and of those whose window is over.
-func (s *Store) lookUp(ctx context.Context, keys []exact.Key, open []int, answers []exact.Answer) (missing, over []int, err error) {
-	prints := make(uuids, len(open))
-	for j, i := range open {
-		prints[j] = uuid(keys[i].Fingerprint)
+// lookUp looks up keys, and stores the answers for known keys. It returns the missing keys, and
+// those whose window is over.
+func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[bloomstore.Fingerprint]exact.Answer) (missing, over []exact.Key, err error) {
+	prints := make(uuids, len(keys))
+	for i, key := range keys {
+		prints[i] = uuid(key.Fingerprint)
 	}
-	found := make(map[bloomstore.Fingerprint]known, len(open))
+	found := make(map[bloomstore.Fingerprint]known, len(keys))
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		clear(found)
-		rows, err := s.pool.Query(ctx, s.sql.lookUp, prints, s.now())
+		rows, err := s.pool.Query(ctx, s.sql("look_up"), prints, s.now())
 		if err != nil {
 			return err
 		}
@@ -117,14 +96,14 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, open []int, answer
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, i := range open {
-		switch k, ok := found[keys[i].Fingerprint]; {
+	for _, key := range keys {
+		switch k, ok := found[key.Fingerprint]; {
 		case !ok:
-			missing = append(missing, i)
+			missing = append(missing, key)
 		case k.over:
-			over = append(over, i)
+			over = append(over, key)
 		default:
-			answers[i] = exact.Answer{Round: k.round}
+			answers[key.Fingerprint] = exact.Answer{Round: k.round}
 		}
 	}
 	return missing, over, nil
@@ -133,48 +112,38 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, open []int, answer
 // insert inserts the missing keys and begins the next round of those whose window is
 // over, in one transaction. It returns the keys that this caller now owns, with their
 // rounds.
-func (s *Store) insert(ctx context.Context, keys []exact.Key, missing, over []int) (won map[bloomstore.Fingerprint]uint32, err error) {
+func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[bloomstore.Fingerprint]uint32, err error) {
 	if len(missing)+len(over) == 0 {
 		return nil, nil
 	}
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		won = make(map[bloomstore.Fingerprint]uint32, len(missing)+len(over))
+		own := func(print bloomstore.Fingerprint, round uint32) { won[print] = round }
 		var batch pgx.Batch // runs as one transaction, with a snapshot for each statement
 		if len(missing) > 0 {
-			s.queueInsert(&batch, newColumns(keys, missing), won)
+			s.queueInsert(&batch, newColumns(missing), own)
 		}
 		if len(over) > 0 {
-			c := newColumns(keys, over)
-			batch.Queue(s.sql.lockKeys, c.prints)
-			batch.Queue(s.sql.renew, c.prints, c.classes, s.now()).Query(func(rows pgx.Rows) error {
-				return eachRound(rows, func(print bloomstore.Fingerprint, round uint32) { won[print] = round })
-			})
+			c := newColumns(over)
+			batch.Queue(s.sql("lock_keys"), c.prints)
+			batch.Queue(s.sql("renew"), c.prints, c.classes, s.now()).Query(eachRound(own))
 		}
-		c := newColumns(keys, append(missing, over...))
-		batch.Queue(s.sql.insertWaiting, c.prints, c.depths, c.hops, c.priorities, c.urls)
+		c := newColumns(append(missing, over...))
+		batch.Queue(s.sql("insert_waiting"), c.prints, c.depths, c.hops, c.priorities, c.urls)
 		return s.pool.SendBatch(ctx, &batch).Close()
 	})
 	return won, err
 }
 
-// queueInsert adds the statements that insert keys to batch. They add the keys that this
-// caller now owns to won.
-func (s *Store) queueInsert(batch *pgx.Batch, c columns, won map[bloomstore.Fingerprint]uint32) {
+// queueInsert adds the statements that insert keys to batch. They call own for each key that
+// this caller now owns.
+func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fingerprint, uint32)) {
 	floor := s.floor.Load()
-	batch.Queue(s.sql.insertMissing, c.prints, c.classes, floor, s.now()).Query(func(rows pgx.Rows) error {
-		var print pgtype.UUID
-		_, err := pgx.ForEachRow(rows, []any{&print}, func() error {
-			won[print.Bytes] = floor
-			return nil
-		})
-		return err
-	})
-	batch.Queue(s.sql.raiseFloor, c.prints, s.crawl, floor).Query(func(rows pgx.Rows) error {
-		return eachRound(rows, func(print bloomstore.Fingerprint, round uint32) {
-			won[print] = round
-			s.learnFloor(round)
-		})
-	})
+	batch.Queue(s.sql("insert_missing"), c.prints, c.classes, floor, s.now()).Query(eachRound(own))
+	batch.Queue(s.sql("raise_floor"), c.prints, s.crawl, floor).Query(eachRound(func(print bloomstore.Fingerprint, round uint32) {
+		own(print, round)
+		s.learnFloor(round)
+	}))
 }
 
 // learnFloor records the highest round in which unknown keys began.
@@ -184,15 +153,17 @@ func (s *Store) learnFloor(round uint32) {
 	}
 }
 
-// eachRound calls do for each row of a fingerprint and a round.
-func eachRound(rows pgx.Rows, do func(bloomstore.Fingerprint, uint32)) error {
-	var print pgtype.UUID
-	var round uint32
-	_, err := pgx.ForEachRow(rows, []any{&print, &round}, func() error {
-		do(print.Bytes, round)
-		return nil
-	})
-	return err
+// eachRound returns a function that calls do for each row of a fingerprint and a round.
+func eachRound(do func(bloomstore.Fingerprint, uint32)) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var print pgtype.UUID
+		var round uint32
+		_, err := pgx.ForEachRow(rows, []any{&print, &round}, func() error {
+			do(print.Bytes, round)
+			return nil
+		})
+		return err
+	}
 }
 
 // columns are keys as arrays, one for each column.
@@ -203,9 +174,8 @@ type columns struct {
 	hops, priorities []int16
 }
 
-func newColumns(keys []exact.Key, at []int) (c columns) {
-	for _, i := range at {
-		key := &keys[i]
+func newColumns(keys []exact.Key) (c columns) {
+	for _, key := range keys {
 		c.prints = append(c.prints, uuid(key.Fingerprint))
 		c.classes = append(c.classes, digit(key.Class))
 		c.depths = append(c.depths, int32(key.Depth))

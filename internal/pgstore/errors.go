@@ -97,7 +97,9 @@ func (s *Store) try(ctx context.Context, call string, do func(context.Context) e
 func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string, do func(context.Context) error) error {
 	began := time.Now()
 	for n := 1; ; n++ {
-		err := attempt(ctx, bound, do)
+		bounded, cancel := context.WithTimeout(ctx, bound) // it also ends a call that the server does not answer
+		err := do(bounded)
+		cancel()
 		if err == nil {
 			return nil
 		}
@@ -112,19 +114,9 @@ func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string,
 		}
 		// The pauses are about 10, 20, 40 and 80 ms. A part of each is random, so that
 		// callers that failed together do not try again together.
-		pause := 10 * time.Millisecond << (n - 1)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause)):
-		}
+		about := 10 * time.Millisecond << (n - 1)
+		pause(ctx, about/2+rand.N(about))
 	}
-}
-
-// attempt calls do with a timeout, which also ends a call that the server does not answer.
-func attempt(ctx context.Context, bound time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	return do(ctx)
 }
 
 // explain turns an error of the driver into one for the caller.

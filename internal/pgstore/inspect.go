@@ -6,10 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -18,20 +16,19 @@ const countTimeout = 10 * time.Minute
 
 // Lookup implements exact.Set.
 func (s *Store) Lookup(ctx context.Context, key bloomstore.Fingerprint) (status exact.Status, err error) {
-	var class, letter *rune
-	var http *int
+	var class rune
+	var letter *rune
 	var left *time.Duration
 	var pending bool
-	err = s.try(ctx, "look up a key", func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, s.sql.status, uuid(key), s.now()).Scan(&status.Round, &class, &letter, &http, &left, &pending)
-	})
+	err = s.queryRow(ctx, "look up a key", s.sql("status"), []any{uuid(key), s.now()},
+		&status.Round, &class, &letter, &status.HTTP, &left, &pending)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return exact.Status{}, nil
 	}
 	if err != nil {
 		return exact.Status{}, err
 	}
-	if status.Class, err = classOf(*class); err != nil {
+	if status.Class, err = classOf(class); err != nil {
 		return exact.Status{}, err
 	}
 	switch {
@@ -46,9 +43,6 @@ func (s *Store) Lookup(ctx context.Context, key bloomstore.Fingerprint) (status 
 		return exact.Status{}, err
 	}
 	status.State = exact.State(status.Outcome.State())
-	if http != nil {
-		status.HTTP = *http
-	}
 	if status.Forever = left == nil; left != nil {
 		status.SeenFor = max(*left, 0)
 	}
@@ -60,7 +54,7 @@ func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 	var waiting uint64
 	var since *time.Duration
 	err = s.tryLong(ctx, "count keys", func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, s.sql.count, s.now()).Scan(&stats.Pending, &waiting, &stats.Done, &stats.Failed, &since)
+		return tx.QueryRow(ctx, s.sql("count"), s.now()).Scan(&stats.Pending, &waiting, &stats.Done, &stats.Failed, &since)
 	})
 	if err != nil {
 		return exact.Stats{}, err
@@ -74,7 +68,7 @@ func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 func (s *Store) tryLong(ctx context.Context, call string, do func(context.Context, pgx.Tx) error) error {
 	return s.tryWithin(ctx, countTimeout, call, func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, allowScansSQL, countTimeout.Milliseconds()); err != nil {
+			if _, err := tx.Exec(ctx, s.sql("allow_scans"), countTimeout.Milliseconds()); err != nil {
 				return err
 			}
 			return do(ctx, tx)
@@ -91,7 +85,7 @@ const pageOfRecords = 1000
 func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) error {
 	after := exact.Ref{}
 	for round := int64(-1); ; round = int64(after.Round) {
-		page, err := s.recordsAfter(ctx, after.Fingerprint, round)
+		page, err := query(ctx, s, "read records", s.sql("records"), scanRecord, uuid(after.Fingerprint), round, pageOfRecords)
 		if err != nil {
 			return err
 		}
@@ -107,20 +101,13 @@ func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) err
 	}
 }
 
-func (s *Store) recordsAfter(ctx context.Context, print bloomstore.Fingerprint, round int64) (page []exact.Row, err error) {
-	err = s.try(ctx, "read records", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, s.sql.records, uuid(print), round, pageOfRecords)
-		if err != nil {
-			return err
-		}
-		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r exact.Row, err error) {
-			var print pgtype.UUID
-			var outcome, record string
-			err = row.Scan(&print, &r.Round, &r.Fetched, &r.Status, &outcome, &r.URL, &record)
-			r.Fingerprint, r.Fetched, r.Outcome, r.Record = print.Bytes, r.Fetched.UTC(), frontier.Outcome(outcome), []byte(record)
-			return r, err
-		})
-		return err
-	})
-	return page, err
+func scanRecord(row pgx.CollectableRow) (r exact.Row, err error) {
+	err = row.Scan(recordColumns(&r)...)
+	r.Fetched = r.Fetched.UTC()
+	return r, err
+}
+
+// recordColumns returns where to store the columns of a record.
+func recordColumns(r *exact.Row) []any {
+	return []any{(*[16]byte)(&r.Fingerprint), &r.Round, &r.Fetched, &r.Status, &r.Outcome, &r.URL, &r.Record}
 }

@@ -27,10 +27,6 @@ type Kept struct {
 // It returns ErrNoCrawl if there is no crawl with this name. It uses only Crawl and the
 // connection settings of cfg.
 func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
-	cfg, err = cfg.withDefaults()
-	if err != nil {
-		return kept, err
-	}
 	s, err := connect(ctx, cfg)
 	if err != nil {
 		return kept, err
@@ -47,9 +43,8 @@ func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
 		return kept, err
 	}
 	var noted *time.Time
-	err = s.try(ctx, "read what is kept of the queue", func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, keptSQL, cfg.Crawl).Scan(&kept.Identity, &kept.Card, &kept.All, &kept.Exact, &noted)
-	})
+	err = s.queryRow(ctx, "read what is kept of the queue", s.sql("kept"), []any{cfg.Crawl},
+		&kept.Identity, &kept.Card, &kept.All, &kept.Exact, &noted)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = none
 	}
@@ -62,8 +57,5 @@ func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
 // Keep stores how many URLs wait in the crawl's queue now, unless another worker has
 // stored that less than age ago.
 func (s *Store) Keep(ctx context.Context, waits Waited, age time.Duration) error {
-	return s.try(ctx, "note what waits in the queue", func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, keepSQL, s.crawl, waits.All, waits.Exact, age)
-		return err
-	})
+	return s.exec(ctx, "note what waits in the queue", s.sql("keep"), s.crawl, waits.All, waits.Exact, age)
 }

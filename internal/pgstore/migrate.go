@@ -32,10 +32,6 @@ const migrateTimeout = 10 * time.Minute
 // than this program.
 func Migrate(ctx context.Context, cfg Config) (from, to int64, err error) {
 	cfg.Crawl = "none" // required, but not used here
-	cfg, err = cfg.withDefaults()
-	if err != nil {
-		return 0, 0, err
-	}
 	s, err := connect(ctx, cfg)
 	if err != nil {
 		return 0, 0, err
@@ -69,7 +65,7 @@ func (s *Store) checkSchema(ctx context.Context, migrate bool) error {
 // version returns the version of the database's schema, or 0 if the database has none.
 func (s *Store) version(ctx context.Context) (version int64, err error) {
 	err = s.try(ctx, "read the schema's version", func(ctx context.Context) error {
-		err := s.pool.QueryRow(ctx, schemaVersionSQL).Scan(&version)
+		err := s.pool.QueryRow(ctx, s.sql("schema_version")).Scan(&version)
 		if reply, ok := errors.AsType[*pgconn.PgError](err); ok && (reply.Code == "42P01" || reply.Code == "3F000") {
 			version, err = 0, nil // the table does not exist, so there is no schema
 		}

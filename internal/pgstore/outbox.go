@@ -1,16 +1,13 @@
 package pgstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -19,11 +16,6 @@ import (
 type Cursor struct {
 	XID      uint64 // of the transaction that inserted the record
 	Sequence uint32 // among the records of that transaction, from 1
-}
-
-// Compare returns -1 if p is before q, 1 if it is after q, and else 0.
-func (p Cursor) Compare(q Cursor) int {
-	return cmp.Or(cmp.Compare(p.XID, q.XID), cmp.Compare(p.Sequence, q.Sequence))
 }
 
 // Committed is a record with its cursor.
@@ -45,33 +37,24 @@ var ErrForeign = errors.New("pgstore: the crawl's records were dumped from anoth
 // If there are no such records, it also checks the order of the records, and returns
 // ErrForeign if that is wrong.
 func (s *Store) Committed(ctx context.Context, after Cursor, n int) (page []Committed, err error) {
-	err = s.try(ctx, "read the outbox", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, s.sql.committed, after.XID, after.Sequence, n)
-		if err != nil {
-			return err
-		}
-		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Committed, err error) {
-			var print pgtype.UUID
-			var outcome, record string
-			err = row.Scan(&c.Cursor.XID, &c.Cursor.Sequence, &print, &c.Round, &c.Fetched, &c.Status, &outcome, &c.URL, &record)
-			c.Fingerprint, c.Fetched, c.Outcome, c.Record = print.Bytes, c.Fetched.UTC(), frontier.Outcome(outcome), []byte(record)
-			return c, err
-		})
-		return err
-	})
+	page, err = query(ctx, s, "read the outbox", s.sql("committed"), scanCommitted, after.XID, after.Sequence, n)
 	if err == nil && len(page) == 0 {
 		err = s.checkOrder(ctx, after)
 	}
 	return page, err
 }
 
+func scanCommitted(row pgx.CollectableRow) (c Committed, err error) {
+	err = row.Scan(append([]any{&c.Cursor.XID, &c.Cursor.Sequence}, recordColumns(&c.Row)...)...)
+	c.Fetched = c.Fetched.UTC()
+	return c, err
+}
+
 // checkOrder returns ErrForeign if the server has not begun the transactions of
 // the records, or that of a cursor.
 func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 	var foreign bool
-	err := s.try(ctx, "check the outbox", func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, s.sql.foreign, at.XID).Scan(&foreign)
-	})
+	err := s.queryRow(ctx, "check the outbox", s.sql("foreign"), []any{at.XID}, &foreign)
 	if err == nil && foreign {
 		err = ErrForeign
 	}
@@ -90,7 +73,7 @@ func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
 		var oldest uint64
 		var xid *uint64
 		var sequence *uint32
-		if err := tx.QueryRow(ctx, s.sql.committedSince, from).Scan(&oldest, &xid, &sequence); err != nil {
+		if err := tx.QueryRow(ctx, s.sql("committed_since"), from).Scan(&oldest, &xid, &sequence); err != nil {
 			return err
 		}
 		at = Cursor{XID: oldest}
@@ -116,7 +99,7 @@ func (s *Store) Behind(ctx context.Context, after Cursor) (b Behind, err error) 
 	err = s.tryLong(ctx, "count the outbox", func(ctx context.Context, tx pgx.Tx) error {
 		var average float64
 		var oldest *time.Time
-		if err := tx.QueryRow(ctx, s.sql.committedLag, after.XID, after.Sequence).Scan(&b.Records, &average, &oldest); err != nil {
+		if err := tx.QueryRow(ctx, s.sql("committed_lag"), after.XID, after.Sequence).Scan(&b.Records, &average, &oldest); err != nil {
 			return err
 		}
 		b.Bytes = uint64(math.Round(average * float64(b.Records)))

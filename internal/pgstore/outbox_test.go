@@ -39,7 +39,7 @@ func ours(set *pgstore.Store) nextPage {
 	return func(ctx context.Context) (read []exact.Ref, err error) {
 		page, err := set.Committed(ctx, at, 7)
 		for _, c := range page {
-			if c.Cursor.Compare(at) <= 0 {
+			if c.Cursor.XID < at.XID || c.Cursor.XID == at.XID && c.Cursor.Sequence <= at.Sequence {
 				return nil, fmt.Errorf("the record at %v follows that at %v", c.Cursor, at)
 			}
 			read, at = append(read, c.Ref), c.Cursor

@@ -81,15 +81,17 @@ func (c Config) withDefaults() (Config, error) {
 // Store gives one process access to the exact keys and records of a crawl. It is safe
 // for concurrent use.
 type Store struct {
-	cfg   Config
-	pool  *pgxpool.Pool
-	crawl int // the number of the crawl, which is part of the names of its tables
-	sql   statements
-	floor atomic.Uint32 // the round that a new key gets; another process may have raised it since
+	cfg        Config
+	pool       *pgxpool.Pool
+	crawl      int               // the number of the crawl, which is part of the names of its tables
+	statements map[string]string // for these tables, by the names of their files
+	floor      atomic.Uint32     // the round that a new key gets; another process may have raised it since
 
 	identity string // of the crawl's queue
-	notifier notifier
-	listener listener
+	notifier background
+	news     chan struct{} // a value means that the notifier has to send a notification
+	listener background
+	changed  chan struct{} // see Changed
 	closed   atomic.Bool
 }
 
@@ -110,13 +112,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cf
 func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, false) }
 
 func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
-	cfg, err := cfg.withDefaults()
-	if err == nil && worker && cfg.Identity == "" {
-		err = errors.New("pgstore: Identity is empty, want that of the crawl's fingerprints")
-	}
-	if err != nil {
-		return nil, err
-	}
 	s, err := connect(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -130,13 +125,15 @@ func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
 
 // begin checks the schema and joins the crawl.
 func (s *Store) begin(ctx context.Context, worker bool) error {
+	if worker && s.cfg.Identity == "" {
+		return errors.New("pgstore: Identity is empty, want that of the crawl's fingerprints")
+	}
 	if err := s.checkSchema(ctx, worker && !s.cfg.NoMigrate); err != nil {
 		return err
 	}
 	if err := s.join(ctx, worker); err != nil {
 		return err
 	}
-	s.sql = namedFor(s.crawl)
 	if worker {
 		return s.checkOrder(ctx, Cursor{})
 	}
@@ -146,9 +143,13 @@ func (s *Store) begin(ctx context.Context, worker bool) error {
 // Identity returns the id of the crawl's queue.
 func (s *Store) Identity() string { return s.identity }
 
-// connect returns a Store that has only a connection pool. It sends nothing to the
-// server.
+// connect checks cfg and returns a Store that has only a connection pool. It sends nothing to
+// the server.
 func connect(ctx context.Context, cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
 	poolConfig, err := pgxpool.ParseConfig(cfg.DSN)
 	if err != nil {
 		// The parser's error contains the DSN, and does not hide every password.
@@ -164,9 +165,9 @@ func connect(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
-	s := &Store{cfg: cfg, pool: pool}
-	s.notifier.notify = s.notify
-	return s, nil
+	return &Store{
+		cfg: cfg, pool: pool, statements: statementsOf(0), news: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+	}, nil
 }
 
 // sessionSettings returns the settings for every connection.

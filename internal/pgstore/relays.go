@@ -31,9 +31,7 @@ type Relay struct {
 
 // Relay returns the saved progress of a relay. known is false if none is saved.
 func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, err error) {
-	err = s.try(ctx, "read a relay's cursor", func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, relaySQL, s.crawl, name).Scan(&r.Cursor, &r.Moved, &r.Dead)
-	})
+	err = s.queryRow(ctx, "read a relay's cursor", s.sql("relay"), []any{s.crawl, name}, &r.Cursor, &r.Moved, &r.Dead)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Relay{}, false, nil
 	}
@@ -45,18 +43,13 @@ func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, er
 // event has several letters, the first one is kept. SaveRelay returns ErrNoCrawl if the
 // crawl was deleted.
 func (s *Store) SaveRelay(ctx context.Context, name, cursor string, letters []Letter) error {
-	ids, events, reasons, times := []string{}, []string{}, []string{}, []time.Time{}
+	var ids, events, reasons []string
+	var times []time.Time
 	for _, l := range letters {
-		if slices.Contains(ids, l.ID) {
-			continue
-		}
 		ids, events = append(ids, l.ID), append(events, string(l.Event))
 		reasons, times = append(reasons, storable(l.Reason)), append(times, l.At)
 	}
-	return s.try(ctx, "save a relay's cursor", func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, saveRelaySQL, s.crawl, name, cursor, ids, events, reasons, times)
-		return err
-	})
+	return s.exec(ctx, "save a relay's cursor", s.sql("save_relay"), s.crawl, name, cursor, ids, events, reasons, times)
 }
 
 // storable returns text without zero bytes and with replacements for invalid UTF-8, which a
@@ -67,34 +60,20 @@ func storable(text string) string {
 
 // Relays returns the names of the relays that have a cursor, sorted.
 func (s *Store) Relays(ctx context.Context) (names []string, err error) {
-	err = s.try(ctx, "list relays", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, relayNamesSQL, s.crawl)
-		if err != nil {
-			return err
-		}
-		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
+	names, err = query(ctx, s, "list relays", s.sql("relay_names"), pgx.RowTo[string], s.crawl)
 	slices.Sort(names) // because the order of the database depends on its collation
 	return names, err
 }
 
 // Letters returns the dead letters of a relay, oldest first.
-func (s *Store) Letters(ctx context.Context, name string) (letters []Letter, err error) {
-	err = s.try(ctx, "read dead letters", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, deadLettersSQL, s.crawl, name)
-		if err != nil {
-			return err
-		}
-		letters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Letter, err error) {
-			var event string
-			err = row.Scan(&l.ID, &event, &l.Reason, &l.At)
-			l.Event, l.At = []byte(event), l.At.UTC()
-			return l, err
-		})
-		return err
-	})
-	return letters, err
+func (s *Store) Letters(ctx context.Context, name string) ([]Letter, error) {
+	return query(ctx, s, "read dead letters", s.sql("dead_letters"), scanLetter, s.crawl, name)
+}
+
+func scanLetter(row pgx.CollectableRow) (l Letter, err error) {
+	err = row.Scan(&l.ID, &l.Event, &l.Reason, &l.At)
+	l.At = l.At.UTC()
+	return l, err
 }
 
 // ReviseLetters changes the reason and the time of dead letters of a relay. It ignores
@@ -104,17 +83,14 @@ func (s *Store) ReviseLetters(ctx context.Context, name string, letters []Letter
 	for i, l := range letters {
 		ids[i], reasons[i], times[i] = l.ID, storable(l.Reason), l.At
 	}
-	return s.try(ctx, "revise dead letters", func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, reviseLettersSQL, s.crawl, name, ids, reasons, times)
-		return err
-	})
+	return s.exec(ctx, "revise dead letters", s.sql("revise_letters"), s.crawl, name, ids, reasons, times)
 }
 
 // DiscardLetters removes the dead letters of a relay whose events have these ids, or all
 // if ids is nil. It returns their number.
 func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (removed int, err error) {
 	err = s.try(ctx, "discard dead letters", func(ctx context.Context) error {
-		done, err := s.pool.Exec(ctx, discardLettersSQL, s.crawl, name, ids)
+		done, err := s.pool.Exec(ctx, s.sql("discard_letters"), s.crawl, name, ids)
 		removed = int(done.RowsAffected())
 		return err
 	})
@@ -126,24 +102,18 @@ func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (
 // lock, LockRelay returns ErrRelayInUse.
 func (s *Store) LockRelay(ctx context.Context, name string) (release func(), err error) {
 	var conn *pgx.Conn
-	err = s.try(ctx, "lock a relay", func(ctx context.Context) error {
-		var err error
+	var locked bool
+	err = s.try(ctx, "lock a relay", func(ctx context.Context) (err error) {
 		if conn, err = s.dial(ctx); err != nil {
 			return err
 		}
-		var locked bool
-		err = conn.QueryRow(ctx, lockRelaySQL, s.crawl, name).Scan(&locked)
-		if err == nil && locked {
-			return nil
-		}
-		hangUp(conn)
-		if err == nil {
-			err = fmt.Errorf("%w: %q", ErrRelayInUse, name)
+		if err = conn.QueryRow(ctx, s.sql("lock_relay"), s.crawl, name).Scan(&locked); err != nil || !locked {
+			hangUp(conn)
 		}
 		return err
 	})
-	if errors.Is(err, ErrRelayInUse) {
-		return nil, fmt.Errorf("%w: %q", ErrRelayInUse, name)
+	if err == nil && !locked {
+		err = fmt.Errorf("%w: %q", ErrRelayInUse, name)
 	}
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -20,10 +19,7 @@ func (s *Store) Queued(ctx context.Context, keys []exact.Ref) error {
 	if len(prints) == 0 {
 		return nil
 	}
-	return s.try(ctx, "mark keys as queued", func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, s.sql.queued, prints, rounds)
-		return err
-	})
+	return s.exec(ctx, "mark keys as queued", s.sql("queued"), prints, rounds)
 }
 
 // Withdraw implements exact.Set.
@@ -34,8 +30,8 @@ func (s *Store) Withdraw(ctx context.Context, keys []exact.Ref) error {
 	}
 	return s.try(ctx, "withdraw keys", func(ctx context.Context) error {
 		var batch pgx.Batch
-		batch.Queue(s.sql.lockKeys, prints)
-		batch.Queue(s.sql.withdraw, prints, rounds)
+		batch.Queue(s.sql("lock_keys"), prints)
+		batch.Queue(s.sql("withdraw"), prints, rounds)
 		return s.pool.SendBatch(ctx, &batch).Close()
 	})
 }
@@ -60,7 +56,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 	if len(finished)+len(records) == 0 {
 		return nil
 	}
-	ends, err := s.endsOf(finished)
+	ends, err := endsOf(finished)
 	if err != nil {
 		return err
 	}
@@ -68,13 +64,13 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 	err = s.try(ctx, "finish keys", func(ctx context.Context) error {
 		var batch pgx.Batch
 		if len(finished) > 0 {
-			batch.Queue(s.sql.lockKeys, ends.prints)
-			batch.Queue(s.sql.finish, ends.prints, ends.rounds, ends.classes, ends.outcomes, ends.statuses, s.crawl, s.now())
+			batch.Queue(s.sql("lock_keys"), ends.prints)
+			batch.Queue(s.sql("finish"), ends.prints, ends.rounds, ends.classes, ends.outcomes, ends.statuses, s.crawl, s.now())
 		}
 		if len(records) == 0 {
 			return s.pool.SendBatch(ctx, &batch).Close()
 		}
-		insert := batch.Queue(s.sql.insertRecords, rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes,
+		insert := batch.Queue(s.sql("insert_records"), rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes,
 			rows.urls, rows.records, rows.sequences)
 		if s.cfg.Capture == nil {
 			return s.pool.SendBatch(ctx, &batch).Close()
@@ -82,7 +78,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 		return s.capture(ctx, &batch, insert, records)
 	})
 	if err == nil && len(records) > 0 {
-		s.notifier.wake()
+		s.notify()
 	}
 	return err
 }
@@ -97,19 +93,12 @@ type ends struct {
 
 // endsOf returns finished keys as columns. If a key has several ends, it keeps the first
 // one with the highest round.
-func (s *Store) endsOf(finished []exact.Finished) (e ends, err error) {
-	last := make(map[bloomstore.Fingerprint]*exact.Finished, len(finished))
-	for i := range finished {
-		f := &finished[i]
-		if before := last[f.Fingerprint]; before == nil || before.Round < f.Round {
-			last[f.Fingerprint] = f
-		}
-	}
-	for i := range finished {
-		f := &finished[i]
-		if last[f.Fingerprint] != f {
-			continue
-		}
+func endsOf(finished []exact.Finished) (e ends, err error) {
+	sorted := slices.Clone(finished)
+	slices.SortStableFunc(sorted, func(a, b exact.Finished) int {
+		return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(b.Round, a.Round))
+	})
+	for _, f := range slices.CompactFunc(sorted, func(a, b exact.Finished) bool { return a.Fingerprint == b.Fingerprint }) {
 		letter, ok := letters[f.Outcome]
 		if !ok {
 			return e, fmt.Errorf("pgstore: finish key %x: %q is no outcome", f.Fingerprint, f.Outcome)

@@ -1,119 +1,73 @@
 package pgstore
 
 import (
-	_ "embed"
-	"regexp"
+	"context"
+	"embed"
+	"io/fs"
+	"path"
 	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
-// Statements that do not use the tables of one crawl.
-var (
-	//go:embed statements/schema_version.sql
-	schemaVersionSQL string
-	//go:embed statements/find_crawl.sql
-	findCrawlSQL string
-	//go:embed statements/create_crawl.sql
-	createCrawlSQL string
-	//go:embed statements/drop_crawl.sql
-	dropCrawlSQL string
-	//go:embed statements/windows.sql
-	windowsSQL string
-	//go:embed statements/keep.sql
-	keepSQL string
-	//go:embed statements/kept.sql
-	keptSQL string
-	//go:embed statements/allow_scans.sql
-	allowScansSQL string
-	//go:embed statements/notify.sql
-	notifySQL string
-	//go:embed statements/relay.sql
-	relaySQL string
-	//go:embed statements/relay_names.sql
-	relayNamesSQL string
-	//go:embed statements/save_relay.sql
-	saveRelaySQL string
-	//go:embed statements/lock_relay.sql
-	lockRelaySQL string
-	//go:embed statements/dead_letters.sql
-	deadLettersSQL string
-	//go:embed statements/revise_letters.sql
-	reviseLettersSQL string
-	//go:embed statements/discard_letters.sql
-	discardLettersSQL string
-	//go:embed statements/capture.sql
-	captureSQL string
-	//go:embed statements/captured.sql
-	capturedSQL string
-)
+// files are the statements. A statement that uses the tables of one crawl has the names of the
+// template tables.
+//
+//go:embed statements/*.sql
+var files embed.FS
 
-// Statements that use the tables of one crawl. Their files have the names of the template
-// tables, which namedFor replaces.
-var (
-	//go:embed statements/look_up.sql
-	lookUpSQL string
-	//go:embed statements/insert_missing.sql
-	insertMissingSQL string
-	//go:embed statements/insert_waiting.sql
-	insertWaitingSQL string
-	//go:embed statements/raise_floor.sql
-	raiseFloorSQL string
-	//go:embed statements/lock_keys.sql
-	lockKeysSQL string
-	//go:embed statements/renew.sql
-	renewSQL string
-	//go:embed statements/queued.sql
-	queuedSQL string
-	//go:embed statements/withdraw.sql
-	withdrawSQL string
-	//go:embed statements/finish.sql
-	finishSQL string
-	//go:embed statements/insert_records.sql
-	insertRecordsSQL string
-	//go:embed statements/stale.sql
-	staleSQL string
-	//go:embed statements/waiting.sql
-	waitingSQL string
-	//go:embed statements/sweep.sql
-	sweepSQL string
-	//go:embed statements/lag.sql
-	lagSQL string
-	//go:embed statements/status.sql
-	statusSQL string
-	//go:embed statements/count.sql
-	countSQL string
-	//go:embed statements/records.sql
-	recordsSQL string
-	//go:embed statements/committed.sql
-	committedSQL string
-	//go:embed statements/committed_since.sql
-	committedSinceSQL string
-	//go:embed statements/committed_lag.sql
-	committedLagSQL string
-	//go:embed statements/foreign.sql
-	foreignSQL string
-)
-
-// statements are the statements that use the tables of one crawl.
-type statements struct {
-	lookUp, insertMissing, insertWaiting, raiseFloor, lockKeys, renew string
-	queued, withdraw, finish, insertRecords                           string
-	stale, waiting, sweep, lag, status, count, records                string
-	committed, committedSince, committedLag, foreign                  string
+// statementsOf returns the statements for the tables of a crawl, by the names of their files. The
+// name of a crawl's table is that of its template, followed by the crawl's number. It needs no
+// quotes.
+func statementsOf(crawl int) map[string]string {
+	var tables []string
+	for _, template := range []string{"crawler.exact_key", "crawler.exact_waiting", "crawler.exact_pending", "crawler.record"} {
+		tables = append(tables, template, template+"_"+strconv.Itoa(crawl))
+	}
+	named := strings.NewReplacer(tables...)
+	statements := map[string]string{}
+	paths, _ := fs.Glob(files, "statements/*.sql") // the pattern is valid
+	for _, file := range paths {
+		text, _ := files.ReadFile(file) // Glob has found it
+		statements[strings.TrimSuffix(path.Base(file), ".sql")] = named.Replace(string(text))
+	}
+	return statements
 }
 
-var template = regexp.MustCompile(`\bcrawler\.(exact_key|exact_waiting|exact_pending|record)\b`)
-
-// namedFor returns the statements for the tables of a crawl. The name of such a table is
-// that of its template, followed by the crawl's number. It needs no quotes.
-func namedFor(crawl int) statements {
-	named := func(sql string) string { return template.ReplaceAllString(sql, "${0}_"+strconv.Itoa(crawl)) }
-	return statements{
-		lookUp: named(lookUpSQL), insertMissing: named(insertMissingSQL), insertWaiting: named(insertWaitingSQL),
-		raiseFloor: named(raiseFloorSQL), lockKeys: named(lockKeysSQL), renew: named(renewSQL),
-		queued: named(queuedSQL), withdraw: named(withdrawSQL), finish: named(finishSQL), insertRecords: named(insertRecordsSQL),
-		stale: named(staleSQL), waiting: named(waitingSQL), sweep: named(sweepSQL), lag: named(lagSQL),
-		status: named(statusSQL), count: named(countSQL), records: named(recordsSQL),
-		committed: named(committedSQL), committedSince: named(committedSinceSQL), committedLag: named(committedLagSQL),
-		foreign: named(foreignSQL),
+// sql returns the statement in the file with this name.
+func (s *Store) sql(name string) string {
+	text, ok := s.statements[name]
+	if !ok {
+		panic("pgstore: there is no statement " + name) // a test checks that each name has a file
 	}
+	return text
+}
+
+// exec executes a statement.
+func (s *Store) exec(ctx context.Context, call, sql string, args ...any) error {
+	return s.try(ctx, call, func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, sql, args...)
+		return err
+	})
+}
+
+// queryRow executes a statement that returns one row, and stores its columns in to.
+func (s *Store) queryRow(ctx context.Context, call, sql string, args []any, to ...any) error {
+	return s.try(ctx, call, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, sql, args...).Scan(to...)
+	})
+}
+
+// query executes a statement and returns its rows, each as scan returns it.
+func query[T any](ctx context.Context, s *Store, call, sql string, scan pgx.RowToFunc[T], args ...any) (found []T, err error) {
+	err = s.try(ctx, call, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		found, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return found, err
 }

@@ -68,12 +68,10 @@ func answersAreIndexForIndex(open opener) {
 func emptyCalls(open opener) {
 	d := open(exact.Windows{})
 	d.decide()
-	d.Must(d.Queued(d.Ctx, nil), "Queued")
-	d.Must(d.Withdraw(d.Ctx, nil), "Withdraw")
-	d.Must(d.Finish(d.Ctx, nil, nil), "Finish")
-	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
-		d.Failf("Sweep of an empty set: %d, %v", swept, lag)
-	}
+	d.mark(0)
+	d.withdraw(0)
+	d.end()
+	d.wantSweep("an empty set", 10, 0, 0)
 	d.wantEntries("Stale", d.stale(0, 10), 0)
 	d.wantEntries("Waiting", d.waiting(10), 0)
 	d.wantState(exact.Unknown, 0, key(1))
@@ -97,7 +95,7 @@ func keysAreKept(open opener) {
 	d.fresh(all...)
 	d.wantEntries("Waiting", d.waiting(2), 0, all...)
 	d.wantEntries("Stale", d.stale(0, 10), 0, all...)
-	d.Must(d.Queued(d.Ctx, refs(0, all...)), "Queued")
+	d.mark(0, all...)
 	d.wantEntries("Waiting", d.waiting(2), 0, all...)
 	d.wantState(exact.Queued, 0, all...)
 }

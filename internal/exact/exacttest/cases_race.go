@@ -81,7 +81,7 @@ func racersRenewOnce(open opener) {
 	many := keys(0, 300)
 	d.queue(0, many...)
 	d.finish(0, many...)
-	d.Clock.Advance(window + 2*time.Second)
+	d.passWindow()
 	d.wantOneWinner(d.offerShuffled(many, 40), 1, many)
 	d.wantStats(300, 0, 0, 0)
 }

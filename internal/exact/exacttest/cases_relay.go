@@ -1,6 +1,7 @@
 package exacttest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -25,8 +26,8 @@ func staleByAge(open opener) {
 	d.fresh(keys(0, 10)...)
 	d.Clock.Advance(30 * time.Second)
 	d.fresh(keys(10, 20)...)
-	d.Must(d.Queued(d.Ctx, refs(0, keys(5, 7)...)), "Queued")
-	d.Must(d.Withdraw(d.Ctx, refs(0, keys(7, 8)...)), "Withdraw")
+	d.mark(0, keys(5, 7)...)
+	d.withdraw(0, keys(7, 8)...)
 	d.finish(0, key(8))
 	d.Clock.Advance(28 * time.Second)
 	d.wantEntries("Stale too early", d.stale(time.Minute, 100), 0)
@@ -84,7 +85,7 @@ func staleOfARenewedKey(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
 	d.finish(0, key(0))
-	d.Clock.Advance(window + 2*time.Second)
+	d.passWindow()
 	again := key(0)
 	again.Depth, again.Hops, again.Priority = 77, 5, 1
 	d.wantAnswers(exact.Answer{New: true, Round: 1}, again)
@@ -97,7 +98,7 @@ func staleOfARenewedKey(open opener) {
 func waitingInPages(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 40)...)
-	d.Must(d.Queued(d.Ctx, refs(0, keys(20, 60)...)), "Queued")
+	d.mark(0, keys(20, 60)...)
 	d.finish(0, keys(10, 15)...)
 	d.finish(0, keys(30, 35)...)
 	want := append(keys(0, 10), keys(15, 30)...)
@@ -110,7 +111,7 @@ func waitingInPages(open opener) {
 func entriesSayWhereTheyAre(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 10)...)
-	d.Must(d.Queued(d.Ctx, refs(0, keys(0, 4)...)), "Queued")
+	d.mark(0, keys(0, 4)...)
 	for _, e := range d.waiting(3) {
 		if want := d.status(e.Key).State; e.State != want {
 			d.Failf("Waiting says that %q is %q, want %q", e.URL, e.State, want)
@@ -129,25 +130,18 @@ func waitingIsCompleteUnderChange(open opener) {
 	d := open(exact.Windows{})
 	const n = 200
 	d.fresh(keys(0, n)...)
-	d.Must(d.Queued(d.Ctx, refs(0, keys(0, n/2)...)), "Queued")
+	d.mark(0, keys(0, n/2)...)
 	var stop atomic.Bool
 	changing := make(chan error, 1)
 	set := d.share()
 	go func() {
-		changing <- func() error {
-			for i := n; !stop.Load(); i++ {
-				if _, err := set.Decide(d.Ctx, keys(i, i+1)); err != nil {
-					return err
-				}
-				if err := set.Queued(d.Ctx, refs(0, key(n/2+i%(n/2)))); err != nil {
-					return err
-				}
-				if err := set.Finish(d.Ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		}()
+		var err error
+		for i := n; err == nil && !stop.Load(); i++ {
+			_, undecided := set.Decide(d.Ctx, keys(i, i+1))
+			err = errors.Join(undecided, set.Queued(d.Ctx, refs(0, key(n/2+i%(n/2)))),
+				set.Finish(d.Ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil))
+		}
+		changing <- err
 	}()
 	scans := make([][]exact.Entry, 5)
 	func() {

@@ -1,7 +1,6 @@
 package exacttest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -32,11 +31,9 @@ func pendingQueuedDone(open opener) {
 	d.wantState(exact.Unknown, 0, all...)
 	d.fresh(all...)
 	d.wantState(exact.Pending, 0, all...)
-	d.Must(d.Queued(d.Ctx, refs(0, all[1:]...)), "Queued")
+	d.mark(0, all[1:]...)
 	d.wantState(exact.Queued, 0, all[1:]...)
-	d.Must(d.Finish(d.Ctx, []exact.Finished{
-		finished(all[2], 0, frontier.ClientError, 404), finished(all[3], 0, frontier.Network, 0),
-	}, nil), "Finish")
+	d.end(finished(all[2], 0, frontier.ClientError, 404), finished(all[3], 0, frontier.Network, 0))
 	d.wantState(exact.Pending, 0, all[0])
 	d.wantState(exact.Queued, 0, all[1])
 	d.wantState(exact.Done, 0, all[2])
@@ -55,8 +52,8 @@ func finishFromPending(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(key(1))
 	d.finish(0, key(1))
-	d.Must(d.Queued(d.Ctx, refs(0, key(1))), "Queued")
-	d.Must(d.Withdraw(d.Ctx, refs(0, key(1))), "Withdraw")
+	d.mark(0, key(1))
+	d.withdraw(0, key(1))
 	d.wantState(exact.Done, 0, key(1))
 }
 
@@ -67,14 +64,14 @@ func queuedPassesOver(open opener) {
 	d.wantState(exact.Pending, 0, key(0)) // it was marked in another round
 	d.wantState(exact.Queued, 0, key(1))
 	d.wantState(exact.Unknown, 0, key(7))
-	d.Must(d.Queued(d.Ctx, refs(0, key(1))), "Queued")
+	d.mark(0, key(1))
 	d.wantStats(1, 1, 0, 0)
 }
 
 func withdraw(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 4)...)
-	d.Must(d.Queued(d.Ctx, refs(0, key(1))), "Queued")
+	d.mark(0, key(1))
 	d.Must(d.Withdraw(d.Ctx, append(refs(0, key(0), key(1), key(9), key(0)), refs(1, key(2))...)), "Withdraw")
 	d.wantState(exact.Unknown, 0, key(0))
 	d.wantState(exact.Queued, 0, key(1))
@@ -85,8 +82,8 @@ func withdraw(open opener) {
 func firstToFinishDecides(open opener) {
 	d := open(exact.Windows{})
 	d.queue(0, keys(0, 2)...)
-	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.OK, 200), finished(key(1), 0, frontier.ServerError, 503)}, nil), "Finish")
-	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0), finished(key(1), 0, frontier.OK, 200)}, nil), "Finish")
+	d.end(finished(key(0), 0, frontier.OK, 200), finished(key(1), 0, frontier.ServerError, 503))
+	d.end(finished(key(0), 0, frontier.Network, 0), finished(key(1), 0, frontier.OK, 200))
 	for i, want := range []exact.Status{
 		{State: exact.Done, Class: frontier.Exact, Outcome: frontier.OK, HTTP: 200, Forever: true},
 		{State: exact.Failed, Class: frontier.Exact, Outcome: frontier.ServerError, HTTP: 503, Forever: true},
@@ -103,10 +100,10 @@ func firstToFinishDecides(open opener) {
 func finishTakesAHigherRound(open opener) {
 	d := open(exact.Windows{})
 	d.queue(0, keys(0, 3)...)
-	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0)}, nil), "Finish")
+	d.end(finished(key(0), 0, frontier.Network, 0))
 	d.finish(2, key(0))
 	d.wantState(exact.Done, 2, key(0))
-	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 1, frontier.Network, 0)}, nil), "Finish")
+	d.end(finished(key(0), 1, frontier.Network, 0))
 	d.wantState(exact.Done, 2, key(0))
 	d.finish(1, key(1)) // from queued
 	d.wantState(exact.Done, 1, key(1))
@@ -127,10 +124,10 @@ func finishOfUnknownKeys(open opener) {
 func equalKeysInOneFinish(open opener) {
 	d := open(exact.Windows{})
 	d.queue(0, keys(0, 2)...)
-	d.Must(d.Finish(d.Ctx, []exact.Finished{
+	d.end(
 		finished(key(0), 0, frontier.OK, 200), finished(key(0), 0, frontier.Network, 0),
 		finished(key(1), 0, frontier.Network, 0), finished(key(1), 1, frontier.OK, 200),
-	}, nil), "Finish")
+	)
 	d.wantState(exact.Done, 0, key(0))
 	d.wantState(exact.Done, 1, key(1))
 }
@@ -147,7 +144,7 @@ func everyOutcome(open opener) {
 	for i, outcome := range outcomes {
 		ends = append(ends, finished(all[i], 0, outcome, i*90))
 	}
-	d.Must(d.Finish(d.Ctx, ends, nil), "Finish")
+	d.end(ends...)
 	for i, outcome := range outcomes {
 		if got := d.status(all[i]); got.Outcome != outcome || got.HTTP != i*90 || got.State != exact.State(outcome.State()) {
 			d.Failf("a key that ended as %s with status %d is %+v", outcome, i*90, got)
@@ -181,12 +178,7 @@ func (d *driver) wantRecords(want ...exact.Row) {
 	if !shown {
 		return
 	}
-	slices.SortFunc(want, func(a, b exact.Row) int {
-		if c := bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]); c != 0 {
-			return c
-		}
-		return int(a.Round) - int(b.Round)
-	})
+	slices.SortFunc(want, compareRows)
 	same := func(a, b exact.Row) bool {
 		return a.Ref == b.Ref && a.URL == b.URL && a.Fetched.Equal(b.Fetched) && a.Outcome == b.Outcome &&
 			a.Status == b.Status && sameJSON(a.Record, b.Record)

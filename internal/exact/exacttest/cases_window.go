@@ -23,6 +23,9 @@ const window = 100 * time.Second
 // hundred returns windows in which the class of the suite's keys has a window of 100 s.
 func hundred() exact.Windows { return exact.Windows{frontier.Exact: window} }
 
+// passWindow moves the clock until the windows of keys that were finished now are over.
+func (d *driver) passWindow() { d.Clock.Advance(window + 2*time.Second) }
+
 // backAfterTheWindow checks that a done or failed key is new again when its window, which
 // begins with the completion, is over. It must not be new before, and only once.
 func backAfterTheWindow(open opener) {
@@ -31,9 +34,7 @@ func backAfterTheWindow(open opener) {
 	d.queue(0, done, failed)
 	for round := range uint32(3) {
 		d.Clock.Advance(time.Hour)
-		d.Must(d.Finish(d.Ctx, []exact.Finished{
-			finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0),
-		}, nil), "Finish")
+		d.end(finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0))
 		if s := d.status(done); !about(s.SeenFor, window) || s.Forever {
 			d.Failf("the status of a key with a window of %v is %+v", window, s)
 		}
@@ -51,7 +52,7 @@ func backAfterTheWindow(open opener) {
 			if answers[0] != again || answers[1] != again || answers[2] != (exact.Answer{Round: 2}) {
 				d.Failf("keys whose windows are over are answered %+v", answers)
 			}
-			d.Must(d.Queued(d.Ctx, refs(2, done, failed)), "Queued")
+			d.mark(2, done, failed)
 			continue
 		}
 		d.queue(round+1, done, failed)
@@ -65,7 +66,7 @@ func windowsAreOfClasses(open opener) {
 	long.Class, forever.Class = 5, 6
 	d.queue(0, short, long, forever)
 	d.finish(0, short, long, forever)
-	d.Clock.Advance(window + 2*time.Second)
+	d.passWindow()
 	d.queue(1, short)
 	d.wantAnswers(exact.Answer{}, long, forever)
 	d.Clock.Advance(9 * window)
@@ -81,17 +82,13 @@ func rowsInFlightHaveNoWindow(open opener) {
 	d.queue(0, key(1))
 	d.Clock.Advance(10 * window)
 	d.wantAnswers(exact.Answer{}, keys(0, 2)...)
-	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
-		d.Failf("Sweep with nothing finished: %d, %v", swept, lag)
-	}
+	d.wantSweep("a set with nothing finished", 10, 0, 0)
 	d.finish(0, key(1))
-	d.Clock.Advance(window + 2*time.Second)
+	d.passWindow()
 	d.queue(1, key(1))
 	d.Clock.Advance(10 * window)
 	d.wantAnswers(exact.Answer{Round: 1}, key(1))
-	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
-		d.Failf("Sweep with a renewed key that waits: %d, %v", swept, lag)
-	}
+	d.wantSweep("a set with a renewed key that waits", 10, 0, 0)
 	d.wantState(exact.Pending, 0, key(0))
 	d.wantState(exact.Queued, 1, key(1))
 }
@@ -101,14 +98,12 @@ func rowsInFlightHaveNoWindow(open opener) {
 func withdrawOfARenewedKey(open opener) {
 	d := open(hundred())
 	d.queue(0, keys(0, 2)...)
-	d.Must(d.Finish(d.Ctx, []exact.Finished{
-		finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0),
-	}, nil), "Finish")
-	d.Clock.Advance(window + 2*time.Second)
+	d.end(finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0))
+	d.passWindow()
 	d.wantAnswers(exact.Answer{New: true, Round: 1}, keys(0, 2)...)
-	d.Must(d.Withdraw(d.Ctx, refs(0, keys(0, 2)...)), "Withdraw") // another round
+	d.withdraw(0, keys(0, 2)...) // another round
 	d.wantState(exact.Pending, 1, keys(0, 2)...)
-	d.Must(d.Withdraw(d.Ctx, refs(1, keys(0, 2)...)), "Withdraw")
+	d.withdraw(1, keys(0, 2)...)
 	d.wantState(exact.Done, 0, key(0))
 	d.wantState(exact.Failed, 0, key(1))
 	if s := d.status(key(0)); s.Outcome != frontier.ClientError || s.HTTP != 404 {
@@ -124,16 +119,16 @@ func lateFinisherOfAnEarlierRound(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
 	d.finish(0, key(0))
-	d.Clock.Advance(window + 2*time.Second)
+	d.passWindow()
 	d.wantAnswers(exact.Answer{New: true, Round: 1}, key(0))
 	late := []exact.Finished{finished(key(0), 0, frontier.Network, 0)}
-	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
+	d.end(late...)
 	d.wantState(exact.Pending, 1, key(0))
-	d.Must(d.Queued(d.Ctx, refs(1, key(0))), "Queued")
-	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
+	d.mark(1, key(0))
+	d.end(late...)
 	d.wantState(exact.Queued, 1, key(0))
 	d.finish(1, key(0))
-	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
+	d.end(late...)
 	d.wantState(exact.Done, 1, key(0))
 }
 
@@ -142,7 +137,7 @@ func lateFinisherOfAnEarlierRound(open opener) {
 func retryStartsTheWindowAnew(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
-	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0)}, nil), "Finish")
+	d.end(finished(key(0), 0, frontier.Network, 0))
 	d.Clock.Advance(window / 2)
 	d.finish(1, key(0))
 	d.Clock.Advance(window / 2)
@@ -159,27 +154,19 @@ func sweepInBatches(open opener) {
 	d.Clock.Advance(30 * time.Second)
 	d.finish(0, keys(20, 40)...)
 	d.Clock.Advance(window - 32*time.Second)
-	if swept, lag := d.sweep(100); swept != 0 || lag != 0 {
-		d.Failf("Sweep before a window is over: %d, %v", swept, lag)
-	}
+	d.wantSweep("keys before their window is over", 100, 0, 0)
 	d.Clock.Advance(12 * time.Second) // the window of the first 20 keys has been over for 10 s
 	stats, err := d.Stats(d.Ctx)
 	d.Must(err, "Stats")
 	if !about(stats.Lag, 10*time.Second) {
 		d.Failf("the lag in Stats is %v, want 10s", stats.Lag)
 	}
-	if swept, lag := d.sweep(15); swept != 15 || !about(lag, 10*time.Second) {
-		d.Failf("Sweep of 15 of 20: %d, %v", swept, lag)
-	}
-	if swept, lag := d.sweep(15); swept != 5 || lag != 0 {
-		d.Failf("Sweep of the rest: %d, %v", swept, lag)
-	}
+	d.wantSweep("15 of 20", 15, 15, 10*time.Second)
+	d.wantSweep("the rest", 15, 5, 0)
 	d.wantState(exact.Unknown, 0, keys(0, 20)...)
 	d.wantStats(0, 10, 20, 0)
 	d.Clock.Advance(30 * time.Second)
-	if swept, lag := d.sweep(100); swept != 20 || lag != 0 {
-		d.Failf("Sweep of the second 20: %d, %v", swept, lag)
-	}
+	d.wantSweep("the second 20", 100, 20, 0)
 	d.wantStats(0, 10, 0, 0)
 }
 
@@ -190,17 +177,17 @@ func sweptRoundsDoNotRepeat(open opener) {
 	d.queue(0, keys(0, 3)...)
 	d.finish(0, key(0), key(1))
 	d.finish(2, key(1)) // retried
-	d.Clock.Advance(window + 2*time.Second)
+	d.passWindow()
 	if swept, _ := d.sweep(9); swept != 2 {
 		d.Failf("Sweep forgot %d keys, want 2", swept)
 	}
 	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(0), key(1), key(9))
-	d.Must(d.Withdraw(d.Ctx, refs(3, key(9))), "Withdraw")
+	d.withdraw(3, key(9))
 	d.wantState(exact.Unknown, 0, key(9))
 	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(9))
 	d.wantAnswers(exact.Answer{}, key(2)) // it was there before
 	d.finish(3, key(0))
-	d.Clock.Advance(window + 2*time.Second)
+	d.passWindow()
 	d.queue(4, key(0)) // renewed, not swept
 	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(10))
 }

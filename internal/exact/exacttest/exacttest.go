@@ -149,8 +149,21 @@ func (d *driver) fresh(keys ...exact.Key) {
 // queue decides about keys that must be new in round, and marks them as queued.
 func (d *driver) queue(round uint32, keys ...exact.Key) {
 	d.wantAnswers(exact.Answer{New: true, Round: round, First: round == 0}, keys...)
+	d.mark(round, keys...)
+}
+
+// mark marks keys of a round as queued.
+func (d *driver) mark(round uint32, keys ...exact.Key) {
 	d.Must(d.Queued(d.Ctx, refs(round, keys...)), "Queued")
 }
+
+// withdraw withdraws keys of a round.
+func (d *driver) withdraw(round uint32, keys ...exact.Key) {
+	d.Must(d.Withdraw(d.Ctx, refs(round, keys...)), "Withdraw")
+}
+
+// end stores ends, without records.
+func (d *driver) end(ends ...exact.Finished) { d.Must(d.Finish(d.Ctx, ends, nil), "Finish") }
 
 // finished returns the end of key in a round, with an outcome and an HTTP status.
 func finished(key exact.Key, round uint32, outcome frontier.Outcome, status int) exact.Finished {
@@ -163,7 +176,7 @@ func (d *driver) finish(round uint32, keys ...exact.Key) {
 	for _, key := range keys {
 		all = append(all, finished(key, round, frontier.OK, 200))
 	}
-	d.Must(d.Finish(d.Ctx, all, nil), "Finish")
+	d.end(all...)
 }
 
 func (d *driver) status(key exact.Key) exact.Status {
@@ -252,6 +265,15 @@ func (d *driver) sweep(n int) (int, time.Duration) {
 	swept, lag, err := d.Sweep(d.Ctx, n)
 	d.Must(err, "Sweep")
 	return swept, lag
+}
+
+// wantSweep sweeps at most n keys, and checks how many were swept, and the lag. A lag that is
+// not 0 may differ by a second.
+func (d *driver) wantSweep(what string, n, wantSwept int, wantLag time.Duration) {
+	swept, lag := d.sweep(n)
+	if swept != wantSwept || !about(lag, wantLag) || (lag == 0) != (wantLag == 0) {
+		d.Failf("Sweep of %s = %d, %v, want %d, %v", what, swept, lag, wantSwept, wantLag)
+	}
 }
 
 // about reports whether two durations differ by at most one second.

@@ -137,10 +137,7 @@ func (m *Memory) Finish(ctx context.Context, finished []exact.Finished, records 
 }
 
 // Stale implements Set.
-func (m *Memory) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+func (m *Memory) Stale(_ context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.opt.Now()
@@ -154,10 +151,7 @@ func (m *Memory) Stale(ctx context.Context, age time.Duration, n int) ([]exact.E
 }
 
 // Waiting implements Set.
-func (m *Memory) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+func (m *Memory) Waiting(_ context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	waiting := m.where(func(r *row) bool {
@@ -169,14 +163,10 @@ func (m *Memory) Waiting(ctx context.Context, after bloomstore.Fingerprint, n in
 // where returns the rows for which is returns true, in the order of their fingerprints. The
 // caller must hold mu.
 func (m *Memory) where(is func(*row) bool) []*row {
-	var found []*row
-	for r := range maps.Values(m.rows) {
-		if is(r) {
-			found = append(found, r)
-		}
-	}
-	slices.SortFunc(found, func(a, b *row) int { return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
-	return found
+	sorted := slices.SortedFunc(maps.Values(m.rows), func(a, b *row) int {
+		return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:])
+	})
+	return slices.DeleteFunc(sorted, func(r *row) bool { return !is(r) })
 }
 
 func entries(rows []*row) []exact.Entry {
@@ -188,10 +178,7 @@ func entries(rows []*row) []exact.Entry {
 }
 
 // Sweep implements Set.
-func (m *Memory) Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, 0, err
-	}
+func (m *Memory) Sweep(_ context.Context, n int) (swept int, lag time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.opt.Now()
@@ -216,10 +203,7 @@ func lagOf(expired []*row, now time.Time) time.Duration {
 }
 
 // Lookup implements Set.
-func (m *Memory) Lookup(ctx context.Context, key bloomstore.Fingerprint) (exact.Status, error) {
-	if err := ctx.Err(); err != nil {
-		return exact.Status{}, err
-	}
+func (m *Memory) Lookup(_ context.Context, key bloomstore.Fingerprint) (exact.Status, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.rows[key]
@@ -237,10 +221,7 @@ func (m *Memory) Lookup(ctx context.Context, key bloomstore.Fingerprint) (exact.
 }
 
 // Stats implements Set.
-func (m *Memory) Stats(ctx context.Context) (exact.Stats, error) {
-	if err := ctx.Err(); err != nil {
-		return exact.Stats{}, err
-	}
+func (m *Memory) Stats(context.Context) (exact.Stats, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var s exact.Stats
@@ -265,7 +246,10 @@ func (m *Memory) Stats(ctx context.Context) (exact.Stats, error) {
 func (m *Memory) Records(context.Context) ([]exact.Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.records), func(a, b exact.Row) int {
-		return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(a.Round, b.Round))
-	}), nil
+	return slices.SortedFunc(maps.Values(m.records), compareRows), nil
+}
+
+// compareRows orders records by fingerprint and round.
+func compareRows(a, b exact.Row) int {
+	return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(a.Round, b.Round))
 }

@@ -6,11 +6,11 @@ WITH fresh AS (
 	SELECT t.fingerprint, $3, t.class::"char"
 	FROM unnest($1::uuid[], $2::text[]) AS t(fingerprint, class)
 	ON CONFLICT (fingerprint) DO NOTHING
-	RETURNING fingerprint
+	RETURNING fingerprint, round
 ), pending AS (
 	INSERT INTO crawler.exact_pending (fingerprint, since)
 	SELECT fingerprint, coalesce($4::timestamptz, now())
 	FROM fresh
 )
-SELECT fingerprint
+SELECT fingerprint, round
 FROM fresh;
