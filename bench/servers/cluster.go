@@ -172,13 +172,20 @@ func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.wor
 // await calls check for all nodes that answer, repeatedly, until it returns nil for
 // each.
 func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
-	for {
-		var wrong error
+	return poll(ctx, func() (wrong error) {
 		for _, node := range c.Nodes {
 			if node.answers() {
 				wrong = errors.Join(wrong, check(ctx, node))
 			}
 		}
+		return wrong
+	})
+}
+
+// poll calls check repeatedly until it returns nil.
+func poll(ctx context.Context, check func() error) error {
+	for {
+		wrong := check()
 		if wrong == nil {
 			return nil
 		}
