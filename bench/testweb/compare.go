@@ -1,7 +1,6 @@
 package testweb
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -96,8 +95,8 @@ type record struct {
 // bits of memory for each URL.
 func (w *Web) Compare(records io.Reader) (Report, error) {
 	c := w.newComparison()
-	if err := lines(records, c.observe); err != nil {
-		return *c.report, fmt.Errorf("read records: %w", err)
+	if err := decode(records, "records", c.observe); err != nil {
+		return *c.report, err
 	}
 	for _, f := range []*field{&c.status, &c.redirect, &c.title, &c.truncated, &c.digest} {
 		if f.isWritten && f.leftOut > 0 {
@@ -155,30 +154,26 @@ func (w *Web) newComparison() *comparison {
 	}
 }
 
-func (c *comparison) observe(line []byte) error {
-	var r record
-	if err := json.Unmarshal(line, &r); err != nil {
-		return err
-	}
+func (c *comparison) observe(r *record) {
 	c.report.Records++
 	if r.Outcome != nil {
 		c.report.Outcomes[*r.Outcome]++
 	}
 	t := c.web.targetOf(r.URL)
 	if t.kind == noSitemap {
-		c.observeNoSitemap(&r)
-		return nil
+		c.observeNoSitemap(r)
+		return
 	}
 	ordinal, isExpected := c.web.ordinal(t)
 	if !isExpected {
 		c.report.Unexpected++
 		c.example("unexpected", r.URL)
-		return nil
+		return
 	}
 	if !c.isFirst(ordinal, r.Round) {
 		c.report.Duplicates++
 		c.example("recorded again", fmt.Sprintf("%s in round %d", r.URL, r.Round))
-		return nil
+		return
 	}
 	e := c.web.expect(t)
 	if e.Optional {
@@ -187,8 +182,7 @@ func (c *comparison) observe(line []byte) error {
 	if e.isRead && r.Digest != nil {
 		e.BodySHA256, _ = c.web.digestOf(t)
 	}
-	c.judge(&r, &e)
-	return nil
+	c.judge(r, &e)
 }
 
 // observeNoSitemap judges the record of a usual path of sitemaps at which there is none. Any
