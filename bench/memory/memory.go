@@ -84,8 +84,7 @@ func urls(n, hosts uint64) sets.Range { return sets.Range{N: n, Hosts: hosts, Ru
 // most is the maximum number of items in a store that takes a few hundred bytes for each.
 const most = 10_000_000
 
-// smallest is the number of items of the first measurement. Each next one has ten times as
-// many.
+// smallest is the number of items of the first measurement.
 const smallest = 100_000
 
 // Steps returns the steps of the whole measurement, and their section.
@@ -93,7 +92,7 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	config.Keys = cmp.Or(config.Keys, 1_000_000)
 	m := newMeasurement()
 	var steps []*agenda.Step
-	for _, n := range sizes(config.Keys) {
+	for _, n := range agenda.Sizes(smallest, config.Keys) {
 		table := m.table(n)
 		for _, s := range config.Subjects {
 			if s.Most > 0 && n > s.Most {
@@ -104,14 +103,6 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 		}
 	}
 	return m.section, steps
-}
-
-// sizes returns the numbers of items that are measured: powers of ten and most.
-func sizes(most uint64) (all []uint64) {
-	for n := uint64(smallest); n < most; n *= 10 {
-		all = append(all, n)
-	}
-	return append(all, most)
 }
 
 // measurement is a running measurement.
