@@ -24,9 +24,6 @@ type Report struct {
 	WrongDigest    int
 
 	Outcomes map[string]int // records by outcome
-	// OrderDependent counts, by outcome, the records of URLs for which several
-	// outcomes are right, depending on the order of the crawl.
-	OrderDependent map[string]int
 	// Optional counts the records of URLs that a correct crawl may request, but need not.
 	Optional int
 
@@ -142,7 +139,7 @@ type field struct {
 }
 
 func (w *Web) newComparison() *comparison {
-	report := &Report{Outcomes: map[string]int{}, OrderDependent: map[string]int{}}
+	report := &Report{Outcomes: map[string]int{}}
 	return &comparison{
 		web: w, seen: newBitset(w.ordinals()), round0: newBitset(w.ordinals()),
 		later: map[laterRound]bool{}, shown: map[string]int{}, report: report,
@@ -214,9 +211,6 @@ func (c *comparison) judge(r *record, e *Expectation) {
 		return // other differences are consequences of this one
 	}
 	if !e.OrderFree {
-		if r.Outcome != nil {
-			c.report.OrderDependent[*r.Outcome]++
-		}
 		return
 	}
 	c.compare(&c.status, r, text(r.Status, strconv.Itoa), strconv.Itoa(e.Status), e.Status == 0)

@@ -72,7 +72,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,22 +238,12 @@ func (w *Web) Seeds() []string {
 
 // Hostnames returns the names of all hosts. Dead hosts and the hosts of corners
 // come last.
-func (w *Web) Hostnames() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for host := range w.shape.hosts() {
-			if !yield(hostName(host)) {
-				return
-			}
-		}
-		for d := range w.deadHosts() {
-			if !yield(deadName(d)) {
-				return
-			}
-		}
-		for _, name := range w.corners.hosts() {
-			if !yield(name) {
-				return
-			}
-		}
+func (w *Web) Hostnames() (names []string) {
+	for host := range w.shape.hosts() {
+		names = append(names, hostName(host))
 	}
+	for d := range w.deadHosts() {
+		names = append(names, deadName(d))
+	}
+	return append(names, w.corners.hosts()...)
 }
