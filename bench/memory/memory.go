@@ -37,20 +37,15 @@ type Subject struct {
 	Most   uint64        // the maximum number of items that are measured; 0 means no limit
 	Usual  bool          // a usual alternative to a filter, and a level in the plot
 	Add    time.Duration // approximate time for an item; determines the share of the budget
-	// Weigh stores n items, returns their size, and removes them.
+	// Weigh stores n items, returns the bytes of all of them, and removes them.
 	Weigh weigh
+	By    string // the method of measurement
 	// Predict returns the least and the most bytes of n items according to package
 	// sizing; nil if that has no prediction.
 	Predict func(n uint64) (low, high float64)
 }
 
-// Weight is the size of items.
-type Weight struct {
-	Bytes float64 // of all items together
-	By    string  // the method of measurement
-}
-
-type weigh func(ctx context.Context, n uint64, progress func(share float64)) (Weight, error)
+type weigh func(ctx context.Context, n uint64, progress func(share float64)) (bytes float64, err error)
 
 // exactly returns a prediction of a single value.
 func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
@@ -141,19 +136,19 @@ func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Ste
 	name := fmt.Sprintf("%s, %s items", s.Name, report.Count(n).Text)
 	return &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,
 		Run: func(ctx context.Context, turn *agenda.Turn) error {
-			weight, err := s.Weigh(ctx, n, turn.Progress)
+			bytes, err := s.Weigh(ctx, n, turn.Progress)
 			if err != nil {
 				return err
 			}
-			m.report(turn, table, s, n, weight)
+			m.report(turn, table, s, n, bytes)
 			return nil
 		}}
 }
 
 // report adds the row of a store, and checks its promise.
-func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, n uint64, weight Weight) {
-	each := weight.Bytes / float64(n)
-	turn.Found("%.4g bytes each by %s", each, weight.By)
+func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, n uint64, bytes float64) {
+	each := bytes / float64(n)
+	turn.Found("%.4g bytes each by %s", each, s.By)
 	rate, bound, times := report.Words("exact"), report.Words("–"), report.Words("–")
 	if s.FPR > 0 {
 		least := sizing.InformationBound(s.FPR) / 8
@@ -166,16 +161,16 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 		if low < high {
 			predicted = report.Words(fmt.Sprintf("%.4g to %.4g", low/float64(n), high/float64(n)))
 		}
-		turn.Found("%.4g bytes each by %s, predicted %s", each, weight.By, predicted.Text)
-		of := min(max(weight.Bytes, low), high) // the predicted value that is nearest
-		share = report.Fixed(weight.Bytes/of, 3)
+		turn.Found("%.4g bytes each by %s, predicted %s", each, s.By, predicted.Text)
+		of := min(max(bytes, low), high) // the predicted value that is nearest
+		share = report.Fixed(bytes/of, 3)
 		if s.Ours {
-			off := weight.Bytes/of - 1
+			off := bytes/of - 1
 			m.promise.Hold(math.Abs(off) <= tolerance, "%s: %d items take %.4g bytes each, %+.1f %% of the %.4g that crawler size says",
 				s.Name, n, each, 100*off, of/float64(n))
 		}
 	}
-	table.Row(report.Words(s.Name), rate, report.Number(each, 4), report.Words(weight.By), predicted, share, bound, times)
+	table.Row(report.Words(s.Name), rate, report.Number(each, 4), report.Words(s.By), predicted, share, bound, times)
 	m.draw(s, each)
 }
 
