@@ -24,6 +24,15 @@ type Step struct {
 	Run     func(ctx context.Context, turn *Turn) error
 }
 
+// Sizes returns the sizes of a measurement that is repeated: smallest, and each next one ten
+// times as large, as long as they are below most, and most.
+func Sizes(smallest, most uint64) (all []uint64) {
+	for n := smallest; n < most; n *= 10 {
+		all = append(all, n)
+	}
+	return append(all, most)
+}
+
 // Watcher receives the progress of a run. It gets one call at a time.
 type Watcher interface {
 	Begin(s *Step)

@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -51,6 +53,16 @@ func (t Took) PerPage() float64 {
 func (t *Took) Used(cmd *exec.Cmd) {
 	t.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	t.Resident = resident(cmd.ProcessState)
+}
+
+// resident returns the maximum resident memory of a process that has ended, in bytes. It is 0
+// on other systems than Linux, because the unit of Maxrss differs between systems.
+func resident(state *os.ProcessState) uint64 {
+	usage, ok := state.SysUsage().(*syscall.Rusage)
+	if !ok || runtime.GOOS != "linux" {
+		return 0
+	}
+	return uint64(usage.Maxrss) << 10 // Linux counts KiB
 }
 
 // Loop runs the bare loop in a process of its own, by a subcommand of the program, and

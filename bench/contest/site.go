@@ -79,10 +79,8 @@ func (s Site) seeds(web *testweb.Web) (seeds []string) {
 	if s.TLS {
 		scheme = "https"
 	}
-	for name := range web.Hostnames() {
-		if len(seeds) == s.Seeds {
-			break
-		}
+	names := web.Hostnames()
+	for _, name := range names[:min(s.Seeds, len(names))] {
 		seeds = append(seeds, scheme+"://"+name+"/")
 	}
 	return seeds

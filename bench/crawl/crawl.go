@@ -37,8 +37,7 @@ const (
 	loopWorkers = 64
 )
 
-// smallest is the number of pages of the smallest synthetic web. Each next web has ten
-// times as many.
+// smallest is the number of pages of the smallest synthetic web.
 const smallest = 10_000
 
 // fewHosts is the number of hosts of the webs with few hosts. The webs with many hosts
@@ -68,14 +67,10 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	return m.section, steps
 }
 
-// sites returns the sites that are crawled: webs whose numbers of pages are powers of ten,
-// on few and on many hosts, and the folder.
+// sites returns the sites that are crawled: webs of several sizes on few and on many hosts,
+// and the folder.
 func sites(config Config) (all []contest.Site) {
-	var sizes []uint64
-	for n := uint64(smallest); n < config.Pages; n *= 10 {
-		sizes = append(sizes, n)
-	}
-	for _, n := range append(sizes, config.Pages) {
+	for _, n := range agenda.Sizes(smallest, config.Pages) {
 		hosts := []uint64{min(fewHosts, n), max(n/10, 1)}
 		for _, h := range slices.Compact(hosts) {
 			all = append(all, contest.Site{Pages: n, Hosts: h})

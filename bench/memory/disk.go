@@ -25,7 +25,7 @@ import (
 func OnDisk(dir string) (all []Subject) {
 	for i, name := range []string{"queue in localstore (disk)", "queue and exact keys in localstore (disk)"} {
 		class := []frontier.Class{frontier.Bulk, frontier.Exact}[i]
-		all = append(all, Subject{Name: name, Ours: true, Most: most, Add: 20 * time.Microsecond, Weigh: weighStore(dir, class),
+		all = append(all, Subject{Name: name, Ours: true, Most: most, Add: 20 * time.Microsecond, Weigh: weighStore(dir, class), By: "files",
 			Predict: between(func(n uint64) (uint64, uint64) { return sizing.LocalQueue(n, sets.URLBytes, class == frontier.Exact) })})
 	}
 	return all
@@ -34,25 +34,24 @@ func OnDisk(dir string) (all []Subject) {
 // weighStore returns the size of the tables of a closed store of n items. It does not count
 // the filter's file, because the filter is in memory while a crawl runs.
 func weighStore(dir string, class frontier.Class) weigh {
-	return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
+	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
 		dir, err := os.MkdirTemp(dir, "store-")
 		if err != nil {
-			return Weight{}, err
+			return 0, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		set, err := sets.Local(dir).Open(ctx, sets.Plan{Capacity: n})
 		if err != nil {
-			return Weight{}, err
+			return 0, err
 		}
 		links := urls(n, urlHosts)
 		links.Class = class
 		if set, err = filled(ctx, set, links, progress); err != nil {
-			return Weight{}, err
+			return 0, err
 		}
 		if err := set.Close(); err != nil {
-			return Weight{}, err
+			return 0, err
 		}
-		bytes := 0.0
 		err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() || filepath.Base(filepath.Dir(name)) != "store" {
 				return err
@@ -63,18 +62,18 @@ func weighStore(dir string, class frontier.Class) weigh {
 			}
 			return err
 		})
-		return Weight{Bytes: bytes, By: "files"}, err
+		return bytes, err
 	}
 }
 
 // InPostgres returns the subjects in Postgres: the exact set, whose schema is created in
 // the database at dsn, and a plain table of URLs.
 func InPostgres(dsn string) []Subject {
-	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (Weight, error)) weigh {
-		return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
+	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (float64, error)) weigh {
+		return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
 			conn, err := pgx.Connect(ctx, dsn)
 			if err != nil {
-				return Weight{}, err
+				return 0, err
 			}
 			defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 			return weigh(ctx, conn, n, progress)
@@ -82,10 +81,12 @@ func InPostgres(dsn string) []Subject {
 	}
 	return []Subject{
 		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: most, Add: 60 * time.Microsecond, Weigh: on(postgresFill{dsn, 1}.weigh),
+			By:      "the same of all three tables",
 			Predict: between(func(n uint64) (uint64, uint64) { return sizing.PostgresWaiting(n, sets.URLBytes) })},
 		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: most, Add: 90 * time.Microsecond, Weigh: on(postgresFill{dsn, turns}.weigh),
+			By:      "pg_total_relation_size of exact_key",
 			Predict: exactly(func(n uint64) float64 { return float64(sizing.PostgresFinished(n)) })},
-		{Name: "Postgres table of URLs (disk)", Most: most, Add: 15 * time.Microsecond, Weigh: on(weighTable)},
+		{Name: "Postgres table of URLs (disk)", Most: most, Add: 15 * time.Microsecond, Weigh: on(weighTable), By: "pg_total_relation_size"},
 	}
 }
 
@@ -102,12 +103,12 @@ type postgresFill struct {
 
 // weigh returns the size of the keys in tables and indexes. For waiting keys it includes
 // the rows that are needed to queue them.
-func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
+func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
 	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
 	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}
 	set, err := pgstore.Open(ctx, config)
 	if err != nil {
-		return Weight{}, err
+		return 0, err
 	}
 	defer func() {
 		set.Close()
@@ -115,32 +116,30 @@ func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progr
 	}()
 	var id int
 	if err := conn.QueryRow(ctx, "SELECT id FROM crawler.crawl WHERE name = $1", name).Scan(&id); err != nil {
-		return Weight{}, err
+		return 0, err
 	}
 	for turn := range t.turns {
 		from, to := n*turn/t.turns, n*(turn+1)/t.turns
 		prints, err := decide(ctx, set, from, to, func(share float64) { progress((float64(turn) + share) / float64(t.turns)) })
 		if err != nil {
-			return Weight{}, err
+			return 0, err
 		}
 		if t.turns > 1 {
 			if err := finish(ctx, set, prints); err != nil {
-				return Weight{}, err
+				return 0, err
 			}
 		}
 		// In the hours of a real crawl the server does this by itself.
 		if _, err := conn.Exec(ctx, fmt.Sprintf("VACUUM crawler.exact_key_%d, crawler.exact_waiting_%[1]d, crawler.exact_pending_%[1]d", id)); err != nil {
-			return Weight{}, err
+			return 0, err
 		}
 	}
-	sizes, by := "pg_total_relation_size('crawler.exact_key_%d')", "pg_total_relation_size of exact_key"
+	sizes := "pg_total_relation_size('crawler.exact_key_%d')"
 	if t.turns == 1 {
 		sizes += " + pg_total_relation_size('crawler.exact_waiting_%[1]d') + pg_total_relation_size('crawler.exact_pending_%[1]d')"
-		by = "the same of all three tables"
 	}
-	var bytes int64
-	err = conn.QueryRow(ctx, "SELECT "+fmt.Sprintf(sizes, id)).Scan(&bytes)
-	return Weight{Bytes: float64(bytes), By: by}, err
+	err = conn.QueryRow(ctx, "SELECT ("+fmt.Sprintf(sizes, id)+")::float8").Scan(&bytes)
+	return bytes, err
 }
 
 // keyBatch is the number of keys in one call of the exact set.
@@ -185,10 +184,10 @@ func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
 }
 
 // weighTable returns the size of a table with URLs as its primary key, and of its index.
-func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
+func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
 	table := fmt.Sprintf("crawler_bench_%d", rand.Uint64())
 	if _, err := conn.Exec(ctx, "CREATE TABLE "+table+" (url text PRIMARY KEY)"); err != nil {
-		return Weight{}, err
+		return 0, err
 	}
 	defer func() {
 		_, dropped := conn.Exec(context.WithoutCancel(ctx), "DROP TABLE "+table)
@@ -206,9 +205,8 @@ func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(flo
 		return []any{urls(n, urlHosts).Offer(int(i)).URL}, nil
 	}))
 	if err != nil {
-		return Weight{}, err
+		return 0, err
 	}
-	var bytes int64
-	err = conn.QueryRow(ctx, "SELECT pg_total_relation_size($1::regclass)", table).Scan(&bytes)
-	return Weight{Bytes: float64(bytes), By: "pg_total_relation_size"}, err
+	err = conn.QueryRow(ctx, "SELECT pg_total_relation_size($1::regclass)::float8", table).Scan(&bytes)
+	return bytes, err
 }

@@ -19,6 +19,7 @@ func InHeap(rates []float64) (all []Subject) {
 	for _, p := range rates {
 		all = append(all, Subject{
 			Name: fmt.Sprintf("membits, p = %g", p), Family: "membits", Ours: true, FPR: p, Add: 400 * time.Nanosecond,
+			By: "heap",
 			Weigh: weighHeap(func(links sets.Range) (any, error) {
 				filter, err := membits.New(membits.Config{Capacity: links.N, FPR: p})
 				for i := 0; err == nil && i < links.Len(); i++ {
@@ -38,7 +39,7 @@ func InHeap(rates []float64) (all []Subject) {
 
 // goMap measures a map of keys.
 func goMap[K comparable](name string, key func(links sets.Range, i int) K) Subject {
-	return Subject{Name: name, Usual: true, Most: most, Add: time.Microsecond, Predict: exactStore(name),
+	return Subject{Name: name, Usual: true, Most: most, Add: time.Microsecond, Predict: exactStore(name), By: "heap",
 		Weigh: weighHeap(func(links sets.Range) (any, error) {
 			known := make(map[K]struct{})
 			for i := range links.Len() {
@@ -64,21 +65,21 @@ func exactStore(name string) func(n uint64) (low, high float64) {
 // allocations of the program do not matter.
 func weighHeap(keep func(links sets.Range) (any, error)) weigh {
 	const enough = 16 << 20 // bytes
-	return func(ctx context.Context, n uint64, progress func(float64)) (Weight, error) {
+	return func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {
 		links := urls(n, urlHosts)
 		before, after := heap(), 0.0
 		var copies []any
 		for after-before < enough {
 			kept, err := keep(links)
 			if err = cmp.Or(ctx.Err(), err); err != nil {
-				return Weight{}, err
+				return 0, err
 			}
 			copies, after = append(copies, kept), heap()
 			links.First += n
 			progress((after - before) / enough)
 		}
 		runtime.KeepAlive(copies)
-		return Weight{Bytes: (after - before) / float64(len(copies)), By: "heap"}, nil
+		return (after - before) / float64(len(copies)), nil
 	}
 }
 

@@ -37,20 +37,15 @@ type Subject struct {
 	Most   uint64        // the maximum number of items that are measured; 0 means no limit
 	Usual  bool          // a usual alternative to a filter, and a level in the plot
 	Add    time.Duration // approximate time for an item; determines the share of the budget
-	// Weigh stores n items, returns their size, and removes them.
+	// Weigh stores n items, returns the bytes of all of them, and removes them.
 	Weigh weigh
+	By    string // the method of measurement
 	// Predict returns the least and the most bytes of n items according to package
 	// sizing; nil if that has no prediction.
 	Predict func(n uint64) (low, high float64)
 }
 
-// Weight is the size of items.
-type Weight struct {
-	Bytes float64 // of all items together
-	By    string  // the method of measurement
-}
-
-type weigh func(ctx context.Context, n uint64, progress func(share float64)) (Weight, error)
+type weigh func(ctx context.Context, n uint64, progress func(share float64)) (bytes float64, err error)
 
 // exactly returns a prediction of a single value.
 func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
@@ -84,8 +79,7 @@ func urls(n, hosts uint64) sets.Range { return sets.Range{N: n, Hosts: hosts, Ru
 // most is the maximum number of items in a store that takes a few hundred bytes for each.
 const most = 10_000_000
 
-// smallest is the number of items of the first measurement. Each next one has ten times as
-// many.
+// smallest is the number of items of the first measurement.
 const smallest = 100_000
 
 // Steps returns the steps of the whole measurement, and their section.
@@ -93,7 +87,7 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	config.Keys = cmp.Or(config.Keys, 1_000_000)
 	m := newMeasurement()
 	var steps []*agenda.Step
-	for _, n := range sizes(config.Keys) {
+	for _, n := range agenda.Sizes(smallest, config.Keys) {
 		table := m.table(n)
 		for _, s := range config.Subjects {
 			if s.Most > 0 && n > s.Most {
@@ -104,14 +98,6 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 		}
 	}
 	return m.section, steps
-}
-
-// sizes returns the numbers of items that are measured: powers of ten and most.
-func sizes(most uint64) (all []uint64) {
-	for n := uint64(smallest); n < most; n *= 10 {
-		all = append(all, n)
-	}
-	return append(all, most)
 }
 
 // measurement is a running measurement.
@@ -150,19 +136,19 @@ func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Ste
 	name := fmt.Sprintf("%s, %s items", s.Name, report.Count(n).Text)
 	return &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,
 		Run: func(ctx context.Context, turn *agenda.Turn) error {
-			weight, err := s.Weigh(ctx, n, turn.Progress)
+			bytes, err := s.Weigh(ctx, n, turn.Progress)
 			if err != nil {
 				return err
 			}
-			m.report(turn, table, s, n, weight)
+			m.report(turn, table, s, n, bytes)
 			return nil
 		}}
 }
 
 // report adds the row of a store, and checks its promise.
-func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, n uint64, weight Weight) {
-	each := weight.Bytes / float64(n)
-	turn.Found("%.4g bytes each by %s", each, weight.By)
+func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, n uint64, bytes float64) {
+	each := bytes / float64(n)
+	turn.Found("%.4g bytes each by %s", each, s.By)
 	rate, bound, times := report.Words("exact"), report.Words("–"), report.Words("–")
 	if s.FPR > 0 {
 		least := sizing.InformationBound(s.FPR) / 8
@@ -175,16 +161,16 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 		if low < high {
 			predicted = report.Words(fmt.Sprintf("%.4g to %.4g", low/float64(n), high/float64(n)))
 		}
-		turn.Found("%.4g bytes each by %s, predicted %s", each, weight.By, predicted.Text)
-		of := min(max(weight.Bytes, low), high) // the predicted value that is nearest
-		share = report.Fixed(weight.Bytes/of, 3)
+		turn.Found("%.4g bytes each by %s, predicted %s", each, s.By, predicted.Text)
+		of := min(max(bytes, low), high) // the predicted value that is nearest
+		share = report.Fixed(bytes/of, 3)
 		if s.Ours {
-			off := weight.Bytes/of - 1
+			off := bytes/of - 1
 			m.promise.Hold(math.Abs(off) <= tolerance, "%s: %d items take %.4g bytes each, %+.1f %% of the %.4g that crawler size says",
 				s.Name, n, each, 100*off, of/float64(n))
 		}
 	}
-	table.Row(report.Words(s.Name), rate, report.Number(each, 4), report.Words(weight.By), predicted, share, bound, times)
+	table.Row(report.Words(s.Name), rate, report.Number(each, 4), report.Words(s.By), predicted, share, bound, times)
 	m.draw(s, each)
 }
 

@@ -34,9 +34,9 @@ func weighAll(t *testing.T, config Config) *report.Section {
 }
 
 // scale returns a Weigh that measures nothing and returns the given bytes.
-func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(float64)) (Weight, error) {
-	return func(_ context.Context, n uint64, _ func(float64)) (Weight, error) {
-		return Weight{Bytes: bytes(n), By: "hand"}, nil
+func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(float64)) (float64, error) {
+	return func(_ context.Context, n uint64, _ func(float64)) (float64, error) {
+		return bytes(n), nil
 	}
 }
 
@@ -101,12 +101,12 @@ func TestRedisIsWeighed(t *testing.T) {
 		if i == 2 || i == 3 {
 			continue // queues with other numbers of hosts
 		}
-		weight, err := subject.Weigh(t.Context(), 2000, func(float64) {})
+		bytes, err := subject.Weigh(t.Context(), 2000, func(float64) {})
 		if err != nil {
 			t.Fatalf("%s: %v", subject.Name, err)
 		}
-		if each := weight.Bytes / 2000; !(each > 1 && each < 1000) {
-			t.Errorf("%s: %+v of 2000 items", subject.Name, weight)
+		if each := bytes / 2000; !(each > 1 && each < 1000) {
+			t.Errorf("%s: %g bytes of 2000 items", subject.Name, bytes)
 		}
 		if n, err := server.Client().DBSize(t.Context()).Result(); err != nil || n > 0 {
 			t.Fatalf("%s leaves %d keys behind (%v)", subject.Name, n, err)
@@ -143,9 +143,9 @@ func TestPostgresIsWeighed(t *testing.T) {
 	// Bytes per key of each subject.
 	least, most := []float64{sets.URLBytes + 80, 60, sets.URLBytes}, []float64{600, 200, 400}
 	for i, subject := range InPostgres(server.DSN()) {
-		weight, err := subject.Weigh(t.Context(), n, func(float64) {})
-		if each := weight.Bytes / n; err != nil || each < least[i] || each > most[i] {
-			t.Errorf("%s: %g bytes each by %s, %v; want %g to %g", subject.Name, each, weight.By, err, least[i], most[i])
+		bytes, err := subject.Weigh(t.Context(), n, func(float64) {})
+		if each := bytes / n; err != nil || each < least[i] || each > most[i] {
+			t.Errorf("%s: %g bytes each by %s, %v; want %g to %g", subject.Name, each, subject.By, err, least[i], most[i])
 		}
 	}
 	conn, err := pgx.Connect(t.Context(), server.DSN())
@@ -162,9 +162,9 @@ func TestPostgresIsWeighed(t *testing.T) {
 func TestOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	for _, subject := range OnDisk(dir) {
-		weight, err := subject.Weigh(t.Context(), 2000, func(float64) {})
-		if err != nil || weight.Bytes < 2000*20 {
-			t.Errorf("%s: %+v, %v", subject.Name, weight, err)
+		bytes, err := subject.Weigh(t.Context(), 2000, func(float64) {})
+		if err != nil || bytes < 2000*20 {
+			t.Errorf("%s: %g bytes, %v", subject.Name, bytes, err)
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -23,13 +23,13 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 		all = append(all, crawlQueue(open, hosts))
 	}
 	for i, name := range []string{"Redis SET of URLs", "Redis SET of 8-byte hashes"} {
-		all = append(all, Subject{Name: name, Usual: true, Most: most, Add: 3 * time.Microsecond, Predict: exactStore(name),
+		all = append(all, Subject{Name: name, Usual: true, Most: most, Add: 3 * time.Microsecond, Predict: exactStore(name), By: "used_memory",
 			Weigh: weighSet(open, func(open sets.OpenRedis) sets.Kind { return sets.RedisSet(open, i == 1) }, 0)})
 	}
 	for _, p := range rates {
 		if hasBloom {
 			all = append(all, Subject{Name: fmt.Sprintf("BF.RESERVE, p = %g", p), Family: "BF.RESERVE", FPR: p, Add: 4 * time.Microsecond,
-				Weigh: weighSet(open, sets.RedisBloom, p)})
+				By: "used_memory", Weigh: weighSet(open, sets.RedisBloom, p)})
 		}
 	}
 	return all
@@ -38,11 +38,11 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 // weighRedis returns a Weigh that measures the data in a Redis after the set that fill
 // returned was closed. fill calls base after it has created everything that must not be
 // counted.
-func weighRedis(open sets.OpenRedis, by string, fill func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error)) weigh {
-	return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
+func weighRedis(open sets.OpenRedis, fill func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error)) weigh {
+	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
 		r, err := open(ctx)
 		if err != nil {
-			return Weight{}, err
+			return 0, err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
 		var before float64
@@ -54,20 +54,20 @@ func weighRedis(open sets.OpenRedis, by string, fill func(ctx context.Context, i
 		kept.Close = func() error { return nil } // the set must not close the server
 		set, err := fill(ctx, func(context.Context) (*sets.Redis, error) { return &kept, nil }, n, base, progress)
 		if err != nil {
-			return Weight{}, err
+			return 0, err
 		}
 		defer func() { err = errors.Join(err, set.Remove(context.WithoutCancel(ctx))) }()
 		if err := set.Close(); err != nil {
-			return Weight{}, err
+			return 0, err
 		}
 		after, err := usedMemory(ctx, r.Options)
-		return Weight{Bytes: after - before, By: by}, err
+		return after - before, err
 	}
 }
 
 // weighSet returns a Weigh for a set of URLs.
 func weighSet(open sets.OpenRedis, kind func(sets.OpenRedis) sets.Kind, p float64) weigh {
-	return weighRedis(open, "used_memory", func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error) {
+	return weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error) {
 		if err := base(); err != nil {
 			return nil, err
 		}
@@ -110,8 +110,8 @@ func warm(ctx context.Context, in sets.OpenRedis) error {
 func crawlFilter(open sets.OpenRedis, p float64) Subject {
 	return Subject{
 		Name: fmt.Sprintf("filter of a crawl in Redis, p = %g", p), Family: "filter of a crawl in Redis", Ours: true, FPR: p,
-		Add: 100 * time.Nanosecond,
-		Weigh: weighRedis(open, "used_memory", func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, _ func(float64)) (*sets.Set, error) {
+		Add: 100 * time.Nanosecond, By: "used_memory",
+		Weigh: weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, _ func(float64)) (*sets.Set, error) {
 			if err := errors.Join(warm(ctx, in), base()); err != nil {
 				return nil, err
 			}
@@ -145,10 +145,10 @@ func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 	}
 	return Subject{
 		Name: fmt.Sprintf("queue in Redis, %d hosts", hosts), Ours: true, Most: most, Add: 40 * time.Microsecond,
-		Weigh: func(ctx context.Context, n uint64, progress func(float64)) (Weight, error) {
-			weight, err := weighRedis(open, "used_memory beside the filter", fill)(ctx, n, progress)
-			weight.Bytes -= filter
-			return weight, err
+		By: "used_memory beside the filter",
+		Weigh: func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {
+			bytes, err := weighRedis(open, fill)(ctx, n, progress)
+			return bytes - filter, err
 		},
 		Predict: exactly(func(n uint64) float64 { return float64(sizing.RedisQueue(n, hosts, sets.URLBytes)) }),
 	}

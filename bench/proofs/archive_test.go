@@ -47,13 +47,7 @@ func TestArchiveKilled(t *testing.T) {
 	figure(t, "kills", "%d: %v", len(kills), kills)
 
 	written := records(t, c.dir)
-	report, err := web.Compare(bytes.NewReader(written))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.Err(); err != nil {
-		t.Error(err)
-	}
+	compareRecords(t, web.Web, written)
 	lines := parse(t, written)
 	checkBooks(t, c.stats(), lines, len(web.Seeds()), len(kills)+1)
 	files := checkArchive(t, c.dir, lines, saw)

@@ -1,7 +1,6 @@
 package proofs
 
 import (
-	"bytes"
 	"strconv"
 	"testing"
 	"time"
@@ -45,20 +44,10 @@ func TestExactSet(t *testing.T) {
 	web := hardWeb(t, newSeed(t))
 	seeds := web.Seeds()
 	c := newCrawl(t, append(hardFlags(web), seeds...)...)
-	began := time.Now()
-	c.finish()
-	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	timed(t, func() { c.finish() })
 
 	written := records(t, c.dir)
-	report, err := web.Compare(bytes.NewReader(written))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.Err(); err != nil {
-		t.Error(err)
-	}
-	figure(t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
-		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
+	report := compareExactly(t, web.Web, written)
 	figure(t, "outcomes", "%s", counts(report.Outcomes))
 	lines, stats := parse(t, written), c.stats()
 	checkBooks(t, stats, lines, len(seeds), 1)

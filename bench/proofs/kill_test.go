@@ -1,7 +1,6 @@
 package proofs
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
@@ -107,15 +106,7 @@ func TestKilled(t *testing.T) {
 func (w *witness) finalJudge(c *crawl, kills int) {
 	w.t.Helper()
 	written := records(w.t, c.dir)
-	report, err := w.web.Compare(bytes.NewReader(written))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := report.Err(); err != nil {
-		w.t.Error(err)
-	}
-	figure(w.t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
-		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
+	compareExactly(w.t, w.web.Web, written)
 	lines := parse(w.t, written)
 	checkBooks(w.t, c.stats(), lines, len(w.web.Seeds()), kills+1)
 	w.judge(lines)

@@ -142,9 +142,7 @@ func (r *exactCrawl) agePending(ctx context.Context) error {
 func (r *exactCrawl) work(n int) {
 	r.t.Helper()
 	defer r.hasten()()
-	began := time.Now()
-	r.run(n)
-	figure(r.t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	timed(r.t, func() { r.run(n) })
 	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), counts(r.deaths))
 }
 

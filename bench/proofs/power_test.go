@@ -158,13 +158,7 @@ func checkWhole(t *testing.T, web *testweb.Web, m *machine, disk vfs.FS, lives i
 	if err := errors.Join(m.store.Close(), m.files.Close()); err != nil {
 		t.Error(err)
 	}
-	report, err := web.Compare(bytes.NewReader(written))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.Err(); err != nil {
-		t.Error(err)
-	}
+	compareRecords(t, web, written)
 	checkBooks(t, stats, parse(t, written), len(web.Seeds()), lives)
 }
 

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 )
 
 var (
@@ -52,6 +53,14 @@ func newSeed(t *testing.T) uint64 {
 // figure adds a result of a proof to docs/proofs.md. name must not contain spaces.
 func figure(t *testing.T, name, format string, args ...any) {
 	t.Attr(name, fmt.Sprintf(format, args...))
+}
+
+// timed calls run and adds its duration to the figures.
+func timed(t *testing.T, run func()) {
+	t.Helper()
+	began := time.Now()
+	run()
+	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
 }
 
 // sized returns full if the proofs run at full size, and otherwise small.

@@ -39,9 +39,7 @@ func TestSharedKilled(t *testing.T) {
 	m.points = drawPoints(m.rng)
 	m.killEvery, m.mostKills = 2*time.Second, sized(4, 1<<20)
 	armed := len(m.points)
-	began := time.Now()
-	m.run(sized(3, 4))
-	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	timed(t, func() { m.run(sized(3, 4)) })
 	figure(t, "workers", "%d, of whom %d died: %s; %d went on in the directory of a dead one", m.started, m.dead(), counts(m.deaths), m.reused)
 	for _, point := range []string{"recorded", "completed"} {
 		if m.deaths[point] == 0 {

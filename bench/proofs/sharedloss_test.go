@@ -92,9 +92,7 @@ func TestSharedServerLoss(t *testing.T) {
 		}
 		return nil
 	}
-	began := time.Now()
-	m.run(3)
-	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	timed(t, func() { m.run(3) })
 	figure(t, "cut", "%d bytes of the log", cuts)
 	m.judgeLoss(web)
 }
@@ -156,9 +154,7 @@ func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas i
 		}
 		return nil
 	}
-	began := time.Now()
-	m.run(3)
-	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	timed(t, func() { m.run(3) })
 	m.judgeLoss(web)
 }
 

@@ -60,8 +60,8 @@ func serveHub(t *testing.T, leaves int) *hub {
 }
 
 // withoutReplica chooses a primary that has no keys of the hub's host and none of the
-// crawl as a whole. It waits for the primary's replica, kills the replica, and returns
-// both.
+// crawl as a whole. It waits until the primary's replica has all its data, kills the
+// replica, and returns both.
 func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, replica *servers.RedisServer, err error) {
 	for _, node := range cluster.Nodes[:3] {
 		hub, err := node.Client().Keys(ctx, "*hub.test*").Result()
@@ -82,9 +82,9 @@ func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, rep
 	if replica, err = cluster.ReplicaOf(ctx, primary); err != nil {
 		return nil, nil, err
 	}
-	// WAIT waits only for writes of its own connection. This one has written nothing, so WAIT
-	// returns as soon as the replica is connected.
-	if err := primary.Client().Do(ctx, "wait", 1, 10_000).Err(); err != nil {
+	bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := cluster.AwaitReplica(bounded, primary, replica); err != nil {
 		return nil, nil, err
 	}
 	return primary, replica, errors.Join(replica.FlushAOF(ctx), replica.Kill())

@@ -1,6 +1,7 @@
 package proofs
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -104,6 +105,29 @@ func (s *site) ringAfter(n int, alarm func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alarmAt, s.alarm = s.requests+n, alarm
+}
+
+// compareRecords compares the records of a crawl with those of a correct one.
+func compareRecords(t *testing.T, web *testweb.Web, records []byte) testweb.Report {
+	t.Helper()
+	report, err := web.Compare(bytes.NewReader(records))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	return report
+}
+
+// compareExactly is compareRecords for a web none of whose records depends on the order of
+// the crawl. It adds the numbers of records to the figures.
+func compareExactly(t *testing.T, web *testweb.Web, records []byte) testweb.Report {
+	t.Helper()
+	report := compareRecords(t, web, records)
+	figure(t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
+		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
+	return report
 }
 
 // asked is a request of the log with its URL.

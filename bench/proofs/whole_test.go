@@ -1,12 +1,10 @@
 package proofs
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
@@ -41,18 +39,10 @@ func TestWholeWeb(t *testing.T) {
 	flags = append(flags, "--connect-to", "*.example="+web.addr)
 	seeds := web.Seeds()
 	c := newCrawl(t, append(flags, seeds...)...)
-	began := time.Now()
-	c.finish()
-	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	timed(t, func() { c.finish() })
 
 	written := records(t, c.dir)
-	report, err := web.Compare(bytes.NewReader(written))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.Err(); err != nil {
-		t.Error(err)
-	}
+	report := compareRecords(t, web.Web, written)
 	figure(t, "records", "%d, expected %d and %d that depend on the order: %d missing, %d unexpected, %d twice",
 		report.Records, report.Expected, report.Optional, report.Missing, report.Unexpected, report.Duplicates)
 	figure(t, "outcomes", "%s", counts(report.Outcomes))

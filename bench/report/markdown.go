@@ -44,7 +44,7 @@ func (r *Report) facts() []string {
 }
 
 func (s *Section) markdown(b *strings.Builder, plots bool) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, fold(s.About, 120))
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, Fold(s.About, 120))
 	if len(s.Promises) > 0 {
 		b.WriteByte('\n')
 	}
@@ -109,9 +109,9 @@ func (t *Table) markdown(b *strings.Builder) {
 	}
 }
 
-// fold breaks text into lines of at most width characters. A longer word has a line of its
+// Fold breaks text into lines of at most width characters. A longer word has a line of its
 // own.
-func fold(text string, width int) string {
+func Fold(text string, width int) string {
 	var b strings.Builder
 	column := 0
 	for _, word := range strings.Fields(text) {

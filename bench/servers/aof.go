@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,18 +39,19 @@ func (r *RedisServer) AOFSize() (int64, error) {
 			return 0, err
 		}
 	}
+	files, err := os.ReadDir(r.AOFDir())
+	if err != nil {
+		return 0, err
+	}
 	var total int64
-	err := filepath.WalkDir(r.AOFDir(), func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	for _, file := range files {
+		info, err := file.Info()
+		if err != nil {
+			return 0, err
 		}
-		info, err := entry.Info()
-		if err == nil {
-			total += info.Size()
-		}
-		return err
-	})
-	return total, err
+		total += info.Size()
+	}
+	return total, nil
 }
 
 // CutAOF truncates the newest append-only file to the length that keep returns

@@ -4,22 +4,26 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"time"
 )
 
-// writeCertificates makes a certificate authority, and a certificate of it for
-// this machine, and writes both as PEM files. It does not keep the authority's
-// private key.
-func writeCertificates(caPath, certPath, keyPath string) error {
+// The files that certify writes.
+const (
+	caFile   = "ca.pem"
+	certFile = "cert.pem"
+	keyFile  = "key.pem"
+)
+
+// certify makes a certificate authority, and a certificate of it for this machine,
+// and writes both as PEM files. It does not keep the authority's private key.
+func (p *process) certify() error {
 	now := time.Now()
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
@@ -54,26 +58,12 @@ func writeCertificates(caPath, certPath, keyPath string) error {
 		return err
 	}
 	return errors.Join(
-		writePEM(caPath, "CERTIFICATE", caDER),
-		writePEM(certPath, "CERTIFICATE", certDER),
-		writePEM(keyPath, "PRIVATE KEY", keyDER),
+		writePEM(p.file(caFile), "CERTIFICATE", caDER),
+		writePEM(p.file(certFile), "CERTIFICATE", certDER),
+		writePEM(p.file(keyFile), "PRIVATE KEY", keyDER),
 	)
 }
 
 func writePEM(path, kind string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
-}
-
-// trust returns the configuration of a client that trusts the authority whose
-// certificate is at path.
-func trust(path string) (*tls.Config, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%q holds no certificate", path)
-	}
-	return &tls.Config{RootCAs: pool}, nil
 }

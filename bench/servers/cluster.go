@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,22 +34,20 @@ type Cluster struct {
 	primaries int
 }
 
-// RedisCluster starts a Redis Cluster that is closed at the end of the test. If
-// redis-server is not installed, it skips or fails the test, as the function Redis does.
-func RedisCluster(t TB, opt ClusterOptions) *Cluster {
-	t.Helper()
-	cluster, err := StartRedisCluster(t.Context(), opt)
-	return started(t, cluster, err)
-}
-
-// StartRedisCluster starts a Redis Cluster and returns when all its nodes agree
-// that it works; ctx bounds the start. The caller must call Close. The error is
-// ErrMissing if the program is not installed.
+// RedisCluster starts a Redis Cluster that is closed at the end of the test, and returns
+// when all its nodes agree that it works. If redis-server is not installed, it skips or
+// fails the test, as the function Redis does.
 //
 // It takes at least 2 s, because a primary refuses writes for 2 s after its start.
-func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*Cluster, error) {
+func RedisCluster(t TB, opt ClusterOptions) *Cluster {
+	t.Helper()
+	c := &Cluster{primaries: cmp.Or(opt.Primaries, 3)}
+	return started(t, c, c.begin(t.Context(), opt))
+}
+
+func (c *Cluster) begin(ctx context.Context, opt ClusterOptions) error {
 	if opt.Node.Dir != "" {
-		return nil, errors.New("the nodes of a cluster cannot share a folder")
+		return errors.New("the nodes of a cluster cannot share a folder")
 	}
 	opt.NodeTimeout = cmp.Or(opt.NodeTimeout, time.Second)
 	node := opt.Node
@@ -60,20 +59,19 @@ func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*Cluster, error
 		"repl-diskless-sync-delay":        "0",
 	}
 	maps.Copy(node.Config, opt.Node.Config)
-	c := &Cluster{primaries: cmp.Or(opt.Primaries, 3)}
 	for range c.primaries * (1 + opt.Replicas) {
 		server, err := StartRedis(ctx, node)
 		if err != nil {
-			return nil, errors.Join(err, c.Close())
+			return err
 		}
 		c.Nodes = append(c.Nodes, server)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.form(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("form a cluster: %w", err), c.Close())
+		return fmt.Errorf("form a cluster: %w", err)
 	}
-	return c, nil
+	return nil
 }
 
 // form joins the nodes, which do not know each other yet, into one cluster.
@@ -174,13 +172,20 @@ func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.wor
 // await calls check for all nodes that answer, repeatedly, until it returns nil for
 // each.
 func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
-	for {
-		var wrong error
+	return poll(ctx, func() (wrong error) {
 		for _, node := range c.Nodes {
 			if node.answers() {
 				wrong = errors.Join(wrong, check(ctx, node))
 			}
 		}
+		return wrong
+	})
+}
+
+// poll calls check repeatedly until it returns nil.
+func poll(ctx context.Context, check func() error) error {
+	for {
+		wrong := check()
 		if wrong == nil {
 			return nil
 		}
@@ -258,10 +263,8 @@ func follows(node *RedisServer) error {
 
 // at returns the node with an address, or nil if no node of c has it.
 func (c *Cluster) at(addr string) *RedisServer {
-	for _, node := range c.Nodes {
-		if node.Addr() == addr {
-			return node
-		}
+	if i := slices.Index(c.Addrs(), addr); i >= 0 {
+		return c.Nodes[i]
 	}
 	return nil
 }

@@ -71,8 +71,8 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFailoverOfPrimary checks that a replica takes over on request, and after its primary
-// is killed. The killed node comes back as its replica.
+// TestFailoverOfPrimary checks that AwaitReplica waits for all writes of the primary, and
+// that a replica takes over on request, and after its primary is killed. The killed node comes back as its replica.
 func TestFailoverOfPrimary(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -86,6 +86,19 @@ func TestFailoverOfPrimary(t *testing.T) {
 	must(t, err)
 	second, err := cluster.ReplicaOf(ctx, first)
 	must(t, err)
+	must(t, second.Pause())
+	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range 100_000 {
+			p.Set(ctx, fmt.Sprintf("{key}%d", i), "value", 0)
+		}
+		return nil
+	})
+	must(t, err)
+	must(t, second.Resume())
+	must(t, cluster.AwaitReplica(ctx, first, second))
+	if n := count(t, second); n != 100_001 {
+		t.Errorf("after AwaitReplica the replica has %d keys, want 100,001", n)
+	}
 	must(t, cluster.Failover(ctx, second))
 	must(t, cluster.AwaitOK(ctx))
 	if owner, err := cluster.PrimaryOf(ctx, "key"); err != nil || owner != second {

@@ -51,6 +51,26 @@ func (c *Cluster) ReplicaOf(ctx context.Context, primary *RedisServer) (*RedisSe
 	return replica, nil
 }
 
+// AwaitReplica returns when a replica has applied every write that its primary has executed
+// so far, by any client. The command WAIT cannot tell this: it waits only for the writes of
+// its own connection.
+func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServer) error {
+	written, err := primary.number("replication", "master_repl_offset")
+	if err != nil {
+		return err
+	}
+	return poll(ctx, func() error {
+		if err := follows(replica); err != nil {
+			return err
+		}
+		applied, err := replica.number("replication", "slave_repl_offset")
+		if err == nil && applied < written {
+			err = fmt.Errorf("%s has applied %.0f bytes of %.0f", replica.Addr(), applied, written)
+		}
+		return err
+	})
+}
+
 // find returns the first member for which want returns true, according to the
 // first node that answers.
 func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServer, error) {

@@ -2,11 +2,9 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 )
 
@@ -14,40 +12,24 @@ import (
 // methods are safe for concurrent use.
 type KafkaServer struct {
 	process
-	port int
-	run  string // log, data
 }
 
-// StartKafka starts a broker and returns when it accepts connections; ctx bounds
-// the start. The caller must call Close. command returns the command of a broker
-// that listens on a loopback port and has its data in dir; see package kfake.
-func StartKafka(ctx context.Context, command func(port int, dir string) *exec.Cmd) (*KafkaServer, error) {
-	run, err := os.MkdirTemp("", "kafka-")
-	if err != nil {
-		return nil, err
-	}
-	k := &KafkaServer{run: run}
-	k.process = process{
-		command: func() *exec.Cmd { return command(k.port, filepath.Join(run, "data")) },
-		ready:   k.accepts,
-		stop:    syscall.SIGTERM,
-		log:     filepath.Join(run, "log"),
-	}
-	err = startOnFreePort(func(port int) error {
-		k.port = port
-		return k.start(ctx)
-	})
-	if err != nil {
-		return nil, errors.Join(err, k.Close())
-	}
-	return k, nil
-}
-
-// Kafka starts a broker that is closed at the end of the test; see StartKafka.
+// Kafka starts a broker that is closed at the end of the test, and returns when it
+// accepts connections. command returns the command of a broker that listens on a
+// loopback port and has its data in dir; see package kfake.
 func Kafka(t TB, command func(port int, dir string) *exec.Cmd) *KafkaServer {
 	t.Helper()
-	server, err := StartKafka(t.Context(), command)
-	return started(t, server, err)
+	k := new(KafkaServer)
+	return started(t, k, k.begin(t.Context(), command))
+}
+
+func (k *KafkaServer) begin(ctx context.Context, command func(port int, dir string) *exec.Cmd) (err error) {
+	k.command = func() *exec.Cmd { return command(k.port, k.file("data")) }
+	k.ready, k.stop = k.accepts, syscall.SIGTERM
+	if k.run, err = os.MkdirTemp("", "kafka-"); err != nil {
+		return err
+	}
+	return k.launch(ctx, func() error { return nil })
 }
 
 func (k *KafkaServer) accepts(ctx context.Context) error {
@@ -57,9 +39,3 @@ func (k *KafkaServer) accepts(ctx context.Context) error {
 	}
 	return conn.Close()
 }
-
-// Close kills the broker and removes its files. A second Close does nothing.
-func (k *KafkaServer) Close() error { return errors.Join(k.Kill(), os.RemoveAll(k.run)) }
-
-// Addr returns the TCP address, "127.0.0.1:port".
-func (k *KafkaServer) Addr() string { return loopback(k.port) }

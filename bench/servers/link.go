@@ -13,10 +13,8 @@ type link struct {
 	proxy            *ProxyServer
 	client, upstream net.Conn
 
-	end sync.Once
-
-	mu   sync.Mutex
-	lost map[int]drop // replies to lose, by the number of the request
+	end  sync.Once
+	lost sync.Map // the drops of replies to lose, by the numbers of their requests
 }
 
 // abort resets both connections.
@@ -54,7 +52,7 @@ func (l *link) send() {
 		request, err := appendRESP(nil, from)
 		if err == nil {
 			if d, ok := l.proxy.matching(request); ok {
-				l.lose(number, d)
+				l.lost.Store(number, d)
 			}
 		}
 		_, _ = to.Write(request) // Flush returns its error
@@ -67,24 +65,6 @@ func (l *link) send() {
 	}
 }
 
-// lose marks the reply to a request as one to lose.
-func (l *link) lose(number int, d drop) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.lost == nil {
-		l.lost = make(map[int]drop)
-	}
-	l.lost[number] = d
-}
-
-// losing reports whether the reply to a request is one to lose.
-func (l *link) losing(number int) (drop, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	d, ok := l.lost[number]
-	return d, ok
-}
-
 // receive forwards replies to the client, until one side closes its connection or
 // a reply is lost. Replies come in the order of the requests. A push (RESP3) is
 // not a reply.
@@ -93,10 +73,10 @@ func (l *link) receive() {
 	for number := 0; ; {
 		reply, err := appendRESP(nil, from)
 		push := len(reply) > 0 && reply[0] == '>'
-		if d, losing := l.losing(number); losing && !push {
+		if d, losing := l.lost.Load(number); losing && !push {
 			_ = to.Flush()
 			l.finish()
-			close(d.dropped)
+			close(d.(drop).dropped)
 			return
 		}
 		if !push {

@@ -24,70 +24,46 @@ type NATSOptions struct {
 // NATSServer is a running NATS server. Its methods are safe for concurrent use.
 type NATSServer struct {
 	process
-	opt  NATSOptions
-	port int
-	run  string // configuration, log, data
+	opt NATSOptions
 }
 
-// NATS starts a NATS server that is closed at the end of the test. If nats-server
-// is not installed, the test is skipped, or fails if CRAWLER_TEST_SERVERS is
-// "require".
-func NATS(t TB, opt NATSOptions) *NATSServer {
-	t.Helper()
-	server, err := StartNATS(t.Context(), opt)
-	return started(t, server, err)
-}
-
-// StartNATS starts a NATS server and returns when its JetStream answers; ctx
-// bounds the start. The caller must call Close. The error is ErrMissing if the
-// program is not installed.
+// NATS starts a NATS server that is closed at the end of the test, and returns when
+// its JetStream answers. If nats-server is not installed, the test is skipped, or
+// fails if CRAWLER_TEST_SERVERS is "require".
 //
 // Messages that JetStream acknowledged survive Kill. They need not survive a power
 // failure, because the server syncs its files only every two minutes.
-func StartNATS(ctx context.Context, opt NATSOptions) (*NATSServer, error) {
-	path, err := program("nats-server")
-	if err != nil {
-		return nil, err
-	}
-	run, err := os.MkdirTemp("", "nats-")
-	if err != nil {
-		return nil, err
-	}
-	n := &NATSServer{opt: opt, run: run}
-	n.process = process{
-		command: func() *exec.Cmd { return exec.Command(path, "-c", n.configPath()) },
-		ready:   n.ping,
-		stop:    syscall.SIGTERM,
-		log:     filepath.Join(run, "log"),
-	}
-	if opt.TLS {
-		if err := writeCertificates(n.CACert(), n.certPath(), n.keyPath()); err != nil {
-			return nil, errors.Join(err, n.Close())
-		}
-	}
-	err = startOnFreePort(func(port int) error {
-		n.port = port
-		if err := os.WriteFile(n.configPath(), []byte(n.config()), 0o600); err != nil {
-			return err
-		}
-		return n.start(ctx)
-	})
-	if err != nil {
-		return nil, errors.Join(err, n.Close())
-	}
-	return n, nil
+func NATS(t TB, opt NATSOptions) *NATSServer {
+	t.Helper()
+	n := &NATSServer{opt: opt}
+	return started(t, n, n.begin(t.Context()))
 }
 
-func (n *NATSServer) configPath() string { return filepath.Join(n.run, "nats.conf") }
-func (n *NATSServer) certPath() string   { return filepath.Join(n.run, "cert.pem") }
-func (n *NATSServer) keyPath() string    { return filepath.Join(n.run, "key.pem") }
+func (n *NATSServer) begin(ctx context.Context) error {
+	path, err := program("nats-server")
+	if err != nil {
+		return err
+	}
+	if n.run, err = os.MkdirTemp("", "nats-"); err != nil {
+		return err
+	}
+	config := n.file("nats.conf")
+	n.command = func() *exec.Cmd { return exec.Command(path, "-c", config) }
+	n.ready, n.stop = n.ping, syscall.SIGTERM
+	if n.opt.TLS {
+		if err := n.certify(); err != nil {
+			return err
+		}
+	}
+	return n.launch(ctx, func() error { return os.WriteFile(config, []byte(n.config()), 0o600) })
+}
 
 // config returns the text of nats.conf.
 func (n *NATSServer) config() string {
 	text := fmt.Sprintf("listen: %q\nserver_name: %q\njetstream { store_dir: %q }\n", n.Addr(), n.name(),
-		filepath.Join(n.run, "data"))
+		n.file("data"))
 	if n.opt.TLS {
-		text += fmt.Sprintf("tls { cert_file: %q, key_file: %q }\n", n.certPath(), n.keyPath())
+		text += fmt.Sprintf("tls { cert_file: %q, key_file: %q }\n", n.file(certFile), n.file(keyFile))
 	}
 	return text + n.opt.Config + "\n"
 }
@@ -129,12 +105,6 @@ func (n *NATSServer) trust() nats.Option {
 	return func(*nats.Options) error { return nil }
 }
 
-// Close kills the server and removes its files. A second Close does nothing.
-func (n *NATSServer) Close() error { return errors.Join(n.Kill(), os.RemoveAll(n.run)) }
-
-// Addr returns the TCP address, "127.0.0.1:port".
-func (n *NATSServer) Addr() string { return loopback(n.port) }
-
 // URL returns the URL that clients connect to.
 func (n *NATSServer) URL() string {
 	if n.opt.TLS {
@@ -145,4 +115,4 @@ func (n *NATSServer) URL() string {
 
 // CACert returns the path of the certificate authority's certificate, in PEM. If
 // the server uses TLS, its clients must trust it.
-func (n *NATSServer) CACert() string { return filepath.Join(n.run, "ca.pem") }
+func (n *NATSServer) CACert() string { return n.file(caFile) }

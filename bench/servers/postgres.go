@@ -46,8 +46,6 @@ type PostgresOptions struct {
 type PostgresServer struct {
 	process
 	opt       PostgresOptions
-	port      int
-	run       string              // socket, log, data
 	bin       string              // folder of the programs
 	owner     *syscall.Credential // the user that the server runs as; nil means the user of this process
 	databases atomic.Int32        // number of databases that NewDatabase made
@@ -58,8 +56,8 @@ type PostgresServer struct {
 // CRAWLER_TEST_SERVERS is "require".
 func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 	t.Helper()
-	server, err := StartPostgres(t.Context(), opt)
-	return started(t, server, err)
+	p := &PostgresServer{opt: opt}
+	return started(t, p, p.begin(t.Context()))
 }
 
 // StartPostgres starts a Postgres server and returns when it answers; ctx bounds
@@ -69,45 +67,36 @@ func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 // Postgres refuses to run as root. If this process does, the server runs as the
 // user postgres or, if there is none, as the least privileged user of the system.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, error) {
-	bin, err := postgresPrograms()
-	if err != nil {
-		return nil, err
-	}
-	owner, err := unprivileged()
-	if err != nil {
-		return nil, err
-	}
-	// Not below a test's folder: other users cannot enter it, and its path is too
-	// long for a socket.
-	run, err := os.MkdirTemp("", "postgres-")
-	if err != nil {
-		return nil, err
-	}
-	p := &PostgresServer{opt: opt, run: run, bin: bin, owner: owner}
-	p.process = process{
-		command: func() *exec.Cmd { return p.as(exec.Command(filepath.Join(bin, "postgres"), "-D", p.data())) },
-		ready:   p.ping,
-		stop:    syscall.SIGINT, // a fast shutdown: it disconnects the clients
-		log:     filepath.Join(run, "log"),
-	}
-	if err := p.initialise(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	base, err := os.ReadFile(p.configPath())
-	if err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	err = startOnFreePort(func(port int) error {
-		p.port = port
-		if err := os.WriteFile(p.configPath(), append(base[:len(base):len(base)], p.config()...), 0o600); err != nil {
-			return err
-		}
-		return p.start(ctx)
-	})
-	if err != nil {
+	p := &PostgresServer{opt: opt}
+	if err := p.begin(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+func (p *PostgresServer) begin(ctx context.Context) (err error) {
+	if p.bin, err = postgresPrograms(); err != nil {
+		return err
+	}
+	if p.owner, err = unprivileged(); err != nil {
+		return err
+	}
+	// Not below a test's folder: other users cannot enter it, and its path is too
+	// long for a socket.
+	if p.run, err = os.MkdirTemp("", "postgres-"); err != nil {
+		return err
+	}
+	p.command = func() *exec.Cmd { return p.as(exec.Command(filepath.Join(p.bin, "postgres"), "-D", p.data())) }
+	p.ready, p.stop = p.ping, syscall.SIGINT // a fast shutdown: it disconnects the clients
+	if err := p.initialise(ctx); err != nil {
+		return err
+	}
+	config := filepath.Join(p.data(), "postgresql.conf")
+	base, err := os.ReadFile(config)
+	if err != nil {
+		return err
+	}
+	return p.launch(ctx, func() error { return os.WriteFile(config, slices.Concat(base, p.config()), 0o600) })
 }
 
 // FindPostgres returns nil if StartPostgres can find its programs, and otherwise
@@ -172,7 +161,7 @@ func (p *PostgresServer) as(cmd *exec.Cmd) *exec.Cmd {
 
 // initialise makes the server's data folder.
 func (p *PostgresServer) initialise(ctx context.Context) error {
-	secret := filepath.Join(p.run, "password")
+	secret := p.file("password")
 	if err := os.WriteFile(secret, []byte(cmp.Or(p.opt.Password, "none")), 0o600); err != nil {
 		return err
 	}
@@ -199,8 +188,7 @@ func (p *PostgresServer) initialise(ctx context.Context) error {
 	return os.Remove(secret)
 }
 
-func (p *PostgresServer) data() string       { return filepath.Join(p.run, "data") }
-func (p *PostgresServer) configPath() string { return filepath.Join(p.data(), "postgresql.conf") }
+func (p *PostgresServer) data() string { return p.file("data") }
 
 // config returns the settings that are added to the postgresql.conf of initdb.
 func (p *PostgresServer) config() []byte {
@@ -246,7 +234,7 @@ func (p *PostgresServer) exec(ctx context.Context, statement string) error {
 
 // Close kills the server and removes its files. A second Close does nothing.
 func (p *PostgresServer) Close() error {
-	return errors.Join(p.Kill(), p.removeSharedMemory(), os.RemoveAll(p.run))
+	return errors.Join(p.Kill(), p.removeSharedMemory(), p.process.Close())
 }
 
 // removeSharedMemory removes the System V segment that marks the data folder as in
@@ -279,9 +267,6 @@ func (p *PostgresServer) removeSharedMemory() error {
 	}
 	return err
 }
-
-// Addr returns the TCP address, "127.0.0.1:port".
-func (p *PostgresServer) Addr() string { return loopback(p.port) }
 
 // SocketDir returns the folder of the server's unix socket. A DSN can have it
 // instead of a host.

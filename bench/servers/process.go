@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,13 +17,14 @@ import (
 // errPortTaken reports that a server ended because it could not listen.
 var errPortTaken = errors.New("port is taken")
 
-// process runs the process of a server. Its methods are safe for concurrent use; those
-// that stop or start the server run one at a time.
+// process runs the process of a server that listens on a loopback port. Its methods are
+// safe for concurrent use; those that stop or start the server run one at a time.
 type process struct {
 	command func() *exec.Cmd                // returns the command that starts it
 	ready   func(ctx context.Context) error // nil once it answers
 	stop    os.Signal                       // signal for a graceful stop
-	log     string                          // file with its output
+	run     string                          // folder of its files
+	port    int
 
 	mu   sync.Mutex
 	life *life // nil before the first start
@@ -45,6 +47,36 @@ func (l *life) over() bool {
 	default:
 		return false
 	}
+}
+
+// Addr returns the TCP address, "127.0.0.1:port".
+func (p *process) Addr() string { return loopback(p.port) }
+
+// file returns the path of a file in the server's folder.
+func (p *process) file(name string) string { return filepath.Join(p.run, name) }
+
+// log returns the path of the file with the server's output.
+func (p *process) log() string { return p.file("log") }
+
+// Close kills the server and removes its files. A second Close does nothing.
+func (p *process) Close() error { return errors.Join(p.Kill(), os.RemoveAll(p.run)) }
+
+// launch starts the server on a free port, for which configure writes the configuration.
+// If another process has taken the port by then, it tries another one.
+func (p *process) launch(ctx context.Context, configure func() error) error {
+	var err error
+	for range portTries {
+		if p.port, err = freePort(); err != nil {
+			return err
+		}
+		if err = configure(); err != nil {
+			return err
+		}
+		if err = p.start(ctx); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+	return err
 }
 
 // Pid returns the id of the server's process, 0 while it is down.
@@ -78,7 +110,7 @@ func (p *process) Restart() error {
 func (p *process) start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	log, err := os.Create(p.log)
+	log, err := os.Create(p.log())
 	if err != nil {
 		return err
 	}
@@ -129,13 +161,13 @@ func (p *process) await(ctx context.Context) error {
 
 // Log returns what the server has logged so far.
 func (p *process) Log() (string, error) {
-	text, err := os.ReadFile(p.log)
+	text, err := os.ReadFile(p.log())
 	return string(text), err
 }
 
 // said returns the last lines of the server's output since its last start.
 func (p *process) said() string {
-	log, err := os.ReadFile(p.log)
+	log, err := os.ReadFile(p.log())
 	if err != nil {
 		return err.Error()
 	}
@@ -187,14 +219,12 @@ func (p *process) kill() error {
 	// A stopped parent starts no new children. It does not reap dead ones either, so that
 	// their ids are not used again.
 	pid := p.life.cmd.Process.Pid
-	if err := signal(pid, syscall.SIGSTOP); err != nil {
+	if err := signal(syscall.SIGSTOP, pid); err != nil {
 		return err
 	}
 	spawned := children(pid)
-	for _, pid := range append(spawned, pid) {
-		if err := signal(pid, syscall.SIGKILL); err != nil {
-			return err
-		}
+	if err := signal(syscall.SIGKILL, append(spawned, pid)...); err != nil {
+		return err
 	}
 	<-p.life.ended
 	for _, pid := range spawned {
@@ -215,15 +245,10 @@ func (p *process) Pause() error {
 	}
 	p.life.paused = true
 	pid := p.life.cmd.Process.Pid
-	if err := signal(pid, syscall.SIGSTOP); err != nil {
+	if err := signal(syscall.SIGSTOP, pid); err != nil {
 		return err
 	}
-	for _, pid := range children(pid) {
-		if err := signal(pid, syscall.SIGSTOP); err != nil {
-			return err
-		}
-	}
-	return nil
+	return signal(syscall.SIGSTOP, children(pid)...) // a stopped parent starts no new ones
 }
 
 // Resume continues a paused server.
@@ -239,18 +264,15 @@ func (p *process) Resume() error {
 func (p *process) resume() error {
 	p.life.paused = false
 	pid := p.life.cmd.Process.Pid
-	for _, pid := range append(children(pid), pid) {
-		if err := signal(pid, syscall.SIGCONT); err != nil {
-			return err
-		}
-	}
-	return nil
+	return signal(syscall.SIGCONT, append(children(pid), pid)...)
 }
 
-// signal sends a signal to a process. It is no error if the process has ended.
-func signal(pid int, sig syscall.Signal) error {
-	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("send %v to process %d: %w", sig, pid, err)
+// signal sends a signal to processes, in this order. It is no error if one has ended.
+func signal(sig syscall.Signal, pids ...int) error {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("send %v to process %d: %w", sig, pid, err)
+		}
 	}
 	return nil
 }

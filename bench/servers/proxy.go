@@ -30,20 +30,13 @@ type drop struct {
 // the end of the test.
 func Proxy(t TB, upstream string) *ProxyServer {
 	t.Helper()
-	p, err := StartProxy(upstream)
-	return started(t, p, err)
-}
-
-// StartProxy starts a proxy in front of the server at a TCP address. The caller
-// must call Close.
-func StartProxy(upstream string) (*ProxyServer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	p := &ProxyServer{upstream: upstream, listener: listener, links: make(map[*link]bool)}
 	p.serving.Go(p.accept)
-	return p, nil
+	return started(t, p, nil)
 }
 
 // Addr returns the address of the proxy, "127.0.0.1:port".

@@ -2,8 +2,8 @@ package servers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,12 +44,9 @@ type RedisOptions struct {
 // use.
 type RedisServer struct {
 	process
-	opt    RedisOptions
-	port   int
-	run    string // socket, configuration, log
-	data   string
-	caCert string // path; empty without TLS
-	admin  *redis.Client
+	opt   RedisOptions
+	data  string        // folder of its data
+	admin *redis.Client // nil before the first start
 }
 
 // adminUser is the user of this package, in addition to those of the options. It has all
@@ -61,76 +58,52 @@ const adminUser = "servers"
 // CRAWLER_TEST_SERVERS is "require".
 func Redis(t TB, opt RedisOptions) *RedisServer {
 	t.Helper()
-	server, err := StartRedis(t.Context(), opt)
-	return started(t, server, err)
+	r := &RedisServer{opt: opt}
+	return started(t, r, r.begin(t.Context()))
 }
 
 // StartRedis starts a Redis server and returns when it answers; ctx bounds the
 // start. The caller must call Close. The error is ErrMissing if the program is not
 // installed.
 func StartRedis(ctx context.Context, opt RedisOptions) (*RedisServer, error) {
-	if opt.Program == "" {
-		opt.Program = "redis-server"
-	}
-	path, err := program(opt.Program)
-	if err != nil {
-		return nil, err
-	}
-	// The path of a socket must be short (108 bytes), so it cannot be below the
-	// folder of a test, whose path contains the test's name.
-	run, err := os.MkdirTemp("", "redis-")
-	if err != nil {
-		return nil, err
-	}
-	r := &RedisServer{opt: opt, run: run, data: opt.Dir}
-	r.process = process{
-		command: func() *exec.Cmd { return exec.Command(path, r.configPath()) },
-		ready:   r.ping,
-		stop:    syscall.SIGTERM,
-		log:     filepath.Join(run, "log"),
-	}
-	r.admin = redis.NewClient(&redis.Options{
-		Network: "unix", Addr: r.Socket(), Username: adminUser, Password: "none",
-		MaxRetries: -1, ReadTimeout: 10 * time.Second, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	if err := r.prepare(); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	err = startOnFreePort(func(port int) error {
-		r.port = port
-		if err := os.WriteFile(r.configPath(), r.config(), 0o600); err != nil {
-			return err
-		}
-		return r.start(ctx)
-	})
-	if err != nil {
+	r := &RedisServer{opt: opt}
+	if err := r.begin(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-// prepare makes the data folder and the certificates that the configuration names.
-func (r *RedisServer) prepare() (err error) {
-	if r.data == "" {
-		r.data = filepath.Join(r.run, "data")
-		if err := os.Mkdir(r.data, 0o700); err != nil {
-			return err
-		}
+func (r *RedisServer) begin(ctx context.Context) error {
+	path, err := program(cmp.Or(r.opt.Program, "redis-server"))
+	if err != nil {
+		return err
 	}
-	if r.data, err = filepath.Abs(r.data); err != nil {
+	// The path of a socket must be short (108 bytes), so it cannot be below the
+	// folder of a test, whose path contains the test's name.
+	if r.run, err = os.MkdirTemp("", "redis-"); err != nil {
+		return err
+	}
+	config := r.file("redis.conf")
+	r.command = func() *exec.Cmd { return exec.Command(path, config) }
+	r.ready, r.stop = r.ping, syscall.SIGTERM
+	r.admin = redis.NewClient(&redis.Options{
+		Network: "unix", Addr: r.Socket(), Username: adminUser, Password: "none",
+		MaxRetries: -1, ReadTimeout: 10 * time.Second, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	if r.data, err = filepath.Abs(cmp.Or(r.opt.Dir, r.file("data"))); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.data, 0o700); err != nil {
 		return err
 	}
 	if r.opt.TLS {
-		r.caCert = filepath.Join(r.run, "ca.pem")
-		return writeCertificates(r.caCert, r.certPath(), r.keyPath())
+		if err := r.certify(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return r.launch(ctx, func() error { return os.WriteFile(config, r.config(), 0o600) })
 }
-
-func (r *RedisServer) configPath() string { return filepath.Join(r.run, "redis.conf") }
-func (r *RedisServer) certPath() string   { return filepath.Join(r.run, "cert.pem") }
-func (r *RedisServer) keyPath() string    { return filepath.Join(r.run, "key.pem") }
 
 // config returns the text of redis.conf.
 func (r *RedisServer) config() []byte {
@@ -151,9 +124,9 @@ func (r *RedisServer) config() []byte {
 	if r.opt.TLS {
 		directive("port", "0")
 		directive("tls-port", strconv.Itoa(r.port))
-		directive("tls-cert-file", r.certPath())
-		directive("tls-key-file", r.keyPath())
-		directive("tls-ca-cert-file", r.caCert)
+		directive("tls-cert-file", r.file(certFile))
+		directive("tls-key-file", r.file(keyFile))
+		directive("tls-ca-cert-file", r.file(caFile))
 		directive("tls-auth-clients", "no")
 		directive("tls-replication", "yes")
 		directive("tls-cluster", "yes")
@@ -180,11 +153,14 @@ func (r *RedisServer) ping(ctx context.Context) error {
 // Close kills the server and removes its files, except those in RedisOptions.Dir. A second
 // Close does nothing.
 func (r *RedisServer) Close() error {
-	err := r.Kill()
+	err := r.process.Close()
+	if r.admin == nil {
+		return err
+	}
 	if closed := r.admin.Close(); !errors.Is(closed, redis.ErrClosed) {
 		err = errors.Join(err, closed)
 	}
-	return errors.Join(err, os.RemoveAll(r.run))
+	return err
 }
 
 // Client returns a client over the socket with all rights, independently of the
@@ -192,11 +168,8 @@ func (r *RedisServer) Close() error {
 // closes it.
 func (r *RedisServer) Client() *redis.Client { return r.admin }
 
-// Addr returns the TCP address, "127.0.0.1:port".
-func (r *RedisServer) Addr() string { return loopback(r.port) }
-
 // Socket returns the path of the server's unix socket.
-func (r *RedisServer) Socket() string { return filepath.Join(r.run, "socket") }
+func (r *RedisServer) Socket() string { return r.file("socket") }
 
 // URL returns the URL of the TCP port. It contains the password if the options
 // have a "requirepass".
@@ -213,15 +186,11 @@ func (r *RedisServer) URL() string {
 
 // CACert returns the path of the authority's certificate (PEM); it is empty
 // without TLS.
-func (r *RedisServer) CACert() string { return r.caCert }
-
-// TLSConfig returns the TLS configuration of a client of the TCP port; nil without
-// TLS.
-func (r *RedisServer) TLSConfig() (*tls.Config, error) {
-	if r.caCert == "" {
-		return nil, nil
+func (r *RedisServer) CACert() string {
+	if !r.opt.TLS {
+		return ""
 	}
-	return trust(r.caCert)
+	return r.file(caFile)
 }
 
 // CPU returns the processor time of the server's process since its start, of all
@@ -229,13 +198,9 @@ func (r *RedisServer) TLSConfig() (*tls.Config, error) {
 func (r *RedisServer) CPU() (time.Duration, error) {
 	var total time.Duration
 	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
-		value, err := r.Info("cpu", name)
+		seconds, err := r.number("cpu", name)
 		if err != nil {
 			return 0, err
-		}
-		seconds, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s of %s: %w", name, r.Addr(), err)
 		}
 		total += time.Duration(seconds * float64(time.Second))
 	}
@@ -244,11 +209,21 @@ func (r *RedisServer) CPU() (time.Duration, error) {
 
 // UsedMemory returns the bytes that the server allocated (used_memory).
 func (r *RedisServer) UsedMemory() (int64, error) {
-	value, err := r.Info("memory", "used_memory")
+	used, err := r.number("memory", "used_memory")
+	return int64(used), err
+}
+
+// number returns one numeric field of a section of the server's INFO.
+func (r *RedisServer) number(section, field string) (float64, error) {
+	value, err := r.Info(section, field)
 	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseInt(value, 10, 64)
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s of %s: %w", field, r.Addr(), err)
+	}
+	return n, nil
 }
 
 // Info returns one field of a section of the server's INFO.

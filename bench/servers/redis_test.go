@@ -2,6 +2,7 @@ package servers_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -24,10 +25,13 @@ func dial(t *testing.T, server *servers.RedisServer) *redis.Client {
 		t.Fatal(err)
 	}
 	opt.MaxRetries, opt.ReadTimeout = -1, 10*time.Second
-	if config, err := server.TLSConfig(); err != nil {
-		t.Fatal(err)
-	} else if config != nil {
-		opt.TLSConfig = config
+	if path := server.CACert(); path != "" {
+		text, err := os.ReadFile(path)
+		must(t, err)
+		opt.TLSConfig.RootCAs = x509.NewCertPool()
+		if !opt.TLSConfig.RootCAs.AppendCertsFromPEM(text) {
+			t.Fatalf("%q holds no certificate", path)
+		}
 	}
 	client := redis.NewClient(opt)
 	t.Cleanup(func() { _ = client.Close() })

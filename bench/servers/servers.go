@@ -50,6 +50,9 @@ type TB interface {
 // it if CRAWLER_TEST_SERVERS is "require". After any other error it fails the test.
 func started[S interface{ Close() error }](t TB, server S, err error) S {
 	t.Helper()
+	if err != nil {
+		err = errors.Join(err, server.Close())
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrMissing) && os.Getenv("CRAWLER_TEST_SERVERS") != "require":
@@ -106,22 +109,5 @@ func isFree(port int) bool {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// portTries is the number of ports that startOnFreePort tries if other processes take
-// them before the server does.
+// portTries is the number of ports that process.launch tries.
 const portTries = 5
-
-// startOnFreePort calls start with a free port. If start fails because the port is taken
-// by then, it tries another one.
-func startOnFreePort(start func(port int) error) error {
-	var err error
-	for range portTries {
-		var port int
-		if port, err = freePort(); err != nil {
-			return err
-		}
-		if err = start(port); !errors.Is(err, errPortTaken) {
-			return err
-		}
-	}
-	return err
-}

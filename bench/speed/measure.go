@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -91,6 +92,16 @@ func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.D
 	// If the log was rewritten meanwhile, it is shorter.
 	m.server = sets.Used{CPU: after.CPU - before.CPU, Wire: after.Wire - before.Wire, Log: max(after.Log-before.Log, 0)}
 	return m
+}
+
+// ownCPU returns the processor time that this process took, or 0 if the system does not
+// report it.
+func ownCPU() time.Duration {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // together calls call from n goroutines.

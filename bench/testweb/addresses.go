@@ -2,6 +2,7 @@ package testweb
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -123,12 +124,5 @@ func ips(all ...string) (addrs []netip.Addr) {
 
 // canBeHarmless reports whether some look-up of the name returns the harmless address.
 func (n *name) canBeHarmless() bool {
-	for _, turn := range n.turns {
-		for _, ip := range turn {
-			if ip == harmless {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.Contains(slices.Concat(n.turns...), harmless)
 }

@@ -12,8 +12,7 @@ var charsets = hardship{
 	doc: "wrong, late and missing charsets, with links that depend on them",
 	corner: func(c *corners) {
 		s := c.site("charsets.corner.test")
-		entry := s.enter("/")
-		var paths []string
+		s.enter("/")
 		for _, p := range []struct {
 			name, charset string // of the header
 			head          string // HTML before the title
@@ -36,10 +35,8 @@ var charsets = hardship{
 			{name: "euc-kr", charset: `"euc-kr"`, text: "\xc7\xd1", title: "한", path: "%ED%95%9C", query: "%C7%D1"},
 			{name: "gb18030", charset: "gb2312", text: "\xd6\xd0", title: "中", path: "%E4%B8%AD", query: "%D6%D0"},
 		} {
-			path := "/in/" + p.name
-			paths = append(paths, path)
 			html := p.head + "<!DOCTYPE html><title>" + p.text + "</title><a href=\"/to/" + p.name + "/" + p.text + "\">x</a> <a href=\"/to/" + p.name + "?q=" + p.text + "\">y</a>"
-			page := s.page(path).document(p.title, []byte(html)).typed("text/html")
+			page := s.listed("/in/"+p.name).document(p.title, []byte(html)).typed("text/html")
 			if p.charset != "" {
 				page.typed("text/html; charset=" + p.charset)
 			}
@@ -47,13 +44,10 @@ var charsets = hardship{
 		}
 		for _, bigEndian := range []bool{false, true} {
 			name := fmt.Sprintf("utf16-%t", bigEndian)
-			path := "/in/" + name
-			paths = append(paths, path)
 			text := "\ufeff<!DOCTYPE html><meta charset=utf-8><title>дом</title><a href='/to/" + name + "/дом?q=дом'>x</a>"
-			s.page(path).document("дом", utf16Bytes(text, bigEndian)).typed("text/html")
+			s.listed("/in/"+name).document("дом", utf16Bytes(text, bigEndian)).typed("text/html")
 			s.pages("/to/" + name + "/%D0%B4%D0%BE%D0%BC?q=%D0%B4%D0%BE%D0%BC")
 		}
-		entry.html(paths...)
 	},
 }
 

@@ -18,12 +18,9 @@ var codings = hardship{
 	doc: "brotli, zstd and gzip, mislabelled, stacked or damaged, and unknown codings",
 	corner: func(c *corners) {
 		s := c.site("codings.corner.test")
-		entry := s.enter("/")
-		var paths []string
+		s.enter("/")
 		page := func(name, coding string, pack func([]byte) []byte) *resource {
-			path := "/" + name
-			paths = append(paths, path)
-			p := s.page(path, "/from/"+name).with("Content-Encoding", coding)
+			p := s.listed("/"+name, "/from/"+name).with("Content-Encoding", coding)
 			p.packed = func(out io.Writer) error {
 				var plain bytes.Buffer
 				_ = p.plain(&plain) // writes to a buffer do not fail
@@ -53,9 +50,7 @@ var codings = hardship{
 		damaged.want.Truncated = true
 
 		leaf := func(name, coding string, pack func([]byte) []byte) {
-			path := "/" + name
-			paths = append(paths, path)
-			p := s.page(path).with("Content-Encoding", coding)
+			p := s.listed("/"+name).with("Content-Encoding", coding)
 			plain := documentOf(p.titleOf(), nil)
 			p.packed = func(out io.Writer) error { _, err := out.Write(pack(plain)); return err }
 			p.want.Title, p.want.isRead = "", false // a crawler may decode it or not
@@ -64,7 +59,6 @@ var codings = hardship{
 		leaf("mixed", "br, gzip", func(b []byte) []byte { return gzipOf(brotliOf(b)) })
 		leaf("compress", "compress", func([]byte) []byte { return []byte("\x1f\x9d\x90no page at all") })
 		leaf("unknown", "shrunk", func(b []byte) []byte { return gzipOf(b) })
-		entry.html(paths...)
 	},
 }
 

@@ -1,7 +1,6 @@
 package testweb
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +24,6 @@ type Report struct {
 	WrongDigest    int
 
 	Outcomes map[string]int // records by outcome
-	// OrderDependent counts, by outcome, the records of URLs for which several
-	// outcomes are right, depending on the order of the crawl.
-	OrderDependent map[string]int
 	// Optional counts the records of URLs that a correct crawl may request, but need not.
 	Optional int
 
@@ -96,8 +92,8 @@ type record struct {
 // bits of memory for each URL.
 func (w *Web) Compare(records io.Reader) (Report, error) {
 	c := w.newComparison()
-	if err := lines(records, c.observe); err != nil {
-		return *c.report, fmt.Errorf("read records: %w", err)
+	if err := decode(records, "records", c.observe); err != nil {
+		return *c.report, err
 	}
 	for _, f := range []*field{&c.status, &c.redirect, &c.title, &c.truncated, &c.digest} {
 		if f.isWritten && f.leftOut > 0 {
@@ -143,7 +139,7 @@ type field struct {
 }
 
 func (w *Web) newComparison() *comparison {
-	report := &Report{Outcomes: map[string]int{}, OrderDependent: map[string]int{}}
+	report := &Report{Outcomes: map[string]int{}}
 	return &comparison{
 		web: w, seen: newBitset(w.ordinals()), round0: newBitset(w.ordinals()),
 		later: map[laterRound]bool{}, shown: map[string]int{}, report: report,
@@ -155,30 +151,26 @@ func (w *Web) newComparison() *comparison {
 	}
 }
 
-func (c *comparison) observe(line []byte) error {
-	var r record
-	if err := json.Unmarshal(line, &r); err != nil {
-		return err
-	}
+func (c *comparison) observe(r *record) {
 	c.report.Records++
 	if r.Outcome != nil {
 		c.report.Outcomes[*r.Outcome]++
 	}
 	t := c.web.targetOf(r.URL)
 	if t.kind == noSitemap {
-		c.observeNoSitemap(&r)
-		return nil
+		c.observeNoSitemap(r)
+		return
 	}
 	ordinal, isExpected := c.web.ordinal(t)
 	if !isExpected {
 		c.report.Unexpected++
 		c.example("unexpected", r.URL)
-		return nil
+		return
 	}
 	if !c.isFirst(ordinal, r.Round) {
 		c.report.Duplicates++
 		c.example("recorded again", fmt.Sprintf("%s in round %d", r.URL, r.Round))
-		return nil
+		return
 	}
 	e := c.web.expect(t)
 	if e.Optional {
@@ -187,8 +179,7 @@ func (c *comparison) observe(line []byte) error {
 	if e.isRead && r.Digest != nil {
 		e.BodySHA256, _ = c.web.digestOf(t)
 	}
-	c.judge(&r, &e)
-	return nil
+	c.judge(r, &e)
 }
 
 // observeNoSitemap judges the record of a usual path of sitemaps at which there is none. Any
@@ -220,9 +211,6 @@ func (c *comparison) judge(r *record, e *Expectation) {
 		return // other differences are consequences of this one
 	}
 	if !e.OrderFree {
-		if r.Outcome != nil {
-			c.report.OrderDependent[*r.Outcome]++
-		}
 		return
 	}
 	c.compare(&c.status, r, text(r.Status, strconv.Itoa), strconv.Itoa(e.Status), e.Status == 0)

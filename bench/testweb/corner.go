@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ type site struct {
 	corners   *corners
 	host      string // with the port, if it has one
 	resources map[string]*resource
+	list      []string // paths of the pages that listed added
 	// beyond makes the answers for the further URLs of a trap, which a correct crawl
 	// does not request. If it is nil or returns nil, there is no resource.
 	beyond func(path string) *resource
@@ -183,6 +185,14 @@ func (s *site) pages(paths ...string) {
 // enter is page for a page that the index page of the corners links to.
 func (s *site) enter(path string, links ...string) *resource {
 	s.corners.entry("http://" + s.host + path)
+	return s.page(path, links...)
+}
+
+// listed is page for a page that the root page of the site links to, after those before
+// it. There must be a root page.
+func (s *site) listed(path string, links ...string) *resource {
+	s.list = append(s.list, path)
+	s.resources["/"].html(s.list...)
 	return s.page(path, links...)
 }
 
@@ -368,10 +378,4 @@ func (c *corners) each(visit func(target) bool) (goOn bool) {
 }
 
 // hosts returns the names of all hosts, without ports, in order.
-func (c *corners) hosts() (names []string) {
-	for name := range c.sites {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (c *corners) hosts() []string { return slices.Sorted(maps.Keys(c.sites)) }

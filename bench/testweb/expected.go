@@ -2,7 +2,6 @@ package testweb
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -128,37 +127,18 @@ func (w *Web) WriteExpected(out io.Writer) error {
 	return nil
 }
 
-// lines calls visit for each line of r that is not empty, until visit fails. An
-// incomplete line of JSON at the end of r is no error: it is still being written.
-func lines(r io.Reader, visit func(line []byte) error) error {
-	buffered := bufio.NewReaderSize(r, 64<<10)
-	var long []byte
-	for number := 1; ; {
-		part, err := buffered.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
-			if long = append(long, part...); len(long) > 16<<20 {
-				return fmt.Errorf("line %d is longer than 16 MiB", number)
-			}
-			continue
-		}
-		line := part
-		if len(long) > 0 {
-			line = append(long, part...)
-			long = long[:0]
-		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if fault := visit(line); fault != nil {
-				if _, cut := errors.AsType[*json.SyntaxError](fault); cut && err == io.EOF {
-					return nil
-				}
-				return fmt.Errorf("line %d: %w", number, fault)
-			}
-		}
-		if err == io.EOF {
+// decode reads values that are written as lines of JSON, such as records, and calls visit
+// for each. An incomplete value at the end of r is no error: it is still being written.
+func decode[T any](r io.Reader, what string, visit func(*T)) error {
+	decoder := json.NewDecoder(r)
+	for line := 1; ; line++ {
+		var value T
+		switch err := decoder.Decode(&value); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return nil
-		} else if err != nil {
-			return err
+		case err != nil:
+			return fmt.Errorf("read %s: line %d: %w", what, line, err)
 		}
-		number++
+		visit(&value)
 	}
 }

@@ -55,7 +55,7 @@ const (
 )
 
 // A hardship adds pages that do not behave like plain ones, or changes the answers to
-// pages. A new one needs a constant above, a file with its value, and an entry in
+// pages. A new one needs a constant above, a variable with its value, and an entry in
 // hardships.
 type hardship struct {
 	bit  Hardships

@@ -2,7 +2,6 @@ package testweb
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -93,17 +92,7 @@ func (w *Web) Judge(log []Request, promised Manners) Verdict {
 // for each host and a bit for each URL, and none for the requests.
 func (w *Web) JudgeLog(log io.Reader, promised Manners) (Verdict, error) {
 	j := w.newJudge(promised)
-	err := lines(log, func(line []byte) error {
-		var r Request
-		if err := json.Unmarshal(line, &r); err != nil {
-			return err
-		}
-		j.observe(&r)
-		return nil
-	})
-	if err != nil {
-		err = fmt.Errorf("read request log: %w", err)
-	}
+	err := decode(log, "request log", j.observe)
 	return j.verdict, err
 }
 

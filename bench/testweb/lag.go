@@ -2,7 +2,6 @@ package testweb
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -42,42 +41,23 @@ func (l *Lag) Started(url string, at time.Time) {
 }
 
 // ReadLog calls Read for each request of a log that was written to Config.Log.
-func (l *Lag) ReadLog(log io.Reader) error {
-	err := lines(log, func(line []byte) error {
-		var r Request
-		if err := json.Unmarshal(line, &r); err != nil {
-			return err
-		}
-		l.Read(&r)
-		return nil
-	})
-	if err != nil {
-		err = fmt.Errorf("read request log: %w", err)
-	}
-	return err
+func (l *Lag) ReadLog(log io.Reader) error { return decode(log, "request log", l.Read) }
+
+// start is what ReadRecords reads of a crawler's record.
+type start struct {
+	URL       string
+	Attempts  *int
+	FetchedAt time.Time `json:"fetched_at"`
 }
 
 // ReadRecords calls Started for each record that has a fetched_at and whose
 // attempts are not 0: a URL without attempts was not requested.
 func (l *Lag) ReadRecords(records io.Reader) error {
-	err := lines(records, func(line []byte) error {
-		var r struct {
-			URL       string
-			Attempts  *int
-			FetchedAt time.Time `json:"fetched_at"`
-		}
-		if err := json.Unmarshal(line, &r); err != nil {
-			return err
-		}
+	return decode(records, "records", func(r *start) {
 		if !r.FetchedAt.IsZero() && (r.Attempts == nil || *r.Attempts > 0) {
 			l.Started(r.URL, r.FetchedAt)
 		}
-		return nil
 	})
-	if err != nil {
-		err = fmt.Errorf("read records: %w", err)
-	}
-	return err
 }
 
 // LagFigures are what a Lag has measured.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,7 +84,7 @@ func TestTLS(t *testing.T) {
 		},
 		TLSClientConfig: &tls.Config{RootCAs: pool},
 	}
-	hosts := slices.Collect(w.Hostnames())
+	hosts := w.Hostnames()
 	for i, host := range hosts[:17] { // at least one name of each hostForm
 		transport.ForceAttemptHTTP2 = i%2 == 1
 		response, err := transport.Clone().RoundTrip(newRequest(t, "https://"+host+"/"))

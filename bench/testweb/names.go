@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -10,26 +11,22 @@ import (
 // exists on the internet (RFC 2606).
 type hostForm struct{ prefix, suffix, unicode string } // unicode is suffix in Unicode; empty if suffix is ASCII
 
-var hostForms = [16]hostForm{
-	0:  {prefix: "h", suffix: ".test"},
-	1:  {prefix: "h", suffix: ".test"},
-	2:  {prefix: "h", suffix: ".test"},
-	3:  {prefix: "www.h", suffix: ".test"},
-	4:  {prefix: "h", suffix: ".test"},
-	5:  {prefix: "h", suffix: ".example"},
-	6:  {prefix: "h", suffix: ".test"},
-	7:  {prefix: "news.h", suffix: ".co.test"},
-	8:  {prefix: "h", suffix: ".test"},
-	9:  {prefix: "h", suffix: ".xn--bcher-kva.test", unicode: ".bücher.test"},
-	10: {prefix: "h", suffix: ".test"},
-	11: {prefix: "h", suffix: ".test"},
-	12: {prefix: "h", suffix: ".example"},
-	13: {prefix: "h", suffix: ".xn--mnchen-3ya.test", unicode: ".münchen.test"},
-	14: {prefix: "h", suffix: ".test"},
-	15: {prefix: "a.b.h", suffix: ".test"},
-}
+// plainForm is the form of most hosts. otherForms has the forms of the others, by the
+// remainder of the host's number.
+var (
+	plainForm  = hostForm{prefix: "h", suffix: ".test"}
+	otherForms = [16]hostForm{
+		3:  {prefix: "www.h", suffix: ".test"},
+		5:  {prefix: "h", suffix: ".example"},
+		7:  {prefix: "news.h", suffix: ".co.test"},
+		9:  {prefix: "h", suffix: ".xn--bcher-kva.test", unicode: ".bücher.test"},
+		12: {prefix: "h", suffix: ".example"},
+		13: {prefix: "h", suffix: ".xn--mnchen-3ya.test", unicode: ".münchen.test"},
+		15: {prefix: "a.b.h", suffix: ".test"},
+	}
+)
 
-func formOf(host int) *hostForm { return &hostForms[host%len(hostForms)] }
+func formOf(host int) hostForm { return cmp.Or(otherForms[host%len(otherForms)], plainForm) }
 
 // appendHost appends the canonical name of a host, for example h000017.test.
 func appendHost(dst []byte, host int) []byte {
@@ -52,14 +49,12 @@ func hostName(host int) string { return string(appendHost(nil, host)) }
 // parseHost is the reverse of appendHost. It also returns numbers that are larger
 // than those of the web's hosts.
 func parseHost(name string) (host int, known bool) {
-	for rest := name; rest != ""; {
-		label, after, _ := strings.Cut(rest, ".")
+	for label := range strings.SplitSeq(name, ".") {
 		if digits, is := strings.CutPrefix(label, "h"); is && len(digits) >= 6 {
 			n, err := strconv.Atoi(digits)
 			var have [64]byte
 			return n, err == nil && n >= 0 && string(appendHost(have[:0], n)) == name
 		}
-		rest = after
 	}
 	return 0, false
 }

@@ -10,12 +10,9 @@ var oddLinks = hardship{
 	doc: "links in areas, frames, refreshes, noscript; not in comments, scripts, textareas",
 	corner: func(c *corners) {
 		s := c.site("links.corner.test")
-		entry := s.enter("/")
-		var paths []string
+		s.enter("/")
 		page := func(name, head, body string, leads ...string) *resource {
-			path := "/" + name
-			paths = append(paths, path)
-			p := s.page(path)
+			p := s.listed("/" + name)
 			p.document(p.titleOf(), []byte("<!DOCTYPE html><html><head><title>"+p.titleOf()+"</title>"+head+"</head>"+body+"</html>"))
 			s.pages(leads...)
 			return p
@@ -44,6 +41,5 @@ var oddLinks = hardship{
 		s.add("/perhaps/template", optional).html()
 		page("schemes", "", `<body><a href="javascript:void 0">no</a><a href="mailto:a@corner.test">no</a><a href="ftp://links.corner.test/decoy">no</a><a href="http://a b/">no</a><a href="http://[::1">no</a>`).
 			refuses("scheme", 3).refuses("malformed", 2)
-		entry.html(paths...)
 	},
 }

@@ -1,7 +1,7 @@
 package testweb
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -14,12 +14,12 @@ var robotsTags = hardship{
 	doc: "X-Robots-Tag, robots meta elements and rel=nofollow, some for another crawler",
 	corner: func(c *corners) {
 		s := c.site("tags.corner.test")
-		entry := s.enter("/")
-		var paths []string
+		s.enter("/")
+		further := "" // where the last page leads
 		page := func(follows bool) *resource {
-			path, further := fmt.Sprintf("/page/%d", len(paths)), fmt.Sprintf("/further/%d", len(paths))
-			paths = append(paths, path)
-			p := s.page(path, further)
+			number := strconv.Itoa(len(s.list))
+			further = "/further/" + number
+			p := s.listed("/page/"+number, further)
 			if follows {
 				s.pages(further)
 			} else {
@@ -58,7 +58,6 @@ var robotsTags = hardship{
 			{true, `<meta name="keywords" content="nofollow">`},
 		} {
 			p := page(m.follows)
-			further := fmt.Sprintf("/further/%d", len(paths)-1)
 			p.document("Tag", []byte("<!DOCTYPE html><title>Tag</title>"+m.meta+`<p><a href="`+further+`">on</a>`))
 		}
 		for _, a := range []struct {
@@ -71,9 +70,7 @@ var robotsTags = hardship{
 			{true, `<a rel="noopener ugc" href="F">on</a>`},
 		} {
 			p := page(a.follows)
-			further := fmt.Sprintf("/further/%d", len(paths)-1)
 			p.document("Tag", []byte("<!DOCTYPE html><title>Tag</title>"+strings.ReplaceAll(a.links, `"F`, `"`+further)))
 		}
-		entry.html(paths...)
 	},
 }

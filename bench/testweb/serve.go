@@ -86,10 +86,7 @@ func (w *Web) Traffic() Traffic {
 func (w *Web) Handler() http.Handler { return http.HandlerFunc(w.serve) }
 
 func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
-	host := r.Host
-	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
-		host = host[:colon]
-	}
+	host := bareHost(r.Host)
 	w.traffic.requests.Add(1)
 	a := w.take(host, r.RequestURI)
 	if wait := a.wait + w.lateness(host); wait > 0 && !sleep(r.Context(), wait) {

@@ -1,6 +1,41 @@
 package testweb
 
-import "time"
+import (
+	"math"
+	"time"
+)
+
+// latency is a hardship: a quarter of the hosts answer 10 to 60 ms late. The
+// delay differs from page to page.
+var latency = hardship{
+	bit: Latency, name: "latency",
+	doc: "a quarter of the hosts answer 10 to 60 ms late",
+	decorate: func(w *Web, p page, answer *answer) {
+		if w.draw(forLatency, page{p.host, 0})%4 == 0 {
+			answer.wait += 10*time.Millisecond + time.Duration(w.draw(forLatency, p)%50)*time.Millisecond
+		}
+	},
+}
+
+// maxSpread is the maximum of Config.LatencySpread. With a larger spread, the mean would
+// depend mostly on hosts that are slower than any crawler's timeout.
+const maxSpread = 4
+
+// lateness returns the latency of a host, as Config.Latency asks for. It is 0 for
+// the hosts of corners and for dead hosts.
+func (w *Web) lateness(name string) time.Duration {
+	if w.cfg.Latency == 0 {
+		return 0
+	}
+	host, known := parseHost(name)
+	if !known {
+		return 0
+	}
+	d := w.roll(forLateness, page{host, 0})
+	normal := math.Sqrt2 * math.Erfinv(2*d.unit()-1)
+	spread := w.cfg.LatencySpread
+	return time.Duration(float64(w.cfg.Latency) * math.Exp(spread*normal-spread*spread/2))
+}
 
 // slow is a hardship: the server sends one page in 256 in eight pieces, 25 ms
 // apart.

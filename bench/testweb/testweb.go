@@ -9,7 +9,7 @@
 // Every answer is a pure function of Config.Seed, the host and the page, and is
 // made for each request: a web of 10⁸ pages takes only the memory of its hosts,
 // a few dozen bytes each. The difficulties for crawlers are chosen by name
-// (Hardships). Each is in a file of its own.
+// (Hardships).
 //
 // # The web
 //
@@ -68,10 +68,10 @@
 package testweb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -136,17 +136,17 @@ type Config struct {
 // withDefaults returns c with its zero values replaced, or an error that names
 // all faults of c.
 func (c Config) withDefaults() (Config, error) {
-	setDefault(&c.Hosts, 20)
-	setDefault(&c.Pages, 1000)
-	setDefault(&c.LargestShare, 0.02)
-	setDefault(&c.MeanLinks, 20)
-	setDefault(&c.MeanBytes, 14<<10)
-	setDefault(&c.MaxBodyBytes, 10<<20)
-	setDefault(&c.HugeBytes, c.MaxBodyBytes+c.MaxBodyBytes/10)
-	setDefault(&c.CrawlDelay, 200*time.Millisecond)
-	setDefault(&c.Agent, "crawler")
-	setDefault(&c.Year, time.Now().Year())
-	setDefault(&c.CanaryPort, 80)
+	c.Hosts = cmp.Or(c.Hosts, 20)
+	c.Pages = cmp.Or(c.Pages, 1000)
+	c.LargestShare = cmp.Or(c.LargestShare, 0.02)
+	c.MeanLinks = cmp.Or(c.MeanLinks, 20)
+	c.MeanBytes = cmp.Or(c.MeanBytes, 14<<10)
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 10<<20)
+	c.HugeBytes = cmp.Or(c.HugeBytes, c.MaxBodyBytes+c.MaxBodyBytes/10)
+	c.CrawlDelay = cmp.Or(c.CrawlDelay, 200*time.Millisecond)
+	c.Agent = cmp.Or(c.Agent, "crawler")
+	c.Year = cmp.Or(c.Year, time.Now().Year())
+	c.CanaryPort = cmp.Or(c.CanaryPort, 80)
 
 	var faults []error
 	fault := func(isFault bool, format string, args ...any) {
@@ -173,13 +173,6 @@ func (c Config) withDefaults() (Config, error) {
 	fault(strings.ContainsAny(c.Agent, " \t\r\n:#*"), "Agent is %q, want a product token", c.Agent)
 	c.MeanLinks = max(c.MeanLinks, 0)
 	return c, errors.Join(faults...)
-}
-
-func setDefault[T comparable](value *T, to T) {
-	var zero T
-	if *value == zero {
-		*value = to
-	}
 }
 
 // Web is a synthetic web. Its methods are safe for concurrent use.
@@ -245,22 +238,12 @@ func (w *Web) Seeds() []string {
 
 // Hostnames returns the names of all hosts. Dead hosts and the hosts of corners
 // come last.
-func (w *Web) Hostnames() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for host := range w.shape.hosts() {
-			if !yield(hostName(host)) {
-				return
-			}
-		}
-		for d := range w.deadHosts() {
-			if !yield(deadName(d)) {
-				return
-			}
-		}
-		for _, name := range w.corners.hosts() {
-			if !yield(name) {
-				return
-			}
-		}
+func (w *Web) Hostnames() (names []string) {
+	for host := range w.shape.hosts() {
+		names = append(names, hostName(host))
 	}
+	for d := range w.deadHosts() {
+		names = append(names, deadName(d))
+	}
+	return append(names, w.corners.hosts()...)
 }

@@ -287,7 +287,7 @@ func TestParseHardships(t *testing.T) {
 
 func TestHostnamesResolve(t *testing.T) {
 	w := hard(t, Dead)
-	names := slices.Collect(w.Hostnames())
+	names := w.Hostnames()
 	if want := 100 + w.deadHosts(); len(names) != want {
 		t.Errorf("%d host names, want %d", len(names), want)
 	}

@@ -19,19 +19,14 @@ import (
 // a client first asks for it. All certificates have the same key, so that a new
 // host costs only a signature.
 type authority struct {
-	cert    *x509.Certificate
-	key     *ecdsa.PrivateKey // of the authority
-	hostKey *ecdsa.PrivateKey // of all hosts
-	serial  atomic.Int64
-	hosts   sync.Map // name -> *tls.Certificate
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey // of the authority and all hosts
+	serial atomic.Int64
+	hosts  sync.Map // name -> *tls.Certificate
 }
 
 func newAuthority() (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	hostKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +44,7 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{cert: cert, key: key, hostKey: hostKey}
+	a := &authority{cert: cert, key: key}
 	a.serial.Store(1)
 	return a, nil
 }
@@ -81,10 +76,10 @@ func (a *authority) certificate(host string) (*tls.Certificate, error) {
 		SerialNumber: big.NewInt(a.serial.Add(1)), DNSNames: []string{host},
 		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, a.cert, a.hostKey.Public(), a.key)
+	}, a.cert, a.key.Public(), a.key)
 	if err != nil {
 		return nil, fmt.Errorf("testweb: sign a certificate for %q: %w", host, err)
 	}
-	cert, _ := a.hosts.LoadOrStore(host, &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.hostKey})
+	cert, _ := a.hosts.LoadOrStore(host, &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.key})
 	return cert.(*tls.Certificate), nil
 }

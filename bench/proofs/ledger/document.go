@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/bloomfrontier/crawler/bench/report"
 )
 
 // head is the beginning of the document.
@@ -86,19 +87,9 @@ const columns = 118
 // writeParagraph writes text in lines of up to columns characters. The first line
 // begins with mark. The others are indented by as many spaces.
 func writeParagraph(b *strings.Builder, mark, text string) {
-	line := mark
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-			line += word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns:
-			b.WriteString(line + "\n")
-			line = strings.Repeat(" ", len(mark)) + word
-		default:
-			line += " " + word
-		}
-	}
-	b.WriteString(line + "\n")
+	indent := strings.Repeat(" ", len(mark))
+	lines := report.Fold(text, columns-len(mark))
+	b.WriteString(mark + strings.ReplaceAll(lines, "\n", "\n"+indent) + "\n")
 }
 
 // outcomesOf returns the outcomes in a document, by the titles of the proofs.

@@ -20,20 +20,18 @@ type results struct {
 
 // result is the result of one test.
 type result struct {
-	action  string // pass, fail or skip
-	seconds float64
-	lines   []string // attributes and logged lines
-	fuzzed  string   // the last progress of a fuzz target
+	action string   // pass, fail or skip
+	lines  []string // attributes and logged lines
+	fuzzed string   // the last progress of a fuzz target
 }
 
 // event is a line of `go test -json`.
 type event struct {
-	Action  string
-	Test    string // empty if the event is about the package
-	Elapsed float64
-	Output  string
-	Key     string
-	Value   string
+	Action string
+	Test   string // empty if the event is about the package
+	Output string
+	Key    string
+	Value  string
 }
 
 // logged matches a line that a test logged, after its file and line number.
@@ -67,7 +65,7 @@ func (r *results) take(e event) {
 	}
 	switch e.Action {
 	case "pass", "fail", "skip":
-		t.action, t.seconds = e.Action, e.Elapsed
+		t.action = e.Action
 		if t.fuzzed != "" {
 			t.lines = append(t.lines, t.fuzzed)
 		}
@@ -90,13 +88,6 @@ func (r *results) hold() bool {
 		passed = passed || t.action == "pass"
 	}
 	return passed && !r.failed
-}
-
-func (r *results) verdict() string {
-	if r.hold() {
-		return "ok"
-	}
-	return "FAIL"
 }
 
 // add adds the tests of a batch to a proof's outcome: their number, the failed ones,

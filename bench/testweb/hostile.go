@@ -3,11 +3,111 @@ package testweb
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/andybalholm/brotli"
 )
+
+// endless is a hardship: bodies that never end. A correct crawl cuts those that
+// come fast at its limit, also inside a tag or a comment. Bodies that come a byte
+// a second, or stop, are failures in every attempt.
+var endless = hardship{
+	bit: Endless, name: "endless",
+	doc: "bodies without end, fast or a byte a second",
+	corner: func(c *corners) {
+		s := c.site("endless.corner.test")
+		s.enter("/", "/text", "/tag", "/comment", "/attribute")
+		for _, body := range []struct{ name, begin, more string }{
+			{"text", "", "<p>and on</p>\n"}, {"tag", "", "<b><i>"}, {"comment", "<!--", " <a href=/decoy> "}, {"attribute", "<a title='", "and on "},
+		} {
+			p := s.page("/" + body.name)
+			begin := string(documentOf(p.titleOf(), []string{"/beside/" + body.name})) + body.begin
+			p.stream(func(out io.Writer) error { return endlessly(out, begin, body.more) })
+			p.want.Truncated = true
+			s.pages("/beside/" + body.name)
+		}
+		for _, name := range []string{"drip", "pause"} {
+			s := c.site(name + ".corner.test")
+			s.enter("/", "/body", "/open")
+			s.pages("/open")
+			p := s.page("/body").stream(dripping(name == "drip")).expects("network", 0)
+			p.failing(forever, asGood)
+		}
+	},
+}
+
+// dripping returns a function that writes some text, and then a byte a second
+// without end; or, if isSlow is false, one byte more and then nothing.
+func dripping(isSlow bool) func(io.Writer) error {
+	return func(out io.Writer) error {
+		if !drip(out, bytes.Repeat([]byte("<p>on</p>"), 100), 0) {
+			return io.ErrShortWrite
+		}
+		for drip(out, []byte("."), time.Second) {
+			for !isSlow && drip(out, nil, time.Second) {
+			}
+		}
+		return io.ErrShortWrite
+	}
+}
+
+// headers is a hardship: answers with very large headers, in one line or in many.
+// A correct crawl treats an answer with a header of a megabyte as a network
+// error, and accepts one of about 100 KiB. The limit is 256 KiB.
+var headers = hardship{
+	bit: Headers, name: "headers",
+	doc: "headers of a megabyte, in one line or in many, and large but valid headers",
+	corner: func(c *corners) {
+		const flood = 1 << 20
+		lines := func(n int) (all []string) {
+			for i := range n {
+				all = append(all, fmt.Sprintf("line %d of too many, which says nothing at all", i))
+			}
+			return all
+		}
+		s := c.site("headers.corner.test")
+		s.enter("/", "/large", "/many")
+		s.page("/large").with("X-Large", strings.Repeat("x", 100<<10))
+		s.page("/many").with("X-Many", lines(1000)...)
+		for _, name := range []string{"long", "flood"} {
+			s := c.site("headers-" + name + ".corner.test")
+			s.enter("/", "/body", "/open")
+			s.pages("/open")
+			p := s.page("/body").expects("network", 0)
+			if name == "long" {
+				p.with("X-Long", strings.Repeat("x", flood))
+			} else {
+				p.with("X-Flood", lines(flood/64)...)
+			}
+			p.failing(forever, asGood)
+		}
+	},
+}
+
+// nesting is a hardship: links inside 5,000 nested elements, and after the end
+// tags of these. Parsers treat some of the kinds of elements specially.
+var nesting = hardship{
+	bit: Nesting, name: "nesting",
+	doc: "pages of 5,000 nested elements with links at the bottom",
+	corner: func(c *corners) {
+		const levels = 5000
+		s := c.site("nesting.corner.test")
+		s.enter("/")
+		for _, element := range strings.Fields("div b font a1 ul-li table-tr-td blockquote svg-g") {
+			path := "/" + element
+			tags := strings.Split(element, "-")
+			open := strings.Repeat("<"+strings.Join(tags, "><")+">", levels)
+			p := s.listed(path)
+			title := p.titleOf()
+			p.document(title, []byte("<!DOCTYPE html><title>"+title+"</title>"+open+
+				"<a href='/bottom"+path+"'>bottom</a><noscript><a href='/bare"+path+"'>bare</a></noscript>"+strings.Repeat("</"+tags[0]+">", levels)+"<a href='/behind"+path+"'>behind</a>"))
+			s.pages("/bottom"+path, "/bare"+path, "/behind"+path)
+		}
+	},
+}
 
 // bombs is a hardship: pages, a robots.txt and a sitemap that are small on the
 // wire and more than a gigabyte when they are unpacked. A correct crawl reads

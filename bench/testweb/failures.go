@@ -1,0 +1,142 @@
+package testweb
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// clientErrors is a hardship: links to pages that do not exist or are forbidden.
+// A crawl does not request them again.
+var clientErrors = hardship{
+	bit: ClientErrors, name: "4xx",
+	doc: "4 % of the pages are 404, 410 or 403",
+	leaves: []leaf{
+		{24, refused(http.StatusNotFound)},
+		{8, refused(http.StatusGone)},
+		{8, refused(http.StatusForbidden)},
+	},
+}
+
+func refused(status int) *fate {
+	return &fate{
+		name: http.StatusText(status), outcome: "client_error", status: status,
+		answer: func(_ *Web, _ page, _ int, answer *answer) { answer.refuse(status) },
+	}
+}
+
+// serverErrors is a hardship: three pages of each host answer 500, 502 or 504 to
+// the first one, two or three requests, and then normally, so that one of four
+// attempts succeeds. A fourth page always fails.
+var serverErrors = hardship{
+	bit: ServerErrors, name: "5xx",
+	doc: "pages that answer 500, 502 or 504 up to three times, or for ever",
+	slots: []slot{
+		always(brokenTimes(http.StatusInternalServerError, 1)),
+		always(brokenTimes(http.StatusBadGateway, 2)),
+		always(brokenTimes(http.StatusGatewayTimeout, 3)),
+		always(&fate{
+			name: "5xx for ever", outcome: "server_error", status: http.StatusInternalServerError, fails: forever,
+			inner:  brokenTimes(http.StatusInternalServerError, 3),
+			answer: func(_ *Web, _ page, _ int, answer *answer) { answer.refuse(http.StatusInternalServerError) },
+		}),
+	},
+}
+
+// brokenTimes returns the fate of a page that answers the first requests with
+// status, and then normally.
+func brokenTimes(status, times int) *fate {
+	return &fate{
+		name: "5xx at first", outcome: "ok", status: http.StatusOK, fails: times,
+		answer: func(_ *Web, _ page, try int, answer *answer) {
+			if try < times {
+				answer.refuse(status)
+			}
+		},
+	}
+}
+
+// always returns a slot with the same fate on every host.
+func always(f *fate) slot { return func(*Web, int) *fate { return f } }
+
+// throttling is a hardship: one page on a quarter of the hosts answers the first
+// one or two requests with a Retry-After of two seconds, and then normally. There
+// are not more such pages, because a crawler may back off from the whole host, and
+// for much longer. The page counts requests and ignores their times: a request
+// that comes too early gets the same answer, but the judge reports it.
+var throttling = hardship{
+	bit: Throttling, name: "429",
+	doc: "a page on a quarter of the hosts answers 429 or 503 with Retry-After (seconds or date) at first",
+	slots: []slot{
+		func(w *Web, host int) *fate {
+			if drawn := w.draw(forSlots, page{host, 1}); drawn%4 == 0 {
+				return throttled[drawn>>32%uint64(len(throttled))]
+			}
+			return nil
+		},
+	},
+}
+
+// retryAfter is the wait that a throttled page asks for. HTTP allows only whole
+// seconds.
+const retryAfter = 2 * time.Second
+
+var throttled = [...]*fate{
+	throttledTimes(1, http.StatusTooManyRequests, inSeconds),
+	throttledTimes(1, http.StatusTooManyRequests, asDate),
+	throttledTimes(2, http.StatusServiceUnavailable, inSeconds),
+}
+
+func throttledTimes(times, status int, ask func(time.Time) (string, time.Duration)) *fate {
+	return &fate{
+		name: "throttled at first", outcome: "ok", status: http.StatusOK, fails: times,
+		answer: func(_ *Web, _ page, try int, answer *answer) {
+			if try >= times {
+				return
+			}
+			answer.refuse(status)
+			answer.askRetry = ask
+		},
+	}
+}
+
+// inSeconds and asDate return a Retry-After header and the wait that it asks for.
+func inSeconds(time.Time) (header string, wait time.Duration) {
+	return strconv.Itoa(int(retryAfter / time.Second)), retryAfter
+}
+
+func asDate(now time.Time) (header string, wait time.Duration) {
+	until := now.Add(retryAfter).Truncate(time.Second) // a date has no fraction of a second
+	return until.UTC().Format(http.TimeFormat), until.Sub(now)
+}
+
+// resets is a hardship: for three pages of each host the server breaks the
+// connection, before the first byte or in the middle of the body. It does so for
+// one of the pages in every attempt, for the others at most twice. So a host
+// fails at most eight times in all, and a crawler that gives up hosts after ten
+// failures in a row gives up none.
+var resets = hardship{
+	bit: Resets, name: "reset",
+	doc: "pages whose connection breaks before the headers or in the body, up to twice or for ever",
+	slots: []slot{
+		always(cutTimes(cutReset, 2)),
+		always(cutTimes(cutBody, 2)),
+		always(&fate{
+			name: "closed for ever", outcome: "network", fails: forever,
+			inner:  cutTimes(cutClose, 1),
+			answer: func(_ *Web, _ page, _ int, answer *answer) { answer.cut, answer.status = cutClose, 0 },
+		}),
+	},
+}
+
+// cutTimes returns the fate of a page whose first answers break off.
+func cutTimes(how cut, times int) *fate {
+	return &fate{
+		name: how.String() + " at first", outcome: "ok", status: http.StatusOK, fails: times,
+		answer: func(_ *Web, _ page, try int, answer *answer) {
+			if try < times {
+				answer.cut, answer.gzip = how, false
+			}
+		},
+	}
+}
