@@ -24,32 +24,32 @@ func (b *backoff) next() time.Duration {
 	return b.last - rand.N(b.last/4)
 }
 
-// patient calls do until it succeeds, ctx ends, or it fails with an error that does not
-// wrap frontier.ErrUnavailable. It pauses between the calls.
-func patient[T any](ctx context.Context, r *relay, do func() (T, error)) (answer T, err error) {
-	for {
-		answer, err = do()
-		if err == nil {
-			r.back()
-			return answer, nil
-		}
-		if !errors.Is(err, frontier.ErrUnavailable) {
-			return answer, err
-		}
-		if err := sleep(ctx, r.awayFrom(err)); err != nil {
-			return answer, err
-		}
-	}
+// patient calls do, a call of the outbox or the progress, until it succeeds, ctx ends, or it
+// fails with an error that does not wrap frontier.ErrUnavailable.
+func (r *relay) patient(ctx context.Context, do func() error) error {
+	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, do)
 }
 
-// sleep waits for d. It returns the error of ctx if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+// repeat calls do until it succeeds, ctx ends, or it fails with an error that is final. It
+// pauses between the calls.
+func (r *relay) repeat(ctx context.Context, final func(error) bool, do func() error) error {
+	for {
+		err := do()
+		if err == nil {
+			r.back()
+			return nil
+		}
+		if final(err) {
+			return err
+		}
+		if ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(r.awayFrom(err)):
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 }

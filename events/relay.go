@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // Config configures a relay. Name, Outbox, Sink and Progress are required.
@@ -98,7 +100,11 @@ func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 		return err
 	}
 	r := &relay{Config: cfg, drain: drain}
-	unlock, err := patient(ctx, r, func() (func() error, error) { return cfg.Progress.Lock(ctx, cfg.Name) })
+	var unlock func() error
+	err = r.patient(ctx, func() (err error) {
+		unlock, err = cfg.Progress.Lock(ctx, cfg.Name)
+		return err
+	})
 	if err != nil {
 		return endOf(ctx, err)
 	}
@@ -141,50 +147,66 @@ type relay struct {
 // start returns the cursor at which the delivery begins. It registers a new name at once,
 // so that records that the relay will need are not deleted.
 func (r *relay) start(ctx context.Context) (Cursor, error) {
-	type found struct {
-		Saved
-		known bool
-	}
-	got, err := patient(ctx, r, func() (f found, err error) {
-		f.Saved, f.known, err = r.Progress.Load(ctx, r.Name)
-		return f, err
+	var saved Saved
+	var known bool
+	err := r.patient(ctx, func() (err error) {
+		saved, known, err = r.Progress.Load(ctx, r.Name)
+		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("events: load the cursor of relay %q: %w", r.Name, err)
 	}
-	r.note(func(s *State) { s.Dead = got.Dead })
+	r.note(func(s *State) { s.Dead = saved.Dead })
 	if sink, ok := r.Sink.(TransactionalSink); ok {
-		committed, err := r.committed(ctx, sink)
-		if err != nil {
-			return "", err
-		}
-		if committed.known {
-			return committed.Cursor, nil
+		var committed Cursor
+		var has bool
+		err := r.repeat(ctx, isRefused, func() (err error) {
+			committed, has, err = sink.Committed(ctx, r.CursorKey)
+			return err
+		})
+		if err != nil || has {
+			return committed, err
 		}
 	}
-	if got.known {
-		return got.Cursor, nil
+	if known {
+		return saved.Cursor, nil
 	}
 	at := r.From.Cursor
 	if r.From.Now || !r.From.Time.IsZero() {
-		at, err = patient(ctx, r, func() (Cursor, error) { return r.Outbox.Find(ctx, r.From.Time) })
+		err := r.patient(ctx, func() (err error) {
+			at, err = r.Outbox.Find(ctx, r.From.Time)
+			return err
+		})
 		if err != nil {
 			return "", fmt.Errorf("events: find where relay %q begins: %w", r.Name, err)
 		}
 	} else if at != "" { // a name is not registered with a cursor that the outbox cannot read
-		_, err = patient(ctx, r, func() (Cursor, error) {
-			_, next, err := r.Outbox.Read(ctx, at, 1)
-			return next, err
+		err := r.patient(ctx, func() error {
+			_, _, err := r.Outbox.Read(ctx, at, 1)
+			return err
 		})
 		if err != nil {
 			return "", fmt.Errorf("events: begin relay %q at %q: %w", r.Name, at, err)
 		}
 	}
-	_, err = patient(ctx, r, func() (bool, error) { return true, r.Progress.Save(ctx, r.Name, at, nil) })
+	err = r.patient(ctx, func() error { return r.Progress.Save(ctx, r.Name, at, nil) })
 	if err != nil {
 		return "", fmt.Errorf("events: register relay %q: %w", r.Name, err)
 	}
 	return at, nil
+}
+
+// save saves a cursor and dead letters, and tells their numbers to OnState.
+func (r *relay) save(ctx context.Context, at Cursor, letters []DeadLetter) error {
+	if err := r.Progress.Save(ctx, r.Name, at, letters); err != nil {
+		return err
+	}
+	crash.Point("cursor")
+	for _, l := range letters {
+		r.Logger.Warn("refused for ever", slog.String("relay", r.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
+	}
+	r.note(func(s *State) { s.Cursor = at; s.Dead += uint64(len(letters)) })
+	return nil
 }
 
 // note changes the state that OnState receives.
