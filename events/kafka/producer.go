@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -37,14 +38,10 @@ type delivery struct {
 func (p *producer) Send(ctx context.Context, batch []events.Event) []error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, errNoAnswer)
 	defer cancel()
-	errs := make([]error, len(batch))
 	if err := p.ensure(ctx, p.client); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(batch))
 	}
-	deliveries := make([]*delivery, len(batch))
+	errs, deliveries := make([]error, len(batch)), make([]*delivery, len(batch))
 	for i := range batch {
 		deliveries[i], errs[i] = p.produce(&batch[i])
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,12 +37,7 @@ var _ events.TransactionalSink = (*transactions)(nil)
 func (t *transactions) Send(ctx context.Context, batch []events.Event) []error {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	err := t.transact(ctx, batch)
-	errs := make([]error, len(batch))
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
+	return slices.Repeat([]error{t.transact(ctx, batch)}, len(batch))
 }
 
 // Committed implements events.TransactionalSink.

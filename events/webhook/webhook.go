@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,11 +112,7 @@ func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
 	if _, refused := errors.AsType[*events.RefusedError](err); refused {
 		return s.each(ctx, batch)
 	}
-	errs := make([]error, len(batch))
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
+	return slices.Repeat([]error{err}, len(batch))
 }
 
 // each sends a request for each event.
@@ -141,7 +138,7 @@ func (s *Sink) post(ctx context.Context, batch []events.Event) error {
 	case s.turns <- struct{}{}:
 		defer func() { <-s.turns }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return &events.AwayError{Err: ctx.Err()}
 	}
 	request, err := s.request(ctx, batch)
 	if err != nil {
