@@ -186,11 +186,7 @@ func (p *Progress) change(ctx context.Context, name string, do func(*state) erro
 	if err != nil {
 		return err
 	}
-	err = durable.Replace(vfs.Default, p.path(name, cursorFile), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
-	if err != nil {
+	if err := replace(p.path(name, cursorFile), append(text, '\n')); err != nil {
 		return fmt.Errorf("files: save relay %q: %w", name, err)
 	}
 	if before != 0 && before != s.Letters {
@@ -315,9 +311,14 @@ func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []eve
 		}
 		s.Letters++
 		s.Dead, s.LetterBytes = uint64(len(left)), int64(len(text))
-		return durable.Replace(vfs.Default, p.letters(name, s.Letters), func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		})
+		return replace(p.letters(name, s.Letters), text)
+	})
+}
+
+// replace replaces the content of a file.
+func replace(name string, text []byte) error {
+	return durable.Replace(vfs.Default, name, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
 	})
 }
