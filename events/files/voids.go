@@ -12,7 +12,7 @@ import (
 // behind its record, so all lines on disk are read, once.
 type voids struct {
 	from record.Place
-	tail *record.Tail // at the end of the lines that were read
+	tail *record.Tail                // at the end of the lines that were read
 	of   map[record.JournalLine]bool // nil means that none were read
 }
 
