@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 )
 
 // Event is an event that Store keeps until a handler of Work has handled it.
@@ -129,17 +130,12 @@ type Stats struct {
 // Stats counts the stored events of the group. It reads all of them.
 func (i *Inbox) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
-	var oldest *time.Time
-	var lag *int64
-	err := i.cfg.DB.QueryRow(ctx, i.statement(statsSQL), i.cfg.Group, i.clock()).Scan(&s.Pending, &s.Dead, &oldest, &lag)
+	var lag zeronull.Int8 // microseconds
+	err := i.cfg.DB.QueryRow(ctx, i.statement(statsSQL), i.cfg.Group, i.clock()).
+		Scan(&s.Pending, &s.Dead, (*zeronull.Timestamptz)(&s.Oldest), &lag)
 	if err != nil {
 		return Stats{}, fmt.Errorf("inbox: count events of group %q: %w", i.cfg.Group, err)
 	}
-	if oldest != nil {
-		s.Oldest = *oldest
-	}
-	if lag != nil {
-		s.SweepLag = time.Duration(*lag) * time.Microsecond
-	}
+	s.SweepLag = time.Duration(lag) * time.Microsecond
 	return s, nil
 }

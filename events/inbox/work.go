@@ -66,15 +66,11 @@ func (i *Inbox) Work(ctx context.Context, cfg WorkConfig) error {
 	}
 	// Handlers may run for cfg.Grace after the end of ctx.
 	handlers, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	var grace sync.WaitGroup
-	grace.Go(func() {
-		select {
-		case <-handlers.Done():
-		case <-ctx.Done():
-			sleep(handlers, cfg.Grace)
-			cancel(errors.New("inbox: the worker was told to end"))
-		}
-	})
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		sleep(handlers, cfg.Grace)
+		cancel(errors.New("inbox: the worker was told to end"))
+	})()
 	var workers sync.WaitGroup
 	types := slices.Sorted(maps.Keys(cfg.Handlers))
 	for n := range cfg.Workers {
@@ -82,8 +78,6 @@ func (i *Inbox) Work(ctx context.Context, cfg WorkConfig) error {
 		workers.Go(func() { w.run(ctx, handlers) })
 	}
 	workers.Wait()
-	cancel(nil)
-	grace.Wait()
 	return nil
 }
 
