@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"regexp"
 	"sync"
 	"time"
 
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
@@ -133,6 +135,21 @@ func endOf(ctx context.Context, err error) error {
 	return err
 }
 
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// backoff grows a pause from one failure to the next. The zero value is ready.
+type backoff struct{ last time.Duration }
+
+// next returns how long to wait: twice the last time, up to longestPause, less a
+// random part of at most a quarter.
+func (b *backoff) next() time.Duration {
+	b.last = min(max(2*b.last, firstPause), longestPause)
+	return b.last - rand.N(b.last/4)
+}
+
 // relay has the fields that both ways of delivery share.
 type relay struct {
 	Config
@@ -241,6 +258,36 @@ func (r *relay) back() {
 		r.Logger.Info("the relay goes on", slog.String("relay", r.Name), slog.Duration("after", time.Since(r.awaying)))
 	}
 	r.state.Away, r.away = "", backoff{}
+}
+
+// patient calls do, a call of the outbox or the progress, until it succeeds, ctx ends, or it
+// fails with an error that does not wrap frontier.ErrUnavailable.
+func (r *relay) patient(ctx context.Context, do func() error) error {
+	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, do)
+}
+
+// repeat calls do until it succeeds, ctx ends, or it fails with an error that is final. It
+// pauses between the calls.
+func (r *relay) repeat(ctx context.Context, final func(error) bool, do func() error) error {
+	for {
+		err := do()
+		if err == nil {
+			r.back()
+			return nil
+		}
+		if final(err) {
+			return err
+		}
+		if ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(r.awayFrom(err)):
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 }
 
 // pause waits for new events, but not longer than Poll.
