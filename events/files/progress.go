@@ -266,13 +266,13 @@ func (p *Progress) Revise(ctx context.Context, name string, letters []events.Dea
 	for i := range letters {
 		revised[letters[i].Event.ID] = &letters[i]
 	}
-	return p.rewrite(ctx, name, func(all []events.DeadLetter) (left []events.DeadLetter, changed bool) {
+	return p.rewrite(ctx, name, func(all []events.DeadLetter) []events.DeadLetter {
 		for i := range all {
 			if l := revised[all[i].Event.ID]; l != nil {
-				all[i].Reason, all[i].At, changed = l.Reason, l.At, true
+				all[i].Reason, all[i].At = l.Reason, l.At
 			}
 		}
-		return all, changed
+		return all
 	})
 }
 
@@ -282,17 +282,18 @@ func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (rem
 	for _, id := range ids {
 		unwanted[id] = true
 	}
-	err = p.rewrite(ctx, name, func(all []events.DeadLetter) (left []events.DeadLetter, changed bool) {
-		left = slices.DeleteFunc(slices.Clone(all), func(l events.DeadLetter) bool { return len(ids) == 0 || unwanted[l.Event.ID] })
-		removed = len(all) - len(left)
-		return left, removed > 0
+	err = p.rewrite(ctx, name, func(all []events.DeadLetter) []events.DeadLetter {
+		removed = len(all)
+		all = slices.DeleteFunc(all, func(l events.DeadLetter) bool { return len(ids) == 0 || unwanted[l.Event.ID] })
+		removed -= len(all)
+		return all
 	})
 	return removed, err
 }
 
 // rewrite changes the dead letters of a relay, in one step. It does not call edit if there
 // are no letters.
-func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter, changed bool)) error {
+func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter)) error {
 	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
 		return err
 	}
@@ -301,10 +302,7 @@ func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []eve
 		if err != nil {
 			return err
 		}
-		left, changed := edit(letters)
-		if !changed {
-			return nil
-		}
+		left := edit(letters)
 		text, err := appendLetters(nil, left)
 		if err != nil {
 			return err

@@ -105,18 +105,12 @@ func isLoopback(host string) bool {
 
 // Send implements events.Sink.
 func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
-	if !s.cfg.Batch || len(batch) == 1 {
-		return s.each(ctx, batch)
+	if s.cfg.Batch && len(batch) > 1 {
+		err := s.post(ctx, batch)
+		if _, refused := errors.AsType[*events.RefusedError](err); !refused {
+			return slices.Repeat([]error{err}, len(batch))
+		}
 	}
-	err := s.post(ctx, batch)
-	if _, refused := errors.AsType[*events.RefusedError](err); refused {
-		return s.each(ctx, batch)
-	}
-	return slices.Repeat([]error{err}, len(batch))
-}
-
-// each sends a request for each event.
-func (s *Sink) each(ctx context.Context, batch []events.Event) []error {
 	errs := make([]error, len(batch))
 	var requests sync.WaitGroup
 	for i := range batch {
