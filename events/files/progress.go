@@ -126,7 +126,7 @@ func (p *Progress) Save(ctx context.Context, name string, cursor events.Cursor, 
 		if len(letters) == 0 {
 			return nil
 		}
-		text, err := appendLetters(nil, letters)
+		text, err := lines(letters)
 		if err != nil {
 			return err
 		}
@@ -144,15 +144,16 @@ func (p *Progress) Save(ctx context.Context, name string, cursor events.Cursor, 
 	})
 }
 
-func appendLetters(b []byte, letters []events.DeadLetter) ([]byte, error) {
+// lines returns the JSON lines of dead letters.
+func lines(letters []events.DeadLetter) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	for i := range letters {
-		line, err := json.Marshal(&letters[i])
-		if err != nil {
-			return b, err
+		if err := encoder.Encode(&letters[i]); err != nil {
+			return nil, err
 		}
-		b = append(append(b, line...), '\n')
 	}
-	return b, nil
+	return text.Bytes(), nil
 }
 
 func (p *Progress) letters(name string, number int) string {
@@ -303,7 +304,7 @@ func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []eve
 			return err
 		}
 		left := edit(letters)
-		text, err := appendLetters(nil, left)
+		text, err := lines(left)
 		if err != nil {
 			return err
 		}

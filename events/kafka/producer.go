@@ -52,7 +52,9 @@ func (p *producer) Send(ctx context.Context, batch []events.Event) []error {
 		select {
 		case <-d.done:
 			errs[i] = p.verdict(d.err)
-			p.forget(&batch[i])
+			p.mu.Lock()
+			delete(p.pending, key(&batch[i]))
+			p.mu.Unlock()
 		case <-ctx.Done():
 			errs[i] = p.away(errNoAnswer)
 		}
@@ -83,12 +85,6 @@ func (p *producer) produce(e *events.Event) (*delivery, error) {
 		})
 	}
 	return d, nil
-}
-
-func (p *producer) forget(e *events.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.pending, key(e))
 }
 
 // Close implements events.Sink. It does not wait for records that Send has given up.

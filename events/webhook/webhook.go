@@ -156,7 +156,7 @@ func (s *Sink) request(ctx context.Context, batch []events.Event) (*http.Request
 	id, kind := batch[0].ID, "application/cloudevents+json"
 	if s.cfg.Batch {
 		id, kind = batchID(batch), "application/cloudevents-batch+json"
-		body, err = appendBatch(nil, batch)
+		body, err = batchBody(batch)
 	} else {
 		body, err = batch[0].MarshalJSON()
 	}
@@ -178,15 +178,15 @@ func (s *Sink) request(ctx context.Context, batch []events.Event) (*http.Request
 	return request, nil
 }
 
-func appendBatch(b []byte, batch []events.Event) ([]byte, error) {
+// batchBody returns the JSON array of events.
+func batchBody(batch []events.Event) (body []byte, err error) {
 	for i := range batch {
-		text, err := batch[i].MarshalJSON()
-		if err != nil {
-			return b, err
+		body = append(body, "[,"[min(i, 1)])
+		if body, err = batch[i].AppendJSON(body); err != nil {
+			return nil, err
 		}
-		b = append(append(b, "[,"[min(i, 1)]), text...)
 	}
-	return append(b, ']'), nil
+	return append(body, ']'), nil
 }
 
 // batchID returns the id of a batch. It is the same for every repeat of the batch.

@@ -260,15 +260,3 @@ func Open(t *testing.T, dsn string) *inbox.Inbox {
 	w := newWorld(t, dsn, Adapter{Open: func(*testing.T) Broker { return nil }}, "")
 	return open(t.Context(), t, w.pool, w.schema, nil)
 }
-
-// Slow returns a handler that takes the time d.
-func Slow(d time.Duration) inbox.Handler {
-	return func(ctx context.Context, _ pgx.Tx, _ inbox.Event) error {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(d):
-			return nil
-		}
-	}
-}
