@@ -31,19 +31,18 @@ func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids .
 		letters = slices.DeleteFunc(letters, func(l DeadLetter) bool { return !slices.Contains(ids, l.Event.ID) })
 	}
 	r := retry{progress: progress, name: name, saved: time.Now()}
-	sent := 0
-	for ; sent < len(letters) && err == nil; sent++ {
-		if err = r.send(ctx, sink, letters[sent]); err != nil {
-			break
-		}
-		if time.Since(r.saved) >= time.Second {
+	for _, letter := range letters {
+		if err = r.send(ctx, sink, letter); err == nil && time.Since(r.saved) >= time.Second {
 			err = r.save(ctx)
+		}
+		if err != nil {
+			break
 		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
 	err = errors.Join(err, r.save(last))
-	r.done.Left = len(letters) - sent
+	r.done.Left = len(letters) - r.done.Accepted - r.done.Refused
 	return r.done, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -312,16 +311,12 @@ func (d *delivery) save(ctx context.Context) error {
 	if d.at == d.saved && len(d.letter) == 0 {
 		return nil
 	}
-	if err := d.Progress.Save(ctx, d.Name, d.at, d.letter); err != nil {
+	if err := d.relay.save(ctx, d.at, d.letter); err != nil {
 		return fmt.Errorf("events: save the cursor of relay %q: %w", d.Name, err)
 	}
-	crash.Point("cursor")
 	for _, l := range d.letter {
 		d.bytes -= len(l.Event.Data)
-		d.Logger.Warn("refused for ever", slog.String("relay", d.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
 	}
-	at, letters := d.at, uint64(len(d.letter))
 	d.saved, d.letter, d.nextSave = d.at, nil, time.Now().Add(saveEvery)
-	d.note(func(s *State) { s.Cursor = at; s.Dead += letters })
 	return nil
 }

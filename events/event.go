@@ -79,12 +79,11 @@ func FromRecord(source string, line []byte) (Event, error) {
 	if r.Fingerprint == "" {
 		return Event{}, ErrNoFingerprint
 	}
-	var item bloomstore.Fingerprint
-	if n, err := hex.Decode(item[:], []byte(r.Fingerprint[:min(len(r.Fingerprint), 2*len(item))])); err != nil || n != len(item) ||
-		len(r.Fingerprint) != 2*len(item) {
+	item, err := hex.DecodeString(r.Fingerprint)
+	if err != nil || len(item) != len(bloomstore.Fingerprint{}) {
 		return Event{}, fmt.Errorf("events: not a record: its fingerprint is %q, want 32 hex digits", r.Fingerprint)
 	}
-	e.ID = ID(item, r.Round)
+	e.ID = ID(bloomstore.Fingerprint(item), r.Round)
 	return e, nil
 }
 

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"regexp"
 	"sync"
 	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // Config configures a relay. Name, Outbox, Sink and Progress are required.
@@ -98,7 +102,11 @@ func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 		return err
 	}
 	r := &relay{Config: cfg, drain: drain}
-	unlock, err := patient(ctx, r, func() (func() error, error) { return cfg.Progress.Lock(ctx, cfg.Name) })
+	var unlock func() error
+	err = r.patient(ctx, func() (err error) {
+		unlock, err = cfg.Progress.Lock(ctx, cfg.Name)
+		return err
+	})
 	if err != nil {
 		return endOf(ctx, err)
 	}
@@ -127,6 +135,21 @@ func endOf(ctx context.Context, err error) error {
 	return err
 }
 
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// backoff grows a pause from one failure to the next. The zero value is ready.
+type backoff struct{ last time.Duration }
+
+// next returns how long to wait: twice the last time, up to longestPause, less a
+// random part of at most a quarter.
+func (b *backoff) next() time.Duration {
+	b.last = min(max(2*b.last, firstPause), longestPause)
+	return b.last - rand.N(b.last/4)
+}
+
 // relay has the fields that both ways of delivery share.
 type relay struct {
 	Config
@@ -141,50 +164,66 @@ type relay struct {
 // start returns the cursor at which the delivery begins. It registers a new name at once,
 // so that records that the relay will need are not deleted.
 func (r *relay) start(ctx context.Context) (Cursor, error) {
-	type found struct {
-		Saved
-		known bool
-	}
-	got, err := patient(ctx, r, func() (f found, err error) {
-		f.Saved, f.known, err = r.Progress.Load(ctx, r.Name)
-		return f, err
+	var saved Saved
+	var known bool
+	err := r.patient(ctx, func() (err error) {
+		saved, known, err = r.Progress.Load(ctx, r.Name)
+		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("events: load the cursor of relay %q: %w", r.Name, err)
 	}
-	r.note(func(s *State) { s.Dead = got.Dead })
+	r.note(func(s *State) { s.Dead = saved.Dead })
 	if sink, ok := r.Sink.(TransactionalSink); ok {
-		committed, err := r.committed(ctx, sink)
-		if err != nil {
-			return "", err
-		}
-		if committed.known {
-			return committed.Cursor, nil
+		var committed Cursor
+		var has bool
+		err := r.repeat(ctx, isRefused, func() (err error) {
+			committed, has, err = sink.Committed(ctx, r.CursorKey)
+			return err
+		})
+		if err != nil || has {
+			return committed, err
 		}
 	}
-	if got.known {
-		return got.Cursor, nil
+	if known {
+		return saved.Cursor, nil
 	}
 	at := r.From.Cursor
 	if r.From.Now || !r.From.Time.IsZero() {
-		at, err = patient(ctx, r, func() (Cursor, error) { return r.Outbox.Find(ctx, r.From.Time) })
+		err := r.patient(ctx, func() (err error) {
+			at, err = r.Outbox.Find(ctx, r.From.Time)
+			return err
+		})
 		if err != nil {
 			return "", fmt.Errorf("events: find where relay %q begins: %w", r.Name, err)
 		}
 	} else if at != "" { // a name is not registered with a cursor that the outbox cannot read
-		_, err = patient(ctx, r, func() (Cursor, error) {
-			_, next, err := r.Outbox.Read(ctx, at, 1)
-			return next, err
+		err := r.patient(ctx, func() error {
+			_, _, err := r.Outbox.Read(ctx, at, 1)
+			return err
 		})
 		if err != nil {
 			return "", fmt.Errorf("events: begin relay %q at %q: %w", r.Name, at, err)
 		}
 	}
-	_, err = patient(ctx, r, func() (bool, error) { return true, r.Progress.Save(ctx, r.Name, at, nil) })
+	err = r.patient(ctx, func() error { return r.Progress.Save(ctx, r.Name, at, nil) })
 	if err != nil {
 		return "", fmt.Errorf("events: register relay %q: %w", r.Name, err)
 	}
 	return at, nil
+}
+
+// save saves a cursor and dead letters, and tells their numbers to OnState.
+func (r *relay) save(ctx context.Context, at Cursor, letters []DeadLetter) error {
+	if err := r.Progress.Save(ctx, r.Name, at, letters); err != nil {
+		return err
+	}
+	crash.Point("cursor")
+	for _, l := range letters {
+		r.Logger.Warn("refused for ever", slog.String("relay", r.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
+	}
+	r.note(func(s *State) { s.Cursor = at; s.Dead += uint64(len(letters)) })
+	return nil
 }
 
 // note changes the state that OnState receives.
@@ -219,6 +258,36 @@ func (r *relay) back() {
 		r.Logger.Info("the relay goes on", slog.String("relay", r.Name), slog.Duration("after", time.Since(r.awaying)))
 	}
 	r.state.Away, r.away = "", backoff{}
+}
+
+// patient calls do, a call of the outbox or the progress, until it succeeds, ctx ends, or it
+// fails with an error that does not wrap frontier.ErrUnavailable.
+func (r *relay) patient(ctx context.Context, do func() error) error {
+	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, do)
+}
+
+// repeat calls do until it succeeds, ctx ends, or it fails with an error that is final. It
+// pauses between the calls.
+func (r *relay) repeat(ctx context.Context, final func(error) bool, do func() error) error {
+	for {
+		err := do()
+		if err == nil {
+			r.back()
+			return nil
+		}
+		if final(err) {
+			return err
+		}
+		if ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(r.awayFrom(err)):
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 }
 
 // pause waits for new events, but not longer than Poll.

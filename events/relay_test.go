@@ -77,7 +77,7 @@ func (s *sink) Send(ctx context.Context, all []events.Event) []error {
 	case <-time.After(s.delay):
 	case <-ctx.Done():
 		for i := range errs {
-			errs[i] = ctx.Err()
+			errs[i] = &events.AwayError{Err: ctx.Err()}
 		}
 	}
 	s.mu.Lock()

@@ -13,8 +13,9 @@ type Sink interface {
 	// The result has one error for each event, index for index. A nil error means that
 	// the event was acknowledged. A *RefusedError is final, and the event becomes a dead
 	// letter. Every other error means that the sink is away. Then the relay waits and
-	// sends the event again. An *AwayError may set how long it waits. In all calls under
-	// way together, no two events have the same host.
+	// sends the event again. An *AwayError may set how long it waits. If ctx ends, each
+	// event that was not acknowledged has an *AwayError. In all calls under way together,
+	// no two events have the same host.
 	Send(ctx context.Context, events []Event) []error
 	// Close releases the resources of the sink. It is not called during a Send.
 	Close() error

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
@@ -22,37 +20,10 @@ type transactions struct {
 	savedAt time.Time
 }
 
-type committed struct {
-	Cursor
-	known bool
-}
-
-func (r *relay) committed(ctx context.Context, sink TransactionalSink) (c committed, err error) {
-	err = r.untilBack(ctx, func() (err error) {
-		c.Cursor, c.known, err = sink.Committed(ctx, r.CursorKey)
-		return err
-	})
-	return c, err
-}
-
-// untilBack calls do until it succeeds, the sink refuses for good, or ctx ends.
-func (r *relay) untilBack(ctx context.Context, do func() error) error {
-	for {
-		err := do()
-		if _, refused := errors.AsType[*RefusedError](err); refused {
-			return err
-		}
-		if err == nil {
-			r.back()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := sleep(ctx, r.awayFrom(err)); err != nil {
-			return err
-		}
-	}
+// isRefused reports whether err has a *RefusedError.
+func isRefused(err error) bool {
+	_, refused := errors.AsType[*RefusedError](err)
+	return refused
 }
 
 func (t *transactions) run(ctx context.Context) error {
@@ -60,7 +31,7 @@ func (t *transactions) run(ctx context.Context) error {
 	err := t.loop(ctx)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
-	if saving := t.save(last, nil); err == nil && !errors.Is(saving, frontier.ErrUnavailable) {
+	if saving := t.save(last, nil); err == nil {
 		err = saving
 	}
 	return err
@@ -68,9 +39,10 @@ func (t *transactions) run(ctx context.Context) error {
 
 func (t *transactions) loop(ctx context.Context) error {
 	for {
-		b, err := patient(ctx, t.relay, func() (b batch, err error) {
+		var b batch
+		err := t.patient(ctx, func() (err error) {
 			b.events, b.next, err = t.Outbox.Read(ctx, t.at, t.Outstanding)
-			return b, err
+			return err
 		})
 		if err != nil {
 			return fmt.Errorf("events: relay %q: %w", t.Name, err)
@@ -104,7 +76,7 @@ func (t *transactions) commit(ctx context.Context, b batch) error {
 		return t.saveSoon(ctx)
 	}
 	err := t.send(ctx, kept, b.next)
-	if _, refused := errors.AsType[*RefusedError](err); !refused {
+	if !isRefused(err) {
 		return err
 	}
 	for i := range kept {
@@ -128,7 +100,7 @@ func (t *transactions) commit(ctx context.Context, b batch) error {
 // send commits events and a cursor. It tries again while the sink is away.
 func (t *transactions) send(ctx context.Context, events []Event, at Cursor) error {
 	crash.Point("publish")
-	err := t.untilBack(ctx, func() error { return t.sink.Commit(ctx, t.CursorKey, events, at) })
+	err := t.repeat(ctx, isRefused, func() error { return t.sink.Commit(ctx, t.CursorKey, events, at) })
 	if err != nil {
 		return err
 	}
@@ -150,16 +122,9 @@ func (t *transactions) save(ctx context.Context, letters []DeadLetter) error {
 	if t.at == t.saved && len(letters) == 0 {
 		return nil
 	}
-	_, err := patient(ctx, t.relay, func() (bool, error) { return true, t.Progress.Save(ctx, t.Name, t.at, letters) })
-	if err != nil {
+	if err := t.patient(ctx, func() error { return t.relay.save(ctx, t.at, letters) }); err != nil {
 		return fmt.Errorf("events: save the cursor of relay %q: %w", t.Name, err)
 	}
-	crash.Point("cursor")
-	for _, l := range letters {
-		t.Logger.Warn("refused for ever", slog.String("relay", t.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
-	}
-	at := t.at
 	t.saved, t.savedAt = t.at, time.Now()
-	t.note(func(s *State) { s.Cursor = at; s.Dead += uint64(len(letters)) })
 	return nil
 }

@@ -12,18 +12,14 @@ import (
 // RunProgress tests the contract of events.Progress. Each call of open must return a new,
 // empty progress, and a function that opens it again as another process would.
 func RunProgress(t *testing.T, open func(t *testing.T) (p events.Progress, reopen func() events.Progress)) {
-	t.Run("Saved", func(t *testing.T) {
-		p, reopen := open(t)
-		savedProgress(t, p, reopen)
-	})
-	t.Run("Letters", func(t *testing.T) {
-		p, reopen := open(t)
-		savedLetters(t, p, reopen)
-	})
-	t.Run("Lock", func(t *testing.T) {
-		p, reopen := open(t)
-		lockedProgress(t, p, reopen)
-	})
+	for name, test := range map[string]func(t *testing.T, p events.Progress, reopen func() events.Progress){
+		"Saved": savedProgress, "Letters": savedLetters, "Lock": lockedProgress,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, reopen := open(t)
+			test(t, p, reopen)
+		})
+	}
 }
 
 func cursorOf(t *testing.T, p events.Progress, name string) (events.Saved, bool) {

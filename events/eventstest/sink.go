@@ -2,6 +2,7 @@ package eventstest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -63,19 +64,22 @@ func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 		if err := events.Run(ctx, events.Config{Name: "r", Outbox: outbox, Sink: s.Sink, Progress: new(Progress)}, true); err != nil || ctx.Err() != nil {
 			t.Fatal(err, ctx.Err())
 		}
-		same(t, firsts(s.Received()), 0, 500)
+		CheckOnce(t, firsts(s.Received()), 0, 500, hosts)
 		closeSink(t, s.Sink)
 	})
 	t.Run("Ended", func(t *testing.T) {
 		s := open(t)
+		if err := s.Sink.Send(t.Context(), []events.Event{Event(0, hosts)})[0]; err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for i, err := range s.Sink.Send(ctx, []events.Event{Event(0, hosts), Event(1, hosts)}) {
+		for i, err := range s.Sink.Send(ctx, []events.Event{Event(1, hosts), Event(2, hosts)}) {
 			if err == nil { // it may have been acknowledged before the sink looked
 				continue
 			}
-			if _, refused := err.(*events.RefusedError); refused {
-				t.Errorf("event %d was refused for good because the context had ended: %v", i, err)
+			if _, away := errors.AsType[*events.AwayError](err); !away {
+				t.Errorf("event %d after the end of the context: %v, want an AwayError", i+1, err)
 			}
 		}
 		closeSink(t, s.Sink)

@@ -47,11 +47,11 @@ func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, erro
 func (l *lag) count(ctx context.Context, from, end record.Place) (events.Lag, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.front == nil || from.Before(l.front.At()) || end.Before(l.back.At()) || l.back.At().Before(from) {
-		if err := l.reset(); err != nil {
+	if from.Before(l.front.At()) || end.Before(l.back.At()) || l.back.At().Before(from) {
+		if err := errors.Join(l.front.Seek(from), l.back.Seek(from)); err != nil {
 			return events.Lag{}, err
 		}
-		l.front, l.back = l.reader.Tail(from), l.reader.Tail(from)
+		l.lines, l.bytes = 0, 0
 	}
 	counted, most := uint64(0), cmp.Or(l.most, countBytes)
 	err := each(ctx, l.back, end, func(n uint64) (more bool) {
@@ -101,18 +101,9 @@ func each(ctx context.Context, tail *record.Tail, to record.Place, visit func(by
 	return ctx.Err()
 }
 
-func (l *lag) reset() (err error) {
-	for _, tail := range []*record.Tail{l.front, l.back} {
-		if tail != nil {
-			err = errors.Join(err, tail.Close())
-		}
-	}
-	l.front, l.back, l.lines, l.bytes = nil, nil, 0, 0
-	return err
-}
-
+// close closes the files that are open. The next call of count begins again.
 func (l *lag) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reset()
+	return errors.Join(l.front.Seek(record.Place{}), l.back.Seek(record.Place{}))
 }

@@ -71,18 +71,19 @@ var _ events.Outbox = (*Outbox)(nil)
 // New returns an outbox. It opens no files before the first call of another method.
 func New(cfg Config) *Outbox {
 	reader := record.Reader{Dir: cfg.Dir}
-	return &Outbox{cfg: cfg, reader: reader, lag: lag{reader: reader}}
+	tail := func() *record.Tail { return reader.Tail(record.Place{}) }
+	return &Outbox{
+		cfg: cfg, reader: reader, tail: tail(),
+		voids: voids{tail: tail()}, lag: lag{reader: reader, front: tail(), back: tail()},
+	}
 }
 
 // Close closes the files that are open. The outbox can be used again.
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var err error
-	if o.tail != nil {
-		err = o.tail.Close()
-	}
-	return errors.Join(err, o.voids.close(), o.lag.close())
+	o.voids.of = nil // the next Read reads the void lines again
+	return errors.Join(o.tail.Close(), o.voids.tail.Close(), o.lag.close())
 }
 
 // bounds describes which lines count at one moment.
@@ -148,8 +149,8 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 
 // readOn reads lines from the cursor on, and moves the cursor.
 func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.Event, limit int) ([]events.Event, error) {
-	if o.tail == nil || o.tail.At() != c.at {
-		if err := o.seek(c.at); err != nil {
+	if o.tail.At() != c.at {
+		if err := o.tail.Seek(c.at); err != nil {
 			return all, err
 		}
 	}
@@ -164,59 +165,49 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 		}
 		at := o.tail.At()
 		at.Offset -= int64(len(line))
-		wanted, held, err := o.judge(ctx, line, at, b)
-		if held && len(c.held) == maxHeld {
-			return all, nil
-		}
-		var e events.Event
-		if err == nil && wanted {
-			if e, err = events.FromRecord(o.cfg.Source, line); err != nil {
-				err = fmt.Errorf("%s, file %d, byte %d: %w", o.cfg.Dir, at.File, at.Offset, err)
-			}
-		}
-		if err != nil {
+		e, held, err := o.judge(ctx, line, at, b)
+		if err != nil || held && len(c.held) == maxHeld {
 			return all, err
 		}
 		c.at = o.tail.At()
 		if held {
 			c.held = append(c.held, at)
 		}
-		if wanted {
+		if e != nil {
 			e.Cursor = c.text()
-			all, size = append(all, e), size+len(line)
+			all, size = append(all, *e), size+len(line)
 		}
 	}
 	return all, ctx.Err()
 }
 
-func (o *Outbox) seek(to record.Place) error {
-	if o.tail == nil {
-		o.tail = o.reader.Tail(to)
+// judge returns the event of a line, or nil if the line is none. held reports that it must
+// be held back because it may become one.
+func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
+	if o.cfg.Journal {
+		j, err := record.ParseJournalLine(line)
+		if err != nil || j.Void || o.voids.of[j] { // no completion depends on a damaged line
+			return nil, false, nil
+		}
+		if b.inDoubt(at) {
+			var r struct{ Host, URL string }
+			if err := json.Unmarshal(line, &r); err != nil {
+				return nil, false, nil
+			}
+			held, err := o.cfg.Pending(ctx, r.Host, r.URL, j.Item, j.Round)
+			if err != nil {
+				return nil, false, fmt.Errorf("files: ask the queue for %q: %w", r.URL, err)
+			}
+			if held {
+				return nil, true, nil
+			}
+		}
 	}
-	return o.tail.Seek(to)
-}
-
-// judge reports whether a line is an event, or must be held back because it may become one.
-func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (wanted, held bool, err error) {
-	if !o.cfg.Journal {
-		return true, false, nil
-	}
-	j, err := record.ParseJournalLine(line)
-	if err != nil || j.Void || o.voids.has(j) { // no completion depends on a damaged line
-		return false, false, nil
-	}
-	if !b.inDoubt(at) {
-		return true, false, nil
-	}
-	var r struct{ Host, URL string }
-	if err := json.Unmarshal(line, &r); err != nil {
-		return false, false, nil
-	}
-	held, err = o.cfg.Pending(ctx, r.Host, r.URL, j.Item, j.Round)
+	e, err := events.FromRecord(o.cfg.Source, line)
 	if err != nil {
-		err = fmt.Errorf("files: ask the queue for %q: %w", r.URL, err)
+		return nil, false, fmt.Errorf("%s, file %d, byte %d: %w", o.cfg.Dir, at.File, at.Offset, err)
 	}
-	return !held && err == nil, held, err
+	return &e, false, nil
 }
 
 // readHeld checks the lines that were held back. It returns the events of those that count
@@ -229,9 +220,9 @@ func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (
 	o.lookHeld = now.Add(heldEvery)
 	tail := o.reader.Tail(c.held[0])
 	defer func() { _ = tail.Close() }() // it was only read
-	for _, at := range slices.Clone(c.held) {
-		if tail.At() != at {
-			if err := tail.Seek(at); err != nil {
+	for i := 0; i < len(c.held); {
+		if tail.At() != c.held[i] {
+			if err := tail.Seek(c.held[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -239,21 +230,18 @@ func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (
 		if err != nil {
 			return nil, err
 		}
-		wanted, held, err := o.judge(ctx, line, at, b)
+		e, held, err := o.judge(ctx, line, c.held[i], b)
 		if err != nil || len(all) == limit {
 			return all, err
 		}
 		if held {
+			i++
 			continue
 		}
-		c.held = slices.DeleteFunc(slices.Clone(c.held), func(p record.Place) bool { return p == at })
-		if wanted {
-			e, err := events.FromRecord(o.cfg.Source, line)
-			if err != nil {
-				return nil, err
-			}
+		c.held = slices.Delete(c.held, i, i+1)
+		if e != nil {
 			e.Cursor = c.text()
-			all = append(all, e)
+			all = append(all, *e)
 		}
 	}
 	return all, nil

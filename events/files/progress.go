@@ -126,7 +126,7 @@ func (p *Progress) Save(ctx context.Context, name string, cursor events.Cursor, 
 		if len(letters) == 0 {
 			return nil
 		}
-		text, err := appendLetters(nil, letters)
+		text, err := lines(letters)
 		if err != nil {
 			return err
 		}
@@ -144,15 +144,16 @@ func (p *Progress) Save(ctx context.Context, name string, cursor events.Cursor, 
 	})
 }
 
-func appendLetters(b []byte, letters []events.DeadLetter) ([]byte, error) {
+// lines returns the JSON lines of dead letters.
+func lines(letters []events.DeadLetter) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	for i := range letters {
-		line, err := json.Marshal(&letters[i])
-		if err != nil {
-			return b, err
+		if err := encoder.Encode(&letters[i]); err != nil {
+			return nil, err
 		}
-		b = append(append(b, line...), '\n')
 	}
-	return b, nil
+	return text.Bytes(), nil
 }
 
 func (p *Progress) letters(name string, number int) string {
@@ -186,11 +187,7 @@ func (p *Progress) change(ctx context.Context, name string, do func(*state) erro
 	if err != nil {
 		return err
 	}
-	err = durable.Replace(vfs.Default, p.path(name, cursorFile), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
-	if err != nil {
+	if err := replace(p.path(name, cursorFile), append(text, '\n')); err != nil {
 		return fmt.Errorf("files: save relay %q: %w", name, err)
 	}
 	if before != 0 && before != s.Letters {
@@ -270,13 +267,13 @@ func (p *Progress) Revise(ctx context.Context, name string, letters []events.Dea
 	for i := range letters {
 		revised[letters[i].Event.ID] = &letters[i]
 	}
-	return p.rewrite(ctx, name, func(all []events.DeadLetter) (left []events.DeadLetter, changed bool) {
+	return p.rewrite(ctx, name, func(all []events.DeadLetter) []events.DeadLetter {
 		for i := range all {
 			if l := revised[all[i].Event.ID]; l != nil {
-				all[i].Reason, all[i].At, changed = l.Reason, l.At, true
+				all[i].Reason, all[i].At = l.Reason, l.At
 			}
 		}
-		return all, changed
+		return all
 	})
 }
 
@@ -286,17 +283,18 @@ func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (rem
 	for _, id := range ids {
 		unwanted[id] = true
 	}
-	err = p.rewrite(ctx, name, func(all []events.DeadLetter) (left []events.DeadLetter, changed bool) {
-		left = slices.DeleteFunc(slices.Clone(all), func(l events.DeadLetter) bool { return len(ids) == 0 || unwanted[l.Event.ID] })
-		removed = len(all) - len(left)
-		return left, removed > 0
+	err = p.rewrite(ctx, name, func(all []events.DeadLetter) []events.DeadLetter {
+		removed = len(all)
+		all = slices.DeleteFunc(all, func(l events.DeadLetter) bool { return len(ids) == 0 || unwanted[l.Event.ID] })
+		removed -= len(all)
+		return all
 	})
 	return removed, err
 }
 
 // rewrite changes the dead letters of a relay, in one step. It does not call edit if there
 // are no letters.
-func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter, changed bool)) error {
+func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter)) error {
 	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
 		return err
 	}
@@ -305,19 +303,21 @@ func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []eve
 		if err != nil {
 			return err
 		}
-		left, changed := edit(letters)
-		if !changed {
-			return nil
-		}
-		text, err := appendLetters(nil, left)
+		left := edit(letters)
+		text, err := lines(left)
 		if err != nil {
 			return err
 		}
 		s.Letters++
 		s.Dead, s.LetterBytes = uint64(len(left)), int64(len(text))
-		return durable.Replace(vfs.Default, p.letters(name, s.Letters), func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		})
+		return replace(p.letters(name, s.Letters), text)
+	})
+}
+
+// replace replaces the content of a file.
+func replace(name string, text []byte) error {
+	return durable.Replace(vfs.Default, name, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
 	})
 }

@@ -12,17 +12,17 @@ import (
 // behind its record, so all lines on disk are read, once.
 type voids struct {
 	from record.Place
-	tail *record.Tail // at the end of the lines that were read
-	of   map[record.JournalLine]bool
+	tail *record.Tail                // at the end of the lines that were read
+	of   map[record.JournalLine]bool // nil means that none were read
 }
 
 // gather reads the lines from a place up to the last whole line on disk.
 func (v *voids) gather(reader record.Reader, from record.Place) error {
-	if v.tail == nil || from.Before(v.from) {
-		if err := v.close(); err != nil {
+	if v.of == nil || from.Before(v.from) {
+		if err := v.tail.Seek(from); err != nil {
 			return err
 		}
-		v.from, v.tail, v.of = from, reader.Tail(from), make(map[record.JournalLine]bool)
+		v.from, v.of = from, make(map[record.JournalLine]bool)
 	}
 	end, err := reader.WholeLines()
 	if err != nil {
@@ -44,16 +44,4 @@ func (v *voids) gather(reader record.Reader, from record.Place) error {
 			v.of[j] = true
 		}
 	}
-}
-
-// has reports whether a record is taken back.
-func (v *voids) has(j record.JournalLine) bool { return v.of[j] }
-
-func (v *voids) close() error {
-	if v.tail == nil {
-		return nil
-	}
-	tail := v.tail
-	v.tail = nil
-	return tail.Close()
 }

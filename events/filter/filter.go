@@ -3,6 +3,7 @@
 package filter
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -49,71 +50,44 @@ func Parse(types, filters []string) (func(e *events.Event) bool, error) {
 }
 
 func matches(e *events.Event, terms []term) bool {
-	var r fields
+	var r struct {
+		Outcome string `json:"outcome"`
+		Class   string `json:"class"`
+	}
 	if err := json.Unmarshal(e.Data, &r); err != nil {
 		return false
 	}
-	r.Host = e.Host
-	if r.Class == "" {
-		r.Class = frontier.Bulk.String()
-	}
-	for _, t := range terms {
-		if slices.ContainsFunc(t.values, func(value string) bool { return t.has(&r, value) }) == t.not {
-			return false
-		}
-	}
-	return true
+	has := map[string]string{"outcome": r.Outcome, "host": e.Host, "class": cmp.Or(r.Class, frontier.Bulk.String())}
+	return !slices.ContainsFunc(terms, func(t term) bool {
+		return slices.ContainsFunc(t.values, func(value string) bool { return equal(t.field, has[t.field], value) }) == t.not
+	})
 }
 
-// fields are the values of an event that filters compare.
-type fields struct {
-	Outcome string `json:"outcome"`
-	Class   string `json:"class"`
-	Host    string `json:"-"`
+// equal reports whether a field of an event has a value of a filter.
+func equal(field, has, value string) bool {
+	if parent, wild := strings.CutPrefix(value, "*."); wild && field == "host" {
+		return strings.HasSuffix(has, "."+parent)
+	}
+	return has == value
 }
 
 // term is one filter.
 type term struct {
-	has    func(r *fields, value string) bool
+	field  string
 	values []string
 	not    bool
-}
-
-// field is a field that a filter can name.
-type field struct {
-	has   func(r *fields, value string) bool
-	valid func(value string) bool
-}
-
-var known = map[string]field{
-	"outcome": {
-		has:   func(r *fields, value string) bool { return r.Outcome == value },
-		valid: func(value string) bool { return frontier.Outcome(value).State() != frontier.Unknown },
-	},
-	"host": {has: hasHost, valid: func(value string) bool { return value != "" }},
-	"class": {
-		has:   func(r *fields, value string) bool { return r.Class == value },
-		valid: func(value string) bool { return value != "" }, // rules of --exact name classes, too
-	},
-}
-
-func hasHost(r *fields, value string) bool {
-	if parent, wild := strings.CutPrefix(value, "*."); wild {
-		return strings.HasSuffix(r.Host, "."+parent)
-	}
-	return r.Host == value
 }
 
 func parseTerm(text string) (term, error) {
 	name, list, found := strings.Cut(text, "=")
 	name, not := strings.CutSuffix(name, "!")
-	f, is := known[name]
-	if !found || !is {
+	if !found || name != "outcome" && name != "host" && name != "class" {
 		return term{}, fmt.Errorf("filter is %q, want outcome=, host= or class= (or !=) and values with commas between them", text)
 	}
-	t := term{has: f.has, values: strings.Split(list, ","), not: not}
+	t := term{field: name, values: strings.Split(list, ","), not: not}
 	for _, value := range t.values {
-		if !f.valid(value) {
+		// A class can have any name, because rules of --exact name classes too.
+		if value == "" || name == "outcome" && frontier.Outcome(value).State() == frontier.Unknown {
 			return term{}, fmt.Errorf("filter %q: %q is no %s", text, value, name)
 		}
 	}

@@ -23,10 +23,13 @@ func (i *Inbox) Round(ctx context.Context, cfg WorkConfig) (found bool, err erro
 
 // Statements are the texts of all statements, with the names of tables in prefix.
 func Statements(prefix string) []string {
-	s := statementsFor(prefix)
-	return []string{s.identity, s.mark, s.remaining, s.store, s.claim, s.lock, s.finish, s.fail,
-		s.dead, s.retry, s.discard, s.sweep, s.stats}
+	all := []string{identitySQL, markSQL, remainingSQL, storeSQL, claimSQL, lockSQL, finishSQL, failSQL,
+		deadSQL, retrySQL, discardSQL, sweepSQL, statsSQL}
+	for i := range all {
+		all[i] = withPrefix(all[i], prefix)
+	}
+	return all
 }
 
 // Claim is claim.sql.
-func Claim(prefix string) string { return statementsFor(prefix).claim }
+func Claim(prefix string) string { return withPrefix(claimSQL, prefix) }

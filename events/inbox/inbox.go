@@ -136,7 +136,6 @@ type Config struct {
 // if its DB is.
 type Inbox struct {
 	cfg      Config
-	sql      statements
 	identity string           // of the tables; part of the cache's keys, so that two databases can share a cache
 	wake     chan struct{}    // has an element after Store, so that a worker does not wait for its next poll
 	now      func() time.Time // only tests set it; nil means the clock of the database
@@ -149,9 +148,9 @@ func Open(ctx context.Context, cfg Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Inbox{cfg: cfg, sql: statementsFor(cfg.Prefix), wake: make(chan struct{}, 1)}
+	i := &Inbox{cfg: cfg, wake: make(chan struct{}, 1)}
 	var version int64
-	err = cfg.DB.QueryRow(ctx, i.sql.identity).Scan(&i.identity, &version)
+	err = cfg.DB.QueryRow(ctx, i.statement(identitySQL)).Scan(&i.identity, &version)
 	if reply, ok := errors.AsType[*pgconn.PgError](err); ok && (reply.Code == "42P01" || reply.Code == "3F000") {
 		return nil, fmt.Errorf("%w: %w: call inbox.Migrate", ErrSchema, err)
 	}
@@ -232,16 +231,4 @@ func (i *Inbox) count(outcome Outcome, started time.Time) {
 	if i.cfg.Metrics != nil {
 		i.cfg.Metrics.Handled(outcome, time.Since(started))
 	}
-}
-
-// outcomeOf returns the outcome of a call that handled, stored or buried an event. done is
-// the outcome for the result Done.
-func outcomeOf(result Result, done Outcome, err error) Outcome {
-	switch {
-	case err != nil:
-		return OutcomeFailed
-	case result == Duplicate:
-		return OutcomeDuplicate
-	}
-	return done
 }

@@ -30,35 +30,43 @@ import (
 // If the connection is lost during the commit, Once returns an error, but the event may be
 // handled. Then the next delivery is a Duplicate.
 func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Context, tx pgx.Tx) error) (Result, error) {
-	started := time.Now()
 	if err := checkID(id); err != nil {
 		return 0, err
 	}
+	return i.unlessCached(ctx, id, OutcomeDone, func() (result Result, err error) {
+		err = i.inTransaction(ctx, func(tx pgx.Tx) error {
+			result, err = i.Mark(ctx, tx, id)
+			if err != nil || result == Duplicate {
+				return err
+			}
+			return call(func() error { return handle(ctx, handlersTx{tx}) })
+		})
+		if err != nil {
+			return 0, fmt.Errorf("inbox: event %q of group %q: %w", id, i.cfg.Group, err)
+		}
+		return result, nil
+	})
+}
+
+// unlessCached returns Duplicate if the event is in the cache. If not, it calls do, reports
+// the outcome to Metrics, and adds the event to the cache. done is the outcome for the
+// result Done.
+func (i *Inbox) unlessCached(ctx context.Context, id string, done Outcome, do func() (Result, error)) (Result, error) {
+	started := time.Now()
 	if i.cached(ctx, id) {
 		i.count(OutcomeCached, started)
 		return Duplicate, nil
 	}
-	result, err := i.once(ctx, id, handle)
-	i.count(outcomeOf(result, OutcomeDone, err), started)
-	if err != nil {
+	result, err := do()
+	switch {
+	case err != nil:
+		i.count(OutcomeFailed, started)
 		return 0, err
+	case result == Duplicate:
+		done = OutcomeDuplicate
 	}
+	i.count(done, started)
 	i.remember(ctx, id, result, started)
-	return result, nil
-}
-
-// once is Once without the cache.
-func (i *Inbox) once(ctx context.Context, id string, handle func(ctx context.Context, tx pgx.Tx) error) (result Result, err error) {
-	err = i.inTransaction(ctx, func(tx pgx.Tx) error {
-		result, err = i.Mark(ctx, tx, id)
-		if err != nil || result == Duplicate {
-			return err
-		}
-		return call(func() error { return handle(ctx, handlersTx{tx}) })
-	})
-	if err != nil {
-		return 0, fmt.Errorf("inbox: event %q of group %q: %w", id, i.cfg.Group, err)
-	}
 	return result, nil
 }
 
@@ -91,7 +99,7 @@ func (i *Inbox) Mark(ctx context.Context, tx pgx.Tx, id string) (Result, error) 
 		return 0, err
 	}
 	var marked bool
-	err := tx.QueryRow(ctx, i.sql.mark, i.cfg.Group, id, i.window(), i.clock()).Scan(&marked)
+	err := tx.QueryRow(ctx, i.statement(markSQL), i.cfg.Group, id, i.window(), i.clock()).Scan(&marked)
 	return markedOr(err, pgx.ErrNoRows)
 }
 
@@ -101,7 +109,7 @@ func (i *Inbox) MarkSQL(ctx context.Context, tx *sql.Tx, id string) (Result, err
 		return 0, err
 	}
 	var marked bool
-	err := tx.QueryRowContext(ctx, i.sql.mark, i.cfg.Group, id, i.window(), i.clock()).Scan(&marked)
+	err := tx.QueryRowContext(ctx, i.statement(markSQL), i.cfg.Group, id, i.window(), i.clock()).Scan(&marked)
 	return markedOr(err, sql.ErrNoRows)
 }
 
@@ -163,7 +171,7 @@ func (i *Inbox) remember(ctx context.Context, id string, result Result, started 
 	case result == Duplicate:
 		asked := time.Now()
 		var left *int64 // microseconds; nil means Forever
-		err := i.cfg.DB.QueryRow(ctx, i.sql.remaining, i.cfg.Group, id, i.clock()).Scan(&left)
+		err := i.cfg.DB.QueryRow(ctx, i.statement(remainingSQL), i.cfg.Group, id, i.clock()).Scan(&left)
 		if err != nil {
 			return // the mark has just expired, or the next delivery returns the error
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// The texts of the files in the folder statements.
 var (
 	//go:embed statements/identity.sql
 	identitySQL string
@@ -34,21 +35,8 @@ var (
 	statsSQL string
 )
 
-// statements has the texts of the files in the folder statements, with the names of the
-// tables of one inbox.
-type statements struct {
-	identity, mark, remaining, store, claim, lock, finish, fail, dead, retry, discard, sweep, stats string
-}
-
-func statementsFor(prefix string) statements {
-	named := func(text string) string { return withPrefix(text, prefix) }
-	return statements{
-		identity: named(identitySQL), mark: named(markSQL), remaining: named(remainingSQL),
-		store: named(storeSQL), claim: named(claimSQL), lock: named(lockSQL),
-		finish: named(finishSQL), fail: named(failSQL), dead: named(deadSQL), retry: named(retrySQL),
-		discard: named(discardSQL), sweep: named(sweepSQL), stats: named(statsSQL),
-	}
-}
+// statement returns a text of the folder statements with the names of the tables of this inbox.
+func (i *Inbox) statement(text string) string { return withPrefix(text, i.cfg.Prefix) }
 
 // withPrefix replaces "inbox.", with which the files write the names of tables, by prefix.
 func withPrefix(text, prefix string) string { return strings.ReplaceAll(text, "inbox.", prefix) }

@@ -2,12 +2,14 @@ package inbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 )
 
 // Event is an event that Store keeps until a handler of Work has handled it.
@@ -19,6 +21,29 @@ type Event struct {
 	// Stored and Attempt are set by the inbox.
 	Stored  time.Time // when the event was stored
 	Attempt int       // 1 for the first attempt
+}
+
+// CloudEvent returns the event of a document, which must be a CloudEvent of version 1.0 in
+// the JSON format, as this crawler sends it. The ID of the Event is the source, a space and
+// the id, because an id is unique only within its source. A source contains no space. The
+// Data of the Event is the whole document. The error is ErrInvalid.
+func CloudEvent(document []byte) (Event, error) {
+	var attributes struct {
+		SpecVersion string `json:"specversion"`
+		Source      string `json:"source"`
+		ID          string `json:"id"`
+		Type        string `json:"type"`
+	}
+	if err := json.Unmarshal(document, &attributes); err != nil {
+		return Event{}, fmt.Errorf("%w: it is no CloudEvent: %w", ErrInvalid, err)
+	}
+	a := &attributes
+	if a.SpecVersion != "1.0" || a.Source == "" || strings.Contains(a.Source, " ") || a.ID == "" || a.Type == "" {
+		return Event{}, fmt.Errorf("%w: it is no CloudEvent: specversion %q, source %.40q, id %.40q, type %.40q; want 1.0 and three texts",
+			ErrInvalid, a.SpecVersion, a.Source, a.ID, a.Type)
+	}
+	e := Event{ID: a.Source + " " + a.ID, Type: a.Type, Data: document}
+	return e, errors.Join(checkID(e.ID), checkText("type", e.Type))
 }
 
 // Store stores an event and returns Done. Then the event can be acknowledged to the broker.
@@ -40,31 +65,26 @@ func (i *Inbox) Bury(ctx context.Context, e Event, reason error) (Result, error)
 }
 
 // keep stores an event. If reason is not nil, the event is stored as a dead letter.
-func (i *Inbox) keep(ctx context.Context, e Event, outcome Outcome, reason *string, attempts int) (result Result, err error) {
-	started := time.Now()
+func (i *Inbox) keep(ctx context.Context, e Event, outcome Outcome, reason *string, attempts int) (Result, error) {
 	if err := errors.Join(checkID(e.ID), checkText("type", e.Type)); err != nil {
 		return 0, err
-	}
-	if i.cached(ctx, e.ID) {
-		i.count(OutcomeCached, started)
-		return Duplicate, nil
 	}
 	if e.Data == nil {
 		e.Data = []byte{}
 	}
-	var kept bool
-	err = i.cfg.DB.QueryRow(ctx, i.sql.store, i.cfg.Group, e.ID, e.Type, e.Data, i.window(), i.clock(), reason, attempts).Scan(&kept)
-	result, err = markedOr(err, pgx.ErrNoRows)
-	i.count(outcomeOf(result, outcome, err), started)
-	if err != nil {
-		return 0, fmt.Errorf("inbox: keep event %q of group %q: %w", e.ID, i.cfg.Group, err)
-	}
-	i.remember(ctx, e.ID, result, started)
-	select {
-	case i.wake <- struct{}{}:
-	default:
-	}
-	return result, nil
+	return i.unlessCached(ctx, e.ID, outcome, func() (Result, error) {
+		var kept bool
+		err := i.cfg.DB.QueryRow(ctx, i.statement(storeSQL), i.cfg.Group, e.ID, e.Type, e.Data, i.window(), i.clock(), reason, attempts).Scan(&kept)
+		result, err := markedOr(err, pgx.ErrNoRows)
+		if err != nil {
+			return 0, fmt.Errorf("inbox: keep event %q of group %q: %w", e.ID, i.cfg.Group, err)
+		}
+		select {
+		case i.wake <- struct{}{}:
+		default:
+		}
+		return result, nil
+	})
 }
 
 // printable returns the text of an error as Postgres can store it, at most 4 KiB.
@@ -85,7 +105,7 @@ type DeadLetter struct {
 
 // Dead returns at most limit dead letters of the group, oldest first.
 func (i *Inbox) Dead(ctx context.Context, limit int) ([]DeadLetter, error) {
-	rows, err := i.cfg.DB.Query(ctx, i.sql.dead, i.cfg.Group, limit)
+	rows, err := i.cfg.DB.Query(ctx, i.statement(deadSQL), i.cfg.Group, limit)
 	if err != nil {
 		return nil, fmt.Errorf("inbox: dead letters of group %q: %w", i.cfg.Group, err)
 	}
@@ -103,13 +123,13 @@ func (i *Inbox) Dead(ctx context.Context, limit int) ([]DeadLetter, error) {
 // Retry makes dead letters pending again, with all their attempts, and returns how many.
 // Without ids it retries all dead letters of the group.
 func (i *Inbox) Retry(ctx context.Context, ids ...string) (int, error) {
-	return i.change(ctx, "retry", i.sql.retry, ids, i.clock())
+	return i.change(ctx, "retry", i.statement(retrySQL), ids, i.clock())
 }
 
 // Discard deletes dead letters and returns how many. Without ids it deletes all dead letters
 // of the group. A repeat of a deleted event is still a Duplicate until its window ends.
 func (i *Inbox) Discard(ctx context.Context, ids ...string) (int, error) {
-	return i.change(ctx, "discard", i.sql.discard, ids)
+	return i.change(ctx, "discard", i.statement(discardSQL), ids)
 }
 
 func (i *Inbox) change(ctx context.Context, what, statement string, ids []string, more ...any) (int, error) {
@@ -134,17 +154,12 @@ type Stats struct {
 // Stats counts the stored events of the group. It reads all of them.
 func (i *Inbox) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
-	var oldest *time.Time
-	var lag *int64
-	err := i.cfg.DB.QueryRow(ctx, i.sql.stats, i.cfg.Group, i.clock()).Scan(&s.Pending, &s.Dead, &oldest, &lag)
+	var lag zeronull.Int8 // microseconds
+	err := i.cfg.DB.QueryRow(ctx, i.statement(statsSQL), i.cfg.Group, i.clock()).
+		Scan(&s.Pending, &s.Dead, (*zeronull.Timestamptz)(&s.Oldest), &lag)
 	if err != nil {
 		return Stats{}, fmt.Errorf("inbox: count events of group %q: %w", i.cfg.Group, err)
 	}
-	if oldest != nil {
-		s.Oldest = *oldest
-	}
-	if lag != nil {
-		s.SweepLag = time.Duration(*lag) * time.Microsecond
-	}
+	s.SweepLag = time.Duration(lag) * time.Microsecond
 	return s, nil
 }

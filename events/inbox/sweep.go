@@ -58,7 +58,7 @@ func (i *Inbox) SweepOnce(ctx context.Context, cfg SweepConfig) (deleted int, er
 		var count int
 		var lag *int64
 		var last *time.Time
-		if err := i.cfg.DB.QueryRow(ctx, i.sql.sweep, batch, i.clock(), from).Scan(&count, &lag, &last); err != nil {
+		if err := i.cfg.DB.QueryRow(ctx, i.statement(sweepSQL), batch, i.clock(), from).Scan(&count, &lag, &last); err != nil {
 			return deleted, fmt.Errorf("inbox: delete expired marks: %w", err)
 		}
 		took := time.Since(started)
@@ -76,10 +76,8 @@ func (i *Inbox) SweepOnce(ctx context.Context, cfg SweepConfig) (deleted int, er
 
 // sleep returns after d, or when ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }

@@ -66,15 +66,11 @@ func (i *Inbox) Work(ctx context.Context, cfg WorkConfig) error {
 	}
 	// Handlers may run for cfg.Grace after the end of ctx.
 	handlers, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	var grace sync.WaitGroup
-	grace.Go(func() {
-		select {
-		case <-handlers.Done():
-		case <-ctx.Done():
-			sleep(handlers, cfg.Grace)
-			cancel(errors.New("inbox: the worker was told to end"))
-		}
-	})
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		sleep(handlers, cfg.Grace)
+		cancel(errors.New("inbox: the worker was told to end"))
+	})()
 	var workers sync.WaitGroup
 	types := slices.Sorted(maps.Keys(cfg.Handlers))
 	for n := range cfg.Workers {
@@ -82,8 +78,6 @@ func (i *Inbox) Work(ctx context.Context, cfg WorkConfig) error {
 		workers.Go(func() { w.run(ctx, handlers) })
 	}
 	workers.Wait()
-	cancel(nil)
-	grace.Wait()
 	return nil
 }
 
@@ -130,13 +124,11 @@ func (w worker) run(stop, handlers context.Context) {
 		if w.round(stop, handlers) {
 			continue
 		}
-		timer := time.NewTimer(w.cfg.Poll)
 		select {
 		case <-stop.Done():
 		case <-w.inbox.wake:
-		case <-timer.C:
+		case <-time.After(w.cfg.Poll):
 		}
-		timer.Stop()
 	}
 }
 
@@ -170,7 +162,7 @@ func (w worker) round(stop, handlers context.Context) (found bool) {
 // attempts left and is a dead letter now.
 func (w worker) claim(ctx context.Context, kind string) (e Event, dead bool, err error) {
 	e.Type = kind
-	err = w.inbox.cfg.DB.QueryRow(ctx, w.inbox.sql.claim, w.inbox.cfg.Group, kind, w.cfg.Attempts,
+	err = w.inbox.cfg.DB.QueryRow(ctx, w.inbox.statement(claimSQL), w.inbox.cfg.Group, kind, w.cfg.Attempts,
 		w.cfg.Backoff.Microseconds(), w.cfg.MaxBackoff.Microseconds(), w.inbox.clock(), w.cfg.Timeout.Microseconds()).
 		Scan(&e.ID, &e.Data, &e.Stored, &e.Attempt, &dead)
 	return e, dead, err
@@ -188,7 +180,7 @@ func (w worker) handle(handlers context.Context, e Event) {
 	defer cancel()
 	err := w.inbox.inTransaction(ctx, func(tx pgx.Tx) error {
 		var locked bool
-		err := tx.QueryRow(ctx, w.inbox.sql.lock, w.inbox.cfg.Group, e.ID, e.Attempt).Scan(&locked)
+		err := tx.QueryRow(ctx, w.inbox.statement(lockSQL), w.inbox.cfg.Group, e.ID, e.Attempt).Scan(&locked)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return errLost
 		}
@@ -198,7 +190,7 @@ func (w worker) handle(handlers context.Context, e Event) {
 		if err := call(func() error { return w.cfg.Handlers[e.Type](ctx, handlersTx{tx}, e) }); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, w.inbox.sql.finish, w.inbox.cfg.Group, e.ID)
+		_, err = tx.Exec(ctx, w.inbox.statement(finishSQL), w.inbox.cfg.Group, e.ID)
 		return err
 	})
 	switch {
@@ -218,7 +210,7 @@ func (w worker) fail(ctx context.Context, e Event, started time.Time, failure er
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var dead bool
-	err := w.inbox.cfg.DB.QueryRow(ctx, w.inbox.sql.fail, w.inbox.cfg.Group, e.ID, e.Attempt, w.cfg.Attempts,
+	err := w.inbox.cfg.DB.QueryRow(ctx, w.inbox.statement(failSQL), w.inbox.cfg.Group, e.ID, e.Attempt, w.cfg.Attempts,
 		w.cfg.Backoff.Microseconds(), w.cfg.MaxBackoff.Microseconds(), w.inbox.clock(),
 		printable(failure), errors.Is(failure, ErrPermanent)).Scan(&dead)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no rows: the commit succeeded, or another worker took over

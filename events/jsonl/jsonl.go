@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/bloomfrontier/crawler/events"
@@ -33,13 +34,7 @@ func New(w io.Writer) *Sink { return &Sink{w: w} }
 
 // Send implements events.Sink.
 func (s *Sink) Send(_ context.Context, batch []events.Event) []error {
-	errs := make([]error, len(batch))
-	if err := s.write(batch); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-	}
-	return errs
+	return slices.Repeat([]error{s.write(batch)}, len(batch))
 }
 
 // Committed implements events.TransactionalSink. A writer stores no cursor, so known is

@@ -163,7 +163,7 @@ func TestKilledBroker(t *testing.T) {
 	if err := <-done; err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
 	}
-	eventstest.CheckOnce(t, consumed(t, server, "crawler"), all, hosts)
+	eventstest.CheckOnce(t, consumed(t, server, "crawler"), 0, all, hosts)
 }
 
 func filled(all, hosts int) *eventstest.Outbox {
@@ -225,7 +225,7 @@ func TestKilledTransactions(t *testing.T) {
 		}
 	}
 	t.Logf("the broker was killed %d times", kills)
-	eventstest.CheckOnce(t, consumed(t, server, "crawler"), all, hosts)
+	eventstest.CheckOnce(t, consumed(t, server, "crawler"), 0, all, hosts)
 }
 
 // await waits for n calls, or until the relay has ended.
@@ -271,7 +271,7 @@ func TestCommitInDoubt(t *testing.T) {
 		}
 	}
 	t.Logf("%d commits failed", left)
-	eventstest.CheckOnce(t, consumed(t, server, "crawler"), all, 1)
+	eventstest.CheckOnce(t, consumed(t, server, "crawler"), 0, all, 1)
 	if at, known, err := sink.Committed(t.Context(), "r"); at != events.Cursor(strconv.Itoa(all)) || !known || err != nil {
 		t.Errorf("Committed is %q, %v, %v", at, known, err)
 	}

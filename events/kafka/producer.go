@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -37,14 +38,10 @@ type delivery struct {
 func (p *producer) Send(ctx context.Context, batch []events.Event) []error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, errNoAnswer)
 	defer cancel()
-	errs := make([]error, len(batch))
 	if err := p.ensure(ctx, p.client); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(batch))
 	}
-	deliveries := make([]*delivery, len(batch))
+	errs, deliveries := make([]error, len(batch)), make([]*delivery, len(batch))
 	for i := range batch {
 		deliveries[i], errs[i] = p.produce(&batch[i])
 	}
@@ -55,7 +52,9 @@ func (p *producer) Send(ctx context.Context, batch []events.Event) []error {
 		select {
 		case <-d.done:
 			errs[i] = p.verdict(d.err)
-			p.forget(&batch[i])
+			p.mu.Lock()
+			delete(p.pending, key(&batch[i]))
+			p.mu.Unlock()
 		case <-ctx.Done():
 			errs[i] = p.away(errNoAnswer)
 		}
@@ -86,12 +85,6 @@ func (p *producer) produce(e *events.Event) (*delivery, error) {
 		})
 	}
 	return d, nil
-}
-
-func (p *producer) forget(e *events.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.pending, key(e))
 }
 
 // Close implements events.Sink. It does not wait for records that Send has given up.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,12 +37,7 @@ var _ events.TransactionalSink = (*transactions)(nil)
 func (t *transactions) Send(ctx context.Context, batch []events.Event) []error {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	err := t.transact(ctx, batch)
-	errs := make([]error, len(batch))
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
+	return slices.Repeat([]error{t.transact(ctx, batch)}, len(batch))
 }
 
 // Committed implements events.TransactionalSink.
@@ -142,7 +138,7 @@ func (t *transactions) transact(ctx context.Context, batch []events.Event, notes
 		t.drop()
 		return t.away(err)
 	}
-	if err := produce(ctx, client, records); err != nil {
+	if err := t.produce(ctx, client, records); err != nil {
 		t.drop()
 		return t.verdict(t.explain(err))
 	}
@@ -164,7 +160,7 @@ func (t *transactions) explain(err error) error {
 
 // produce returns nil when the brokers have all records. When ctx ends, it closes the
 // client, because there is no other way to give up a record that may have been stored.
-func produce(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
+func (t *transactions) produce(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		client.Close()
@@ -176,7 +172,7 @@ func produce(ctx context.Context, client *kgo.Client, records []*kgo.Record) err
 		return errNoAnswer
 	}
 	for _, r := range results { // prefer an error that explains why the transaction is refused
-		if errors.Is(r.Err, kerr.MessageTooLarge) || errors.Is(r.Err, kerr.RecordListTooLarge) || errors.Is(r.Err, kerr.InvalidRecord) {
+		if _, refused := errors.AsType[*events.RefusedError](t.verdict(r.Err)); refused {
 			return r.Err
 		}
 	}

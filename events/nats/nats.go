@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,14 +124,10 @@ func (s *Sink) Close() error {
 
 // Send implements events.Sink.
 func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
-	errs := make([]error, len(batch))
 	if err := s.ensure(ctx); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(batch))
 	}
-	answers := make([]jetstream.PubAckFuture, len(batch))
+	errs, answers := make([]error, len(batch)), make([]jetstream.PubAckFuture, len(batch))
 	for i := range batch {
 		answers[i], errs[i] = s.publish(&batch[i])
 	}
@@ -144,7 +141,7 @@ func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
 		case err := <-answer.Err():
 			errs[i] = s.verdict(err)
 		case <-ctx.Done():
-			errs[i] = ctx.Err()
+			errs[i] = &events.AwayError{Err: ctx.Err()}
 		}
 	}
 	return errs

@@ -137,7 +137,7 @@ func TestKilledServer(t *testing.T) {
 		t.Fatal(err, ctx.Err())
 	}
 	got := stored(t, look(t, server), "crawler")
-	eventstest.CheckOnce(t, got, all, hosts)
+	eventstest.CheckOnce(t, got, 0, all, hosts)
 }
 
 // counted is a sink that reports each call of Send to a test.

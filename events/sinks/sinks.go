@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,48 +100,40 @@ func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 	}
 }
 
+// schemes are the schemes of the URLs that Open knows.
+var schemes = strings.Fields("- https http nats tls kafka kafka+tls")
+
 // check returns an error if a setting is set that the sink of a scheme does not have.
 func (c Config) check(scheme string) error {
-	var known string
-	switch scheme {
-	case "-":
-	case "https", "http":
-		known = "Secret Batch CAFile Timeout"
-	case "nats", "tls":
-		known = "CAFile Create Window CredentialsFile Timeout"
-	case "kafka", "kafka+tls":
-		known = "CAFile Create TransactionalID Timeout"
-	default:
+	if !slices.Contains(schemes, scheme) {
 		return errors.New("sink: want -, https://HOST/PATH, nats://HOST/STREAM or kafka://HOST/TOPIC (tls:// and kafka+tls:// over TLS)")
 	}
 	if c.CAFile != "" && (scheme == "http" || scheme == "nats" || scheme == "kafka") {
 		return fmt.Errorf("sink: %s:// is without TLS: there is no certificate to verify", scheme)
 	}
+	kind := "a sink of " + scheme + "://"
+	if scheme == "-" {
+		kind = "standard output"
+	}
 	for _, setting := range []struct {
-		name, words string
-		set         bool
+		words   string
+		set     bool
+		schemes string // of the sinks that have it
 	}{
-		{"Secret", "secret for signatures", len(c.Secret) > 0},
-		{"Batch", "batches", c.Batch},
-		{"CAFile", "certificates", c.CAFile != ""},
-		{"Create", "request to make it", c.Create},
-		{"Window", "duplicate window", c.Window != 0},
-		{"CredentialsFile", "credentials file", c.CredentialsFile != ""},
-		{"TransactionalID", "transactional id", c.TransactionalID != ""},
-		{"Timeout", "timeout", c.Timeout != 0},
+		{"secret for signatures", len(c.Secret) > 0, "https http"},
+		{"batches", c.Batch, "https http"},
+		{"certificates", c.CAFile != "", "https tls kafka+tls"},
+		{"request to make it", c.Create, "nats tls kafka kafka+tls"},
+		{"duplicate window", c.Window != 0, "nats tls"},
+		{"credentials file", c.CredentialsFile != "", "nats tls"},
+		{"transactional id", c.TransactionalID != "", "kafka kafka+tls"},
+		{"timeout", c.Timeout != 0, "https http nats tls kafka kafka+tls"},
 	} {
-		if setting.set && !strings.Contains(known, setting.name) {
-			return fmt.Errorf("sink: %s takes no %s", kind(scheme), setting.words)
+		if setting.set && !slices.Contains(strings.Fields(setting.schemes), scheme) {
+			return fmt.Errorf("sink: %s takes no %s", kind, setting.words)
 		}
 	}
 	return nil
-}
-
-func kind(scheme string) string {
-	if scheme == "-" {
-		return "standard output"
-	}
-	return "a sink of " + scheme + "://"
 }
 
 // address has the parts of the URL of a NATS or Kafka sink. Package net/url does not parse

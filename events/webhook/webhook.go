@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,22 +105,12 @@ func isLoopback(host string) bool {
 
 // Send implements events.Sink.
 func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
-	if !s.cfg.Batch || len(batch) == 1 {
-		return s.each(ctx, batch)
+	if s.cfg.Batch && len(batch) > 1 {
+		err := s.post(ctx, batch)
+		if _, refused := errors.AsType[*events.RefusedError](err); !refused {
+			return slices.Repeat([]error{err}, len(batch))
+		}
 	}
-	err := s.post(ctx, batch)
-	if _, refused := errors.AsType[*events.RefusedError](err); refused {
-		return s.each(ctx, batch)
-	}
-	errs := make([]error, len(batch))
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
-}
-
-// each sends a request for each event.
-func (s *Sink) each(ctx context.Context, batch []events.Event) []error {
 	errs := make([]error, len(batch))
 	var requests sync.WaitGroup
 	for i := range batch {
@@ -141,7 +132,7 @@ func (s *Sink) post(ctx context.Context, batch []events.Event) error {
 	case s.turns <- struct{}{}:
 		defer func() { <-s.turns }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return &events.AwayError{Err: ctx.Err()}
 	}
 	request, err := s.request(ctx, batch)
 	if err != nil {
@@ -165,7 +156,7 @@ func (s *Sink) request(ctx context.Context, batch []events.Event) (*http.Request
 	id, kind := batch[0].ID, "application/cloudevents+json"
 	if s.cfg.Batch {
 		id, kind = batchID(batch), "application/cloudevents-batch+json"
-		body, err = appendBatch(nil, batch)
+		body, err = batchBody(batch)
 	} else {
 		body, err = batch[0].MarshalJSON()
 	}
@@ -187,15 +178,15 @@ func (s *Sink) request(ctx context.Context, batch []events.Event) (*http.Request
 	return request, nil
 }
 
-func appendBatch(b []byte, batch []events.Event) ([]byte, error) {
+// batchBody returns the JSON array of events.
+func batchBody(batch []events.Event) (body []byte, err error) {
 	for i := range batch {
-		text, err := batch[i].MarshalJSON()
-		if err != nil {
-			return b, err
+		body = append(body, "[,"[min(i, 1)])
+		if body, err = batch[i].AppendJSON(body); err != nil {
+			return nil, err
 		}
-		b = append(append(b, "[,"[min(i, 1)]), text...)
 	}
-	return append(b, ']'), nil
+	return append(body, ']'), nil
 }
 
 // batchID returns the id of a batch. It is the same for every repeat of the batch.

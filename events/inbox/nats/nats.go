@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -126,10 +127,8 @@ var ended = []error{jetstream.ErrConsumerDeleted, jetstream.ErrConsumerNotFound,
 func (r *run) work(ctx context.Context) error {
 	for ctx.Err() == nil {
 		msg, err := r.next(ctx)
-		for _, end := range ended {
-			if errors.Is(err, end) {
-				return fmt.Errorf("inbox: messages of consumer %q: %w", r.consumer.CachedInfo().Name, err)
-			}
+		if slices.ContainsFunc(ended, func(end error) bool { return errors.Is(err, end) }) {
+			return fmt.Errorf("inbox: messages of consumer %q: %w", r.consumer.CachedInfo().Name, err)
 		}
 		switch {
 		case err == nil:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	natsio "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -150,7 +151,14 @@ func testExtends(t *testing.T, b *broker, box *inbox.Inbox) {
 			deliveries.Add(1)
 			return inbox.Event{ID: "slow", Type: "x", Data: msg.Data()}, nil
 		},
-		Handle: adaptertest.Slow(4 * ackWait),
+		Handle: func(ctx context.Context, _ pgx.Tx, _ inbox.Event) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(4 * ackWait):
+				return nil
+			}
+		},
 	})
 	if n := deliveries.Load(); n != 1 {
 		t.Errorf("the message was delivered %d times, want once", n)

@@ -50,46 +50,31 @@ type Broker interface {
 
 // Run tests an adapter with the Postgres server at dsn.
 func Run(t *testing.T, dsn string, a Adapter) {
-	for _, test := range []struct {
-		name  string
-		fault string
-		run   func(w *world)
-	}{
-		{"Once", "", func(w *world) { w.send(1, false) }},
-		{"TenInARow", "", func(w *world) { w.send(10, false) }},
-		{"TenInParallel", "", func(w *world) { w.send(10, true) }},
-		{"AfterRestart", "", func(w *world) { w.send(1, false); w.serve(1000); w.send(1, false) }},
-		{"HandlerFails", "fails", func(w *world) { w.send(2, true) }},
-		{"HandlerPanics", "panics", func(w *world) { w.send(2, true) }},
-		{"HandlerHangs", "hangs", func(w *world) { w.send(2, true) }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	test := func(name, fault string, run func(w *world)) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, dsn, a, test.fault)
-			test.run(w)
-			w.serve(1000)
-			w.want(1, 0)
+			run(newWorld(t, dsn, a, fault))
 		})
 	}
-	t.Run("HandlerKillsItsProcess", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t, dsn, a, "kills")
+	handled := func(copies int, parallel bool) func(w *world) {
+		return func(w *world) { w.send(copies, parallel); w.serve(1000); w.want(1, 0) }
+	}
+	test("Once", "", handled(1, false))
+	test("TenInARow", "", handled(10, false))
+	test("TenInParallel", "", handled(10, true))
+	test("AfterRestart", "", func(w *world) { w.send(1, false); w.serve(1000); handled(1, false)(w) })
+	test("HandlerFails", "fails", handled(2, true))
+	test("HandlerPanics", "panics", handled(2, true))
+	test("HandlerHangs", "hangs", handled(2, true))
+	test("HandlerKillsItsProcess", "kills", func(w *world) {
 		w.send(2, true)
 		if killed := w.serveChildren(1000); killed < faulty {
-			t.Errorf("%d processes were killed, want %d", killed, faulty)
+			w.Errorf("%d processes were killed, want %d", killed, faulty)
 		}
 		w.want(1, 0)
 	})
-	t.Run("PermanentError", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t, dsn, a, "permanent")
-		w.send(2, false)
-		w.serve(1000)
-		w.want(0, 1)
-	})
-	t.Run("DatabaseAway", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t, dsn, a, "")
+	test("PermanentError", "permanent", func(w *world) { w.send(2, false); w.serve(1000); w.want(0, 1) })
+	test("DatabaseAway", "", func(w *world) {
 		w.exec("ALTER TABLE " + w.schema + ".seen RENAME TO away")
 		w.send(1, false)
 		w.during(2, func() {
@@ -99,24 +84,20 @@ func Run(t *testing.T, dsn string, a Adapter) {
 		w.want(1, 0)
 	})
 	if a.Limits {
-		t.Run("AttemptsUsedUp", func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, dsn, a, "always fails")
+		test("AttemptsUsedUp", "always fails", func(w *world) {
 			w.send(1, false)
 			w.serve(3)
 			w.want(0, 1)
 			if n := w.count("SELECT max(n) FROM attempt"); n != 3 {
-				t.Errorf("%d attempts, want 3", n)
+				w.Errorf("%d attempts, want 3", n)
 			}
 		})
 	}
 	if a.LimitsKills {
-		t.Run("KillsUsedUp", func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, dsn, a, "always kills")
+		test("KillsUsedUp", "always kills", func(w *world) {
 			w.send(1, false)
 			if killed := w.serveChildren(3); killed != 3 {
-				t.Errorf("%d processes were killed, want 3", killed)
+				w.Errorf("%d processes were killed, want 3", killed)
 			}
 			w.want(0, 1)
 		})
@@ -278,16 +259,4 @@ func Open(t *testing.T, dsn string) *inbox.Inbox {
 	t.Helper()
 	w := newWorld(t, dsn, Adapter{Open: func(*testing.T) Broker { return nil }}, "")
 	return open(t.Context(), t, w.pool, w.schema, nil)
-}
-
-// Slow returns a handler that takes the time d.
-func Slow(d time.Duration) inbox.Handler {
-	return func(ctx context.Context, _ pgx.Tx, _ inbox.Event) error {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(d):
-			return nil
-		}
-	}
 }

@@ -2,11 +2,11 @@ package adaptertest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
 
@@ -15,49 +15,50 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// The names of the environment variables of a child.
-const (
-	childFault    = "ADAPTERTEST_FAULT"
-	childDSN      = "ADAPTERTEST_DSN"
-	childSchema   = "ADAPTERTEST_SCHEMA"
-	childAddress  = "ADAPTERTEST_ADDRESS"
-	childAttempts = "ADAPTERTEST_ATTEMPTS"
-)
+// childVariable is the environment variable of a child, a JSON of its childConfig.
+const childVariable = "ADAPTERTEST_CHILD"
+
+type childConfig struct {
+	Fault, DSN, Schema, Address string
+	Attempts                    int
+}
 
 // Main is the TestMain of an adapter. In a child it serves until it is killed.
 func Main(m *testing.M, a Adapter) {
-	if os.Getenv(childFault) == "" {
+	text := os.Getenv(childVariable)
+	if text == "" {
 		os.Exit(m.Run())
 	}
-	err := serveChild(context.Background(), a)
+	err := serveChild(context.Background(), a, text)
 	fmt.Fprintln(os.Stderr, "child:", err)
 	os.Exit(1)
 }
 
-func serveChild(ctx context.Context, a Adapter) error {
-	pool, err := pgxpool.New(ctx, os.Getenv(childDSN))
+func serveChild(ctx context.Context, a Adapter, text string) error {
+	var c childConfig
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return err
+	}
+	pool, err := pgxpool.New(ctx, c.DSN)
 	if err != nil {
 		return err
 	}
-	box, err := inbox.Open(ctx, inbox.Config{DB: pool, Group: "test", Prefix: os.Getenv(childSchema) + "."})
+	box, err := inbox.Open(ctx, inbox.Config{DB: pool, Group: "test", Prefix: c.Schema + "."})
 	if err != nil {
 		return err
 	}
-	attempts, err := strconv.Atoi(os.Getenv(childAttempts))
-	if err != nil {
-		return err
-	}
-	return a.Serve(ctx, os.Getenv(childAddress), box, handler(pool, os.Getenv(childFault)), attempts)
+	return a.Serve(ctx, c.Address, box, handler(pool, c.Fault), c.Attempts)
 }
 
 // serveChildren serves in a child process until the broker is settled. When a handler kills
 // the child, it starts another one. It returns how many were killed.
 func (w *world) serveChildren(attempts int) (killed int) {
 	w.Helper()
+	config, err := json.Marshal(childConfig{w.fault, w.dsn, w.schema, w.broker.Address(), attempts})
+	w.must(err)
 	for {
 		child := exec.CommandContext(w.Context(), os.Args[0])
-		child.Env = append(os.Environ(), childFault+"="+w.fault, childDSN+"="+w.dsn, childSchema+"="+w.schema,
-			childAddress+"="+w.broker.Address(), childAttempts+"="+strconv.Itoa(attempts))
+		child.Env = append(os.Environ(), childVariable+"="+string(config))
 		child.Stderr = os.Stderr
 		w.must(child.Start())
 		ended := make(chan error, 1)

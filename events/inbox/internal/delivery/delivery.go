@@ -117,10 +117,8 @@ func Backoff(first time.Duration, attempt int) time.Duration {
 
 // Sleep returns after d, or when ctx ends.
 func Sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }
