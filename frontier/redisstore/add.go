@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,13 +13,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
-
-//go:embed add.lua
-var addLua string
-
-var addScript = newScript("add", "", redisbits.Block, addLua)
 
 // adder is the part of a Store that adds items.
 type adder struct {

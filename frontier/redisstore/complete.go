@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,12 +10,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
-)
-
-var (
-	//go:embed complete.lua
-	completeLua    string
-	completeScript = newScript("complete", "allow-oom", hostLua, freeLua, completeLua)
 )
 
 // Complete implements frontier.Store. It offers the links first, then it writes and syncs

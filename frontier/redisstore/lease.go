@@ -2,18 +2,11 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
-)
-
-var (
-	//go:embed lease.lua
-	leaseLua    string
-	leaseScript = newScript("lease", "allow-oom", hostLua, leaseLua)
 )
 
 // leaser is the part of a Store that leases hosts.
@@ -29,10 +22,6 @@ type leaser struct {
 
 func newLeaser(parts []*partition) leaser {
 	return leaser{lending: make(chan struct{}, 1), schedule: newSchedule(parts), durable: 2 * time.Second}
-}
-
-var leaserScripts = []*script{
-	peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript, confirmScript, retryScript, deliveredScript,
 }
 
 // firstEpoch stores the epoch in which a partition is created. Without it the partition would

@@ -151,7 +151,7 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	// process that has them is the one that they name.
 	pipe := n.client.Pipeline()
 	check := pipe.InfoMap(ctx, "server")
-	for _, sc := range scripts() {
+	for _, sc := range scripts {
 		text := sc.textIn(run, s.cfg.edit)
 		if ep != old {
 			ep.sha[sc] = sha(text)

@@ -2,10 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1"
-	_ "embed"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,12 +15,6 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
-)
-
-var (
-	//go:embed delivered.lua
-	deliveredLua    string
-	deliveredScript = newScript("delivered", "allow-oom", deliveredLua)
 )
 
 var _ exact.Outbox = (*Store)(nil)
@@ -160,8 +151,7 @@ func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteB
 		}
 		batch.Notes = append(batch.Notes, note)
 	}
-	sum := sha1.Sum([]byte(strings.Join(values.Val(), "")))
-	batch.Receipt = delivered.Val() + " " + hex.EncodeToString(sum[:])
+	batch.Receipt = delivered.Val() + " " + sha(strings.Join(values.Val(), ""))
 	return batch, nil
 }
 

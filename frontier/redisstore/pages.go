@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"errors"
 	mathrand "math/rand/v2"
 	"slices"
@@ -206,11 +205,6 @@ const (
 	// pagesLockWait is the maximum time that a caller waits for the lock.
 	pagesLockWait = 2 * time.Second
 )
-
-//go:embed unlock.lua
-var unlockLua string
-
-var unlockScript = redis.NewScript(unlockLua)
 
 // lockPages takes the lock of MaxPages. After until, counters read under the lock may have
 // changed. A nil unlock without an error means that another worker has the lock.

@@ -2,24 +2,14 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
 var _ frontier.Quota = (*Store)(nil)
-
-var (
-	//go:embed reserve.lua
-	reserveLua string
-	// reserve may be repeated, so it is sent like any other command.
-	reserve = redis.NewScript(reserveLua)
-)
 
 // quotaKey returns the key of the set of a group. These keys are all in one slot of a cluster.
 func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" + group }
@@ -103,7 +93,7 @@ func (q *quotaStep) run(ctx context.Context) {
 	if len(q.groups) == 0 {
 		return
 	}
-	has, err := reserve.Run(ctx, q.client, q.groups, q.args...).BoolSlice()
+	has, err := reserveScript.Run(ctx, q.client, q.groups, q.args...).BoolSlice()
 	if err == nil && len(has) != len(q.groups) {
 		err = fmt.Errorf("redisstore: reserve.lua answered %d of %d keys", len(has), len(q.groups))
 	}

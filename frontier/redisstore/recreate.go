@@ -2,17 +2,10 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
-)
-
-var (
-	//go:embed recreate.lua
-	recreateLua    string
-	recreateScript = redis.NewScript(recreateLua)
 )
 
 // ErrExists reports that a crawl with the given name exists already.

@@ -2,19 +2,12 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
-)
-
-var (
-	//go:embed retry.lua
-	retryLua    string
-	retryScript = newScript("retry", "", hostLua, freeLua, retryLua)
 )
 
 const (
