@@ -268,6 +268,17 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 	return s.classify(ctx, err)
 }
 
+// beginSums sums the queued items once and then every second, if their number is limited.
+func (s *Store) beginSums(ctx context.Context) error {
+	if s.cfg.MaxQueued == 0 {
+		return nil
+	}
+	if err := s.sumQueued(ctx); err != nil {
+		return err
+	}
+	return s.spawn(s.watchQueue)
+}
+
 // watchQueue updates s.queued every second, until ctx ends.
 func (s *Store) watchQueue(ctx context.Context) {
 	const every = time.Second

@@ -157,15 +157,11 @@ func StoredHasher(ctx context.Context, cfg Config) (bloomstore.Hasher, error) {
 }
 
 func storedCard(ctx context.Context, cfg Config) (card, error) {
-	cfg, err := cfg.withDefaults()
+	s, err := connect(ctx, cfg)
 	if err != nil {
 		return card{}, err
 	}
-	s := newStore(cfg)
 	defer s.Close()
-	if err := s.connect(ctx); err != nil {
-		return card{}, err
-	}
 	return s.readCard(ctx)
 }
 
@@ -194,10 +190,10 @@ func (s *Store) Card() ([]byte, error) {
 
 // join reads the crawl's card. A worker writes it if there is none. If several workers do so
 // at once, one succeeds and the others use its card.
-func (s *Store) join(ctx context.Context, worker bool) error {
+func (s *Store) join(ctx context.Context) error {
 	given := s.cfg
 	c, err := s.readCard(ctx)
-	if errors.Is(err, ErrNoCrawl) && worker {
+	if errors.Is(err, ErrNoCrawl) && s.worker {
 		s.cfg.fillFixed()
 		text, err := json.Marshal(newCard(&s.cfg))
 		if err != nil {
@@ -213,7 +209,7 @@ func (s *Store) join(ctx context.Context, worker bool) error {
 	} else if err != nil {
 		return err
 	}
-	if err := c.accept(&given, worker); err != nil {
+	if err := c.accept(&given, s.worker); err != nil {
 		return err
 	}
 	s.card, s.hasher = c, bloomstore.NewHasher(bloomstore.Key(c.Key))

@@ -53,10 +53,8 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (
 		return made, err
 	}
 	r := &rebuild{Store: s, filler: newFiller(s), fresh: make([]uint64, len(s.parts)), pasts: make([]*past, len(s.parts))}
-	for _, step := range []func(context.Context) error{r.clear, r.fillFromStructures, r.fillFromRecords(records), r.restore} {
-		if err := step(ctx); err != nil {
-			return made, err
-		}
+	if err := inOrder(ctx, r.clear, r.fillFromStructures, r.fillFromRecords(records), r.restore); err != nil {
+		return made, err
 	}
 	for _, n := range r.fresh {
 		made.URLs += n
