@@ -216,7 +216,7 @@ func (c *completing) record() error {
 			continue
 		}
 		job.write = append(job.write, func() error {
-			if err := t.Record(t.counts()); err != nil {
+			if err := t.Record(t.linkCounts()); err != nil {
 				return fmt.Errorf("redisstore: write the record of %q: %w", t.item.item.URL, err)
 			}
 			t.item.pending.recorded = true
@@ -244,8 +244,8 @@ func (c *completing) refused() error {
 	return errors.Join(frontier.ErrLeaseLost, c.writeRecord(job))
 }
 
-// counts returns the link counts of a page.
-func (t *todo) counts() (n frontier.LinkCounts) {
+// linkCounts returns the link counts of a page.
+func (t *todo) linkCounts() (n frontier.LinkCounts) {
 	for _, v := range t.item.pending.links.verdicts {
 		n.Count(v.Answer, 1)
 	}
@@ -340,47 +340,32 @@ func (c *completing) args() []any {
 		if t.Disposition == frontier.Finish {
 			leaves = c.exactPrint(&t.item.item)
 		}
-		args = append(args, t.item.number, what, argument, leaves)
-		at := len(args)
-		args = append(args, 0)
-		args = t.appendCounters(args)
-		args[at] = (len(args) - at - 1) / 2
-		at = len(args)
-		args = append(args, 0)
-		args = t.appendNotes(args)
-		args[at] = len(args) - at - 1
+		sum, notes := t.counts(), t.notes()
+		args = append(args, t.item.number, what, argument, leaves, len(sum))
+		args = append(sum.appendTo(args), len(notes))
+		args = append(args, notes...)
 	}
 	return args
 }
 
-// appendCounters appends the counters of a completion.
-func (t *todo) appendCounters(args []any) []any {
-	add := func(counter string, n uint64) {
-		if n > 0 {
-			args = append(args, counter, n)
-		}
-	}
-	found, seen, refused := tally(t.item.pending.links.verdicts)
+// counts returns the changes of counters by a completion.
+func (t *todo) counts() counts {
+	sum := make(counts)
+	sum.verdicts(t.item.pending.links.verdicts)
 	for _, r := range t.Refused {
-		add(fieldRefused+string(r.Reason), r.Count)
-		found += r.Count
+		sum.refused(r.Reason, r.Count)
 	}
-	for reason, n := range refused {
-		add(fieldRefused+string(reason), n)
-	}
-	add(fieldOther, found)
-	add(fieldSeen, seen)
 	if t.Disposition != frontier.Finish {
-		return args
+		return sum
 	}
-	add(fieldOutcome+string(t.Outcome), 1)
+	sum.add(fieldOutcome+string(t.Outcome), 1)
 	if t.Page {
-		add(fieldPages, 1)
+		sum.add(fieldPages, 1)
 	}
 	if t.Record != nil {
-		add(fieldRecords, 1)
+		sum.add(fieldRecords, 1)
 	}
-	return args
+	return sum
 }
 
 func oneIf(on bool) string {
