@@ -131,14 +131,11 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 
 // nextRound decodes a failed item and returns it for its next round.
 func (s *Store) nextRound(value, host string) (frontier.Item, error) {
-	_, _, entry, err := splitFailed(value)
-	var item frontier.Item
-	if err == nil {
-		item, err = decodeEntry(entry, host, s.hasher)
-	}
+	e, err := s.decodeListed(value, host, frontier.Failed)
 	if err != nil {
-		return item, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
+		return frontier.Item{}, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
 	}
+	item := e.item
 	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
 	return item, nil
 }
