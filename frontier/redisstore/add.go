@@ -316,24 +316,11 @@ func (s *Store) watchQueue(ctx context.Context) {
 }
 
 func (s *Store) sumQueued(ctx context.Context) error {
-	pipe := s.client.Pipeline()
-	counts := make([]*redis.StringCmd, len(s.parts))
-	for i, p := range s.parts {
-		counts[i] = pipe.HGet(ctx, p.meta, fieldQueued)
+	sum, err := s.readTotals(ctx)
+	if err == nil {
+		s.queued.Store(int64(sum.queued))
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return s.classify(ctx, err)
-	}
-	sum := int64(0)
-	for _, count := range counts {
-		n, err := count.Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return s.classify(ctx, err)
-		}
-		sum += n
-	}
-	s.queued.Store(sum)
-	return nil
+	return err
 }
 
 // queueFull reports whether links are refused because too many items are queued.
