@@ -1,14 +1,14 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,8 +78,7 @@ func newID() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	id := make([]byte, 6)
 	for i := range id {
-		n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(digits)))) // never fails since Go 1.24
-		id[i] = digits[n.Int64()]
+		id[i] = digits[rand.IntN(len(digits))]
 	}
 	return string(id)
 }
@@ -113,15 +112,9 @@ func (c *card) accept(cfg *Config, worker bool) error {
 	case worker && !c.ExactSet && cfg.ExactSet:
 		return mismatch("crawl %q was created without an exact set beside it, not with one", cfg.Name)
 	}
-	given := filterCard{cfg.FilterCapacity, cfg.FPR, c.Filter.NoGrowth}
+	given := filterCard{cmp.Or(cfg.FilterCapacity, c.Filter.Keys), cmp.Or(cfg.FPR, c.Filter.FPR), c.Filter.NoGrowth}
 	if worker {
 		given.NoGrowth = cfg.Growth == bloomstore.GrowthOff
-	}
-	if given.Keys == 0 {
-		given.Keys = c.Filter.Keys
-	}
-	if given.FPR == 0 {
-		given.FPR = c.Filter.FPR
 	}
 	if given != c.Filter {
 		return mismatch("crawl %q was created with filter %+v, not %+v", cfg.Name, c.Filter, given)
@@ -269,10 +262,7 @@ func (s *Store) openFilters(ctx context.Context) error {
 	if err != nil || ready {
 		return err
 	}
-	if err := s.client.HSet(ctx, s.cfg.cardKey(), readyField, 1).Err(); err != nil {
-		return s.classify(ctx, err)
-	}
-	return nil
+	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), readyField, 1).Err())
 }
 
 // eachPartition calls do for every partition, up to 16 at a time, and returns the first
