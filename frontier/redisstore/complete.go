@@ -41,7 +41,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	}
 	defer c.end()
 	switch {
-	case h.isEnded() && len(c.todo) == 0:
+	case h.state().ended && len(c.todo) == 0:
 		return nil // a repeat: the first call completed all of them
 	case !h.current(s.now()):
 		return c.refused()
@@ -238,7 +238,7 @@ func (c *completing) refused() error {
 			job.write = append(job.write, t.Void)
 		}
 	}
-	if len(job.write) == 0 || c.h.isDoubtful() {
+	if len(job.write) == 0 || c.h.state().doubtful {
 		return frontier.ErrLeaseLost
 	}
 	return errors.Join(frontier.ErrLeaseLost, c.writeRecord(job))
@@ -269,7 +269,7 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 		return made.err
 	}
 	switch verdict := integer(made.reply); {
-	case verdict == 1, verdict == 2 && (c.update.End || c.h.isDoubtful()):
+	case verdict == 1, verdict == 2 && (c.update.End || c.h.state().doubtful):
 		// 2: an earlier call ended the lease, but its answer was lost. It may not have
 		// made these completions. Their items were then given back and are fetched again.
 		c.h.settle(c.todo, c.update)

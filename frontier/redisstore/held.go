@@ -16,18 +16,37 @@ type holding struct {
 	part *partition
 	host string
 
-	mu       sync.Mutex
-	deadline time.Time // not later than the server's, because it counts from before the request
-	blob     []byte
-	granted  bool // if false, the answer to the request was lost
-	ended    bool // a completion that was answered has ended it
-	doubtful bool // a completion's answer was lost, so it may have taken effect
+	mu sync.Mutex
+	leaseState
+	blob []byte
 
 	received int64                                // number of the last item received
 	recent   []*heldItem                          // the last items, in the order of leasing: see since
 	past     int                                  // number of items before recent
 	items    map[bloomstore.Fingerprint]*heldItem // all items of the lease
 }
+
+// leaseState is the state of a lease, as far as this process knows.
+type leaseState struct {
+	deadline time.Time // not later than the server's, because it counts from before the request
+	granted  bool      // if false, the answer to the request was lost
+	ended    bool      // a completion that was answered has ended it
+	doubtful bool      // a completion's answer was lost, so it may have taken effect
+}
+
+// current reports whether the process has the lease.
+func (l leaseState) current(now time.Time) bool {
+	return l.granted && !l.ended && now.Before(l.deadline)
+}
+
+// state returns the present state of the lease.
+func (h *holding) state() leaseState {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leaseState
+}
+
+func (h *holding) current(now time.Time) bool { return h.state().current(now) }
 
 // heldItem is an item of a holding.
 type heldItem struct {
@@ -127,18 +146,6 @@ func (h *holding) isSettled(it *heldItem) bool {
 	return it.settled
 }
 
-func (h *holding) isEnded() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended
-}
-
-func (h *holding) isDoubtful() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.doubtful
-}
-
 // noteDoubt notes that the answer to a completion was lost.
 func (h *holding) noteDoubt() {
 	h.mu.Lock()
@@ -215,7 +222,7 @@ func (t *holdings) sweep(now time.Time) {
 	}
 	t.swept = now
 	for id, h := range t.byID {
-		if h.over(now) {
+		if !now.Before(h.state().deadline) {
 			delete(t.byID, id)
 		}
 	}
@@ -231,25 +238,4 @@ func (t *holdings) live(now time.Time) (n int) {
 		}
 	}
 	return n
-}
-
-// over reports whether the deadline has passed according to this process.
-func (h *holding) over(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !now.Before(h.deadline)
-}
-
-// asked reports whether the answer to the request for the lease was lost.
-func (h *holding) asked() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.granted
-}
-
-// current reports whether the process has the lease.
-func (h *holding) current(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.granted && !h.ended && now.Before(h.deadline)
 }

@@ -102,12 +102,11 @@ func (l *loan) repeat() {
 	l.held.sweep(now)
 	for _, id := range l.request.IDs {
 		h := l.held.get(id)
-		switch {
-		case h == nil:
+		if h == nil {
 			l.fresh = append(l.fresh, id)
-		case h.current(now):
+		} else if state := h.state(); state.current(now) {
 			l.grant.Leases = append(l.grant.Leases, h.lease(now))
-		case h.asked():
+		} else if !state.granted {
 			l.doubtful = append(l.doubtful, h)
 		}
 	}
