@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -16,10 +17,8 @@ const maxScopeStep = 1000
 // Admit implements frontier.Scope.
 func (s *Store) Admit(ctx context.Context, keys []string) error {
 	life := s.scope.current()
-	for len(keys) > 0 {
-		some := keys[:min(len(keys), maxScopeStep)]
-		keys = keys[len(some):]
-		if err := s.client.SAdd(ctx, s.cfg.scopeKey(), asArgs(some)...).Err(); err != nil {
+	for some := range slices.Chunk(keys, maxScopeStep) {
+		if err := s.client.SAdd(ctx, s.cfg.scopeKey(), some).Err(); err != nil {
 			return s.classify(ctx, err)
 		}
 		s.scope.add(life, some)
@@ -40,7 +39,7 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 	}
 	for len(ask) > 0 {
 		some := ask[:min(len(ask), maxScopeStep)]
-		answers, err := s.client.SMIsMember(ctx, s.cfg.scopeKey(), asArgs(some)...).Result()
+		answers, err := s.client.SMIsMember(ctx, s.cfg.scopeKey(), some).Result()
 		if err != nil {
 			return nil, s.classify(ctx, err)
 		}
@@ -52,14 +51,6 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 		ask, at = ask[len(some):], at[len(some):]
 	}
 	return open, nil
-}
-
-func asArgs(keys []string) []any {
-	args := make([]any, len(keys))
-	for i, key := range keys {
-		args[i] = key
-	}
-	return args
 }
 
 // rememberedKeys is the least number of keys that each cache of scope keys or quota keys remembers.
