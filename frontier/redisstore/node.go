@@ -208,12 +208,6 @@ func (s *Store) runAll(ctx context.Context, calls []*call) {
 		}
 		byNode[n] = append(byNode[n], c)
 	}
-	if len(byNode) == 1 {
-		for n, calls := range byNode {
-			s.runOn(ctx, n, calls)
-		}
-		return
-	}
 	var group sync.WaitGroup
 	for n, calls := range byNode {
 		group.Go(func() { s.runOn(ctx, n, calls) })
