@@ -167,15 +167,13 @@ func (r *entryReader) byte() byte {
 	return 0
 }
 
-func (r *entryReader) uvarint(most uint64) (v uint64) {
-	for shift := 0; shift < 35; shift += 7 {
-		b := r.byte()
-		v |= uint64(b&0x7f) << shift
-		if b < 0x80 {
-			r.damaged = r.damaged || v > most
-			return v
-		}
+// uvarint reads a number of at most five bytes that is at most most.
+func (r *entryReader) uvarint(most uint64) uint64 {
+	v, n := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen32)]))
+	if n <= 0 || v > most {
+		r.damaged = true
+		return 0
 	}
-	r.damaged = true
-	return 0
+	r.rest = r.rest[n:]
+	return v
 }
