@@ -30,7 +30,7 @@ var _ exact.Outbox = (*Store)(nil)
 func appendNote(b []byte, it *frontier.Item, outcome frontier.Outcome, status int) []byte {
 	b = append(b, byte(len(outcome)))
 	b = append(b, outcome...)
-	b = binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
+	b = appendStatus(b, status)
 	b = binary.AppendUvarint(b, uint64(len(it.Host)))
 	b = append(b, it.Host...)
 	return appendEntry(b, it)
