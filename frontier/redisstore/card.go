@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -268,30 +268,15 @@ func (s *Store) openFilters(ctx context.Context) error {
 // eachPartition calls do for every partition, up to 16 at a time, and returns the first
 // error, classified.
 func (s *Store) eachPartition(ctx context.Context, do func(context.Context, *partition) error) error {
-	const atOnce = 16
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	work := make(chan *partition)
-	var group sync.WaitGroup
-	for range min(atOnce, len(s.parts)) {
-		group.Go(func() {
-			for p := range work {
-				if ctx.Err() != nil {
-					continue
-				}
-				if err := do(ctx, p); err != nil {
-					cancel(s.classify(ctx, err))
-				}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, p := range s.parts {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
+			return s.classify(ctx, do(ctx, p))
 		})
 	}
-	for _, p := range s.parts {
-		work <- p
-	}
-	close(work)
-	group.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return group.Wait()
 }
