@@ -71,30 +71,22 @@ func (h *holding) doubt(deadline time.Time) {
 
 // grant notes that the lease is granted until deadline, with its open items and the host's
 // blob.
-func (h *holding) grant(items []numberedItem, blob []byte, deadline time.Time) {
+func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.granted, h.deadline, h.blob = true, deadline, blob
 	h.receive(items)
 }
 
-// numberedItem is an item with its number within a lease.
-type numberedItem struct {
-	number int64
-	item   frontier.Item
-}
-
 // receive adds the items that are new. The caller must hold mu. It compares numbers, because
 // replies may arrive in another order than the server sent them.
-func (h *holding) receive(items []numberedItem) {
-	for _, got := range items {
-		if got.number <= h.received {
-			continue
+func (h *holding) receive(items []*heldItem) {
+	for _, it := range items {
+		if it.number > h.received {
+			h.received = it.number
+			h.recent = append(h.recent, it)
+			h.items[it.item.Fingerprint] = it
 		}
-		it := &heldItem{number: got.number, item: got.item}
-		h.received = got.number
-		h.recent = append(h.recent, it)
-		h.items[got.item.Fingerprint] = it
 	}
 }
 

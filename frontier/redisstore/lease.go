@@ -236,14 +236,14 @@ func (l *loan) tried(h *holding, c *call, asked time.Time) (time.Duration, error
 }
 
 // decodeNumbered reads numbers and entries of items of a host.
-func (s *Store) decodeNumbered(host string, reply []any) ([]numberedItem, error) {
-	items := make([]numberedItem, 0, len(reply)/2)
+func (s *Store) decodeNumbered(host string, reply []any) ([]*heldItem, error) {
+	items := make([]*heldItem, 0, len(reply)/2)
 	for i := 0; i+1 < len(reply); i += 2 {
 		item, err := decodeEntry(text(reply[i+1]), host, s.hasher)
 		if err != nil {
 			return nil, fmt.Errorf("%w of host %q: %q", err, host, text(reply[i+1]))
 		}
-		items = append(items, numberedItem{integer(reply[i]), item})
+		items = append(items, &heldItem{number: integer(reply[i]), item: item})
 	}
 	return items, nil
 }

@@ -38,7 +38,7 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 	c := &quotaCall{most: strconv.FormatUint(most, 10)}
 	var open []int // indexes of c.keys among keys
 	for i, k := range keys {
-		if has[i] = s.members.has(k.String()); !has[i] {
+		if has[i] = s.members.Has(k.String()); !has[i] {
 			c.keys, open = append(c.keys, k), append(open, i)
 		}
 	}

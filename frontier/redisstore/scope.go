@@ -33,7 +33,7 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 	var ask []string
 	var at []int // indices in keys
 	for i, key := range keys {
-		if open[i] = s.scope.has(key); !open[i] {
+		if open[i] = s.scope.Has(key); !open[i] {
 			ask, at = append(ask, key), append(at, i)
 		}
 	}
@@ -60,15 +60,13 @@ const rememberedKeys = 1 << 18
 // scopeCache remembers keys that are in the set of scope keys, or in their quota groups. They stay
 // there, unless a server loses its last writes. It is safe for concurrent use.
 type scopeCache struct {
-	open *recent.Keys
+	*recent.Keys
 
 	mu    sync.RWMutex
 	lives uint64 // number of times that it was cleared
 }
 
-func newScopeCache() *scopeCache { return &scopeCache{open: recent.New(rememberedKeys)} }
-
-func (c *scopeCache) has(key string) bool { return c.open.Has(key) }
+func newScopeCache() *scopeCache { return &scopeCache{Keys: recent.New(rememberedKeys)} }
 
 // current returns the number to pass to add. The caller must call it before it asks a server.
 func (c *scopeCache) current() (life uint64) {
@@ -80,7 +78,7 @@ func (c *scopeCache) current() (life uint64) {
 func (c *scopeCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open.Clear()
+	c.Clear()
 	c.lives++
 }
 
@@ -92,6 +90,6 @@ func (c *scopeCache) add(life uint64, keys []string) {
 		return
 	}
 	for _, key := range keys {
-		c.open.Add(key)
+		c.Add(key)
 	}
 }
