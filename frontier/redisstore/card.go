@@ -20,8 +20,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// Format is the version of the keys and their values.
-const Format = 1
+// format is the version of the keys and their values.
+const format = 1
 
 // Fields of the crawl's first key.
 const (
@@ -66,7 +66,7 @@ func (k *hexKey) UnmarshalText(text []byte) error {
 
 func newCard(cfg *Config) card {
 	return card{
-		Format: Format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
+		Format: format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
 		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.FilterCapacity, cfg.FPR, cfg.Growth == bloomstore.GrowthOff},
 		ExactSet: cfg.ExactSet, Settings: cfg.Settings,
 	}
@@ -88,8 +88,8 @@ func parseCard(name, text string) (c card, err error) {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return c, fmt.Errorf("redisstore: crawl %q has no card that can be read: %w: %w", name, frontier.ErrParamsMismatch, err)
 	}
-	if c.Format != Format {
-		return c, mismatch("crawl %q has format %d, this program reads format %d", name, c.Format, Format)
+	if c.Format != format {
+		return c, mismatch("crawl %q has format %d, this program reads format %d", name, c.Format, format)
 	}
 	if c.Partitions < 1 || c.Partitions > maxPartitions || c.LeaseMS < 1000 || c.ID == "" {
 		return c, mismatch("crawl %q has a damaged card", name)
@@ -181,25 +181,28 @@ func (s *Store) Card() ([]byte, error) {
 	return text, nil
 }
 
-// join reads the crawl's card. A worker writes it if there is none. If several workers do so
-// at once, one succeeds and the others use its card.
+// createCard writes a card. If several workers do so at once, one succeeds. It returns the card
+// of that one.
+func (s *Store) createCard(ctx context.Context) (card, error) {
+	s.cfg.fillFixed()
+	text, err := json.Marshal(newCard(&s.cfg))
+	if err != nil {
+		return card{}, fmt.Errorf("redisstore: %w", err)
+	}
+	if err := s.client.HSetNX(ctx, s.cfg.cardKey(), cardField, text).Err(); err != nil {
+		return card{}, s.classify(ctx, err)
+	}
+	return s.readCard(ctx)
+}
+
+// join reads the crawl's card. A worker creates it if there is none.
 func (s *Store) join(ctx context.Context) error {
 	given := s.cfg
 	c, err := s.readCard(ctx)
 	if errors.Is(err, ErrNoCrawl) && s.worker {
-		s.cfg.fillFixed()
-		text, err := json.Marshal(newCard(&s.cfg))
-		if err != nil {
-			return fmt.Errorf("redisstore: %w", err)
-		}
-		if err := s.client.HSetNX(ctx, s.cfg.cardKey(), cardField, text).Err(); err != nil {
-			return s.classify(ctx, err)
-		}
-		c, err = s.readCard(ctx)
-		if err != nil {
-			return err
-		}
-	} else if err != nil {
+		c, err = s.createCard(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if err := c.accept(&given, s.worker); err != nil {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -14,7 +15,8 @@ type leaser struct {
 	lending  chan struct{} // a semaphore: only one call of Lease at a time asks the servers
 	schedule *schedule
 	held     holdings
-	totals   totalsCache
+	// lastTotals are kept so that frequent calls need not read every partition; nil means none.
+	lastTotals atomic.Pointer[totals]
 	// durable is how long after an answer it takes until the node has the answered writes
 	// on disk, unless it has restarted meanwhile. Nodes sync their log every second.
 	durable time.Duration
@@ -149,7 +151,7 @@ func (l *loan) lend(ctx context.Context) error {
 		if len(tries) == 0 {
 			return nil
 		}
-		if err := l.try(ctx, tries, MaxBatch, time.Time{}); err != nil {
+		if err := l.try(ctx, tries, maxBatch, time.Time{}); err != nil {
 			return err
 		}
 	}

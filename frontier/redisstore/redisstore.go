@@ -24,8 +24,8 @@ const (
 	NoSeenCache = -1 // asks for no Config.SeenCache
 )
 
-// MaxBatch is the most items of one host that a lease holds at first.
-const MaxBatch = 32
+// maxBatch is the most items of one host that a lease holds at first.
+const maxBatch = 32
 
 // Config configures a Store. Redis and Name are required.
 type Config struct {
