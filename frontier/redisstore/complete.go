@@ -105,7 +105,7 @@ func (c *completing) begin(done []frontier.Completion) error {
 		t.item.turn.Lock()
 	}
 	c.todo = slices.DeleteFunc(c.todo, func(t todo) bool {
-		settled := c.h.isSettled(t.item)
+		settled := t.item.settled
 		if settled {
 			t.item.turn.Unlock()
 		}

@@ -55,7 +55,7 @@ type heldItem struct {
 
 	turn    sync.Mutex // held by the call that completes it
 	pending *followed  // progress of its completion, nil for none; guarded by turn
-	settled bool       // its completion took effect; guarded by holding.mu
+	settled bool       // its completion took effect; set with both turn and holding.mu held
 }
 
 func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
@@ -132,12 +132,6 @@ func (h *holding) find(print bloomstore.Fingerprint) *heldItem {
 	return h.items[print]
 }
 
-func (h *holding) isSettled(it *heldItem) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return it.settled
-}
-
 // noteDoubt notes that the answer to a completion was lost.
 func (h *holding) noteDoubt() {
 	h.mu.Lock()
@@ -145,7 +139,8 @@ func (h *holding) noteDoubt() {
 	h.doubtful = true
 }
 
-// settle notes that completions and the update of the host took effect.
+// settle notes that completions and the update of the host took effect. The caller must hold the
+// turns of their items.
 func (h *holding) settle(done []todo, update frontier.HostUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
