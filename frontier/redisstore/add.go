@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,13 +13,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
-
-//go:embed add.lua
-var addLua string
-
-var addScript = newScript("add", "", redisbits.Block, addLua)
 
 // adder is the part of a Store that adds items.
 type adder struct {
@@ -107,7 +100,7 @@ func (s *Store) replicated(ctx context.Context, got answers) error {
 }
 
 // offer decides on offers, and queues those that are new. It counts the added ones. The
-// caller must count the others (see tally).
+// caller must count the others (see counts.verdicts).
 //
 // If links is true, offers are refused while the queue is full, and may be answered from
 // this process's cache. The caller must then check that the answers are still valid.
@@ -225,29 +218,52 @@ func refusal(it *frontier.Offer) frontier.Reason {
 	return ""
 }
 
-// tally counts the verdicts that add.lua does not count: all seen and refused ones (other),
-// the seen ones, and the refused ones by reason.
-func tally(verdicts []frontier.Verdict) (other, seen uint64, refused map[frontier.Reason]uint64) {
+// counts are amounts that a step adds to counters of partition.meta, by field.
+type counts map[string]uint64
+
+func (c counts) add(field string, n uint64) {
+	if n > 0 {
+		c[field] += n
+	}
+}
+
+// seen and refused count offers that were not added.
+func (c counts) seen(n uint64) {
+	c.add(fieldOther, n)
+	c.add(fieldSeen, n)
+}
+
+func (c counts) refused(reason frontier.Reason, n uint64) {
+	c.add(fieldOther, n)
+	c.add(fieldRefused+string(reason), n)
+}
+
+// verdicts counts the verdicts that add.lua does not count: all seen and refused ones.
+func (c counts) verdicts(verdicts []frontier.Verdict) {
 	for _, v := range verdicts {
 		switch v.Answer {
 		case frontier.Seen:
-			other, seen = other+1, seen+1
+			c.seen(1)
 		case frontier.Refused:
-			if refused == nil {
-				refused = make(map[frontier.Reason]uint64)
-			}
-			other++
-			refused[v.Reason]++
+			c.refused(v.Reason, 1)
 		}
 	}
-	return other, seen, refused
+}
+
+// appendTo appends each field and its amount to the arguments of a script.
+func (c counts) appendTo(args []any) []any {
+	for field, n := range c {
+		args = append(args, field, n)
+	}
+	return args
 }
 
 // countOffer counts the verdicts of Add other than Added, in the partition of the first
 // item that has one. After an error they may or may not be counted.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
-	other, seen, refused := tally(got.verdicts)
-	if other == 0 {
+	sum := make(counts)
+	sum.verdicts(got.verdicts)
+	if len(sum) == 0 {
 		return nil
 	}
 	at := slices.IndexFunc(got.parts, func(p *partition) bool { return p != nil })
@@ -260,12 +276,8 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 		return err
 	}
 	_, err = n.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		tx.HIncrBy(ctx, p.meta, fieldOther, int64(other))
-		if seen > 0 {
-			tx.HIncrBy(ctx, p.meta, fieldSeen, int64(seen))
-		}
-		for reason, n := range refused {
-			tx.HIncrBy(ctx, p.meta, fieldRefused+string(reason), int64(n))
+		for field, n := range sum {
+			tx.HIncrBy(ctx, p.meta, field, int64(n))
 		}
 		return nil
 	})
@@ -273,6 +285,17 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 		s.misplaced(ctx, p, err)
 	}
 	return s.classify(ctx, err)
+}
+
+// beginSums sums the queued items once and then every second, if their number is limited.
+func (s *Store) beginSums(ctx context.Context) error {
+	if s.cfg.MaxQueued == 0 {
+		return nil
+	}
+	if err := s.sumQueued(ctx); err != nil {
+		return err
+	}
+	return s.spawn(s.watchQueue)
 }
 
 // watchQueue updates s.queued every second, until ctx ends.
@@ -293,24 +316,11 @@ func (s *Store) watchQueue(ctx context.Context) {
 }
 
 func (s *Store) sumQueued(ctx context.Context) error {
-	pipe := s.client.Pipeline()
-	counts := make([]*redis.StringCmd, len(s.parts))
-	for i, p := range s.parts {
-		counts[i] = pipe.HGet(ctx, p.meta, fieldQueued)
+	sum, err := s.readTotals(ctx)
+	if err == nil {
+		s.queued.Store(int64(sum.queued))
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return s.classify(ctx, err)
-	}
-	sum := int64(0)
-	for _, count := range counts {
-		n, err := count.Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return s.classify(ctx, err)
-		}
-		sum += n
-	}
-	s.queued.Store(sum)
-	return nil
+	return err
 }
 
 // queueFull reports whether links are refused because too many items are queued.

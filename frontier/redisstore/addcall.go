@@ -267,6 +267,15 @@ func (b *callBuilder) item(item pending) {
 	b.args = append(b.args, b.segmentKeys[e.segment], e.from, e.to, e.old, e.new, entry)
 }
 
+// letterVerdicts are the verdicts for the letters that add.lua returns. Items with other letters
+// must be asked again.
+var letterVerdicts = map[byte]frontier.Verdict{
+	'a': {Answer: frontier.Added},
+	's': {Answer: frontier.Seen},
+	'h': {Answer: frontier.Refused, Reason: frontier.ReasonHostLimit},
+	'q': {Answer: frontier.Refused, Reason: frontier.ReasonQueueFull},
+}
+
 // apply handles a reply of add.lua. It puts items that must be asked again in g.later. An
 // error concerns all items.
 func (g *group) apply(ctx context.Context, c *call, items []pending) error {
@@ -276,16 +285,12 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 		}
 		return c.err
 	}
-	reply, ok := c.reply.([]any)
-	if !ok || len(reply) != 3 {
+	reply := list(c.reply)
+	if len(reply) != 3 {
 		return fmt.Errorf("redisstore: add.lua replied %v", c.reply)
 	}
-	letters, _ := reply[0].(string)
-	room, _ := reply[1].(int64)
-	woken, _ := reply[2].(int64)
-	p := c.part
-	switch letters {
-	case "stale", "lost":
+	letters, room, p := text(reply[0]), integer(reply[1]), c.part
+	if letters == "stale" || letters == "lost" {
 		if err := g.s.refresh(ctx, p); err != nil {
 			return err
 		}
@@ -294,24 +299,20 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	if len(letters) != len(items) {
 		return fmt.Errorf("redisstore: add.lua answered %q for %d items", letters, len(items))
 	}
-	if woken > 0 {
+	if integer(reply[2]) > 0 { // hosts became due
 		g.s.schedule.wake(p)
 	}
 	full := false
 	for i, item := range items {
-		switch letters[i] {
-		case 'a':
-			g.settle(item.ask, frontier.Verdict{Answer: frontier.Added}, c.ran)
-			g.s.queued.Add(1)
-		case 's':
-			g.settle(item.ask, frontier.Verdict{Answer: frontier.Seen}, c.ran)
-		case 'h':
-			g.settle(item.ask, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}, c.ran)
-		case 'q':
-			g.settle(item.ask, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, c.ran)
-		default:
+		verdict, final := letterVerdicts[letters[i]]
+		if !final {
 			full = full || letters[i] == 'f'
 			g.later = append(g.later, item.ask)
+			continue
+		}
+		g.settle(item.ask, verdict, c.ran)
+		if verdict.Answer == frontier.Added {
+			g.s.queued.Add(1)
 		}
 	}
 	if full {

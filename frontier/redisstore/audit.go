@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -95,7 +95,7 @@ func (s *Store) recountPartition(ctx context.Context, p *partition, r *recount) 
 		if err != nil {
 			return err
 		}
-		count := newRecounting(p, waiting, failed)
+		count := &recounting{part: p, waiting: waiting, failed: failed}
 		_, err = s.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 			count.ask(ctx, pipe)
 			return nil
@@ -121,10 +121,6 @@ type recounting struct {
 	exact, outbox        *redis.IntCmd
 	queues, failures     []*redis.IntCmd             // three for each waiting host; one for each failed host
 	leases               []*redis.MapStringStringCmd // one for each waiting host
-}
-
-func newRecounting(p *partition, waiting, failed []string) *recounting {
-	return &recounting{part: p, waiting: waiting, failed: failed}
 }
 
 func (c *recounting) ask(ctx context.Context, pipe redis.Pipeliner) {
@@ -159,12 +155,7 @@ func setOf(list []string) map[string]bool {
 
 func subset(part, whole []string) bool {
 	in := setOf(whole)
-	for _, s := range part {
-		if !in[s] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(part, func(s string) bool { return !in[s] })
 }
 
 func (c *recounting) addTo(r *recount) {
@@ -233,28 +224,17 @@ func (c *recounting) checkHost(r *recount, host string, items uint64, due, lease
 	}
 }
 
-// countActive counts the fields of a lease's hash, see host.lua: items that are leased, and
-// items that are set aside, some of which count as delayed.
+// countActive counts the items in the hash of a lease: those that are leased, and those set aside,
+// some of which count as delayed.
 func countActive(lease map[string]string) (open, aside, delayed uint64) {
-	for field, value := range lease {
-		number := field
-		switch field[0] {
-		case 'g', 'r':
-			number = field[1:]
-		}
-		if _, err := strconv.ParseUint(number, 10, 63); err != nil {
-			continue
-		}
-		switch field[0] {
-		case 'r':
+	for _, it := range activeItems(lease) {
+		if it.aside {
 			aside++
-			if !strings.HasPrefix(value, "0:") {
-				delayed++
-			}
-		case 'g':
-			aside++
-		default:
+		} else {
 			open++
+		}
+		if it.delayed {
+			delayed++
 		}
 	}
 	return open, aside, delayed

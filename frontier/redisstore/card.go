@@ -1,27 +1,27 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
-	"sync"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// Format is the version of the keys and their values.
-const Format = 1
+// format is the version of the keys and their values.
+const format = 1
 
 // Fields of the crawl's first key.
 const (
@@ -66,7 +66,7 @@ func (k *hexKey) UnmarshalText(text []byte) error {
 
 func newCard(cfg *Config) card {
 	return card{
-		Format: Format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
+		Format: format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
 		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.FilterCapacity, cfg.FPR, cfg.Growth == bloomstore.GrowthOff},
 		ExactSet: cfg.ExactSet, Settings: cfg.Settings,
 	}
@@ -78,8 +78,7 @@ func newID() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	id := make([]byte, 6)
 	for i := range id {
-		n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(digits)))) // never fails since Go 1.24
-		id[i] = digits[n.Int64()]
+		id[i] = digits[rand.IntN(len(digits))]
 	}
 	return string(id)
 }
@@ -89,8 +88,8 @@ func parseCard(name, text string) (c card, err error) {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return c, fmt.Errorf("redisstore: crawl %q has no card that can be read: %w: %w", name, frontier.ErrParamsMismatch, err)
 	}
-	if c.Format != Format {
-		return c, mismatch("crawl %q has format %d, this program reads format %d", name, c.Format, Format)
+	if c.Format != format {
+		return c, mismatch("crawl %q has format %d, this program reads format %d", name, c.Format, format)
 	}
 	if c.Partitions < 1 || c.Partitions > maxPartitions || c.LeaseMS < 1000 || c.ID == "" {
 		return c, mismatch("crawl %q has a damaged card", name)
@@ -113,15 +112,9 @@ func (c *card) accept(cfg *Config, worker bool) error {
 	case worker && !c.ExactSet && cfg.ExactSet:
 		return mismatch("crawl %q was created without an exact set beside it, not with one", cfg.Name)
 	}
-	given := filterCard{cfg.FilterCapacity, cfg.FPR, c.Filter.NoGrowth}
+	given := filterCard{cmp.Or(cfg.FilterCapacity, c.Filter.Keys), cmp.Or(cfg.FPR, c.Filter.FPR), c.Filter.NoGrowth}
 	if worker {
 		given.NoGrowth = cfg.Growth == bloomstore.GrowthOff
-	}
-	if given.Keys == 0 {
-		given.Keys = c.Filter.Keys
-	}
-	if given.FPR == 0 {
-		given.FPR = c.Filter.FPR
 	}
 	if given != c.Filter {
 		return mismatch("crawl %q was created with filter %+v, not %+v", cfg.Name, c.Filter, given)
@@ -157,15 +150,11 @@ func StoredHasher(ctx context.Context, cfg Config) (bloomstore.Hasher, error) {
 }
 
 func storedCard(ctx context.Context, cfg Config) (card, error) {
-	cfg, err := cfg.withDefaults()
+	s, err := connect(ctx, cfg)
 	if err != nil {
 		return card{}, err
 	}
-	s := newStore(cfg)
 	defer s.Close()
-	if err := s.connect(ctx); err != nil {
-		return card{}, err
-	}
 	return s.readCard(ctx)
 }
 
@@ -192,28 +181,31 @@ func (s *Store) Card() ([]byte, error) {
 	return text, nil
 }
 
-// join reads the crawl's card. A worker writes it if there is none. If several workers do so
-// at once, one succeeds and the others use its card.
-func (s *Store) join(ctx context.Context, worker bool) error {
+// createCard writes a card. If several workers do so at once, one succeeds. It returns the card
+// of that one.
+func (s *Store) createCard(ctx context.Context) (card, error) {
+	s.cfg.fillFixed()
+	text, err := json.Marshal(newCard(&s.cfg))
+	if err != nil {
+		return card{}, fmt.Errorf("redisstore: %w", err)
+	}
+	if err := s.client.HSetNX(ctx, s.cfg.cardKey(), cardField, text).Err(); err != nil {
+		return card{}, s.classify(ctx, err)
+	}
+	return s.readCard(ctx)
+}
+
+// join reads the crawl's card. A worker creates it if there is none.
+func (s *Store) join(ctx context.Context) error {
 	given := s.cfg
 	c, err := s.readCard(ctx)
-	if errors.Is(err, ErrNoCrawl) && worker {
-		s.cfg.fillFixed()
-		text, err := json.Marshal(newCard(&s.cfg))
-		if err != nil {
-			return fmt.Errorf("redisstore: %w", err)
-		}
-		if err := s.client.HSetNX(ctx, s.cfg.cardKey(), cardField, text).Err(); err != nil {
-			return s.classify(ctx, err)
-		}
-		c, err = s.readCard(ctx)
-		if err != nil {
-			return err
-		}
-	} else if err != nil {
+	if errors.Is(err, ErrNoCrawl) && s.worker {
+		c, err = s.createCard(ctx)
+	}
+	if err != nil {
 		return err
 	}
-	if err := c.accept(&given, worker); err != nil {
+	if err := c.accept(&given, s.worker); err != nil {
 		return err
 	}
 	s.card, s.hasher = c, bloomstore.NewHasher(bloomstore.Key(c.Key))
@@ -273,39 +265,21 @@ func (s *Store) openFilters(ctx context.Context) error {
 	if err != nil || ready {
 		return err
 	}
-	if err := s.client.HSet(ctx, s.cfg.cardKey(), readyField, 1).Err(); err != nil {
-		return s.classify(ctx, err)
-	}
-	return nil
+	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), readyField, 1).Err())
 }
 
 // eachPartition calls do for every partition, up to 16 at a time, and returns the first
 // error, classified.
 func (s *Store) eachPartition(ctx context.Context, do func(context.Context, *partition) error) error {
-	const atOnce = 16
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	work := make(chan *partition)
-	var group sync.WaitGroup
-	for range min(atOnce, len(s.parts)) {
-		group.Go(func() {
-			for p := range work {
-				if ctx.Err() != nil {
-					continue
-				}
-				if err := do(ctx, p); err != nil {
-					cancel(s.classify(ctx, err))
-				}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, p := range s.parts {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
+			return s.classify(ctx, do(ctx, p))
 		})
 	}
-	for _, p := range s.parts {
-		work <- p
-	}
-	close(work)
-	group.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return group.Wait()
 }

@@ -24,7 +24,7 @@ const minVersion = 7
 // checkServers returns an error if a server cannot hold a crawl.
 func (s *Store) checkServers(ctx context.Context) error {
 	err := s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
-		if err := s.checkServer(ctx, server); err != nil {
+		if _, err := s.checkServer(ctx, server); err != nil {
 			return err
 		}
 		return s.checkCommands(ctx, server)
@@ -41,30 +41,30 @@ func (s *Store) eachServer(ctx context.Context, do func(context.Context, *redis.
 	return s.nodes.cluster.ForEachMaster(ctx, do)
 }
 
-// checkServer checks a server's version and eviction policy. It is called for each epoch,
+// checkServer checks a server's version and eviction policy, and returns its run id. It is called for each epoch,
 // because a server that replaces another may be configured differently.
-func (s *Store) checkServer(ctx context.Context, server *redis.Client) error {
+func (s *Store) checkServer(ctx context.Context, server *redis.Client) (run string, err error) {
 	info, err := server.InfoMap(ctx, "server").Result()
 	if err != nil {
-		return err
+		return "", err
 	}
-	version := info["Server"]["redis_version"]
+	run, version := info["Server"]["run_id"], info["Server"]["redis_version"]
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < minVersion {
-		return fmt.Errorf("%w: its version is %q, want %d.0 or later", ErrServer, version, minVersion)
+		return "", fmt.Errorf("%w: its version is %q, want %d.0 or later", ErrServer, version, minVersion)
 	}
 	if info, err = server.InfoMap(ctx, "memory").Result(); err != nil {
-		return err
+		return "", err
 	}
 	switch policy := info["Memory"]["maxmemory_policy"]; {
 	case strings.HasPrefix(policy, "allkeys-"):
-		return fmt.Errorf("%w: %w: its maxmemory-policy is %q, want noeviction", ErrServer, redisbits.ErrEvicts, policy)
+		return "", fmt.Errorf("%w: %w: its maxmemory-policy is %q, want noeviction", ErrServer, redisbits.ErrEvicts, policy)
 	case strings.HasPrefix(policy, "volatile-"):
 		// The keys that expire are the due times of hosts without queued items.
 		s.cfg.Logger.WarnContext(ctx, "a full server evicts keys that expire, which makes hosts due too early",
 			"maxmemory_policy", policy, "want", "noeviction")
 	}
-	return nil
+	return run, nil
 }
 
 // commands are the commands that a Store sends or runs in scripts. Each has enough arguments
@@ -83,8 +83,10 @@ var commands = []string{
 // user needs the same permission, and the transaction is discarded.
 func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	// If MULTI were denied, the commands after it would run.
-	if err := discarded(ctx, server, func(redis.Pipeliner) {}); err != nil {
-		return denial(err, []string{"multi"}, false)
+	if err := discarded(ctx, server, func(redis.Pipeliner) {}); redis.HasErrorPrefix(err, "NOPERM") {
+		return denial([]string{"multi"}, false)
+	} else if err != nil {
+		return err
 	}
 	keys := []string{s.cfg.cardKey(), newPartition(newID(), 0).meta}
 	var asked []*redis.Cmd
@@ -111,11 +113,8 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 			denied = append(denied, cmd.Name())
 		}
 	}
-	if len(denied) == 0 && !foreign {
-		return nil
-	}
 	slices.Sort(denied)
-	return denial(nil, slices.Compact(denied), foreign)
+	return denial(slices.Compact(denied), foreign)
 }
 
 // commandOn returns a command of commands for a key.
@@ -143,20 +142,18 @@ func discarded(ctx context.Context, server *redis.Client, queue func(redis.Pipel
 	return errors.Join(begin.Err(), end.Err())
 }
 
-// denial returns the error for commands, or keys, that the user may not use.
-func denial(err error, denied []string, keys bool) error {
-	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") {
-		return err
-	}
-	what := ""
-	if len(denied) > 0 {
-		what = "its user may not run " + strings.Join(denied, ", ")
+// denial returns the error for commands, or keys, that the user may not use. It returns nil if
+// there are none.
+func denial(commands []string, keys bool) error {
+	var faults []string
+	if len(commands) > 0 {
+		faults = append(faults, "its user may not run "+strings.Join(commands, ", "))
 	}
 	if keys {
-		if what != "" {
-			what += ", and "
-		}
-		what += `its user may not use the crawl's keys: want the patterns ~crawler:* and ~{*}*`
+		faults = append(faults, "its user may not use the crawl's keys: want the patterns ~crawler:* and ~{*}*")
 	}
-	return fmt.Errorf("%w: %s", ErrServer, what)
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrServer, strings.Join(faults, ", and "))
 }

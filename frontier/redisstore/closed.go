@@ -77,19 +77,11 @@ func (s *Store) shut(ctx context.Context, why string) error {
 
 // openShut opens a crawl to delete or rebuild it. Only the crawl's card must exist.
 func openShut(ctx context.Context, cfg Config) (*Store, error) {
-	cfg, err := cfg.withDefaults()
+	s, err := connect(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(cfg)
-	err = s.connect(ctx)
-	if err == nil {
-		err = s.checkServers(ctx)
-	}
-	if err == nil {
-		err = s.join(ctx, false)
-	}
-	if err != nil {
+	if err := inOrder(ctx, s.checkServers, s.join); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

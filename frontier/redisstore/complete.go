@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,12 +10,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
-)
-
-var (
-	//go:embed complete.lua
-	completeLua    string
-	completeScript = newScript("complete", "allow-oom", hostLua, freeLua, completeLua)
 )
 
 // Complete implements frontier.Store. It offers the links first, then it writes and syncs
@@ -48,7 +41,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	}
 	defer c.end()
 	switch {
-	case h.isEnded() && len(c.todo) == 0:
+	case h.state().ended && len(c.todo) == 0:
 		return nil // a repeat: the first call completed all of them
 	case !h.current(s.now()):
 		return c.refused()
@@ -112,7 +105,7 @@ func (c *completing) begin(done []frontier.Completion) error {
 		t.item.turn.Lock()
 	}
 	c.todo = slices.DeleteFunc(c.todo, func(t todo) bool {
-		settled := c.h.isSettled(t.item)
+		settled := t.item.settled
 		if settled {
 			t.item.turn.Unlock()
 		}
@@ -223,7 +216,7 @@ func (c *completing) record() error {
 			continue
 		}
 		job.write = append(job.write, func() error {
-			if err := t.Record(t.counts()); err != nil {
+			if err := t.Record(t.linkCounts()); err != nil {
 				return fmt.Errorf("redisstore: write the record of %q: %w", t.item.item.URL, err)
 			}
 			t.item.pending.recorded = true
@@ -245,14 +238,14 @@ func (c *completing) refused() error {
 			job.write = append(job.write, t.Void)
 		}
 	}
-	if len(job.write) == 0 || c.h.isDoubtful() {
+	if len(job.write) == 0 || c.h.state().doubtful {
 		return frontier.ErrLeaseLost
 	}
 	return errors.Join(frontier.ErrLeaseLost, c.writeRecord(job))
 }
 
-// counts returns the link counts of a page.
-func (t *todo) counts() (n frontier.LinkCounts) {
+// linkCounts returns the link counts of a page.
+func (t *todo) linkCounts() (n frontier.LinkCounts) {
 	for _, v := range t.item.pending.links.verdicts {
 		n.Count(v.Answer, 1)
 	}
@@ -276,7 +269,7 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 		return made.err
 	}
 	switch verdict := integer(made.reply); {
-	case verdict == 1, verdict == 2 && (c.update.End || c.h.isDoubtful()):
+	case verdict == 1, verdict == 2 && (c.update.End || c.h.state().doubtful):
 		// 2: an earlier call ended the lease, but its answer was lost. It may not have
 		// made these completions. Their items were then given back and are fetched again.
 		c.h.settle(c.todo, c.update)
@@ -347,47 +340,32 @@ func (c *completing) args() []any {
 		if t.Disposition == frontier.Finish {
 			leaves = c.exactPrint(&t.item.item)
 		}
-		args = append(args, t.item.number, what, argument, leaves)
-		at := len(args)
-		args = append(args, 0)
-		args = t.appendCounters(args)
-		args[at] = (len(args) - at - 1) / 2
-		at = len(args)
-		args = append(args, 0)
-		args = t.appendNotes(args)
-		args[at] = len(args) - at - 1
+		sum, notes := t.counts(), t.notes()
+		args = append(args, t.item.number, what, argument, leaves, len(sum))
+		args = append(sum.appendTo(args), len(notes))
+		args = append(args, notes...)
 	}
 	return args
 }
 
-// appendCounters appends the counters of a completion.
-func (t *todo) appendCounters(args []any) []any {
-	add := func(counter string, n uint64) {
-		if n > 0 {
-			args = append(args, counter, n)
-		}
-	}
-	found, seen, refused := tally(t.item.pending.links.verdicts)
+// counts returns the changes of counters by a completion.
+func (t *todo) counts() counts {
+	sum := make(counts)
+	sum.verdicts(t.item.pending.links.verdicts)
 	for _, r := range t.Refused {
-		add(fieldRefused+string(r.Reason), r.Count)
-		found += r.Count
+		sum.refused(r.Reason, r.Count)
 	}
-	for reason, n := range refused {
-		add(fieldRefused+string(reason), n)
-	}
-	add(fieldOther, found)
-	add(fieldSeen, seen)
 	if t.Disposition != frontier.Finish {
-		return args
+		return sum
 	}
-	add(fieldOutcome+string(t.Outcome), 1)
+	sum.add(fieldOutcome+string(t.Outcome), 1)
 	if t.Page {
-		add(fieldPages, 1)
+		sum.add(fieldPages, 1)
 	}
 	if t.Record != nil {
-		add(fieldRecords, 1)
+		sum.add(fieldRecords, 1)
 	}
-	return args
+	return sum
 }
 
 func oneIf(on bool) string {

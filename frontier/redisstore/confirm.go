@@ -2,19 +2,12 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
-)
-
-var (
-	//go:embed confirm.lua
-	confirmLua    string
-	confirmScript = newScript("confirm", "allow-oom", confirmLua)
 )
 
 // waitReplicas is the maximum time to wait for replicas.

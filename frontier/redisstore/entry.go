@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -145,6 +146,36 @@ func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, e
 	return it, nil
 }
 
+// A value in a host's list of failed items is a byte for the outcome, two for the HTTP
+// status, big-endian, and the entry.
+const failedPrefix = 3
+
+// failedOutcomes are numbered by their index, which must never change.
+var failedOutcomes = []frontier.Outcome{
+	frontier.ServerError, frontier.Throttled, frontier.Network,
+	frontier.HostDead, frontier.WorkerLost, frontier.Handler,
+}
+
+// appendFailed appends the bytes that come before the entry of a failed item.
+func appendFailed(b []byte, outcome frontier.Outcome, status int) []byte {
+	b = append(b, byte(slices.Index(failedOutcomes, outcome)))
+	return appendStatus(b, status)
+}
+
+// appendStatus appends an HTTP status as two bytes, big-endian.
+func appendStatus(b []byte, status int) []byte {
+	return binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
+}
+
+// splitFailed splits the value of a failed item, which is the inverse of appendFailed, and
+// returns its entry.
+func splitFailed(value string) (outcome frontier.Outcome, status int, entry string, err error) {
+	if len(value) < failedPrefix || int(value[0]) >= len(failedOutcomes) {
+		return "", 0, "", errEntry
+	}
+	return failedOutcomes[value[0]], int(value[1])<<8 | int(value[2]), value[failedPrefix:], nil
+}
+
 // entryReader parses an entry. After the end of the entry it reads zeros.
 type entryReader struct {
 	rest    string
@@ -167,15 +198,13 @@ func (r *entryReader) byte() byte {
 	return 0
 }
 
-func (r *entryReader) uvarint(most uint64) (v uint64) {
-	for shift := 0; shift < 35; shift += 7 {
-		b := r.byte()
-		v |= uint64(b&0x7f) << shift
-		if b < 0x80 {
-			r.damaged = r.damaged || v > most
-			return v
-		}
+// uvarint reads a number of at most five bytes that is at most most.
+func (r *entryReader) uvarint(most uint64) uint64 {
+	v, n := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen32)]))
+	if n <= 0 || v > most {
+		r.damaged = true
+		return 0
 	}
-	r.damaged = true
-	return 0
+	r.rest = r.rest[n:]
+	return v
 }

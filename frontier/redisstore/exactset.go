@@ -2,12 +2,12 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
@@ -90,40 +90,27 @@ func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error)
 
 // restoreExact rebuilds the sets of waiting exact items from the queues.
 func (r *rebuild) restoreExact(ctx context.Context) error {
-	waiting := make([][]any, len(r.parts))
-	add := func(p *partition) error {
-		prints := waiting[p.number]
-		if waiting[p.number] = prints[:0]; len(prints) == 0 {
-			return nil
-		}
-		return r.classify(ctx, r.client.SAdd(ctx, p.exact, prints...).Err())
-	}
 	for _, p := range r.parts {
 		if err := r.client.Unlink(ctx, p.exact).Err(); err != nil {
 			return r.classify(ctx, err)
 		}
 	}
+	waiting := newFiller(r.parts, func(ctx context.Context, p *partition, prints []bloomstore.Fingerprint) error {
+		members := make([]any, len(prints))
+		for i := range prints {
+			members[i] = prints[i][:]
+		}
+		return r.classify(ctx, r.client.SAdd(ctx, p.exact, members...).Err())
+	})
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
-		var failed error
-		err := r.List(ctx, state, "", func(item frontier.Item) bool {
-			if item.Class == frontier.Bulk {
-				return true
+		for item, err := range r.items(ctx, state, "") {
+			if err == nil && item.Class != frontier.Bulk {
+				err = waiting.put(ctx, r.partition(item.Host), item.Fingerprint)
 			}
-			p := r.partition(item.Host)
-			waiting[p.number] = append(waiting[p.number], item.Fingerprint[:])
-			if len(waiting[p.number]) == fillBatch {
-				failed = add(p)
+			if err != nil {
+				return err
 			}
-			return failed == nil
-		})
-		if failed != nil || err != nil {
-			return errors.Join(failed, err)
 		}
 	}
-	for _, p := range r.parts {
-		if err := add(p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return waiting.flush(ctx)
 }

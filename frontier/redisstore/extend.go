@@ -2,17 +2,10 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"math"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
-)
-
-var (
-	//go:embed extend.lua
-	extendLua    string
-	extendScript = newScript("extend", "allow-oom", hostLua, extendLua)
 )
 
 // maxTopUp bounds the items that one call of Extend adds.

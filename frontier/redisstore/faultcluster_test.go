@@ -85,7 +85,7 @@ func TestNodeLosesItsLastMoments(t *testing.T) {
 	cfg := clusterConfig(cluster)
 	cfg.LeaseTTL = 2*window + time.Second
 	e := newExpedition(t, cfg, 3, pages)
-	e.batch = MaxBatch // completions wait until their links are on the disks of other nodes
+	e.batch = maxBatch // completions wait until their links are on the disks of other nodes
 	for _, s := range e.stores {
 		s.durable = window
 	}

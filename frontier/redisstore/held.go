@@ -16,18 +16,37 @@ type holding struct {
 	part *partition
 	host string
 
-	mu       sync.Mutex
-	deadline time.Time // not later than the server's, because it counts from before the request
-	blob     []byte
-	granted  bool // if false, the answer to the request was lost
-	ended    bool // a completion that was answered has ended it
-	doubtful bool // a completion's answer was lost, so it may have taken effect
+	mu sync.Mutex
+	leaseState
+	blob []byte
 
 	received int64                                // number of the last item received
 	recent   []*heldItem                          // the last items, in the order of leasing: see since
 	past     int                                  // number of items before recent
 	items    map[bloomstore.Fingerprint]*heldItem // all items of the lease
 }
+
+// leaseState is the state of a lease, as far as this process knows.
+type leaseState struct {
+	deadline time.Time // not later than the server's, because it counts from before the request
+	granted  bool      // if false, the answer to the request was lost
+	ended    bool      // a completion that was answered has ended it
+	doubtful bool      // a completion's answer was lost, so it may have taken effect
+}
+
+// current reports whether the process has the lease.
+func (l leaseState) current(now time.Time) bool {
+	return l.granted && !l.ended && now.Before(l.deadline)
+}
+
+// state returns the present state of the lease.
+func (h *holding) state() leaseState {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leaseState
+}
+
+func (h *holding) current(now time.Time) bool { return h.state().current(now) }
 
 // heldItem is an item of a holding.
 type heldItem struct {
@@ -36,7 +55,7 @@ type heldItem struct {
 
 	turn    sync.Mutex // held by the call that completes it
 	pending *followed  // progress of its completion, nil for none; guarded by turn
-	settled bool       // its completion took effect; guarded by holding.mu
+	settled bool       // its completion took effect; set with both turn and holding.mu held
 }
 
 func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
@@ -52,30 +71,22 @@ func (h *holding) doubt(deadline time.Time) {
 
 // grant notes that the lease is granted until deadline, with its open items and the host's
 // blob.
-func (h *holding) grant(items []numberedItem, blob []byte, deadline time.Time) {
+func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.granted, h.deadline, h.blob = true, deadline, blob
 	h.receive(items)
 }
 
-// numberedItem is an item with its number within a lease.
-type numberedItem struct {
-	number int64
-	item   frontier.Item
-}
-
 // receive adds the items that are new. The caller must hold mu. It compares numbers, because
 // replies may arrive in another order than the server sent them.
-func (h *holding) receive(items []numberedItem) {
-	for _, got := range items {
-		if got.number <= h.received {
-			continue
+func (h *holding) receive(items []*heldItem) {
+	for _, it := range items {
+		if it.number > h.received {
+			h.received = it.number
+			h.recent = append(h.recent, it)
+			h.items[it.item.Fingerprint] = it
 		}
-		it := &heldItem{number: got.number, item: got.item}
-		h.received = got.number
-		h.recent = append(h.recent, it)
-		h.items[got.item.Fingerprint] = it
 	}
 }
 
@@ -121,24 +132,6 @@ func (h *holding) find(print bloomstore.Fingerprint) *heldItem {
 	return h.items[print]
 }
 
-func (h *holding) isSettled(it *heldItem) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return it.settled
-}
-
-func (h *holding) isEnded() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended
-}
-
-func (h *holding) isDoubtful() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.doubtful
-}
-
 // noteDoubt notes that the answer to a completion was lost.
 func (h *holding) noteDoubt() {
 	h.mu.Lock()
@@ -146,7 +139,8 @@ func (h *holding) noteDoubt() {
 	h.doubtful = true
 }
 
-// settle notes that completions and the update of the host took effect.
+// settle notes that completions and the update of the host took effect. The caller must hold the
+// turns of their items.
 func (h *holding) settle(done []todo, update frontier.HostUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,7 +209,7 @@ func (t *holdings) sweep(now time.Time) {
 	}
 	t.swept = now
 	for id, h := range t.byID {
-		if h.over(now) {
+		if !now.Before(h.state().deadline) {
 			delete(t.byID, id)
 		}
 	}
@@ -231,25 +225,4 @@ func (t *holdings) live(now time.Time) (n int) {
 		}
 	}
 	return n
-}
-
-// over reports whether the deadline has passed according to this process.
-func (h *holding) over(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !now.Before(h.deadline)
-}
-
-// asked reports whether the answer to the request for the lease was lost.
-func (h *holding) asked() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.granted
-}
-
-// current reports whether the process has the lease.
-func (h *holding) current(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.granted && !h.ended && now.Before(h.deadline)
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // numberedItems returns items with the numbers from, from+1, … to-1.
-func numberedItems(from, to int) (items []numberedItem) {
+func numberedItems(from, to int) (items []*heldItem) {
 	for n := from; n < to; n++ {
-		items = append(items, numberedItem{int64(n), frontier.Item{URL: fmt.Sprint(n), Fingerprint: bloomstore.Fingerprint{byte(n), byte(n >> 8)}}})
+		items = append(items, &heldItem{number: int64(n), item: frontier.Item{URL: fmt.Sprint(n), Fingerprint: bloomstore.Fingerprint{byte(n), byte(n >> 8)}}})
 	}
 	return items
 }

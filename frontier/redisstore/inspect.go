@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -51,9 +53,11 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 		return l, err
 	}
 	print := s.hasher.Fingerprint(url)
-	err := s.visitHost(ctx, p, host, func(e hostEntry) bool {
-		mine := e.item.Fingerprint == print
-		if mine {
+	for e, err := range s.entries(ctx, p, host, frontier.Queued, frontier.Leased, frontier.Failed) {
+		if err != nil {
+			return l, err
+		}
+		if e.item.Fingerprint == print {
 			l.State, l.Item, l.Round, l.Outcome, l.Status.Status = e.state, e.item, e.item.Round, e.outcome, e.status
 			l.Delay = e.delay
 		}
@@ -63,14 +67,11 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 			}
 			l.Waiting++
 		}
-		return true
-	})
-	if err != nil {
-		return l, err
 	}
 	if l.State != frontier.Queued {
 		l.Ahead = l.Waiting
 	}
+	var err error
 	if l.Claims, err = p.chain().Claims(ctx, s.client, print); err != nil {
 		return l, s.classify(ctx, err)
 	}
@@ -85,13 +86,15 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 // round. If the crawl was deleted, pending is false.
 func (s *Store) Pending(ctx context.Context, host, url string) (round uint32, pending bool, err error) {
 	print := s.hasher.Fingerprint(url)
-	err = s.visitHost(ctx, s.partition(host), host, func(e hostEntry) bool {
-		if e.item.Fingerprint == print && e.state != frontier.Failed {
-			round, pending = e.item.Round, true
+	for e, err := range s.entries(ctx, s.partition(host), host, frontier.Queued, frontier.Leased) {
+		if err != nil {
+			return 0, false, err
 		}
-		return !pending && e.state != frontier.Failed
-	})
-	return round, pending, err
+		if e.item.Fingerprint == print {
+			return e.item.Round, true, nil
+		}
+	}
+	return 0, false, nil
 }
 
 // locateHost reads the state of a host into l.
@@ -130,157 +133,149 @@ type hostEntry struct {
 // pageSize is how many entries of a list are read at once.
 const pageSize = 1000
 
-// visitHost calls visit for each item of a host until visit returns false. It visits queued
-// items first, in the order of leasing, then leased and then failed ones.
-func (s *Store) visitHost(ctx context.Context, p *partition, host string, visit func(hostEntry) bool) error {
-	more := true
-	each := func(e hostEntry) bool {
-		more = visit(e)
-		return more
-	}
-	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
-		if err := s.visitState(ctx, p, host, state, each); err != nil || !more {
-			return err
+// entries iterates over the items of a host that are in one of states. Queued items come in the
+// order of leasing. The iteration ends after an error.
+func (s *Store) entries(ctx context.Context, p *partition, host string, states ...frontier.State) iter.Seq2[hostEntry, error] {
+	return func(yield func(hostEntry, error) bool) {
+		for _, state := range states {
+			for _, structure := range s.structures(ctx, p, host, state) {
+				for e, err := range structure {
+					if !yield(e, err) || err != nil {
+						return
+					}
+				}
+			}
 		}
 	}
-	return nil
 }
 
-// visitState calls visit for each item of a host that is in one state.
-func (s *Store) visitState(ctx context.Context, p *partition, host string, state frontier.State, visit func(hostEntry) bool) error {
+// structures returns, for each structure that has items of a host in one state, these items.
+func (s *Store) structures(ctx context.Context, p *partition, host string, state frontier.State) (all []iter.Seq2[hostEntry, error]) {
 	switch state {
 	case frontier.Queued:
-		more, err := s.visitActive(ctx, p, host, true, visit)
-		for priority := 0; priority < frontier.Priorities && more && err == nil; priority++ {
-			more, err = s.visitList(ctx, p.queue(priority, host), func(value string) (bool, error) {
-				item, err := decodeEntry(value, host, s.hasher)
-				return err == nil && visit(hostEntry{item: item, state: frontier.Queued}), err
-			})
+		all = append(all, s.inLease(ctx, p, host, state))
+		for priority := range frontier.Priorities {
+			all = append(all, s.inList(ctx, p.queue(priority, host), host, state))
 		}
-		if err != nil || !more {
-			return err
-		}
-		return s.visitDelayed(ctx, p, host, visit)
+		all = append(all, s.inDelayed(ctx, p, host))
 	case frontier.Leased:
-		_, err := s.visitActive(ctx, p, host, false, visit)
-		return err
+		all = append(all, s.inLease(ctx, p, host, state))
 	case frontier.Failed:
-		_, err := s.visitList(ctx, p.failed(host), func(value string) (bool, error) {
-			outcome, status, entry, err := splitFailed(value)
+		all = append(all, s.inList(ctx, p.failed(host), host, state))
+	}
+	return all
+}
+
+// inList reads a list of queued or failed items page by page.
+func (s *Store) inList(ctx context.Context, key, host string, state frontier.State) iter.Seq2[hostEntry, error] {
+	return func(yield func(hostEntry, error) bool) {
+		for start := int64(0); ; start += pageSize {
+			values, err := s.client.LRange(ctx, key, start, start+pageSize-1).Result()
 			if err != nil {
-				return false, err
+				yield(hostEntry{}, s.classify(ctx, err))
+				return
 			}
-			item, err := decodeEntry(entry, host, s.hasher)
-			return err == nil && visit(hostEntry{item: item, state: frontier.Failed, outcome: outcome, status: status}), err
-		})
-		return err
-	}
-	return nil
-}
-
-// visitList reads a list page by page.
-func (s *Store) visitList(ctx context.Context, key string, visit func(value string) (bool, error)) (more bool, err error) {
-	for start := int64(0); ; start += pageSize {
-		values, err := s.client.LRange(ctx, key, start, start+pageSize-1).Result()
-		if err != nil {
-			return false, s.classify(ctx, err)
-		}
-		for _, value := range values {
-			if more, err := visit(value); err != nil || !more {
-				return false, err
+			for _, value := range values {
+				if !yield(s.decodeListed(value, host, state)) {
+					return
+				}
+			}
+			if len(values) < pageSize {
+				return
 			}
 		}
-		if len(values) < pageSize {
-			return true, nil
-		}
 	}
 }
 
-// visitActive visits the items of a host's lease: those set aside, which count as queued, if
-// aside is true, and the leased ones otherwise.
-func (s *Store) visitActive(ctx context.Context, p *partition, host string, aside bool, visit func(hostEntry) bool) (more bool, err error) {
-	fields, err := s.client.HGetAll(ctx, p.active(host)).Result()
-	if err != nil {
-		return false, s.classify(ctx, err)
-	}
-	entries, err := s.decodeActive(fields, host, aside)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range entries {
-		if !visit(e) {
-			return false, nil
+// decodeListed decodes an element of a list of queued or failed items.
+func (s *Store) decodeListed(value, host string, state frontier.State) (e hostEntry, err error) {
+	e.state = state
+	if state == frontier.Failed {
+		if e.outcome, e.status, value, err = splitFailed(value); err != nil {
+			return e, err
 		}
 	}
-	return true, nil
+	e.item, err = decodeEntry(value, host, s.hasher)
+	return e, err
 }
 
-// decodeActive returns the items in a lease's hash in the order of their numbers: those set
-// aside, or the leased ones. See host.lua.
-func (s *Store) decodeActive(fields map[string]string, host string, aside bool) ([]hostEntry, error) {
-	type numbered struct {
-		number int64
-		hostEntry
-	}
-	var found []numbered
-	for field, value := range fields {
-		number, state := field, frontier.Leased
-		switch field[0] {
-		case 'g':
-			number, state = field[1:], frontier.Queued
-		case 'r':
-			number, state = field[1:], frontier.Queued
-			_, value, _ = strings.Cut(value, ":")
-		}
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || aside != (state == frontier.Queued) {
-			continue
-		}
-		item, err := decodeEntry(value, host, s.hasher)
+// inLease reads the items of a host's lease in the order of their numbers: the leased ones, or
+// those set aside, which count as queued.
+func (s *Store) inLease(ctx context.Context, p *partition, host string, state frontier.State) iter.Seq2[hostEntry, error] {
+	return func(yield func(hostEntry, error) bool) {
+		lease, err := s.client.HGetAll(ctx, p.active(host)).Result()
 		if err != nil {
-			return nil, err
+			yield(hostEntry{}, s.classify(ctx, err))
+			return
 		}
-		found = append(found, numbered{n, hostEntry{item: item, state: state}})
-	}
-	slices.SortFunc(found, func(a, b numbered) int { return int(a.number - b.number) })
-	entries := make([]hostEntry, len(found))
-	for i, f := range found {
-		entries[i] = f.hostEntry
-	}
-	return entries, nil
-}
-
-// visitDelayed visits the delayed items of a host, or of the whole partition if host is
-// empty, in the order of their times.
-func (s *Store) visitDelayed(ctx context.Context, p *partition, host string, visit func(hostEntry) bool) error {
-	now := s.cfg.Now
-	if now == nil {
-		now = time.Now // delays are approximate, because servers' clocks may differ
-	}
-	for start := int64(0); ; start += pageSize {
-		members, err := s.client.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
-			Key: p.delayed, Start: start, Stop: start + pageSize - 1,
-		}).Result()
-		if err != nil {
-			return s.classify(ctx, err)
-		}
-		for _, member := range members {
-			value := text(member.Member)
-			name, ok := hostOfDelayed(value)
-			if !ok || host != "" && name != host {
+		for _, it := range activeItems(lease) {
+			if it.aside != (state == frontier.Queued) {
 				continue
 			}
-			item, err := decodeEntry(value[delayedSeqBytes+len(name)+1:], name, s.hasher)
-			if err != nil {
-				return err
-			}
-			wait := time.Duration(math.Ceil(member.Score)-float64(now().UnixMilli())) * time.Millisecond
-			if !visit(hostEntry{item: item, state: frontier.Queued, delay: max(wait, 0)}) {
-				return nil
+			item, err := decodeEntry(it.entry, host, s.hasher)
+			if !yield(hostEntry{item: item, state: state}, err) {
+				return
 			}
 		}
-		if len(members) < pageSize {
-			return nil
+	}
+}
+
+// activeItem is an item in the hash of a lease, see host.lua.
+type activeItem struct {
+	number  int64
+	entry   string
+	aside   bool // is set aside
+	delayed bool // counts as delayed
+}
+
+// activeItems returns the items in the hash of a lease in the order of their numbers.
+func activeItems(lease map[string]string) (items []activeItem) {
+	for field, value := range lease {
+		it, number := activeItem{entry: value}, field
+		switch field[0] {
+		case 'g':
+			it.aside, number = true, field[1:]
+		case 'r':
+			ready, entry, _ := strings.Cut(value, ":")
+			it.aside, it.delayed, it.entry, number = true, ready != "0", entry, field[1:]
+		}
+		var err error
+		if it.number, err = strconv.ParseInt(number, 10, 64); err == nil { // otherwise it is no item
+			items = append(items, it)
+		}
+	}
+	slices.SortFunc(items, func(a, b activeItem) int { return cmp.Compare(a.number, b.number) })
+	return items
+}
+
+// inDelayed reads the delayed items of a host, or of the whole partition if host is empty, in
+// the order of their times.
+func (s *Store) inDelayed(ctx context.Context, p *partition, host string) iter.Seq2[hostEntry, error] {
+	return func(yield func(hostEntry, error) bool) {
+		for start := int64(0); ; start += pageSize {
+			members, err := s.client.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
+				Key: p.delayed, Start: start, Stop: start + pageSize - 1,
+			}).Result()
+			if err != nil {
+				yield(hostEntry{}, s.classify(ctx, err))
+				return
+			}
+			for _, member := range members {
+				value := text(member.Member)
+				name, ok := hostOfDelayed(value)
+				if !ok || host != "" && name != host {
+					continue
+				}
+				item, err := decodeEntry(value[delayedSeqBytes+len(name)+1:], name, s.hasher)
+				// The delay is approximate, because servers' clocks may differ.
+				delay := time.Duration(math.Ceil(member.Score)-float64(s.now().UnixMilli())) * time.Millisecond
+				if !yield(hostEntry{item: item, state: frontier.Queued, delay: max(delay, 0)}, err) {
+					return
+				}
+			}
+			if len(members) < pageSize {
+				return
+			}
 		}
 	}
 }
@@ -288,26 +283,42 @@ func (s *Store) visitDelayed(ctx context.Context, p *partition, host string, vis
 // List implements frontier.Inspector, for Queued, Leased and Failed. It reads in steps, so an
 // item that moves meanwhile may be listed twice or not at all.
 func (s *Store) List(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
-	more := true
-	each := func(e hostEntry) bool {
-		more = visit(e.item)
-		return more
-	}
-	if host != "" {
-		return s.visitState(ctx, s.partition(host), host, state, each)
-	}
-	for _, p := range s.parts {
-		hosts, err := s.hostsWith(ctx, p, state)
+	for item, err := range s.items(ctx, state, host) {
 		if err != nil {
 			return err
 		}
-		for _, host := range hosts {
-			if err := s.visitState(ctx, p, host, state, each); err != nil || !more {
-				return err
-			}
+		if !visit(item) {
+			return nil
 		}
 	}
 	return nil
+}
+
+// items iterates over the items that List visits.
+func (s *Store) items(ctx context.Context, state frontier.State, host string) iter.Seq2[frontier.Item, error] {
+	return func(yield func(frontier.Item, error) bool) {
+		parts, hosts := s.parts, []string{host}
+		if host != "" {
+			parts = []*partition{s.partition(host)}
+		}
+		for _, p := range parts {
+			var err error
+			if host == "" {
+				hosts, err = s.hostsWith(ctx, p, state)
+			}
+			if err != nil {
+				yield(frontier.Item{}, err)
+				return
+			}
+			for _, name := range hosts {
+				for e, err := range s.entries(ctx, p, name, state) {
+					if !yield(e.item, err) || err != nil {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // hostsWith returns the hosts of a partition that may have items in a state.
@@ -329,10 +340,12 @@ func (s *Store) hostsWith(ctx context.Context, p *partition, state frontier.Stat
 		return nil, s.classify(ctx, err)
 	}
 	hosts = append(due.Val(), leased.Val()...)
-	err = s.visitDelayed(ctx, p, "", func(e hostEntry) bool {
+	for e, err := range s.inDelayed(ctx, p, "") {
+		if err != nil {
+			return nil, err
+		}
 		hosts = append(hosts, e.item.Host)
-		return true
-	})
+	}
 	slices.Sort(hosts)
-	return slices.Compact(hosts), err
+	return slices.Compact(hosts), nil
 }

@@ -2,18 +2,12 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
-)
-
-var (
-	//go:embed lease.lua
-	leaseLua    string
-	leaseScript = newScript("lease", "allow-oom", hostLua, leaseLua)
 )
 
 // leaser is the part of a Store that leases hosts.
@@ -21,7 +15,8 @@ type leaser struct {
 	lending  chan struct{} // a semaphore: only one call of Lease at a time asks the servers
 	schedule *schedule
 	held     holdings
-	totals   totalsCache
+	// lastTotals are kept so that frequent calls need not read every partition; nil means none.
+	lastTotals atomic.Pointer[totals]
 	// durable is how long after an answer it takes until the node has the answered writes
 	// on disk, unless it has restarted meanwhile. Nodes sync their log every second.
 	durable time.Duration
@@ -29,10 +24,6 @@ type leaser struct {
 
 func newLeaser(parts []*partition) leaser {
 	return leaser{lending: make(chan struct{}, 1), schedule: newSchedule(parts), durable: 2 * time.Second}
-}
-
-var leaserScripts = []*script{
-	peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript, confirmScript, retryScript, deliveredScript,
 }
 
 // firstEpoch stores the epoch in which a partition is created. Without it the partition would
@@ -113,12 +104,11 @@ func (l *loan) repeat() {
 	l.held.sweep(now)
 	for _, id := range l.request.IDs {
 		h := l.held.get(id)
-		switch {
-		case h == nil:
+		if h == nil {
 			l.fresh = append(l.fresh, id)
-		case h.current(now):
+		} else if state := h.state(); state.current(now) {
 			l.grant.Leases = append(l.grant.Leases, h.lease(now))
-		case h.asked():
+		} else if !state.granted {
 			l.doubtful = append(l.doubtful, h)
 		}
 	}
@@ -161,7 +151,7 @@ func (l *loan) lend(ctx context.Context) error {
 		if len(tries) == 0 {
 			return nil
 		}
-		if err := l.try(ctx, tries, MaxBatch, time.Time{}); err != nil {
+		if err := l.try(ctx, tries, maxBatch, time.Time{}); err != nil {
 			return err
 		}
 	}
@@ -248,14 +238,14 @@ func (l *loan) tried(h *holding, c *call, asked time.Time) (time.Duration, error
 }
 
 // decodeNumbered reads numbers and entries of items of a host.
-func (s *Store) decodeNumbered(host string, reply []any) ([]numberedItem, error) {
-	items := make([]numberedItem, 0, len(reply)/2)
+func (s *Store) decodeNumbered(host string, reply []any) ([]*heldItem, error) {
+	items := make([]*heldItem, 0, len(reply)/2)
 	for i := 0; i+1 < len(reply); i += 2 {
 		item, err := decodeEntry(text(reply[i+1]), host, s.hasher)
 		if err != nil {
 			return nil, fmt.Errorf("%w of host %q: %q", err, host, text(reply[i+1]))
 		}
-		items = append(items, numberedItem{integer(reply[i]), item})
+		items = append(items, &heldItem{number: integer(reply[i]), item: item})
 	}
 	return items, nil
 }

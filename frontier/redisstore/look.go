@@ -2,32 +2,11 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
-)
-
-var (
-	//go:embed host.lua
-	hostLua string
-	//go:embed free.lua
-	freeLua string
-
-	//go:embed peek.lua
-	peekLua    string
-	peekScript = newScript("peek", "no-writes", peekLua)
-	//go:embed hold.lua
-	holdLua    string
-	holdScript = newScript("hold", "allow-oom", holdLua)
-	//go:embed expire.lua
-	expireLua    string
-	expireScript = newScript("expire", "allow-oom", hostLua, freeLua, expireLua)
-	//go:embed ready.lua
-	readyLua    string
-	readyScript = newScript("ready", "allow-oom", hostLua, freeLua, readyLua)
 )
 
 const (

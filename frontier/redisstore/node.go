@@ -111,14 +111,6 @@ func (s *Store) nodeOf(ctx context.Context, p *partition) (*node, error) {
 	return n, nil
 }
 
-// moved drops the known node of a partition, so that the next call asks the cluster.
-func (s *Store) moved(ctx context.Context, p *partition) {
-	if s.nodes.cluster != nil {
-		p.misplaced.Store(true)
-		s.nodes.cluster.ReloadState(ctx)
-	}
-}
-
 // epochOf returns the epoch of a node. It begins one if none is known.
 func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
 	if ep := n.epoch.Load(); ep != nil {
@@ -136,12 +128,12 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	if now := n.epoch.Load(); now != old {
 		return now, nil // another call has done it
 	}
-	run, err := s.runID(ctx, n.client)
+	run, err := s.checkServer(ctx, n.client)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.checkServer(ctx, n.client); err != nil {
 		return nil, s.classify(ctx, err)
+	}
+	if run == "" {
+		return nil, errors.New("redisstore: INFO server names no run_id")
 	}
 	ep := old
 	if old == nil || old.run != run {
@@ -151,7 +143,7 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	// process that has them is the one that they name.
 	pipe := n.client.Pipeline()
 	check := pipe.InfoMap(ctx, "server")
-	for _, sc := range scripts() {
+	for _, sc := range scripts {
 		text := sc.textIn(run, s.cfg.edit)
 		if ep != old {
 			ep.sha[sc] = sha(text)
@@ -169,18 +161,6 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 		s.spawn(func(ctx context.Context) { s.renewLog(ctx, ep) })
 	}
 	return ep, nil
-}
-
-func (s *Store) runID(ctx context.Context, client *redis.Client) (string, error) {
-	server := client.InfoMap(ctx, "server")
-	if err := server.Err(); err != nil {
-		return "", s.classify(ctx, err)
-	}
-	run := server.Item("Server", "run_id")
-	if run == "" {
-		return "", errors.New("redisstore: INFO server names no run_id")
-	}
-	return run, nil
 }
 
 // call is one run of a script on the node of a partition.
@@ -208,12 +188,6 @@ func (s *Store) runAll(ctx context.Context, calls []*call) {
 		}
 		byNode[n] = append(byNode[n], c)
 	}
-	if len(byNode) == 1 {
-		for n, calls := range byNode {
-			s.runOn(ctx, n, calls)
-		}
-		return
-	}
 	var group sync.WaitGroup
 	for n, calls := range byNode {
 		group.Go(func() { s.runOn(ctx, n, calls) })
@@ -224,24 +198,16 @@ func (s *Store) runAll(ctx context.Context, calls []*call) {
 // runOn runs calls on a node. Calls that the node refused because it lacked the scripts did not
 // run, and are sent again after loading them.
 func (s *Store) runOn(ctx context.Context, n *node, calls []*call) {
-	var ep *epoch
-	for attempt := 0; len(calls) > 0; attempt++ {
-		var err error
-		if attempt == 0 {
-			ep, err = s.epochOf(ctx, n)
-		} else {
+	ep, err := s.epochOf(ctx, n)
+	for attempt := 0; err == nil && len(calls) > 0; attempt++ {
+		if attempt == 3 {
+			err = fmt.Errorf("%w: the server forgets its scripts", frontier.ErrUnavailable)
+		} else if calls = s.send(ctx, ep, calls); len(calls) > 0 {
 			ep, err = s.renew(ctx, n, ep)
 		}
-		if err == nil && attempt == 3 {
-			err = fmt.Errorf("%w: the server forgets its scripts", frontier.ErrUnavailable)
-		}
-		if err != nil {
-			for _, c := range calls {
-				c.err = err
-			}
-			return
-		}
-		calls = s.send(ctx, ep, calls)
+	}
+	for _, c := range calls {
+		c.err = err
 	}
 }
 
@@ -285,14 +251,14 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 	return unknown
 }
 
-// misplaced drops the known node of a partition if err may mean that the partition has moved.
+// misplaced drops the known node of a partition if err may mean that the partition has moved. The
+// next call then asks the cluster.
 func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
-	if _, reply := errors.AsType[redis.Error](err); !reply || redis.IsReadOnlyError(err) {
-		s.moved(ctx, p)
-		return
-	}
-	if _, moved := redis.IsMovedError(err); moved || redis.IsClusterDownError(err) {
-		s.moved(ctx, p)
+	_, replied := errors.AsType[redis.Error](err)
+	_, moved := redis.IsMovedError(err)
+	if s.nodes.cluster != nil && (!replied || moved || redis.IsReadOnlyError(err) || redis.IsClusterDownError(err)) {
+		p.misplaced.Store(true)
+		s.nodes.cluster.ReloadState(ctx)
 	}
 }
 

@@ -2,10 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1"
-	_ "embed"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,12 +15,6 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
-)
-
-var (
-	//go:embed delivered.lua
-	deliveredLua    string
-	deliveredScript = newScript("delivered", "allow-oom", deliveredLua)
 )
 
 var _ exact.Outbox = (*Store)(nil)
@@ -39,7 +30,7 @@ var _ exact.Outbox = (*Store)(nil)
 func appendNote(b []byte, it *frontier.Item, outcome frontier.Outcome, status int) []byte {
 	b = append(b, byte(len(outcome)))
 	b = append(b, outcome...)
-	b = binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
+	b = appendStatus(b, status)
 	b = binary.AppendUvarint(b, uint64(len(it.Host)))
 	b = append(b, it.Host...)
 	return appendEntry(b, it)
@@ -61,19 +52,19 @@ func (s *Store) decodeNote(value string) (n exact.Note, err error) {
 // maxNoteHost bounds the length of a host key.
 const maxNoteHost = 1 << 20
 
-// appendNotes appends the notes of a completion: its links that the exact set must decide
+// notes returns the notes of a completion: its links that the exact set must decide
 // later, and the end of its item if that is unconfirmed.
-func (t *todo) appendNotes(args []any) []any {
+func (t *todo) notes() (notes []any) {
 	for i, v := range t.item.pending.links.verdicts {
 		if v.Answer == frontier.Deferred {
 			link := t.Links[i].Item(bloomstore.Fingerprint{}) // a note has none
-			args = append(args, appendNote(nil, &link, "", 0))
+			notes = append(notes, appendNote(nil, &link, "", 0))
 		}
 	}
 	if t.Unconfirmed && t.Disposition == frontier.Finish {
-		args = append(args, appendNote(nil, &t.item.item, t.Outcome, t.Status))
+		notes = append(notes, appendNote(nil, &t.item.item, t.Outcome, t.Status))
 	}
-	return args
+	return notes
 }
 
 // noted remembers which outboxes had notes when they were last read.
@@ -160,8 +151,7 @@ func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteB
 		}
 		batch.Notes = append(batch.Notes, note)
 	}
-	sum := sha1.Sum([]byte(strings.Join(values.Val(), "")))
-	batch.Receipt = delivered.Val() + " " + hex.EncodeToString(sum[:])
+	batch.Receipt = delivered.Val() + " " + sha(strings.Join(values.Val(), ""))
 	return batch, nil
 }
 
@@ -186,17 +176,10 @@ func (s *Store) deliveredCall(batch exact.NoteBatch, seen uint64, refused []fron
 	p := s.parts[batch.Partition]
 	before, _ := strconv.ParseUint(delivered, 10, 64)
 	args := []any{len(batch.Notes), before, sum}
-	other := seen
-	count := func(counter string, n uint64) {
-		if n > 0 {
-			args = append(args, counter, n)
-		}
-	}
-	count(fieldSeen, seen)
+	changes := make(counts)
+	changes.seen(seen)
 	for _, r := range refused {
-		count(fieldRefused+string(r.Reason), r.Count)
-		other += r.Count
+		changes.refused(r.Reason, r.Count)
 	}
-	count(fieldOther, other)
-	return &call{part: p, script: deliveredScript, keys: []string{p.meta, p.outbox}, args: args}, nil
+	return &call{part: p, script: deliveredScript, keys: []string{p.meta, p.outbox}, args: changes.appendTo(args)}, nil
 }

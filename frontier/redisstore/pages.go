@@ -3,12 +3,10 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"errors"
 	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,22 +32,13 @@ func (t *totals) allowance(maxPages uint64) int {
 // left returns how many items and notes are left.
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
 
-// totalsCache has the last totals, so that frequent calls need not read every partition.
-type totalsCache struct {
-	mu   sync.Mutex
-	last totals
-}
-
 // totalsAge is the maximum age of totals for an answer that can change later.
 const totalsAge = 250 * time.Millisecond
 
 // recentTotals returns totals that are at most totalsAge old.
 func (s *Store) recentTotals(ctx context.Context) (totals, error) {
-	s.totals.mu.Lock()
-	last := s.totals.last
-	s.totals.mu.Unlock()
-	if age := s.now().Sub(last.at); s.cfg.Now == nil && age < totalsAge {
-		return last, nil
+	if last := s.lastTotals.Load(); last != nil && s.cfg.Now == nil && s.now().Sub(last.at) < totalsAge {
+		return *last, nil
 	}
 	return s.readTotals(ctx)
 }
@@ -79,9 +68,7 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 		sum.ended += n[3] + n[4] + n[5]
 		sum.noted += n[6]
 	}
-	s.totals.mu.Lock()
-	s.totals.last = sum
-	s.totals.mu.Unlock()
+	s.lastTotals.Store(&sum)
 	return sum, nil
 }
 
@@ -135,13 +122,13 @@ func (l *loan) lendLimited(ctx context.Context) error {
 	if !l.schedule.enough(1, l.now()) && len(l.doubtful) == 0 {
 		return nil
 	}
-	left, until, unlock, err := l.reserve(ctx, l.request.MaxPages, len(l.fresh)*MaxBatch)
+	left, until, unlock, err := l.reserve(ctx, l.request.MaxPages, len(l.fresh)*maxBatch)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	for range maxTries {
-		n := max(left/MaxBatch, 1)
+		n := max(left/maxBatch, 1)
 		if left == 0 {
 			n = len(l.doubtful) // these may be granted already
 		}
@@ -150,7 +137,7 @@ func (l *loan) lendLimited(ctx context.Context) error {
 			return nil
 		}
 		before := l.handed
-		if err := l.try(ctx, tries, min(left, MaxBatch), until); err != nil {
+		if err := l.try(ctx, tries, min(left, maxBatch), until); err != nil {
 			return err
 		}
 		left -= l.handed - before
@@ -207,11 +194,6 @@ const (
 	pagesLockWait = 2 * time.Second
 )
 
-//go:embed unlock.lua
-var unlockLua string
-
-var unlockScript = redis.NewScript(unlockLua)
-
 // lockPages takes the lock of MaxPages. After until, counters read under the lock may have
 // changed. A nil unlock without an error means that another worker has the lock.
 func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), err error) {
@@ -227,10 +209,8 @@ func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), 
 		case time.Now().After(giveUp):
 			return time.Time{}, nil, nil
 		}
-		select {
-		case <-time.After(time.Millisecond + mathrand.N(10*time.Millisecond)):
-		case <-ctx.Done():
-			return time.Time{}, nil, context.Cause(ctx)
+		if err := sleep(ctx, time.Millisecond+mathrand.N(10*time.Millisecond)); err != nil {
+			return time.Time{}, nil, err
 		}
 	}
 }

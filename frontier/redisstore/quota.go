@@ -2,24 +2,15 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
 var _ frontier.Quota = (*Store)(nil)
-
-var (
-	//go:embed reserve.lua
-	reserveLua string
-	// reserve may be repeated, so it is sent like any other command.
-	reserve = redis.NewScript(reserveLua)
-)
 
 // quotaKey returns the key of the set of a group. These keys are all in one slot of a cluster.
 func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" + group }
@@ -47,7 +38,7 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 	c := &quotaCall{most: strconv.FormatUint(most, 10)}
 	var open []int // indexes of c.keys among keys
 	for i, k := range keys {
-		if has[i] = s.members.has(k.String()); !has[i] {
+		if has[i] = s.members.Has(k.String()); !has[i] {
 			c.keys, open = append(c.keys, k), append(open, i)
 		}
 	}
@@ -73,48 +64,40 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 
 // askQuota sends the keys of a group of calls.
 func (s *Store) askQuota(ctx context.Context, calls []*quotaCall) {
-	step := quotaStep{Store: s}
+	var asks []quotaAsk
 	for _, c := range calls {
-		for i := range c.keys {
-			if step.add(c, i); len(step.groups) == maxQuotaKeys {
-				step.run(ctx)
-			}
+		for _, key := range c.keys {
+			asks = append(asks, quotaAsk{c, key})
 		}
 	}
-	step.run(ctx)
-}
-
-// quotaStep is one run of reserve.lua.
-type quotaStep struct {
-	*Store
-	calls  []*quotaCall // the call of each key
-	groups []string
-	args   []any
-}
-
-func (q *quotaStep) add(c *quotaCall, i int) {
-	q.calls = append(q.calls, c)
-	q.groups = append(q.groups, q.cfg.quotaKey(c.keys[i].Group))
-	q.args = append(q.args, c.keys[i].Key, c.most)
-}
-
-// run sends the collected keys, and clears them.
-func (q *quotaStep) run(ctx context.Context) {
-	if len(q.groups) == 0 {
-		return
+	for some := range slices.Chunk(asks, maxQuotaKeys) {
+		s.askQuotaOnce(ctx, some)
 	}
-	has, err := reserve.Run(ctx, q.client, q.groups, q.args...).BoolSlice()
-	if err == nil && len(has) != len(q.groups) {
-		err = fmt.Errorf("redisstore: reserve.lua answered %d of %d keys", len(has), len(q.groups))
+}
+
+// quotaAsk is one key of a call.
+type quotaAsk struct {
+	call *quotaCall
+	key  frontier.QuotaKey
+}
+
+// askQuotaOnce sends keys in one run of reserve.lua.
+func (s *Store) askQuotaOnce(ctx context.Context, asks []quotaAsk) {
+	groups, args := make([]string, len(asks)), make([]any, 0, 2*len(asks))
+	for i, a := range asks {
+		groups[i], args = s.cfg.quotaKey(a.key.Group), append(args, a.key.Key, a.call.most)
 	}
-	for i, c := range q.calls {
+	has, err := reserveScript.Run(ctx, s.client, groups, args...).BoolSlice()
+	if err == nil && len(has) != len(asks) {
+		err = fmt.Errorf("redisstore: reserve.lua answered %d of %d keys", len(has), len(asks))
+	}
+	for i, a := range asks {
 		if err != nil {
-			c.err = q.classify(ctx, err)
+			a.call.err = s.classify(ctx, err)
 		} else {
-			c.has = append(c.has, has[i])
+			a.call.has = append(a.call.has, has[i])
 		}
 	}
-	q.calls, q.groups, q.args = q.calls[:0], q.groups[:0], q.args[:0]
 }
 
 // Reserved implements frontier.Quota.

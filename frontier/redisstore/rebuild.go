@@ -52,11 +52,10 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (
 	if err := s.shut(ctx, rebuilding); err != nil {
 		return made, err
 	}
-	r := &rebuild{Store: s, filler: newFiller(s), fresh: make([]uint64, len(s.parts)), pasts: make([]*past, len(s.parts))}
-	for _, step := range []func(context.Context) error{r.clear, r.fillFromStructures, r.fillFromRecords(records), r.restore} {
-		if err := step(ctx); err != nil {
-			return made, err
-		}
+	r := &rebuild{Store: s, fresh: make([]uint64, len(s.parts)), pasts: make([]*past, len(s.parts))}
+	r.known = s.newFilterFiller(r.fresh)
+	if err := inOrder(ctx, r.clear, r.fillFromStructures, r.fillFromRecords(records), r.restore); err != nil {
+		return made, err
 	}
 	for _, n := range r.fresh {
 		made.URLs += n
@@ -72,7 +71,7 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (
 // rebuild is one run of Rebuild.
 type rebuild struct {
 	*Store
-	*filler
+	known *filler  // of the filters
 	fresh []uint64 // number of different URLs, by partition
 	pasts []*past  // by partition; nil if its counters are not lost
 }
@@ -116,15 +115,15 @@ func (r *rebuild) clear(ctx context.Context) error {
 // fillFromStructures adds queued, leased, failed, exact and sampled items.
 func (r *rebuild) fillFromStructures(ctx context.Context) error {
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
-		var failed error
-		err := r.List(ctx, state, "", func(item frontier.Item) bool {
+		for item, err := range r.items(ctx, state, "") {
+			if err != nil {
+				return err
+			}
 			p := r.partition(item.Host)
 			r.pasts[p.number].meet(&item, state)
-			failed = r.put(ctx, p, item.Fingerprint, r.count)
-			return failed == nil
-		})
-		if err := errors.Join(err, failed); err != nil {
-			return err
+			if err := r.known.put(ctx, p, item.Fingerprint); err != nil {
+				return err
+			}
 		}
 	}
 	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
@@ -141,10 +140,8 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 			}
 		}
 	}
-	return r.flush(ctx, r.count)
+	return r.known.flush(ctx)
 }
-
-func (r *rebuild) count(p *partition, fresh uint64) { r.fresh[p.number] += fresh }
 
 // fillFromSet adds the fingerprints in a set of a partition.
 func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) error {
@@ -157,7 +154,7 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 			if len(member) != len(bloomstore.Fingerprint{}) {
 				continue
 			}
-			if err := r.put(ctx, p, bloomstore.Fingerprint([]byte(member)), r.count); err != nil {
+			if err := r.known.put(ctx, p, bloomstore.Fingerprint([]byte(member))); err != nil {
 				return err
 			}
 		}
@@ -174,16 +171,15 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 // It takes effect in steps of some hundred URLs. After an error those of earlier steps are marked.
 // Marking a URL twice has no further effect.
 func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err error) {
-	f := newFiller(s)
 	news := make([]uint64, len(s.parts))
-	count := func(p *partition, n uint64) { news[p.number] += n }
+	f := s.newFilterFiller(news)
 	for _, k := range known {
-		if err = f.put(ctx, s.partition(k.Host), s.hasher.Fingerprint(k.URL), count); err != nil {
+		if err = f.put(ctx, s.partition(k.Host), s.hasher.Fingerprint(k.URL)); err != nil {
 			break
 		}
 	}
 	if err == nil {
-		err = f.flush(ctx, count)
+		err = f.flush(ctx)
 	}
 	for number, n := range news {
 		if n == 0 {
@@ -196,10 +192,12 @@ func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err e
 	return fresh, err
 }
 
-// filler collects fingerprints by partition and adds them to the partitions' filters in batches.
+// filler collects fingerprints by partition and adds them to structures of the partitions in
+// batches.
 type filler struct {
-	store  *Store
-	prints [][]bloomstore.Fingerprint
+	parts  []*partition
+	add    func(context.Context, *partition, []bloomstore.Fingerprint) error // adds a batch
+	prints [][]bloomstore.Fingerprint                                        // by partition
 	size   int
 }
 
@@ -208,50 +206,55 @@ const (
 	fillMost  = 1 << 18 // maximum number of fingerprints that are collected in all
 )
 
-func newFiller(s *Store) *filler {
-	return &filler{store: s, prints: make([][]bloomstore.Fingerprint, len(s.parts))}
+func newFiller(parts []*partition, add func(context.Context, *partition, []bloomstore.Fingerprint) error) *filler {
+	return &filler{parts: parts, add: add, prints: make([][]bloomstore.Fingerprint, len(parts))}
 }
 
-// put collects a fingerprint. If it adds a batch to a partition's filter, it calls added with the
-// number of fingerprints that were new.
-func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerprint, added func(*partition, uint64)) error {
+// newFilterFiller returns a filler of the partitions' filters. It counts the fingerprints that
+// were new in fresh, by partition.
+func (s *Store) newFilterFiller(fresh []uint64) *filler {
+	return newFiller(s.parts, func(ctx context.Context, p *partition, prints []bloomstore.Fingerprint) error {
+		news, err := p.chain().Filter(s.client).AddIfAbsent(ctx, prints)
+		if err != nil {
+			return s.classify(ctx, err)
+		}
+		for _, is := range news {
+			if is {
+				fresh[p.number]++
+			}
+		}
+		return nil
+	})
+}
+
+// put collects a fingerprint, and adds a batch if there are enough.
+func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerprint) error {
 	f.prints[p.number] = append(f.prints[p.number], print)
 	f.size++
 	switch {
 	case len(f.prints[p.number]) == fillBatch:
-		return f.fill(ctx, p, added)
+		return f.fill(ctx, p)
 	case f.size == fillMost:
-		return f.flush(ctx, added)
+		return f.flush(ctx)
 	}
 	return nil
 }
 
 // flush adds all collected fingerprints.
-func (f *filler) flush(ctx context.Context, added func(*partition, uint64)) error {
-	for _, p := range f.store.parts {
-		if err := f.fill(ctx, p, added); err != nil {
+func (f *filler) flush(ctx context.Context) error {
+	for _, p := range f.parts {
+		if err := f.fill(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *filler) fill(ctx context.Context, p *partition, added func(*partition, uint64)) error {
+func (f *filler) fill(ctx context.Context, p *partition) error {
 	prints := f.prints[p.number]
 	if len(prints) == 0 {
 		return nil
 	}
 	f.prints[p.number], f.size = prints[:0], f.size-len(prints)
-	news, err := p.chain().Filter(f.store.client).AddIfAbsent(ctx, prints)
-	if err != nil {
-		return f.store.classify(ctx, err)
-	}
-	n := uint64(0)
-	for _, is := range news {
-		if is {
-			n++
-		}
-	}
-	added(p, n)
-	return nil
+	return f.add(ctx, p, prints)
 }

@@ -2,17 +2,10 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
-)
-
-var (
-	//go:embed recreate.lua
-	recreateLua    string
-	recreateScript = redis.NewScript(recreateLua)
 )
 
 // ErrExists reports that a crawl with the given name exists already.
@@ -26,18 +19,14 @@ var ErrExists = errors.New("redisstore: the crawl exists already")
 // It uses only Redis, Name and Logger of cfg. It returns ErrExists if the crawl is not lost, and
 // frontier.ErrParamsMismatch if the card is damaged or of another version.
 func Recreate(ctx context.Context, cfg Config, card []byte) (err error) {
-	cfg, err = Config{Redis: cfg.Redis, Name: cfg.Name, Logger: cfg.Logger}.withDefaults()
-	if err != nil {
-		return err
-	}
 	if _, err := parseCard(cfg.Name, string(card)); err != nil {
 		return err
 	}
-	s := newStore(cfg)
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.connect(ctx); err != nil {
+	s, err := connect(ctx, Config{Redis: cfg.Redis, Name: cfg.Name, Logger: cfg.Logger})
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.checkServers(ctx); err != nil {
 		return err
 	}

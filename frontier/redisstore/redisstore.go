@@ -24,8 +24,8 @@ const (
 	NoSeenCache = -1 // asks for no Config.SeenCache
 )
 
-// MaxBatch is the most items of one host that a lease holds at first.
-const MaxBatch = 32
+// maxBatch is the most items of one host that a lease holds at first.
+const maxBatch = 32
 
 // Config configures a Store. Redis and Name are required.
 type Config struct {
@@ -172,12 +172,29 @@ type Store struct {
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
 func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
+	s, err := connect(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.worker = worker
+	steps := []func(context.Context) error{s.checkServers, s.join, s.checkOpen, s.openFilters, s.beginSums}
+	if worker {
+		steps = append(steps, s.enrol, s.checkOpen, s.openOutput)
+	}
+	if err := inOrder(ctx, steps...); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// connect returns a Store that is connected to the servers. It does not read the crawl yet.
+func connect(ctx context.Context, cfg Config) (*Store, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	s := newStore(cfg)
-	if err := s.begin(ctx, worker); err != nil {
+	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -196,44 +213,18 @@ func newStore(cfg Config) *Store {
 	return s
 }
 
-// begin connects, joins the crawl, and starts the background work.
-func (s *Store) begin(ctx context.Context, worker bool) error {
-	s.worker = worker
-	if err := s.connect(ctx); err != nil {
-		return err
-	}
-	if err := s.checkServers(ctx); err != nil {
-		return err
-	}
-	if err := s.join(ctx, worker); err != nil {
-		return err
-	}
-	if err := s.checkOpen(ctx); err != nil {
-		return err
-	}
-	if err := s.openFilters(ctx); err != nil {
-		return err
-	}
-	if s.cfg.MaxQueued > 0 {
-		if err := s.sumQueued(ctx); err != nil {
+// inOrder runs steps until one returns an error, and returns that.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, run := range steps {
+		if err := run(ctx); err != nil {
 			return err
 		}
-		s.spawn(s.watchQueue)
 	}
-	if !worker {
-		return nil
-	}
-	if err := s.enrol(ctx); err != nil {
-		return err
-	}
-	if err := s.checkOpen(ctx); err != nil {
-		return err
-	}
-	return s.openOutput()
+	return nil
 }
 
 // openOutput opens the output of this worker.
-func (s *Store) openOutput() (err error) {
+func (s *Store) openOutput(context.Context) (err error) {
 	if s.cfg.OpenOutput == nil {
 		return nil
 	}

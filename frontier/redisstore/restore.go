@@ -28,11 +28,11 @@ func (r *rebuild) fillFromRecords(records iter.Seq2[Ended, error]) func(context.
 			p := r.partition(end.Item.Host)
 			end.Item.Fingerprint = r.hasher.Fingerprint(end.Item.URL)
 			r.pasts[p.number].note(end)
-			if err := r.put(ctx, p, end.Item.Fingerprint, r.count); err != nil {
+			if err := r.known.put(ctx, p, end.Item.Fingerprint); err != nil {
 				return err
 			}
 		}
-		return r.flush(ctx, r.count)
+		return r.known.flush(ctx)
 	}
 }
 

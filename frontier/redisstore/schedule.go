@@ -23,7 +23,6 @@ type schedule struct {
 	mu     sync.Mutex
 	parts  []prospect  // by number
 	due    []candidate // hosts that were due at the last look
-	sorted bool        // due is sorted, the longest due first
 	around time.Time   // when toLook was last called
 }
 
@@ -127,7 +126,6 @@ func (s *schedule) saw(p *partition, r report) {
 	}
 	s.due = slices.DeleteFunc(s.due, func(c candidate) bool { return c.part == p })
 	s.due = append(s.due, r.due...)
-	s.sorted = s.sorted && len(r.due) == 0
 }
 
 // take removes and returns up to n hosts that were due, the one that has been due longest first.
@@ -135,10 +133,7 @@ func (s *schedule) saw(p *partition, r report) {
 func (s *schedule) take(n int) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.sorted {
-		slices.SortStableFunc(s.due, func(a, b candidate) int { return cmp.Compare(a.since, b.since) })
-		s.sorted = true
-	}
+	slices.SortStableFunc(s.due, func(a, b candidate) int { return cmp.Compare(a.since, b.since) })
 	n = min(n, len(s.due))
 	taken := slices.Clone(s.due[:n])
 	s.due = slices.Delete(s.due, 0, n)

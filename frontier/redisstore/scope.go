@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -16,10 +17,8 @@ const maxScopeStep = 1000
 // Admit implements frontier.Scope.
 func (s *Store) Admit(ctx context.Context, keys []string) error {
 	life := s.scope.current()
-	for len(keys) > 0 {
-		some := keys[:min(len(keys), maxScopeStep)]
-		keys = keys[len(some):]
-		if err := s.client.SAdd(ctx, s.cfg.scopeKey(), asArgs(some)...).Err(); err != nil {
+	for some := range slices.Chunk(keys, maxScopeStep) {
+		if err := s.client.SAdd(ctx, s.cfg.scopeKey(), some).Err(); err != nil {
 			return s.classify(ctx, err)
 		}
 		s.scope.add(life, some)
@@ -34,13 +33,13 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 	var ask []string
 	var at []int // indices in keys
 	for i, key := range keys {
-		if open[i] = s.scope.has(key); !open[i] {
+		if open[i] = s.scope.Has(key); !open[i] {
 			ask, at = append(ask, key), append(at, i)
 		}
 	}
 	for len(ask) > 0 {
 		some := ask[:min(len(ask), maxScopeStep)]
-		answers, err := s.client.SMIsMember(ctx, s.cfg.scopeKey(), asArgs(some)...).Result()
+		answers, err := s.client.SMIsMember(ctx, s.cfg.scopeKey(), some).Result()
 		if err != nil {
 			return nil, s.classify(ctx, err)
 		}
@@ -54,14 +53,6 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 	return open, nil
 }
 
-func asArgs(keys []string) []any {
-	args := make([]any, len(keys))
-	for i, key := range keys {
-		args[i] = key
-	}
-	return args
-}
-
 // rememberedKeys is the least number of keys that each cache of scope keys or quota keys remembers.
 // A crawl of that many hosts takes some megabytes for them.
 const rememberedKeys = 1 << 18
@@ -69,15 +60,13 @@ const rememberedKeys = 1 << 18
 // scopeCache remembers keys that are in the set of scope keys, or in their quota groups. They stay
 // there, unless a server loses its last writes. It is safe for concurrent use.
 type scopeCache struct {
-	open *recent.Keys
+	*recent.Keys
 
 	mu    sync.RWMutex
 	lives uint64 // number of times that it was cleared
 }
 
-func newScopeCache() *scopeCache { return &scopeCache{open: recent.New(rememberedKeys)} }
-
-func (c *scopeCache) has(key string) bool { return c.open.Has(key) }
+func newScopeCache() *scopeCache { return &scopeCache{Keys: recent.New(rememberedKeys)} }
 
 // current returns the number to pass to add. The caller must call it before it asks a server.
 func (c *scopeCache) current() (life uint64) {
@@ -89,7 +78,7 @@ func (c *scopeCache) current() (life uint64) {
 func (c *scopeCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open.Clear()
+	c.Clear()
 	c.lives++
 }
 
@@ -101,6 +90,6 @@ func (c *scopeCache) add(life uint64, keys []string) {
 		return
 	}
 	for _, key := range keys {
-		c.open.Add(key)
+		c.Add(key)
 	}
 }

@@ -2,26 +2,67 @@ package redisstore
 
 import (
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// script is a Lua script that runs on a node. Its file begins with a description of its keys,
-// arguments and reply.
+// files has the Lua files. Each begins with a description of its keys, arguments and reply.
+//
+//go:embed *.lua
+var files embed.FS
+
+// lua returns the text of a file.
+func lua(name string) string {
+	text, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+var (
+	addScript       = newScript("add", "", redisbits.Block)
+	peekScript      = newScript("peek", "no-writes")
+	holdScript      = newScript("hold", "allow-oom")
+	expireScript    = newScript("expire", "allow-oom", lua("host"), lua("free"))
+	readyScript     = newScript("ready", "allow-oom", lua("host"), lua("free"))
+	leaseScript     = newScript("lease", "allow-oom", lua("host"))
+	extendScript    = newScript("extend", "allow-oom", lua("host"))
+	completeScript  = newScript("complete", "allow-oom", lua("host"), lua("free"))
+	confirmScript   = newScript("confirm", "allow-oom")
+	retryScript     = newScript("retry", "", lua("host"), lua("free"))
+	deliveredScript = newScript("delivered", "allow-oom")
+
+	// scripts are those above. A node loads them together.
+	scripts = []*script{
+		addScript, peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript,
+		confirmScript, retryScript, deliveredScript,
+	}
+
+	// These scripts may be repeated, so they are sent like any other command.
+	beatScript     = redis.NewScript(lua("beat"))
+	recreateScript = redis.NewScript(lua("recreate"))
+	reserveScript  = redis.NewScript(lua("reserve"))
+	rosterScript   = redis.NewScript(lua("roster"))
+	unlockScript   = redis.NewScript(lua("unlock"))
+)
+
+// script is a Lua script that runs on a node.
 type script struct {
 	name  string // name of its file, without .lua
 	flags string // for Redis: "no-writes", "allow-oom", or empty
 	text  string
 }
 
-//go:embed prelude.lua
-var preludeLua string
-
-// newScript returns a script whose text is prelude.lua and then parts: files that it shares with
-// other scripts, and last its own.
-func newScript(name, flags string, parts ...string) *script {
-	sc := &script{name: name, flags: flags, text: preludeLua}
-	for _, part := range parts {
+// newScript returns a script whose text is prelude.lua, then the parts that it shares with other
+// scripts, and last its own file.
+func newScript(name, flags string, shared ...string) *script {
+	sc := &script{name: name, flags: flags, text: lua("prelude")}
+	for _, part := range append(shared, lua(name)) {
 		sc.text += part + "\n"
 	}
 	return sc
@@ -45,9 +86,4 @@ func (sc *script) textIn(run string, edit func(script, text string) string) stri
 func sha(text string) string {
 	sum := sha1.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
-}
-
-// scripts returns all scripts, which are loaded together.
-func scripts() []*script {
-	return append([]*script{addScript}, leaserScripts...)
 }

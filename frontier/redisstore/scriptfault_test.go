@@ -465,3 +465,11 @@ func contentsDiff(got, want map[string]string) string {
 	}
 	return strings.Join(diff, "\n")
 }
+
+func asArgs(keys []string) []any {
+	args := make([]any, len(keys))
+	for i, key := range keys {
+		args[i] = key
+	}
+	return args
+}

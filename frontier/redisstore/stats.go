@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -70,6 +71,7 @@ func (s *Store) readMetas(ctx context.Context) ([]map[string]string, error) {
 
 // addMeta adds the counters of one partition to stats.
 func addMeta(stats *frontier.Stats, meta map[string]string) {
+	counters := countersOf(stats)
 	for field, value := range meta {
 		n, err := strconv.ParseUint(value, 10, 64)
 		if err != nil {
@@ -82,7 +84,7 @@ func addMeta(stats *frontier.Stats, meta map[string]string) {
 		} else if isAdded(field) {
 			stats.Added += n
 			stats.Found += n
-		} else if counter := counterOf(stats, field); counter != nil {
+		} else if counter := counters[field]; counter != nil {
 			*counter += n
 		}
 	}
@@ -91,56 +93,31 @@ func addMeta(stats *frontier.Stats, meta map[string]string) {
 // isAdded reports whether a field counts items that a worker added.
 func isAdded(field string) bool {
 	number, ok := strings.CutPrefix(field, fieldAdded)
-	if !ok || number == "" {
-		return false
-	}
-	for _, c := range []byte(number) {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
+	_, err := strconv.ParseUint(number, 10, 64)
+	return ok && err == nil
 }
 
-// counterOf returns the counter of stats for a field of meta, or nil.
-func counterOf(stats *frontier.Stats, field string) *uint64 {
-	switch field {
-	case fieldOther:
-		return &stats.Found
-	case fieldSeen:
-		return &stats.Seen
-	case fieldQueued:
-		return &stats.Queued
-	case fieldLeased:
-		return &stats.Leased
-	case fieldDone:
-		return &stats.Done
-	case fieldFailed:
-		return &stats.Failed
-	case fieldDelayed:
-		return &stats.Delayed
-	case fieldHosts:
-		return &stats.Hosts
-	case fieldRetries:
-		return &stats.Retries
-	case fieldPages:
-		return &stats.Pages
-	case fieldRecords:
-		return &stats.Records
-	case fieldPromoted:
-		return &stats.Promoted
-	case fieldRecovered:
-		return &stats.Recovered
-	case fieldOutbox:
-		return &stats.Outbox
-	case fieldShadowNew:
-		return &stats.Shadow.New
-	case fieldShadowLost:
-		return &stats.Shadow.Lost
-	case fieldShadowForgotten:
-		return &stats.Shadow.Forgotten
+// countersOf returns the counters of stats by their field of meta.
+func countersOf(stats *frontier.Stats) map[string]*uint64 {
+	return map[string]*uint64{
+		fieldOther:           &stats.Found,
+		fieldSeen:            &stats.Seen,
+		fieldQueued:          &stats.Queued,
+		fieldLeased:          &stats.Leased,
+		fieldDone:            &stats.Done,
+		fieldFailed:          &stats.Failed,
+		fieldDelayed:         &stats.Delayed,
+		fieldHosts:           &stats.Hosts,
+		fieldRetries:         &stats.Retries,
+		fieldPages:           &stats.Pages,
+		fieldRecords:         &stats.Records,
+		fieldPromoted:        &stats.Promoted,
+		fieldRecovered:       &stats.Recovered,
+		fieldOutbox:          &stats.Outbox,
+		fieldShadowNew:       &stats.Shadow.New,
+		fieldShadowLost:      &stats.Shadow.Lost,
+		fieldShadowForgotten: &stats.Shadow.Forgotten,
 	}
-	return nil
 }
 
 // survey returns statistics of the filter from a sample of its blocks.
@@ -176,19 +153,15 @@ const probeBatch = 4096
 // never offered, because fingerprints are keyed and uniform. Probe stops early when ctx ends,
 // without an error. It changes nothing.
 func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
-	var seed [32]byte
-	for i := range seed {
-		seed[i] = byte(rand.Uint32())
-	}
-	random := rand.NewChaCha8(seed)
 	asks := make([]redisbits.Ask, probeBatch)
 	reader := redisbits.NewReader(s.client)
 	for probes < n && ctx.Err() == nil {
 		batch := asks[:min(n-probes, probeBatch)]
 		for i := range batch {
 			var print bloomstore.Fingerprint
-			_, _ = random.Read(print[:])
-			batch[i] = redisbits.Ask{Print: print, Chain: s.parts[random.Uint64()%uint64(len(s.parts))].chain()}
+			binary.LittleEndian.PutUint64(print[:8], rand.Uint64())
+			binary.LittleEndian.PutUint64(print[8:], rand.Uint64())
+			batch[i] = redisbits.Ask{Print: print, Chain: s.parts[rand.IntN(len(s.parts))].chain()}
 		}
 		if err := reader.Read(ctx, batch); err != nil {
 			if endOf(ctx) != nil {

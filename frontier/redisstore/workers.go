@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -12,18 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-)
-
-var (
-	//go:embed beat.lua
-	beatLua string
-	//go:embed roster.lua
-	rosterLua string
-	// These scripts may be repeated, so they are sent like any other command.
-	beatScript   = redis.NewScript(beatLua)
-	rosterScript = redis.NewScript(rosterLua)
 )
 
 const (

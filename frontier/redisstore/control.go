@@ -2,25 +2,33 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-var (
-	//go:embed retry.lua
-	retryLua    string
-	retryScript = newScript("retry", "", hostLua, freeLua, retryLua)
-)
-
 const (
 	maxRetryItems = 100 // maximum number of items of one host in one step
 	maxRetryHosts = 64  // approximate number of hosts in one step
 )
+
+// Pause implements frontier.Control.
+func (s *Store) Pause(ctx context.Context, paused bool) error {
+	if !paused {
+		return s.classify(ctx, s.client.HDel(ctx, s.cfg.cardKey(), pausedField).Err())
+	}
+	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), pausedField, 1).Err())
+}
+
+// paused reports whether the crawl is paused.
+func (s *Store) paused(ctx context.Context) (bool, error) {
+	paused, err := s.client.HExists(ctx, s.cfg.cardKey(), pausedField).Result()
+	return paused, s.classify(ctx, err)
+}
 
 // Retry implements frontier.Control. It works in steps. Items that fail meanwhile are not queued
 // again. After an error some items may have been queued again; the number counts them.
@@ -58,10 +66,10 @@ type retrying struct {
 func (s *Store) retryHosts(ctx context.Context, p *partition, hosts []string) (total int, err error) {
 	todo := make([]retrying, len(hosts))
 	for i, host := range hosts {
-		todo[i].host = host
+		todo[i] = retrying{host: host, left: math.MaxInt64}
 	}
-	for step := 0; len(todo) > 0; step++ {
-		if err := s.readFailed(ctx, p, todo, step == 0); err != nil {
+	for len(todo) > 0 {
+		if err := s.readFailed(ctx, p, todo); err != nil {
 			return total, err
 		}
 		n, err := s.retryStep(ctx, p, todo)
@@ -79,24 +87,19 @@ func (s *Store) retryHosts(ctx context.Context, p *partition, hosts []string) (t
 	return total, nil
 }
 
-// readFailed reads the heads of the lists of failed items and, if first is true, their lengths.
-func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying, first bool) error {
+// readFailed reads the lengths and the heads of the lists of failed items.
+func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying) error {
 	pipe := s.client.Pipeline()
 	lengths, heads := make([]*redis.IntCmd, len(todo)), make([]*redis.StringSliceCmd, len(todo))
 	for i, r := range todo {
-		most := r.left
-		if first {
-			lengths[i], most = pipe.LLen(ctx, p.failed(r.host)), maxRetryItems
-		}
-		heads[i] = pipe.LRange(ctx, p.failed(r.host), 0, min(most, maxRetryItems)-1)
+		lengths[i] = pipe.LLen(ctx, p.failed(r.host))
+		heads[i] = pipe.LRange(ctx, p.failed(r.host), 0, min(r.left, maxRetryItems)-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return s.classify(ctx, err)
 	}
 	for i := range todo {
-		if first {
-			todo[i].left = lengths[i].Val()
-		}
+		todo[i].left = min(todo[i].left, lengths[i].Val())
 		todo[i].head = heads[i].Val()
 	}
 	return nil
@@ -138,14 +141,11 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 
 // nextRound decodes a failed item and returns it for its next round.
 func (s *Store) nextRound(value, host string) (frontier.Item, error) {
-	_, _, entry, err := splitFailed(value)
-	var item frontier.Item
-	if err == nil {
-		item, err = decodeEntry(entry, host, s.hasher)
-	}
+	e, err := s.decodeListed(value, host, frontier.Failed)
 	if err != nil {
-		return item, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
+		return frontier.Item{}, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
 	}
+	item := e.item
 	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
 	return item, nil
 }
