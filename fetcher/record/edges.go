@@ -1,9 +1,6 @@
 package record
 
-import (
-	"encoding/json"
-	"strconv"
-)
+import "encoding/json"
 
 // Edge is a link from a page to another URL. docs/reference/links.md describes
 // its fields.
@@ -83,10 +80,3 @@ func (j *Journal) AppendEdges(r *Record, edges []Edge) (err error) {
 
 // edgesPrefix begins a line of the series Links.
 const edgesPrefix = `{"source":`
-
-// parsePart returns the part number of a line.
-func parsePart(line []byte) (part int64, is bool) {
-	text, found := numberOf(line, `"part":`)
-	part, err := strconv.ParseInt(text, 10, 32)
-	return part, found && err == nil
-}
