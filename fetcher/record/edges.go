@@ -1,7 +1,5 @@
 package record
 
-import "encoding/json"
-
 // Edge is a link from a page to another URL. docs/reference/links.md describes
 // its fields.
 type Edge struct {
@@ -46,15 +44,15 @@ func (r *Record) appendEdges(b []byte, edges []Edge, leased bool) ([]byte, error
 			size += len(edges[n].Target) + len(edges[n].Text)
 			n++
 		}
-		line, err := json.Marshal(PageLinks{r.URL, r.ID, r.Round, part, edges[:n]})
-		if err != nil {
+		var err error
+		if b, err = appendOpen(b, PageLinks{r.URL, r.ID, r.Round, part, edges[:n]}); err != nil {
 			return b, err
 		}
 		edges = edges[n:]
 		if leased {
-			b = r.appendLease(append(b, line[:len(line)-len("}")]...))
+			b = r.appendLease(b)
 		} else {
-			b = append(append(b, line...), '\n')
+			b = append(b, "}\n"...)
 		}
 	}
 	return b, nil

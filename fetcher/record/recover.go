@@ -40,14 +40,14 @@ func (f *Files) recover() (plain []int, err error) {
 	}
 	for n, is := range closed {
 		switch {
-		case n == f.closed+1 && !is.packed && f.length > 0:
+		case n == f.end.File && !is.packed && f.end.Offset > 0:
 			// This rotation was not committed: the closed file is the active file of the
 			// position. The records of the new file belong to completions that never took
 			// effect.
 			err = f.cfg.FS.Rename(f.path(f.cfg.Series.closed(n)), f.path(f.cfg.Series.active()))
-		case n > f.closed:
+		case n > f.closed():
 			err = fmt.Errorf("%s is there, but only %d closed files were committed: it belongs to another output",
-				f.path(f.cfg.Series.closed(n)), f.closed)
+				f.path(f.cfg.Series.closed(n)), f.closed())
 		case is.plain && is.packed: // the removal of the plain file was interrupted
 			err = f.cfg.FS.Remove(f.path(f.cfg.Series.closed(n)))
 		case is.plain:
@@ -61,9 +61,9 @@ func (f *Files) recover() (plain []int, err error) {
 	return plain, nil
 }
 
-// openActive opens the active file and cuts it to f.length.
+// openActive opens the active file and cuts it to the end of the lines.
 func (f *Files) openActive() (err error) {
-	if f.file, err = durable.OpenAt(f.cfg.FS, f.path(f.cfg.Series.active()), f.length); err != nil {
+	if f.file, err = durable.OpenAt(f.cfg.FS, f.path(f.cfg.Series.active()), f.end.Offset); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	return f.syncDir(f.cfg.Dir)
