@@ -169,29 +169,16 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Client != nil {
 		errs = append(errs, c.checkMemory())
 	}
-	atLeast := func(value int, least int, name string) {
-		if value < least {
-			errs = append(errs, fmt.Errorf("fetcher: %s is %d, want %d or more", name, value, least))
-		}
-	}
-	atLeast(c.Concurrency, 0, "Concurrency")
-	atLeast(c.HostConcurrency, 0, "HostConcurrency")
-	atLeast(c.MaxConnections, 0, "MaxConnections")
-	atLeast(c.Retries, NoRetries, "Retries")
-	if c.Bandwidth < 0 {
-		errs = append(errs, fmt.Errorf("fetcher: Bandwidth is %d, want 0 or more", c.Bandwidth))
-	}
-	if c.Rate < 0 {
-		errs = append(errs, fmt.Errorf("fetcher: Rate is %v, want 0 or more", c.Rate))
-	}
+	errs = append(errs,
+		atLeast(c.Concurrency, 0, "Concurrency"),
+		atLeast(c.HostConcurrency, 0, "HostConcurrency"),
+		atLeast(c.MaxConnections, 0, "MaxConnections"),
+		atLeast(c.Retries, NoRetries, "Retries"),
+		atLeast(c.Bandwidth, 0, "Bandwidth"),
+		atLeast(c.Rate, 0, "Rate"))
 	var err error
-	if c.Politeness, err = c.Politeness.WithDefaults(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Rules.Trap.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, c.completeRules())
+	c.Politeness, err = c.Politeness.WithDefaults()
+	errs = append(errs, err, c.Rules.Trap.Validate(), c.completeRules())
 	c.Worker = cmp.Or(c.Worker, "crawler")
 	c.HostConcurrency = cmp.Or(c.HostConcurrency, 1)
 	if c.Grace = cmp.Or(c.Grace, 30*time.Second); c.Grace < NoGrace {
@@ -211,6 +198,13 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, errors.Join(errs...)
+}
+
+func atLeast[N int | int64 | float64](value, least N, name string) error {
+	if value < least {
+		return fmt.Errorf("fetcher: %s is %v, want %v or more", name, value, least)
+	}
+	return nil
 }
 
 // completeRules sets the defaults of the rules and of the form of URLs.
@@ -403,7 +397,7 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	parked := time.Now()
 	after(stop, rest, func() {
 		c.ready.Add(1)
-		c.tally.count(waitingOf, l.lease.Host, uint64(time.Since(parked).Milliseconds()))
+		c.tally.count(c.tally.hosts.Waiting, l.lease.Host, uint64(time.Since(parked).Milliseconds()))
 		c.work(stop, l, done)
 	})
 }
