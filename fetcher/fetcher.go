@@ -333,17 +333,11 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	stop, cancel := context.WithCancelCause(stop)
 	defer cancel(nil)
 	defer context.AfterFunc(c.hard, func() { cancel(ErrGraceOver) })()
-	defer context.AfterFunc(stop, func() {
-		timer := time.AfterFunc(c.cfg.Grace, c.Abort)
-		context.AfterFunc(c.hard, func() { timer.Stop() })
-	})()
+	defer context.AfterFunc(stop, func() { after(c.hard, c.cfg.Grace, c.Abort) })()
 
 	last, cancelLast := context.WithCancel(context.Background())
 	defer cancelLast()
-	defer context.AfterFunc(c.hard, func() {
-		timer := time.AfterFunc(completeTime, cancelLast)
-		context.AfterFunc(last, func() { timer.Stop() })
-	})()
+	defer context.AfterFunc(c.hard, func() { after(last, completeTime, cancelLast) })()
 	c.stopping, c.last = stop, last
 	failure := make(chan error, 1) // the first error
 	fail := func(err error) {

@@ -222,17 +222,16 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	var keys []string
 	hosts := map[string]bool{}
 	for i, seed := range raw {
-		answers[i].Raw = seed
+		answer := &answers[i]
+		answer.Raw = seed
 		url, err := c.cfg.Canon.ParseSeed(seed)
-		if err != nil {
-			answers[i].Err = err
-			answers[i].Verdict = frontier.Verdict{Answer: frontier.Refused, Reason: reasonOf(err)}
-			continue
+		reason := reasonOf(err)
+		if err == nil {
+			answer.URL, reason = url.String(), frontier.ReasonPort
+			err = c.cfg.Client.CheckPort(url.Port())
 		}
-		answers[i].URL = url.String()
-		if err := c.cfg.Client.CheckPort(url.Port()); err != nil {
-			answers[i].Err = err
-			answers[i].Verdict = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonPort}
+		if err != nil {
+			answer.Err, answer.Verdict = err, frontier.Verdict{Answer: frontier.Refused, Reason: reason}
 			continue
 		}
 		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)
