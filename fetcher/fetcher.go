@@ -248,7 +248,7 @@ type Crawl struct {
 	abort context.CancelCauseFunc
 	last  context.Context // ends completions, completeTime after hard; set by Run
 	tally tally
-	once  sync.Once
+	ran   atomic.Bool // Run was called
 
 	storeAway, storeFull, machineDown outage
 	awaitingMachine                   atomic.Int64           // hosts in awaitMachine
@@ -324,9 +324,7 @@ func (c *Crawl) Hold() (release func()) {
 // started outlives it. Run may be called once. An error comes from the store. Everything
 // that was committed is safe, and the next Run continues from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
-	first := false
-	c.once.Do(func() { first = true })
-	if !first {
+	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
 	}
 	defer c.abort(nil)

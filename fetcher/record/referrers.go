@@ -52,9 +52,8 @@ func (all *referrers) of(page id) *share { return &all[page[0]%byte(len(all))] }
 
 func (all *referrers) create(dir string) error {
 	for i := range all {
-		s := &all[i]
-		for name, f := range map[string]*spill{"pages": &s.pages, "asked": &s.asked, "answers": &s.answers} {
-			if err := f.create(dir, fmt.Sprint(name, i)); err != nil {
+		for j, f := range all[i].spills() {
+			if err := f.create(dir, fmt.Sprintf("%d-%d", i, j)); err != nil {
 				return err
 			}
 		}
@@ -64,7 +63,7 @@ func (all *referrers) create(dir string) error {
 
 func (all *referrers) close() (err error) {
 	for i := range all {
-		for _, f := range []*spill{&all[i].pages, &all[i].asked, &all[i].answers} {
+		for _, f := range all[i].spills() {
 			err = errors.Join(err, f.close())
 		}
 	}
@@ -77,6 +76,8 @@ type share struct {
 	asked   spill // ids of referrers, in the order of the records that refer to them
 	answers spill // their URLs in the same order, empty for an unknown referrer
 }
+
+func (s *share) spills() []*spill { return []*spill{&s.pages, &s.asked, &s.answers} }
 
 // spill is a file that is written once, then read once.
 type spill struct {
