@@ -173,9 +173,13 @@ func (c Config) withDefaults() (Config, error) {
 		atLeast(c.Concurrency, 0, "Concurrency"),
 		atLeast(c.HostConcurrency, 0, "HostConcurrency"),
 		atLeast(c.MaxConnections, 0, "MaxConnections"),
-		atLeast(c.Retries, NoRetries, "Retries"),
-		atLeast(c.Bandwidth, 0, "Bandwidth"),
-		atLeast(c.Rate, 0, "Rate"))
+		atLeast(c.Retries, NoRetries, "Retries"))
+	if c.Bandwidth < 0 {
+		errs = append(errs, fmt.Errorf("fetcher: Bandwidth is %d, want 0 or more", c.Bandwidth))
+	}
+	if c.Rate < 0 {
+		errs = append(errs, fmt.Errorf("fetcher: Rate is %v, want 0 or more", c.Rate))
+	}
 	var err error
 	c.Politeness, err = c.Politeness.WithDefaults()
 	errs = append(errs, err, c.Rules.Trap.Validate(), c.completeRules())
@@ -200,9 +204,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-func atLeast[N int | int64 | float64](value, least N, name string) error {
+func atLeast(value, least int, name string) error {
 	if value < least {
-		return fmt.Errorf("fetcher: %s is %v, want %v or more", name, value, least)
+		return fmt.Errorf("fetcher: %s is %d, want %d or more", name, value, least)
 	}
 	return nil
 }

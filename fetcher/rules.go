@@ -87,12 +87,11 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 			if link.Kind.Asset() {
 				priority = frontier.PriorityAsset
 			}
-			if found := l.judgeAlone(link.URL); found.Answer == follow.Refuses {
-				l.refuseLink(link.URL, &found)
-			} else if l.cfg.Rules.BoundsHosts() {
+			found := l.judgeAlone(link.URL)
+			if found.Answer != follow.Refuses && l.cfg.Rules.BoundsHosts() {
 				candidates = append(candidates, candidate{link.URL, priority})
 			} else {
-				l.push(link.URL, priority)
+				l.add(link.URL, priority, found)
 			}
 		}
 	}
@@ -104,13 +103,13 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 	l.detail(url.String(), frontier.ReasonNofollow, rule)
 }
 
-// add offers a link, if the rules allow it.
-func (l *linkSet) add(url canon.URL, priority frontier.Priority) {
-	if found := l.judge(url); found.Answer == follow.Refuses {
+// add offers a link unless found, the finding of the rules about it, refuses it.
+func (l *linkSet) add(url canon.URL, priority frontier.Priority, found follow.Finding) {
+	if found.Answer == follow.Refuses {
 		l.refuseLink(url, &found)
-		return
+	} else {
+		l.push(url, priority)
 	}
-	l.push(url, priority)
 }
 
 func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
@@ -185,7 +184,7 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		l.found = exact.BySitemap
 	}
 	if l.from.Priority != frontier.PrioritySeed {
-		l.add(target, l.from.Priority)
+		l.add(target, l.from.Priority, l.judge(target))
 		return
 	}
 	l.found = exact.BySeed

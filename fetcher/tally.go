@@ -221,8 +221,5 @@ func (c *Crawl) Progress() Progress {
 }
 
 func statusText(status int) string {
-	if text := http.StatusText(status); text != "" {
-		return strconv.Itoa(status) + " " + text
-	}
-	return strconv.Itoa(status)
+	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
