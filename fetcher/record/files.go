@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -63,12 +64,8 @@ var (
 // bytes are missing, or if there are files of another output.
 func Open(cfg Config, position frontier.Position) (*Files, error) {
 	cfg = cfg.withDefaults()
-	f := &Files{cfg: cfg, end: cfg.Series.EndOf(position)}
-	for _, at := range position {
-		if !cfg.Series.has(at.File) {
-			f.others = append(f.others, at)
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(position), func(at frontier.FileLength) bool { return cfg.Series.has(at.File) })
+	f := &Files{cfg: cfg, end: cfg.Series.EndOf(position), others: others}
 	f.named, f.packed = f.closed(), f.closed()
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
