@@ -81,22 +81,12 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 // RobotsOf returns the robots.txt of an origin from a host's blob, which a worker wrote to
 // the store. It returns nil if the blob has none.
 func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) {
-	if blob == nil {
-		return nil, nil
-	}
-	_, origins, err := openBlob(blob)
-	if err != nil {
+	rules, err := originOf(blob, origin)
+	if err != nil || rules == nil {
 		return nil, err
 	}
-	var state *robots.State
-	err = readOrigins(origins, func(name string, rules []byte) error {
-		if name != origin {
-			return nil
-		}
-		state = new(robots.State)
-		return state.Restore(rules, now)
-	})
-	if err != nil {
+	state := new(robots.State)
+	if err := state.Restore(rules, now); err != nil {
 		return nil, err
 	}
 	return state, nil
@@ -105,20 +95,26 @@ func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) 
 // CauseOf returns from a host's blob why the host does not answer requests for pages. The
 // cause is empty if the host answers, or if the blob has none.
 func CauseOf(blob []byte) (cause string, err error) {
+	text, err := originOf(blob, "")
+	return clip(string(text)), err
+}
+
+// originOf returns the part of a blob with this name, or nil if it has none.
+func originOf(blob []byte, name string) (part []byte, err error) {
 	if blob == nil {
-		return "", nil
+		return nil, nil
 	}
 	_, origins, err := openBlob(blob)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	err = readOrigins(origins, func(name string, part []byte) error {
-		if name == "" {
-			cause = clip(string(part))
+	err = readOrigins(origins, func(has string, is []byte) error {
+		if has == name {
+			part = is
 		}
 		return nil
 	})
-	return cause, err
+	return part, err
 }
 
 // openBlob splits a blob into the host's politeness and the origins.

@@ -74,10 +74,6 @@ func (l *linkSet) addCandidates(candidates []candidate) {
 	}
 	l.reserveHosts(hosts)
 	for _, c := range candidates {
-		if found := l.limitHosts(c.url); found.Answer == follow.Refuses {
-			l.refuseLink(c.url, &found)
-		} else {
-			l.push(c.url, c.priority)
-		}
+		l.add(c.url, c.priority, l.limitHosts(c.url))
 	}
 }

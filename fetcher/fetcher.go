@@ -169,15 +169,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Client != nil {
 		errs = append(errs, c.checkMemory())
 	}
-	atLeast := func(value int, least int, name string) {
-		if value < least {
-			errs = append(errs, fmt.Errorf("fetcher: %s is %d, want %d or more", name, value, least))
-		}
-	}
-	atLeast(c.Concurrency, 0, "Concurrency")
-	atLeast(c.HostConcurrency, 0, "HostConcurrency")
-	atLeast(c.MaxConnections, 0, "MaxConnections")
-	atLeast(c.Retries, NoRetries, "Retries")
+	errs = append(errs,
+		atLeast(c.Concurrency, 0, "Concurrency"),
+		atLeast(c.HostConcurrency, 0, "HostConcurrency"),
+		atLeast(c.MaxConnections, 0, "MaxConnections"),
+		atLeast(c.Retries, NoRetries, "Retries"))
 	if c.Bandwidth < 0 {
 		errs = append(errs, fmt.Errorf("fetcher: Bandwidth is %d, want 0 or more", c.Bandwidth))
 	}
@@ -185,13 +181,8 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, fmt.Errorf("fetcher: Rate is %v, want 0 or more", c.Rate))
 	}
 	var err error
-	if c.Politeness, err = c.Politeness.WithDefaults(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Rules.Trap.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, c.completeRules())
+	c.Politeness, err = c.Politeness.WithDefaults()
+	errs = append(errs, err, c.Rules.Trap.Validate(), c.completeRules())
 	c.Worker = cmp.Or(c.Worker, "crawler")
 	c.HostConcurrency = cmp.Or(c.HostConcurrency, 1)
 	if c.Grace = cmp.Or(c.Grace, 30*time.Second); c.Grace < NoGrace {
@@ -211,6 +202,13 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, errors.Join(errs...)
+}
+
+func atLeast(value, least int, name string) error {
+	if value < least {
+		return fmt.Errorf("fetcher: %s is %d, want %d or more", name, value, least)
+	}
+	return nil
 }
 
 // completeRules sets the defaults of the rules and of the form of URLs.
@@ -254,7 +252,7 @@ type Crawl struct {
 	abort context.CancelCauseFunc
 	last  context.Context // ends completions, completeTime after hard; set by Run
 	tally tally
-	once  sync.Once
+	ran   atomic.Bool // Run was called
 
 	storeAway, storeFull, machineDown outage
 	awaitingMachine                   atomic.Int64           // hosts in awaitMachine
@@ -330,26 +328,18 @@ func (c *Crawl) Hold() (release func()) {
 // started outlives it. Run may be called once. An error comes from the store. Everything
 // that was committed is safe, and the next Run continues from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
-	first := false
-	c.once.Do(func() { first = true })
-	if !first {
+	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
 	}
 	defer c.abort(nil)
 	stop, cancel := context.WithCancelCause(stop)
 	defer cancel(nil)
 	defer context.AfterFunc(c.hard, func() { cancel(ErrGraceOver) })()
-	defer context.AfterFunc(stop, func() {
-		timer := time.AfterFunc(c.cfg.Grace, c.Abort)
-		context.AfterFunc(c.hard, func() { timer.Stop() })
-	})()
+	defer context.AfterFunc(stop, func() { after(c.hard, c.cfg.Grace, c.Abort) })()
 
 	last, cancelLast := context.WithCancel(context.Background())
 	defer cancelLast()
-	defer context.AfterFunc(c.hard, func() {
-		timer := time.AfterFunc(completeTime, cancelLast)
-		context.AfterFunc(last, func() { timer.Stop() })
-	})()
+	defer context.AfterFunc(c.hard, func() { after(last, completeTime, cancelLast) })()
 	c.stopping, c.last = stop, last
 	failure := make(chan error, 1) // the first error
 	fail := func(err error) {
@@ -403,7 +393,7 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	parked := time.Now()
 	after(stop, rest, func() {
 		c.ready.Add(1)
-		c.tally.count(waitingOf, l.lease.Host, uint64(time.Since(parked).Milliseconds()))
+		c.tally.count(c.tally.hosts.Waiting, l.lease.Host, uint64(time.Since(parked).Milliseconds()))
 		c.work(stop, l, done)
 	})
 }

@@ -21,14 +21,13 @@ func newGate(limit int) *gate { return &gate{limit: limit} }
 // enter waits for room. It returns false if stop ended first; then the caller is not
 // inside.
 func (g *gate) enter(stop context.Context) bool {
-	g.mu.Lock()
-	if g.inside < g.limit && len(g.waiting) == 0 {
-		g.inside++
-		g.mu.Unlock()
+	if g.tryEnter() {
 		return true
 	}
 	in := make(chan struct{})
+	g.mu.Lock()
 	g.waiting = append(g.waiting, in)
+	g.admit() // because there may be room meanwhile
 	g.mu.Unlock()
 	select {
 	case <-in:

@@ -73,10 +73,10 @@ func (p *Page) Add(ref string) error {
 		p.links.refuseReference(ref, err)
 		return err
 	}
-	if found := p.links.judge(url); found.Answer == follow.Refuses {
-		p.links.refuseLink(url, &found)
+	found := p.links.judge(url)
+	p.links.add(url, frontier.PriorityPage, found)
+	if found.Answer == follow.Refuses {
 		return fmt.Errorf("%w: %s: %s", ErrNotOffered, url, found.Reason)
 	}
-	p.links.push(url, frontier.PriorityPage)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
@@ -70,11 +71,7 @@ func (h *holding) robotsOut(origin string) error {
 
 // robotsFault returns why a page has failed without a request of its own.
 func robotsFault(failures int, cause string) string {
-	attempts := "1 attempt"
-	if failures > 1 {
-		attempts = fmt.Sprintf("%d attempts", failures)
-	}
-	fault := fmt.Sprintf("robots.txt: %s failed", attempts)
+	fault := fmt.Sprintf("robots.txt: %s failed", human.Plural(failures, "attempt"))
 	if cause == "" { // the blob is of an earlier version
 		return fault
 	}

@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -13,21 +14,35 @@ import (
 type roster struct {
 	mu   sync.Mutex
 	held map[string]*holding
-	due  map[string]time.Time // when hosts that are not held become due, if in the future
-	most int                  // length of due at which it is swept
+	due  times // when hosts that are not held become due, if in the future
 	// resting are the hosts that were given back because they failed, and the end of
 	// their pause.
-	resting     map[string]time.Time
-	mostResting int
+	resting times
+}
+
+func newRoster() roster {
+	return roster{held: make(map[string]*holding), due: newTimes(), resting: newTimes()}
+}
+
+// times are the times of hosts. Those in the past are removed now and then.
+type times struct {
+	of   map[string]time.Time
+	most int // length of of at which it is swept
 }
 
 const rosterSweep = 1024
 
-func newRoster() roster {
-	return roster{
-		held: make(map[string]*holding), due: make(map[string]time.Time), most: rosterSweep,
-		resting: make(map[string]time.Time), mostResting: rosterSweep,
+func newTimes() times { return times{make(map[string]time.Time), rosterSweep} }
+
+// set sets the time of a host. If there are at least most times then, it removes those in
+// the past, and sets most to twice the number of times left, but at least rosterSweep.
+func (t *times) set(host string, at, now time.Time) {
+	t.of[host] = at
+	if len(t.of) < t.most {
+		return
 	}
+	maps.DeleteFunc(t.of, func(_ string, at time.Time) bool { return !at.After(now) })
+	t.most = max(rosterSweep, 2*len(t.of))
 }
 
 // join adds the host of h. From then on h decides when the host is due.
@@ -35,9 +50,9 @@ func (r *roster) join(h *holding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.held[h.lease.Host] = h
-	h.notBefore = r.due[h.lease.Host]
-	delete(r.due, h.lease.Host)
-	delete(r.resting, h.lease.Host)
+	h.notBefore = r.due.of[h.lease.Host]
+	delete(r.due.of, h.lease.Host)
+	delete(r.resting.of, h.lease.Host)
 }
 
 // leave removes the host of h and stores when it is due.
@@ -58,8 +73,7 @@ func (r *roster) leave(h *holding) {
 	h.mu.Unlock()
 	r.delay(h.lease.Host, now, due)
 	if rests > 0 {
-		r.resting[h.lease.Host] = now.Add(rests)
-		sweep(r.resting, now, &r.mostResting)
+		r.resting.set(h.lease.Host, now.Add(rests), now)
 	}
 }
 
@@ -68,7 +82,7 @@ func (r *roster) leave(h *holding) {
 func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, until := range r.resting {
+	for _, until := range r.resting.of {
 		if rest := until.Sub(now); rest > 0 {
 			if hosts++; hosts == 1 || rest < first {
 				first = rest
@@ -93,7 +107,7 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 		}
 		return wait
 	}
-	if wait = max(0, r.due[host].Sub(now)); wait == 0 && take {
+	if wait = max(0, r.due.of[host].Sub(now)); wait == 0 && take {
 		r.delay(host, now, now.Add(delay))
 	}
 	return wait
@@ -102,23 +116,8 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 // delay stores when a host that is not held is due. The caller must hold mu.
 func (r *roster) delay(host string, now, due time.Time) {
 	if !due.After(now) {
-		delete(r.due, host)
+		delete(r.due.of, host)
 		return
 	}
-	r.due[host] = due
-	sweep(r.due, now, &r.most)
-}
-
-// sweep removes the times in the past if due has at least *most entries. Then it sets
-// *most to twice the number of entries left, but at least rosterSweep.
-func sweep(due map[string]time.Time, now time.Time, most *int) {
-	if len(due) < *most {
-		return
-	}
-	for host, at := range due {
-		if !at.After(now) {
-			delete(due, host)
-		}
-	}
-	*most = max(rosterSweep, 2*len(due))
+	r.due.set(host, due, now)
 }

@@ -87,12 +87,11 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 			if link.Kind.Asset() {
 				priority = frontier.PriorityAsset
 			}
-			if found := l.judgeAlone(link.URL); found.Answer == follow.Refuses {
-				l.refuseLink(link.URL, &found)
-			} else if l.cfg.Rules.BoundsHosts() {
+			found := l.judgeAlone(link.URL)
+			if found.Answer != follow.Refuses && l.cfg.Rules.BoundsHosts() {
 				candidates = append(candidates, candidate{link.URL, priority})
 			} else {
-				l.push(link.URL, priority)
+				l.add(link.URL, priority, found)
 			}
 		}
 	}
@@ -104,13 +103,13 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 	l.detail(url.String(), frontier.ReasonNofollow, rule)
 }
 
-// add offers a link, if the rules allow it.
-func (l *linkSet) add(url canon.URL, priority frontier.Priority) {
-	if found := l.judge(url); found.Answer == follow.Refuses {
+// add offers a link unless found, the finding of the rules about it, refuses it.
+func (l *linkSet) add(url canon.URL, priority frontier.Priority, found follow.Finding) {
+	if found.Answer == follow.Refuses {
 		l.refuseLink(url, &found)
-		return
+	} else {
+		l.push(url, priority)
 	}
-	l.push(url, priority)
 }
 
 func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
@@ -185,7 +184,7 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		l.found = exact.BySitemap
 	}
 	if l.from.Priority != frontier.PrioritySeed {
-		l.add(target, l.from.Priority)
+		l.add(target, l.from.Priority, l.judge(target))
 		return
 	}
 	l.found = exact.BySeed
@@ -222,17 +221,16 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	var keys []string
 	hosts := map[string]bool{}
 	for i, seed := range raw {
-		answers[i].Raw = seed
+		answer := &answers[i]
+		answer.Raw = seed
 		url, err := c.cfg.Canon.ParseSeed(seed)
-		if err != nil {
-			answers[i].Err = err
-			answers[i].Verdict = frontier.Verdict{Answer: frontier.Refused, Reason: reasonOf(err)}
-			continue
+		reason := reasonOf(err)
+		if err == nil {
+			answer.URL, reason = url.String(), frontier.ReasonPort
+			err = c.cfg.Client.CheckPort(url.Port())
 		}
-		answers[i].URL = url.String()
-		if err := c.cfg.Client.CheckPort(url.Port()); err != nil {
-			answers[i].Err = err
-			answers[i].Verdict = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonPort}
+		if err != nil {
+			answer.Err, answer.Verdict = err, frontier.Verdict{Answer: frontier.Refused, Reason: reason}
 			continue
 		}
 		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)

@@ -145,7 +145,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		if err != nil {
 			links.refuseReference(entry.URL, err)
 		} else {
-			links.add(url, frontier.PriorityPage)
+			links.add(url, frontier.PriorityPage, links.judge(url))
 		}
 		full := len(links.offers)+len(links.details) >= chunkURLs || links.bytes >= chunkBytes
 		if full && links.err == nil && !early.failed {

@@ -121,15 +121,12 @@ func kindOf(cause string) string {
 	return strings.ToValidUTF8(strings.TrimSpace(kind[:min(len(kind), most)]), "?")
 }
 
-// count adds n to a host in one of the sketches.
-func (t *tally) count(sketch func(*HostCounts) *topk.Sketch, host string, n uint64) {
+// count adds n to a host in one of the sketches of t.hosts.
+func (t *tally) count(sketch *topk.Sketch, host string, n uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sketch(&t.hosts).Add(host, n)
+	sketch.Add(host, n)
 }
-
-func pagesOf(c *HostCounts) *topk.Sketch   { return c.Pages }
-func waitingOf(c *HostCounts) *topk.Sketch { return c.Waiting }
 
 // finish counts items whose completion the store has accepted.
 func (t *tally) finish(done []frontier.Completion) {
@@ -224,8 +221,5 @@ func (c *Crawl) Progress() Progress {
 }
 
 func statusText(status int) string {
-	if text := http.StatusText(status); text != "" {
-		return strconv.Itoa(status) + " " + text
-	}
-	return strconv.Itoa(status)
+	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }

@@ -154,7 +154,7 @@ func (h *holding) park(stop context.Context, d time.Duration) {
 	parked := time.Now()
 	pause(stop, d)
 	h.ready.Add(1)
-	h.tally.count(waitingOf, h.lease.Host, uint64(time.Since(parked).Milliseconds()))
+	h.tally.count(h.tally.hosts.Waiting, h.lease.Host, uint64(time.Since(parked).Milliseconds()))
 }
 
 // pay waits for this request's share of the worker's rate and bandwidth.

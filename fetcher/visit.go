@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,7 +71,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 		h.tally.finished.Add(1)
 		if done.Page {
 			h.tally.pages.Add(1)
-			h.tally.count(pagesOf, item.Host, 1)
+			h.tally.count(h.tally.hosts.Pages, item.Host, 1)
 		}
 	}
 	weight := v.weight(&done)
@@ -248,7 +249,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	v.describe(r)
 	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r}
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
-	if extractable(answer.ContentType) {
+	if slices.Contains(get.HTMLTypes(), answer.ContentType) {
 		options := extract.Options{
 			Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks, Assets: v.cfg.Assets, ProductToken: v.token,
 			Room: v.room(), GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
@@ -356,15 +357,6 @@ func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *reco
 	done.Links, done.Refused = links.offers, links.refusals()
 	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.offers)
 	return done
-}
-
-func extractable(contentType string) bool {
-	for _, t := range get.HTMLTypes() {
-		if contentType == t {
-			return true
-		}
-	}
-	return false
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -134,20 +134,17 @@ func JSON(all []Found) json.RawMessage {
 }
 
 // Missing returns the names of required fields without a value.
-func Missing(all []Found) (names []string) {
-	for _, f := range all {
-		if f.Required && len(f.Values) == 0 {
-			names = append(names, f.Name)
-		}
-	}
-	return names
+func Missing(all []Found) []string {
+	return names(all, func(f *Found) bool { return f.Required && len(f.Values) == 0 })
 }
 
 // Cut returns the names of fields that are incomplete.
-func Cut(all []Found) (names []string) {
-	for _, f := range all {
-		if f.Cut {
-			names = append(names, f.Name)
+func Cut(all []Found) []string { return names(all, func(f *Found) bool { return f.Cut }) }
+
+func names(all []Found, wanted func(*Found) bool) (names []string) {
+	for i := range all {
+		if wanted(&all[i]) {
+			names = append(names, all[i].Name)
 		}
 	}
 	return names

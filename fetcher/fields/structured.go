@@ -89,7 +89,7 @@ func (m *microPath) find(t *tree, yield func(string) bool) (reason string) {
 	last := m.keys[len(m.keys)-1]
 	t.index()
 	for _, n := range t.properties {
-		if t.late() || hasToken(n, "itemprop", last) && m.holds(n, t.Root) && !yield(microValue(n)) {
+		if t.late() || isProperty(n, last) && m.holds(n, t.Root) && !yield(microValue(n)) {
 			break
 		}
 	}
@@ -111,7 +111,7 @@ func (m *microPath) holds(n, root *html.Node) bool {
 			return false
 		}
 		if i >= 0 {
-			if !hasToken(n, "itemprop", m.keys[i]) {
+			if !isProperty(n, m.keys[i]) {
 				return false
 			}
 			continue
@@ -120,21 +120,20 @@ func (m *microPath) holds(n, root *html.Node) bool {
 			_, property := attribute(n, "itemprop")
 			return !property
 		}
-		kinds, _ := attribute(n, "itemtype")
-		for kind := range strings.FieldsSeq(kinds) {
-			if isKind(kind, m.kind) {
-				return true
-			}
-		}
-		return false
+		return anyWord(n, "itemtype", func(word string) bool { return isKind(word, m.kind) })
 	}
 }
 
-// hasToken reports whether an attribute, a list of words, has token.
-func hasToken(n *html.Node, name, token string) bool {
-	words, _ := attribute(n, name)
+// isProperty reports whether an element is a property with this name.
+func isProperty(n *html.Node, name string) bool {
+	return anyWord(n, "itemprop", func(word string) bool { return word == name })
+}
+
+// anyWord reports whether wanted is true for a word of an attribute.
+func anyWord(n *html.Node, attr string, wanted func(word string) bool) bool {
+	words, _ := attribute(n, attr)
 	for word := range strings.FieldsSeq(words) {
-		if word == token {
+		if wanted(word) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,19 +142,12 @@ func openAccount(cfg Config, end Place) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if from := maxPlace(doubt.Answered, Place{File: 1}); from.Before(end) {
+	if from := cmp.Or(doubt.Answered, Place{File: 1}); from.Before(end) {
 		doubt.add(Span{from, end})
 	}
 	doubt.Answered = end
 	a := &account{fs: cfg.FS, dir: cfg.Dir, name: cfg.Series.answered(), of: make(map[lineKey]*openLine), end: end, doubt: doubt}
 	return a, a.save()
-}
-
-func maxPlace(a, b Place) Place {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // append notes a record whose line is between two offsets in the buffer.

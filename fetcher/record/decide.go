@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"io"
-	"os"
 	"slices"
 )
 
@@ -34,10 +33,7 @@ func (l *leasedLine) appendEntry(b []byte) []byte {
 
 // decide decides for each record of a share whether it is exported.
 func (x *export) decide(s *exportShare) error {
-	if err := s.Flush(); err != nil {
-		return err
-	}
-	text, err := os.ReadFile(s.file.Name())
+	text, err := s.all()
 	if err != nil {
 		return err
 	}

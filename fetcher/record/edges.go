@@ -1,10 +1,5 @@
 package record
 
-import (
-	"encoding/json"
-	"strconv"
-)
-
 // Edge is a link from a page to another URL. docs/reference/links.md describes
 // its fields.
 type Edge struct {
@@ -49,15 +44,15 @@ func (r *Record) appendEdges(b []byte, edges []Edge, leased bool) ([]byte, error
 			size += len(edges[n].Target) + len(edges[n].Text)
 			n++
 		}
-		line, err := json.Marshal(PageLinks{r.URL, r.ID, r.Round, part, edges[:n]})
-		if err != nil {
+		var err error
+		if b, err = appendOpen(b, PageLinks{r.URL, r.ID, r.Round, part, edges[:n]}); err != nil {
 			return b, err
 		}
 		edges = edges[n:]
 		if leased {
-			b = r.appendLease(append(b, line[:len(line)-len("}")]...))
+			b = r.appendLease(b)
 		} else {
-			b = append(append(b, line...), '\n')
+			b = append(b, "}\n"...)
 		}
 	}
 	return b, nil
@@ -83,10 +78,3 @@ func (j *Journal) AppendEdges(r *Record, edges []Edge) (err error) {
 
 // edgesPrefix begins a line of the series Links.
 const edgesPrefix = `{"source":`
-
-// parsePart returns the part number of a line.
-func parsePart(line []byte) (part int64, is bool) {
-	text, found := numberOf(line, `"part":`)
-	part, err := strconv.ParseInt(text, 10, 32)
-	return part, found && err == nil
-}

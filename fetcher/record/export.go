@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -170,53 +169,48 @@ func (x *export) put(l *leasedLine) error {
 
 // gather is the first pass over a journal. It returns where the journal ends.
 func (x *export) gather(r Reader) (end Place, err error) {
-	for b, err := range r.blocks(everything) {
+	for l, err := range r.lines(everything) {
 		if err == nil {
 			err = x.ctx.Err()
 		}
 		if err != nil {
 			return end, err
 		}
-		end = b.at
-		for text := range bytes.Lines(b.lines) {
-			line, err := parseLeased(text)
-			if err == nil {
-				if err := x.put(&line); err != nil {
-					return end, err
-				}
-			} else if x.sums.Damaged++; x.sums.Damaged == 1 {
-				x.sums.FirstDamage = fault(b.name, end.Offset, err).Error()
+		leased, err := parseLeased(l.text)
+		if err == nil {
+			if err := x.put(&leased); err != nil {
+				return end, err
 			}
-			end.Offset += int64(len(text))
+		} else if x.sums.Damaged++; x.sums.Damaged == 1 {
+			x.sums.FirstDamage = l.fault(err).Error()
 		}
+		end = l.end()
 	}
 	return end, nil
 }
 
 // write is the second pass: it writes the lines before end that are exported.
 func (x *export) write(out *bufio.Writer, r Reader, end Place) error {
-	for b, err := range r.blocks(end) {
+	for l, err := range r.lines(end) {
 		if err == nil {
 			err = x.ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
-		for text := range bytes.Lines(b.lines) {
-			line, err := parseLeased(text)
-			if err != nil || line.kind != x.wanted {
-				continue
-			}
-			exported, err := x.of(line.Item).answers.ReadByte()
-			if err != nil {
-				return fmt.Errorf("record: export: %w", err)
-			}
-			if exported == 0 {
-				continue
-			}
-			if _, err := out.Write(text); err != nil {
-				return fmt.Errorf("record: %w", err)
-			}
+		leased, err := parseLeased(l.text)
+		if err != nil || leased.kind != x.wanted {
+			continue
+		}
+		exported, err := x.of(leased.Item).answers.ReadByte()
+		if err != nil {
+			return fmt.Errorf("record: export: %w", err)
+		}
+		if exported == 0 {
+			continue
+		}
+		if _, err := out.Write(l.text); err != nil {
+			return fmt.Errorf("record: %w", err)
 		}
 	}
 	return nil
@@ -235,9 +229,10 @@ var errNoJournal = errors.New("not a journal's line")
 // parseLeased finds the keys of a line without parsing all of it. A hole that a
 // power loss left in a file reads as zero bytes, which JSON does not contain.
 func parseLeased(line []byte) (l leasedLine, err error) {
+	var hasRound bool
+	l.Round, hasRound = parseNumber(line, `"round":`)
 	if !bytes.HasPrefix(line, []byte("{")) || !bytes.HasSuffix(line, []byte("}\n")) || bytes.IndexByte(line, 0) >= 0 ||
-		!parseHex(l.Item[:], line, `"fingerprint":"`) || !parseHex(l.lease[:], line, `"lease":"`) ||
-		!parseRound(&l.Round, line) {
+		!hasRound || !parseLastHex(l.Item[:], line, `"fingerprint":"`) || !parseLastHex(l.lease[:], line, `"lease":"`) {
 		return l, errNoJournal
 	}
 	if bytes.HasPrefix(line, []byte(voidPrefix)) {
@@ -245,11 +240,11 @@ func parseLeased(line []byte) (l leasedLine, err error) {
 		return l, nil
 	}
 	if bytes.HasPrefix(line, []byte(edgesPrefix)) {
-		var is bool
-		l.kind = kindEdges
-		if l.fetched, is = parsePart(line); !is {
+		part, found := parseNumber(line, `"part":`)
+		if !found {
 			return l, errNoJournal
 		}
+		l.kind, l.fetched = kindEdges, int64(part)
 		return l, nil
 	}
 	l.kind = kindRecord
@@ -276,34 +271,16 @@ func ParseJournalLine(text []byte) (JournalLine, error) {
 	return JournalLine{l.Key, l.lease, l.kind == kindVoid}, err
 }
 
-// parseHex reads the last value of a key. The keys of an item and its lease come after
-// Record.Fields, which may contain keys of the same names.
-func parseHex(to, line []byte, key string) bool {
-	last := bytes.LastIndex(line, []byte(key))
-	if last < 0 {
-		return false
-	}
-	text, _, ok := stringOf(line[last:], key)
-	if !ok || len(text) != hex.EncodedLen(len(to)) {
-		return false
-	}
-	_, err := hex.Decode(to, text)
-	return err == nil
+// parseLastHex is parseHex for the last key in a line. The keys of an item and its lease
+// come after Record.Fields, which may contain keys of the same names.
+func parseLastHex(to, line []byte, key string) bool {
+	return parseHex(to, line[max(bytes.LastIndex(line, []byte(key)), 0):], key)
 }
 
-func parseRound(to *uint32, line []byte) bool {
-	text, found := numberOf(line, `"round":`)
-	round, err := strconv.ParseUint(text, 10, 32)
-	*to = uint32(round)
-	return found && err == nil
-}
-
-// numberOf returns the digits that follow key in a line.
-func numberOf(line []byte, key string) (digits string, found bool) {
+// parseNumber returns the number that follows the first key in a line.
+func parseNumber(line []byte, key string) (n uint32, found bool) {
 	_, rest, found := bytes.Cut(line, []byte(key))
-	n := 0
-	for n < len(rest) && '0' <= rest[n] && rest[n] <= '9' {
-		n++
-	}
-	return string(rest[:n]), found
+	digits := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789"))]
+	number, err := strconv.ParseUint(string(digits), 10, 32)
+	return uint32(number), found && err == nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -41,9 +42,8 @@ func (c Config) withDefaults() Config {
 type Files struct {
 	cfg     Config
 	file    vfs.File // the active one; nil after a rotation that failed
-	length  int64    // of the active file, on disk
+	end     Place    // of the lines on disk
 	buffer  []byte
-	closed  int               // number of the last closed file; 0 means none
 	packed  int               // the closed files up to this number are packed or being packed
 	named   int               // the last closed file in the position that Sync returned last
 	archive frontier.Output   // nil means that there is none
@@ -64,17 +64,9 @@ var (
 // bytes are missing, or if there are files of another output.
 func Open(cfg Config, position frontier.Position) (*Files, error) {
 	cfg = cfg.withDefaults()
-	f := &Files{cfg: cfg}
-	for _, at := range position {
-		if n, ok := cfg.Series.number(at.File); ok {
-			f.closed = n
-		} else if at.File == cfg.Series.active() {
-			f.length = at.Length
-		} else {
-			f.others = append(f.others, at)
-		}
-	}
-	f.named = f.closed
+	others := slices.DeleteFunc(slices.Clone(position), func(at frontier.FileLength) bool { return cfg.Series.has(at.File) })
+	f := &Files{cfg: cfg, end: cfg.Series.EndOf(position), others: others}
+	f.named, f.packed = f.closed(), f.closed()
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
@@ -93,12 +85,14 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 	if err := f.openActive(); err != nil {
 		return nil, err
 	}
-	f.packed = f.closed
 	if cfg.Compress {
 		f.pack(left)
 	}
 	return f, nil
 }
+
+// closed returns the number of the last closed file, or 0 if there is none.
+func (f *Files) closed() int { return f.end.File - 1 }
 
 func (f *Files) path(name string) string { return f.cfg.FS.PathJoin(f.cfg.Dir, name) }
 
@@ -124,7 +118,7 @@ func (f *Files) Append(r *Record) (err error) {
 // committed.
 func (f *Files) makeRoom() error {
 	f.packCommitted()
-	if f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
+	if f.cfg.RotateBytes > 0 && f.end.Offset >= f.cfg.RotateBytes {
 		return f.rotate()
 	}
 	return nil
@@ -137,7 +131,7 @@ func (f *Files) rotate() error {
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	if err := f.cfg.FS.Rename(f.path(f.cfg.Series.active()), f.path(f.cfg.Series.closed(f.closed+1))); err != nil {
+	if err := f.cfg.FS.Rename(f.path(f.cfg.Series.active()), f.path(f.cfg.Series.closed(f.end.File))); err != nil {
 		return fmt.Errorf("record: rotate: %w", err)
 	}
 	// The rename must reach the disk before the new active file does. Otherwise the new
@@ -146,8 +140,7 @@ func (f *Files) rotate() error {
 		return err
 	}
 	crash.Point("rotate")
-	f.closed++
-	f.length = 0
+	f.end = Place{File: f.end.File + 1}
 	return f.openActive()
 }
 
@@ -167,10 +160,10 @@ func (f *Files) Sync() (frontier.Position, error) {
 	if len(f.buffer) > 0 {
 		half := len(f.buffer) / 2
 		for _, part := range [][]byte{f.buffer[:half], f.buffer[half:]} {
-			if _, err := f.file.WriteAt(part, f.length); err != nil {
+			if _, err := f.file.WriteAt(part, f.end.Offset); err != nil {
 				return nil, fmt.Errorf("record: write %s: %w", f.path(f.cfg.Series.active()), err)
 			}
-			f.length += int64(len(part))
+			f.end.Offset += int64(len(part))
 			crash.Point("append")
 		}
 		f.buffer = f.buffer[:0]
@@ -178,12 +171,8 @@ func (f *Files) Sync() (frontier.Position, error) {
 			return nil, fmt.Errorf("record: sync %s: %w", f.path(f.cfg.Series.active()), err)
 		}
 	}
-	f.named = f.closed
-	position := frontier.Position{{File: f.cfg.Series.active(), Length: f.length}}
-	if f.closed > 0 {
-		position = append(position, frontier.FileLength{File: f.cfg.Series.closed(f.closed)})
-	}
-	return append(position, f.others...), nil
+	f.named = f.closed()
+	return append(f.cfg.Series.position(f.end), f.others...), nil
 }
 
 func (f *Files) failed() error {

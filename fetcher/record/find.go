@@ -44,39 +44,22 @@ func (r Reader) Trail(idOrURL string) ([]Record, error) {
 // last returns the last record of a URL before limit, and where it begins.
 func (r Reader) last(idOrURL string, limit Place) (found Record, at Place, ok bool, err error) {
 	needles, match := needlesFor(idOrURL)
-	for b, err := range r.blocks(limit) {
+	for l, err := range r.lines(limit) {
 		if err != nil {
 			return Record{}, Place{}, false, err
 		}
-		for _, needle := range needles {
-			for hit := range hits(b.lines, needle) {
-				begin := bytes.LastIndexByte(b.lines[:hit], '\n') + 1
-				end := hit + bytes.IndexByte(b.lines[hit:], '\n')
-				offset := b.at.Offset + int64(begin)
-				record, err := decode(b.lines[begin:end])
-				if err != nil {
-					return Record{}, Place{}, false, fault(b.name, offset, err)
-				}
-				if here := (Place{b.at.File, offset}); match(&record) && (!ok || at.Before(here)) {
-					found, at, ok = record, here, true
-				}
-			}
+		if !slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(l.text, needle) }) {
+			continue
+		}
+		record, err := decode(l.text)
+		if err != nil {
+			return Record{}, Place{}, false, l.fault(err)
+		}
+		if match(&record) {
+			found, at, ok = record, l.at, true
 		}
 	}
 	return found, at, ok, nil
-}
-
-// hits returns the offsets of needle in text.
-func hits(text, needle []byte) func(yield func(int) bool) {
-	return func(yield func(int) bool) {
-		for from := 0; ; {
-			i := bytes.Index(text[from:], needle)
-			if i < 0 || !yield(from+i) {
-				return
-			}
-			from += i + len(needle)
-		}
-	}
 }
 
 // needlesFor returns texts, of which the line of a matching record contains one, and a

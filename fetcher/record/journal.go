@@ -45,11 +45,11 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record: %w: %s: %w", frontier.ErrLocked, cfg.Dir, err)
 	}
-	position, err := wholeLines(cfg.FS, cfg.Dir, cfg.Series)
+	end, err := wholeLines(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {
 		return nil, errors.Join(err, unlock.Close())
 	}
-	files, err := Open(cfg, position)
+	files, err := Open(cfg, cfg.Series.position(end))
 	if err != nil {
 		return nil, errors.Join(err, unlock.Close())
 	}
@@ -57,14 +57,11 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if cfg.Series.name() != Pages.name() {
 		return j, nil
 	}
-	if j.account, err = openAccount(cfg, j.end()); err != nil {
+	if j.account, err = openAccount(cfg, end); err != nil {
 		return nil, errors.Join(err, files.Close(), unlock.Close())
 	}
 	return j, nil
 }
-
-// end returns where the lines on disk end.
-func (j *Journal) end() Place { return Place{j.files.closed + 1, j.files.length} }
 
 // Settle implements Settler.
 func (j *Journal) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
@@ -84,28 +81,22 @@ func (j *Journal) Answered() (frontier.Position, error) {
 }
 
 // wholeLines returns where the whole lines in the files of dir end.
-func wholeLines(filesystem vfs.FS, dir string, series Series) (frontier.Position, error) {
+func wholeLines(filesystem vfs.FS, dir string, series Series) (Place, error) {
 	names, err := filesystem.List(dir)
 	if err != nil {
-		return nil, fmt.Errorf("record: %w", err)
+		return Place{}, fmt.Errorf("record: %w", err)
 	}
-	var position frontier.Position
-	closed := 0
+	end := Place{File: 1}
 	for _, name := range names {
 		if n, ok := series.number(name); ok {
-			closed = max(closed, n)
+			end.File = max(end.File, n+1)
 		} else if name == series.active() {
-			length, err := wholeLinesOf(filesystem, filesystem.PathJoin(dir, name))
-			if err != nil {
-				return nil, fmt.Errorf("record: %w", err)
+			if end.Offset, err = wholeLinesOf(filesystem, filesystem.PathJoin(dir, name)); err != nil {
+				return Place{}, fmt.Errorf("record: %w", err)
 			}
-			position = append(position, frontier.FileLength{File: name, Length: length})
 		}
 	}
-	if closed > 0 {
-		position = append(position, frontier.FileLength{File: series.closed(closed)})
-	}
-	return position, nil
+	return end, nil
 }
 
 // wholeLinesOf returns where the last whole line of a file ends.
@@ -148,12 +139,12 @@ func (j *Journal) Sync() (position frontier.Position, err error) {
 	if j.err == nil && len(j.files.buffer) > 0 {
 		j.err = j.files.makeRoom()
 	}
-	from := j.end()
+	from := j.files.end
 	if j.err == nil {
 		position, j.err = j.files.Sync()
 	}
 	if j.err == nil && j.account != nil {
-		j.err = j.account.sync(from, j.end())
+		j.err = j.account.sync(from, j.files.end)
 	}
 	return position, j.err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -32,18 +33,12 @@ func (c Cut) Missing() bool { return c.Size < c.Committed }
 // is returned unchanged.
 func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error) {
 	cfg = cfg.withDefaults()
-	rest, active, closed := append(frontier.Position{}, position...), -1, 0
-	for i, at := range rest {
-		if n, ok := cfg.Series.number(at.File); ok {
-			closed = n
-		} else if at.File == cfg.Series.active() {
-			active = i
-		}
-	}
+	rest, end := slices.Clone(position), cfg.Series.EndOf(position)
+	active := slices.IndexFunc(rest, func(at frontier.FileLength) bool { return at.File == cfg.Series.active() })
 	if active < 0 {
 		return rest, Cut{}, nil
 	}
-	cut := Cut{Name: cfg.FS.PathJoin(cfg.Dir, cfg.Series.closed(closed+1)), Committed: rest[active].Length}
+	cut := Cut{Name: cfg.FS.PathJoin(cfg.Dir, cfg.Series.closed(end.File)), Committed: end.Offset}
 	file, err := cfg.FS.Open(cut.Name) // the active file, or the same file renamed if a crash came before the commit
 	if errors.Is(err, fs.ErrNotExist) {
 		cut.Name = cfg.FS.PathJoin(cfg.Dir, cfg.Series.active())
@@ -94,12 +89,8 @@ func (r Reader) MovedAway() (away []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	here := make(map[int]bool)
-	for _, n := range numbers {
-		here[n] = true
-	}
 	for n := 1; n < r.end().File; n++ {
-		if !here[n] {
+		if _, here := slices.BinarySearch(numbers, n); !here {
 			away = append(away, n)
 		}
 	}

@@ -57,13 +57,13 @@ func (r Reader) WholeLines() (Place, error) {
 		if err != nil {
 			return Place{}, err
 		}
-		position, err := wholeLines(vfs.Default, r.Dir, r.Series)
+		end, err := wholeLines(vfs.Default, r.Dir, r.Series)
 		if err != nil {
 			return Place{}, err
 		}
 		after, err := r.closedNumbers()
 		if err != nil || slices.Equal(before, after) { // else the length may be that of another file
-			return r.Series.EndOf(position), err
+			return end, err
 		}
 	}
 }

@@ -35,21 +35,15 @@ type Reader struct {
 // and the byte.
 func (r Reader) All() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		for b, err := range r.blocks(everything) {
-			if err != nil {
-				yield(Record{}, err)
-				return
+		for l, err := range r.lines(everything) {
+			var record Record
+			if err == nil {
+				if record, err = decode(l.text); err != nil {
+					err = l.fault(err)
+				}
 			}
-			offset := b.at.Offset
-			for line := range bytes.Lines(b.lines) {
-				record, err := decode(line)
-				if err != nil {
-					err = fault(b.name, offset, err)
-				}
-				if !yield(record, err) || err != nil {
-					return
-				}
-				offset += int64(len(line))
+			if !yield(record, err) || err != nil {
+				return
 			}
 		}
 	}
@@ -59,15 +53,28 @@ func (r Reader) All() iter.Seq2[Record, error] {
 // next. It ends with the first error.
 func (r Reader) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for b, err := range r.blocks(everything) {
-			if err != nil {
-				yield(nil, err)
+		for l, err := range r.lines(everything) {
+			if !yield(l.text, err) {
 				return
 			}
-			for line := range bytes.Lines(b.lines) {
-				if !yield(line, nil) {
+		}
+	}
+}
+
+// lines is blocks with a block for each line.
+func (r Reader) lines(limit Place) iter.Seq2[block, error] {
+	return func(yield func(block, error) bool) {
+		for b, err := range r.blocks(limit) {
+			if err != nil {
+				yield(b, err)
+				return
+			}
+			l := b
+			for l.text = range bytes.Lines(b.text) {
+				if !yield(l, nil) {
 					return
 				}
+				l.at = l.end()
 			}
 		}
 	}
@@ -85,10 +92,16 @@ func fault(name string, offset int64, err error) error {
 
 // block is a run of whole lines.
 type block struct {
-	name  string // of the file
-	at    Place
-	lines []byte // valid until the next block
+	name string // of the file
+	at   Place
+	text []byte // valid until the next block
 }
+
+// end returns where the line after b begins.
+func (b *block) end() Place { return Place{b.at.File, b.at.Offset + int64(len(b.text))} }
+
+// fault adds the place of b to an error.
+func (b *block) fault(err error) error { return fault(b.name, b.at.Offset, err) }
 
 // blocks returns the lines before limit, which must be the beginning of a line, in
 // runs. It ends with the first error.
@@ -142,7 +155,7 @@ func (f *source) blocks(lines *lineReader, yield func(block, error) bool) error 
 		case err != nil:
 			return fault(f.name, offset, err)
 		}
-		if !yield(block{name: f.name, at: Place{f.number, offset}, lines: run}, nil) {
+		if !yield(block{name: f.name, at: Place{f.number, offset}, text: run}, nil) {
 			return errEnough
 		}
 		offset += int64(len(run))

@@ -78,7 +78,7 @@ func EventID(item bloomstore.Fingerprint, round int) string {
 // AppendLine appends the record as one line. The fingerprint is the last key. If Item is
 // zero, the line has no fingerprint.
 func (r *Record) AppendLine(b []byte) ([]byte, error) {
-	b, err := r.appendOpen(b)
+	b, err := appendOpen(b, r)
 	switch {
 	case err != nil:
 		return b, err
@@ -88,9 +88,9 @@ func (r *Record) AppendLine(b []byte) ([]byte, error) {
 	return append(r.appendItem(b), "\"}\n"...), nil
 }
 
-// appendOpen appends the object of the record without its end.
-func (r *Record) appendOpen(b []byte) ([]byte, error) {
-	line, err := json.Marshal(r)
+// appendOpen appends value, an object, without its end.
+func appendOpen(b []byte, value any) ([]byte, error) {
+	line, err := json.Marshal(value)
 	if err != nil {
 		return b, err
 	}
@@ -99,7 +99,7 @@ func (r *Record) appendOpen(b []byte) ([]byte, error) {
 
 // appendLeased appends the record as one line that also contains its item and lease.
 func (r *Record) appendLeased(b []byte) ([]byte, error) {
-	b, err := r.appendOpen(b)
+	b, err := appendOpen(b, r)
 	if err != nil {
 		return b, err
 	}

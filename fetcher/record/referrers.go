@@ -52,9 +52,8 @@ func (all *referrers) of(page id) *share { return &all[page[0]%byte(len(all))] }
 
 func (all *referrers) create(dir string) error {
 	for i := range all {
-		s := &all[i]
-		for name, f := range map[string]*spill{"pages": &s.pages, "asked": &s.asked, "answers": &s.answers} {
-			if err := f.create(dir, fmt.Sprint(name, i)); err != nil {
+		for j, f := range all[i].spills() {
+			if err := f.create(dir, fmt.Sprintf("%d-%d", i, j)); err != nil {
 				return err
 			}
 		}
@@ -64,7 +63,7 @@ func (all *referrers) create(dir string) error {
 
 func (all *referrers) close() (err error) {
 	for i := range all {
-		for _, f := range []*spill{&all[i].pages, &all[i].asked, &all[i].answers} {
+		for _, f := range all[i].spills() {
 			err = errors.Join(err, f.close())
 		}
 	}
@@ -77,6 +76,8 @@ type share struct {
 	asked   spill // ids of referrers, in the order of the records that refer to them
 	answers spill // their URLs in the same order, empty for an unknown referrer
 }
+
+func (s *share) spills() []*spill { return []*spill{&s.pages, &s.asked, &s.answers} }
 
 // spill is a file that is written once, then read once.
 type spill struct {
@@ -110,27 +111,32 @@ func (s *spill) reader() (*bufio.Reader, error) {
 	return bufio.NewReaderSize(s.file, 16<<10), nil
 }
 
+// all ends the writing and returns the content of the file.
+func (s *spill) all() ([]byte, error) {
+	if err := s.Flush(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(s.file.Name())
+}
+
 // ask writes the ids and URLs of the records and the ids of their referrers. It
 // returns where the records end.
 func (r Reader) ask(all *referrers) (end Place, err error) {
-	for b, err := range r.blocks(everything) {
+	for l, err := range r.lines(everything) {
 		if err != nil {
 			return end, err
 		}
-		end = b.at
-		for line := range bytes.Lines(b.lines) {
-			keys, err := parseKeys(line)
-			if err != nil {
-				return end, fault(b.name, end.Offset, err)
-			}
-			page := &all.of(keys.id).pages
-			writeID(page.Writer, keys.id)
-			writeSized(page.Writer, keys.url)
-			if keys.referrerEnd > 0 {
-				writeID(all.of(keys.referrer).asked.Writer, keys.referrer)
-			}
-			end.Offset += int64(len(line))
+		keys, err := parseKeys(l.text)
+		if err != nil {
+			return end, l.fault(err)
 		}
+		page := &all.of(keys.id).pages
+		writeID(page.Writer, keys.id)
+		writeSized(page.Writer, keys.url)
+		if keys.referrerEnd > 0 {
+			writeID(all.of(keys.referrer).asked.Writer, keys.referrer)
+		}
+		end = l.end()
 	}
 	return end, nil
 }
@@ -168,10 +174,7 @@ func (s *share) answer() error {
 
 // load reads the URLs of a share's pages.
 func (s *share) load() (urls map[id][]byte, err error) {
-	if err := s.pages.Flush(); err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(s.pages.file.Name())
+	text, err := s.pages.all()
 	if err != nil {
 		return nil, err
 	}
@@ -196,29 +199,27 @@ func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 	}
 	out := bufio.NewWriterSize(w, 256<<10)
 	var url []byte
-	for b, err := range r.blocks(end) {
+	for l, err := range r.lines(end) {
 		if err != nil {
 			return err
 		}
-		for line := range bytes.Lines(b.lines) {
-			keys, err := parseKeys(line)
-			if err != nil {
-				return fault(b.name, b.at.Offset, err)
+		keys, err := parseKeys(l.text)
+		if err != nil {
+			return l.fault(err)
+		}
+		if keys.referrerEnd > 0 {
+			if url, err = readSized(answers[keys.referrer[0]%byte(len(all))], url); err != nil {
+				return fmt.Errorf("record: join referrers: %w", err)
 			}
-			if keys.referrerEnd > 0 {
-				if url, err = readSized(answers[keys.referrer[0]%byte(len(all))], url); err != nil {
-					return fmt.Errorf("record: join referrers: %w", err)
-				}
-				if len(url) > 0 {
-					_, _ = out.Write(line[:keys.referrerEnd])
-					_, _ = out.WriteString(`,"referrer":"`)
-					_, _ = out.Write(url)
-					line = line[keys.referrerEnd-1:] // from the quote on
-				}
+			if len(url) > 0 {
+				_, _ = out.Write(l.text[:keys.referrerEnd])
+				_, _ = out.WriteString(`,"referrer":"`)
+				_, _ = out.Write(url)
+				l.text = l.text[keys.referrerEnd-1:] // from the quote on
 			}
-			if _, err := out.Write(line); err != nil {
-				return fmt.Errorf("record: %w", err)
-			}
+		}
+		if _, err := out.Write(l.text); err != nil {
+			return fmt.Errorf("record: %w", err)
 		}
 	}
 	if err := out.Flush(); err != nil {
@@ -251,7 +252,7 @@ var errNoRecord = errors.New("not a record's line")
 func parseKeys(line []byte) (k keys, err error) {
 	url, _, ok := stringOf(line, `"url":"`)
 	_, end, hasID := stringOf(line, `"id":"`)
-	if !ok || !hasID || !parseID(&k.id, line, `"id":"`) {
+	if !ok || !hasID || !parseHex(k.id[:], line, `"id":"`) {
 		return k, errNoRecord
 	}
 	k.url = url
@@ -260,19 +261,20 @@ func parseKeys(line []byte) (k keys, err error) {
 	if !named {
 		return k, nil
 	}
-	if !parseID(&k.referrer, line, `"referrer_id":"`) {
+	if !parseHex(k.referrer[:], line, `"referrer_id":"`) {
 		return k, errNoRecord
 	}
 	k.referrerEnd = end + 1
 	return k, nil
 }
 
-func parseID(to *id, line []byte, key string) bool {
+// parseHex reads the string that follows the first key in a line.
+func parseHex(to, line []byte, key string) bool {
 	text, _, ok := stringOf(line, key)
 	if !ok || len(text) != hex.EncodedLen(len(to)) {
 		return false
 	}
-	_, err := hex.Decode(to[:], text)
+	_, err := hex.Decode(to, text)
 	return err == nil
 }
 

@@ -50,10 +50,16 @@ func (s Series) number(name string) (int, bool) {
 	return n, ok && err == nil && n > 0
 }
 
+// has reports whether a name is that of a closed file or of the active one.
+func (s Series) has(name string) bool {
+	_, closed := s.number(name)
+	return closed || name == s.active()
+}
+
 // Of returns the entries of a position that belong to files of the series.
 func (s Series) Of(position frontier.Position) (part frontier.Position) {
 	for _, at := range position {
-		if _, closed := s.number(at.File); closed || at.File == s.active() {
+		if s.has(at.File) {
 			part = append(part, at)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 type Tail struct {
 	reader Reader
 	at     Place
-	file   *source // nil means that no file is open
-	in     limited
+	file   *source          // nil means that no file is open
+	in     io.LimitedReader // of file; its limit is raised when lines were added
 	lines  lineReader
 	run    []byte // lines that were read and not returned; they begin at at
 }
@@ -63,9 +63,9 @@ func (t *Tail) fill(end Place) error {
 		}
 	}
 	last := t.at.File == end.File
-	t.in.left = math.MaxInt64
+	t.in.N = math.MaxInt64
 	if last {
-		t.in.left = end.Offset - t.at.Offset - int64(t.lines.rest())
+		t.in.N = end.Offset - t.at.Offset - int64(t.lines.rest())
 	}
 	run, err := t.lines.next()
 	read := t.at.Offset + int64(t.lines.rest())
@@ -111,7 +111,7 @@ func (t *Tail) open(end Place) (err error) {
 			return t.gone(t.at.File, skipped, t.at.Offset, end)
 		}
 	}
-	t.in = limited{in: t.file}
+	t.in = io.LimitedReader{R: t.file}
 	t.lines.reset(&t.in)
 	return nil
 }
@@ -154,20 +154,4 @@ func (t *Tail) Close() error {
 	file := t.file
 	t.file = nil
 	return file.Close()
-}
-
-// limited reads up to a limit that can be raised.
-type limited struct {
-	in   io.Reader
-	left int64
-}
-
-// Read implements io.Reader.
-func (l *limited) Read(b []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, io.EOF
-	}
-	n, err := l.in.Read(b[:min(int64(len(b)), l.left)])
-	l.left -= int64(n)
-	return n, err
 }

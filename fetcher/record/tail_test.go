@@ -152,7 +152,7 @@ func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 	settle(4, true)
 	settle(99, true)
 	want(ends[4], doubt)
-	end := j.end()
+	end := j.files.end
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}

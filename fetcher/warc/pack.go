@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha1"
 	"encoding/base32"
-	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -102,20 +102,15 @@ func Pack(url string, wire *get.Wire) (*Packed, error) {
 
 // packInfo makes the first record of a file.
 func packInfo(info Info, file string, now time.Time) (*Packed, error) {
-	var block []byte
-	for _, field := range [][2]string{
-		{"software", info.Software},
+	block := appendFields(nil, [][2]string{
+		{"software", oneLine(info.Software)},
 		{"format", "WARC File Format 1.1"},
 		{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
-		{"robots", info.Robots},
-		{"http-header-user-agent", info.UserAgent},
-		{"isPartOf", info.IsPartOf},
-		{"operator", info.Operator},
-	} {
-		if value := strings.Join(strings.Fields(field[1]), " "); value != "" {
-			block = appendField(block, field[0], value)
-		}
-	}
+		{"robots", oneLine(info.Robots)},
+		{"http-header-user-agent", oneLine(info.UserAgent)},
+		{"isPartOf", oneLine(info.IsPartOf)},
+		{"operator", oneLine(info.Operator)},
+	})
 	p := newPacked()
 	return p, p.add(&header{kind: "warcinfo", content: "application/warc-fields", id: newID(), at: now, file: file}, block, text)
 }
@@ -138,7 +133,7 @@ func (p *Packed) add(h *header, block []byte, by *packer) error {
 	return z.Close()
 }
 
-// header is the header of a record. Empty fields are left out.
+// header is the header of a record.
 type header struct {
 	kind, content string
 	id            string
@@ -153,36 +148,41 @@ type header struct {
 
 // append appends the header of a record with this block.
 func (h *header) append(b, block []byte) []byte {
-	b = append(b, "WARC/1.1\r\n"...)
-	b = appendField(b, "WARC-Type", h.kind)
-	b = appendField(b, "WARC-Record-ID", h.id)
-	b = appendField(b, "WARC-Date", h.at.UTC().Format("2006-01-02T15:04:05.000Z"))
-	if h.url != "" {
-		b = appendField(b, "WARC-Target-URI", h.url)
-	}
+	var address, payloadDigest string
 	if h.remote.IsValid() {
-		b = appendField(b, "WARC-IP-Address", h.remote.Unmap().WithZone("").String())
+		address = h.remote.Unmap().WithZone("").String()
 	}
-	if h.concurrent != "" {
-		b = appendField(b, "WARC-Concurrent-To", h.concurrent)
-	}
-	if h.file != "" {
-		b = appendField(b, "WARC-Filename", h.file)
-	}
-	if h.truncated != "" {
-		b = appendField(b, "WARC-Truncated", h.truncated)
-	}
-	b = appendField(b, "WARC-Block-Digest", digest(block))
 	if h.payload != nil {
-		b = appendField(b, "WARC-Payload-Digest", digest(h.payload))
+		payloadDigest = digest(h.payload)
 	}
-	b = appendField(b, "Content-Type", h.content)
-	b = appendField(b, "Content-Length", strconv.Itoa(len(block)))
+	b = appendFields(append(b, "WARC/1.1\r\n"...), [][2]string{
+		{"WARC-Type", h.kind},
+		{"WARC-Record-ID", h.id},
+		{"WARC-Date", h.at.UTC().Format("2006-01-02T15:04:05.000Z")},
+		{"WARC-Target-URI", h.url},
+		{"WARC-IP-Address", address},
+		{"WARC-Concurrent-To", h.concurrent},
+		{"WARC-Filename", h.file},
+		{"WARC-Truncated", h.truncated},
+		{"WARC-Block-Digest", digest(block)},
+		{"WARC-Payload-Digest", payloadDigest},
+		{"Content-Type", h.content},
+		{"Content-Length", strconv.Itoa(len(block))},
+	})
 	return append(b, "\r\n"...)
 }
 
-func appendField(b []byte, name, value string) []byte {
-	return append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
+// oneLine replaces each run of white space by one space.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// appendFields appends lines with names and values, except those without a value.
+func appendFields(b []byte, fields [][2]string) []byte {
+	for _, field := range fields {
+		if value := field[1]; value != "" {
+			b = append(append(append(append(b, field[0]...), ": "...), value...), "\r\n"...)
+		}
+	}
+	return b
 }
 
 // digest returns the SHA-1 of b in the form that indexes of archives use. It finds equal
@@ -198,14 +198,7 @@ func newID() string {
 	_, _ = rand.Read(u[:]) // never fails
 	u[6] = u[6]&0x0f | 0x40
 	u[8] = u[8]&0x3f | 0x80
-	text := []byte("<urn:uuid:xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx>")
-	const begin = len("<urn:uuid:")
-	hex.Encode(text[begin:], u[:4])
-	hex.Encode(text[begin+9:], u[4:6])
-	hex.Encode(text[begin+14:], u[6:8])
-	hex.Encode(text[begin+19:], u[8:10])
-	hex.Encode(text[begin+24:], u[10:])
-	return string(text)
+	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
 // payload returns the body of an answer for its digest, and the best packer for it. The

@@ -134,15 +134,11 @@ func (w *Writer) Append(p *Packed) (Location, error) {
 	if w.err == nil {
 		w.err = w.makeRoom()
 	}
-	if w.err != nil {
-		return Location{}, fmt.Errorf("warc: %w", w.err)
+	if w.err == nil && p.members != nil {
+		p.location = Location{File: Folder + "/" + w.name, Offset: w.length}
+		w.write(p.members.Bytes())
+		p.release()
 	}
-	if p.members == nil {
-		return p.location, nil
-	}
-	p.location = Location{File: Folder + "/" + w.name, Offset: w.length}
-	w.write(p.members.Bytes())
-	p.release()
 	if w.err != nil {
 		return Location{}, fmt.Errorf("warc: %w", w.err)
 	}

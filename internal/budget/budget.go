@@ -122,20 +122,6 @@ func (s *Share) check(more int64) {
 	}
 }
 
-// Shrink gives all bytes of the share except size back to the budget. It panics if the
-// share has fewer.
-func (s *Share) Shrink(size int64) {
-	b := s.budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if size < 0 || size > s.size {
-		panic(fmt.Sprintf("budget: a share of %d bytes cannot shrink to %d", s.size, size))
-	}
-	b.taken -= s.size - size
-	s.size = size
-	b.serve()
-}
-
 // Release gives all bytes back to the budget. The share must not be used afterwards, but
 // releasing it again does nothing.
 func (s *Share) Release() {

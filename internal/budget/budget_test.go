@@ -60,21 +60,21 @@ func TestOldestNeverWaits(t *testing.T) {
 	})
 }
 
-func TestShrinkServesWaitingShares(t *testing.T) {
+func TestReleaseServesWaitingShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100, 50)
-		first, second := take(t, b, 1), take(t, b, 50)
+		first, second, small, large := take(t, b, 1), take(t, b, 30), take(t, b, 1), take(t, b, 19)
 		done := make(chan *Share)
 		go func() { s, _ := b.Take(t.Context(), 20); done <- s }()
 		synctest.Wait()
-		second.Shrink(31)
+		large.Release()
 		synctest.Wait()
 		select {
 		case <-done:
 			t.Error("20 bytes taken of 19")
 		default:
 		}
-		second.Shrink(30)
+		small.Release()
 		third := <-done
 		for _, s := range []*Share{third, first, second} {
 			s.Release()
@@ -112,7 +112,6 @@ func TestMisusePanics(t *testing.T) {
 		"too large":            func() { _, _ = b.Take(t.Context(), 5) },
 		"negative":             func() { s.TryGrow(-1) },
 		"grown too large":      func() { _ = s.Grow(t.Context(), 3) },
-		"shrunk to more":       func() { s.Shrink(3) },
 	} {
 		func() {
 			defer func() {
@@ -174,12 +173,11 @@ func hold(t *testing.T, b *Budget, dice *rand.Rand) {
 			return
 		}
 	}
-	body := s.Size()
-	if s.TryGrow(b.Largest() - body) {
+	if rest := b.Largest() - s.Size(); s.TryGrow(rest) {
 		time.Sleep(time.Millisecond)
-		s.Shrink(body)
+	} else {
+		_ = s.Grow(ctx, rest)
 	}
-	_ = s.Grow(ctx, b.Largest()-body)
 }
 
 func BenchmarkBudget(b *testing.B) {

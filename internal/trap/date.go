@@ -1,6 +1,7 @@
 package trap
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -32,7 +33,7 @@ func dateOutside(s string, from, to int) int {
 		if digits != 4 || end < len(s) && isDigit(s[end]) {
 			continue
 		}
-		year := number(s[end-4 : end])
+		year, _ := strconv.Atoi(s[end-4 : end])
 		if year >= from && year <= to {
 			continue
 		}
@@ -59,15 +60,8 @@ func month(after string) bool {
 	if len(after) < 3 || strings.IndexByte("/-_.", after[0]) < 0 || !isDigit(after[1]) || !isDigit(after[2]) {
 		return false
 	}
-	m := number(after[1:3])
+	m, _ := strconv.Atoi(after[1:3])
 	return m >= 1 && m <= 12 && (len(after) == 3 || !isDigit(after[3]))
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func number(digits string) (n int) {
-	for _, c := range []byte(digits) {
-		n = n*10 + int(c-'0')
-	}
-	return n
-}

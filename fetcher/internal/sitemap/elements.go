@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 
 	"golang.org/x/net/html"
 )
@@ -93,11 +94,8 @@ func (x *elements) start(closed bool) error {
 	}
 	tag, more := x.tokens.TagName()
 	name := local(tag)
-	if len(x.open) == 0 {
-		if x.format == "" {
-			x.format = formatOf(name)
-		}
-		if x.format == "" {
+	if len(x.open) == 0 && x.format == "" {
+		if x.format = formatOf(name); x.format == "" {
 			return ErrFormat
 		}
 	}
@@ -122,11 +120,8 @@ func (x *elements) start(closed bool) error {
 func (x *elements) enter(name string) (parent string) {
 	switch name {
 	case "url", "sitemap", "item", "entry":
-		for i, open := range x.open {
-			if open == name {
-				x.open = x.open[:i]
-				break
-			}
+		if i := slices.Index(x.open, name); i >= 0 {
+			x.open = x.open[:i]
 		}
 	}
 	if len(x.open) > 0 {

@@ -61,7 +61,7 @@ func (in *input) bytes() int64 {
 	if in.plain == nil {
 		return 0
 	}
-	return in.plain.read
+	return in.limit - in.plain.left
 }
 
 // declaration finds the charset that an XML declaration names.
@@ -91,7 +91,6 @@ func decoderOf(begin []byte) transform.Transformer {
 type bounded struct {
 	from io.Reader
 	left int64
-	read int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
@@ -107,6 +106,5 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
-	b.read += int64(n)
 	return n, err
 }

@@ -94,7 +94,6 @@ type Summary struct {
 	Entries int    // entries that were visited
 	TooMany int    // entries beyond MaxEntries, which were not visited
 	TooLong int    // entries that are too long for a URL
-	Skipped int    // entries that are empty or not UTF-8, and lines that are not URLs
 	Bytes   int64  // uncompressed bytes that were read
 }
 
@@ -119,7 +118,6 @@ func read(in *input, visit func(Entry) bool) (Summary, error) {
 			sum.TooLong++
 			return nil
 		case url == "" || !utf8.ValidString(url):
-			sum.Skipped++
 			return nil
 		case sum.Entries == MaxEntries:
 			sum.TooMany++
@@ -137,7 +135,7 @@ func read(in *input, visit func(Entry) bool) (Summary, error) {
 	case err != nil:
 	case isText:
 		sum.Format = Text
-		line, offset, err = readLines(text, show, &sum.Skipped)
+		line, offset, err = readLines(text, show)
 		if err == nil && sum.Entries == 0 {
 			sum.Format, err = "", ErrFormat
 		}
@@ -172,7 +170,7 @@ func tooMany(more int, err error) error {
 var errStopped = errors.New("sitemap: stopped")
 
 // readLines reads a text sitemap, and returns the position at which it stopped.
-func readLines(text *bufio.Reader, show func(string, Kind) error, skipped *int) (line int, offset int64, err error) {
+func readLines(text *bufio.Reader, show func(string, Kind) error) (line int, offset int64, err error) {
 	var url []byte
 	for line = 1; ; {
 		part, err := text.ReadSlice('\n')
@@ -183,11 +181,7 @@ func readLines(text *bufio.Reader, show func(string, Kind) error, skipped *int) 
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		switch found := trim(string(url)); {
-		case found == "" || found[0] == '#':
-		case !isURL(found):
-			*skipped++
-		default:
+		if found := trim(string(url)); isURL(found) { // else it is empty or a comment, or has no meaning
 			if err := show(found, Page); err != nil {
 				return line, offset, err
 			}
