@@ -183,7 +183,7 @@ func TestFailoverNamesWhatIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := primary.Client().Do(ctx, "wait", 1, 10_000).Err(); err != nil {
+	if err := cluster.AwaitReplica(ctx, primary, replica); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(replica.FlushAOF(ctx), replica.Kill()); err != nil {

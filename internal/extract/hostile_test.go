@@ -127,14 +127,19 @@ func TestHostilePagesAtOnce(t *testing.T) {
 		if i%50 == 0 && !race {
 			n = min(40*n, largestBody-largestBody/8)
 		}
-		share, err := bytes.Take(t.Context(), largestBody)
+		share, err := bytes.Take(t.Context(), int64(n))
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer share.Release()
 		body := kind.page(dice, n)
-		share.Shrink(int64(len(body)))
+		if more := int64(len(body) - n); more > 0 {
+			if err := share.Grow(t.Context(), more); err != nil {
+				t.Error(err)
+				return
+			}
+		}
 		reading <- struct{}{}
 		start := time.Now()
 		page, err := HTML(body, "", base, Options{
