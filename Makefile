@@ -61,15 +61,16 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 	$(call step,archtest)
 	@go test ./internal/archtest
 
-# The race detector needs cgo. It cannot check bench/proofs, whose tests run the product
-# in separate processes. bench/fpr, memory and speed measure, and the stores that they
-# call have race tests of their own. The target plain runs these four. Three packages run
-# at a time, because many tests wait for servers and delays.
+# The race detector needs cgo. It cannot check bench/proofs and cmd/crawler, whose tests
+# run the product in separate processes; the tests of package cli run the same commands in
+# their own process. bench/fpr, memory and speed measure, and the stores that they call
+# have race tests of their own. The target plain runs these five. Three packages run at a
+# time, because many tests wait for servers and delays.
 .PHONY: race
 race: build ## all tests under the race detector
 	$(call step,go test $(RACE)$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CGO_ENABLED=$(if $(RACE),1,0) CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
-	packages=$$(go list ./... | grep -vE '/bench/(proofs|fpr|memory|speed)$$'); \
+	packages=$$(go list ./... | grep -vE '/(bench/(proofs|fpr|memory|speed)|cmd/crawler)$$'); \
 	go test -p 3 $(RACE) -vet=off -short $$packages; \
 	for module in $(NESTED); do (cd $$module && go test $(RACE) -vet=off -short ./...); done
 
@@ -81,6 +82,7 @@ plain: build ## the tests of statistics, memory and crawls that the race detecto
 	$(call step,go test without -race$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	go test -vet=off ./bloomstore/... ./bench/dedup; \
+	go test -vet=off -short ./cmd/crawler; \
 	go test -vet=off -short ./bench/fpr ./bench/memory ./bench/speed; \
 	go test -vet=off -short ./bench/proofs; \
 	go test -vet=off -run '^TestShared(ClusterLoss|Failover)$$' ./bench/proofs
