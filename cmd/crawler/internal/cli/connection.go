@@ -74,7 +74,7 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) e
 		f.from = make(map[string]string)
 	}
 	for _, name := range names {
-		if f.from[name] != "" { // set by an earlier call, after which it counts as changed
+		if f.from[name] != "" { // set by an earlier call, which also marked the flag as changed
 			continue
 		}
 		if flags.Changed(name) {
@@ -91,9 +91,9 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) e
 	return nil
 }
 
-// repeated reports whether a command line that is printed for the user has to contain a
-// connection flag. It need not if the command finds the value by itself: every command
-// reads the environment, but only some read the config file.
+// repeated reports whether a command line that is printed for the user must contain a
+// connection flag. The flag is left out if the command finds the value itself: every
+// command reads the environment, but only some read the config file.
 func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 	switch f.from[name] {
 	case "", fromFlag:
@@ -153,8 +153,8 @@ func shownRedis(raw string) (shown string, secret bool) {
 	return scheme + "://" + user + rest[at+1:], password != ""
 }
 
-// shownPostgres returns a Postgres URL, or keywords and values, with the user and without
-// passwords. secret reports whether there are any passwords.
+// shownPostgres returns dsn with the user and without passwords. dsn is a Postgres URL,
+// or keywords and values. secret reports whether dsn has a password.
 func shownPostgres(dsn string) (shown string, secret bool) {
 	if !strings.Contains(dsn, "://") {
 		return shownKeywords(dsn)

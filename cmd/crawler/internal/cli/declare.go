@@ -14,10 +14,11 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// A flag of a crawl is declared once, in the function of its section: its name,
-// its help, its valid values, and the field of crawl.Config that it sets. The name
-// also gives the environment variable (CRAWLER_NAME), the key in the config file
-// and, if it is fixed when the crawl is created, the name of the stored setting.
+// Each flag of a crawl is declared once, in the function of its section: its name, its
+// help text, its valid values, and the field of crawl.Config that it sets. The
+// environment variable (CRAWLER_NAME) and the key in the config file follow from the
+// name. If the flag is fixed when the crawl is created, its stored setting has the same
+// name.
 
 // fixedNames are the names of the flags that are fixed when a crawl is created,
 // including those that are fixed only in Redis.
@@ -26,8 +27,8 @@ var fixedNames = func() []string {
 	return slices.Concat(every, redis)
 }()
 
-// fixedValue is a flag for a setting that is not a list. Package crawl parses its text
-// and has its default.
+// fixedValue is the value of a flag for a fixed setting that is not a list. Package crawl
+// parses its text and defines its default.
 type fixedValue struct {
 	fixed      *crawl.Fixed
 	name, kind string
@@ -74,7 +75,7 @@ type fixedFlag struct {
 // describe the valid values.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
-// within makes the flag refuse values that are neither none nor from least to most.
+// within restricts the flag to none and the values from least to most.
 func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
 	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
 }

@@ -44,7 +44,7 @@ func (f *eventFlags) name(plain string) string {
 	return f.prefix + plain
 }
 
-// declare returns a set with flags that have no prefix, for a command about events.
+// declare returns a flag set for a command about events. Its flags have no prefix.
 func (f *eventFlags) declare(add func(flags *pflag.FlagSet, prefix string)) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("events", pflag.ContinueOnError)
 	add(flags, "")
@@ -115,8 +115,8 @@ func (f *eventFlags) adoptEnvironment() (err error) {
 	return err
 }
 
-// checkEvents returns the faults of flags about events: flags without --events that need
-// it, and events and records that both go to stdout.
+// checkEvents returns an error for each flag that needs --events if --events is not
+// given. Events and records must not both go to stdout.
 func (p *plan) checkEvents() error {
 	if p.events.to == "-" && p.out == "-" {
 		return errors.New("--out - and --events - both write to stdout: want one of them")
@@ -186,7 +186,7 @@ func (f *eventFlags) shown() string {
 }
 
 // shownSink returns the URL of a sink without its password and its query, because both
-// may be secret. secret reports whether it has one of them.
+// may be secret. secret reports whether the URL has a password or a query.
 func shownSink(raw string) (shown string, secret bool) {
 	bare, query, _ := strings.Cut(raw, "?")
 	shown, secret = shownRedis(bare)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// leastGrace is the least time that a run has to return its leases and to close its
-// files, however short --grace is.
+// leastGrace is the time that a run has to return its leases and to close its files if
+// --grace is shorter.
 const leastGrace = 2 * time.Second
 
 // ending is the deadline of a run that a signal, --max-time or crawler stop has stopped.

@@ -122,7 +122,7 @@ func (r *relaying) deliver(ctx context.Context, config events.Config) (err error
 	return boxes.Relay(ctx, config, r.drain)
 }
 
-// explainRelay adds to the error of a relay what the user can do about it.
+// explainRelay adds an exit code and advice for the user to the error of a relay.
 func (r *relaying) explainRelay(name string, err error) error {
 	if errors.Is(err, events.ErrLocked) {
 		return &exitError{exitFailed, fmt.Errorf("relay %s of %s: another process runs it. Stop that one, or choose another name with --relay, "+

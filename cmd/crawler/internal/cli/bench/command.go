@@ -1,8 +1,8 @@
 // Package bench is the subcommand `crawler bench`: it measures filters and stores
 // on this machine, and compares them with the predictions of `crawler size`.
 //
-// It owns the command's flags, the measured servers and the display. The
-// measurements and the form of the report are in packages below bench.
+// It owns the command's flags, the measured servers and the display. The packages in the
+// folder bench of this module contain the measurements and the form of the report.
 package bench
 
 import (

@@ -17,14 +17,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// host has the measured servers. They are the servers that flags name, or private ones.
+// host contains the measured servers: those that flags name, or private ones.
 type host struct {
 	redis    *sets.Redis // nil means none
 	named    bool        // a flag named the Redis
 	noRedis  string      // why there is no Redis
 	hasBloom bool        // Redis has a Bloom module
 
-	postgres      string // its URL; empty means none
+	postgres      string // URL of the Postgres; empty means none
 	namedPostgres bool   // a flag named the Postgres
 	noPostgres    string // why there is no Postgres
 
@@ -102,7 +102,8 @@ func (h *host) openPostgres(ctx context.Context, named string) error {
 	return conn.Close(ctx)
 }
 
-// noBloom returns why measurements that need a Bloom module are missing, or "".
+// noBloom returns the reason if measurements that need a Bloom module are missing, or
+// else "". If there is no Redis at all, noRedis has the reason.
 func (h *host) noBloom() string {
 	if h.redis == nil || h.hasBloom {
 		return ""
@@ -119,8 +120,7 @@ func (h *host) same(context.Context) (*sets.Redis, error) {
 	return &r, nil
 }
 
-// another returns a sets.OpenRedis that starts a new Redis each time, unless a flag
-// names one.
+// another returns a sets.OpenRedis. It starts a new Redis each time if no flag names one.
 func (h *host) another(options servers.RedisOptions) sets.OpenRedis {
 	if h.named {
 		return h.same
@@ -133,8 +133,8 @@ func (h *host) samePostgres(context.Context) (dsn string, end func() error, err 
 	return h.postgres, nothing, nil
 }
 
-// anotherPostgres is a sets.OpenPostgres that starts a new Postgres each time, unless a
-// flag names one. The commits of a new one survive a power loss, which a crawl needs.
+// anotherPostgres is a sets.OpenPostgres. It starts a new Postgres each time if no flag
+// names one. The commits of a new Postgres survive a power loss, as a crawl requires.
 func (h *host) anotherPostgres(ctx context.Context) (dsn string, end func() error, err error) {
 	if h.namedPostgres {
 		return h.samePostgres(ctx)

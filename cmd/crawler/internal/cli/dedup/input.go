@@ -22,8 +22,8 @@ type chunk struct {
 }
 
 // readAhead starts a goroutine that reads. The goroutine ends at the first error, or
-// after stop, when the Read under way returns. A Read from a terminal or a pipe may not
-// return before the process ends.
+// after stop, when the Read under way returns. A Read from a terminal or a pipe might
+// block until the process ends.
 func readAhead(from io.Reader) *input {
 	in := &input{
 		filled: make(chan chunk, groupChunks),

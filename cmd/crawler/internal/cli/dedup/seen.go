@@ -21,8 +21,8 @@ type seen interface {
 // exactSet is a set of fingerprints without false positives. It takes 20 to 25 bytes a
 // key.
 //
-// It consists of many small hash tables, because a table is copied when it grows, and
-// the copy of a small one takes little memory.
+// It consists of many small hash tables. A table is copied when it grows, and the copy of
+// a small table takes little memory.
 type exactSet struct {
 	tables [256]table
 	count  uint64
