@@ -9,7 +9,7 @@ export FUZZTIME=${1:-5s}
 
 # run fuzzes one target and prints one line, and the output of the target if it fails.
 # On a busy machine go test can overrun its fuzztime and report that as a failure. If
-# there is no failing input, run starts the target again, up to three times in all.
+# there is no failing input, run starts the target again, up to three runs in all.
 run() {
   local file=${1%%:*} name=${1##*:} log
   log=$(mktemp)

@@ -23,9 +23,10 @@ const guides = "../../docs/guide"
 
 // TestGuideCommandsRun runs the commands of each guide as a reader would. It runs all
 // blocks of a page that are marked sh, in order, in one shell and one empty directory. If
-// a block marked text follows directly, it must be their standard output. Blocks marked
-// console are for other terminals, such as those that start the servers, and are not run.
-// The test has its own servers, and replaces the addresses on the page by theirs.
+// a block marked text follows directly, it must be the standard output of the commands.
+// Blocks marked console are for other terminals, such as those that start the servers,
+// and are not run. The test starts its own servers, and replaces the addresses on the
+// page by the addresses of these servers.
 func TestGuideCommandsRun(t *testing.T) {
 	for _, program := range []string{"bash", "jq"} {
 		if _, err := exec.LookPath(program); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") == "require" {

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// TestPrivateFiles: at no moment can a user other than the owner enter a new crawl
-// directory, connect to the socket or read the files that have a key, whatever the umask
-// is.
+// TestPrivateFiles: only the owner can enter a new crawl directory, connect to the socket
+// or read the files that contain a key. This holds at every moment and for every umask.
 func TestPrivateFiles(t *testing.T) {
 	program, err := exec.LookPath("crawler") // testscript.Main puts it there
 	if err != nil {
@@ -63,7 +62,7 @@ func TestPrivateFiles(t *testing.T) {
 					t.Error(err)
 				}
 				select {
-				case <-entered: // it is crawling
+				case <-entered: // the crawl has begun
 				case <-ended:
 					t.Fatalf("the crawl has ended: %s", crawl.Stderr)
 				}

@@ -25,7 +25,8 @@ var (
 )
 
 // checkPage refuses lines that are too long, and links to files or headings that do not
-// exist. A program writes bench/RESULTS.md, whose tables may have longer lines.
+// exist. The lines of bench/RESULTS.md can be longer, because a program writes its
+// tables.
 func checkPage(tree fs.FS, name, text string) []string {
 	faults := checkPagePaths(tree, name, 1, text)
 	for i, line := range strings.Split(text, "\n") {
@@ -109,8 +110,9 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// checkPagePaths returns a fault for each page that a text names by its path from the
-// root and that does not exist. The text begins at line first of its file.
+// checkPagePaths returns a fault for each page that text names but that does not exist.
+// The name of a page is its path from the root. The text begins at line first of its
+// file.
 func checkPagePaths(tree fs.FS, name string, first int, text string) []string {
 	var faults []string
 	for i, line := range strings.Split(text, "\n") {

@@ -38,10 +38,10 @@ func checkLines(tree fs.FS, name string, first int, text string) []string {
 	return faults
 }
 
-// checkHeader requires a leading comment that begins with the file's name and with what
-// the file does. The comment of a Lua script must also name its KEYS, what it returns,
-// its cost, and its ARGV if it reads any. That of a statement must explain each of its
-// parameters.
+// checkHeader requires a leading comment that begins with the file's name and says what
+// the file does. The comment of a Lua script must also mention KEYS, what the script
+// returns, its cost, and ARGV if the script reads it. The comment of a statement must
+// mention each parameter.
 func checkHeader(name, text string) []string {
 	header := leadingComment.FindString(text)
 	body := text[len(header):]

@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// NewSuffix is the end of the name of a new file that will replace another. A crash can leave
-// such a file, which may be removed.
+// NewSuffix is the end of the name of a new file that will replace another. A crash can
+// leave such a file behind. It can be removed.
 const NewSuffix = ".new"
 
 // MissingError reports a file that is shorter than its committed length.
@@ -113,9 +113,9 @@ func replace(filesystem vfs.FS, name string, create func(string, vfs.DiskWriteCa
 // PrivateMode is the mode of files that no other user may read.
 const PrivateMode = 0o600
 
-// createPrivate creates a file that no other user can open, not even while it is empty. It
-// first removes the file with the same name, if there is one. An FS has no modes, so a file on
-// disk is created with package os, and the FS then opens it.
+// createPrivate creates a file that no other user can open, not even while it is empty.
+// It first removes the file with the same name, if there is one. A vfs.FS cannot set
+// modes. So package os creates a file on disk, and then the FS opens it.
 func createPrivate(filesystem vfs.FS, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if vfs.Root(filesystem) != vfs.Default {
 		return filesystem.Create(name, category)

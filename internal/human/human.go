@@ -1,8 +1,8 @@
 // Package human reads and prints numbers the way people write them: 10M, 1e9,
 // 0.1%, 1 in 1000000, 512MiB.
 //
-// Its types are values of flags: their Set method reads what their String method
-// prints as the same value. The package does not depend on any command.
+// Its types are values of flags. If Set reads what String has printed, the value is the
+// same. The package does not depend on any command.
 package human
 
 import (
@@ -69,7 +69,7 @@ func ParseRate(s string) (float64, error) {
 // Count is a number of things, at least one; 0 means that none is given.
 type Count uint64
 
-// MaxCount is the largest Count. A float64 cannot represent every integer far beyond it.
+// MaxCount is the largest Count. A float64 can represent all integers up to it.
 const MaxCount = 1e15
 
 // Type implements pflag.Value.
@@ -103,8 +103,8 @@ func (c *Count) Set(s string) error {
 // Rate is a probability; 0 means that none is given.
 type Rate float64
 
-// MinRate is the smallest Rate. The probability that two of 2³² keys have the same
-// fingerprint is not small in comparison with a smaller rate.
+// MinRate is the smallest Rate. For much smaller rates, the probability that two of 2³²
+// keys have the same fingerprint would matter.
 const MinRate = 1e-18
 
 // Type implements pflag.Value.

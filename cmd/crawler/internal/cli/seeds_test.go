@@ -128,7 +128,7 @@ func TestSeedsInFlatMemory(t *testing.T) {
 	}
 }
 
-// seedFunc takes seeds, checked or not.
+// seedFunc is a seeder that calls the function for both methods.
 type seedFunc func(seeds []string) ([]crawl.SeedAnswer, error)
 
 func (f seedFunc) Seed(_ context.Context, seeds []string) ([]crawl.SeedAnswer, error) {
@@ -181,8 +181,8 @@ func FuzzSeedFile(f *testing.F) {
 	})
 }
 
-// TestSeedsOutliveAnOutage: seeds wait for a store that is unavailable, in
-// their order, and none is counted twice.
+// TestSeedsOutliveAnOutage: seeds wait for a store that is unavailable. They stay in
+// order, and none is counted twice.
 func TestSeedsOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

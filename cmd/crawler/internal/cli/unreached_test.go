@@ -283,7 +283,7 @@ func TestNewCrawlIsNotEmpty(t *testing.T) {
 	}()
 	errs.await(t, "crawling into")
 	var s report.Sample
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the socket is there a moment later
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the socket appears a moment later
 		h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
 		if err == nil {
 			s, err = h.Sample(t.Context())

@@ -20,15 +20,15 @@ import (
 	"golang.org/x/term"
 )
 
-// unsafe reports whether r can control a terminal: control characters (C0, DEL, C1)
-// and the bidirectional controls U+061C, U+200E, U+200F, U+202A to U+202E and
-// U+2066 to U+2069.
+// unsafe reports whether r can control a terminal. Such characters are the control
+// characters (C0, DEL, C1) and the bidirectional controls U+061C, U+200E, U+200F, U+202A
+// to U+202E and U+2066 to U+2069.
 func unsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // appendText appends text to b and escapes unsafe characters, except those in keep. A
-// byte that is not UTF-8 becomes \ufffd, because it may be a control character of
+// byte that is not UTF-8 becomes \ufffd, because it might be a control character of
 // another charset.
 func appendText(b, text []byte, keep string) []byte {
 	for len(text) > 0 {

@@ -61,8 +61,8 @@ func (l line) write(b *strings.Builder, color bool) {
 	}
 }
 
-// layout arranges a reading in at most height lines of at most width columns, the
-// most important ones first. Both must be 1 or more.
+// layout arranges a reading in at most height lines of at most width columns, the most
+// important ones first. height and width must be 1 or more.
 func layout(r report.Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
@@ -123,7 +123,8 @@ func failing(r report.Reading) bool {
 	return r.LastError != nil && (r.Gauges.BackingOff > 0 || r.Time.Sub(r.LastError.Time) < freshError)
 }
 
-// ascii replaces characters that may not take one column by question marks.
+// ascii replaces characters other than ASCII by question marks, because their width might
+// not be one column.
 func ascii(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf {

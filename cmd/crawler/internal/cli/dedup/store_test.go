@@ -130,8 +130,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// TestPrintedPartIsRemembered: if a full disk takes only a part of a group, that part is remembered,
-// and the next run prints the rest.
+// TestPrintedPartIsRemembered: if only a part of a group fits on a disk, that part is
+// remembered, and the next run prints the rest.
 func TestPrintedPartIsRemembered(t *testing.T) {
 	all := urls(100)
 	for _, room := range []int{0, 10, len(all) / 2, len(all) - 1} {
@@ -170,8 +170,8 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestTornJournal: if only a part of the last record is on disk, the records before it
-// count, however long the part is.
+// TestTornJournal: if only a part of the last record is on disk, all records before it
+// are read. The length of the part does not matter.
 func TestTornJournal(t *testing.T) {
 	dir := t.TempDir()
 	all := urls(20)
@@ -249,8 +249,8 @@ func TestDamageIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzJournal: for any content of a journal, opening it ends, and opening it again
-// finds the same keys.
+// FuzzJournal: openJournal returns for any content of a journal. If the journal is opened
+// again, it has the same keys.
 func FuzzJournal(f *testing.F) {
 	id := [16]byte{7}
 	name := filepath.Join(f.TempDir(), "journal")

@@ -87,8 +87,8 @@ func TestFaultsOfFlags(t *testing.T) {
 	}
 }
 
-// TestRandomAgainstMap: the answers are the same as those of a map, in whatever pieces
-// the input is read.
+// TestRandomAgainstMap: the answers are the same as those of a map. They do not depend on
+// the pieces in which the input is read.
 func TestRandomAgainstMap(t *testing.T) {
 	rnd := random(t)
 	form, err := canon.New(canon.Options{})
