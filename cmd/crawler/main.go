@@ -13,8 +13,8 @@ import (
 )
 
 func main() {
-	// net/http logs errors of idle connections with package log. They are frequent on
-	// the web.
+	// net/http logs errors of idle connections with package log. Such errors are frequent
+	// on the web.
 	log.SetOutput(io.Discard)
 	// With a umask that takes rights from the owner, the owner could not write to new
 	// directories.

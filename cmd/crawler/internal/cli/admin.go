@@ -20,7 +20,8 @@ import (
 )
 
 // adminAddress returns the address on which --admin listens. A port alone means the
-// loopback address, because a client that requests profiles can slow the crawl down.
+// loopback address, so that other machines cannot slow the crawl down with requests for
+// profiles.
 func adminAddress(text string) (string, error) {
 	if !strings.Contains(text, ":") {
 		text = ":" + text
@@ -118,9 +119,9 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 
 // checkHost calls next only for requests whose Host header names this server. Valid names
 // are localhost, loopback addresses, the local address of the connection, and names. This
-// prevents DNS rebinding: the owner of a web page lets the page's name resolve to the
-// address of this server, so the browser of a visitor sends requests with that name as
-// the Host.
+// prevents DNS rebinding. In that attack, the owner of a web page lets the page's name
+// resolve to the address of this server. The browser of a visitor then sends requests
+// with that name as the Host.
 func checkHost(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)

@@ -51,7 +51,8 @@ func (f *postgresFlags) database() (*crawl.Postgres, error) {
 	return db, err
 }
 
-// readPassword reads the file that a flag names. A line feed at its end is removed.
+// readPassword reads the file that a flag names. It removes line ends at the end of the
+// file.
 func readPassword(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -67,8 +68,8 @@ func readPassword(flag, name string) (string, error) {
 	return password, nil
 }
 
-// adoptEnvironment sets connection flags that are not on the command line from the
-// environment, and notes the source of each value.
+// adoptEnvironment sets connection flags from the environment if they are not on the
+// command line. It also notes the source of each value.
 func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) error {
 	if f.from == nil {
 		f.from = make(map[string]string)
@@ -136,7 +137,7 @@ func (f *sharedFlags) connectionNotes() (notes []string) {
 }
 
 // shownRedis returns a Redis URL with its user and without its password. secret reports
-// whether it has a password. A single word before the @ is a password.
+// whether the URL has a password. A single word before the @ is a password.
 func shownRedis(raw string) (shown string, secret bool) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	at := strings.LastIndexByte(rest, '@')

@@ -47,8 +47,8 @@ func (v *fixedValue) String() string {
 // Set implements pflag.Value.
 func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
-// fixed declares the flag of a setting. kind is its placeholder in the help text: one of
-// pflag's types, or the possible values with | between them.
+// fixed declares the flag of a setting. kind is the placeholder of the value in the help
+// text: one of pflag's types, or the possible values with | between them.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	if kind == "bool" {
@@ -75,13 +75,13 @@ type fixedFlag struct {
 // describe the valid values.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
-// within restricts the flag to none and the values from least to most.
+// within restricts the flag to the value none and the values from least to most.
 func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
 	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
 }
 
 // number declares a flag that sets a field of a config. Values must be from least to
-// most. If none is not 0, a value of 0 is stored as none.
+// most. If the argument none is not 0, the value 0 is stored as none.
 func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
 	restrict.Number(f, field, name, def, help, least, most, words)
 	if none != 0 {
@@ -90,7 +90,7 @@ func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T,
 	}
 }
 
-// zeroIs is a flag for a field in which 0 means unset. It stores a value of 0 as none.
+// zeroIs is a flag for a field in which 0 means unset. It stores the value 0 as none.
 type zeroIs[T int | float64 | time.Duration] struct {
 	pflag.Value
 	field *T

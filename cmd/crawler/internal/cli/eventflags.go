@@ -99,8 +99,8 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	number(flags, &f.sink.Timeout, 0, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
 }
 
-// adoptEnvironment sets flags that are not on the command line from CRAWLER_EVENTS and
-// CRAWLER_EVENTS_NAME. The corresponding flags of a crawl use the same variables.
+// adoptEnvironment sets flags from CRAWLER_EVENTS and CRAWLER_EVENTS_NAME if they are not
+// on the command line. The corresponding flags of a crawl use the same variables.
 func (f *eventFlags) adoptEnvironment() (err error) {
 	like := eventFlags{prefix: "events-"}
 	f.flags.VisitAll(func(flag *pflag.Flag) {
@@ -116,7 +116,7 @@ func (f *eventFlags) adoptEnvironment() (err error) {
 }
 
 // checkEvents returns an error for each flag that needs --events if --events is not
-// given. Events and records must not both go to stdout.
+// given. It also returns an error if events and records both go to stdout.
 func (p *plan) checkEvents() error {
 	if p.events.to == "-" && p.out == "-" {
 		return errors.New("--out - and --events - both write to stdout: want one of them")
@@ -133,7 +133,8 @@ func (p *plan) checkEvents() error {
 	return errors.Join(errs...)
 }
 
-// checkSink returns an error if to is not the URL of a sink. It makes no connection.
+// checkSink returns an error if its argument is not the URL of a sink. It makes no
+// connection.
 func checkSink(to string) error {
 	sink, err := sinks.Open(context.Background(), to, sinks.Config{Stdout: io.Discard})
 	if err != nil {

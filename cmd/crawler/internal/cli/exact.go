@@ -38,7 +38,7 @@ func (o *options) parseWindows() (exact.Windows, error) {
 }
 
 // ruleList is a flag for the rules of exact URLs, in the syntax of package exact. A rule
-// may begin with the name of its class: "gov: host=*.gov".
+// can begin with the name of its class: "gov: host=*.gov".
 type ruleList struct{ *exact.Rules }
 
 var _ pflag.SliceValue = (*ruleList)(nil)

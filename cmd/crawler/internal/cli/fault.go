@@ -189,9 +189,9 @@ func flagNames(flags *pflag.FlagSet) (names []string) {
 const maxSuggested = 3
 
 // didYouMean returns the end of a message about an unknown name. It suggests names that
-// contain the unknown name, names with which it begins, and names that differ from it in
-// a few letters. It writes prefix before each suggestion. If there is no suggestion, it
-// returns "".
+// contain the unknown name, that are a prefix of it, or that differ from it in a few
+// letters. It writes prefix before each suggestion. If there is no suggestion, it returns
+// "".
 func didYouMean(prefix, unknown string, names []string) string {
 	type candidate struct {
 		name     string

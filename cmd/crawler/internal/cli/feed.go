@@ -19,13 +19,13 @@ type seeder interface {
 	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 }
 
-// untilAvailable calls crawl.UntilAvailable. While the call waits, it prints waits and
-// the error once.
+// untilAvailable calls crawl.UntilAvailable. If the store is unavailable, it prints waits
+// and the error once.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
 	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", waits, err) }, call)
 }
 
-// feed adds all seeds of r. It reports each refused seed at once, and goes on.
+// feed adds all seeds of r. It reports each refused seed at once, and continues.
 func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl.SeedCounts, error) {
 	var counts crawl.SeedCounts
 	var batch []seedLine

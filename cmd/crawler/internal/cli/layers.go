@@ -52,7 +52,7 @@ func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
 	return l, errors.Join(errs...)
 }
 
-// readEnviron reads the variables that name a flag. An empty one counts as unset.
+// readEnviron reads the variables that name a flag. An empty variable counts as unset.
 func (l *layers) readEnviron(environ []string) error {
 	names := make(map[string]*pflag.Flag)
 	l.flags.VisitAll(func(f *pflag.Flag) { names[envName(f.Name)] = f })
@@ -86,8 +86,8 @@ func (l *layers) similarVariable(name string) string {
 	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
 }
 
-// set sets a flag unless a stronger layer has set it. Errors begin with where. It is the
-// name of an environment variable, or a position in a file and the name of the flag.
+// set sets a flag unless a stronger layer has set it. Errors begin with where: the name
+// of an environment variable, or the source and the name of the flag.
 func (l *layers) set(name string, values []string, source, where string) error {
 	if _, taken := l.from[name]; taken {
 		return nil
@@ -218,8 +218,8 @@ func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 	return values, nil
 }
 
-// adopt sets each flag that has no value yet from the settings of an existing crawl.
-// source names the place where the settings are stored.
+// adopt sets flags from the settings of an existing crawl, except flags that already have
+// a value. source names the place where the settings are stored.
 func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
 	_, _, ofPostgres := crawl.SettingNames()

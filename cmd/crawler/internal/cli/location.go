@@ -39,8 +39,8 @@ func (at location) keeper() string {
 	return crawlFile
 }
 
-// command returns the command line of a command about this crawl, without secrets. It
-// leaves out flags whose values the command finds in the environment or in the config file.
+// command returns the line that runs a command on this crawl, without secrets. It leaves
+// out flags whose values the command finds in the environment or in the config file.
 func (at location) command(name string) string {
 	line := program() + " " + name
 	add := func(flag, value string) {

@@ -68,8 +68,8 @@ type tableFlags struct {
 }
 
 // addTo declares the flags. They accept values that are valid for at least one of
-// schemas. addTo sets f.schema to the first of schemas. The caller can replace it before
-// it calls table.
+// schemas. addTo sets f.schema to the first of schemas. The caller can replace f.schema
+// before it calls table.
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	f.flags, f.schema = flags, schemas[0]
 	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",

@@ -26,7 +26,7 @@ type plan struct {
 	*layers
 	location
 	canon  *canon.Canonicalizer
-	stored frontier.Settings // nil means that there is no crawl there yet
+	stored frontier.Settings // nil means that the crawl does not exist yet
 	// seedsGiven describes the seeds of the command line; empty means none.
 	seedsGiven string
 	ending     ending // the deadline of a run that was stopped

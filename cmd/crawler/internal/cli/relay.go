@@ -108,8 +108,8 @@ func (r *relaying) run(ctx context.Context, f *eventFlags, s streams) (err error
 	return nil
 }
 
-// openAgain is the pause before the outboxes of a crawl are opened again after Redis or
-// Postgres did not answer.
+// openAgain is the pause between two attempts to open the outboxes of a crawl while Redis
+// or Postgres does not answer.
 const openAgain = time.Second
 
 // deliver opens the outboxes and delivers their events.

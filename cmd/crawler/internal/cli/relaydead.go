@@ -163,7 +163,7 @@ running, so they arrive after newer events of their hosts.`,
 			sums.Accepted, sums.Refused, sums.Left = sums.Accepted+done.Accepted, sums.Refused+done.Refused, sums.Left+done.Left
 			if _, is := errors.AsType[*events.AwayError](err); is {
 				away = err
-				return nil // go on: other outboxes may have dead letters too
+				return nil // go on: other outboxes can have dead letters too
 			}
 			return err
 		})

@@ -31,7 +31,7 @@ type seedLine struct {
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // not read by begin yet; stdin waits for next, because its first byte may come late
+	input  io.Reader // what begin will read; next calls begin for stdin, whose first byte may come late
 	lines  *bufio.Reader
 	number int // of the last line
 	close  func() error
@@ -63,7 +63,7 @@ func newSeedReader(ctx context.Context, args []string, file string, stdin io.Rea
 }
 
 // interruptible returns a reader of r that returns an error after ctx has ended. A read
-// from a terminal or a pipe cannot be interrupted, so the goroutine that calls it can run
+// from a terminal or a pipe cannot be interrupted, so the goroutine that reads can run
 // until the process ends.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()

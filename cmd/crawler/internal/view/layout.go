@@ -102,8 +102,8 @@ func figures(r report.Reading) []cell {
 		cell{human.Span(r.Time.Sub(r.Started)), plain})
 }
 
-// relayLines returns lines about the lag of a relay, or none if it has delivered all
-// events and has no fault.
+// relayLines returns lines about the lag of a relay, or none if the relay has delivered
+// all events and has no fault.
 func relayLines(r *report.Relay, width int) []line {
 	if r.Events == 0 && r.Away == "" && r.Fault == "" {
 		return nil
@@ -185,8 +185,8 @@ func cut(c cell, width int) cell {
 }
 
 // bar returns a line with the progress to the end of the crawl as a bar, the time that is
-// left, and the bound that ends the crawl. If the line is too narrow, it leaves out the
-// bound, and then also the bar.
+// left, and the limit that ends the crawl. If the line is too narrow, it leaves out the
+// limit, and then also the bar.
 func bar(r report.Reading, width int) line {
 	const narrowest, widest = 12, 50
 	left := "time left not known"

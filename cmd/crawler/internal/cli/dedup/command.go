@@ -189,7 +189,8 @@ func (s settings) differ(stored settings, dir string) error {
 		dir, strings.Join(faults, ""))
 }
 
-// run reads lines from in, and prints those with new URLs to out and a summary to report.
+// run reads lines from in, and prints those with new URLs to out. It prints a summary to
+// report.
 func (o *options) run(ctx context.Context, options canon.Options, want settings, in io.Reader, out, report io.Writer) (err error) {
 	begun := time.Now()
 	s := &stream{

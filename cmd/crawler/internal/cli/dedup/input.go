@@ -8,7 +8,7 @@ const (
 )
 
 // input reads ahead of the stream, so that reading goes on while output is written and
-// synced. The chunks that were read meanwhile make one group.
+// synced. The chunks that were read in the meantime form one group.
 type input struct {
 	filled chan chunk
 	free   chan []byte

@@ -56,7 +56,7 @@ func journalHeader(id [16]byte, generation uint64) []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// createJournal creates an empty journal. The file is on disk when it returns.
+// createJournal creates an empty journal. The file is on disk when createJournal returns.
 func createJournal(name string, id [16]byte, generation uint64, crash func(string)) (*journal, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {
@@ -120,8 +120,8 @@ func openJournal(name string, id [16]byte, generation uint64, crash func(string)
 	return j, err
 }
 
-// replay reads records and calls visit for each fingerprint. It returns the end of the
-// valid records.
+// replay reads records and calls visit for each fingerprint. good is the total length of
+// the valid records in bytes.
 func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) error) (good int64, err error) {
 	r := bufio.NewReaderSize(from, 1<<20)
 	le := binary.LittleEndian

@@ -179,7 +179,7 @@ func (s *stream) line(line []byte) {
 	}
 }
 
-// fault counts a line that is not a URL, and prints the error for the first ones.
+// fault counts malformed lines, and prints the errors of the first shownBad ones.
 func (s *stream) fault(err error) {
 	if s.counts.malformed++; s.counts.malformed <= shownBad {
 		fmt.Fprintf(s.faults, "line %d: %v\n", s.counts.lines, err)
