@@ -32,7 +32,7 @@ func TestPrivateFiles(t *testing.T) {
 				temp := t.TempDir()
 				dir := filepath.Join(temp, "parent", "c.crawl")
 				wantDir := fs.FileMode(0o700)
-				if exists { // a user's own, open to all
+				if exists { // the directory of a user, open to all
 					wantDir = 0o777
 					if err := os.MkdirAll(dir, wantDir); err != nil {
 						t.Fatal(err)
@@ -97,7 +97,7 @@ func TestPrivateFiles(t *testing.T) {
 	})
 }
 
-// underUmask returns a command of the program that is started with a umask.
+// underUmask returns a command that starts the program with a umask.
 func underUmask(t *testing.T, umask, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", `umask "$0"; exec "$@"`, umask, program}, args...)...)

@@ -75,7 +75,7 @@ func addressOf(name string, _ int) []netip.Addr {
 	return nil
 }
 
-// oddPages are the pages with links, which all hosts have. Other pages have no links.
+// oddPages are the pages with links. All hosts have them. Other pages have no links.
 var oddPages = map[string]string{
 	"/": `<title>odd</title><a href="/plain">1</a> <a href="/secret">2</a> <a href="/nothing">3</a>
 		<img src="/logo.png"> <link rel="stylesheet" href="/style.css">`,

@@ -26,7 +26,7 @@ const module = "github.com/bloomfrontier/crawler"
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
 // internalFloor has the floor of each package below internal that is not a leaf. Other
-// programs cannot import them, but several of our folders do.
+// programs cannot import these packages, but several of our folders do.
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
 	"internal/redisbits": "bloomstore",

@@ -55,7 +55,7 @@ func checkPure(src source) []string {
 	return faults
 }
 
-// checkLibrary refuses libraries that use things of the whole process: flags, the
+// checkLibrary refuses libraries that use state of the whole process: flags, the
 // environment, the default logger, init functions. Suites (packages whose names end with
 // test) are part of their caller's test binary, so they are allowed to read its flags.
 func checkLibrary(src source) []string {

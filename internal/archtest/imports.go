@@ -70,7 +70,7 @@ func imports(src source) []imported {
 	return all
 }
 
-// within reports whether pkg is room or below it.
+// within reports whether pkg is the package room or below room.
 func within(pkg, room string) bool {
 	return pkg == room || strings.HasPrefix(pkg, room+"/")
 }
@@ -94,9 +94,9 @@ func checkDirection(src source) []string {
 	return faults
 }
 
-// direction returns why src must not import our package to, or "" if the import is
-// allowed. Code can import from lower floors, from its own folder and from leaves. Tests
-// can also import from judges.
+// direction returns why src must not import to, which is one of our packages. It returns
+// "" if the import is allowed. Code can import from lower floors, from its own folder and
+// from leaves. Tests can also import from judges.
 func direction(src source, to string) string {
 	top := topOf(to)
 	_, floored := floor[src.top]

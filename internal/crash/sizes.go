@@ -20,7 +20,7 @@ func WithSizes(ctx context.Context, sizes Sizes) context.Context {
 	return context.WithValue(ctx, sizesKey{}, sizes)
 }
 
-// SizesOf returns the sizes of a context. If it has none, all fields are zero.
+// SizesOf returns the sizes of a context. If the context has none, all fields are zero.
 func SizesOf(ctx context.Context) Sizes {
 	sizes, _ := ctx.Value(sizesKey{}).(Sizes)
 	return sizes

@@ -80,8 +80,8 @@ func TestReplaceCrash(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: after an error of the caller the file is unchanged, and there is no
-// other file.
+// TestReplaceFails: after an error of write, the file is unchanged, and there is no other
+// file.
 func TestReplaceFails(t *testing.T) {
 	disk, errText := vfs.NewMem(), errors.New("no text")
 	if err := errors.Join(disk.MkdirAll("d", 0o700), durable.Replace(disk, "d/f", text("old"))); err != nil {

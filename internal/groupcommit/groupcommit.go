@@ -25,9 +25,9 @@ type Config[T any] struct {
 	// MaxSize limits a group: once the sizes of its items add up to MaxSize or more,
 	// further items join the next group. A single item can be larger. 0 means no limit.
 	MaxSize int
-	// Parallel is the number of groups that may be committed at the same time; 0 means 1.
-	// While one group is being committed, the commit of another group begins only if that
-	// group has reached MaxSize.
+	// Parallel is the largest number of groups that are committed at the same time; 0
+	// means 1. While one group is being committed, the commit of another group begins
+	// only if that group has reached MaxSize.
 	Parallel int
 }
 

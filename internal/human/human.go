@@ -15,8 +15,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// ParseNumber reads 250000, 10_000, 1,000,000, 1e9 or 2.5M: a number with a
-// unit of k, M, G (or B, a billion) or T, or with none.
+// ParseNumber reads 250000, 10_000, 1,000,000, 1e9 or 2.5M: a number with the unit k, M,
+// G (or B, a billion) or T, or without a unit.
 func ParseNumber(s string) (float64, error) {
 	digits, factor := strings.TrimSpace(s), 1.0
 	if digits != "" {
@@ -44,7 +44,7 @@ func ParseNumber(s string) (float64, error) {
 	return v * factor, nil
 }
 
-// ParseRate reads a share of one: 1e-6, 0.1%, "1 in 1000000", 1/1M.
+// ParseRate reads a rate: 1e-6, 0.1%, "1 in 1000000", 1/1M.
 func ParseRate(s string) (float64, error) {
 	s = strings.TrimSpace(s)
 	for _, separator := range []string{" in ", "/"} {

@@ -24,7 +24,7 @@ type Keys struct {
 	seed maphash.Seed
 
 	mu    sync.RWMutex
-	young map[uint64]struct{} // recently used keys, at most as many as most; then they become old
+	young map[uint64]struct{} // recently used keys; becomes old when its length has reached k.most
 	old   map[uint64]struct{} // keys that are dropped next
 }
 

@@ -1,4 +1,4 @@
-// Package suite has what the suites of our contracts share: cases and how they fail, a
+// Package suite contains the parts that the test suites of our contracts share: cases, a
 // clock, racers, and a list of random calls that is printed if one of them fails.
 //
 // It knows no contract. Packages frontiertest and exacttest own the cases, the models and
@@ -169,7 +169,7 @@ type Move = struct {
 	Make   func()
 }
 
-// Step makes one random call of moves.
+// Step makes one random call from moves.
 func Step(rng *rand.Rand, moves []Move) {
 	total := 0
 	for _, m := range moves {
@@ -192,7 +192,7 @@ func (d *Driver) Note(format string, args ...any) {
 // Calls returns how many calls were noted.
 func (d *Driver) Calls() int { return len(d.calls) }
 
-// Explain adds the last calls that were noted to a failure. It must be deferred.
+// Explain adds the last noted calls to the fault of a case. The caller must defer it.
 func (d *Driver) Explain() {
 	switch found := recover().(type) {
 	case nil:

@@ -103,7 +103,7 @@ func copyCrawl(t *testing.T, to, from string) {
 	}
 }
 
-// withDB returns a function that opens the store's tables directly for a change.
+// withDB returns a function that opens the store's database and calls change.
 func withDB(change func(*testing.T, *pebble.DB)) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()

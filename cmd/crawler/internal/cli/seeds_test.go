@@ -21,7 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// readSeeds reads all seeds of a file with this content, and its faults.
+// readSeeds reads a file with this content. It returns the seeds and the faults of the
+// file.
 func readSeeds(t *testing.T, content []byte) (seeds, faults []string, end error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "seeds")

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// BenchmarkAsk measures the CPU time of requests to a running crawl with a filter for 10
-// million URLs, in the crawl and in the process that asks. status --watch requests a
+// BenchmarkAsk measures the CPU time of requests to a running crawl, in the crawl and in
+// the process that asks. The filter is for 10 million URLs. status --watch requests a
 // sample each second, and with --json also a status. A report also probes the filter for
 // 200 ms.
 func BenchmarkAsk(b *testing.B) {

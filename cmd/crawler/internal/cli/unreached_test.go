@@ -94,7 +94,7 @@ func deadNameServer(t *testing.T) string {
 }
 
 // TestUnreachedSeedsAreReported: if no seed of a crawl answers, all its output and files
-// name the cause, and it has a special exit code.
+// name the cause, and the exit code is a special one.
 func TestUnreachedSeedsAreReported(t *testing.T) {
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -251,7 +251,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 		}
 		return words
 	}
-	for range 20 { // the crawl's own view has many samples already
+	for range 20 { // so that the crawl's own view has many samples
 		sampleOf(t, dir)
 	}
 	for _, step := range []struct {

@@ -237,7 +237,7 @@ func TestClearFlushes(t *testing.T) {
 	}
 }
 
-// TestOneWrite: a drawing is one write, so that no other output comes between.
+// TestOneWrite: a drawing is one write, so no other output can interrupt it.
 func TestOneWrite(t *testing.T) {
 	var writes counter
 	live := NewLive(&writes, func() (int, int) { return 80, 24 }, true)
@@ -253,8 +253,8 @@ type counter struct{ n int }
 
 func (c *counter) Write(p []byte) (int, error) { c.n++; return len(p), nil }
 
-// TestConcurrentPrinters: lines of concurrent goroutines are printed whole,
-// also beside drawings.
+// TestConcurrentPrinters: lines of concurrent goroutines are printed whole, also while
+// the view is drawn.
 func TestConcurrentPrinters(t *testing.T) {
 	var out bytes.Buffer
 	live := NewLive(&out, func() (int, int) { return 80, 24 }, false)

@@ -17,13 +17,13 @@ import (
 // points are the points at which the child can kill itself.
 var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 
-// history is the output of several runs with one directory, one after another. The input
+// history describes several runs, one after another, with the same directory. The input
 // of each run is the beginning of the same list of URLs.
 type history struct {
 	dir        string
 	args       []string
-	remembered int // the earliest place in the list where the last run may have begun to print
-	printed    int // the furthest place in the list that a run reached
+	remembered int // the earliest position in the list at which the last run can have begun to print
+	printed    int // the furthest position in the list that a run reached
 }
 
 // TestKilledLosesNothing kills runs at every point and at random moments. The next run

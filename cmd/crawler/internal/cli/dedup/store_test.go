@@ -25,7 +25,7 @@ func TestRunsOfADirectory(t *testing.T) {
 		if got := mustDedup(t, all[:half], first...); got.out != all[:half] {
 			t.Errorf("%v: the first run printed %d bytes, want all %d", args, len(got.out), half)
 		}
-		if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] { // its settings are adopted
+		if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] { // the settings of dir are adopted
 			t.Errorf("%v: the second run printed %d bytes, want the %d new ones", args, len(got.out), len(all)-half)
 		}
 		if got := mustDedup(t, all, first...); got.out != "" || !strings.Contains(got.err, "500 URLs known") {
@@ -216,7 +216,7 @@ func TestDamageIsRefused(t *testing.T) {
 	if err := command.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustDedup(t, urls(lines), "--dir", dir) // into the journal
+	mustDedup(t, urls(lines), "--dir", dir) // the later keys are only in the journal
 	journal := filepath.Join(dir, numbered(journalPrefix, 1, ""))
 	filter := filepath.Join(dir, numbered(filterPrefix, 1, filterSuffix))
 	want := []string{"LOCK", cardFile, filepath.Base(filter), filepath.Base(journal)}
@@ -314,7 +314,7 @@ func write(t *testing.T, name string, text []byte) {
 	}
 }
 
-// TestExactSet: the exact set is a set, and takes no more memory than documented.
+// TestExactSet: exactSet answers as a set does, and takes no more memory than documented.
 func TestExactSet(t *testing.T) {
 	rnd := random(t)
 	set := new(exactSet)

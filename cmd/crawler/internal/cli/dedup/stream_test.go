@@ -199,8 +199,8 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TestStopsWithContext: a run ends with its context, even if the input sends neither
-// another line nor its end.
+// TestStopsWithContext: a run ends when its context ends, even if the input sends nothing
+// and stays open.
 func TestStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ask, questions := io.Pipe()
