@@ -94,8 +94,8 @@ func checkDirection(src source) []string {
 	return faults
 }
 
-// direction returns why src must not import to, which is one of our packages. It returns
-// "" if the import is allowed. Code can import from lower floors, from its own folder and
+// direction returns why src must not import the package to, which is ours. It returns ""
+// if the import is allowed. Code can import from lower floors, from its own folder and
 // from leaves. Tests can also import from judges.
 func direction(src source, to string) string {
 	top := topOf(to)

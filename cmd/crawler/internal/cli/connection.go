@@ -68,8 +68,8 @@ func readPassword(flag, name string) (string, error) {
 	return password, nil
 }
 
-// adoptEnvironment sets connection flags from the environment if they are not on the
-// command line. It also notes the source of each value.
+// adoptEnvironment sets connection flags that the command line does not have. The values
+// come from the environment. adoptEnvironment also notes the source of each value.
 func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) error {
 	if f.from == nil {
 		f.from = make(map[string]string)

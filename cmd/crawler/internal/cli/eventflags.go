@@ -99,8 +99,9 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	number(flags, &f.sink.Timeout, 0, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
 }
 
-// adoptEnvironment sets flags from CRAWLER_EVENTS and CRAWLER_EVENTS_NAME if they are not
-// on the command line. The corresponding flags of a crawl use the same variables.
+// adoptEnvironment sets flags that the command line does not have. The values come from
+// the variables CRAWLER_EVENTS and CRAWLER_EVENTS_NAME. The corresponding flags of a
+// crawl use the same variables.
 func (f *eventFlags) adoptEnvironment() (err error) {
 	like := eventFlags{prefix: "events-"}
 	f.flags.VisitAll(func(flag *pflag.Flag) {

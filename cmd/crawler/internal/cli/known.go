@@ -54,7 +54,7 @@ func (r *running) markKnown(ctx context.Context, to marker) (err error) {
 		}
 		if err == nil {
 			// The line is not parsed as a seed, because a seed without a scheme becomes
-			// an https URL. If that is not the URL that was meant, it would be lost.
+			// an https URL. A wrong URL would then be marked as seen, and be lost.
 			url, parseErr := r.canon.Parse(line.text)
 			if parseErr == nil {
 				urls = append(urls, url.String())

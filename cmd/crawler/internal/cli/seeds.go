@@ -31,7 +31,7 @@ type seedLine struct {
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // what begin will read; next calls begin for stdin, whose first byte may come late
+	input  io.Reader // nil after begin; next calls begin for stdin, whose first byte may come late
 	lines  *bufio.Reader
 	number int // of the last line
 	close  func() error

@@ -136,8 +136,8 @@ func (h *host) samePostgres(context.Context) (dsn string, end func() error, err 
 }
 
 // anotherPostgres is a sets.OpenPostgres. If a flag names a Postgres, it returns that
-// one. Otherwise it starts a new Postgres each time, whose commits survive a power loss.
-// A crawl requires that.
+// one. Otherwise it starts a new Postgres each time. The commits of a new Postgres
+// survive a power loss, as a crawl requires.
 func (h *host) anotherPostgres(ctx context.Context) (dsn string, end func() error, err error) {
 	if h.namedPostgres {
 		return h.samePostgres(ctx)
