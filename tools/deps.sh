@@ -3,17 +3,17 @@
 #   deps.sh            install the packages
 #   deps.sh proof      install npm, which is optional for the proofs
 #   deps.sh missing    print the packages that are missing, and install nothing
-# It changes nothing if all packages are installed. If it cannot install (neither root
-# nor sudo without a password, or not a Debian system), it prints the packages that are
-# missing, and the tests that need them are skipped. With CRAWLER_TEST_SERVERS=require,
-# as in CI, it fails instead.
+# It changes nothing if all packages are installed. It needs a Debian system, and root
+# rights or sudo without a password. Without these, it prints the packages that are
+# missing, and the tests that need them are skipped. With CRAWLER_TEST_SERVERS=require, as
+# in CI, it fails instead.
 set -euo pipefail
 
 # A file or command that must exist, and the package that contains it.
 needs=(
   "gcc                                  gcc"         # the race detector links with cgo
   "/usr/include/stdio.h                 libc6-dev"
-  "wget                                 wget"        # the crawler that ours is compared with
+  "wget                                 wget"        # a crawler for comparison with ours
   "/usr/share/doc/git-doc/index.html    git-doc"     # real HTML
   "/usr/share/doc/sqlite3/index.html    sqlite3-doc"
   "redis-server                         redis-server"
@@ -45,8 +45,8 @@ missing() {
   done
 }
 
-# skip ends the script with a message about the packages that are missing and cannot be
-# installed: as a success, or as a failure with CRAWLER_TEST_SERVERS=require.
+# skip prints the packages that are missing and cannot be installed, and ends the script.
+# With CRAWLER_TEST_SERVERS=require this is a failure, and otherwise a success.
 skip() {
   if [[ ${CRAWLER_TEST_SERVERS:-} == require ]]; then
     echo "deps: $1; missing: ${packages[*]}" >&2
@@ -88,9 +88,9 @@ hold /usr/sbin/policy-rc.d 755 $'#!/bin/sh\nexit 101'
 hold /etc/postgresql-common/createcluster.d/crawler-tests.conf 644 'create_main_cluster = false'
 
 echo "deps: installing ${packages[*]}"
-# Slim images leave out the documentation of packages. These options let in that of the
-# two packages that contain nothing else. --reinstall also installs a package again that
-# was installed without its files.
+# Slim images leave out the documentation of packages. These options keep it for the two
+# packages that contain only documentation. --reinstall also repairs a package that was
+# installed without its files.
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
 "${apt[@]}" update
 "${apt[@]}" install -y --no-install-recommends --reinstall \

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # fuzz.sh: run each fuzz target of the main module for a while.
 #   fuzz.sh [TIME [FOLDER]]      the defaults are 5s and the whole module
-# As many targets run at once as there are cores, each on one core. The output of a
-# target is printed only if it fails. go test stores the input that failed in the
-# package's testdata/fuzz, and the next plain go test runs it.
+# The number of targets that run at once is the number of cores. Each target uses one
+# core. The output of a target is printed only if it fails. go test stores a failing input
+# in the folder testdata/fuzz of the package, and the next plain go test runs it.
 set -euo pipefail
 export FUZZTIME=${1:-5s}
 
 # run fuzzes one target and prints one line, and the output of the target if it fails.
 # On a busy machine go test can overrun its fuzztime and report that as a failure. If
-# there is no failing input, run starts the target again, up to three times in all.
+# there is no failing input, run starts the target again, up to three runs in all.
 run() {
   local file=${1%%:*} name=${1##*:} log
   log=$(mktemp)

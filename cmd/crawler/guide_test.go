@@ -23,9 +23,10 @@ const guides = "../../docs/guide"
 
 // TestGuideCommandsRun runs the commands of each guide as a reader would. It runs all
 // blocks of a page that are marked sh, in order, in one shell and one empty directory. If
-// a block marked text follows directly, it must be their standard output. Blocks marked
-// console are for other terminals, such as those that start the servers, and are not run.
-// The test has its own servers, and replaces the addresses on the page by theirs.
+// a block marked text follows directly, it must be the standard output of the commands.
+// Blocks marked console are for other terminals, such as those that start the servers,
+// and are not run. The test starts its own servers, and replaces the addresses on the
+// page by the addresses of these servers.
 func TestGuideCommandsRun(t *testing.T) {
 	for _, program := range []string{"bash", "jq"} {
 		if _, err := exec.LookPath(program); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
@@ -71,7 +72,7 @@ var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```\n")
 
 func guideSteps(page string) []guideStep {
 	var steps []guideStep
-	end := -1 // of the last block of commands
+	end := -1 // the end of the last block of commands
 	for _, at := range fence.FindAllStringSubmatchIndex(page, -1) {
 		language, block := page[at[2]:at[3]], page[at[4]:at[5]]
 		switch {
@@ -123,7 +124,7 @@ func runGuide(t *testing.T, steps []guideStep) {
 func outputOf(step int) string { return "block." + string(rune('a'+step)) }
 
 // guideServers starts the servers whose addresses are in the guides, and returns a
-// replacer of these addresses by the real ones.
+// replacer that turns these addresses into the real ones.
 func guideServers(t *testing.T, dir string, steps []guideStep) *strings.Replacer {
 	var all strings.Builder
 	for _, step := range steps {
@@ -169,7 +170,7 @@ func listen(t *testing.T, serve func(net.Listener) error) string {
 	return listener.Addr().String()
 }
 
-// TestGuideSteps: a page's blocks are distinguished by language and place.
+// TestGuideSteps: the language and the position of a block decide what it is.
 func TestGuideSteps(t *testing.T) {
 	const page = "```sh\na\n```\n\n```text\nA\n```\n\n```sh\nb\n```\n\nwords\n\n```text\nB\n```\n\n```console\n$ c\n```\n"
 	want := []guideStep{{"a\n", "A\n", true}, {"b\n", "", false}}

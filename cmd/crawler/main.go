@@ -13,11 +13,11 @@ import (
 )
 
 func main() {
-	// net/http logs errors of idle connections with package log. They are frequent on
-	// the web.
+	// net/http logs errors of idle connections with package log. Such errors are frequent
+	// on the web.
 	log.SetOutput(io.Discard)
-	// A umask without the owner's rights would create directories that the owner
-	// cannot write to.
+	// With a umask that takes rights from the owner, the owner could not write to new
+	// directories.
 	syscall.Umask(syscall.Umask(0o077) &^ 0o700)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

@@ -159,8 +159,8 @@ func exitCode(ts *testscript.TestScript, err error) int {
 // stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS runs crawler with ARGUMENTS until
 // it waits at /wait, and then runs crawler with each COMMAND. Then it sends SIGNALS, such
 // as INT,INT, and checks the exit code. If SIGNALS is stop, the last command stops the
-// crawl. The output is in the files stdout and stderr, and that of the N-th command in
-// between.N.
+// crawl. The output of the crawl is in the files stdout and stderr. The output of the
+// N-th command is in between.N.
 func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 || args[2] != "--" {
 		ts.Fatalf("usage: stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS")
@@ -187,7 +187,7 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
 	for name := range strings.SplitSeq(args[1], ",") {
-		if name == "stop" { // one of the commands ended it
+		if name == "stop" { // one of the commands ended the crawl
 			break
 		}
 		ts.Check(cmd.Process.Signal(signals[name]))

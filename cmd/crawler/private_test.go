@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// TestPrivateFiles: at no moment can a user other than the owner enter a new crawl
-// directory, connect to the socket or read the files that have a key, whatever the umask
-// is.
+// TestPrivateFiles: only the owner can enter a new crawl directory, connect to the socket
+// or read the files that contain a key. This holds at every moment and for every umask.
 func TestPrivateFiles(t *testing.T) {
 	program, err := exec.LookPath("crawler") // testscript.Main puts it there
 	if err != nil {
@@ -33,7 +32,7 @@ func TestPrivateFiles(t *testing.T) {
 				temp := t.TempDir()
 				dir := filepath.Join(temp, "parent", "c.crawl")
 				wantDir := fs.FileMode(0o700)
-				if exists { // a user's own, open to all
+				if exists { // the directory of a user, open to all
 					wantDir = 0o777
 					if err := os.MkdirAll(dir, wantDir); err != nil {
 						t.Fatal(err)
@@ -63,7 +62,7 @@ func TestPrivateFiles(t *testing.T) {
 					t.Error(err)
 				}
 				select {
-				case <-entered: // it is crawling
+				case <-entered: // the crawl has begun
 				case <-ended:
 					t.Fatalf("the crawl has ended: %s", crawl.Stderr)
 				}
@@ -98,7 +97,7 @@ func TestPrivateFiles(t *testing.T) {
 	})
 }
 
-// underUmask returns a command of the program that is started with a umask.
+// underUmask returns a command that starts the program with a umask.
 func underUmask(t *testing.T, umask, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", `umask "$0"; exec "$@"`, umask, program}, args...)...)

@@ -75,7 +75,7 @@ func addressOf(name string, _ int) []netip.Addr {
 	return nil
 }
 
-// oddPages are the pages with links, which all hosts have. Other pages have no links.
+// oddPages are the pages with links. All hosts have them. Other pages have no links.
 var oddPages = map[string]string{
 	"/": `<title>odd</title><a href="/plain">1</a> <a href="/secret">2</a> <a href="/nothing">3</a>
 		<img src="/logo.png"> <link rel="stylesheet" href="/style.css">`,
@@ -102,7 +102,7 @@ func (o *oddWeb) answer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "image/png")
 	case r.URL.Path == "/nothing":
 		http.NotFound(w, r)
-	case r.URL.Path == "/mute": // until its client goes
+	case r.URL.Path == "/mute": // until the client closes the connection
 		select {
 		case <-r.Context().Done():
 		case <-o.done:
@@ -161,8 +161,8 @@ func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// answers N DIR [ROBOTS] checks that N records of a crawl name an answer in a WARC file,
-// and that the files have no other answers, except ROBOTS answers of robots.txt files.
+// answers N DIR [ROBOTS] checks that N records of a crawl name an answer in a WARC file.
+// The files must have no other answers, except ROBOTS answers that are robots.txt files.
 func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: answers N DIR [ROBOTS]")
@@ -208,7 +208,7 @@ func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 		whole, err := io.ReadAll(z)
 		ts.Check(err)
 		there += bytes.Count(whole, []byte("WARC-Type: response\r\n"))
-		robots += bytes.Count(whole, []byte("/robots.txt\r\n")) / 2 // its answer and its request
+		robots += bytes.Count(whole, []byte("/robots.txt\r\n")) / 2 // it is in the answer and in the request
 	}
 	if pointed != want || there != want+robots || robots != wantRobots {
 		ts.Fatalf("%d records point to answers, want %d; the files have %d, %d of them of a robots.txt, want %d", pointed, want, there, robots, wantRobots)

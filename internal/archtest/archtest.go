@@ -1,6 +1,7 @@
 // Package archtest checks the source tree against the rules of its architecture: which
-// folders exist, which package may import which, what a pure package may not do, what
-// the header of a script says, and that the links of the documents have a target.
+// folders exist, which packages a package may import, what a pure package must not do,
+// what the header of a script must say, and that the links of the documents have a
+// target.
 //
 // It reads the files itself and runs no go command, so that Go's test cache knows the
 // files that a result depends on. It knows the layout of this repository, but not what
@@ -21,11 +22,11 @@ import (
 
 const module = "github.com/bloomfrontier/crawler"
 
-// floor numbers the top folders of code; code imports only from lower floors.
+// floor is the floor of each top folder of code. Code imports only from lower floors.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// internalFloor maps the packages below internal that are not leaves to their floor. Other
-// programs cannot import them, but several of our folders do.
+// internalFloor has the floor of each package below internal that is not a leaf. Other
+// programs cannot import these packages, but several of our folders do.
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
 	"internal/redisbits": "bloomstore",
@@ -53,7 +54,7 @@ func output(name string) bool { return name == "bin" || strings.HasSuffix(name, 
 type source struct {
 	path   string // from the root, with slashes
 	pkg    string // the folder, which is the import path below the module
-	top    string // the floor, or the first element of pkg if it is on none; empty for the root
+	top    string // the floor, or the first element of pkg if pkg is on no floor; empty for the root
 	test   bool   // a _test.go file
 	syntax *ast.File
 	lines  *token.FileSet
@@ -104,8 +105,8 @@ func checkTop(tree fs.FS) ([]string, error) {
 	return faults, nil
 }
 
-// topOf returns the floor of a package, or the first element of its path if it
-// is on none.
+// topOf returns the floor of a package, or the first element of its path if the package
+// is on no floor.
 func topOf(pkg string) string {
 	top, rest, _ := strings.Cut(pkg, "/")
 	if top != "internal" {

@@ -22,8 +22,8 @@ func TestTreeKeepsRules(t *testing.T) {
 	}
 }
 
-// TestEachRule checks each rule with a tree that breaks it and with one that just does
-// not break it.
+// TestEachRule checks each rule with a tree that breaks the rule, and with a similar tree
+// that does not.
 func TestEachRule(t *testing.T) {
 	const luaHeader = "-- add.lua: add a key.\n-- KEYS  one\n-- returns  1\n-- cost  O(1)\n"
 	for name, test := range map[string]struct {

@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	// vague are package names that do not say what the package contains, so that
-	// everything ends up in it.
+	// vague are package names that do not say what the package contains. Such packages
+	// collect code that does not belong together.
 	vague = []string{"util", "utils", "common", "base", "helpers", "misc", "models", "types", "manager"}
 
 	// pure are the packages that take everything as an argument. They use no file,
@@ -21,8 +21,8 @@ var (
 
 	clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
-	// libraries are the folders whose packages other programs import. Their callers
-	// pass them what comes from the command line and the environment, and the logger.
+	// libraries are the folders whose packages other programs import. Their callers pass
+	// them the logger, and all values from the command line and the environment.
 	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher", "events", "crawl"}
 )
 
@@ -55,9 +55,9 @@ func checkPure(src source) []string {
 	return faults
 }
 
-// checkLibrary refuses libraries that use what belongs to the whole process: flags, the
-// environment, the default logger, init. Suites (packages called …test) are part of
-// their caller's test binary and may read its flags.
+// checkLibrary refuses libraries that use state of the whole process: flags, the
+// environment, the default logger, init functions. Suites (packages whose names end with
+// test) are part of their caller's test binary, so they are allowed to read its flags.
 func checkLibrary(src source) []string {
 	if src.test || !slices.Contains(libraries, src.top) || strings.HasSuffix(src.pkg, "test") {
 		return nil
@@ -86,7 +86,8 @@ func bannedImports(src source, banned []string, why string) (faults []string) {
 	return faults
 }
 
-// bannedUses returns a fault for each member of a package that src uses and that is in members.
+// bannedUses returns a fault for each of members that src uses. members belong to the
+// package importPath.
 func bannedUses(src source, importPath string, members []string, why string) (faults []string) {
 	at := slices.IndexFunc(imports(src), func(imp imported) bool { return imp.path == importPath })
 	if at < 0 {

@@ -6,9 +6,9 @@ import (
 )
 
 var (
-	// judges are the packages that tests of every floor may import. They import no
-	// other package of ours, because a judge must not share our errors, and because
-	// the tests of the lowest floor, which may import no other floor, use them too.
+	// judges are the packages that tests of every floor may import. They import no other
+	// package of ours. So they do not share our errors, and even tests of the lowest
+	// floor can use them.
 	judges = []string{"bench/testweb", "bench/servers"}
 
 	// leaves are the packages below internal that every floor may import. They import
@@ -21,7 +21,7 @@ var (
 
 // public are the packages of the floors that other programs may import. Each is a
 // promise to these programs. A package that only our own packages import is in the
-// internal folder of the lowest folder that all of them share.
+// internal folder of the lowest folder that contains all these importers.
 var public = []string{
 	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
 	"crawl", "crawl/links", "crawl/report", "crawl/table",
@@ -70,7 +70,7 @@ func imports(src source) []imported {
 	return all
 }
 
-// within reports whether pkg is room or below it.
+// within reports whether pkg is the package room or below room.
 func within(pkg, room string) bool {
 	return pkg == room || strings.HasPrefix(pkg, room+"/")
 }
@@ -94,8 +94,9 @@ func checkDirection(src source) []string {
 	return faults
 }
 
-// direction returns why src may not import our package to, or "" if it may. Code may
-// import from lower floors, from its own folder and from leaves; tests also from judges.
+// direction returns why src must not import the package to, which is ours. It returns ""
+// if the import is allowed. Code can import from lower floors, from its own folder and
+// from leaves. Tests can also import from judges.
 func direction(src source, to string) string {
 	top := topOf(to)
 	_, floored := floor[src.top]
@@ -126,8 +127,8 @@ func sameJudge(a, b string) bool {
 }
 
 // checkRooms refuses imports between packages of a folder that must not depend on each
-// other. A rule for a contract applies to the code of its package alone: its examples are
-// tests and may show an engine, a backend or a room.
+// other. A rule for a contract does not apply to the tests of its package, because the
+// examples among them show an engine, a backend or a room.
 func checkRooms(src source) []string {
 	contract := func(pkg string) bool { return src.pkg == pkg && !src.test }
 	below := func(rooms ...string) bool { return withinAny(src.pkg, rooms) }

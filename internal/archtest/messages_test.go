@@ -45,7 +45,7 @@ func TestMessagesAreListed(t *testing.T) {
 	}
 }
 
-// messages returns the texts of each package, except tests and bench.
+// messages returns the texts by package. It leaves out tests and bench.
 func messages(tree fs.FS) (map[string][]string, error) {
 	texts := make(map[string][]string)
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -74,8 +74,8 @@ func messages(tree fs.FS) (map[string][]string, error) {
 	return texts, err
 }
 
-// messageCalls are the functions and methods that take a message, with the index
-// of its argument.
+// messageCalls has the functions and methods with a message. The value is the index of
+// the argument that is the message.
 var messageCalls = map[string]int{
 	"errors.New": 0, "fmt.Errorf": 0,
 	"Debug": 0, "Info": 0, "Warn": 0, "Error": 0,
@@ -83,7 +83,7 @@ var messageCalls = map[string]int{
 	"Log": 2, "LogAttrs": 2,
 }
 
-// message returns the text of a call in quotes, or "" if it takes no message.
+// message returns the message of a call in quotes, or "" if the call has none.
 func message(call *ast.CallExpr) string {
 	on, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

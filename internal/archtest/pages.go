@@ -14,18 +14,19 @@ import (
 const columns = 120
 
 var (
-	// link is the target of a Markdown link or image: its file and its anchor.
+	// link matches the target of a Markdown link or image: its file and its anchor.
 	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	heading = regexp.MustCompile(`^#+ (.*)$`)
-	// inlineCode is code between backquotes in a line of Markdown.
+	// inlineCode matches code between backquotes in a line of Markdown.
 	inlineCode = regexp.MustCompile("`[^`]*`")
 	linked     = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
-	// pagePath is the path of a page of the documentation in comments and prose.
+	// pagePath matches the path of a page of the documentation in comments and prose.
 	pagePath = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 )
 
 // checkPage refuses lines that are too long, and links to files or headings that do not
-// exist. A program writes bench/RESULTS.md, whose tables may have longer lines.
+// exist. The lines of bench/RESULTS.md can be longer, because a program writes its
+// tables.
 func checkPage(tree fs.FS, name, text string) []string {
 	faults := checkPagePaths(tree, name, 1, text)
 	for i, line := range strings.Split(text, "\n") {
@@ -109,8 +110,9 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// checkPagePaths returns a fault for each page that a text names by its path from the
-// root and that does not exist. The text begins at line first of its file.
+// checkPagePaths returns a fault for each page that text names but that does not exist.
+// The name of a page is its path from the root. first is the line of the file at which
+// text begins.
 func checkPagePaths(tree fs.FS, name string, first int, text string) []string {
 	var faults []string
 	for i, line := range strings.Split(text, "\n") {

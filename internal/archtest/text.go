@@ -11,7 +11,7 @@ var (
 	promise  = regexp.MustCompile(`\b(TODO|FIXME)\b`)
 	numbered = regexp.MustCompile(`\b(TODO|FIXME)\(#[0-9]+\)`)
 	argument = regexp.MustCompile(`\$[0-9]+`)
-	// leadingComment is the header of a Lua script or an SQL statement.
+	// leadingComment matches the header of a Lua script or an SQL statement.
 	leadingComment = regexp.MustCompile(`^(--.*\n)*`)
 )
 
@@ -26,8 +26,8 @@ func checkComments(tree fs.FS, src source) []string {
 	return faults
 }
 
-// checkLines refuses lines that promise later work without the number of an issue, and those
-// that checkPagePaths refuses. The text begins at line first of its file.
+// checkLines refuses lines that promise later work without the number of an issue, and
+// those that checkPagePaths refuses. first is the line of the file at which text begins.
 func checkLines(tree fs.FS, name string, first int, text string) []string {
 	faults := checkPagePaths(tree, name, first, text)
 	for i, line := range strings.Split(text, "\n") {
@@ -38,10 +38,10 @@ func checkLines(tree fs.FS, name string, first int, text string) []string {
 	return faults
 }
 
-// checkHeader requires a leading comment that begins with the file's name and with what
-// the file does. The comment of a Lua script must also name its KEYS, what it returns,
-// its cost, and its ARGV if it reads any. That of a statement must explain each of its
-// parameters.
+// checkHeader requires a leading comment that begins with the file's name and says what
+// the file does. The comment of a Lua script must also mention KEYS, what the script
+// returns, its cost, and ARGV if the script reads it. The comment of a statement must
+// mention each parameter.
 func checkHeader(name, text string) []string {
 	header := leadingComment.FindString(text)
 	body := text[len(header):]

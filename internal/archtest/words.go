@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	// invented are words of our own that a reader would have to learn. For each the
-	// field has a usual word: the exact set, a directory, a batcher, a heartbeat.
+	// invented are words of our own that a reader would have to learn. Each has a usual
+	// synonym, such as directory or heartbeat.
 	invented = []string{"tier", "shelf", "shelved", "courier", "lobby", "untold"}
 
 	// phrases are expressions that a reader has to read twice.

@@ -1,8 +1,9 @@
 // Package crash has the crash points of the program: places between two effects that belong
 // together, where tests let the program crash.
 //
-// The code calls Point at such a place. Sizes let a short crawl reach these places. There is one hook for the whole process: a test sets
-// it, and so does the command for --crash-at. Without a hook a call of Point costs one load.
+// The code calls Point at these places, and Point calls the hook. There is one hook for
+// the whole process. Tests set it, and so does the command for --crash-at. Without a
+// hook, a call of Point costs one load. Sizes let a short crawl reach the crash points.
 package crash
 
 import "sync/atomic"

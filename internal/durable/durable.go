@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// NewSuffix is the end of the name of a new file that will replace another. A crash can leave
-// such a file, which may be removed.
+// NewSuffix is the end of the name of a new file that will replace another. A crash can
+// leave such a file behind. Such a file can be removed.
 const NewSuffix = ".new"
 
 // MissingError reports a file that is shorter than its committed length.
@@ -39,8 +39,8 @@ func SyncDir(filesystem vfs.FS, name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// OpenAt opens a file, or creates it, and cuts it to its committed length. The caller must
-// sync the directory. It returns a *MissingError if the file is shorter.
+// OpenAt opens a file, or creates it, and cuts it to its committed length. The caller
+// must sync the directory. OpenAt returns a *MissingError if the file is shorter.
 func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
 	file, err := filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -61,7 +61,7 @@ func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
 	return file, nil
 }
 
-// cut shortens an open file. If the file system cannot truncate, it copies the file.
+// cut shortens an open file. If the file system cannot truncate, cut copies the file.
 func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File, error) {
 	if filesystem == vfs.Default {
 		if err := os.Truncate(name, length); err != nil {
@@ -79,13 +79,13 @@ func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File,
 	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 }
 
-// Replace writes a new file with this name, which replaces the old one. After a crash the file
-// is either the old or the new one, and is complete.
+// Replace replaces the file with this name by a new file. write must write the content of
+// the new file. After a crash the file is either the old or the new one, and is complete.
 func Replace(filesystem vfs.FS, name string, write func(io.Writer) error) error {
 	return replace(filesystem, name, filesystem.Create, write)
 }
 
-// ReplacePrivate is Replace for a file that no other user may read.
+// ReplacePrivate is like Replace, but other users cannot read the new file.
 func ReplacePrivate(filesystem vfs.FS, name string, write func(io.Writer) error) error {
 	return replace(filesystem, name, func(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 		return createPrivate(filesystem, name, category)
@@ -110,12 +110,12 @@ func replace(filesystem vfs.FS, name string, create func(string, vfs.DiskWriteCa
 	return SyncDir(filesystem, filesystem.PathDir(name))
 }
 
-// PrivateMode is the mode of files that no other user may read.
+// PrivateMode is the mode of files that other users cannot read.
 const PrivateMode = 0o600
 
-// createPrivate creates a file that no other user can open, not even while it is empty. It
-// first removes the file with the same name, if there is one. An FS has no modes, so a file on
-// disk is created with package os, and the FS then opens it.
+// createPrivate creates a file that no other user can open, not even while it is empty.
+// It first removes the file with the same name, if there is one. A vfs.FS cannot set
+// modes. So package os creates a file on disk, and then the FS opens it.
 func createPrivate(filesystem vfs.FS, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if vfs.Root(filesystem) != vfs.Default {
 		return filesystem.Create(name, category)

@@ -42,7 +42,7 @@ func read(t *testing.T, filesystem vfs.FS, name string) string {
 	return string(b)
 }
 
-// failing returns a file system in which all operations from the n-th write on fail.
+// failing returns a file system in which the n-th write and all later writes fail.
 func failing(filesystem vfs.FS, n int64) vfs.FS {
 	var writes atomic.Int64
 	return errorfs.Wrap(filesystem, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -53,8 +53,8 @@ func failing(filesystem vfs.FS, n int64) vfs.FS {
 	}))
 }
 
-// TestReplaceCrash cuts the power before each operation. The file must be the whole old
-// one or the whole new one, and it must be the new one if Replace returned nil.
+// TestReplaceCrash cuts the power before each write. The file must be the complete old or
+// the complete new file. It must be the new file if Replace returned nil.
 func TestReplaceCrash(t *testing.T) {
 	for name, replace := range map[string]func(vfs.FS, string, func(io.Writer) error) error{
 		"Replace": durable.Replace, "ReplacePrivate": durable.ReplacePrivate,
@@ -80,8 +80,8 @@ func TestReplaceCrash(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: after an error of the caller the file is unchanged, and
-// there is no other file beside it.
+// TestReplaceFails: after an error of write, the file is unchanged, and there is no other
+// file.
 func TestReplaceFails(t *testing.T) {
 	disk, errText := vfs.NewMem(), errors.New("no text")
 	if err := errors.Join(disk.MkdirAll("d", 0o700), durable.Replace(disk, "d/f", text("old"))); err != nil {
@@ -96,8 +96,8 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
-// TestReplacePrivate: other users can never open the file, even if they created
-// one with its temporary name.
+// TestReplacePrivate: other users can never open the file, even if they created a file
+// with its temporary name.
 func TestReplacePrivate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name+durable.NewSuffix, []byte("theirs"), 0o666); err != nil {

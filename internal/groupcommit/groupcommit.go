@@ -1,6 +1,6 @@
 // Package groupcommit commits the items of many callers in groups. While one group is
-// being committed, the items that arrive form the next one, so that many callers share
-// the cost of one round trip or one sync. No caller waits for others to arrive.
+// being committed, the items that arrive form the next group. So many callers share the
+// cost of one round trip or one sync. No caller waits for others to arrive.
 //
 // It owns the items that wait, the limit of a group, and the goroutines that commit. It
 // does not know what an item is or whether it failed: the result of an item is part of
@@ -18,16 +18,16 @@ type Config[T any] struct {
 	// Commit commits the items of one group, in the order in which they were added,
 	// and stores a result in each. It must not keep the slice.
 	Commit func(ctx context.Context, items []T)
-	// Go calls run in a new goroutine and returns. It passes run the context for all
-	// commits of this goroutine. If Go returns an error, it must not have called run;
-	// the items that wait then fail, unless another goroutine commits.
+	// Go calls run in a new goroutine and returns. The context that it passes to run is
+	// for all commits of this goroutine. If Go returns an error, it must not call run.
+	// The items that wait then fail if no other goroutine commits.
 	Go func(run func(ctx context.Context)) error
 	// MaxSize limits a group: once the sizes of its items add up to MaxSize or more,
-	// further items join the next group. One item may be larger. 0 means no limit.
+	// further items join the next group. A single item can be larger. 0 means no limit.
 	MaxSize int
-	// Parallel is the number of groups that may be committed at the same time; 0
-	// means 1. While one group is being committed, a second one begins only if it has
-	// reached MaxSize.
+	// Parallel is the largest number of groups that are committed at the same time; 0
+	// means 1. While one group is being committed, the commit of another group begins
+	// only if that group has reached MaxSize.
 	Parallel int
 }
 
@@ -57,8 +57,8 @@ type Group[T any] struct {
 
 // Wait waits until the group is committed and returns nil; the items then have their
 // results. If the group cannot be committed, Wait returns the error of Config.Go. If ctx
-// ends first, it returns the cause of ctx. The group is then committed nevertheless, and
-// until then the caller must not use its item.
+// ends first, Wait returns the cause of ctx. The group is still committed later, and the
+// caller must not use its item until then.
 func (g *Group[T]) Wait(ctx context.Context) error {
 	select {
 	case <-g.done:
@@ -68,8 +68,8 @@ func (g *Group[T]) Wait(ctx context.Context) error {
 	}
 }
 
-// Add adds an item to the last group that waits, or to a new group if that one is full.
-// It returns the item's group. It does not block.
+// Add adds an item to the last group that waits, or to a new group if the last one is
+// full. It returns the item's group. It does not block.
 func (q *Queue[T]) Add(item T, size int) *Group[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,8 +111,8 @@ func (q *Queue[T]) run(ctx context.Context) {
 	}
 }
 
-// next removes and returns the oldest group that waits. If there is none, it returns
-// nil, and the goroutine that called it must end.
+// next removes and returns the oldest group that waits. If there is none, it returns nil,
+// and the goroutine that called next must end.
 func (q *Queue[T]) next() *Group[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()

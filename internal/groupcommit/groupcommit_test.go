@@ -30,7 +30,7 @@ type commits struct {
 	maxUnder int
 }
 
-// queue returns a queue whose commits c records. fail is the result of an item.
+// queue returns a queue whose commits c records. fail returns the result of an item.
 func (c *commits) queue(maxSize, parallel int, fail func(*job) error) *groupcommit.Queue[*job] {
 	return groupcommit.New(groupcommit.Config[*job]{
 		MaxSize: maxSize, Parallel: parallel,
@@ -162,8 +162,8 @@ func TestItemsFormGroups(t *testing.T) {
 	}
 }
 
-// TestCancelledCaller: a caller whose context ends gets its cause at once, and its item
-// is committed with its group.
+// TestCancelledCaller: a caller whose context ends gets the cause of the context at once.
+// Its item is committed with its group.
 func TestCancelledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := commits{hold: make(chan struct{})}

@@ -1,8 +1,8 @@
 // Package human reads and prints numbers the way people write them: 10M, 1e9,
 // 0.1%, 1 in 1000000, 512MiB.
 //
-// Its types are values of flags: their Set method reads what their String method
-// prints as the same value. The package does not depend on any command.
+// Its types are values of flags. If Set reads what String has printed, the value is the
+// same. The package does not depend on any command.
 package human
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// ParseNumber reads 250000, 10_000, 1,000,000, 1e9 or 2.5M: a number with a
-// unit of k, M, G (or B, a billion) or T, or with none.
+// ParseNumber reads 250000, 10_000, 1,000,000, 1e9 or 2.5M: a number with the unit k, M,
+// G (or B, a billion) or T, or without a unit.
 func ParseNumber(s string) (float64, error) {
 	digits, factor := strings.TrimSpace(s), 1.0
 	if digits != "" {
@@ -44,7 +44,7 @@ func ParseNumber(s string) (float64, error) {
 	return v * factor, nil
 }
 
-// ParseRate reads a share of one: 1e-6, 0.1%, "1 in 1000000", 1/1M.
+// ParseRate reads a rate: 1e-6, 0.1%, "1 in 1000000", 1/1M.
 func ParseRate(s string) (float64, error) {
 	s = strings.TrimSpace(s)
 	for _, separator := range []string{" in ", "/"} {
@@ -69,7 +69,7 @@ func ParseRate(s string) (float64, error) {
 // Count is a number of things, at least one; 0 means that none is given.
 type Count uint64
 
-// MaxCount is the largest Count. A float64 cannot represent every integer far beyond it.
+// MaxCount is the largest Count. A float64 can represent all integers up to it.
 const MaxCount = 1e15
 
 // Type implements pflag.Value.
@@ -103,8 +103,8 @@ func (c *Count) Set(s string) error {
 // Rate is a probability; 0 means that none is given.
 type Rate float64
 
-// MinRate is the smallest Rate. The probability that two of 2³² keys have the same
-// fingerprint is not small in comparison with a smaller rate.
+// MinRate is the smallest Rate. For much smaller rates, the probability that two of 2³²
+// keys have the same fingerprint would matter.
 const MinRate = 1e-18
 
 // Type implements pflag.Value.

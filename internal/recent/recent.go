@@ -1,6 +1,6 @@
 // Package recent remembers recently used keys in bounded memory.
 //
-// It decides which keys are dropped and when. It does not know what a key means:
+// It decides which keys are dropped and when. It does not know what a key means.
 // localstore and redisstore use it to avoid look-ups.
 package recent
 
@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// Keys is a set of keys that drops those that were not used (added, or found by Has)
-// for a long time. It holds at least the most recently used keys, as many as the
-// argument of New says, and at most twice as many.
+// Keys is a set that drops keys that were not used (added, or found by Has) for a long
+// time. It holds at least the n most recently used keys, and at most 2n keys, where n is
+// the argument of New.
 //
 // A key is stored as its hash of 64 bits under a random seed. So it takes only 10 to 20
-// bytes, and the garbage collector need not scan it. Has may claim a key that was never
-// added, with a probability below 2·most/2⁶⁴. A site cannot raise that probability,
-// because it does not know the seed.
+// bytes, and the garbage collector does not scan it. Has can report a key that was never
+// added, with a probability below 2n/2⁶⁴. A site cannot raise that probability, because
+// it does not know the seed.
 //
 // It is safe for concurrent use.
 type Keys struct {
@@ -24,12 +24,12 @@ type Keys struct {
 	seed maphash.Seed
 
 	mu    sync.RWMutex
-	young map[uint64]struct{} // recently used keys; when there are most of them, they become old
+	young map[uint64]struct{} // recently used keys; becomes old when its length has reached k.most
 	old   map[uint64]struct{} // keys that are dropped next
 }
 
-// New returns an empty set that holds the most recently used keys, as many as most says
-// and at least one.
+// New returns an empty set for the most recently used keys. most is their number; values
+// below 1 mean 1.
 func New(most int) *Keys {
 	return &Keys{most: max(most, 1), seed: maphash.MakeSeed(), young: make(map[uint64]struct{})}
 }

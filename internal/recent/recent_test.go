@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLatestKeysAreKept: after any calls, the set has as many of the latest keys as promised,
-// and no key that was never added or was removed since.
+// TestLatestKeysAreKept: after any calls, the set has as many of the latest keys as
+// promised. It has no key that was removed or never added.
 func TestLatestKeysAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 6).Draw(t, "most")
@@ -85,7 +85,7 @@ func TestConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// BenchmarkHas looks up keys, nine in ten of which are there.
+// BenchmarkHas looks up keys. Nine in ten of them are in the set.
 func BenchmarkHas(b *testing.B) {
 	const n = 100_000
 	keys, names := New(n), make([]string, n)

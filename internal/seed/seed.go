@@ -1,7 +1,7 @@
 // Package seed parses seeds as people write them, and shows them without secrets.
 //
-// It decides what counts as a seed, and owns the messages about other text. The canonical
-// form is left to package canon. Package seed does no I/O.
+// It decides what counts as a seed, and owns the messages about other text. Package canon
+// defines the canonical form. Package seed does no I/O.
 package seed
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// The end of messages, which says what is wanted: a URL, or else a URL or a host.
+// Ends of messages, for commands that want a URL, or that also accept a host.
 const (
 	WantURL  = "want a URL such as https://example.org/"
 	WantSeed = WantURL + ", or a host such as example.org"
 )
 
-// Parse returns the canonical form of a seed. It is stricter than canon: a
-// link may have a host that no name server knows, but a seed with such a host
-// is something else, such as a path or the header of a CSV file.
+// Parse returns the canonical form of a seed. It is stricter than package canon, which
+// accepts links with hosts that no name server knows. Text with such a host is not meant
+// as a seed. It can be a path, for example, or the header of a CSV file.
 func Parse(c *canon.Canonicalizer, raw string) (canon.URL, error) {
 	malformed := func(hint string) (canon.URL, error) {
 		return canon.URL{}, &canon.Error{Ref: raw, Err: canon.ErrMalformed, Hint: hint}
@@ -71,8 +71,8 @@ func authorityOf(text string) string {
 	return text
 }
 
-// WithoutCredentials returns a seed without its user name and password, and whether it had
-// any.
+// WithoutCredentials returns a seed without its user name and password, and whether the
+// seed had any.
 func WithoutCredentials(seed string) (bare string, had bool) {
 	scheme, rest, found := strings.Cut(seed, "://")
 	if !found {
@@ -85,9 +85,9 @@ func WithoutCredentials(seed string) (bare string, had bool) {
 	return scheme + "://" + rest[end+1:], true
 }
 
-// Shown returns a seed in a form that may be shown, without credentials. It also works for
-// text that is not a valid URL. For example, if a password contains a slash, Shown removes
-// everything between the scheme and the last @.
+// Shown returns a seed without credentials, for messages. It also works for text that is
+// not a valid URL. For example, if a password contains a slash, Shown removes everything
+// between the scheme and the last @.
 func Shown(seed string) string {
 	scheme, rest, found := strings.Cut(seed, "://")
 	if !found {

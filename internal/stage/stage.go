@@ -1,9 +1,8 @@
 // Package stage names the stages of a crawl in CPU profiles.
 //
-// It owns the label and its values. A goroutine that began a stage has the label until
-// it begins another stage, and so do the goroutines that it starts. Begin takes some
-// nanoseconds, whether a profile is taken or not. The package neither takes nor reads
-// profiles.
+// It owns the label and its values. A goroutine has the label of the stage that it began
+// last. The goroutines that it starts inherit the label. Begin takes some nanoseconds,
+// whether a profile is taken or not. The package neither takes nor reads profiles.
 package stage
 
 import (
@@ -23,7 +22,7 @@ var (
 	None         = Stage{context.Background()}
 	Fetch        = named("fetch")        // requests, their connections, bodies
 	Parse        = named("parse")        // the charset of a body, its elements, its links as written
-	Canonicalise = named("canonicalise") // making canonical URLs of references
+	Canonicalise = named("canonicalise") // references become canonical URLs
 	Judge        = named("judge")        // scope, traps, include and exclude
 	Handle       = named("handle")       // OnPage
 	Dedup        = named("dedup")        // filter, exact keys and queue of links

@@ -1,12 +1,13 @@
-// Package suite has what the suites of our contracts share: cases and how they fail, a
+// Package suite contains the parts that the test suites of our contracts share: cases, a
 // clock, racers, and a list of random calls that is printed if one of them fails.
 //
-// It knows no contract. Packages frontiertest and exacttest own the cases, the models
-// and the reference implementations. These are separate, because they check each other.
+// It knows no contract. Packages frontiertest and exacttest own the cases, the models and
+// the reference implementations. Models and reference implementations are separate,
+// because they check each other.
 //
-// A case that finds a fault panics with it (Driver.Failf), and Case.Run returns it as an
-// error. It does not fail a test, so that tests can run a suite on stores that are broken
-// on purpose.
+// A case that finds a fault calls Driver.Failf, which panics with the fault. Case.Run
+// returns the fault as an error and fails no test, so that tests can run a suite on
+// stores that are broken on purpose.
 package suite
 
 import (
@@ -54,8 +55,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Case tests one part of a contract. Check gets what it tests from open, and calls
-// Driver.Failf if it finds a fault.
+// Case tests one part of a contract. Check opens the tested implementation with open, and
+// calls Driver.Failf if it finds a fault.
 type Case[Open any] struct {
 	Name  string
 	Check func(open Open)
@@ -117,7 +118,7 @@ func NewDriver(ctx context.Context) Driver { return Driver{Ctx: ctx, Clock: NewC
 // Failf ends the case. Only the goroutine that runs the case may call it.
 func (*Driver) Failf(format string, args ...any) {
 	at := ""
-	for skip := 1; skip < 10; skip++ { // the nearest caller that is a case
+	for skip := 1; skip < 10; skip++ { // the nearest caller in a file of cases
 		if _, file, line, ok := runtime.Caller(skip); ok && strings.Contains(file, "cases") {
 			at = fmt.Sprintf("%s:%d: ", file[strings.LastIndexByte(file, '/')+1:], line)
 			break
@@ -127,7 +128,7 @@ func (*Driver) Failf(format string, args ...any) {
 }
 
 // Require ends the case unless ok is true. Only the goroutine that runs the case may call
-// it. The arguments are evaluated in any case.
+// it. The arguments are always evaluated.
 func (d *Driver) Require(ok bool, format string, args ...any) {
 	if !ok {
 		d.Failf(format, args...)
@@ -162,13 +163,13 @@ func Race(n int, racer func(i int) error) error {
 }
 
 // Move is a random call. Its probability is its weight divided by the sum of all weights.
-// It is an alias, so that its literals need no keys.
+// It is an alias, so that literals of other packages need no field names.
 type Move = struct {
 	Weight int
 	Make   func()
 }
 
-// Step makes one random call of moves.
+// Step makes one random call from moves.
 func Step(rng *rand.Rand, moves []Move) {
 	total := 0
 	for _, m := range moves {
@@ -191,7 +192,7 @@ func (d *Driver) Note(format string, args ...any) {
 // Calls returns how many calls were noted.
 func (d *Driver) Calls() int { return len(d.calls) }
 
-// Explain adds the last calls that were noted to a failure. It must be deferred.
+// Explain adds the last noted calls to the fault of a case. The caller must defer it.
 func (d *Driver) Explain() {
 	switch found := recover().(type) {
 	case nil:

@@ -2,7 +2,7 @@
 // memory.
 //
 // It owns the Space-Saving sketch and its error bounds. It does not know what the keys
-// are. A crawl uses it for hosts, which may be too many to count each.
+// are. A crawl uses it for hosts, because there can be too many hosts to count each one.
 package topk
 
 import (
@@ -16,14 +16,14 @@ import (
 // Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in
 // Data Streams" (ICDT 2005), with weights.
 //
-// A key that it does not hold has a count of at most Absent, which is at most
-// Total/capacity. So it holds every key with a larger count. Counts are sums of uint64
-// that must not overflow. The zero Sketch has a capacity of 0 and holds no keys. A
-// Sketch is not safe for concurrent use.
+// The count of a key that the sketch does not hold is at most Absent, and Absent is at
+// most Total/capacity. So the sketch holds every key with a larger count. Counts are sums
+// of uint64 that must not overflow. The zero Sketch has a capacity of 0 and holds no
+// keys. A Sketch is not safe for concurrent use.
 type Sketch struct {
 	capacity int
 	total    uint64
-	absent   uint64 // keys that are not held have at most this count, the others at least
+	absent   uint64 // the largest possible count of a key that is not held; held keys have at least this count
 	byKey    map[string]*counter
 	byCount  smallestFirst
 }
@@ -65,7 +65,8 @@ func (s *Sketch) Add(key string, n uint64) {
 	case len(s.byKey) < s.capacity:
 		s.hold(Entry{Key: key, Count: s.absent + n, Over: s.absent})
 	default:
-		// The new key replaces the one with the smallest count. It may have occurred as often before.
+		// The new key replaces the key with the smallest count. The new key may have
+		// occurred as often before.
 		least := s.byCount[0]
 		delete(s.byKey, least.Key)
 		s.absent = least.Count
@@ -119,8 +120,8 @@ func (s *Sketch) fill(entries []Entry) {
 	}
 }
 
-// Top returns the n keys with the largest counts, largest first and equal ones by
-// key. If fewer are held, it returns all.
+// Top returns the n keys with the largest counts, largest first. Keys with equal counts
+// are sorted. If s holds fewer keys, Top returns all.
 func (s *Sketch) Top(n int) []Entry {
 	all := make([]Entry, 0, len(s.byKey))
 	for _, c := range s.byKey {

@@ -11,11 +11,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tally is the exact count of a stream, to compare a sketch with.
+// tally has the exact counts of a stream, for comparison with a sketch.
 type tally map[string]uint64
 
-// check compares s with every bound that the comments of Sketch promise. exact has the exact counts
-// of the same stream.
+// check compares s with every bound that the comments of Sketch promise. exact has the
+// exact counts of the same stream. If tight is true, Absent must be at most
+// Total/capacity.
 func check(t *rapid.T, s *Sketch, exact tally, tight bool) {
 	total := uint64(0)
 	held := make(map[string]Entry)
@@ -45,8 +46,8 @@ func check(t *rapid.T, s *Sketch, exact tally, tight bool) {
 	}
 }
 
-// TestBoundsOfCounts compares sketches with exact counts, through merges and
-// JSON.
+// TestBoundsOfCounts compares sketches with exact counts, also after merges and after a
+// conversion to JSON and back.
 func TestBoundsOfCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sketches, exact := make([]*Sketch, 3), make([]tally, 3)

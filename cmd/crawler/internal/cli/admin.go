@@ -20,7 +20,8 @@ import (
 )
 
 // adminAddress returns the address on which --admin listens. A port alone means the
-// loopback address, because a client that requests profiles can slow the crawl down.
+// loopback address, so that other machines cannot slow the crawl down with requests for
+// profiles.
 func adminAddress(text string) (string, error) {
 	if !strings.Contains(text, ":") {
 		text = ":" + text
@@ -108,7 +109,7 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 	if !r.pprof {
 		return mux
 	}
-	// Not pprof.Cmdline: a header on the command line may be a secret.
+	// pprof.Cmdline is left out, because the command line can contain secret headers.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
@@ -116,10 +117,11 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 	return mux
 }
 
-// checkHost passes a request to next only if its Host header names this server: as
-// localhost, a loopback address, the local address of the connection, or one of names.
-// This prevents DNS rebinding, in which a web page gives its own name the address of this
-// server. A browser then sends the name of that page as the Host.
+// checkHost calls next only for requests whose Host header names this server. Valid names
+// are localhost, loopback addresses, the local address of the connection, and names. This
+// prevents DNS rebinding. In that attack, the owner of a web page lets the page's name
+// resolve to the address of this server. The browser of a visitor then sends requests
+// with that name as the Host.
 func checkHost(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)

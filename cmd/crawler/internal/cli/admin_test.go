@@ -62,8 +62,8 @@ func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
 	}
 }
 
-// TestMetricsOfWaitingCrawl scrapes a crawl that has nothing left to do but
-// still waits for seeds, so that no number changes between two requests.
+// TestMetricsOfWaitingCrawl scrapes a crawl that waits for seeds and has nothing else to
+// do. So no number changes between two requests.
 func TestMetricsOfWaitingCrawl(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c.crawl")
 	seeds, feed := io.Pipe()

@@ -17,8 +17,8 @@ import (
 )
 
 // TestAuditFindsDamage audits an undamaged crawl, and then copies of it. In each copy,
-// one structure or counter is damaged while no process has it open. The audit fails and
-// names the term.
+// one structure or counter is damaged while no process has the crawl open. The audit of
+// the copy fails and names the term.
 func TestAuditFindsDamage(t *testing.T) {
 	dir := crawled(t, site(t), "--max-pages", "6", "http://a.test/") // some URLs stay queued
 	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK || !strings.Contains(out, "the books balance\n") {
@@ -103,7 +103,7 @@ func copyCrawl(t *testing.T, to, from string) {
 	}
 }
 
-// withDB returns a function that opens the store's tables directly for a change.
+// withDB returns a function that opens the store's database and calls change.
 func withDB(change func(*testing.T, *pebble.DB)) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
@@ -124,8 +124,8 @@ func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
-// dropOutcome removes the first outcome of a URL that failed, or of one that is
-// done. Which one is first depends on the crawl's key.
+// dropOutcome removes an outcome: that of the first failed URL, or of the first done URL
+// if failed is false. The order of the outcomes depends on the crawl's key.
 func dropOutcome(failed bool) func(*testing.T, *pebble.DB) {
 	const firstFailure = 7 // number of server_error in the rows
 	return dropRowIf('o', func(value []byte) bool { return value[0] >= firstFailure == failed })
@@ -222,8 +222,8 @@ func otherRecord(t *testing.T, dir string) {
 	})
 }
 
-// otherOutcome changes the outcome of a page from a success to a failure, without a
-// change of the file's length.
+// otherOutcome changes the outcome of a page from a success to a failure, and keeps the
+// length of the file.
 func otherOutcome(t *testing.T, dir string) {
 	editRecords(t, dir, func(lines [][]byte) [][]byte {
 		changed := bytes.Replace(lines[0], []byte(`"outcome":"ok"`), []byte(`"outcome":"network"`), 1)

@@ -1,8 +1,8 @@
 // Package cli is the command line of crawler: one file per subcommand.
 //
 // It owns flags, the config file, the environment, the default directory, and the
-// wiring of stores and workers. Results go to stdout, everything else to stderr.
-// No package below it reads flags or the environment.
+// wiring of stores and workers. Results go to stdout, everything else to stderr. The
+// packages of the library read neither flags nor the environment.
 package cli
 
 import (
@@ -24,8 +24,8 @@ import (
 // finishes its requests under way. The cause of ctx selects the exit code, 130 or
 // 143.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// Text from sites is escaped on its way to a terminal. stdout may be data, which
-	// files and pipes get unchanged; stderr is always for people.
+	// Text from sites is escaped before it reaches a terminal. Data on stdout is not
+	// changed for files and pipes. stderr is always escaped, because people read it.
 	s := streams{stdin, sanitize.ForTerminal(stdout), sanitize.NewWriter(stderr)}
 	ran := false
 	root := newRoot(s)
@@ -44,7 +44,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		exit = &exitError{exitUsage, errors.Join(flagFaults(ctx, s, args)...)}
 	case ran:
 		exit = &exitError{exitFailed, err}
-	default: // errors before a command's own code are about the command line
+	default: // errors before the command's own code runs concern the command line
 		exit = &exitError{exitUsage, argumentFault(cmd, err)}
 	}
 	if exit.err != nil {

@@ -106,7 +106,8 @@ func TestSettingsSurviveAdoption(t *testing.T) {
 	}
 }
 
-// TestOrderOfFlagSources: the environment can set lists too, and a flag overrides it.
+// TestOrderOfFlagSources: the environment can set lists too, and a flag overrides the
+// environment.
 func TestOrderOfFlagSources(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(config, []byte("delay: 3s\nretries: 1\ntimeout: 5s\n"), 0o644); err != nil {

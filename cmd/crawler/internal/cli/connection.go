@@ -51,7 +51,8 @@ func (f *postgresFlags) database() (*crawl.Postgres, error) {
 	return db, err
 }
 
-// readPassword reads the file that a flag names. A line feed at its end is removed.
+// readPassword reads the file that a flag names. It removes line ends at the end of the
+// file.
 func readPassword(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -67,14 +68,14 @@ func readPassword(flag, name string) (string, error) {
 	return password, nil
 }
 
-// adoptEnvironment sets connection flags that are not on the command line from the
-// environment, and notes the source of each value.
+// adoptEnvironment sets connection flags that the command line does not have. The values
+// come from the environment. adoptEnvironment also notes the source of each value.
 func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) error {
 	if f.from == nil {
 		f.from = make(map[string]string)
 	}
 	for _, name := range names {
-		if f.from[name] != "" { // set by an earlier call, after which it counts as changed
+		if f.from[name] != "" { // set by an earlier call, which also marked the flag as changed
 			continue
 		}
 		if flags.Changed(name) {
@@ -91,9 +92,9 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) e
 	return nil
 }
 
-// repeated reports whether a command line that is printed for the user has to contain a
-// connection flag. It need not if the command finds the value by itself: every command
-// reads the environment, but only some read the config file.
+// repeated reports whether a command line that is printed for the user must contain a
+// connection flag. The flag is left out if the command finds the value itself: every
+// command reads the environment, but only some read the config file.
 func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 	switch f.from[name] {
 	case "", fromFlag:
@@ -136,7 +137,7 @@ func (f *sharedFlags) connectionNotes() (notes []string) {
 }
 
 // shownRedis returns a Redis URL with its user and without its password. secret reports
-// whether it has a password. A single word before the @ is a password.
+// whether the URL has a password. A single word before the @ is a password.
 func shownRedis(raw string) (shown string, secret bool) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	at := strings.LastIndexByte(rest, '@')
@@ -153,8 +154,8 @@ func shownRedis(raw string) (shown string, secret bool) {
 	return scheme + "://" + user + rest[at+1:], password != ""
 }
 
-// shownPostgres returns a Postgres URL, or keywords and values, with the user and without
-// passwords. secret reports whether there are any passwords.
+// shownPostgres returns dsn with the user and without passwords. dsn is a Postgres URL,
+// or keywords and values. secret reports whether dsn has a password.
 func shownPostgres(dsn string) (shown string, secret bool) {
 	if !strings.Contains(dsn, "://") {
 		return shownKeywords(dsn)

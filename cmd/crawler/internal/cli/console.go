@@ -43,9 +43,9 @@ func (c *console) clear() {
 	}
 }
 
-// newLogger returns a logger to w in a format of --log-format. The text format has
+// newLogger returns a logger to w. format is a value of --log-format. The text format has
 // colours on a terminal, unless NO_COLOR is set. Text from servers is escaped in all
-// formats. JSON that does not go to a terminal has only the escapes of encoding/json.
+// formats. In JSON that does not go to a terminal, only encoding/json escapes it.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
 	var lvl slog.Level
 	_ = lvl.UnmarshalText([]byte(level))

@@ -31,11 +31,11 @@ func parseCrash(text string) (point string, n int64, err error) {
 	return point, n, err
 }
 
-// crashAt makes the process end like kill -9 at the point of --crash-at, or nowhere if text
-// is empty.
+// crashAt makes the process end like kill -9 at the crash point that text names. If text
+// is empty, there is no such point.
 func crashAt(text string) {
 	point, n, err := parseCrash(text)
-	if err != nil { // text is empty, because the flag has no other invalid value
+	if err != nil { // text is empty, because the flag accepts no other invalid text
 		crash.Hook(nil)
 		return
 	}

@@ -14,10 +14,11 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// A flag of a crawl is declared once, in the function of its section: its name,
-// its help, its valid values, and the field of crawl.Config that it sets. The name
-// also gives the environment variable (CRAWLER_NAME), the key in the config file
-// and, if it is fixed when the crawl is created, the name of the stored setting.
+// Each flag of a crawl is declared once, in the function of its section: its name, its
+// help text, its valid values, and the field of crawl.Config that it sets. The
+// environment variable (CRAWLER_NAME) and the key in the config file follow from the
+// name. If the flag is fixed when the crawl is created, its stored setting has the same
+// name.
 
 // fixedNames are the names of the flags that are fixed when a crawl is created,
 // including those that are fixed only in Redis.
@@ -26,8 +27,8 @@ var fixedNames = func() []string {
 	return slices.Concat(every, redis)
 }()
 
-// fixedValue is a flag for a setting that is not a list. Package crawl parses its text
-// and has its default.
+// fixedValue is the value of a flag for a fixed setting that is not a list. Package crawl
+// parses its text and defines its default.
 type fixedValue struct {
 	fixed      *crawl.Fixed
 	name, kind string
@@ -46,8 +47,8 @@ func (v *fixedValue) String() string {
 // Set implements pflag.Value.
 func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
-// fixed declares the flag of a setting. kind is its placeholder in the help text: one of
-// pflag's types, or the possible values with | between them.
+// fixed declares the flag of a setting. kind is the placeholder of the value in the help
+// text: one of pflag's types, or the possible values with | between them.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	if kind == "bool" {
@@ -74,13 +75,13 @@ type fixedFlag struct {
 // describe the valid values.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
-// within makes the flag refuse values that are neither none nor from least to most.
+// within restricts the flag to the value none and the values from least to most.
 func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
 	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
 }
 
 // number declares a flag that sets a field of a config. Values must be from least to
-// most. If none is not 0, a value of 0 is stored as none.
+// most. If the argument none is not 0, the value 0 is stored as none.
 func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
 	restrict.Number(f, field, name, def, help, least, most, words)
 	if none != 0 {
@@ -89,7 +90,7 @@ func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T,
 	}
 }
 
-// zeroIs is a flag for a field in which 0 means unset. It stores a value of 0 as none.
+// zeroIs is a flag for a field in which 0 means unset. It stores the value 0 as none.
 type zeroIs[T int | float64 | time.Duration] struct {
 	pflag.Value
 	field *T

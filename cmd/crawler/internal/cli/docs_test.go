@@ -40,7 +40,7 @@ func blocks(t *testing.T, name, language string) (all []string) {
 }
 
 // TestReadmeQuotesExamples: the code in the README and in the guide to the library is
-// part of an example, indented by one or two levels. So it is known to compile.
+// part of an example, where it is indented by one or two levels. So the code compiles.
 func TestReadmeQuotesExamples(t *testing.T) {
 	var examples strings.Builder
 	for _, name := range []string{
@@ -85,7 +85,7 @@ func TestDocumentedCommands(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, block := range slices.Concat(blocks(t, page, "sh"), blocks(t, page, "console"), blocks(t, page, "text")) {
 			for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", "")) {
-				line, _, _ = strings.Cut(strings.TrimSpace(line), " |") // into another program
+				line, _, _ = strings.Cut(strings.TrimSpace(line), " |") // the rest is another program
 				words := strings.Fields(strings.TrimPrefix(line, "$ "))
 				if len(words) < 2 || words[0] != "crawler" {
 					continue

@@ -44,7 +44,7 @@ func (f *eventFlags) name(plain string) string {
 	return f.prefix + plain
 }
 
-// declare returns a set with flags that have no prefix, for a command about events.
+// declare returns a flag set for a command about events. Its flags have no prefix.
 func (f *eventFlags) declare(add func(flags *pflag.FlagSet, prefix string)) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("events", pflag.ContinueOnError)
 	add(flags, "")
@@ -99,8 +99,9 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	number(flags, &f.sink.Timeout, 0, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
 }
 
-// adoptEnvironment sets flags that are not on the command line from CRAWLER_EVENTS and
-// CRAWLER_EVENTS_NAME. The corresponding flags of a crawl use the same variables.
+// adoptEnvironment sets flags that the command line does not have. The values come from
+// the variables CRAWLER_EVENTS and CRAWLER_EVENTS_NAME. The corresponding flags of a
+// crawl use the same variables.
 func (f *eventFlags) adoptEnvironment() (err error) {
 	like := eventFlags{prefix: "events-"}
 	f.flags.VisitAll(func(flag *pflag.Flag) {
@@ -115,8 +116,8 @@ func (f *eventFlags) adoptEnvironment() (err error) {
 	return err
 }
 
-// checkEvents returns the faults of flags about events: flags without --events that need
-// it, and events and records that both go to stdout.
+// checkEvents returns an error for each flag that needs --events if --events is not
+// given. It also returns an error if events and records both go to stdout.
 func (p *plan) checkEvents() error {
 	if p.events.to == "-" && p.out == "-" {
 		return errors.New("--out - and --events - both write to stdout: want one of them")
@@ -133,7 +134,8 @@ func (p *plan) checkEvents() error {
 	return errors.Join(errs...)
 }
 
-// checkSink returns an error if to is not the URL of a sink. It makes no connection.
+// checkSink returns an error if its argument is not the URL of a sink. It makes no
+// connection.
 func checkSink(to string) error {
 	sink, err := sinks.Open(context.Background(), to, sinks.Config{Stdout: io.Discard})
 	if err != nil {
@@ -186,7 +188,7 @@ func (f *eventFlags) shown() string {
 }
 
 // shownSink returns the URL of a sink without its password and its query, because both
-// may be secret. secret reports whether it has one of them.
+// may be secret. secret reports whether the URL has a password or a query.
 func shownSink(raw string) (shown string, secret bool) {
 	bare, query, _ := strings.Cut(raw, "?")
 	shown, secret = shownRedis(bare)

@@ -11,8 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// checkExact returns an error for each flag that needs a Postgres that is not given, and
-// for a Postgres that no flag needs. It also checks flags that exclude each other.
+// checkExact returns an error for each flag that needs --postgres if --postgres is not
+// given, and for a --postgres that no other flag needs. It also checks flags that exclude
+// each other.
 func (o *options) checkExact() (errs []error) {
 	switch {
 	case o.crawl.Fixed.Sink == "postgres" && o.postgres == "":
@@ -37,7 +38,7 @@ func (o *options) parseWindows() (exact.Windows, error) {
 }
 
 // ruleList is a flag for the rules of exact URLs, in the syntax of package exact. A rule
-// may begin with the name of its class: "gov: host=*.gov".
+// can begin with the name of its class: "gov: host=*.gov".
 type ruleList struct{ *exact.Rules }
 
 var _ pflag.SliceValue = (*ruleList)(nil)
@@ -77,8 +78,8 @@ func (l *ruleList) GetSlice() []string {
 	return texts
 }
 
-// ruleTexts returns the value of --exact in the config file, which is a list of rules.
-// Each may be "NAME: RULE".
+// ruleTexts returns the value of --exact in the config file, which is a list of rules. A
+// rule with a name is written "NAME: RULE".
 func ruleTexts(node *yaml.Node) (texts []string, err error) {
 	items := []*yaml.Node{node}
 	if node.Kind == yaml.SequenceNode {

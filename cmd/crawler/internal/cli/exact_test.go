@@ -32,8 +32,8 @@ func TestExactFlagFaults(t *testing.T) {
 	}
 }
 
-// TestExactConfig: the config file may give names to the classes of rules, and windows to
-// the classes with these names.
+// TestExactConfig: the config file can name classes of rules, and set a window for each
+// name.
 func TestExactConfig(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "c.yaml")
 	text := "exact:\n  - seeds,sitemaps\n  - gov: host=*.gov\n  - 're=/a{1,2}/'\nwindow:\n  gov: 24h\n  seeds: 7d\n"
@@ -81,8 +81,8 @@ func TestExactConfig(t *testing.T) {
 	}
 }
 
-// TestWindowOfSeed: a seed whose window has ended is fetched again, once, and explain
-// says why a URL is exact.
+// TestWindowOfSeed: a seed whose window has ended is fetched once more, and explain says
+// why a URL is exact.
 func TestWindowOfSeed(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "0", "--exact", "first: host=a.test", "--window", "first=1s", "http://a.test/ok")

@@ -127,8 +127,8 @@ func badValue(where string, flag *pflag.Flag, text string, err error) error {
 	return fmt.Errorf("%s is %q%s%s", where, text, separator, want)
 }
 
-// wanted describes the valid values of a flag of a type. For the types of this module,
-// err, the error of Set, contains the description.
+// wanted describes the valid values of a type of flag. err is the error of Set. For the
+// types of this module, err contains the description.
 func wanted(kind string, err error) string {
 	said := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if strings.HasPrefix(said, "want ") {
@@ -149,7 +149,7 @@ func wanted(kind string, err error) string {
 	return said
 }
 
-// argumentFault returns an error of one line about an argument that cmd does not take.
+// argumentFault returns an error of one line about an argument that cmd does not accept.
 // err is the error of cobra.
 func argumentFault(cmd *cobra.Command, err error) error {
 	var name string
@@ -188,10 +188,10 @@ func flagNames(flags *pflag.FlagSet) (names []string) {
 // maxSuggested is the largest number of names in a suggestion.
 const maxSuggested = 3
 
-// didYouMean returns the end of a message about an unknown name. It suggests names
-// that contain the unknown name, names that are a beginning of it, and names that differ
-// from it in few letters. It writes prefix before each of them. It returns "" if there are
-// none.
+// didYouMean returns the end of a message about an unknown name. It suggests names that
+// contain the unknown name, that are a prefix of it, or that differ from it in a few
+// letters. It writes prefix before each suggestion. If there is no suggestion, it returns
+// "".
 func didYouMean(prefix, unknown string, names []string) string {
 	type candidate struct {
 		name     string

@@ -142,7 +142,7 @@ func testFlag(t *testing.T, cmd *cobra.Command, f *pflag.Flag, anyText *regexp.R
 	err := f.Value.Set("\x01(")
 	plain := slices.Contains([]string{"string", "stringArray"}, f.Value.Type()) && anyText.MatchString(f.Usage)
 	if err == nil {
-		if !plain && f.Name != "window" { // its classes are those of --exact, which may come later
+		if !plain && f.Name != "window" { // the classes of --window are those of --exact, which can come later
 			t.Errorf("%s --%s takes what is no value of it", cmd.Name(), f.Name)
 		}
 		return

@@ -13,18 +13,19 @@ import (
 // seedBatch is how many seeds are offered at once.
 const seedBatch = 500
 
-// seeder adds seeds. A crawl.Handle is one.
+// seeder adds seeds. *crawl.Handle implements it.
 type seeder interface {
 	Seed(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 }
 
-// untilAvailable is crawl.UntilAvailable. It prints the words waits and the error once.
+// untilAvailable calls crawl.UntilAvailable. If the store is unavailable, it prints waits
+// and the error once.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
 	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", waits, err) }, call)
 }
 
-// feed adds all seeds of r. It reports each refused seed at once, and goes on.
+// feed adds all seeds of r. It reports each refused seed at once, and continues.
 func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl.SeedCounts, error) {
 	var counts crawl.SeedCounts
 	var batch []seedLine
@@ -86,8 +87,8 @@ func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl
 	}
 }
 
-// waits reports whether reading the next line may take long. Then the caller adds the
-// seeds that it has read so far, because a pipe of seeds may stay open for hours.
+// waits reports whether reading the next line can take long. If so, the caller adds the
+// seeds that it has read so far, because a pipe can stay open for hours.
 func (r *seedReader) waits() bool {
 	return r.name == "stdin" && len(r.args) == 0 && (r.lines == nil || r.lines.Buffered() == 0)
 }

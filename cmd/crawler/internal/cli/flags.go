@@ -62,7 +62,7 @@ type options struct {
 	pprof      bool
 }
 
-// toFiles is the value of --out for records in the crawl's own files only.
+// toFiles is the value of --out that writes records only to the crawl's own files.
 const toFiles = "file"
 
 // newFlags returns the flags of a crawl with their defaults, as sections of the help

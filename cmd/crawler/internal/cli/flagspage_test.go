@@ -100,7 +100,7 @@ func listFlags(b *strings.Builder, flags *pflag.FlagSet, ofCrawl bool) {
 		switch {
 		case f.Name == "user-agent":
 			shown.Usage += " (default crawler/VERSION)"
-		case f.Name == "memory" && strings.Contains(f.Usage, "everything but the filter"): // of crawl and try
+		case f.Name == "memory" && strings.Contains(f.Usage, "everything but the filter"): // the flag of crawl and try
 			shown.Usage += " (default an eighth of the machine's, 256MiB to 2GiB)"
 		}
 		head, text := describe(&shown)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// leastGrace is the least time that a run has to return its leases and to close its
-// files, however short --grace is.
+// leastGrace replaces a shorter --grace, so that a run can return its leases and close
+// its files.
 const leastGrace = 2 * time.Second
 
-// ending is the deadline of a run that a signal, --max-time or crawler stop has stopped.
-// The run has to end within --grace. The zero value means that the run goes on.
+// ending is the deadline of a run that was stopped by a signal, --max-time or crawler
+// stop. The run must end within --grace. The zero value means that the run goes on.
 type ending struct {
 	begun sync.Once
 	over  chan struct{} // closed when --grace is over; nil if nothing waits for that
@@ -28,7 +28,7 @@ func (e *ending) begin(grace time.Duration) {
 
 // within calls run and returns its error. If the run was stopped and run does not return
 // within --grace, within returns another error, and the process ends while run is still
-// active. That loses nothing, just as a kill loses nothing.
+// active. As after a kill, nothing is lost.
 func (p *plan) within(run func() error) error {
 	p.ending.over = make(chan struct{})
 	ended := make(chan error, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// section is a heading of help with its flags.
+// section is a section of the help text: a title and flags.
 type section struct {
 	title   string
 	declare func(*pflag.FlagSet)
@@ -58,9 +58,9 @@ some hosts, "fields:" the fields of some pages) or in the environment, as in
 	complete(cmd)
 }
 
-// complete ends the declaration of a command whose Use names its flags, so that cobra adds
-// no "[flags]" to it. It sets the shell completion of flags that take one of several names,
-// a file or a directory.
+// complete finishes the declaration of a command. The command's Use already names the
+// flags, so cobra must not add "[flags]" to it. complete also sets the shell completion
+// of flags whose value is one of several names, a file or a directory.
 func complete(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -98,7 +98,7 @@ func writeFlags(w io.Writer, flags *pflag.FlagSet) {
 // describe returns the name of a flag with its placeholder, and its description.
 func describe(f *pflag.Flag) (head, text string) {
 	placeholder, text := pflag.UnquoteUsage(f)
-	// A placeholder that is not part of the sentence is followed by a colon.
+	// If the placeholder is not part of the sentence, a colon follows it.
 	text = strings.TrimPrefix(text, placeholder+": ")
 	switch placeholder {
 	case "int", "uint":

@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// shownHost returns the settings of hosts in one line. Of headers it shows only the
-// names.
+// shownHost returns the settings of hosts in one line. It shows only the names of
+// headers.
 func shownHost(h *crawl.Host) string {
 	line := []string{h.Pattern}
 	add := func(is bool, format string, value any) {

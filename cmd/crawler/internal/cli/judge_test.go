@@ -45,10 +45,10 @@ func TestJudgeOnABusyMachine(t *testing.T) {
 	}
 	f.records = filepath.Join(dir, "pages.jsonl")
 	for _, c := range []struct {
-		started string // by the crawler's clock; the server read it 300 ms after a second
+		started string // by the crawler's clock; the server reads the request at 12:00:01.300Z
 		isFault bool
 	}{
-		{"12:00:01.050Z", false}, // 250 ms before the server read it
+		{"12:00:01.050Z", false}, // 250 ms earlier
 		{"12:00:01.295Z", true},
 	} {
 		write(f.records, fmt.Sprintf(`{"url":"http://%s/","attempts":1,"fetched_at":"2026-07-05T12:00:01Z"}

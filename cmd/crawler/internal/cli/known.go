@@ -15,7 +15,7 @@ const (
 	knownShown = 10     // number of lines without a URL that are reported one by one
 )
 
-// marker marks URLs as seen. A crawl.Crawl is one.
+// marker marks URLs as seen. *crawl.Crawl implements it.
 type marker interface {
 	MarkSeen(ctx context.Context, urls []string) (fresh int, faults []error, err error)
 }
@@ -53,8 +53,8 @@ func (r *running) markKnown(ctx context.Context, to marker) (err error) {
 			return errors.Join(fmt.Errorf("--known: %w", err), flush())
 		}
 		if err == nil {
-			// This does not parse the line as a seed, because a guessed https could mark
-			// a wrong URL. That URL would then be lost.
+			// The line is not parsed as a seed, because a seed without a scheme becomes
+			// an https URL. A wrong URL would then be marked as seen, and be lost.
 			url, parseErr := r.canon.Parse(line.text)
 			if parseErr == nil {
 				urls = append(urls, url.String())

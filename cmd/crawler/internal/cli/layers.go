@@ -40,8 +40,8 @@ func envName(flag string) string {
 // envIgnored are variables with the same prefix that only tests of this module use.
 var envIgnored = []string{"CRAWLER_BIN", "CRAWLER_TEST_SERVERS"}
 
-// readLayers takes parsed flags and adds the values of the environment and the config
-// file. The error lists every fault. The layers have the values without faults.
+// readLayers adds the values of the environment and of the config file to parsed flags.
+// The error lists every fault. The layers contain all values without faults.
 func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
 	l := &layers{flags: flags, from: make(map[string]string)}
 	flags.Visit(func(f *pflag.Flag) { l.from[f.Name] = fromFlag })
@@ -52,7 +52,7 @@ func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
 	return l, errors.Join(errs...)
 }
 
-// readEnviron reads the variables that name a flag. An empty one counts as unset.
+// readEnviron reads the variables that name a flag. An empty variable counts as unset.
 func (l *layers) readEnviron(environ []string) error {
 	names := make(map[string]*pflag.Flag)
 	l.flags.VisitAll(func(f *pflag.Flag) { names[envName(f.Name)] = f })
@@ -76,7 +76,7 @@ func (l *layers) readEnviron(environ []string) error {
 	return errors.Join(errs...)
 }
 
-// similarVariable returns the end of a message about an unknown variable, which suggests
+// similarVariable returns the end of a message about an unknown variable. It suggests
 // similar names.
 func (l *layers) similarVariable(name string) string {
 	var known []string
@@ -86,8 +86,8 @@ func (l *layers) similarVariable(name string) string {
 	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
 }
 
-// set sets a flag unless a stronger layer has set it. Errors begin with where, which
-// names the source and, unless it is a variable, the flag.
+// set sets a flag unless a stronger layer has set it. Errors begin with where: the name
+// of an environment variable, or the source and the name of the flag.
 func (l *layers) set(name string, values []string, source, where string) error {
 	if _, taken := l.from[name]; taken {
 		return nil
@@ -121,8 +121,8 @@ func (l *layers) where(name string) string {
 	}
 }
 
-// readFile reads the config file. It is a map from names of flags to values, with the
-// further keys hosts and fields.
+// readFile reads the config file: a map from names of flags to values, which can also
+// have the keys hosts and fields.
 func (l *layers) readFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -202,8 +202,9 @@ func scalars(node *yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// namedTexts returns the values of a flag whose elements are NAME=TEXT: a map from names to
-// texts, or what scalars accepts. If a text is no scalar, the error is fault.
+// namedTexts returns the values of a flag whose elements are NAME=TEXT. node is a map
+// from names to texts, or a node that scalars accepts. If a text is not a scalar, the
+// error is fault.
 func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)
@@ -217,8 +218,8 @@ func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 	return values, nil
 }
 
-// adopt sets each flag that has no value yet from the settings of an existing crawl.
-// source names the place where the settings are stored.
+// adopt sets flags from the settings of an existing crawl, except flags that already have
+// a value. source names the place where the settings are stored.
 func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
 	_, _, ofPostgres := crawl.SettingNames()

@@ -39,8 +39,8 @@ func (at location) keeper() string {
 	return crawlFile
 }
 
-// command returns the command line of a command about this crawl, without secrets. It
-// leaves out flags whose values the command finds in the environment or in the config file.
+// command returns the line that runs a command on this crawl, without secrets. It leaves
+// out flags whose values the command finds in the environment or in the config file.
 func (at location) command(name string) string {
 	line := program() + " " + name
 	add := func(flag, value string) {
@@ -65,7 +65,7 @@ func (at location) command(name string) string {
 	return line
 }
 
-// explain adds to an error of package crawl the exit code, and the flags or commands
+// explain adds an exit code to an error of package crawl, and names the flags or commands
 // that would help.
 func (at location) explain(err error) error {
 	if err == nil {
@@ -138,7 +138,7 @@ func differences(settings *frontier.SettingsError) string {
 	return strings.Join(lines, "\n")
 }
 
-// keeperOf returns words about the place of the exact keys.
+// keeperOf returns a phrase that says where the exact keys are stored.
 func keeperOf(exactSet string) string {
 	if exactSet == "" {
 		return "are in Redis (no --postgres)"
@@ -151,8 +151,9 @@ func addDir(cmd *cobra.Command, dir *string) {
 	complete(cmd)
 }
 
-// directoryOf returns the location of the crawl in dir. If dir is empty, that is the
-// directory in CRAWLER_DIR or, without that, the crawl in the current directory.
+// directoryOf returns the location of the crawl in dir. If dir is empty, it uses the
+// directory in CRAWLER_DIR. If that is empty too, it looks for a crawl in the current
+// directory.
 func directoryOf(dir string) (location, error) {
 	if dir = cmp.Or(dir, os.Getenv(envName("dir"))); dir != "" {
 		return inDirectory(dir), nil

@@ -19,7 +19,7 @@ func TestAcceptLossRefuses(t *testing.T) {
 	}
 	lines := strings.SplitAfter(string(whole), "\n")
 	for text, want := range map[string]string{
-		strings.Repeat(lines[0], len(lines)-2): "it has records that this crawl did not write", // outcome by outcome
+		strings.Repeat(lines[0], len(lines)-2): "it has records that this crawl did not write", // more records of an outcome than the crawl has
 		lines[0] + "{}\n" + lines[1]:           "record 2: id is",
 		lines[0] + "no record\n" + lines[1]:    "record 2: invalid character",
 	} {

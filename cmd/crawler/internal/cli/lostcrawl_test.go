@@ -64,7 +64,7 @@ func TestRedisEmptied(t *testing.T) {
 		if err := s.Kill(); err != nil {
 			return err
 		}
-		return s.Restart() // it keeps no files
+		return s.Restart() // the server keeps no files
 	}
 	for _, c := range []struct {
 		sink, exact string

@@ -21,23 +21,23 @@ const (
 	leastMemory = 128 << 20
 	// minMemory and maxMemory are the bounds of the default of --memory.
 	minMemory, maxMemory = 256 << 20, 2 << 30
-	// memoryShare is the divisor of the machine's memory for the default of --memory.
+	// The default of --memory is the machine's memory divided by memoryShare.
 	memoryShare = 8
-	// cacheShare is the divisor of --memory for the block cache of the embedded
-	// frontier. The cache has from leastCache to mostCache bytes. With more than about
-	// 100,000 hosts most look-ups read from disk: a crawl of a million hosts is 1.5
+	// The size of the block cache of the embedded frontier is --memory divided by
+	// cacheShare, but at least leastCache and at most mostCache. With more than about
+	// 100,000 hosts, most look-ups read from disk. A crawl of a million hosts is 1.5
 	// times as fast with 128 MiB as with 32 MiB.
 	cacheShare            = 16
 	leastCache, mostCache = 32 << 20, 128 << 20
-	// programMemory is the part of --memory for the pages of the binary that are
-	// resident: 34 to 36 MB in a broad crawl (RssFile in /proc/PID/status). The
-	// runtime's limit does not count them.
+	// programMemory is the part of --memory for the resident pages of the binary: 34 to
+	// 36 MB in a broad crawl (RssFile in /proc/PID/status). The runtime's limit does not
+	// count them.
 	programMemory = 32 << 20
-	// leastGrowth is how much the heap must be able to grow between two garbage
+	// leastGrowth is the growth for which the heap must have room between two garbage
 	// collections, in percent of the live bytes. With less room the crawl leases no more
 	// hosts. With enough room the heap grows by 100 percent (GOGC=100). GOGC=200 was
-	// measured: at 4,000 hosts, collections took 9 instead of 14 percent of the processor
-	// time, but page faults took more, and a crawl of two fast hosts took 5 percent
+	// measured, too. At 4,000 hosts, collections took 9 instead of 14 percent of the
+	// processor time, but page faults took more. A crawl of two fast hosts took 5 percent
 	// longer.
 	leastGrowth = 50
 )
@@ -90,8 +90,8 @@ func groupMemory(name string) uint64 {
 	return limit
 }
 
-// keeper keeps the memory of this process, without its filter, within --memory. It is
-// not safe for concurrent use.
+// keeper limits the memory of this process, without its filter, to --memory. It is not
+// safe for concurrent use.
 type keeper struct {
 	memory uint64
 	filter func() uint64 // returns the current size of the filter in bytes

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// metrics exports a crawl to Prometheus: the counters of the store, which are those of
-// the whole crawl, and the counters of this process's worker. Each scrape reads all
+// metrics exports a crawl to Prometheus. The counters of the store are about the whole
+// crawl. The counters of the worker are about this process. Each scrape reads all
 // counters of the store at one moment. docs/reference/metrics.md lists the metrics.
 type metrics struct{ crawl *crawl.Crawl }
 

@@ -37,7 +37,7 @@ func (o *stdout) addTo(cmd *cobra.Command) {
 	}
 }
 
-// printed wraps the error of a command that has printed all its output before.
+// printed wraps the error of a command that has printed all its output.
 type printed struct{ error }
 
 func (p printed) Unwrap() error { return p.error }

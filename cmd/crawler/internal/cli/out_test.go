@@ -124,7 +124,8 @@ func TestOutFileHasFailedAudit(t *testing.T) {
 	}
 }
 
-// TestCrawlOut: crawl --out FILE appends each record to a file beside the crawl's own.
+// TestCrawlOut: crawl --out FILE appends each record to a file, in addition to the
+// crawl's own file.
 func TestCrawlOut(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("records", []byte(`{"cut off`), 0o600); err != nil {

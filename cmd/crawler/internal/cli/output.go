@@ -68,8 +68,8 @@ type tableFlags struct {
 }
 
 // addTo declares the flags. They accept values that are valid for at least one of
-// schemas. f.schema is the first of schemas; the caller may change it before it calls
-// table.
+// schemas. addTo sets f.schema to the first of schemas. The caller can replace f.schema
+// before it calls table.
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	f.flags, f.schema = flags, schemas[0]
 	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",
@@ -90,7 +90,7 @@ func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	})
 }
 
-// firstFault returns the fault of the first schema, or nil if a schema has no fault.
+// firstFault returns the fault of the first schema, or nil if any schema has no fault.
 func firstFault(format string, schemas []*table.Schema, fault func(*table.Schema) error) error {
 	var first error
 	for _, s := range schemas {

@@ -26,10 +26,10 @@ type plan struct {
 	*layers
 	location
 	canon  *canon.Canonicalizer
-	stored frontier.Settings // nil means that there is no crawl there yet
+	stored frontier.Settings // nil means that the crawl does not exist yet
 	// seedsGiven describes the seeds of the command line; empty means none.
 	seedsGiven string
-	ending     ending // how the run ends early
+	ending     ending // the deadline of a run that was stopped
 }
 
 // resolve combines flags, environment, config file and the stored settings of the crawl.
@@ -81,8 +81,8 @@ func (o *options) where(args []string) (at location, err error) {
 	return at, err
 }
 
-// check returns every fault of the options in combination. Package restrict has found
-// the faults of single options before.
+// check returns the faults that concern several options. Package restrict has already
+// checked each option alone.
 func (p *plan) check() error {
 	var errs []error
 	keep := func(err error) { errs = append(errs, err) }
@@ -132,8 +132,8 @@ func checkHeaders(headers map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// config returns the config of the crawl. It has the values that flags set directly, the
-// location, and the values that config converts from the form of their flags.
+// config returns the config of the crawl. It contains the values that flags set directly,
+// the location, and the values that config makes from the texts of flags.
 func (p *plan) config() (crawl.Config, error) {
 	c := p.options.crawl
 	c.Dir, c.Redis, c.Postgres = p.Dir, p.Redis, p.Postgres

@@ -48,7 +48,7 @@ func TestPostgresFlagFaults(t *testing.T) {
 }
 
 // TestPostgresPasswordFile: the password of a database can be read from a file. The name
-// of the database does not show it.
+// of the database in messages does not contain it.
 func TestPostgresPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("it's /\\@\n"), 0o600); err != nil {
@@ -222,8 +222,8 @@ func TestInspectWithoutPostgres(t *testing.T) {
 	}
 }
 
-// TestPostgresSinkOfADirectory: a crawl in a directory can have its records in Postgres.
-// Each is there once, and the crawl does not run without Postgres.
+// TestPostgresSinkOfADirectory: a crawl in a directory can store its records in Postgres.
+// Each record is stored once, and the crawl does not run without Postgres.
 func TestPostgresSinkOfADirectory(t *testing.T) {
 	database := servers.Postgres(t, servers.PostgresOptions{})
 	dir := filepath.Join(t.TempDir(), "c.crawl")
@@ -268,8 +268,9 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 	}
 }
 
-// TestPostgresSinkAway: while Postgres is unreachable, a crawl with its records there
-// completes nothing. Stopping it does not wait for Postgres, and nothing is lost.
+// TestPostgresSinkAway: while Postgres is unreachable, a crawl that stores its records in
+// Postgres completes nothing. Stopping it does not wait for Postgres, and nothing is
+// lost.
 func TestPostgresSinkAway(t *testing.T) {
 	database := servers.Postgres(t, servers.PostgresOptions{})
 	connectTo, held, release := heldSite(t)
@@ -308,7 +309,7 @@ func TestPostgresSinkAway(t *testing.T) {
 }
 
 // TestPostgresWindow: a window applies to the whole crawl. A worker that joins the crawl
-// adopts it, and a worker with another window is refused.
+// adopts the window, and a worker with another window is refused.
 func TestPostgresWindow(t *testing.T) {
 	named, crawl, _ := postgresCrawl(t, "--max-depth", "0", "http://a.test/ok")
 	code, _, errs := run(t, "", append(crawl, "--window", "seeds=1s")...)
@@ -335,8 +336,8 @@ func TestPostgresWindow(t *testing.T) {
 	}
 }
 
-// TestPostgresAway: while Postgres is unreachable, a shared crawl continues. The exact
-// links that it finds meanwhile are stored there later, and fetched.
+// TestPostgresAway: while Postgres is unreachable, a shared crawl continues. Later, the
+// exact links that it found in the meantime are stored in Postgres and fetched.
 func TestPostgresAway(t *testing.T) {
 	queue, database := servers.Redis(t, servers.RedisOptions{}), servers.Postgres(t, servers.PostgresOptions{})
 	t.Chdir(t.TempDir())

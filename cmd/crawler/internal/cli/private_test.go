@@ -64,7 +64,7 @@ func TestPrivateHeaders(t *testing.T) {
 			}
 			crawl()
 			const public, private = "de", "hush1hush2de"
-			mu.Lock() // the race detector sees no order between the process's requests and here
+			mu.Lock() // the race detector sees no order between the writes of the server and the reads below
 			defer mu.Unlock()
 			for url, want := range map[string]string{
 				"a.test/robots.txt": private, "a.test/": private, "a.test/1": private, "a.test/2": private, "a.test/broken": private,

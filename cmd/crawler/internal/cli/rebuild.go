@@ -61,8 +61,8 @@ continue. The URLs of these records stay done: they are not fetched again.`,
 	return cmd
 }
 
-// printLoss prints which records are missing. It assumes that the end of a file was
-// cut off, because lines missing from the middle cannot be located.
+// printLoss prints which records are missing. It assumes that the end of a file was cut
+// off, because it cannot locate lines that are missing from the middle.
 func printLoss(w io.Writer, at location, cut *crawl.Loss) {
 	switch {
 	case cut.None && cut.Name == "":

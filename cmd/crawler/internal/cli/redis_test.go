@@ -48,12 +48,12 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	}
 }
 
-// TestTwoWorkers: two workers share the work. Each page is in the records of one of them,
-// and the counts are those of both.
+// TestTwoWorkers: two workers share the work. Each page is in the records of one worker,
+// and the counts are the sums of both workers.
 func TestTwoWorkers(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (url string){
 		"server": func(t *testing.T) string { return servers.Redis(t, servers.RedisOptions{}).URL() },
-		// The URL of a cluster has several of its nodes.
+		// The URL of a cluster names several of its nodes.
 		"cluster": func(t *testing.T) string { return servers.RedisCluster(t, servers.ClusterOptions{}).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func openRefusals(name string) (*refusalLog, error) {
 	return &refusalLog{file: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
-// onRefused returns the function for crawl.Config.OnRefused, or nil without a file.
+// onRefused returns the function for crawl.Config.OnRefused, or nil if there is no file.
 func (l *refusalLog) onRefused() func(fetcher.Refused) {
 	if l == nil {
 		return nil

@@ -108,8 +108,8 @@ func (r *relaying) run(ctx context.Context, f *eventFlags, s streams) (err error
 	return nil
 }
 
-// openAgain is the pause before the outboxes of a crawl are opened again after Redis or
-// Postgres did not answer.
+// openAgain is the pause between two attempts to open the outboxes of a crawl while Redis
+// or Postgres does not answer.
 const openAgain = time.Second
 
 // deliver opens the outboxes and delivers their events.
@@ -122,7 +122,7 @@ func (r *relaying) deliver(ctx context.Context, config events.Config) (err error
 	return boxes.Relay(ctx, config, r.drain)
 }
 
-// explainRelay adds to the error of a relay what the user can do about it.
+// explainRelay adds an exit code and advice for the user to the error of a relay.
 func (r *relaying) explainRelay(name string, err error) error {
 	if errors.Is(err, events.ErrLocked) {
 		return &exitError{exitFailed, fmt.Errorf("relay %s of %s: another process runs it. Stop that one, or choose another name with --relay, "+

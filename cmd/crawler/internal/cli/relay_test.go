@@ -66,7 +66,7 @@ func (h *hook) answers(answer func(subject string) (status int, why string)) {
 }
 
 // taken returns the ids of the events that h has accepted. It fails the test if h has
-// accepted one twice.
+// accepted an event twice.
 func (h *hook) taken(t *testing.T) []string {
 	t.Helper()
 	h.mu.Lock()
@@ -101,7 +101,7 @@ func deadOf(t *testing.T, dir string) map[string]string {
 }
 
 // TestDeadLetters: an event that a webhook refuses is kept with the newest reason, until
-// the webhook accepts it, once, or until the event is discarded.
+// the webhook accepts it or the event is discarded. The webhook accepts it only once.
 func TestDeadLetters(t *testing.T) {
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	refuse := func(why string) func(string) (int, string) {
@@ -162,8 +162,8 @@ func TestDeadLetters(t *testing.T) {
 }
 
 // TestSecondRelayIsRefused: a second relay of the same name ends with a message that
-// another process runs the relay. After the first has ended, a relay of that name goes on
-// where the first one stopped.
+// another process runs the relay. After the first relay has ended, another relay of that
+// name continues where it stopped.
 func TestSecondRelayIsRefused(t *testing.T) {
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -189,9 +189,9 @@ func TestSecondRelayIsRefused(t *testing.T) {
 	}
 }
 
-// TestRelayFigures: metrics, status and report show how far relays are behind. The relays
-// are one within a crawl, while its sink is away and afterwards, and one that does not
-// run.
+// TestRelayFigures: metrics, status and report show how far relays are behind. One relay
+// runs within a crawl: first its sink is away, and then it is back. Another relay does
+// not run.
 func TestRelayFigures(t *testing.T) {
 	dir, to := filepath.Join(t.TempDir(), "c.crawl"), newHook(t)
 	to.answers(func(subject string) (int, string) {

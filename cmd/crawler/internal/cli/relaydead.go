@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newDead returns the command about dead letters, the events that a sink refused finally.
+// newDead returns the command for dead letters: events that a sink refused for ever.
 func newDead(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
@@ -41,8 +41,8 @@ func (f *deadFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.relay, "relay", defaultRelay, "the relay of this `NAME`")
 }
 
-// each calls do with each outbox that the relay has read. If it has read none, each
-// returns an error that lists the names of other relays.
+// each calls do with each outbox that the relay has read. If there is no such outbox,
+// each returns an error that lists the names of other relays.
 func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) error {
 	return f.withOutboxes(ctx, func(at location, boxes *crawl.Outboxes) error {
 		all, err := boxes.List(ctx)
@@ -163,7 +163,7 @@ running, so they arrive after newer events of their hosts.`,
 			sums.Accepted, sums.Refused, sums.Left = sums.Accepted+done.Accepted, sums.Refused+done.Refused, sums.Left+done.Left
 			if _, is := errors.AsType[*events.AwayError](err); is {
 				away = err
-				return nil // go on: other outboxes may have dead letters too
+				return nil // go on: other outboxes can have dead letters too
 			}
 			return err
 		})

@@ -23,7 +23,7 @@ func (r *running) resume(result *crawl.Result) (command string, notes []string) 
 
 // resumeLine returns the command that resumes the crawl. It has the flags of this run
 // that the crawl does not store, and the seeds if not all of them were read. If
-// --max-pages was reached, the command has twice its value.
+// --max-pages was reached, the command has --max-pages with twice the value.
 func (r *running) resumeLine(end fetcher.End) string {
 	line := []string{r.command("crawl")}
 	if r.redis != "" {
@@ -90,8 +90,8 @@ func (r *running) resumeNotes() []string {
 	return notes
 }
 
-// shownProxy returns a proxy's URL without its password. secret reports whether it has
-// one.
+// shownProxy returns a proxy's URL without its password. secret reports whether the URL
+// has a password.
 func shownProxy(proxy string) (shown string, secret bool) {
 	u, err := url.Parse(proxy)
 	if err != nil || u.User == nil {

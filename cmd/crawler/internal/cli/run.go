@@ -34,8 +34,8 @@ type running struct {
 	paused  bool             // whether the crawl was paused when the run began
 }
 
-// work adds the seeds and runs the crawl. It calls endReading, which ends the reading of
-// seeds, when the run has ended.
+// work adds the seeds and runs the crawl. When the run has ended, work calls endReading
+// to end the reading of seeds.
 func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, error) {
 	endServing, err := r.serveAdmin(ctx, r.console.notices())
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan e
 	return ended
 }
 
-// failure adds to the error of a run what the user can do about it.
+// failure adds an exit code and advice for the user to the error of a run.
 func (r *running) failure(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the directory was removed
@@ -162,7 +162,7 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	return nil
 }
 
-// announcePrivate prints to which origins headers are sent that may be secret.
+// announcePrivate prints which headers may be secret, and to which origins they are sent.
 func (r *running) announcePrivate(w io.Writer) {
 	names := r.PrivateHeaders()
 	if len(names) == 0 {
@@ -174,9 +174,10 @@ func (r *running) announcePrivate(w io.Writer) {
 	}
 }
 
-// followStop begins --grace, and prints that the crawl stops, when a signal, --max-time or
-// another process stops it. A second signal aborts the requests under way. A third one ends
-// the process with the system's default action.
+// followStop handles stops in the background until cancel is called. When a signal,
+// --max-time or another process stops the crawl, followStop begins --grace and prints a
+// message. A second signal aborts the requests under way. A third signal ends the process
+// with the system's default action.
 func (r *running) followStop() (cancel func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // this also receives the first signal, which ends ctx

@@ -31,7 +31,7 @@ type seedLine struct {
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // stdin, until next reads it, because its first byte may come late
+	input  io.Reader // nil after begin; next calls begin for stdin, whose first byte may come late
 	lines  *bufio.Reader
 	number int // of the last line
 	close  func() error
@@ -63,7 +63,7 @@ func newSeedReader(ctx context.Context, args []string, file string, stdin io.Rea
 }
 
 // interruptible returns a reader of r that returns an error after ctx has ended. A read
-// from a terminal or a pipe cannot be interrupted, so the goroutine that calls it may run
+// from a terminal or a pipe cannot be interrupted, so the goroutine that reads can run
 // until the process ends.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
@@ -85,7 +85,7 @@ func (r *seedReader) begin() error {
 		}
 		r.lines = bufio.NewReaderSize(z, maxSeedLine)
 	}
-	_, _ = r.lines.Peek(1) // wait for one byte only, because a pipe may not have more yet
+	_, _ = r.lines.Peek(1) // wait for one byte only, because a pipe might not have more yet
 	if head, _ := r.lines.Peek(min(r.lines.Buffered(), 512)); bytes.IndexByte(head, 0) >= 0 {
 		return fmt.Errorf("seeds: %s is a binary file, want one URL a line, plain or gzip", r.name)
 	}
@@ -139,9 +139,8 @@ func (r *seedReader) fault(format string, args ...any) error {
 	return lineError{fmt.Errorf("%s:%d: %w", r.name, r.number, fmt.Errorf(format, args...))}
 }
 
-// defaultDir returns the directory of a crawl without --dir. Its name is that of the
-// first seed's host or of the seed file. Without seeds, it is the crawl in the current
-// directory.
+// defaultDir returns the directory of a crawl without --dir. It is named after the host
+// of the first seed, or after the seed file. Without seeds, it is the result of findDir.
 func defaultDir(args []string, file string) (string, error) {
 	switch {
 	case len(args) > 0:

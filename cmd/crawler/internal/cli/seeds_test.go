@@ -21,7 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// readSeeds reads all seeds of a file with this content, and its faults.
+// readSeeds reads a file with this content. It returns the seeds and the faults of the
+// file.
 func readSeeds(t *testing.T, content []byte) (seeds, faults []string, end error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "seeds")
@@ -128,7 +129,7 @@ func TestSeedsInFlatMemory(t *testing.T) {
 	}
 }
 
-// seedFunc takes seeds, checked or not.
+// seedFunc is a seeder that calls the function for both methods.
 type seedFunc func(seeds []string) ([]crawl.SeedAnswer, error)
 
 func (f seedFunc) Seed(_ context.Context, seeds []string) ([]crawl.SeedAnswer, error) {
@@ -181,8 +182,8 @@ func FuzzSeedFile(f *testing.F) {
 	})
 }
 
-// TestSeedsOutliveAnOutage: seeds wait for a store that is unavailable, in
-// their order, and none is counted twice.
+// TestSeedsOutliveAnOutage: seeds wait for a store that is unavailable. They stay in
+// order, and none is counted twice.
 func TestSeedsOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

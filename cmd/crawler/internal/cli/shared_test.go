@@ -52,7 +52,7 @@ func TestSharedFlagFaults(t *testing.T) {
 	}
 }
 
-// TestPasswordFile: a password in a file is used, so that it need not be in a URL.
+// TestPasswordFile: a password in a file replaces the password in the URL.
 func TestPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("hu sh\r\n"), 0o600); err != nil {

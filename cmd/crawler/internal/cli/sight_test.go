@@ -177,7 +177,7 @@ func TestWatchFromOtherProcess(t *testing.T) {
 		if !strings.Contains(line, "msg=progress pages=") || !strings.Contains(line, "limited_by=") {
 			t.Errorf("line %q", line)
 		}
-		release() // it ends by itself
+		release() // the crawl ends by itself
 	})
 	if got := <-code; got != exitOK {
 		t.Errorf("exit code %d: %s", got, &stderr)

@@ -30,7 +30,7 @@ func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	crawl.addTo(cmd)
 	cmd.RunE = crawl.run(func(ctx context.Context, c *attached) error {
-		running := c.at.Redis != nil || c.Running(ctx) // a crawl in Redis may have workers elsewhere
+		running := c.at.Redis != nil || c.Running(ctx) // a crawl in Redis can have workers elsewhere
 		call := c.Pause
 		if !paused {
 			call = c.Resume

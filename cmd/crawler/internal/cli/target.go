@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// target has the flags that name the crawl that a command is about.
+// target contains the flags that name the crawl of a command.
 type target struct {
 	dir string
 	sharedFlags
@@ -52,8 +52,7 @@ func (t *target) location() (location, error) {
 	return at, nil
 }
 
-// run returns the RunE of a command that calls do with the crawl. An error of do is
-// explained.
+// run returns a RunE function that calls do with the crawl, and explains its error.
 func (t *target) run(do func(ctx context.Context, c *attached) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), do) }
 }

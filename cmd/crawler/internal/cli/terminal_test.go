@@ -23,8 +23,8 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
-// attack is a text from a hostile server. It has a title for the window, a colour by a C1
-// control character, DEL, and text that runs from right to left.
+// attack is a text from a hostile server. It sets the title of the window, sets a colour
+// with a C1 control character, and contains DEL and text that runs from right to left.
 const attack = "\x1b]0;pwned\a\u009b5m\x7f\u202egnp.exe"
 
 // ownSequences are the sequences that the program itself sends to a terminal:
@@ -54,8 +54,8 @@ func onTerminal(t *testing.T, f func(tty *os.File)) string {
 	return shown.String()
 }
 
-// isInert fails the test if shown has control characters other than those of the program
-// itself and \r, because the terminal replaces \n by \r\n.
+// isInert fails the test if shown has control characters that the program itself does not
+// send. It allows \r, because the terminal replaces \n by \r\n.
 func isInert(t *testing.T, what, shown string) {
 	t.Helper()
 	for line := range strings.Lines(ownSequences.ReplaceAllString(shown, "")) {

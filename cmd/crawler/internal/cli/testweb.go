@@ -198,9 +198,9 @@ func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
 
 // judgeLog judges the request log. A fault of the crawl is an error.
 //
-// On a busy machine the server may read a request late, so that the time to the next
-// request looks too short. If it looks too short, judgeLog judges the log again, and
-// allows for the lag that the log and the records show.
+// On a busy machine the server might read a request late. Then the time to the next
+// request looks too short. In this case judgeLog judges the log again, and allows for the
+// lag that the log and the records show.
 func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
 	var v testweb.Verdict
 	promised := testweb.Manners{Delay: f.delay}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestTrustedCertificates: a certificate that the system does not trust is accepted
-// with --ca, not verified with --insecure-host, and otherwise an error.
+// TestTrustedCertificates: a certificate that the system does not trust is an error. It
+// is accepted with --ca, and not verified with --insecure-host.
 func TestTrustedCertificates(t *testing.T) {
 	t.Chdir(t.TempDir())
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

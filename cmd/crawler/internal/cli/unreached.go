@@ -11,7 +11,7 @@ import (
 )
 
 // warnUnreached prints why seeds fail. It is called after the first failed attempts, so
-// that the user need not wait for the last.
+// the user does not have to wait for the last one.
 func warnUnreached(w io.Writer, why *report.LastError) {
 	fmt.Fprintf(w, "no seed could be reached so far: %v\n%s; trying on (--retries, --backoff), Ctrl-C stops\n", why, checkSeeds)
 }
@@ -34,7 +34,7 @@ func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
 }
 
 // causeOfSeed returns why the first seed of the command line failed in an earlier run or
-// in another worker. It returns "" if that is not known.
+// in another worker. It returns "" if the cause is not known.
 func (r *running) causeOfSeed(ctx context.Context) string {
 	if r.flags.NArg() == 0 {
 		return ""

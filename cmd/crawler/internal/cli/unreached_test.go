@@ -94,7 +94,7 @@ func deadNameServer(t *testing.T) string {
 }
 
 // TestUnreachedSeedsAreReported: if no seed of a crawl answers, all its output and files
-// name the cause, and it has a special exit code.
+// name the cause, and the exit code is a special one.
 func TestUnreachedSeedsAreReported(t *testing.T) {
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -251,7 +251,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 		}
 		return words
 	}
-	for range 20 { // the crawl's own view has many samples already
+	for range 20 { // so that the crawl's own view has many samples
 		sampleOf(t, dir)
 	}
 	for _, step := range []struct {
@@ -283,7 +283,7 @@ func TestNewCrawlIsNotEmpty(t *testing.T) {
 	}()
 	errs.await(t, "crawling into")
 	var s report.Sample
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the socket is there a moment later
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the socket appears a moment later
 		h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
 		if err == nil {
 			s, err = h.Sample(t.Context())

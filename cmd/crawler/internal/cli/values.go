@@ -121,7 +121,7 @@ func (v *byteSize) Set(text string) error {
 	return errors.New("want " + sizeToPiB)
 }
 
-// Bounds of the values of flags, if no lower package defines them.
+// Bounds of the values of flags that are not defined in other packages.
 const (
 	maxHostConcurrency = 1024
 	maxURLs            = 1e12

@@ -60,7 +60,7 @@ func watchJSON(ctx context.Context, c *attached, w io.Writer) error {
 }
 
 // watchShared prints the state of a crawl in Redis once a second until ctx ends. It
-// cannot show what limits the crawl, because only the workers have these gauges.
+// cannot show what limits the crawl, because only the workers measure that.
 func watchShared(ctx context.Context, c *attached, s streams, asJSON bool) error {
 	release, err := c.Keep(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package form has the flags for the canonical form of URLs. All commands that take URLs
-// use them, so that two URLs are equal for all commands or for none.
+// Package form has the flags for the canonical form of URLs. The commands share them, so
+// that two URLs are equal for all commands or for none.
 package form
 
 import (

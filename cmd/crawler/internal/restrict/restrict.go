@@ -17,12 +17,12 @@ const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 
 // Flag makes a flag of set refuse a value if good returns false after the value is set.
 // Then the flag keeps its previous value. The error is "want ", followed by want, as in
-// "want a whole number from 1 to 100". It is the same for text that the flag cannot
-// parse.
+// "want a whole number from 1 to 100". The error is the same for text that the flag
+// cannot parse.
 func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {
-		f.DefValue = "0" // pflag does not print this default, whatever the type of the flag
+		f.DefValue = "0" // pflag leaves out a default of 0 for all types of flags
 	}
 	f.Value = &restricted{f.Value, want, good}
 }
@@ -71,7 +71,7 @@ func Check(set *pflag.FlagSet, name string, check func(text string) error) {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		f.Value = &checkedList{f.Value, list, check}
 		if f.DefValue == "[]" {
-			f.DefValue = "" // pflag does not print this default, whatever the type of the flag
+			f.DefValue = "" // pflag leaves out an empty default for all types of flags
 		}
 		return
 	}

@@ -1,9 +1,9 @@
-// Package sanitize makes text from sites safe to show: it replaces characters that
-// control a terminal, or that change the order of the text around them, by \u escapes.
+// Package sanitize makes text from sites safe to show. It writes \u escapes for
+// characters that control a terminal or change the order of the text around them.
 //
 // It owns the list of these characters, a writer for a command's output and an adapter
 // for coloured logs. It treats all formats alike: in JSON these characters occur only
-// within strings, where a \u escape means the character itself.
+// within strings, where a \u escape stands for the character.
 package sanitize
 
 import (
@@ -20,15 +20,15 @@ import (
 	"golang.org/x/term"
 )
 
-// unsafe reports whether r can control a terminal: control characters (C0, DEL, C1)
-// and the bidirectional controls U+061C, U+200E, U+200F, U+202A to U+202E and
-// U+2066 to U+2069.
+// unsafe reports whether r can control a terminal. Such characters are the control
+// characters (C0, DEL, C1) and the bidirectional controls U+061C, U+200E, U+200F, U+202A
+// to U+202E and U+2066 to U+2069.
 func unsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // appendText appends text to b and escapes unsafe characters, except those in keep. A
-// byte that is not UTF-8 becomes \ufffd, because it may be a control character of
+// byte that is not UTF-8 becomes \ufffd, because it might be a control character of
 // another charset.
 func appendText(b, text []byte, keep string) []byte {
 	for len(text) > 0 {
@@ -108,9 +108,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 }
 
 // Attr is a function for tint.Options.ReplaceAttr. The handlers of log/slog quote values,
-// but tint can print an escape character to the terminal, even if a value only contains
-// the four characters \x1b. Attr turns values that may have such text into bytes, which
-// tint always quotes.
+// but tint can print the four characters \x1b of a value as an escape character. Attr
+// turns values that may contain such text into bytes, which tint always quotes.
 func Attr(_ []string, a slog.Attr) slog.Attr {
 	kind := a.Value.Kind()
 	if _, level := a.Value.Any().(slog.Level); level || kind != slog.KindString && kind != slog.KindAny {

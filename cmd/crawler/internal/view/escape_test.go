@@ -7,7 +7,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// TestCellsAreEscaped: the text of a cell may come from a server: it is escaped before
+// TestCellsAreEscaped: the text of a cell can come from a server, so it is escaped before
 // it is measured.
 func TestCellsAreEscaped(t *testing.T) {
 	const hostile = "host \x1b]0;pwned\a\u009b5m\u202e.test\nx"

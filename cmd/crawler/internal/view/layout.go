@@ -61,8 +61,8 @@ func (l line) write(b *strings.Builder, color bool) {
 	}
 }
 
-// layout arranges a reading in at most height lines of at most width columns, the
-// most important ones first. Both must be 1 or more.
+// layout arranges a reading in at most height lines of at most width columns, the most
+// important ones first. height and width must be 1 or more.
 func layout(r report.Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
@@ -102,8 +102,8 @@ func figures(r report.Reading) []cell {
 		cell{human.Span(r.Time.Sub(r.Started)), plain})
 }
 
-// relayLines returns lines about the lag of a relay, or none if it has delivered all
-// events and has no fault.
+// relayLines returns lines about the lag of a relay, or none if the relay has delivered
+// all events and has no fault.
 func relayLines(r *report.Relay, width int) []line {
 	if r.Events == 0 && r.Away == "" && r.Fault == "" {
 		return nil
@@ -123,7 +123,8 @@ func failing(r report.Reading) bool {
 	return r.LastError != nil && (r.Gauges.BackingOff > 0 || r.Time.Sub(r.LastError.Time) < freshError)
 }
 
-// ascii replaces characters that may not take one column by question marks.
+// ascii replaces characters other than ASCII by question marks, because their width might
+// not be one column.
 func ascii(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf {
@@ -184,8 +185,8 @@ func cut(c cell, width int) cell {
 }
 
 // bar returns a line with the progress to the end of the crawl as a bar, the time that is
-// left, and the bound that ends the crawl. If the line is too narrow, it leaves out the
-// bound, and then also the bar.
+// left, and the limit that ends the crawl. If the line is too narrow, it leaves out the
+// limit, and then also the bar.
 func bar(r report.Reading, width int) line {
 	const narrowest, widest = 12, 50
 	left := "time left not known"

@@ -24,7 +24,7 @@ import (
 // terminal must go through Printer.
 //
 // Between two calls the cursor is at the beginning of the view, and everything below
-// belongs to the view. A terminal that is resized may break lines differently, but the
+// belongs to the view. A terminal that is resized can break lines differently, but the
 // cursor stays at the same character. So erasing from the cursor removes the whole view,
 // however many rows its lines take.
 type Live struct {

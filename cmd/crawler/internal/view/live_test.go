@@ -159,7 +159,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width, height := rapid.IntRange(20, 90), rapid.IntRange(12, 30)
 		s := newScreen(width.Draw(t, "width"), height.Draw(t, "height"), rapid.Bool().Draw(t, "reflow"))
-		longest := 18 // a terminal that cuts loses the rest for good
+		longest := 18 // a terminal that cuts lines loses the rest of a longer line
 		if s.reflow {
 			longest = 200
 		}
@@ -190,7 +190,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 				partial += text
 			},
 			"clear": func(t *rapid.T) {
-				if partial != "" { // Clear prints it unchanged, and what comes after it cannot be predicted
+				if partial != "" { // Clear would print partial unchanged, and the next text would continue its line
 					fmt.Fprintln(printer)
 					printed, partial = append(printed, partial), ""
 				}
@@ -206,7 +206,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 					t.Fatal(s.faults)
 				}
 				if shown && stale {
-					return // until the next drawing it may be cut or broken
+					return // until the next drawing the view may be cut or broken
 				}
 				got, want := s.lines(), printed
 				if shown {
@@ -237,7 +237,7 @@ func TestClearFlushes(t *testing.T) {
 	}
 }
 
-// TestOneWrite: a drawing is one write, so that no other output comes between.
+// TestOneWrite: a drawing is one write, so no other output can interrupt it.
 func TestOneWrite(t *testing.T) {
 	var writes counter
 	live := NewLive(&writes, func() (int, int) { return 80, 24 }, true)
@@ -253,8 +253,8 @@ type counter struct{ n int }
 
 func (c *counter) Write(p []byte) (int, error) { c.n++; return len(p), nil }
 
-// TestConcurrentPrinters: lines of concurrent goroutines are printed whole,
-// also beside drawings.
+// TestConcurrentPrinters: lines of concurrent goroutines are printed whole, also while
+// the view is drawn.
 func TestConcurrentPrinters(t *testing.T) {
 	var out bytes.Buffer
 	live := NewLive(&out, func() (int, int) { return 80, 24 }, false)

@@ -16,7 +16,7 @@ import (
 //
 // If there is a recent error, last_error follows. If the crawl has relays, events_behind
 // follows, for the relay that is furthest behind. If an end is known, ends_by and
-// done_share follow, and left if the remaining time is known.
+// done_share follow. If the remaining time is known, left follows.
 func LogLine(log *slog.Logger, r report.Reading) {
 	attrs := []slog.Attr{
 		slog.Uint64("pages", r.Pages),

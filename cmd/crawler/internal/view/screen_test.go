@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// screen is a terminal with the sequences that Live uses. It keeps all its rows. Unknown
-// sequences are faults, and so are moves to rows that have left the screen.
+// screen is a terminal that understands the sequences that Live uses. It keeps all its
+// rows. Unknown sequences are faults, and so are moves to rows that have left the screen.
 type screen struct {
 	width, height int
 	reflow        bool // a resize breaks lines anew; otherwise it cuts them
 	rows          []row
-	y, x          int // the cursor; y counts from the first row ever
+	y, x          int // the cursor; y is an index of rows
 	faults        []string
 	colors        int // SGR sequences seen
 }
@@ -58,7 +58,7 @@ func (s *screen) obey(command byte, arg string) {
 	case command == 'm':
 		s.colors++
 	case command == 'K' && arg == "":
-		r := &s.rows[s.y] // some terminals keep the row joined to the next one here, so this one does
+		r := &s.rows[s.y] // the row stays joined to the next one, as on some terminals
 		r.text = r.text[:min(s.x, len(r.text))]
 	case command == 'J' && arg == "":
 		s.obey('K', "")
@@ -82,7 +82,7 @@ func (s *screen) put(c byte) {
 	switch {
 	case c == '\r':
 		s.x = 0
-	case c == '\n': // as a terminal with ONLCR, which is not in raw mode
+	case c == '\n': // like a terminal with ONLCR, not in raw mode
 		s.x = 0
 		s.down()
 	case c < ' ' || c > '~':
@@ -129,7 +129,7 @@ func (s *screen) resize(width, height int) {
 func (s *screen) rebreak(width int) {
 	rows, cursor := []row(nil), s.y
 	for i := 0; i < len(s.rows); i++ {
-		line, at := []byte(nil), -1 // at: the cursor's place in line
+		line, at := []byte(nil), -1 // at is the cursor's position in line
 		for ; ; i++ {
 			if i == cursor {
 				at = len(line) + s.x

@@ -104,7 +104,7 @@ func TestPseudoTerminal(t *testing.T) {
 	logged := []string{`level=WARN msg="backed off" host=a.test`}
 	term.expect(t, "logged", append(logged, wide...)...)
 
-	for i := range 30 { // so that it scrolls
+	for i := range 30 { // so that the screen scrolls
 		fmt.Fprintf(live.Printer(), "line %d\n", i)
 		term.settle(t) // the kernel buffers only some kilobytes
 		logged = append(logged, fmt.Sprintf("line %d", i))

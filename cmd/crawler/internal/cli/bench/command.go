@@ -1,8 +1,8 @@
 // Package bench is the subcommand `crawler bench`: it measures filters and stores
 // on this machine, and compares them with the predictions of `crawler size`.
 //
-// It owns the command's flags, the measured servers and the display. The
-// measurements and the form of the report are in packages below bench.
+// It owns the command's flags, the measured servers and the display. The packages in the
+// folder bench of this module contain the measurements and the form of the report.
 package bench
 
 import (
@@ -193,7 +193,7 @@ type Reported struct{ error }
 
 func (r Reported) Unwrap() error { return r.error }
 
-// finish prints and writes the report.
+// finish prints the report, and writes it to the directory of --report.
 func (o *options) finish(r *report.Report, out io.Writer) error {
 	r.Took = time.Since(r.Began).Seconds()
 	var errs []error
@@ -209,8 +209,8 @@ func (o *options) finish(r *report.Report, out io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// verdict returns the error of a run. It lists the promises that are broken. If none is
-// broken and ctx ended the run, it is the error of ctx.
+// verdict returns the error of a run, which lists the broken promises. If no promise is
+// broken and ctx ended the run, verdict returns the error of ctx.
 func verdict(ctx context.Context, r *report.Report, measured error) error {
 	broken := r.Broken()
 	switch {

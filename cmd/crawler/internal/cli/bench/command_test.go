@@ -38,7 +38,7 @@ func TestFlagFaults(t *testing.T) {
 		{"fpr --n many", []string{"whole number"}},
 		{"fpr --budget -1s", []string{"--budget", "want a time of more than 0"}},
 		{"fpr --fpr 1e-13", []string{"--fpr", "want a probability from 1e-12"}},
-		{"fpr --redis http://x", []string{"want redis://"}}, // shown without the value by package cli
+		{"fpr --redis http://x", []string{"want redis://"}}, // package cli does not show the value
 		{"fpr --postgres mysql://y", []string{"want postgres://"}},
 		{"fpr --unknown", []string{"unknown"}},
 		{"broad --hosts 1e9", []string{"--hosts", "want a whole number from 1 to 10M"}},
@@ -60,7 +60,7 @@ func TestFlagFaults(t *testing.T) {
 // TestOutputIntoPipe: a pipe gets a line for each step, without a bar, and the
 // report.
 func TestOutputIntoPipe(t *testing.T) {
-	t.Setenv("PATH", "") // without servers, which the output must say
+	t.Setenv("PATH", "") // no server is found, and the output must say so
 	dir, progress := t.TempDir(), new(bytes.Buffer)
 	out, err := command(t.Context(), progress, "fpr", "--n", "10k", "--fpr", "5%", "--budget", "1m", "--seed", "7", "--report", dir)
 	if err != nil {
@@ -82,8 +82,8 @@ func TestOutputIntoPipe(t *testing.T) {
 	}
 }
 
-// TestInterruptedReportIsValid: the report is valid and says what is missing,
-// and the error is that of the context.
+// TestInterruptedReportIsValid: the report of an interrupted run is valid and says what
+// is missing. The error of the run is that of the context.
 func TestInterruptedReportIsValid(t *testing.T) {
 	t.Setenv("PATH", "")
 	dir := t.TempDir()

@@ -17,14 +17,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// host has the measured servers. They are the servers that flags name, or private ones.
+// host contains the measured servers: those that flags name, or private ones.
 type host struct {
 	redis    *sets.Redis // nil means none
 	named    bool        // a flag named the Redis
 	noRedis  string      // why there is no Redis
 	hasBloom bool        // Redis has a Bloom module
 
-	postgres      string // its URL; empty means none
+	postgres      string // URL of the Postgres; empty means none
 	namedPostgres bool   // a flag named the Postgres
 	noPostgres    string // why there is no Postgres
 
@@ -33,8 +33,8 @@ type host struct {
 	closers []func() error
 }
 
-// openHost connects to the servers or starts them. If a server is missing, it stores the
-// reason in noRedis or noPostgres.
+// openHost connects to the servers or starts them. If a server is missing, openHost
+// stores the reason in noRedis or noPostgres.
 func openHost(ctx context.Context, o *options) (*host, error) {
 	logging.Disable() // go-redis also returns the errors that it prints
 	dir, err := os.MkdirTemp("", "crawler-bench-")
@@ -102,7 +102,9 @@ func (h *host) openPostgres(ctx context.Context, named string) error {
 	return conn.Close(ctx)
 }
 
-// noBloom returns why measurements that need a Bloom module are missing, or "".
+// noBloom returns why measurements that need a Bloom module are missing. It returns "" if
+// Redis has the module. It also returns "" without a Redis, because noRedis then has the
+// reason.
 func (h *host) noBloom() string {
 	if h.redis == nil || h.hasBloom {
 		return ""
@@ -119,8 +121,8 @@ func (h *host) same(context.Context) (*sets.Redis, error) {
 	return &r, nil
 }
 
-// another returns a sets.OpenRedis that starts a new Redis each time, unless a flag
-// names one.
+// another returns a sets.OpenRedis. If a flag names a Redis, the function returns that
+// one. Otherwise it starts a new Redis each time.
 func (h *host) another(options servers.RedisOptions) sets.OpenRedis {
 	if h.named {
 		return h.same
@@ -133,8 +135,9 @@ func (h *host) samePostgres(context.Context) (dsn string, end func() error, err 
 	return h.postgres, nothing, nil
 }
 
-// anotherPostgres is a sets.OpenPostgres that starts a new Postgres each time, unless a
-// flag names one. The commits of a new one survive a power loss, which a crawl needs.
+// anotherPostgres is a sets.OpenPostgres. If a flag names a Postgres, it returns that
+// one. Otherwise it starts a new Postgres each time. The commits of a new Postgres
+// survive a power loss, as a crawl requires.
 func (h *host) anotherPostgres(ctx context.Context) (dsn string, end func() error, err error) {
 	if h.namedPostgres {
 		return h.samePostgres(ctx)
@@ -146,7 +149,7 @@ func (h *host) anotherPostgres(ctx context.Context) (dsn string, end func() erro
 	return server.DSN(), server.Close, nil
 }
 
-// close stops the servers that were started, the last one first.
+// close stops the servers that were started, in reverse order.
 func (h *host) close() error {
 	var errs []error
 	for i := len(h.closers) - 1; i >= 0; i-- {

@@ -71,11 +71,11 @@ func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return memory.Steps(memory.Config{Keys: uint64(o.keys), Subjects: all})
 }
 
-// logged is a Redis with an append-only file, which a crawl should have. The file is
-// not rewritten, so its size is the number of bytes that were written.
+// logged configures a Redis with an append-only file, as is recommended for crawls. The
+// file is not rewritten, so its size is the number of bytes that were written.
 var logged = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
 
-// seenSteps measure how fast links are decided by our sets and by other common ones.
+// seenSteps measure how fast our sets and other common sets decide whether links are new.
 func seenSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []sets.Kind{sets.Memory(), sets.Local(h.dir)}
 	if h.redis != nil {
@@ -115,8 +115,8 @@ func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return crawl.BroadSteps(config)
 }
 
-// parts returns the hidden commands with which a measurement runs parts of itself as
-// other processes.
+// parts returns hidden commands. Measurements run parts of themselves in other processes
+// with these commands.
 func parts() []*cobra.Command {
 	hidden := func(use string, run func(cmd *cobra.Command, order string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {

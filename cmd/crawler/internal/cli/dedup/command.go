@@ -3,7 +3,7 @@
 //
 // It owns the stream of lines, the set of seen URLs (a filter, or an exact set) and the
 // directory that keeps the set between runs. Package canon decides which URLs are equal.
-// docs/reference/dedup.md has the guarantees. The package does not use crawls.
+// docs/reference/dedup.md lists the guarantees. The package does not depend on crawls.
 package dedup
 
 import (
@@ -50,14 +50,14 @@ const (
 	printCanonical = "canonical"
 )
 
-// Bounds of the sizes of membits.
+// Bounds of --urls and --fpr, which package membits sets.
 const (
 	maxURLs = 1 << 40
 	minFPR  = 1e-12
 )
 
-// heapRoom is the size of the heap, besides the set of seen URLs, at which garbage is
-// collected. About a tenth of it is live.
+// heapRoom is the size of the heap, without the set of seen URLs, at which garbage is
+// collected. Live objects are about a tenth of it.
 const heapRoom = 16 << 20
 
 // Command returns the command, with its flags.
@@ -114,7 +114,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 }
 
 // check returns the canonical form and the settings that the flags ask for, or an error
-// that lists all faults. Settings that are not given are those of an existing --dir.
+// that lists all faults. Settings that are not given come from an existing --dir.
 func (o *options) check() (canon.Options, settings, error) {
 	var errs []error
 	if o.exact && (o.given("urls") || o.given("fpr")) {
@@ -189,7 +189,8 @@ func (s settings) differ(stored settings, dir string) error {
 		dir, strings.Join(faults, ""))
 }
 
-// run answers the lines of in.
+// run reads lines from in, and prints those with new URLs to out. It prints a summary to
+// report.
 func (o *options) run(ctx context.Context, options canon.Options, want settings, in io.Reader, out, report io.Writer) (err error) {
 	begun := time.Now()
 	s := &stream{
@@ -220,7 +221,7 @@ func (o *options) run(ctx context.Context, options canon.Options, want settings,
 	err = s.run(ctx, in)
 	summary{counts: s.counts, settings: want, before: before, keys: s.seen.keys(), bytes: s.seen.bytes(), took: time.Since(begun)}.print(report)
 	if c, ok := in.(io.Closer); ok && ctx.Err() != nil {
-		_ = c.Close() // this may end a Read that is under way
+		_ = c.Close() // this can end a Read that is under way
 	}
 	return err
 }

@@ -8,7 +8,7 @@ const (
 )
 
 // input reads ahead of the stream, so that reading goes on while output is written and
-// synced. The chunks that were read meanwhile make one group.
+// synced. The chunks that were read in the meantime form one group.
 type input struct {
 	filled chan chunk
 	free   chan []byte
@@ -22,8 +22,8 @@ type chunk struct {
 }
 
 // readAhead starts a goroutine that reads. The goroutine ends at the first error, or
-// after stop, when the Read under way returns. A Read from a terminal or a pipe may not
-// return before the process ends.
+// after stop, when the Read under way returns. A Read from a terminal or a pipe might
+// block until the process ends.
 func readAhead(from io.Reader) *input {
 	in := &input{
 		filled: make(chan chunk, groupChunks),

@@ -23,7 +23,7 @@ import (
 //	record  number of fingerprints (4), checksum (4), fingerprints (16 each)
 //
 // A checksum is the CRC-32C of all earlier bytes of the file except checksums. The
-// checksum of a record also includes its fingerprints. So a record is valid only in its
+// checksum of a record also covers its fingerprints. So a record is valid only at its own
 // position.
 const (
 	journalMagic   = "\x89DEDUPJ\n"
@@ -56,7 +56,7 @@ func journalHeader(id [16]byte, generation uint64) []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// createJournal creates an empty journal. The file is on disk when it returns.
+// createJournal creates an empty journal. The file is on disk when createJournal returns.
 func createJournal(name string, id [16]byte, generation uint64, crash func(string)) (*journal, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {
@@ -77,8 +77,8 @@ func createJournal(name string, id [16]byte, generation uint64, crash func(strin
 }
 
 // openJournal opens a journal and calls replay for each of its fingerprints. If a kill or
-// a power failure has left a part of a last record, openJournal removes that part. Any
-// other damage is an ErrFilterLost.
+// a power failure has left the last record incomplete, openJournal removes that record.
+// For any other damage it returns ErrFilterLost.
 func openJournal(name string, id [16]byte, generation uint64, crash func(string),
 	replay func(bloomstore.Fingerprint) error) (_ *journal, err error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -120,8 +120,8 @@ func openJournal(name string, id [16]byte, generation uint64, crash func(string)
 	return j, err
 }
 
-// replay reads records and calls visit for each fingerprint. It returns the end of the
-// valid records.
+// replay reads records and calls visit for each fingerprint. good is the total length of
+// the valid records in bytes.
 func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) error) (good int64, err error) {
 	r := bufio.NewReaderSize(from, 1<<20)
 	le := binary.LittleEndian
@@ -170,7 +170,7 @@ func (j *journal) reserve(n int) {
 	}
 }
 
-// append adds prints, at most groupLines, as one record. The record is on disk when
+// append adds up to groupLines fingerprints as one record. The record is on disk when
 // append returns.
 func (j *journal) append(prints []bloomstore.Fingerprint) error {
 	le := binary.LittleEndian

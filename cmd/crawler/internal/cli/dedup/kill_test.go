@@ -17,18 +17,18 @@ import (
 // points are the points at which the child can kill itself.
 var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 
-// history is the output of several runs with one directory, one after another. The input
+// history describes several runs, one after another, with the same directory. The input
 // of each run is the beginning of the same list of URLs.
 type history struct {
 	dir        string
 	args       []string
-	remembered int // the earliest place in the list where the last run may have begun to print
-	printed    int // the furthest place in the list that a run reached
+	remembered int // the earliest position in the list at which the last run can have begun to print
+	printed    int // the furthest position in the list that a run reached
 }
 
-// TestKilledLosesNothing kills runs at every point and at random moments. Each next run
-// must go on where the output ended, or repeat lines from the beginning of the group that
-// was being printed at the kill. So nothing is lost.
+// TestKilledLosesNothing kills runs at every point and at random moments. The next run
+// must continue where the output ended, or at the beginning of the group that was being
+// printed at the kill. So nothing is lost.
 func TestKilledLosesNothing(t *testing.T) {
 	rnd := random(t)
 	histories := 1
@@ -46,7 +46,7 @@ func TestKilledLosesNothing(t *testing.T) {
 	}
 }
 
-// live kills some runs, each with more URLs than the one before. It lets the last run
+// live kills some runs, each with more URLs than the run before. It lets the last run
 // finish.
 func (h *history) live(t *testing.T, rnd *rand.Rand) {
 	t.Helper()
@@ -123,7 +123,7 @@ func (h *history) run(t *testing.T, rnd *rand.Rand, n int, at string, after time
 // check compares the output of a run with the list.
 func (h *history) check(t *testing.T, text string) {
 	t.Helper()
-	text = text[:strings.LastIndexByte(text, '\n')+1] // a kill may have torn the last line
+	text = text[:strings.LastIndexByte(text, '\n')+1] // a kill may have cut off the last line
 	if text == "" {
 		return
 	}

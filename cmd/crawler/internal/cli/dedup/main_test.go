@@ -31,8 +31,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(from, 0))
 }
 
-// childEnv is set if the test binary has to run the command. Its value is POINT:N for a
-// process that kills itself at this point, or any other text.
+// childEnv is set if the test binary must run the command. If its value is POINT:N, the
+// process kills itself at this point. Any other value means that it does not.
 const (
 	childEnv    = "CRAWLER_DEDUP_CHILD"
 	intervalEnv = "CRAWLER_DEDUP_INTERVAL"

@@ -21,8 +21,8 @@ type seen interface {
 // exactSet is a set of fingerprints without false positives. It takes 20 to 25 bytes a
 // key.
 //
-// It consists of many small hash tables, because a table is copied when it grows, and
-// the copy of a small one takes little memory.
+// It consists of many small hash tables. A table is copied when it grows, and the copy of
+// a small table takes little memory.
 type exactSet struct {
 	tables [256]table
 	count  uint64
@@ -61,7 +61,7 @@ func (s *exactSet) add(fp bloomstore.Fingerprint) bool {
 func (s *exactSet) keys() uint64  { return s.count }
 func (s *exactSet) bytes() uint64 { return s.slots * uint64(printBytes) }
 
-// put stores fp unless it is there. The table must have a free slot.
+// put stores fp unless the table has it. The table must have a free slot.
 func (t *table) put(fp bloomstore.Fingerprint) bool {
 	start, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), uint64(len(t.slots)))
 	for i := int(start); ; {

@@ -61,11 +61,10 @@ type card struct {
 	ID      hexBytes  `json:"id"`
 	Key     hexBytes  `json:"key"` // key of the fingerprints
 	settings
-	Canon canon.Options `json:"canon"` // the options that give Form
+	Canon canon.Options `json:"canon"` // the options that produce Form
 }
 
-// settings are the settings of a run. A store refuses a run with other settings than its
-// own.
+// settings are the settings of a run. A store refuses a run with different settings.
 type settings struct {
 	Exact bool    `json:"exact"`
 	URLs  uint64  `json:"urls,omitempty"` // 0 with Exact
@@ -100,7 +99,7 @@ func (s settings) newSeen() (seen, error) {
 	return newFilterSet(filter), nil
 }
 
-// readCard returns the card of dir. If dir has none, the error is an os.ErrNotExist.
+// readCard returns the card of dir. If dir has no card, the error is os.ErrNotExist.
 func readCard(dir string) (c card, err error) {
 	name := filepath.Join(dir, cardFile)
 	text, err := os.ReadFile(name)
@@ -192,8 +191,8 @@ func (s *store) load() error {
 	}
 	s.journal, err = openJournal(s.path(journalPrefix, s.generation, ""), s.card.ID, s.generation, s.crash,
 		func(fp bloomstore.Fingerprint) error {
-			// Keys were added to the filter and to the journal in the same order, so the
-			// filter must not contain a key of the journal yet.
+			// A key was written to the journal only if the filter did not contain it. The
+			// replay has the same order, so the filter must not contain the key yet.
 			if !s.seen.add(fp) {
 				return fmt.Errorf("%w: %x is known before it is added", bloomstore.ErrFilterLost, fp)
 			}
@@ -244,7 +243,7 @@ func (s *store) remember(prints []bloomstore.Fingerprint) error {
 }
 
 // maybeCheckpoint saves the filter if its journal has become long. The caller must have
-// remembered all keys of the filter.
+// passed all keys of the filter to remember.
 func (s *store) maybeCheckpoint() error {
 	filter, is := s.seen.(*filterSet)
 	if !is || s.journal.keys < cmp.Or(s.interval, max(1_000_000, filter.count/8)) {

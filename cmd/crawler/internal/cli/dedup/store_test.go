@@ -25,7 +25,7 @@ func TestRunsOfADirectory(t *testing.T) {
 		if got := mustDedup(t, all[:half], first...); got.out != all[:half] {
 			t.Errorf("%v: the first run printed %d bytes, want all %d", args, len(got.out), half)
 		}
-		if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] { // its settings are adopted
+		if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] { // the settings of dir are adopted
 			t.Errorf("%v: the second run printed %d bytes, want the %d new ones", args, len(got.out), len(all)-half)
 		}
 		if got := mustDedup(t, all, first...); got.out != "" || !strings.Contains(got.err, "500 URLs known") {
@@ -130,8 +130,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// TestPrintedPartIsRemembered: if a full disk takes only a part of a group, that part is remembered,
-// and the next run prints the rest.
+// TestPrintedPartIsRemembered: if only a part of a group fits on a disk, that part is
+// remembered, and the next run prints the rest.
 func TestPrintedPartIsRemembered(t *testing.T) {
 	all := urls(100)
 	for _, room := range []int{0, 10, len(all) / 2, len(all) - 1} {
@@ -170,8 +170,8 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestTornJournal: if only a part of the last record is on disk, the records before it
-// count, however long the part is.
+// TestTornJournal: if only a part of the last record is on disk, all records before it
+// are read. The length of the part does not matter.
 func TestTornJournal(t *testing.T) {
 	dir := t.TempDir()
 	all := urls(20)
@@ -216,7 +216,7 @@ func TestDamageIsRefused(t *testing.T) {
 	if err := command.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustDedup(t, urls(lines), "--dir", dir) // into the journal
+	mustDedup(t, urls(lines), "--dir", dir) // the later keys are only in the journal
 	journal := filepath.Join(dir, numbered(journalPrefix, 1, ""))
 	filter := filepath.Join(dir, numbered(filterPrefix, 1, filterSuffix))
 	want := []string{"LOCK", cardFile, filepath.Base(filter), filepath.Base(journal)}
@@ -249,8 +249,8 @@ func TestDamageIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzJournal: for any content of a journal, opening it ends, and opening it again
-// finds the same keys.
+// FuzzJournal: openJournal returns for any content of a journal. If the journal is opened
+// again, it has the same keys.
 func FuzzJournal(f *testing.F) {
 	id := [16]byte{7}
 	name := filepath.Join(f.TempDir(), "journal")
@@ -314,7 +314,7 @@ func write(t *testing.T, name string, text []byte) {
 	}
 }
 
-// TestExactSet: the exact set is a set, and takes no more memory than documented.
+// TestExactSet: exactSet answers as a set does, and takes no more memory than documented.
 func TestExactSet(t *testing.T) {
 	rnd := random(t)
 	set := new(exactSet)

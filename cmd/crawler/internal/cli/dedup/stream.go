@@ -26,9 +26,9 @@ const (
 
 // stream answers lines: it prints the lines whose URL was not seen before.
 //
-// It works in groups. A group has all lines that have been read so far. So a slow pipe
-// gets each answer at once, and a fast one is not slowed down by small writes. stream
-// prints a group, then remembers it, and then starts the next one.
+// It works in groups. A group contains all lines that have been read so far. So the lines
+// of a slow pipe are answered at once, and a fast pipe is not slowed down by small
+// writes. stream prints a group, then remembers it, and then starts the next group.
 type stream struct {
 	canon     *canon.Canonicalizer
 	hasher    bloomstore.Hasher
@@ -47,8 +47,8 @@ type stream struct {
 	tooLong bool   // the line in partial is longer than maxLine
 
 	text   []byte                   // the output of the group
-	prints []bloomstore.Fingerprint // the URL of each line in text; only with keep
-	ends   []int                    // the end of each line in text; only with keep
+	prints []bloomstore.Fingerprint // the URL of each line in text; used only with keep
+	ends   []int                    // the end of each line in text; used only with keep
 }
 
 // counts are the numbers of lines of one run.
@@ -57,8 +57,8 @@ type counts struct {
 	fresh, known, malformed, void uint64
 }
 
-// run answers the lines of from until it ends or ctx ends. Lines that were read but
-// not answered when ctx ends are neither printed nor remembered.
+// run answers the lines of from until the input or ctx ends. Lines that were read but not
+// answered when ctx ends are neither printed nor remembered.
 func (s *stream) run(ctx context.Context, from io.Reader) error {
 	in := readAhead(from)
 	defer in.stop()
@@ -89,7 +89,7 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 }
 
 // group answers the lines of c and of the other chunks that have been read, up to
-// groupChunks in all. If the input has ended after these chunks, it returns the error.
+// groupChunks in all. If the last of these chunks has an error, group returns it.
 func (s *stream) group(in *input, c chunk) error {
 	for n := 1; ; n++ {
 		s.lines(c.bytes)
@@ -139,7 +139,8 @@ func (s *stream) line(line []byte) {
 	if s.counts.lines == 1 {
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
-	// This is not a copy, because text is not used after this call.
+	// text shares the memory of line. This is safe, because text is not used after this
+	// call.
 	text := unsafe.String(unsafe.SliceData(line), len(line))
 	switch {
 	case s.tooLong:
@@ -178,7 +179,7 @@ func (s *stream) line(line []byte) {
 	}
 }
 
-// fault counts a line that is not a URL, and prints the error for the first ones.
+// fault counts malformed lines, and prints the errors of the first shownBad ones.
 func (s *stream) fault(err error) {
 	if s.counts.malformed++; s.counts.malformed <= shownBad {
 		fmt.Fprintf(s.faults, "line %d: %v\n", s.counts.lines, err)
@@ -214,7 +215,7 @@ func (s *stream) flush() error {
 		return errors.Join(err, fmt.Errorf("sync the output: %w", syncErr))
 	}
 	if err := errors.Join(err, s.keep.remember(prints)); err != nil {
-		return err // the set may contain URLs that were not printed, so it is not saved
+		return err // the set can contain URLs that were not printed, so it is not saved
 	}
 	return s.keep.maybeCheckpoint()
 }

@@ -87,8 +87,8 @@ func TestFaultsOfFlags(t *testing.T) {
 	}
 }
 
-// TestRandomAgainstMap: the answers are the same as those of a map, in whatever pieces
-// the input is read.
+// TestRandomAgainstMap: the answers are the same as those of a map. They do not depend on
+// the pieces in which the input is read.
 func TestRandomAgainstMap(t *testing.T) {
 	rnd := random(t)
 	form, err := canon.New(canon.Options{})
@@ -199,8 +199,8 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TestStopsWithContext: a run ends with its context, even if the input sends neither
-// another line nor its end.
+// TestStopsWithContext: a run ends when its context ends, even if the input sends nothing
+// and stays open.
 func TestStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ask, questions := io.Pipe()

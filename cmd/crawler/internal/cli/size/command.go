@@ -135,7 +135,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 // question is the solved question of a command line.
 type question struct {
 	answer  sizing.Answer
-	rate    float64  // p for which layouts are made: --fpr if given, otherwise the answer's
+	rate    float64  // the p of the layouts: --fpr if given, otherwise that of answer
 	assumed []string // flags that were not given, with their assumed values
 }
 
@@ -174,9 +174,9 @@ func (o *options) solve() (question, error) {
 	return q, nil
 }
 
-// checkAnswer returns an error for a filter that has too few bits to be useful. Unless
-// asked is true, it also returns an error for a filter that has more bits than it can
-// use. asked reports that a rate or a loss was given.
+// checkAnswer returns an error for a filter that has too few bits to be useful. asked
+// reports whether a rate or a loss was given. If asked is false, checkAnswer also returns
+// an error for a filter that has more bits than it can use.
 func checkAnswer(a sizing.Answer, asked bool) error {
 	if a.FPR > 0.99 {
 		hint := ""

@@ -45,9 +45,9 @@ func newLiveReport(dir string, live Live) liveReport {
 	r := liveReport{Dir: dir, Layers: live.Layers}
 	variance, absent := 0.0, 0.0 // absent is the log of the probability that no layer claims a new key
 	for _, l := range live.Layers {
-		// The sub-filters of a layer have unequal loads. This code ignores that, which makes
-		// the estimate a third of a key too low for each sub-filter. That is far below the
-		// standard error.
+		// The sub-filters of a layer have unequal loads. This code ignores the
+		// difference, so the estimate is too low by a third of a key for each sub-filter.
+		// This error is far below the standard error.
 		n, stderr := sizing.Cardinality(uint64(math.Round(l.Fill*float64(l.Bits))), l.Bits, l.Hashes)
 		r.Keys += l.Keys
 		r.Capacity += l.Capacity

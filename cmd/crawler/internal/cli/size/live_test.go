@@ -66,7 +66,7 @@ func TestLiveFilter(t *testing.T) {
 	if r.Keys != 250_000 || r.Capacity != 300_000 || len(r.Layers) != 2 || r.Rate != 10 || r.FullIn != 5000 {
 		t.Errorf("250,000 keys of 300,000 in two layers, 100 of them in 10 s: %s", text)
 	}
-	if math.Abs(r.Estimate-250_000) > 5*r.StdErr || r.StdErr <= 0 || r.StdErr > 500 { // 5σ, of one fixed filter
+	if math.Abs(r.Estimate-250_000) > 5*r.StdErr || r.StdErr <= 0 || r.StdErr > 500 { // 5σ; the filter is the same in each run
 		t.Errorf("estimated %.1f ± %.1f, want 250,000", r.Estimate, r.StdErr)
 	}
 	if !(r.FPR > r.Layers[0].FPR && r.FPR < 1.2e-6) {

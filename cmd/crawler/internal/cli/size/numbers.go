@@ -49,7 +49,7 @@ func (l *loss) Set(s string) error {
 	return nil
 }
 
-// ibytesUp formats a size, rounded up, in the form of a flag.
+// ibytesUp rounds a size up, and formats it as the value of a flag.
 func ibytesUp(n uint64) string {
 	if rounded, err := humanize.ParseBytes(human.IBytes(n)); err == nil && rounded < n {
 		n += n / 100 // three digits are precise to 1 %
@@ -57,7 +57,7 @@ func ibytesUp(n uint64) string {
 	return strings.ReplaceAll(human.IBytes(n), " ", "")
 }
 
-// rateUp rounds p up to three significant digits.
+// rateUp rounds p up. The result has three significant digits.
 func rateUp(p float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(p))-2)
 	return math.Ceil(p/unit) * unit

@@ -10,7 +10,7 @@ import (
 )
 
 // plot returns the report's plots as one SVG: the loss over the fill of the filter, and
-// the bytes per URL over p, with those of exact stores for comparison.
+// the bytes per URL over p. The second plot also shows exact stores.
 func (r report) plot() []byte { return bench.SVG(r.plotLost(), r.plotCost()) }
 
 // plotLost draws the false-positive rate and the share of lost URLs over the number of

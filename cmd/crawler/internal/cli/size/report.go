@@ -45,8 +45,9 @@ type fillReport struct {
 type redisReport struct {
 	sizing.RedisLayout
 	Blocks []blockReport `json:"block_sizes"`
-	// ForkHeadroom is the additional memory that Redis can take while it saves, or
-	// rewrites its append-only file, if all memory pages are changed meanwhile.
+	// ForkHeadroom is the additional memory that Redis can take while it saves or
+	// rewrites its append-only file. It takes that much if all memory pages change in the
+	// meantime.
 	ForkHeadroom uint64 `json:"fork_headroom"`
 	UsedMemory   uint64 `json:"used_memory"` // with a Zipf load and the queue
 }
@@ -65,7 +66,7 @@ type storeReport struct {
 	Times float64 `json:"times_the_filter"`
 }
 
-// queueReport has the sizes of a queue in each kind of crawl, besides the filter.
+// queueReport has the sizes of a queue, without the filter, in each kind of crawl.
 type queueReport struct {
 	URLs  uint64 `json:"urls"`
 	Redis uint64 `json:"redis_memory"`

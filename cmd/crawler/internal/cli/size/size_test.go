@@ -237,8 +237,8 @@ func TestPlotFile(t *testing.T) {
 	}
 }
 
-// TestMemoryIsWhatTheFilterTakes: the figures for a filter in memory are those of a
-// real one.
+// TestMemoryIsWhatTheFilterTakes: the figures for a filter in memory are those of a real
+// filter.
 func TestMemoryIsWhatTheFilterTakes(t *testing.T) {
 	for _, growth := range []string{"on", "off"} {
 		r := reportOf(t, "--urls", "200k", "--fpr", "1e-4", "--growth", growth)

@@ -56,7 +56,7 @@ func (r report) writeFills(b *strings.Builder) {
 		100*(float64(one.Growing.Bits)/float64(one.Fixed.Bits)-1))
 }
 
-// full returns the state of the filter with as many URLs as it is made for.
+// full returns the state of the filter when it has as many URLs as it is sized for.
 func (r report) full() fillReport {
 	for _, f := range r.Fills {
 		if f.Of == 1 {
