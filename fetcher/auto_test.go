@@ -56,9 +56,8 @@ func TestClimberFindsTheLimit(t *testing.T) {
 	}
 }
 
-// TestClimberStops: the number stays the same while slots are unused, while a
-// resource is short, and at the allowed maximum. An exhausted resource lowers
-// it.
+// TestClimberStops: the number stays the same while slots are unused, while a resource is
+// short, and at the allowed maximum. Short memory lowers it.
 func TestClimberStops(t *testing.T) {
 	c := newClimber(1000)
 	for range 20 {

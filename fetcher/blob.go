@@ -10,8 +10,9 @@ import (
 )
 
 // A host's blob consists of a version, the host's politeness and, for each origin, its
-// name and the state of its robots.txt. Each part but the version follows its length. A
-// last entry with an empty name may hold the reason why the host does not answer.
+// name and the state of its robots.txt. The length of each part, except the version,
+// comes before the part. A last entry with an empty name may hold the reason why the host
+// does not answer.
 const blobVersion = 1
 
 // maxOrigins is the largest number of origins of one host key whose rules are remembered.
@@ -99,7 +100,7 @@ func CauseOf(blob []byte) (cause string, err error) {
 	return clip(string(text)), err
 }
 
-// originOf returns the part of a blob with this name, or nil if it has none.
+// originOf returns the part of a blob with this name, or nil if there is none.
 func originOf(blob []byte, name string) (part []byte, err error) {
 	if blob == nil {
 		return nil, nil

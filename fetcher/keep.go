@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep extends the lease after wait, and then repeatedly until it is released. Thus it
-// does not run out during a slow page, a slow OnPage or a long wait.
+// keep extends the lease after wait, and then repeatedly until it is released. Thus the
+// lease does not run out during a slow page, a slow OnPage or a long wait.
 func (h *holding) keep(wait time.Duration, outage backoff) {
 	h.keeping.Add(1)
 	after(h.kept, wait, func() {
@@ -147,8 +147,8 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		if lost {
 			return nil
 		}
-		// During Run the lease bounds these calls, because the store reports when it
-		// is lost. After Run was stopped, last bounds them.
+		// During Run the lease bounds these calls, because the store reports a lost
+		// lease. After Run was stopped, last bounds them.
 		err := h.cfg.Store.Complete(h.last, h.lease.ID, done, update)
 		if err != nil && update.Blob != nil {
 			h.mu.Lock()

@@ -21,8 +21,8 @@ func (c *Config) checkMemory() error {
 	return nil
 }
 
-// LeastMemory returns how many bytes one answer to client and its document may
-// take: the least Config.Memory.
+// LeastMemory returns the smallest Config.Memory that is allowed: the most bytes that one
+// answer to client and its document can take.
 func LeastMemory(client *get.Client) int64 {
 	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }

@@ -399,8 +399,8 @@ func TestAddressIsFinal(t *testing.T) {
 	})
 }
 
-// TestHostileOrigins: the crawl of a host with a robots.txt on each of many
-// ports ends, whether or not they can be fetched.
+// TestHostileOrigins: the crawl of a host with many ports ends, whether or not the
+// robots.txt of each port can be fetched.
 func TestHostileOrigins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
@@ -420,8 +420,8 @@ func TestHostileOrigins(t *testing.T) {
 	})
 }
 
-// TestOneUserAgent: the rules of robots.txt are those for the user agent of the requests,
-// from each setting that can set it.
+// TestOneUserAgent: the robots.txt rules that apply are those for the user agent of the
+// requests, whichever setting sets it.
 func TestOneUserAgent(t *testing.T) {
 	const rules = "User-agent: OurBot\nDisallow: /ours\n\nUser-agent: crawler\nDisallow: /crawlers\n\nUser-agent: *\nDisallow: /\n"
 	inHeader := http.Header{"user-agent": {"OurBot/2.0"}}

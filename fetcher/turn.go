@@ -11,7 +11,7 @@ import (
 const lastSecond = time.Second
 
 const (
-	// maxPark is the longest wait for a host's delay that keeps its lease.
+	// maxPark is the longest wait for a host's delay during which the lease is kept.
 	maxPark = 20 * time.Second
 	// forever is the patience of a request that completes earlier ones, such as the
 	// next hop of a redirected robots.txt.
@@ -74,7 +74,7 @@ func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 			h.dropSlot()
 			return errStop
 		}
-		if paid && waited { // a share is valid only at once
+		if paid && waited { // a share must be used at once
 			h.repay()
 			paid = false
 		}
@@ -130,9 +130,9 @@ func (h *holding) turn(patience time.Duration) turn {
 	}
 }
 
-// permit refuses to write a request after the stop or under a lease that is over. Since
-// its turn the request may have waited for a connection, or the process may have been
-// suspended, so that another worker may have leased the host.
+// permit refuses to write a request after the stop or under a lease that is over. After
+// its turn, the request may have waited for a connection, or the process may have been
+// suspended. Meanwhile another worker may have leased the host.
 func (h *holding) permit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

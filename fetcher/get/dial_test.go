@@ -173,7 +173,7 @@ func TestNamesAreRemembered(t *testing.T) {
 	}
 }
 
-// The connectors for race, by what happens to a connection to an address.
+// behaviour is what happens to a connection to an address.
 type behaviour struct {
 	after time.Duration
 	fails bool

@@ -38,7 +38,7 @@ func (p *permission) abort() error {
 
 type permissionKey struct{}
 
-// permissionOf returns the permission that a request's context was given.
+// permissionOf returns the permission in a request's context, or nil.
 func permissionOf(ctx context.Context) *permission {
 	p, _ := ctx.Value(permissionKey{}).(*permission)
 	return p

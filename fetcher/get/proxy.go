@@ -91,7 +91,8 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 		}
 		conn = secure
 	}
-	// The calls below take no ctx. When it ends, the deadline ends reads and writes.
+	// The calls below take no ctx. When ctx ends, the deadline ends their reads and
+	// writes.
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	if p.socks {
 		err = p.socksConnect(conn, to)
@@ -108,8 +109,8 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 	return conn, nil
 }
 
-// noReply returns the error for a proxy that does not say whether it opened a tunnel.
-// Silence is no fault of the proxy, which may itself wait for the host.
+// noReply returns the error for a proxy that does not say whether it opened a tunnel. A
+// timeout is not a fault of the proxy, because the proxy may still wait for the host.
 func noReply(err error) error {
 	if isTimeout(err) {
 		return err

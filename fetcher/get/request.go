@@ -21,7 +21,7 @@ type Request struct {
 	// that the user named, not for targets of links and redirects.
 	Private bool
 	// Started, unless nil, is called exactly once, before connecting. Politeness counts
-	// the delay from there. It is not called if URL is invalid or its port is refused.
+	// the delay from then. It is not called if URL is invalid or its port is refused.
 	Started func()
 	// Sent, unless nil, is called at most once, when there is a connection, right before
 	// the request is written. Connecting may take long. A caller should therefore count
@@ -206,7 +206,7 @@ func (f *flight) fault(ctx context.Context, err error) error {
 	return &Error{Op: OpRequest, Err: err}
 }
 
-// onceBody is an empty body that net/http cannot rewind, so that it never repeats a
+// onceBody is an empty body that net/http cannot rewind, so that net/http never repeats a
 // request. It does not change what is sent.
 type onceBody struct{}
 
@@ -241,7 +241,7 @@ func (c *Client) build(request Request) (*http.Request, error) {
 }
 
 // parseURL prepares raw for the request. A canonical URL is sent byte for byte: net/url
-// would refuse some that the URL standard allows ("/100%") and respell others, but the
+// would refuse some URLs that the URL standard allows ("/100%") and change others. The
 // fetched URL must be the queued one.
 func parseURL(raw string) (*url.URL, error) {
 	raw, _, _ = strings.Cut(raw, "#")
@@ -269,8 +269,8 @@ func parseURL(raw string) (*url.URL, error) {
 	return &url.URL{Scheme: scheme, Host: host, Opaque: target}, nil
 }
 
-// plainHost reports whether host is a name or IPv4 address, with or without a port, that
-// net/url need not check.
+// plainHost reports whether host is a name or IPv4 address, with or without a port.
+// net/url does not need to check such a host.
 func plainHost(host string) bool {
 	for i := range len(host) {
 		switch b := host[i]; {

@@ -67,8 +67,8 @@ func mediaType(contentType string) string {
 const maxRetryAfter = 365 * 24 * time.Hour
 
 // retryAfter parses a Retry-After header, which has a number of seconds or an HTTP date. A
-// date counts from the server's own clock if date, its Date header, is valid, and else from
-// now. The result is 0 for a date in the past and for other text.
+// date is compared with date, the server's Date header, if that is valid, and otherwise
+// with now. The result is 0 for a date in the past and for other text.
 func retryAfter(after, date string, now time.Time) time.Duration {
 	after = strings.TrimSpace(after)
 	if after != "" && strings.Trim(after, "0123456789") == "" {

@@ -56,7 +56,8 @@ func (t *tapped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write passes p to the capture first, because the answer may arrive before it returns.
+// Write passes p to the capture first, because the answer may arrive before Write
+// returns.
 func (t *tapped) Write(p []byte) (int, error) {
 	if c := t.listener.Load(); c != nil {
 		c.sent(p)
