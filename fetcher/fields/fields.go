@@ -46,7 +46,7 @@ type pattern struct {
 
 // New compiles groups. A page has the fields of every group without a URL, and those of
 // the first group whose URL matches it. The error names every fault, those of fields as
-// *SyntaxError. Without any field, New returns nil Rules.
+// *SyntaxError. If there is no field and no URL in groups, New returns nil Rules.
 func New(groups ...Group) (*Rules, error) {
 	var (
 		general []string

@@ -141,7 +141,7 @@ func anyWord(n *html.Node, attr string, wanted func(word string) bool) bool {
 }
 
 // microValue returns the value of a property as the HTML standard defines it, except that
-// content counts on every element.
+// the content attribute counts on every element.
 func microValue(n *html.Node) string {
 	names := []string{"content"}
 	switch n.DataAtom {
