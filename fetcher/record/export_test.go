@@ -254,7 +254,7 @@ func (c *crowd) kill(w int, half string) {
 	c.journal[w] = must(record.OpenJournal(c.cfg[w]))
 }
 
-// TestExportModel: although workers die at any time, an export has one record for each
+// TestExportModel: even if workers die at any time, an export has one record for each
 // completed item and round, and with Pending no other records.
 func TestExportModel(t *testing.T) {
 	rng, rounds := dice(t), 4

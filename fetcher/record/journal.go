@@ -33,8 +33,8 @@ var (
 	_ frontier.Output = (*Journal)(nil)
 )
 
-// OpenJournal opens the journal in cfg.Dir, or creates one. It keeps all whole lines
-// and cuts off half a line that a crash left. It returns frontier.ErrLocked while
+// OpenJournal opens the journal in cfg.Dir, or creates one. It keeps all whole lines and
+// cuts off an incomplete line that a crash left. It returns frontier.ErrLocked while
 // another process has the journal open.
 func OpenJournal(cfg Config) (*Journal, error) {
 	cfg = cfg.withDefaults()

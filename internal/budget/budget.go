@@ -106,8 +106,8 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	return context.Cause(ctx)
 }
 
-// TryGrow does the same as Grow if it need not wait, and reports whether it did. It panics
-// as Grow does.
+// TryGrow does the same as Grow if it does not need to wait, and reports whether it did.
+// It panics as Grow does.
 func (s *Share) TryGrow(more int64) (grown bool) {
 	b := s.budget
 	b.mu.Lock()
@@ -151,7 +151,8 @@ func (b *Budget) grant(s *Share, more int64) bool {
 }
 
 // serve gives free bytes to the shares that wait, older ones first. The caller must hold mu.
-// A small request may overtake a large one, which gets its bytes when it is the oldest.
+// A small request may overtake a large one. The large one gets its bytes when its share is
+// the oldest, if not before.
 func (b *Budget) serve() {
 	for _, s := range b.shares {
 		if s.wanted > 0 && b.grant(s, s.wanted) {

@@ -40,7 +40,7 @@ type Options struct {
 	Assets       bool                 // also extract links of the kinds that are assets: see Kind.Asset
 	FastLinks    bool                 // read tokens and build no document; Page.Document then parses on demand
 	MaxLinks     int                  // maximum number of distinct references; 0 means DefaultMaxLinks
-	ProductToken string               // meta tags with this name count as well as those with the name "robots"
+	ProductToken string               // meta tags with this name count like those with the name "robots"
 	LinkTexts    bool                 // fill Page.LinkTexts
 
 	// Room is called before a document is built, with the number of bytes that the document may
@@ -73,7 +73,7 @@ type Page struct {
 	Charset   string     // the charset in which the body was read, by its name in the Encoding standard
 	Base      canon.URL  // references are relative to it: the page's URL or its <base href>
 	Canonical canon.URL  // target of rel=canonical; zero for none
-	Refresh   canon.URL  // target of http-equiv=refresh, also one of Links; zero for none
+	Refresh   canon.URL  // target of http-equiv=refresh, which is also in Links; zero for none
 	Nofollow  bool       // a robots meta tag asks to follow no link of the page
 	Noindex   bool       // a robots meta tag asks not to index the page
 	Links     []Link     // distinct, in the order of their first places in the page

@@ -25,9 +25,9 @@ const (
 	DefaultParallel    = 256
 )
 
-// ErrServer reports that the name server does not answer, not even for the name that was
-// last found, or that this machine cannot ask it. It says nothing about the name that was
-// looked up.
+// ErrServer reports that the name server does not answer, even for a name that it
+// answered before, or that this machine cannot send it queries. It says nothing about the
+// name that was looked up.
 var ErrServer = errors.New("resolve: the name server does not answer")
 
 // maxAddrs is the number of addresses of one name that are kept. No host needs more.
@@ -48,8 +48,8 @@ type Config struct {
 // Resolver looks names up. It is safe for concurrent use.
 //
 // It keeps an answer for Config.TTL, because neither the system's resolver nor net.Resolver
-// returns the time to live from the name server. It does not keep the failures of look-ups
-// that got no answer.
+// returns the time to live from the name server. It does not keep failures without an
+// answer.
 type Resolver struct {
 	config  Config
 	server  string // Config.Server with its port; empty means the system's
@@ -115,9 +115,9 @@ func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn,
 	return conn, err
 }
 
-// undialled is an error with which no UDP socket to the name server could be opened. Its
-// cause is in this machine: it has no file descriptor left, or no network. It is recorded
-// here because net.DNSError has only the text of such an error.
+// undialled is the error of a failed attempt to open a UDP socket to the name server. The
+// cause is in this machine: no file descriptor is left, or there is no network. It is
+// recorded here because net.DNSError has only the text of such an error.
 type undialled struct {
 	err  error
 	when time.Time

@@ -64,9 +64,9 @@ func normalise(s string, special bool) string {
 	return string(b)
 }
 
-// foldQuery undoes escapes in the query, which begins with the first question mark: those of
-// characters that need no escape there.
-// According to RFC 9309, ?u=https://x and ?u=https%3A%2F%2Fx match.
+// foldQuery undoes the escapes of characters that need no escape in a query. It changes only
+// the query of s, which begins with the first question mark. According to RFC 9309,
+// ?u=https://x and ?u=https%3A%2F%2Fx match.
 func foldQuery(s string) string {
 	query := strings.IndexByte(s, '?')
 	if query < 0 || !strings.Contains(s[query:], "%") {
