@@ -60,7 +60,7 @@ func (b *bandwidth) begin(now time.Time) time.Duration {
 	return min(max(wait, bandwidthPoll), bandwidthSpan)
 }
 
-// end ends a request.
+// end counts a request as ended.
 func (b *bandwidth) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

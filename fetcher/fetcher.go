@@ -58,7 +58,7 @@ type Config struct {
 	Worker     string // names this worker in status output; empty means "crawler"
 	Rules      Rules
 	Politeness politeness.Policy
-	Hosts      func(host string) HostRules // what differs for one host key; nil means nothing
+	Hosts      func(host string) HostRules // settings that differ for a host key; nil means none
 	// Exact are the rules that choose the exact URLs, which are never dropped by a false
 	// positive of the filter. A rule is seeds, sitemaps, depth<=N, host=GLOB, re=EXPR or
 	// all, and can have a name: "name: rule". "none" alone means that no URL is exact.
@@ -67,7 +67,7 @@ type Config struct {
 
 	// Concurrency is how many hosts are asked at once. Up to four times as many late
 	// hosts are asked in addition. With 0 the worker finds the number itself, from 64 up:
-	// it grows while that increases the number of requests per second.
+	// the number grows as long as this increases the requests per second.
 	Concurrency int
 	// MaxConnections is how many requests may be under way at once, including late ones.
 	// Each needs about one connection. 0 means that only Concurrency limits them.
@@ -93,8 +93,8 @@ type Config struct {
 	// their content types.
 	Assets bool
 
-	// Memory limits the bytes of the bodies and documents of all visits together. It is
-	// at least LeastMemory; 0 means no limit.
+	// Memory limits the bytes of the bodies and documents that the worker holds at once.
+	// It is at least LeastMemory; 0 means no limit.
 	Memory int64
 
 	// Archive keeps answers; nil means none. It must belong to the store's Output, and
@@ -105,8 +105,8 @@ type Config struct {
 	// belong to the store's Output, and be synced before Sink.
 	Edges record.EdgeSink
 
-	// FastLinks reads links from tokens and builds no document, which takes a tenth of
-	// the time. The links are the same except within SVG and MathML (package extract).
+	// FastLinks reads links from tokens and builds no document. That takes a tenth of the
+	// time. The links are the same except within SVG and MathML (package extract).
 	FastLinks bool
 
 	// Fields are extracted from HTML pages into Record.Fields. Text also extracts their
@@ -131,7 +131,7 @@ type Config struct {
 	// maximum number. They are only counted.
 	OnRefused func(Refused)
 
-	Logger *slog.Logger // nil discards
+	Logger *slog.Logger // nil discards all messages
 }
 
 // Rules say which links are followed. The zero value follows every link within
@@ -240,7 +240,7 @@ type Crawl struct {
 	slots   slots
 	readers chan struct{} // bodies being read; Config.Memory does not count the memory that reading takes
 	wake    chan struct{} // something may be due earlier than expected
-	feeds   atomic.Int64  // callers that will add more
+	feeds   atomic.Int64  // callers of Hold, which will add URLs
 	held    atomic.Int64  // leases
 	ready   atomic.Int64  // leases that have or need a slot: neither late nor waiting for their host's delay
 
@@ -400,7 +400,7 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 }
 
 const (
-	// minHeld is the number of hosts that any worker can hold.
+	// minHeld is the number of hosts that a worker can hold even with few slots.
 	minHeld = 4096
 	// heldPerSlot is how many hosts a worker with many slots can hold for each slot. Four
 	// hosts that answer in a quarter of their delay keep a slot busy. If hosts are

@@ -21,7 +21,7 @@ type holding struct {
 	*Crawl
 	lease  frontier.Lease
 	rules  HostRules
-	token  string // the name of the user agent of this host's requests in robots.txt
+	token  string // the name that robots.txt uses for the user agent of this host's requests
 	policy politeness.Policy
 	since  time.Time     // when the lease was requested
 	asks   chan struct{} // requests under way, up to the host's concurrency
@@ -58,8 +58,8 @@ type holding struct {
 	visits      sync.WaitGroup
 }
 
-// hold prepares a lease for work. asked is when it was requested. Its deadline counts
-// from then.
+// hold prepares a lease for work. asked is when the lease was requested. The deadline of
+// the lease counts from then.
 func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
@@ -89,7 +89,8 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 	return rules, policy
 }
 
-// tokenOf returns the name in robots.txt of the user agent of requests under rules.
+// tokenOf returns the name that robots.txt uses for the user agent of requests under
+// rules.
 func (c *Crawl) tokenOf(rules HostRules) string {
 	for name, values := range rules.Header {
 		if len(values) > 0 && http.CanonicalHeaderKey(name) == "User-Agent" {

@@ -20,7 +20,8 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 		if h.kept.Err() != nil {
 			return
 		}
-		// Known is the maximum, so that the store adds no items: run requests those.
+		// Known is the maximum, so that the store adds no items: run itself requests
+		// items.
 		_, err := h.extend(h.kept, frontier.TopUp{Known: math.MaxInt})
 		switch {
 		case err == nil:
@@ -83,8 +84,8 @@ func (h *holding) prefetch(stop context.Context) {
 	})
 }
 
-// take adds the items of a prefetch to pending. With wait, it waits for one that is still
-// under way.
+// take adds the items of a prefetch to pending. With wait, it waits for a prefetch that
+// is still under way.
 func (h *holding) take(wait bool) {
 	if h.coming == nil || !wait && len(h.coming) == 0 {
 		return

@@ -54,7 +54,8 @@ func (h *holding) origin(origin string) *robots.State {
 }
 
 // robotsOut defers the first pending item because its robots.txt could not be fetched. If
-// the robots.txt has failed more than Config.Retries times, the item has failed too.
+// the robots.txt has failed more than Config.Retries times, robotsOut finishes the item
+// as failed instead.
 func (h *holding) robotsOut(origin string) error {
 	h.mu.Lock()
 	state := h.origin(origin)

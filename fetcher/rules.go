@@ -132,7 +132,7 @@ func (l *linkSet) judge(url canon.URL) follow.Finding {
 	return found
 }
 
-// judgeAlone is judge without the limit of hosts, which depends on other links.
+// judgeAlone applies all rules except the limit of hosts, which depends on other links.
 func (l *linkSet) judgeAlone(url canon.URL) follow.Finding {
 	return l.ask(&follow.Link{URL: url, Depth: l.depth, Hops: l.hops})
 }

@@ -185,5 +185,5 @@ func (h *holding) repay() {
 	}
 }
 
-// errBusy reports that the host of another lease is not due soon.
+// errBusy reports that a robots.txt redirects to a host that is not due soon.
 var errBusy = errors.New("it redirects to a host that is not due soon")

@@ -361,7 +361,7 @@ func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *reco
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// reasonOf returns the reason that an error of package canon stands for.
+// reasonOf returns the reason of a refusal for an error of package canon.
 func reasonOf(err error) frontier.Reason {
 	switch {
 	case errors.Is(err, canon.ErrScheme):

@@ -129,7 +129,7 @@ func isProperty(n *html.Node, name string) bool {
 	return anyWord(n, "itemprop", func(word string) bool { return word == name })
 }
 
-// anyWord reports whether wanted is true for a word of an attribute.
+// anyWord reports whether wanted returns true for any word of an attribute.
 func anyWord(n *html.Node, attr string, wanted func(word string) bool) bool {
 	words, _ := attribute(n, attr)
 	for word := range strings.FieldsSeq(words) {

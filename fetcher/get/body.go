@@ -91,8 +91,8 @@ func (c *Client) maxBody(request Request) int64 {
 // before any of it can be unpacked. A larger body would be a stream of empty blocks.
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
-// MaxHeld returns how much memory the answer to request may take: the sum of the calls of
-// its Grow.
+// MaxHeld returns how many bytes of memory the answer to request can take: the largest
+// sum of the calls of its Grow.
 func (c *Client) MaxHeld(request Request) int64 {
 	limit := c.maxBody(request)
 	packed := maxPacked(limit)

@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	// ErrAborted reports that the caller's context ended. It says nothing about the URL.
+	// ErrAborted reports that the caller's context ended, or that Request.Permit returned
+	// an error. It says nothing about the URL.
 	ErrAborted = errors.New("get: given up by the caller")
 	// ErrStale reports that a kept connection was closed before the first byte of the
 	// answer. The request may have reached the server, so it counts as a start, but it

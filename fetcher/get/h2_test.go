@@ -203,7 +203,7 @@ func TestHTTP2FloodIsNamed(t *testing.T) {
 }
 
 // TestHTTP2ErrorClosesConnection: after an error the client reads nothing more from the
-// server, even if that sends very slowly. The next request gets a new connection.
+// server, even if the server sends very slowly. The next request gets a new connection.
 func TestHTTP2ErrorClosesConnection(t *testing.T) {
 	tooSlow := func(c *Client) {
 		c.limits.window, c.limits.least = 100*time.Millisecond, 1<<20

@@ -157,7 +157,7 @@ const (
 	socksGeneralError = 1
 )
 
-// socksReplies are the errors of a SOCKS server, from 1 on.
+// socksReplies are the texts for the reply codes of a SOCKS server, from code 1.
 var socksReplies = []string{
 	"general failure", "not allowed", "network unreachable", "host unreachable", "connection refused",
 	"TTL expired", "command not supported", "address type not supported",
@@ -177,7 +177,7 @@ func (p *proxy) socksConnect(conn net.Conn, to netip.AddrPort) error {
 	if _, err := conn.Write(request); err != nil {
 		return fmt.Errorf("%w: %w", ErrProxy, err)
 	}
-	var reply [5]byte // version, reason, 0, and the address that the server uses: its type, its first byte
+	var reply [5]byte // version, reason, 0, then the type and the first byte of the address that the server uses
 	if _, err := io.ReadFull(conn, reply[:]); err != nil {
 		return noReply(err)
 	}

@@ -12,8 +12,7 @@ import (
 
 // Wire is a request and its answer as sent on the connection, above TLS. Archives keep it.
 // The body still has its transfer and content codings, because the WARC standard requires
-// the exact octets and tools rely on Transfer-Encoding. A payload digest is computed
-// without the transfer coding.
+// the exact octets, and tools decode the body as Transfer-Encoding says.
 type Wire struct {
 	Request  []byte     // request line and headers as sent
 	Response []byte     // status line, headers, blank line and body as received; no interim answer (1xx)

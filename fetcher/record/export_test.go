@@ -199,7 +199,7 @@ func keys(all ...record.Key) iter.Seq2[record.Key, error] {
 	}
 }
 
-// crowd is a model of workers that share a store, some of which die.
+// crowd is a model of workers that share a store. Some of the workers die.
 type crowd struct {
 	rng     *rand.Rand
 	journal []*record.Journal

@@ -28,9 +28,9 @@ type Cut struct {
 // Missing reports whether committed bytes are missing.
 func (c Cut) Missing() bool { return c.Size < c.Committed }
 
-// Rest returns position without the bytes that the active file in cfg.Dir does not have as
-// whole lines, and the state of that file. It changes no files. A position without an
-// active file is returned unchanged.
+// Rest returns position, cut to the whole lines that the active file in cfg.Dir still has,
+// and the state of that file. It changes no files. A position without an active file is
+// returned unchanged.
 func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error) {
 	cfg = cfg.withDefaults()
 	rest, end := slices.Clone(position), cfg.Series.EndOf(position)

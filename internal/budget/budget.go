@@ -21,14 +21,14 @@ import (
 // released at some time, and then the next one is the oldest. The budget is never exceeded.
 type Budget struct {
 	largest int64
-	common  int64 // for all shares but the oldest
+	common  int64 // for all shares except the oldest
 
 	mu     sync.Mutex
 	shares []*Share // that hold or wait for bytes, the oldest first
 	taken  int64    // by all of them
 }
 
-// Share is the part of a Budget of one holder. It is not safe for concurrent use.
+// Share is the part of a Budget that one holder has. It is not safe for concurrent use.
 type Share struct {
 	budget *Budget
 	size   int64         // bytes taken; guarded by budget.mu

@@ -2,8 +2,8 @@
 //
 // It reads one body: its charset, title, base, robots meta tags and links. It fetches
 // nothing and applies no rules. Package fetcher applies the scope and the robots meta
-// tags, and reads the headers X-Robots-Tag and Link. The actions of forms, references
-// in scripts and styles, and the text of a frame's srcdoc do not count as links.
+// tags, and reads the header X-Robots-Tag. The actions of forms, references in scripts
+// and styles, and the text of a frame's srcdoc do not count as links.
 package extract
 
 import (
@@ -63,7 +63,7 @@ type Options struct {
 // Link is an outlink: a canonical URL to which a page refers.
 type Link struct {
 	URL      canon.URL
-	Kind     Kind // where the link is; if it is in several places, the first of their kinds
+	Kind     Kind // where the link is; if it is in several places, the kind that comes first in the order of kinds
 	Nofollow bool // the link has rel=nofollow in all its places
 }
 

@@ -40,7 +40,7 @@ type Config struct {
 	// both cases.
 	Server      string
 	TTL         time.Duration // how long the addresses of a name are kept; 0 means DefaultTTL
-	NegativeTTL time.Duration // how long the answer is kept that a name does not exist; 0 means DefaultNegativeTTL
+	NegativeTTL time.Duration // how long the answer "this name does not exist" is kept; 0 means DefaultNegativeTTL
 	MaxNames    int           // names that are kept at once, about 150 bytes for each; 0 means DefaultMaxNames
 	Parallel    int           // look-ups at the same time; 0 means DefaultParallel
 }

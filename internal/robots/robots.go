@@ -15,7 +15,7 @@
 //   - A path and a rule match even if they differ in escapes of ":/?[]@" within
 //     the query.
 //   - "Allow: /index.html" does not allow "/".
-//   - A group for foobot* is one for foobot.
+//   - A group for foobot* counts as a group for foobot.
 //   - /robots.txt is always allowed.
 //   - Only the lines within the first 500 KiB are used.
 package robots

@@ -145,7 +145,7 @@ func (x *elements) end() error {
 	return err
 }
 
-// flush passes the current entry to visit, because any tag ends it.
+// flush ends the current entry, because any tag ends it, and passes it to show.
 func (x *elements) flush() error {
 	if !x.inURL {
 		return nil
