@@ -12,8 +12,8 @@ import (
 // consist of links. Requests under way can still exceed it.
 const maxBacklog = 64 << 20
 
-// backlog counts the bytes of pages that wait for completion by the store, and shuts
-// its barrier while there are more than maxBacklog. Thus an outage of the store does not
+// backlog counts the bytes of pages that wait for the store to complete them. While there
+// are more than maxBacklog, its barrier is shut. Thus an outage of the store does not
 // fill the memory. The zero value is an empty backlog.
 type backlog struct {
 	mu    sync.Mutex

@@ -6,8 +6,8 @@ import (
 )
 
 // TestBandwidthOverTime runs a hundred requesters in simulated time. After each second,
-// the bytes received are at most what the bandwidth allows for that time, plus the credit
-// of one second, and not much less.
+// the bytes received so far are at most what the bandwidth allows, plus the credit of one
+// second. They are not much less.
 func TestBandwidthOverTime(t *testing.T) {
 	const perSecond, size, requesters = 1_000_000, 50_000, 100
 	var read int64

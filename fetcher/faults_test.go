@@ -320,8 +320,8 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 				early++
 			}
 		}
-		// each page has 4 MB of URLs, and each host had at most one request under way
-		// when memory was full
+		// Each page has 4 MB of URLs, and each host had at most one request under way
+		// when memory was full.
 		if least, most := 64/5, 64/4+hosts; early < least || early > most {
 			t.Errorf("%d pages came during the outage, want %d to %d", early, least, most)
 		}

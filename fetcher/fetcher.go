@@ -50,7 +50,7 @@ type Config struct {
 	Quota  frontier.Quota // required if Rules.MaxHosts is set
 	Client *get.Client    // robots.txt rules are looked up for its user agent
 	// SeedOrigins stores the origins of seeds even if Client has no private headers
-	// (get.PrivateHeader), because the Client of a later run might have some.
+	// (get.PrivateHeader). A later run needs them if its Client has private headers.
 	SeedOrigins bool
 	Canon       *canon.Canonicalizer // nil means the default form
 	Sink        record.Sink          // nil means no records; it must be the Output of the store
@@ -74,9 +74,9 @@ type Config struct {
 	MaxConnections  int
 	HostConcurrency int     // requests to one host at once; 0 means 1
 	Rate            float64 // requests per second of this worker; 0 means no limit
-	// Bandwidth is how many bytes per second the requests of this worker may receive,
-	// including headers and TLS, on average over some seconds. No request starts while
-	// the average is higher. 0 means no limit.
+	// Bandwidth is the maximum number of bytes per second that the requests of this
+	// worker receive, on average over some seconds. It includes headers and TLS. No
+	// request starts while the average is higher. 0 means no limit.
 	Bandwidth int64
 	// Scarce returns a resource that the process is short of, or "". If it returns one,
 	// the worker asks no more hosts at once than before, and fewer if memory is short.
@@ -86,8 +86,8 @@ type Config struct {
 	MaxPages uint64        // answers in the whole crawl; 0 means no limit
 	Grace    time.Duration // for requests under way when Run is stopped; 0 means 30 s, NoGrace none
 
-	// Sitemaps queues the sitemaps that the robots.txt of each origin names, or those
-	// at well-known paths if it names none, and the URLs in them.
+	// Sitemaps queues the sitemaps that the robots.txt of each origin names, and the URLs
+	// in these sitemaps. If a robots.txt names none, well-known paths are tried.
 	Sitemaps bool
 	// Assets also queues what pages embed: images, styles, scripts. Client must accept
 	// their content types.
@@ -115,18 +115,18 @@ type Config struct {
 	Fields *fields.Rules // nil means none
 	Text   bool
 
-	// OnPage is called for each page that was received (status 2xx of a wanted type)
-	// before the page is completed, by many goroutines at once. After an error the page
-	// is queued again, and an attempt is used up. If no attempt is left, the page has
-	// failed with the outcome "handler".
+	// OnPage is called for each page that was received (status 2xx of a wanted type),
+	// before the page is completed. Many goroutines call it at once. After an error the
+	// page is queued again, and an attempt is used up. If no attempt is left, the page
+	// has failed with the outcome "handler".
 	//
 	// It may run more than once for a page: after an error, after a crash, and when
 	// a lease runs out while it runs. Page.EventID is the same each time, so that
 	// package events/inbox can run its effects once.
 	OnPage func(ctx context.Context, page *Page) error
 
-	// OnRefused is called for each link that was refused, after its page was completed,
-	// by many goroutines at once. It is optional. If a page is fetched again after a
+	// OnRefused is called for each link that was refused, after its page was completed.
+	// Many goroutines call it at once. It is optional. If a page is fetched again after a
 	// crash, it is called again. It is not called for the references of a page beyond the
 	// maximum number. They are only counted.
 	OnRefused func(Refused)

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
-// checkMemory returns an error if Memory is too small for one answer, which would then
-// wait for ever.
+// checkMemory returns an error if Memory is too small for one answer. Such an answer
+// would wait for ever.
 func (c *Config) checkMemory() error {
 	if least := LeastMemory(c.Client); c.Memory != 0 && c.Memory < least {
 		return fmt.Errorf("fetcher: Memory is %d bytes, want at least %d for one answer and its document", c.Memory, least)

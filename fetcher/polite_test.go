@@ -115,9 +115,8 @@ func (w *randomWeb) robots(url string, try int) reply {
 	return status(404)
 }
 
-// TestRequestsStartWhenDue crawls difficult hosts with one or two workers on
-// one store and compares every start with the time at which package politeness
-// says it was due.
+// TestRequestsStartWhenDue crawls difficult hosts with one or two workers on one store.
+// It compares every start with the due time according to package politeness.
 func TestRequestsStartWhenDue(t *testing.T) {
 	rng := dice(t)
 	policy := politeness.Policy{Jitter: politeness.NoJitter}

@@ -140,9 +140,9 @@ func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 	}
 }
 
-// TestRobotsRedirects: the worker follows up to five redirects, each after the
-// delay; more than five mean that everything is allowed. A delay longer than a
-// host's lease does not restart the redirects.
+// TestRobotsRedirects: the worker follows up to five redirects, each after the delay.
+// After more redirects, everything is allowed. A delay longer than a host's lease does
+// not restart the redirects.
 func TestRobotsRedirects(t *testing.T) {
 	for _, delay := range []time.Duration{time.Second, 90 * time.Second} {
 		for hops := range 8 {
@@ -216,9 +216,9 @@ func TestRobotsRedirectsAbroad(t *testing.T) {
 	})
 }
 
-// TestRobotsAbroadBetweenLeases: a request to a host without a lease counts for
-// the host's next lease, and the last start of a lease counts for later
-// requests without one.
+// TestRobotsAbroadBetweenLeases: the delay of a host is kept between a request without a
+// lease and the host's next lease. It is also kept between a lease and a later request
+// without one.
 func TestRobotsAbroadBetweenLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {

@@ -6,8 +6,8 @@
 // for no delays (package politeness). A redirect is an answer, and the caller decides when
 // to make a request.
 //
-// A request is sent at most once. net/http repeats a GET whose kept connection was reset,
-// which would be a second request within the host's delay. Here such a failure is
+// A request is sent at most once. net/http repeats a GET whose kept connection was reset.
+// That would be a second request within the host's delay. Here such a failure is
 // ErrStale, and the caller repeats the request when the host is due. See onceBody and
 // h2.go.
 package get

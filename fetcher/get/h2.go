@@ -39,8 +39,8 @@ func newH2(config Config) *h2 {
 	}
 }
 
-// upgrade turns a connection that negotiated HTTP/2 into a RoundTripper, which net/http
-// keeps and uses for all requests to the host.
+// upgrade turns a connection that negotiated HTTP/2 into a RoundTripper. net/http keeps
+// it and uses it for all requests to the host.
 func (h *h2) upgrade(_ string, tlsConn *tls.Conn) http.RoundTripper {
 	conn := &h2Conn{socket: tlsConn, closed: func(c *h2Conn) {
 		h.mu.Lock()

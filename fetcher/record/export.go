@@ -23,9 +23,9 @@ import (
 // A record that a void line takes back does not count. An item and round may have several
 // other records: an item is fetched again if a worker died between the record and the
 // completion, or if a store lost a completion. The record with the latest fetched_at is
-// exported. Of records with the same time, the one with the greatest lease id is exported,
-// and of records with the same lease the first one. So the result depends only on the
-// lines.
+// exported. If several have the same time, the one with the greatest lease id is exported.
+// If several have the same lease too, the first one is exported. So the result depends
+// only on the lines.
 //
 // If a worker died between the record and the completion, the item may still wait to be
 // fetched again. The record does not show this. It is exported unless Pending contains the

@@ -22,9 +22,9 @@ func (r Reader) Find(idOrURL string) (found Record, ok bool, err error) {
 // MaxTrail records, or if a record is missing, it ends before the seed, and its last
 // record has a ReferrerID.
 //
-// A page's record is written before the records of the URLs found on it, so each step reads
-// no further than the step before. In a breadth-first crawl the whole trail costs little
-// more than one pass.
+// A page's record is written before the records of the URLs found on the page, so each step
+// reads at most as far as the step before. In a breadth-first crawl the whole trail costs
+// little more than one pass.
 func (r Reader) Trail(idOrURL string) ([]Record, error) {
 	var trail []Record
 	for key, limit := idOrURL, everything; key != "" && len(trail) < MaxTrail; {

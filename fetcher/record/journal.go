@@ -123,8 +123,8 @@ func (j *Journal) Append(r *Record) (err error) {
 	return err
 }
 
-// Void implements Voider. It does not sync the void line. If the line is lost, the record
-// is like that of a worker that died before it could take the record back.
+// Void implements Voider. It does not sync the void line. If the void line is lost, the
+// result is the same as if the worker had died before it took the record back.
 func (j *Journal) Void(r *Record) error {
 	j.files.buffer = r.appendVoid(j.files.buffer)
 	if j.account != nil {

@@ -43,9 +43,9 @@ var (
 	// dense is for types that are mostly compressed already. The result is as small
 	// as that of level 1, in a sixth of the time.
 	dense = newPacker(gzip.HuffmanOnly)
-	// stored is for bodies with a content coding, which do not become smaller. It is also
-	// for small blocks, such as most requests. Compressing them would save too few bytes
-	// for the time that it takes.
+	// stored is for bodies with a content coding, because they would not become smaller.
+	// It is also for small blocks, such as most requests. Compressing them would save too
+	// few bytes for the time that it takes.
 	stored = newPacker(gzip.NoCompression)
 )
 
@@ -201,11 +201,11 @@ func newID() string {
 	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// payload returns the body of an answer for its digest, and the best packer for it. The
-// body is nil, so that the record has no payload digest, if the answer has a transfer
-// coding or if its header has no end. By the standard, the transfer coding is removed
-// before the digest is computed, but most tools that check digests do not remove it. A
-// record without a payload digest is correct for both.
+// payload returns the body of an answer for its digest, and the best packer for it. If
+// the answer has a transfer coding, or if its header has no end, the body is nil, and the
+// record has no payload digest. By the standard, the transfer coding is removed before
+// the digest is computed, but most tools that check digests do not remove it. A record
+// without a payload digest is correct for both.
 func payload(answer []byte) (body []byte, by *packer) {
 	by, framed := text, false
 	for line := range bytes.Lines(answer) {

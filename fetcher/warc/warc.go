@@ -2,7 +2,7 @@
 // (ISO 28500:2017). After a crash the files contain no half record.
 //
 // It owns the form of the records (Pack), the files and their rotation. It returns where
-// the files end (frontier.Position), so that they are committed and cut together with the
+// the files end (frontier.Position). So they are committed and cut together with the
 // records that refer to them (package record). It does not make requests and does not
 // decide which answers are kept.
 package warc

@@ -139,7 +139,7 @@ func (s *Share) Release() {
 }
 
 // grant adds more bytes to s if s is the oldest share, or if the part of the budget for the
-// other shares has room. It reports whether it did. The caller must hold mu.
+// other shares has room. It reports whether it has added them. The caller must hold mu.
 func (b *Budget) grant(s *Share, more int64) bool {
 	oldest := b.shares[0]
 	if s != oldest && b.taken-oldest.size+more > b.common {

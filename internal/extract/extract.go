@@ -115,9 +115,9 @@ func (l Lack) String() string {
 	}[l]
 }
 
-// HTML reads a body that was served from the URL base with contentType, the value of the header.
-// It keeps a reference to body. It accepts any body: it returns an error only if base is zero, or
-// Options.Canon is nil, or Options.MaxLinks is negative.
+// HTML reads a body that was served from the URL base. contentType is the value of its
+// Content-Type header. It keeps a reference to body. It accepts any body: it returns an error
+// only if base is zero, or Options.Canon is nil, or Options.MaxLinks is negative.
 func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, error) {
 	if err := opt.check(base); err != nil {
 		return nil, err

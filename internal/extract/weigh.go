@@ -31,11 +31,11 @@ const (
 //
 // It counts every < as a tag, also in a comment, a script or an attribute. That makes the
 // bound larger, but never too small. A formatting element is well nested, and never made
-// again, if there are only text and inline tags between its tags, and each of these tags
-// ends before the next < begins. Only then does the parser recognise both its start tag
-// and its end tag. All other formatting elements count from their start to the end of the
-// page. Of equal start tags up to three count, because the parser drops the fourth (the
-// "Noah's Ark clause").
+// again, under two conditions: there are only text and inline tags between its tags, and
+// each of these tags ends before the next < begins. Only then does the parser recognise
+// both its start tag and its end tag. All other formatting elements count from their
+// start to the end of the page. Of equal start tags up to three count, because the parser
+// drops the fourth (the "Noah's Ark clause").
 func weigh(text []byte) int64 {
 	w := weigher{kept: make(map[string]int), scan: 16 * len(text)}
 	for at := bytes.IndexByte(text, '<'); at >= 0; {

@@ -26,8 +26,8 @@ const (
 )
 
 // ErrServer reports that the name server does not answer, even for a name that it
-// answered before, or that this machine cannot send it queries. It says nothing about the
-// name that was looked up.
+// answered before. It is also the error if this machine cannot send queries to the name
+// server. It says nothing about the name that was looked up.
 var ErrServer = errors.New("resolve: the name server does not answer")
 
 // maxAddrs is the number of addresses of one name that are kept. No host needs more.
@@ -70,7 +70,7 @@ type Resolver struct {
 // Waiting returns how many callers wait for a look-up now.
 func (r *Resolver) Waiting() int { return int(r.waiting.Load()) }
 
-// answer is the result of a look-up, which is used until expires.
+// answer is the result of a look-up. It is used until expires.
 type answer struct {
 	addrs   []netip.Addr
 	err     error
@@ -104,8 +104,8 @@ func New(config Config) (*Resolver, error) {
 	return r, nil
 }
 
-// dial opens a connection to the name server of Config or, if that is empty, to address,
-// which is a name server of the system.
+// dial opens a connection to the name server of Config. If Config has none, it uses
+// address, a name server of the system.
 func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, cmp.Or(r.server, address))

@@ -9,7 +9,7 @@ import "strings"
 func normalisePath(path string) string { return normalise(path, true) }
 
 // normalisePattern returns the pattern of a rule in the same form. A * stays as it is, and so
-// does a $ at the end, which is the anchor. Any other $ is an ordinary character and is
+// does a $ at the end, because it is the anchor. Any other $ is an ordinary character and is
 // escaped.
 func normalisePattern(pattern string) string {
 	pattern, end := strings.CutSuffix(pattern, "$")
