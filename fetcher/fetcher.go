@@ -120,8 +120,8 @@ type Config struct {
 	// page is queued again, and an attempt is used up. If no attempt is left, the page
 	// has failed with the outcome "handler".
 	//
-	// It may run more than once for a page: after an error, after a crash, and when
-	// a lease runs out while it runs. Page.EventID is the same each time, so that
+	// OnPage can run more than once for a page: after an error, after a crash, and if a
+	// lease runs out while OnPage runs. Page.EventID is the same each time, so that
 	// package events/inbox can run its effects once.
 	OnPage func(ctx context.Context, page *Page) error
 
@@ -325,9 +325,9 @@ func (c *Crawl) Hold() (release func()) {
 }
 
 // Run crawls until nothing is left, a limit is reached or stop ends. Requests under way
-// then get Config.Grace to finish, and their completions 2 s more. No goroutine that it
-// started outlives it. Run may be called once. An error comes from the store. Everything
-// that was committed is safe, and the next Run continues from there.
+// then get Config.Grace to finish, and their completions 2 s more. When Run returns, all
+// its goroutines have ended. Run may be called only once. An error comes from the store.
+// Everything that was committed is safe, and the next Run continues from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
 	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")

@@ -121,7 +121,7 @@ func TestRequestsStartWhenDue(t *testing.T) {
 	rng := dice(t)
 	policy := politeness.Policy{Jitter: politeness.NoJitter}
 	unhurried := policy
-	unhurried.Delay = 25 * time.Second // longer than a wait during which a lease is kept
+	unhurried.Delay = 25 * time.Second // longer than the waits during which a lease is kept
 	quick := politeness.Policy{Jitter: politeness.NoJitter, Delay: 50 * time.Millisecond, LatencyFactor: politeness.NoLatencyFactor}
 	for _, c := range []struct {
 		name            string

@@ -24,9 +24,9 @@ const (
 type turn func(start bool) (wait time.Duration, err error)
 
 // begin waits until a request may start and notes its start. On success the caller owns
-// one of asks, one of room and a share of the host's slot. It calls end when the request
-// is over. end gives back all of them except room, which the visit keeps until it is
-// complete.
+// one of asks, one of room and a share of the host's slot. The caller calls end when the
+// request is over. end gives back all of them except the one of room. The visit keeps
+// that until it is complete.
 func (h *holding) begin(stop context.Context, next turn) (end func(), err error) {
 	for _, gate := range []chan struct{}{h.room, h.asks} {
 		select {

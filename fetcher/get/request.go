@@ -20,11 +20,11 @@ type Request struct {
 	// Private also sends the private headers of Config.Headers. It is for URLs of sites
 	// that the user named, not for targets of links and redirects.
 	Private bool
-	// Started, unless nil, is called exactly once, before connecting. Politeness counts
-	// the delay from then. It is not called if URL is invalid or its port is refused.
+	// Started, unless nil, is called once, before connecting. Politeness counts the delay
+	// from then. Started is not called if URL is invalid or its port is refused.
 	Started func()
 	// Sent, unless nil, is called at most once, when there is a connection, right before
-	// the request is written. Connecting may take long. A caller should therefore count
+	// the request is written. Connecting can take long. A caller should therefore count
 	// the delay from Sent too, so that the host receives no two requests within the delay.
 	Sent func()
 	// Permit, unless nil, is called before the request is written. The last call is right
@@ -35,8 +35,8 @@ type Request struct {
 	AnyType bool  // accept any content type, regardless of Config.Types
 	MaxBody int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
 	// Grow, unless nil, is called before the answer's body takes more memory. The sum of
-	// all calls is at most Client.MaxHeld. It may wait. Its time counts towards
-	// Config.Timeout, but not towards Config.MinRate. Its error ends the request.
+	// all calls is at most Client.MaxHeld. Grow may wait: the time counts towards
+	// Config.Timeout, but not towards Config.MinRate. An error of Grow ends the request.
 	Grow func(ctx context.Context, more int64) error
 }
 

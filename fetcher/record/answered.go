@@ -30,8 +30,8 @@ type Settler interface {
 }
 
 // Doubt lists the lines of a journal that are in doubt. The store did not confirm their
-// completion, because the worker died or the store could not be reached. So they may not
-// count.
+// completion, because the worker died or the store could not be reached. So it is not
+// known whether they count.
 type Doubt struct {
 	// Answered is a place in the journal. Of the lines before it, exactly those in Spans are
 	// in doubt. A running worker saves it at least every ten seconds while it syncs lines,

@@ -13,8 +13,8 @@ const firstYear = 1900
 const writtenIn = 2026
 
 // ThisYear returns the year of now for Limits.Year. If the year is before writtenIn, the
-// clock is wrong, and ThisYear returns writtenIn. Otherwise most dates would be in the
-// future.
+// clock is wrong, and ThisYear returns writtenIn. With the year of that clock, most dates
+// would be in the future.
 func ThisYear(now time.Time) int { return max(now.Year(), writtenIn) }
 
 // dateOutside returns the first year in s that is part of a date and outside from..to, or 0.
