@@ -17,9 +17,10 @@ type Archive interface {
 	Wants(answer *get.Response) bool
 	// WantsRobots reports whether the answers to requests for a robots.txt are kept.
 	WantsRobots() bool
-	// Append keeps an answer and returns its place. The store calls it right before
-	// it writes the record that refers to the answer. No record refers to the answer
-	// of a robots.txt, so many goroutines call it as soon as they received one.
+	// Append keeps an answer and returns its place. The store calls it right before it
+	// writes the record that refers to the answer. Append is also called for each answer
+	// of a robots.txt as soon as it was received, by many goroutines. No record refers to
+	// such an answer.
 	Append(packed *warc.Packed) (warc.Location, error)
 }
 

@@ -62,28 +62,28 @@ func (c *Crawl) mostSlots() int {
 }
 
 // finished returns about how many requests have ended. It subtracts the hosts in slots
-// from the requests that began. The number of requests that began would mislead, because
-// each new slot begins one at once.
+// from the requests that began. It does not count the requests that began, because each
+// new slot begins one at once.
 func (c *Crawl) finished() int64 {
 	inside, _, _ := c.slots.prompt.counts()
 	return int64(c.tally.requests.Load()+c.tally.robots.Load()) - int64(inside)
 }
 
 const (
-	// autoStart is the initial number of hosts asked at once, and the smallest.
+	// autoStart is the initial and the smallest number of hosts asked at once.
 	autoStart = 64
 	// autoMax is the largest number, unless Config.MaxConnections is smaller.
 	autoMax = 8192
 	// autoTick is the time between two measurements of the load.
 	autoTick = 500 * time.Millisecond
-	// autoTrial is the number of ticks in which a doubling must show a gain. It
-	// has to exceed the time that most hosts take to answer.
+	// autoTrial is the number of ticks in which a doubling must show a gain. This must be
+	// longer than most hosts take to answer.
 	autoTrial = 4
 	// autoRest is the number of ticks between a doubling without a gain and the next
 	// one. It doubles with each further doubling without a gain, up to autoRestMax.
 	autoRest, autoRestMax = 30, 480
-	// autoGain is the factor by which requests must grow when the number doubles.
-	// Smaller gains are noise, or the requests only queue somewhere else.
+	// autoGain is the factor by which requests must grow when the number doubles. Smaller
+	// gains can be noise, or mean that the requests only queue somewhere else.
 	autoGain = 1.15
 )
 
@@ -100,7 +100,7 @@ type load struct {
 // no clock. Its caller calls step once per tick.
 type climber struct {
 	limit, most int
-	before      float64 // requests per second before the doubling on trial; 0 means that none is on trial
+	before      float64 // requests per second before a doubling that has not shown a gain yet; otherwise 0
 	trial       int     // ticks left to show a gain
 	rest        int     // ticks until the next doubling
 	patience    int     // ticks to rest after the next doubling without a gain

@@ -14,7 +14,7 @@ func climb(c *climber, ticks int, throughput func(n int) float64) {
 }
 
 // TestClimberFindsTheLimit: for every kind of limit the climber reaches at least nine tenths
-// of the best throughput, with at most four times as many hosts as that needs.
+// of the best throughput, with at most four times the number of hosts that is needed for it.
 func TestClimberFindsTheLimit(t *testing.T) {
 	for name, throughput := range map[string]func(int) float64{
 		"latency only":                  func(n int) float64 { return float64(n) / 0.3 },
@@ -56,9 +56,8 @@ func TestClimberFindsTheLimit(t *testing.T) {
 	}
 }
 
-// TestClimberStops: the number stays the same while slots are unused, while a
-// resource is short, and at the allowed maximum. An exhausted resource lowers
-// it.
+// TestClimberStops: the number stays the same while slots are unused, while a resource is
+// short, and at the allowed maximum. Short memory lowers it.
 func TestClimberStops(t *testing.T) {
 	c := newClimber(1000)
 	for range 20 {

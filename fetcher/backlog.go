@@ -7,13 +7,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// maxBacklog is the number of bytes waiting for the store beyond which no request
+// maxBacklog is a number of bytes. While more bytes wait for the store, no request
 // starts. It has room for some thousand pages with their links, or for a few pages that
-// consist of links. Requests under way may still exceed it.
+// consist of links. Requests under way can still exceed it.
 const maxBacklog = 64 << 20
 
-// backlog counts the bytes of pages that wait for completion by the store, and shuts
-// its barrier while there are more than maxBacklog. Thus an outage of the store does not
+// backlog counts the bytes of pages that wait for the store to complete them. While there
+// are more than maxBacklog, its barrier is shut. Thus an outage of the store does not
 // fill the memory. The zero value is an empty backlog.
 type backlog struct {
 	mu    sync.Mutex
@@ -28,7 +28,7 @@ func (b *backlog) add(bytes int64) {
 	b.set(b.bytes > maxBacklog)
 }
 
-// weight returns about how many bytes a completion holds until it is made.
+// weight returns about how many bytes a completion holds until the store has made it.
 func (v *visited) weight(done *frontier.Completion) int64 {
 	const record = 1 << 10
 	n := record + v.packed + int64(v.data) + int64(cap(done.Links))*int64(unsafe.Sizeof(frontier.Offer{}))

@@ -16,7 +16,7 @@ type bandwidth struct {
 	read      func() int64 // bytes received so far
 
 	mu       sync.Mutex
-	credit   float64 // bytes that may be received now; negative if there were too many
+	credit   float64 // bytes that can be received now; negative if too many were received
 	seen     int64   // the last result of read
 	last     time.Time
 	asked    int64 // requests that began
@@ -60,7 +60,7 @@ func (b *bandwidth) begin(now time.Time) time.Duration {
 	return min(max(wait, bandwidthPoll), bandwidthSpan)
 }
 
-// end ends a request.
+// end counts a request as ended.
 func (b *bandwidth) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestBandwidthOverTime runs a hundred requesters in simulated time. At any
-// second the bytes received are at most the bandwidth plus the credit of one
-// second, and not much less.
+// TestBandwidthOverTime runs a hundred requesters in simulated time. After each second,
+// the bytes received so far are at most what the bandwidth allows, plus the credit of one
+// second. They are not much less.
 func TestBandwidthOverTime(t *testing.T) {
 	const perSecond, size, requesters = 1_000_000, 50_000, 100
 	var read int64

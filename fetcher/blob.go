@@ -10,8 +10,9 @@ import (
 )
 
 // A host's blob consists of a version, the host's politeness and, for each origin, its
-// name and the state of its robots.txt. Each part but the version follows its length. A
-// last entry with an empty name may hold the reason why the host does not answer.
+// name and the state of its robots.txt. The length of each part, except the version,
+// comes before the part. If the host does not answer, a last entry with an empty name has
+// the reason.
 const blobVersion = 1
 
 // maxOrigins is the largest number of origins of one host key whose rules are remembered.
@@ -78,8 +79,8 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 	})
 }
 
-// RobotsOf returns the robots.txt of an origin from a host's blob, which a worker wrote to
-// the store. It returns nil if the blob has none.
+// RobotsOf returns the robots.txt of an origin from a host's blob in the store. It returns
+// nil if the blob has none.
 func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) {
 	rules, err := originOf(blob, origin)
 	if err != nil || rules == nil {
@@ -99,7 +100,7 @@ func CauseOf(blob []byte) (cause string, err error) {
 	return clip(string(text)), err
 }
 
-// originOf returns the part of a blob with this name, or nil if it has none.
+// originOf returns the part of a blob with this name, or nil if there is none.
 func originOf(blob []byte, name string) (part []byte, err error) {
 	if blob == nil {
 		return nil, nil

@@ -47,8 +47,8 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 }
 
 // TakeData extracts data of a document into a record: the fields of set, unless it is
-// nil, and the main text. References are relative to base. It stops early when giveUp,
-// which is optional, returns true. It returns the result for each field.
+// nil, and the main text. References are relative to base. If giveUp returns true,
+// TakeData stops early. giveUp is optional. TakeData returns the result for each field.
 func TakeData(root *html.Node, base string, set *fields.Set, text bool, giveUp func() bool, r *record.Record) (all []fields.Found) {
 	if set != nil {
 		all = set.Extract(fields.Page{Root: root, Base: base, GiveUp: giveUp})

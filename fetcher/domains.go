@@ -30,7 +30,7 @@ func (l *linkSet) limitHosts(url canon.URL) follow.Finding {
 		l.reserveHosts([]string{host})
 	}
 	rules := &l.cfg.Rules
-	// Reserve refuses a host only if the group is full: it then has MaxHosts hosts.
+	// If Reserve refuses a host, the group is full: it has MaxHosts hosts.
 	return rules.LimitHosts(canon.Domain(host), l.inQuota[host], rules.MaxHosts)
 }
 
@@ -55,8 +55,8 @@ func (l *linkSet) reserveHosts(hosts []string) {
 	}
 }
 
-// candidate is a link that passed all rules but the limit of hosts, which is checked for
-// all links of a page at once.
+// candidate is a link that passed all rules except the limit of hosts. The limit is
+// checked for all links of a page at once.
 type candidate struct {
 	url      canon.URL
 	priority frontier.Priority

@@ -115,8 +115,8 @@ func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 	}
 }
 
-// TestHungStoreDoesNotHoldUpTheEnd: after a stop or an abort, a store that no
-// longer answers delays the end of Run by two seconds after the last request.
+// TestHungStoreDoesNotHoldUpTheEnd: if the store does not answer after a stop or an
+// abort, Run ends two seconds after the last request.
 func TestHungStoreDoesNotHoldUpTheEnd(t *testing.T) {
 	for _, grace := range []time.Duration{10 * time.Second, fetcher.NoGrace} {
 		synctest.Test(t, func(t *testing.T) {

@@ -144,8 +144,7 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
-// frozen is the store of a worker that was frozen while its first lease was on
-// its way to it.
+// frozen is the store of a worker that was frozen while it waited for its first lease.
 type frozen struct {
 	*frontiertest.Memory
 	naps time.Duration
@@ -321,8 +320,8 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 				early++
 			}
 		}
-		// 4 MB of URLs each, and the requests that were under way when memory
-		// was full
+		// Each page has 4 MB of URLs, and each host had at most one request under way
+		// when memory was full.
 		if least, most := 64/5, 64/4+hosts; early < least || early > most {
 			t.Errorf("%d pages came during the outage, want %d to %d", early, least, most)
 		}

@@ -2,10 +2,10 @@
 // their pages politely, extracts links and data, and reports the outcome of each URL.
 //
 // It owns the order of the steps (lease, robots.txt, request, outlinks, record,
-// completion), the number of requests under way, and the meaning of an answer for its
-// URL. It does not own the queue (package frontier), when a host is due (package
-// politeness), connections (package get), the form of a URL (package canon), which
-// links are followed (package follow) or the files (package record).
+// completion), the number of requests under way, and what an answer means for its URL.
+// Other packages own the queue (frontier), the due times of hosts (politeness),
+// connections (get), the form of a URL (canon), the choice of links (follow) and the
+// files (record).
 package fetcher
 
 import (
@@ -48,9 +48,9 @@ type Config struct {
 	Store  frontier.Store
 	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny and Client has no private headers
 	Quota  frontier.Quota // required if Rules.MaxHosts is set
-	Client *get.Client    // its user agent is also the one that robots.txt rules are looked up for
+	Client *get.Client    // robots.txt rules are looked up for its user agent
 	// SeedOrigins stores the origins of seeds even if Client has no private headers
-	// (get.PrivateHeader), because clients of later runs may have some.
+	// (get.PrivateHeader). A later run needs them if its Client has private headers.
 	SeedOrigins bool
 	Canon       *canon.Canonicalizer // nil means the default form
 	Sink        record.Sink          // nil means no records; it must be the Output of the store
@@ -58,43 +58,43 @@ type Config struct {
 	Worker     string // names this worker in status output; empty means "crawler"
 	Rules      Rules
 	Politeness politeness.Policy
-	Hosts      func(host string) HostRules // what differs for one host key; nil means nothing
-	// Exact are the rules of the exact URLs, which no false positive of a filter may
-	// drop: "none", or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR and
-	// all, each alone or as "name: rule". nil means seeds.
+	Hosts      func(host string) HostRules // settings that differ for a host key; nil means none
+	// Exact are the rules that choose the exact URLs, which are never dropped by a false
+	// positive of the filter. A rule is seeds, sitemaps, depth<=N, host=GLOB, re=EXPR or
+	// all, and can have a name: "name: rule". "none" alone means that no URL is exact.
+	// nil means seeds.
 	Exact []string
 
-	// Concurrency is how many hosts are asked at once, in addition to up to four
-	// times as many that are late. 0 means as many as increase the number of requests
-	// per second, 64 or more.
+	// Concurrency is how many hosts are asked at once. Up to four times as many late
+	// hosts are asked in addition. With 0 the worker finds the number itself, from 64 up:
+	// the number grows as long as this increases the requests per second.
 	Concurrency int
-	// MaxConnections is how many requests may be under way at once, including late
-	// ones. Each needs about one connection. 0 means no limit except that of
-	// Concurrency.
+	// MaxConnections is how many requests may be under way at once, including late ones.
+	// Each needs about one connection. 0 means that only Concurrency limits them.
 	MaxConnections  int
 	HostConcurrency int     // requests to one host at once; 0 means 1
 	Rate            float64 // requests per second of this worker; 0 means no limit
-	// Bandwidth is how many bytes per second the requests of this worker may receive,
-	// including headers and TLS, on average over some seconds. No request starts while
-	// the average is higher. 0 means no limit.
+	// Bandwidth is the maximum number of bytes per second that the requests of this
+	// worker receive, on average over some seconds. It includes headers and TLS. No
+	// request starts while the average is higher. 0 means no limit.
 	Bandwidth int64
-	// Scarce returns a resource that the process is short of, or "". The worker then
-	// asks no more hosts at once than now, and fewer if memory is short. It is called
-	// each second. It is optional.
+	// Scarce returns a resource that the process is short of, or "". If it returns one,
+	// the worker asks no more hosts at once than before, and fewer if memory is short.
+	// Scarce is called twice a second. It is optional.
 	Scarce   func() Resource
 	Retries  int           // after a failed first attempt; 0 means 3, NoRetries none
 	MaxPages uint64        // answers in the whole crawl; 0 means no limit
 	Grace    time.Duration // for requests under way when Run is stopped; 0 means 30 s, NoGrace none
 
-	// Sitemaps queues the sitemaps that the robots.txt of each origin names, or those
-	// at well-known paths if it names none, and the URLs in them.
+	// Sitemaps queues the sitemaps that the robots.txt of each origin names, and the URLs
+	// in these sitemaps. If a robots.txt names none, well-known paths are tried.
 	Sitemaps bool
 	// Assets also queues what pages embed: images, styles, scripts. Client must accept
 	// their content types.
 	Assets bool
 
-	// Memory limits the bytes of the bodies and documents of all visits together. It is
-	// at least LeastMemory; 0 means no limit.
+	// Memory limits the bytes of the bodies and documents that the worker holds at once.
+	// It is at least LeastMemory; 0 means no limit.
 	Memory int64
 
 	// Archive keeps answers; nil means none. It must belong to the store's Output, and
@@ -105,33 +105,33 @@ type Config struct {
 	// belong to the store's Output, and be synced before Sink.
 	Edges record.EdgeSink
 
-	// FastLinks reads links from tokens and builds no document, which takes a tenth of
-	// the time. The links are the same except within SVG and MathML (package extract).
+	// FastLinks reads links from tokens and builds no document. That takes a tenth of the
+	// time. The links are the same except within SVG and MathML (package extract).
 	FastLinks bool
 
-	// Fields are extracted from HTML pages into Record.Fields, and with Text their main
-	// text into Record.Text, before OnPage is called. Either needs the document of each
-	// page to which it applies.
+	// Fields are extracted from HTML pages into Record.Fields. Text also extracts their
+	// main text into Record.Text. Both happen before OnPage is called, and both need the
+	// document of each page to which they apply.
 	Fields *fields.Rules // nil means none
 	Text   bool
 
-	// OnPage is called for each page that was received (status 2xx of a wanted type)
-	// before the page is completed, by many goroutines at once. After an error the page
-	// is queued again and one attempt is used up; without attempts left it has failed,
-	// with the outcome "handler".
+	// OnPage is called for each page that was received (status 2xx of a wanted type),
+	// before the page is completed. Many goroutines call it at once. After an error the
+	// page is queued again, and an attempt is used up. If no attempt is left, the page
+	// has failed with the outcome "handler".
 	//
-	// It may run more than once for a page: after an error, after a crash, and when
-	// a lease runs out while it runs. Page.EventID is the same each time, so that
+	// OnPage can run more than once for a page: after an error, after a crash, and if a
+	// lease runs out while OnPage runs. Page.EventID is the same each time, so that
 	// package events/inbox can run its effects once.
 	OnPage func(ctx context.Context, page *Page) error
 
-	// OnRefused is called for each link that was refused, after its page was completed,
-	// by many goroutines at once. It is optional. If a page is fetched again after a
-	// crash, it is called again. References beyond the maximum of one page are only
-	// counted.
+	// OnRefused is called for each link that was refused, after its page was completed.
+	// Many goroutines call it at once. It is optional. If a page is fetched again after a
+	// crash, it is called again. It is not called for the references of a page beyond the
+	// maximum number. They are only counted.
 	OnRefused func(Refused)
 
-	Logger *slog.Logger // nil discards
+	Logger *slog.Logger // nil discards all messages
 }
 
 // Rules say which links are followed. The zero value follows every link within
@@ -149,7 +149,7 @@ type TrapLimits = trap.Limits
 type HostRules struct {
 	Politeness      *politeness.Policy  // nil means Config.Politeness
 	HostConcurrency int                 // 0 means Config.HostConcurrency
-	Header          map[string][]string // sent with each request, in addition to the client's or instead; a User-Agent selects the rules of robots.txt
+	Header          map[string][]string // sent with each request; replaces headers of the client with the same name; a User-Agent selects the rules of robots.txt
 	IgnoreRobots    bool
 }
 
@@ -238,9 +238,9 @@ type Crawl struct {
 	backlog   backlog
 
 	slots   slots
-	readers chan struct{} // bodies being read, whose memory is not in Config.Memory
+	readers chan struct{} // bodies being read; Config.Memory does not count the memory that reading takes
 	wake    chan struct{} // something may be due earlier than expected
-	feeds   atomic.Int64  // callers that will add more
+	feeds   atomic.Int64  // callers of Hold, which will add URLs
 	held    atomic.Int64  // leases
 	ready   atomic.Int64  // leases that have or need a slot: neither late nor waiting for their host's delay
 
@@ -256,7 +256,7 @@ type Crawl struct {
 
 	storeAway, storeFull, machineDown outage
 	awaitingMachine                   atomic.Int64           // hosts in awaitMachine
-	machineCause                      atomic.Pointer[string] // why the last of them came there
+	machineCause                      atomic.Pointer[string] // why the last of them waits
 }
 
 // The ends of a Run.
@@ -302,7 +302,8 @@ func New(config Config) (*Crawl, error) {
 	return c, nil
 }
 
-// Abort ends requests under way at once; their items go back, and Run returns soon.
+// Abort ends requests under way at once; their items go back to the queue, and Run
+// returns soon.
 func (c *Crawl) Abort() { c.abort(ErrGraceOver) }
 
 // Wake makes a running Run look for due hosts now, because some were added.
@@ -324,9 +325,9 @@ func (c *Crawl) Hold() (release func()) {
 }
 
 // Run crawls until nothing is left, a limit is reached or stop ends. Requests under way
-// then get Config.Grace to finish, and their completions 2 s more. No goroutine that it
-// started outlives it. Run may be called once. An error comes from the store. Everything
-// that was committed is safe, and the next Run continues from there.
+// then get Config.Grace to finish, and their completions 2 s more. When Run returns, all
+// its goroutines have ended. Run may be called only once. An error comes from the store.
+// Everything that was committed is safe, and the next Run continues from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
 	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
@@ -380,7 +381,7 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	}
 }
 
-// work works on a lease, pauses while its host may not be asked, and calls done at the
+// work works on a lease, pauses while its host must not be asked, and calls done at the
 // end.
 func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	rest, err := l.run(stop)
@@ -399,11 +400,11 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 }
 
 const (
-	// minHeld is the number of hosts that a worker may hold at least.
+	// minHeld is the number of hosts that a worker can hold even with few slots.
 	minHeld = 4096
-	// heldPerSlot is how many hosts it may hold for each slot, that is, for each host
-	// that it asks at once. Hosts that answer in a quarter of their delay need four, and
-	// slower hosts fewer.
+	// heldPerSlot is how many hosts a worker with many slots can hold for each slot. Four
+	// hosts that answer in a quarter of their delay keep a slot busy. If hosts are
+	// slower, fewer are enough.
 	heldPerSlot = 8
 )
 
@@ -417,7 +418,7 @@ const pollMin = 5 * time.Millisecond
 // acquire leases hosts while there is room, and starts to work on them.
 func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error) {
 	outage := backoff{}
-	var ids []frontier.LeaseID // of a request whose answer may have been lost; it is repeated
+	var ids []frontier.LeaseID // of a request that is repeated, because its answer may have been lost
 	for {
 		if stop.Err() != nil {
 			return Stopped, nil
@@ -469,7 +470,8 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 	}
 }
 
-// rest waits until the store, which had fewer hosts due than requested, may have more.
+// rest waits until the store may have more due hosts. grant had fewer of them than
+// requested.
 func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
 	wait := min(grant.Wait, pollMax)
 	if grant.Empty || grant.Limited || grant.Paused { // then no host becomes due with time
@@ -479,10 +481,10 @@ func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
 	sleep(stop, c.wake, wait)
 }
 
-// pause waits for d or the end.
+// pause waits until d is over or stop ends.
 func pause(stop context.Context, d time.Duration) { sleep(stop, nil, d) }
 
-// sleep waits for d, a wake-up or the end.
+// sleep waits until d is over, wake is signalled or stop ends.
 func sleep(stop context.Context, wake <-chan struct{}, d time.Duration) {
 	if d <= 0 {
 		return

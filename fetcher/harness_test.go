@@ -146,8 +146,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // wait waits for d. It returns the error of ctx if that ends first. It makes no timer if d
-// is 0, because timers that are due at once have crashed the race detector of Go 1.26 in a
-// bubble of package synctest, when two goroutines fired them at the same time.
+// is 0: in a bubble of package synctest, two goroutines that fired timers without a delay
+// at the same time have crashed the race detector of Go 1.26.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

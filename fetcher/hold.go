@@ -15,24 +15,24 @@ import (
 )
 
 // holding is a lease that is being worked on. One goroutine, run, decides what happens
-// next, and each visit has its own goroutine. While the host may not be asked, there is
-// none: a timer starts run again.
+// next, and each visit has its own goroutine. While the host must not be asked, run has
+// no goroutine: a timer starts it again.
 type holding struct {
 	*Crawl
 	lease  frontier.Lease
 	rules  HostRules
-	token  string // the name of the user agent of this host's requests in robots.txt
+	token  string // the name that robots.txt uses for the user agent of this host's requests
 	policy politeness.Policy
-	since  time.Time     // when the lease was asked for
+	since  time.Time     // when the lease was requested
 	asks   chan struct{} // requests under way, up to the host's concurrency
 	listed chan struct{} // sitemaps being visited, one at most
-	room   chan struct{} // visits not completed, up to visitRoom of it
+	room   chan struct{} // visits not completed, up to visitRoom of the concurrency
 
-	// used by run only, until closing
+	// only run uses these, until closing is true
 	received int
 	pending  []frontier.Item    // still to do, in this order
 	deferred []frontier.Item    // waiting for a robots.txt that could not be fetched
-	askAgain bool               // request it again, because nothing else is left to do
+	askAgain bool               // request such a robots.txt again, because nothing else is left to do
 	ofSeed   map[string]bool    // by origin: whether it is the origin of a seed; nil means not asked yet
 	full     bool               // the store had as many items as were requested
 	kept     context.Context    // the lease is extended until this ends
@@ -43,10 +43,10 @@ type holding struct {
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // the earliest next start; set by a start without a lease, or for want of a slot
+	notBefore   time.Time                // the earliest next start; set if a request started without a lease, or if no late slot was free
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
-	waits       bool                     // taken items wait for another attempt
+	waits       bool                     // some items of the lease wait for another attempt
 	changed     bool                     // the blob changed since it was last sent
 	asking      int                      // requests under way; the slot is held while there are any
 	slot        *gate                    // the gate through which the slot was taken, or nil
@@ -58,8 +58,8 @@ type holding struct {
 	visits      sync.WaitGroup
 }
 
-// hold prepares a lease for work. asked is the time before it was requested, from which
-// its deadline counts.
+// hold prepares a lease for work. asked is when the lease was requested. The deadline of
+// the lease counts from then.
 func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
@@ -89,7 +89,8 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 	return rules, policy
 }
 
-// tokenOf returns the name in robots.txt of the user agent of requests under rules.
+// tokenOf returns the name that robots.txt uses for the user agent of requests under
+// rules.
 func (c *Crawl) tokenOf(rules HostRules) string {
 	for name, values := range rules.Header {
 		if len(values) > 0 && http.CanonicalHeaderKey(name) == "User-Agent" {
@@ -99,8 +100,8 @@ func (c *Crawl) tokenOf(rules HostRules) string {
 	return c.token
 }
 
-// visitRoom returns how many visits of one host may be incomplete at once. That is more
-// than its requests, so that the host is asked while a page waits for the disk.
+// visitRoom returns how many visits of one host may be incomplete at once. There may be
+// more visits than requests, so that the host is asked while a page waits for the disk.
 func visitRoom(hostConcurrency int) int { return 8*hostConcurrency + 12 }
 
 // fullBatch is the size of the first batch of a host that may have more items.
@@ -109,9 +110,9 @@ const fullBatch = 32
 // maxDeferred bounds the items of a lease that wait for a robots.txt.
 const maxDeferred = 256
 
-// run works on the lease until it is done, or until its host may not be asked for the
-// time rest. Then it must be called again after that time, or when stop ends. An error
-// comes from the store and ends the crawl.
+// run works on the lease. If rest is 0, the lease is done. Otherwise the host must not be
+// asked for the time rest, and run must be called again after that time, or when stop
+// ends. An error comes from the store and ends the crawl.
 func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	for h.next(stop) {
 		rest, err := h.step(stop)
@@ -174,7 +175,7 @@ func (h *holding) dead() bool {
 // starting run again.
 const leastRest = 20 * time.Millisecond
 
-// step does the next step for the first pending item, or returns how long the host may
+// step does the next step for the first pending item, or returns how long the host must
 // not be asked.
 func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	item := h.pending[0]
@@ -238,7 +239,7 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 		h.visit(item, url, private, began, end)
 	})
 	if spaced {
-		<-began // the next start counts from this one, not from the decision
+		<-began // because the delay until the next start counts from this start
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep extends the lease after wait, and then repeatedly until it is released. Thus it
-// does not run out during a slow page, a slow OnPage or a long wait.
+// keep extends the lease after wait, and then repeatedly until it is released. Thus the
+// lease does not run out during a slow page, a slow OnPage or a long wait.
 func (h *holding) keep(wait time.Duration, outage backoff) {
 	h.keeping.Add(1)
 	after(h.kept, wait, func() {
@@ -20,7 +20,8 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 		if h.kept.Err() != nil {
 			return
 		}
-		// Known is the maximum, so that the store adds no items: run requests those.
+		// Known is the maximum, so that the store adds no items: run itself requests
+		// items.
 		_, err := h.extend(h.kept, frontier.TopUp{Known: math.MaxInt})
 		switch {
 		case err == nil:
@@ -83,8 +84,8 @@ func (h *holding) prefetch(stop context.Context) {
 	})
 }
 
-// take adds the items of a prefetch to pending. With wait, it waits for one that is still
-// under way.
+// take adds the items of a prefetch to pending. With wait, it waits for a prefetch that
+// is still under way.
 func (h *holding) take(wait bool) {
 	if h.coming == nil || !wait && len(h.coming) == 0 {
 		return
@@ -147,8 +148,8 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		if lost {
 			return nil
 		}
-		// During Run the lease bounds these calls, because the store reports when it
-		// is lost. After Run was stopped, last bounds them.
+		// During Run the lease bounds these calls, because the store reports a lost
+		// lease. After Run was stopped, last bounds them.
 		err := h.cfg.Store.Complete(h.last, h.lease.ID, done, update)
 		if err != nil && update.Blob != nil {
 			h.mu.Lock()

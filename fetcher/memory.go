@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
-// checkMemory returns an error if Memory is too small for one answer, which would then
-// wait for ever.
+// checkMemory returns an error if Memory is too small for one answer. Such an answer
+// would wait for ever.
 func (c *Config) checkMemory() error {
 	if least := LeastMemory(c.Client); c.Memory != 0 && c.Memory < least {
 		return fmt.Errorf("fetcher: Memory is %d bytes, want at least %d for one answer and its document", c.Memory, least)
@@ -21,8 +21,8 @@ func (c *Config) checkMemory() error {
 	return nil
 }
 
-// LeastMemory returns how many bytes one answer to client and its document may
-// take: the least Config.Memory.
+// LeastMemory returns the smallest Config.Memory that is allowed: the most bytes that one
+// answer to client and its document can take.
 func LeastMemory(client *get.Client) int64 {
 	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }

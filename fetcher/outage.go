@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// outage records that a part, such as the store, is down, so that the beginning and the
-// end of its outage are logged once each. The zero value means that the part works.
+// outage records whether a part, such as the store, is down. It is used to log the
+// beginning and the end of an outage once each. The zero value means that the part works.
 type outage struct {
 	began atomic.Int64 // Unix time in ns; 0 means that it works
 }
@@ -60,8 +60,8 @@ func (c *Crawl) noteMachine(err error) {
 }
 
 // whyDown returns why this machine cannot make requests, or "" if it can. busy is the number
-// of hosts that occupy a slot. A host that was connected before an outage may still answer,
-// which does not end the outage while most hosts wait for the machine.
+// of hosts that occupy a slot. A host that was connected before an outage may still answer.
+// That does not end the outage while most hosts wait for the machine.
 func (c *Crawl) whyDown(busy int) string {
 	cause := c.machineCause.Load()
 	if cause == nil || c.machineDown.began.Load() == 0 && 2*c.awaitingMachine.Load() <= int64(busy) {
@@ -125,7 +125,7 @@ func (h *holding) noteOrigin(origin string, before int) {
 	}
 }
 
-// lastCause returns why the host's last request failed, as far as that is known.
+// lastCause returns why the host's last request failed, or "" if that is not known.
 func (h *holding) lastCause() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

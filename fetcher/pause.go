@@ -11,9 +11,10 @@ type barrier struct {
 	open chan struct{} // closed when the barrier opens; nil while it is open
 }
 
-// Pause prevents requests from starting if paused is true, and else lets them start again.
-// Requests under way continue. Leases are kept during the pause, and delays are the same
-// as without it. Pause affects only this worker. frontier.Control pauses the whole crawl.
+// Pause prevents requests from starting if paused is true, and otherwise lets them start
+// again. Requests under way continue. Leases are kept during the pause, and delays are the
+// same as without it. Pause affects only this worker. frontier.Control pauses the whole
+// crawl.
 func (c *Crawl) Pause(paused bool) {
 	c.barrier.set(paused)
 	c.Wake()

@@ -115,14 +115,13 @@ func (w *randomWeb) robots(url string, try int) reply {
 	return status(404)
 }
 
-// TestRequestsStartWhenDue crawls difficult hosts with one or two workers on
-// one store and compares every start with the time at which package politeness
-// says it was due.
+// TestRequestsStartWhenDue crawls difficult hosts with one or two workers on one store.
+// It compares every start with the due time according to package politeness.
 func TestRequestsStartWhenDue(t *testing.T) {
 	rng := dice(t)
 	policy := politeness.Policy{Jitter: politeness.NoJitter}
 	unhurried := policy
-	unhurried.Delay = 25 * time.Second // longer than a lease is kept for
+	unhurried.Delay = 25 * time.Second // longer than the waits during which a lease is kept
 	quick := politeness.Policy{Jitter: politeness.NoJitter, Delay: 50 * time.Millisecond, LatencyFactor: politeness.NoLatencyFactor}
 	for _, c := range []struct {
 		name            string

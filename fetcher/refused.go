@@ -22,7 +22,8 @@ func (l *linkSet) detail(url string, reason frontier.Reason, rule string) {
 }
 
 // reportRefused passes the refused links of a page to Config.OnRefused. It is called after
-// the page was completed, because a page that is given back has not refused links yet.
+// the page was completed. If the page was given back, its links are reported when it is
+// fetched again.
 func (v *visited) reportRefused() {
 	if v.cfg.OnRefused == nil {
 		return

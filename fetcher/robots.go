@@ -17,9 +17,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// access returns what robots.txt of an origin says about a path. If it could not be
-// fetched before, it returns Wait instead of Ask, so that other origins of the host go
-// first.
+// access returns what robots.txt of an origin says about a path. If the robots.txt could
+// not be fetched before, access returns Wait instead of Ask, so that other origins of the
+// host go first.
 func (h *holding) access(origin, path string) (robots.Access, string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -32,8 +32,8 @@ func (h *holding) access(origin, path string) (robots.Access, string) {
 }
 
 // origin returns the state of an origin's robots.txt. The caller must hold mu. The rules of
-// at most maxOrigins are kept. A further origin replaces one of them, whose robots.txt is
-// requested again when it is needed.
+// at most maxOrigins are kept. A further origin replaces one of them. The robots.txt of the
+// replaced origin is requested again when it is needed.
 func (h *holding) origin(origin string) *robots.State {
 	state := h.origins[origin]
 	if state != nil {
@@ -53,8 +53,9 @@ func (h *holding) origin(origin string) *robots.State {
 	return state
 }
 
-// robotsOut defers the first pending item because its robots.txt could not be fetched. The
-// item has failed if the robots.txt failed as often as a page may.
+// robotsOut defers the first pending item because its robots.txt could not be fetched. If
+// the robots.txt has failed more than Config.Retries times, robotsOut finishes the item
+// as failed instead.
 func (h *holding) robotsOut(origin string) error {
 	h.mu.Lock()
 	state := h.origin(origin)
@@ -101,10 +102,10 @@ func (h *holding) robotsIn(now time.Time) time.Duration {
 	return first
 }
 
-// robotsDue returns how long the host must wait for a robots.txt that could not be fetched
-// if there is nothing else to request. The caller must hold mu.
+// robotsDue returns how long the host must wait for a robots.txt that could not be
+// fetched. It returns 0 if there is something else to request. The caller must hold mu.
 func (h *holding) robotsDue(now time.Time) time.Duration {
-	// Both lists belong to run until closing.
+	// Only run may read the two lists until closing is true.
 	if !h.closing || len(h.pending) > 0 || len(h.deferred) == 0 {
 		return 0
 	}

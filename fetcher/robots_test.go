@@ -140,9 +140,9 @@ func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 	}
 }
 
-// TestRobotsRedirects: the worker follows up to five redirects, each after the
-// delay; more than five mean that everything is allowed. A delay longer than a
-// host's lease does not restart the redirects.
+// TestRobotsRedirects: the worker follows up to five redirects, each after the delay.
+// After more redirects, everything is allowed. A delay longer than a host's lease does
+// not restart the redirects.
 func TestRobotsRedirects(t *testing.T) {
 	for _, delay := range []time.Duration{time.Second, 90 * time.Second} {
 		for hops := range 8 {
@@ -216,9 +216,9 @@ func TestRobotsRedirectsAbroad(t *testing.T) {
 	})
 }
 
-// TestRobotsAbroadBetweenLeases: a request to a host without a lease counts for
-// the host's next lease, and the last start of a lease counts for later
-// requests without one.
+// TestRobotsAbroadBetweenLeases: the delay of a host is kept between a request without a
+// lease and the host's next lease. It is also kept between a lease and a later request
+// without one.
 func TestRobotsAbroadBetweenLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
@@ -399,8 +399,8 @@ func TestAddressIsFinal(t *testing.T) {
 	})
 }
 
-// TestHostileOrigins: the crawl of a host with a robots.txt on each of many
-// ports ends, whether or not they can be fetched.
+// TestHostileOrigins: the crawl of a host with many ports ends, whether or not the
+// robots.txt of each port can be fetched.
 func TestHostileOrigins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
@@ -420,8 +420,8 @@ func TestHostileOrigins(t *testing.T) {
 	})
 }
 
-// TestOneUserAgent: the rules of robots.txt are those for the user agent of the requests,
-// from each setting that can set it.
+// TestOneUserAgent: the robots.txt rules that apply are those for the user agent of the
+// requests, whichever setting sets it.
 func TestOneUserAgent(t *testing.T) {
 	const rules = "User-agent: OurBot\nDisallow: /ours\n\nUser-agent: crawler\nDisallow: /crawlers\n\nUser-agent: *\nDisallow: /\n"
 	inHeader := http.Header{"user-agent": {"OurBot/2.0"}}

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// A roster records when the hosts of this worker are due. A robots.txt may redirect to a
-// host that another lease of this worker holds, or no lease. The roster keeps such a
-// request as polite as any other. It has no hosts of other workers.
+// A roster records when the hosts of this worker are due. A robots.txt may redirect to
+// another host. The roster makes the redirected request wait for the delay of that host,
+// whether this worker has a lease of the host or not. It does not know the hosts of other
+// workers.
 //
-// Its lock must be taken before that of a holding.
+// The lock of the roster must be taken before the lock of a holding.
 type roster struct {
 	mu   sync.Mutex
 	held map[string]*holding
@@ -27,15 +28,15 @@ func newRoster() roster {
 // times are the times of hosts. Those in the past are removed now and then.
 type times struct {
 	of   map[string]time.Time
-	most int // length of of at which it is swept
+	most int // length of of at which past times are removed
 }
 
 const rosterSweep = 1024
 
 func newTimes() times { return times{make(map[string]time.Time), rosterSweep} }
 
-// set sets the time of a host. If there are at least most times then, it removes those in
-// the past, and sets most to twice the number of times left, but at least rosterSweep.
+// set sets the time of a host. If there are then most times or more, it removes those in
+// the past. After that, most is twice the number of times left, but at least rosterSweep.
 func (t *times) set(host string, at, now time.Time) {
 	t.of[host] = at
 	if len(t.of) < t.most {
@@ -93,8 +94,8 @@ func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 }
 
 // start returns how long a request to host must still wait. If that is 0 and take is
-// true, it notes the start of the request, and the next one waits for the host's delay:
-// that of its lease, or delay if this worker has no lease of it.
+// true, it notes that the request starts now. The next request then waits for the host's
+// delay, or for delay if this worker has no lease of the host.
 func (r *roster) start(host string, delay time.Duration, take bool) (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

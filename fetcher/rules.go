@@ -30,7 +30,7 @@ type linkSet struct {
 	details     []Refused         // the refused links, for Config.OnRefused
 	openedBy    map[string]string // scope keys by host, "" if the scope is not open
 	inQuota     map[string]bool   // by host: whether it is in the group of its domain
-	err         error             // of the store, after which the links are incomplete
+	err         error             // of the store; if it is set, the links are incomplete
 }
 
 func (l *linkSet) refuse(reason frontier.Reason, n int) {
@@ -59,7 +59,8 @@ func (l *linkSet) refuseLink(url canon.URL, why *follow.Finding) {
 	}
 }
 
-// refuseReference refuses a reference that is not a URL that can be queued.
+// refuseReference refuses a reference that cannot be queued because of err, an error of
+// package canon.
 func (l *linkSet) refuseReference(text string, err error) {
 	l.refuse(reasonOf(err), 1)
 	l.detail(text, reasonOf(err), err.Error())
@@ -103,7 +104,7 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 	l.detail(url.String(), frontier.ReasonNofollow, rule)
 }
 
-// add offers a link unless found, the finding of the rules about it, refuses it.
+// add offers or refuses a link. found is what the rules say about it.
 func (l *linkSet) add(url canon.URL, priority frontier.Priority, found follow.Finding) {
 	if found.Answer == follow.Refuses {
 		l.refuseLink(url, &found)
@@ -131,13 +132,12 @@ func (l *linkSet) judge(url canon.URL) follow.Finding {
 	return found
 }
 
-// judgeAlone is judge without the limit of hosts, which depends on other links.
+// judgeAlone applies all rules except the limit of hosts, which depends on other links.
 func (l *linkSet) judgeAlone(url canon.URL) follow.Finding {
 	return l.ask(&follow.Link{URL: url, Depth: l.depth, Hops: l.hops})
 }
 
-// ask applies the rules to a link. An error of the store ends the linkSet, which is then
-// incomplete.
+// ask applies the rules to a link. After an error of the store the linkSet is incomplete.
 func (l *linkSet) ask(link *follow.Link) follow.Finding {
 	found, err := l.cfg.Rules.Judge(l.hard, link, l)
 	l.err = cmp.Or(l.err, err)
@@ -174,8 +174,7 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 
 // addRedirect offers the target of a redirect. The target of a seed is a seed, and opens
 // its scope, so that a crawl of example.org continues at www.example.org. The target of a
-// sitemap is a sitemap, and the target of a page from a sitemap counts as one from a
-// sitemap.
+// sitemap is a sitemap. The target of a page that a sitemap lists counts as listed too.
 func (l *linkSet) addRedirect(target canon.URL) {
 	switch l.from.Class {
 	case frontier.Sitemap:

@@ -25,8 +25,8 @@ const (
 )
 
 // offerSitemaps queues the sitemaps of an origin whose robots.txt was received. A named
-// sitemap may be on another host. It is queued even if that is not in scope, because the
-// site has named it.
+// sitemap may be on another host. It is queued even if that host is not in scope, because
+// the site has named it.
 func (h *holding) offerSitemaps(origin string) error {
 	h.mu.Lock()
 	rules := h.origin(origin).Rules()
@@ -174,7 +174,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 }
 
 // earlyLinks are the links of a sitemap that are offered before the sitemap is completed.
-// If it is not completed, they are answered "seen" when the sitemap is read again.
+// If the sitemap is not completed, these links are "seen" when it is read again.
 type earlyLinks struct {
 	*visited
 	counts frontier.LinkCounts

@@ -138,7 +138,7 @@ func TestSitemapsInBoundedMemory(t *testing.T) {
 }
 
 // TestSitemapInPieces: each URL of a large sitemap is queued, or counted and reported as
-// refused, for all answers of the store while the sitemap is read.
+// refused, whatever the store answers while the sitemap is read.
 func TestSitemapInPieces(t *testing.T) {
 	const entries, excluded = 12_000, 500
 	var urls []string

@@ -76,9 +76,9 @@ func TestMaxPages(t *testing.T) {
 	}
 }
 
-// TestMaxPagesOfTheDead: the items of a dead worker count against the limit
-// until their lease expires. A worker without other work waits for that, and
-// the pages then reach the limit.
+// TestMaxPagesOfTheDead: the items of a dead worker count against the limit until their
+// lease expires. A worker without other work waits until then, and its pages reach the
+// limit.
 func TestMaxPagesOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{LeaseTTL: time.Minute})
@@ -258,9 +258,8 @@ func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []stri
 	return w, cfg, seeds
 }
 
-// TestSoftStop: requests under way finish and none is started. All other items
-// go back unchanged, and a second worker finishes the crawl within each host's
-// delay.
+// TestSoftStop: requests under way finish and none is started. All other items go back
+// unchanged, and a second worker finishes the crawl and keeps each host's delay.
 func TestSoftStop(t *testing.T) {
 	// The stop comes during a host's delay with another request under way, and with both
 	// requests under way.
@@ -338,8 +337,8 @@ func TestGraceIsOver(t *testing.T) {
 	})
 }
 
-// TestAbortEndsRequests: an abort ends requests at once, with or without a soft
-// stop before. OnPage's context ends, and a page that it gives up then has not
+// TestAbortEndsRequests: an abort ends requests at once, with or without a soft stop
+// before. The context of OnPage ends. If OnPage then returns an error, the page has not
 // failed.
 func TestAbortEndsRequests(t *testing.T) {
 	for _, inHandler := range []bool{false, true} {

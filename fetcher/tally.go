@@ -88,7 +88,7 @@ func clip(cause string) string {
 	return strings.ToValidUTF8(cause[:min(len(cause), most)], "?")
 }
 
-// Merge adds the counts of other. A sketch that is nil in other stays as it is.
+// Merge adds the counts of other. It skips the sketches that are nil in other.
 func (c *HostCounts) Merge(other HostCounts) {
 	for _, pair := range [][2]*topk.Sketch{
 		{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting}, {c.ByCause, other.ByCause},

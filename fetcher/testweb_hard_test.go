@@ -73,8 +73,8 @@ func (w *world) cornerConfig(web *testweb.Web) fetcher.Config {
 func TestCornersByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
-		// Only the request for a robots.txt that redirects to another worker's host does not
-		// keep that host's delay (docs/reference/web-policy.md).
+		// MovedRobots is left out: if a robots.txt redirects to a host of another worker,
+		// the request does not keep that host's delay (docs/reference/web-policy.md).
 		web := corners(t, testweb.Everything&^wireOnly&^testweb.MovedRobots, 0)
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: 20 * time.Second})
 		cfg := w.cornerConfig(web)

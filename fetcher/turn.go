@@ -11,7 +11,7 @@ import (
 const lastSecond = time.Second
 
 const (
-	// maxPark is the longest wait for a host's delay that keeps its lease.
+	// maxPark is the longest wait for a host's delay during which the lease is kept.
 	maxPark = 20 * time.Second
 	// forever is the patience of a request that completes earlier ones, such as the
 	// next hop of a redirected robots.txt.
@@ -24,9 +24,9 @@ const (
 type turn func(start bool) (wait time.Duration, err error)
 
 // begin waits until a request may start and notes its start. On success the caller owns
-// one of asks, one of room and a share of the host's slot. It calls end when the request
-// is over. end gives back all of them except room, which the visit keeps until it is
-// complete.
+// one of asks, one of room and a share of the host's slot. The caller calls end when the
+// request is over. end gives back all of them except the one of room. The visit keeps
+// that until it is complete.
 func (h *holding) begin(stop context.Context, next turn) (end func(), err error) {
 	for _, gate := range []chan struct{}{h.room, h.asks} {
 		select {
@@ -74,7 +74,7 @@ func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 			h.dropSlot()
 			return errStop
 		}
-		if paid && waited { // a share is valid only at once
+		if paid && waited { // a share must be used at once
 			h.repay()
 			paid = false
 		}
@@ -130,9 +130,9 @@ func (h *holding) turn(patience time.Duration) turn {
 	}
 }
 
-// permit refuses to write a request after the stop or under a lease that is over. Since
-// its turn the request may have waited for a connection, or the process may have been
-// suspended, so that another worker may have leased the host.
+// permit refuses to write a request after the stop or under a lease that is over. After
+// its turn, the request may have waited for a connection, or the process may have been
+// suspended. Meanwhile another worker may have leased the host.
 func (h *holding) permit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,5 +185,5 @@ func (h *holding) repay() {
 	}
 }
 
-// errBusy reports that the host of another lease is not due soon.
+// errBusy reports that a robots.txt redirects to a host that is not due soon.
 var errBusy = errors.New("it redirects to a host that is not due soon")

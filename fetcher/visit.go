@@ -131,7 +131,7 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 		ID: hex.EncodeToString(item.Fingerprint[:8]), Item: item.Fingerprint, Lease: h.lease.ID,
 	}
 	if item.Class > frontier.Listed {
-		r.Class = h.exact.Name(item.Class) // such a class has no name of its own
+		r.Class = h.exact.Name(item.Class) // such a class has the name of its rule
 	}
 	if item.Class != frontier.Bulk && r.Class == "" {
 		r.Class = item.Class.String()
@@ -167,8 +167,8 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why s
 	return h.finished(item, outcome, r)
 }
 
-// again returns the completion that queues the item again, at least after the time
-// least. If its attempts are used up, the completion finishes it.
+// again returns the completion that queues the item again, after the time least or later.
+// If its attempts are used up, the completion finishes it.
 func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record.Record) frontier.Completion {
 	attempts := int(v.item.Attempts) + 1
 	if attempts <= v.cfg.Retries {
@@ -208,7 +208,7 @@ func (v *visited) failed(err error) frontier.Completion {
 	r.DurationMS = milliseconds(time.Since(v.at))
 	r.Error = err.Error()
 	if fault.Retry {
-		// A kept connection that the server closed counts as an attempt too. Else
+		// It counts as an attempt even if the server closed a kept connection. Otherwise
 		// a server that hangs up on this URL each time would be asked for ever.
 		v.tally.failed(v.item.Host, causeOf(err))
 		return v.again(fault.Outcome, 0, r)
@@ -361,7 +361,7 @@ func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *reco
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// reasonOf returns the reason why a reference is not a URL that can be queued.
+// reasonOf returns the reason of a refusal for an error of package canon.
 func reasonOf(err error) frontier.Reason {
 	switch {
 	case errors.Is(err, canon.ErrScheme):

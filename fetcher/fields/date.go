@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// moments are layouts of a time with its zone as an offset, and universal those with GMT
-// or UTC. isoDay matches text that begins with an ISO date.
+// moments are layouts of times with the zone as an offset. universal are layouts of times
+// with the zone GMT or UTC. isoDay matches text that begins with an ISO date.
 var (
 	moments = []string{
 		time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z0700",
@@ -20,9 +20,9 @@ var (
 	isoDay    = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}\b`)
 )
 
-// parseDate returns the date in text. If text has a time with its zone, the result is
-// RFC 3339 in UTC, otherwise the day as 2006-01-02. order is the order of day, month and
-// year in dates made of numbers, such as "dmy". If it is empty, a date whose order is not
+// parseDate returns the date in text. If text has a time with its zone, the result is RFC
+// 3339 in UTC, otherwise the day as 2006-01-02. order is the order of day, month and year
+// in dates made of numbers, such as "dmy". If order is empty, a date whose order is not
 // clear is refused.
 func parseDate(text, order string) (found string, ok bool) {
 	if text = collapse(text); len(text) > 200 {
@@ -51,7 +51,7 @@ func moment(t time.Time) (string, bool) {
 	return t.UTC().Format(time.RFC3339Nano), true
 }
 
-// day returns a date as 2006-01-02. ok is false if the calendar does not have it.
+// day returns a date as 2006-01-02. ok is false if the calendar does not have this date.
 func day(year, month, day string) (string, bool) {
 	pad := func(s string) string { return strings.Repeat("0", max(0, 2-len(s))) + s }
 	text := year + "-" + pad(month) + "-" + pad(day)
@@ -80,8 +80,8 @@ func looseDate(text, order string) (string, bool) {
 	return numericDate(text, order)
 }
 
-// monthOf returns the number of the month with an English name, which may be cut to its
-// first three letters.
+// monthOf returns the number of the month that word names in English. word may be only
+// the first three letters of the name.
 func monthOf(word string) (int, bool) {
 	word = strings.ToLower(word)
 	for m := time.January; m <= time.December; m++ {
@@ -109,8 +109,8 @@ func ordinal(word string) string {
 // threeNumbers matches a date made of numbers.
 var threeNumbers = regexp.MustCompile(`(?:^|\D)(\d{1,4})\s*([./-])\s*(\d{1,2})\s*([./-])\s*(\d{1,4})(?:\D|$)`)
 
-// numericDate finds a date made of numbers. Points mean the order dmy, unless order is
-// given. The order of a date with other signs must be clear or given.
+// numericDate finds a date made of numbers. A date with points has the order dmy, unless
+// order is given. For other dates, order must be given if the order is not clear.
 func numericDate(text, order string) (string, bool) {
 	found := threeNumbers.FindStringSubmatch(text)
 	if found == nil || found[2] != found[4] {

@@ -6,9 +6,9 @@
 // nothing, builds no documents (package extract does) and writes no records (package
 // record does).
 //
-// New compiles everything once. A page can make a selector match a million times, or
-// make it slow. So MaxFieldBytes and MaxPageBytes bound the values of each page, and the
-// caller's GiveUp is called between elements.
+// New compiles everything once. On some pages a selector matches a million times, or is
+// slow. So MaxFieldBytes and MaxPageBytes bound the values of each page, and the caller's
+// GiveUp is called between elements.
 package fields
 
 import (
@@ -46,7 +46,7 @@ type pattern struct {
 
 // New compiles groups. A page has the fields of every group without a URL, and those of
 // the first group whose URL matches it. The error names every fault, those of fields as
-// *SyntaxError. Without any field, New returns nil Rules.
+// *SyntaxError. If there is no field and no URL in groups, New returns nil Rules.
 func New(groups ...Group) (*Rules, error) {
 	var (
 		general []string

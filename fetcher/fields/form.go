@@ -99,9 +99,9 @@ func collapse(text string) string {
 const maxDigits = 40
 
 // parseNumber returns the first number in text as JSON. sign is the decimal sign, "." or
-// ",". If it is empty, it is guessed from the number. If the number has both signs, the
-// last one is the decimal sign. If it has only one of them, that is the decimal sign,
-// unless it occurs twice, or is a comma before exactly three digits.
+// ",". If sign is empty, it is guessed. If the number has points and commas, the last one
+// is the decimal sign. If it has only points or only commas, a single one is the decimal
+// sign, except a comma before exactly three digits.
 func parseNumber(text, sign string) (number string, ok bool) {
 	start := strings.IndexAny(text, "0123456789")
 	if start < 0 {
@@ -133,8 +133,8 @@ func parseNumber(text, sign string) (number string, ok bool) {
 	return b.String(), true
 }
 
-// negative reports whether a minus sign stands before a number, with at most a
-// currency sign between: "-5", "−$5", but not "4-5".
+// negative reports whether before, the text before a number, ends with a minus sign: "-5"
+// is negative, "4-5" is not. A currency sign may follow the minus sign: "−$5".
 func negative(before string) bool {
 	before = strings.TrimRightFunc(before, func(r rune) bool { return unicode.Is(unicode.Sc, r) || unicode.IsSpace(r) })
 	rest, minus := strings.CutSuffix(before, "-")

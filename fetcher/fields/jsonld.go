@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxScriptBytes bounds the JSON-LD that is read of a page, because parsed JSON may take
-// thirty times the memory of its text.
+// maxScriptBytes bounds the JSON-LD that is read from a page, because parsed JSON may
+// take thirty times the memory of its text.
 const maxScriptBytes = 256 << 10
 
 // readScript parses a script if it is JSON-LD. If its text does not fit into room or is
@@ -91,9 +91,9 @@ func (j *jsonPath) find(t *tree, yield func(string) bool) (reason string) {
 	return "no such property in the JSON-LD of the page"
 }
 
-// items returns the objects at which the path begins. With a type these are all objects of
-// the type, outer ones first. Without a type they are the objects that are not the property
-// of another.
+// items returns the objects at which the path begins. If the path has a type, these are all
+// objects of that type, outer ones first. Otherwise they are the objects that are not a
+// property of another object.
 func (j *jsonPath) items(level []any) (items []map[string]any) {
 	for outer := true; len(level) > 0; {
 		var below []any
@@ -132,7 +132,7 @@ func hasKind(value any, kind string) bool {
 }
 
 // follow yields the values to which keys lead from value, also through arrays. It returns
-// false if yield did.
+// false if yield returned false.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {
 	case []any:

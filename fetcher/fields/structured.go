@@ -129,7 +129,7 @@ func isProperty(n *html.Node, name string) bool {
 	return anyWord(n, "itemprop", func(word string) bool { return word == name })
 }
 
-// anyWord reports whether wanted is true for a word of an attribute.
+// anyWord reports whether wanted returns true for any word of an attribute.
 func anyWord(n *html.Node, attr string, wanted func(word string) bool) bool {
 	words, _ := attribute(n, attr)
 	for word := range strings.FieldsSeq(words) {
@@ -141,7 +141,7 @@ func anyWord(n *html.Node, attr string, wanted func(word string) bool) bool {
 }
 
 // microValue returns the value of a property as the HTML standard defines it, except that
-// content counts on every element.
+// the content attribute counts on every element.
 func microValue(n *html.Node) string {
 	names := []string{"content"}
 	switch n.DataAtom {

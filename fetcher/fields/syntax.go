@@ -201,8 +201,8 @@ func (p *parser) selector(s part) (source, error) {
 	}, nil
 }
 
-// lastMark returns the index of the last @, or -1 if there is none or if a bracket or quote
-// follows it. Then the @ is part of the selector.
+// lastMark returns the index of the last @, or -1 if there is none. It also returns -1 if a
+// bracket or quote follows the @, because the @ is then part of the selector.
 func lastMark(text string) int {
 	at := strings.LastIndexByte(text, '@')
 	if at >= 0 && strings.ContainsAny(text[at:], `])"'`) {
@@ -214,9 +214,9 @@ func lastMark(text string) int {
 // leftOver matches the error of cascadia for text behind a valid selector.
 var leftOver = regexp.MustCompile(`^parsing .*: (\d+) bytes left over$`)
 
-// faultOf returns the byte of a selector at which its parser stopped. The parser itself
-// does not return it for every fault. Then it is the last byte of the shortest prefix of
-// the selector with the same fault.
+// faultOf returns the byte of a selector at which its parser stopped. For some faults the
+// parser does not return this byte. For them, faultOf returns the last byte of the
+// shortest prefix of the selector that has the same fault.
 func faultOf(selector string, fault error) int {
 	if found := leftOver.FindStringSubmatch(fault.Error()); found != nil {
 		var bytes int

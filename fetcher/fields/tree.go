@@ -12,8 +12,8 @@ import (
 
 // finder finds the values of a source.
 type finder interface {
-	// find calls yield with each value in document order until it returns false. If
-	// there was no value, it returns the reason.
+	// find calls yield with each value in document order until yield returns false. If
+	// there was no value, find returns the reason.
 	find(t *tree, yield func(text string) bool) (reason string)
 }
 

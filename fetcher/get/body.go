@@ -87,12 +87,12 @@ func (c *Client) maxBody(request Request) int64 {
 }
 
 // maxPacked returns the largest size on the wire of a body of up to limit bytes. The
-// codings add some bytes and less than 1 %. A zstd block, up to 128 KiB, must be complete
+// codings add less than 1 % and some bytes. A zstd block, up to 128 KiB, must be complete
 // before any of it can be unpacked. A larger body would be a stream of empty blocks.
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
-// MaxHeld returns how much memory the answer to request may take: the sum of the calls of
-// its Grow.
+// MaxHeld returns how many bytes of memory the answer to request can take: the largest
+// sum of the calls of its Grow.
 func (c *Client) MaxHeld(request Request) int64 {
 	limit := c.maxBody(request)
 	packed := maxPacked(limit)
@@ -197,12 +197,12 @@ func (b *buffer) release() {
 	}
 }
 
-// reader returns the content. It is not a bytes.Buffer, which the zstd decoder would
-// unpack as a whole at once.
+// reader returns the content. It is not a bytes.Buffer, because the zstd decoder would
+// unpack that as a whole at once.
 func (b *buffer) reader() io.Reader { return bytes.NewReader(b.bytes) }
 
-// fill reads until b holds limit bytes or from ends, in which case it returns the error of
-// from. It calls grow before b takes more memory.
+// fill reads until b holds limit bytes. If from ends first, it returns the error of from.
+// It calls grow before b takes more memory.
 func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) error {
 	for int64(len(b.bytes)) < limit {
 		if err := b.room(limit, grow); err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	// ErrAborted reports that the caller's context ended. It says nothing about the URL.
+	// ErrAborted reports that the caller's context ended, or that Request.Permit returned
+	// an error. It says nothing about the URL.
 	ErrAborted = errors.New("get: given up by the caller")
 	// ErrStale reports that a kept connection was closed before the first byte of the
 	// answer. The request may have reached the server, so it counts as a start, but it
@@ -39,14 +40,14 @@ type Error struct {
 func (e *Error) Error() string { return string(e.Op) + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Fault is the meaning of an error for the URL and its host.
+// Fault is what an error means for the URL and its host.
 type Fault struct {
 	Outcome frontier.Outcome // of the URL, if it is not tried again
 	Retry   bool             // another attempt may succeed
 	// Host reports that no connection to the host could be made.
 	Host bool
-	// Stale reports ErrStale. The host is not to blame. The URL is tried again as after
-	// other failures, so that a server that always hangs up is not asked for ever.
+	// Stale reports ErrStale. The host is not to blame. The request counts as an attempt,
+	// so that a server that always hangs up is not asked for ever.
 	Stale bool
 	// Local reports that this machine could not make the request: its proxy or name
 	// server does not answer, or no descriptor or port is free. It says nothing about

@@ -42,7 +42,7 @@ func HTMLTypes() []string { return []string{"text/html", "application/xhtml+xml"
 // Config configures a Client. The zero value works.
 type Config struct {
 	UserAgent string // its first token selects the rules of robots.txt; empty means "crawler"
-	// Headers are sent with every request. Those that are PrivateHeader are sent only
+	// Headers are sent with every request. Private headers (PrivateHeader) are sent only
 	// with requests that have Request.Private. Host sets the Host header.
 	Headers http.Header
 	Types   []string       // wanted content types, lower case, without parameters; nil means HTMLTypes

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Rule directs connections for some hosts to a fixed address, which the address guard
-// then allows. URL, Host header and TLS name stay those of the host.
+// Rule directs connections for some hosts to a fixed address. The address guard allows
+// this address. URL, Host header and TLS name stay those of the host.
 type Rule struct {
 	Pattern string // host name in lower case, with * for any characters
 	Addr    string // IP address or name
@@ -61,8 +61,8 @@ func ruleFor(rules []Rule, host string) (Rule, bool) {
 	return Rule{}, false
 }
 
-// matchHost reports whether pattern, in which * stands for any characters, matches the
-// whole host.
+// matchHost reports whether pattern matches the whole host. A * in pattern stands for any
+// characters.
 func matchHost(pattern, host string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {

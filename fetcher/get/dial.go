@@ -20,10 +20,9 @@ import (
 // dialer opens connections: to the address of a rule, or to the host itself if the guard
 // permits it, directly or through a proxy.
 //
-// A name is looked up once for each connection. The addresses that were checked are those
-// that are dialled or sent to the proxy. So a name that changes its address between two
-// look-ups cannot avoid the check. Our own sockets are checked once more right before they
-// connect.
+// A name is looked up once for each connection. The checked addresses themselves are
+// dialled or sent to the proxy. So a name that changes its address between two look-ups
+// cannot avoid the check. Our own sockets are checked once more right before they connect.
 type dialer struct {
 	rules    []Rule
 	guard    guard
@@ -71,8 +70,8 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	return conn, err
 }
 
-// connect is like dial, but also returns the connected address, which a connection through
-// a proxy does not have.
+// connect is like dial, but also returns the address of the host. A connection through a
+// proxy has only the address of the proxy.
 func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.Addr, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -121,8 +120,8 @@ func (d *dialer) connectTLS(ctx context.Context, address string, config *tls.Con
 	return secure, ip, nil
 }
 
-// isInsecure reports whether one of patterns matches host, whose certificate is then not
-// verified.
+// isInsecure reports whether one of patterns matches host. The certificate of such a host
+// is not verified.
 func isInsecure(patterns []string, host string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matchHost(pattern, strings.ToLower(host)) })
 }
@@ -139,8 +138,8 @@ func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *
 	})
 }
 
-// permitted returns the addresses of host that may be dialled. Without one it returns an
-// error.
+// permitted returns the addresses of host that may be dialled. If there is none, it
+// returns an error.
 func (d *dialer) permitted(ctx context.Context, host string) ([]netip.Addr, error) {
 	found, err := d.addresses(ctx, host)
 	if err != nil {

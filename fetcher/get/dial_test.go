@@ -98,9 +98,9 @@ func forgetful(t *testing.T, c *Client, server string) {
 	c.dialer.resolver = resolver
 }
 
-// TestRebindingStaysOutside: no connection reaches inside, for any answers of a name server
-// in any order. This holds with and without a cache of names, and without a proxy and
-// through each kind of proxy.
+// TestRebindingStaysOutside: whatever a name server answers, no connection reaches inside.
+// This holds with and without a cache of names, and with each kind of proxy and without
+// one.
 func TestRebindingStaysOutside(t *testing.T) {
 	for name, answer := range rebinding {
 		for _, scheme := range []string{"", "http", "socks5"} {
@@ -173,7 +173,7 @@ func TestNamesAreRemembered(t *testing.T) {
 	}
 }
 
-// The connectors for race, by what happens to a connection to an address.
+// behaviour is what happens to a connection to an address.
 type behaviour struct {
 	after time.Duration
 	fails bool

@@ -6,9 +6,10 @@
 // for no delays (package politeness). A redirect is an answer, and the caller decides when
 // to make a request.
 //
-// A request is sent at most once. net/http repeats a GET whose kept connection was reset,
-// which would be a second request within the host's delay. Here such a failure is
-// ErrStale, and the caller repeats it when the host is due. See onceBody and h2.go.
+// A request is sent at most once. net/http repeats a GET whose kept connection was reset.
+// That would be a second request within the host's delay. Here such a failure is
+// ErrStale, and the caller repeats the request when the host is due. See onceBody and
+// h2.go.
 package get
 
 import (
@@ -73,8 +74,8 @@ func (c *Client) LookUps() int { return c.dialer.resolver.Waiting() }
 func (c *Client) Close() { c.close() }
 
 // newTransport returns the transport for HTTP/1.1 and HTTP/2, which makes all connections
-// through d. The proxy is part of d and not configured in net/http, which would send names
-// to it.
+// through d. The proxy is part of d. It is not configured in net/http, because net/http
+// would send names to it.
 func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func()) {
 	protocols := []string{"h2", "http/1.1"}
 	if config.HTTP1 || config.Capture {

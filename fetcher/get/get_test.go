@@ -457,7 +457,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	}
 }
 
-// TestReplacedTransport: a replaced transport needs no network.
+// fake is a transport that needs no network.
 type fake func(*http.Request) (*http.Response, error)
 
 func (f fake) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -7,7 +7,7 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// AddressError reports a host all of whose addresses are refused.
+// AddressError reports that all addresses of a host are refused.
 type AddressError struct {
 	Host string // as in the URL
 	Addr string // one of its addresses
@@ -28,7 +28,7 @@ func (e *AddressError) Error() string {
 }
 
 // allowNet returns the flags that allow ip and nothing else. If ip embeds another address,
-// that needs a flag too.
+// that address needs a flag too.
 func allowNet(ip netip.Addr) string {
 	flags := " --allow-net " + netip.PrefixFrom(ip, ip.BitLen()).String()
 	if inner, translated := embedded(ip); translated {
@@ -37,11 +37,10 @@ func allowNet(ip netip.Addr) string {
 	return flags
 }
 
-// guard decides which addresses may be dialled. No public web server has an address in a
-// range of the IANA special-purpose registries, or an IPv6 address outside of 2000::/3,
-// which is not assigned. Some addresses in those registries are globally reachable, such
-// as an AS112 server. They are refused with the rest of their range, because they serve no
-// pages.
+// guard decides which addresses may be dialled. It refuses the ranges of the IANA
+// special-purpose registries, and IPv6 addresses outside of 2000::/3, which are not
+// assigned. No public web server has such an address. Some of them are globally reachable,
+// such as an AS112 server, but they serve no pages.
 type guard struct {
 	public *ssrf.Guardian // nil permits every address
 	nets   []netip.Prefix // permitted in addition
@@ -51,8 +50,8 @@ type guard struct {
 // their keys.
 var platform = netip.MustParsePrefix("168.63.129.16/32")
 
-// Positions of an IPv4 address within an IPv6 address: in its last four bytes, or in the
-// four after the prefix.
+// IPv6 prefixes whose addresses contain an IPv4 address: nat64 in the last four bytes,
+// sixTo4 in the four bytes after the prefix.
 var (
 	nat64  = netip.MustParsePrefix("64:ff9b::/96")
 	sixTo4 = netip.MustParsePrefix("2002::/16")
@@ -68,9 +67,9 @@ func newGuard(config Config) guard {
 	}
 }
 
-// permits reports whether ip may be dialled. An address that embeds an IPv4 address is
-// permitted only if that is permitted too, even if nets contains its range, because
-// 64:ff9b::7f00:1 leads to 127.0.0.1.
+// permits reports whether ip may be dialled. If ip embeds an IPv4 address, that address
+// must be permitted too, even if nets contains ip. For example, 64:ff9b::7f00:1 leads to
+// 127.0.0.1.
 func (g guard) permits(ip netip.Addr) bool {
 	if g.public == nil {
 		return true

@@ -18,9 +18,9 @@ import (
 )
 
 // h2 makes the HTTP/2 connections of a Client. The HTTP/2 support of net/http repeats
-// requests. A body that cannot be rewound, like onceBody for HTTP/1.1, would prevent that,
-// but it would send an empty DATA frame, which some servers treat as a body. A plain
-// http2.ClientConn repeats no requests.
+// requests. A body that cannot be rewound, like onceBody for HTTP/1.1, would prevent that.
+// But net/http would then send an empty DATA frame, which some servers treat as a body. A
+// plain http2.ClientConn repeats no requests.
 type h2 struct {
 	transport *http2.Transport
 
@@ -39,8 +39,8 @@ func newH2(config Config) *h2 {
 	}
 }
 
-// upgrade turns a connection that negotiated HTTP/2 into a RoundTripper, which net/http
-// keeps and uses for all requests to the host.
+// upgrade turns a connection that negotiated HTTP/2 into a RoundTripper. net/http keeps
+// it and uses it for all requests to the host.
 func (h *h2) upgrade(_ string, tlsConn *tls.Conn) http.RoundTripper {
 	conn := &h2Conn{socket: tlsConn, closed: func(c *h2Conn) {
 		h.mu.Lock()
@@ -181,8 +181,8 @@ func isStreamError(err error) bool {
 	return ok
 }
 
-// h2Socket tells its h2Conn when either side closes the connection, and which bytes are
-// read from it.
+// h2Socket tells its h2Conn when the connection is closed by either side, and which bytes
+// are read.
 type h2Socket struct {
 	*tls.Conn
 	owner *h2Conn
@@ -201,8 +201,8 @@ func (s *h2Socket) Close() error {
 	return s.Conn.Close()
 }
 
-// errNoConn makes net/http forget the connection and open another. It does so only for
-// this error, before anything was sent.
+// errNoConn makes net/http forget the connection and open another. net/http does so only
+// for this error, and only before anything was sent.
 type errNoConn struct{}
 
 func (errNoConn) Error() string             { return "get: HTTP/2 connection takes no more requests" }

@@ -130,9 +130,9 @@ var floods = map[string]func(f *http2.Framer, stream uint32) error{
 	},
 }
 
-// TestHTTP2Flood: some thousands of frames that belong to no answer end a
-// connection, long before the limits in time. This holds while the client waits
-// for an answer and in the middle of its body.
+// TestHTTP2Flood: some thousands of frames that belong to no answer end a connection,
+// long before the time limits. This holds while the client waits for an answer and in the
+// middle of its body.
 func TestHTTP2Flood(t *testing.T) {
 	for name, write := range floods {
 		for _, when := range []string{"before the header", "in the body"} {
@@ -203,7 +203,7 @@ func TestHTTP2FloodIsNamed(t *testing.T) {
 }
 
 // TestHTTP2ErrorClosesConnection: after an error the client reads nothing more from the
-// server, even if that sends very slowly. The next request gets a new connection.
+// server, even if the server sends very slowly. The next request gets a new connection.
 func TestHTTP2ErrorClosesConnection(t *testing.T) {
 	tooSlow := func(c *Client) {
 		c.limits.window, c.limits.least = 100*time.Millisecond, 1<<20
@@ -374,8 +374,8 @@ func TestHTTP2Bodies(t *testing.T) {
 	}
 }
 
-// TestHTTP2KeepsConnection: answers that are not read to their end do not count
-// as errors, however many, and the connection is kept.
+// TestHTTP2KeepsConnection: answers that are not read to their end do not count as
+// errors. The connection is kept after any number of them.
 func TestHTTP2KeepsConnection(t *testing.T) {
 	addr, config := rawHTTP2(t, func(n int, s *h2Server) {
 		if n > 0 {

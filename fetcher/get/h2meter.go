@@ -28,11 +28,11 @@ const (
 )
 
 // h2Meter limits what a server sends on an HTTP/2 connection. Each request adds an
-// allowance, each frame subtracts its cost, and reading a body returns twice the cost of
-// its bytes. So answers of any size are possible. A connection with many other frames
-// (PING, SETTINGS, PRIORITY, unknown types, HEADERS that never end, DATA of streams that
-// were given up) soon fails. The transport itself would read and answer such frames
-// without end.
+// allowance, each frame subtracts its cost, and each byte of a body that is read adds
+// two. So answers of any size are possible. A connection with many other frames (PING,
+// SETTINGS, PRIORITY, unknown types, HEADERS that never end, DATA of streams that were
+// given up) soon fails. The transport itself would read and answer such frames without
+// end.
 type h2Meter struct {
 	mu   sync.Mutex
 	left int64
@@ -57,7 +57,7 @@ func (m *h2Meter) grant(active int) {
 	m.left = min(m.left+h2Allowance, m.most)
 }
 
-// consumed returns the cost of n bytes of a body that were read.
+// consumed adds to the allowance for n bytes of a body that were read.
 func (m *h2Meter) consumed(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,7 +27,7 @@ const (
 type limits struct {
 	header                          time.Duration
 	window                          time.Duration
-	least                           int64 // bytes in a window; 0 or less means any
+	least                           int64 // bytes in a window; 0 or less means no limit
 	errWhole, errHeader, errTooSlow error
 }
 

@@ -38,14 +38,14 @@ func (p *permission) abort() error {
 
 type permissionKey struct{}
 
-// permissionOf returns the permission that a request's context was given.
+// permissionOf returns the permission in a request's context, or nil.
 func permissionOf(ctx context.Context) *permission {
 	p, _ := ctx.Value(permissionKey{}).(*permission)
 	return p
 }
 
-// gated is a connection that writes only while its request is permitted. net/http has no
-// hook between getting a connection, which can take long, and writing to it.
+// gated is a connection that writes only while its request is permitted. Getting a
+// connection can take long, and net/http has no hook between that and the write.
 type gated struct {
 	net.Conn
 	permission atomic.Pointer[permission] // nil means that every write is permitted

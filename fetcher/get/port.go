@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// badPorts are the ports of services that are not the web and that an HTTP request may
-// harm, with the names of those services. They are the bad ports of the Fetch standard
-// (review draft of June 2026), which browsers refuse too, and the port of Redis. Redis
-// executes lines of text as commands and skips unknown ones.
+// badPorts are ports, with the names of their services, that are not for the web. An HTTP
+// request might harm these services. They are the bad ports of the Fetch standard (review
+// draft of June 2026), which browsers refuse too, and the port of Redis. Redis executes
+// lines of text as commands and skips unknown ones.
 var badPorts = map[uint16]string{
 	0: "", 1: "tcpmux", 7: "echo", 9: "discard", 11: "systat", 13: "daytime", 15: "netstat", 17: "qotd", 19: "chargen",
 	20: "ftp-data", 21: "ftp", 22: "ssh", 23: "telnet", 25: "smtp", 37: "time", 42: "name", 43: "nicname", 53: "domain",

@@ -45,8 +45,8 @@ func splitHeaders(config Config) (public, private http.Header) {
 	return public, private
 }
 
-// headerOf returns the header of a request, which must not be changed, and its Host if it
-// differs from the URL's.
+// headerOf returns the header of a request, and its Host if that differs from the host of
+// the URL. The caller must not change the header.
 func (c *Client) headerOf(request Request) (header http.Header, host string) {
 	private := request.Private && len(c.private) > 0
 	if !private && len(request.Header) == 0 {

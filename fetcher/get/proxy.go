@@ -91,7 +91,8 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 		}
 		conn = secure
 	}
-	// The calls below take no ctx. When it ends, the deadline ends reads and writes.
+	// The calls below take no ctx. When ctx ends, the deadline ends their reads and
+	// writes.
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	if p.socks {
 		err = p.socksConnect(conn, to)
@@ -108,8 +109,8 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 	return conn, nil
 }
 
-// noReply returns the error for a proxy that does not say whether it opened a tunnel.
-// Silence is no fault of the proxy, which may itself wait for the host.
+// noReply returns the error for a proxy that does not say whether it opened a tunnel. A
+// timeout is not a fault of the proxy, because the proxy may still wait for the host.
 func noReply(err error) error {
 	if isTimeout(err) {
 		return err
@@ -156,7 +157,7 @@ const (
 	socksGeneralError = 1
 )
 
-// socksReplies are the errors of a SOCKS server, from 1 on.
+// socksReplies are the texts for the reply codes of a SOCKS server, from code 1.
 var socksReplies = []string{
 	"general failure", "not allowed", "network unreachable", "host unreachable", "connection refused",
 	"TTL expired", "command not supported", "address type not supported",
@@ -176,7 +177,7 @@ func (p *proxy) socksConnect(conn net.Conn, to netip.AddrPort) error {
 	if _, err := conn.Write(request); err != nil {
 		return fmt.Errorf("%w: %w", ErrProxy, err)
 	}
-	var reply [5]byte // version, reason, 0, and the address that the server uses: its type, its first byte
+	var reply [5]byte // version, reason, 0, then the type and the first byte of the address that the server uses
 	if _, err := io.ReadFull(conn, reply[:]); err != nil {
 		return noReply(err)
 	}

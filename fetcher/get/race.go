@@ -24,9 +24,9 @@ type attempt struct {
 	err  error
 }
 
-// race connects to one of ips. It tries the addresses of the first one's family in turn.
-// If they fail or take longer than fallbackDelay, it also tries those of the other family,
-// at the same time, as net.Dialer does. All attempts have ended when it returns.
+// race connects to one of ips. It tries the addresses of one family, that of ips[0], in
+// turn. If they fail or take longer than fallbackDelay, it also tries the other family at
+// the same time, as net.Dialer does. All attempts have ended when it returns.
 func race(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, netip.Addr, error) {
 	first, second := families(ips)
 	if len(second) == 0 {
@@ -70,7 +70,7 @@ func race(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, n
 	return won.conn, won.ip, nil
 }
 
-// families returns the addresses of the first one's family, and the others.
+// families returns the addresses of the family of ips[0], and the others.
 func families(ips []netip.Addr) (first, second []netip.Addr) {
 	for _, ip := range ips {
 		if ip.Is4() == ips[0].Is4() {

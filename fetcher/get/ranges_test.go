@@ -31,9 +31,9 @@ var special4 = prefixes(`
 	192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 255.255.255.255/32
 	224.0.0.0/4 168.63.129.16/32`)
 
-// special6 are the entries of the IANA IPv6 Special-Purpose Address Registry,
-// the addresses outside of the global unicast range (2000::/3), and addresses in that
-// range that embed IPv4 addresses or have other special meanings.
+// special6 are the entries of the IANA IPv6 Special-Purpose Address Registry, the
+// addresses outside of the global unicast range (2000::/3), and special addresses in that
+// range, such as those that embed IPv4 addresses.
 var special6 = prefixes(`
 	::1/128 ::/128 ::ffff:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32
 	2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28

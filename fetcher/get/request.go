@@ -20,11 +20,11 @@ type Request struct {
 	// Private also sends the private headers of Config.Headers. It is for URLs of sites
 	// that the user named, not for targets of links and redirects.
 	Private bool
-	// Started, unless nil, is called exactly once, before connecting. Politeness counts
-	// the delay from there. It is not called if URL is invalid or its port is refused.
+	// Started, unless nil, is called once, before connecting. Politeness counts the delay
+	// from then. Started is not called if URL is invalid or its port is refused.
 	Started func()
 	// Sent, unless nil, is called at most once, when there is a connection, right before
-	// the request is written. Connecting may take long. A caller should therefore count
+	// the request is written. Connecting can take long. A caller should therefore count
 	// the delay from Sent too, so that the host receives no two requests within the delay.
 	Sent func()
 	// Permit, unless nil, is called before the request is written. The last call is right
@@ -35,8 +35,8 @@ type Request struct {
 	AnyType bool  // accept any content type, regardless of Config.Types
 	MaxBody int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
 	// Grow, unless nil, is called before the answer's body takes more memory. The sum of
-	// all calls is at most Client.MaxHeld. It may wait. Its time counts towards
-	// Config.Timeout, but not towards Config.MinRate. Its error ends the request.
+	// all calls is at most Client.MaxHeld. Grow may wait: the time counts towards
+	// Config.Timeout, but not towards Config.MinRate. An error of Grow ends the request.
 	Grow func(ctx context.Context, more int64) error
 }
 
@@ -206,7 +206,7 @@ func (f *flight) fault(ctx context.Context, err error) error {
 	return &Error{Op: OpRequest, Err: err}
 }
 
-// onceBody is an empty body that net/http cannot rewind, so that it never repeats a
+// onceBody is an empty body that net/http cannot rewind, so that net/http never repeats a
 // request. It does not change what is sent.
 type onceBody struct{}
 
@@ -241,7 +241,7 @@ func (c *Client) build(request Request) (*http.Request, error) {
 }
 
 // parseURL prepares raw for the request. A canonical URL is sent byte for byte: net/url
-// would refuse some that the URL standard allows ("/100%") and respell others, but the
+// would refuse some URLs that the URL standard allows ("/100%") and change others. The
 // fetched URL must be the queued one.
 func parseURL(raw string) (*url.URL, error) {
 	raw, _, _ = strings.Cut(raw, "#")
@@ -269,8 +269,8 @@ func parseURL(raw string) (*url.URL, error) {
 	return &url.URL{Scheme: scheme, Host: host, Opaque: target}, nil
 }
 
-// plainHost reports whether host is a name or IPv4 address, with or without a port, that
-// net/url need not check.
+// plainHost reports whether host is a name or IPv4 address, with or without a port.
+// net/url does not need to check such a host.
 func plainHost(host string) bool {
 	for i := range len(host) {
 		switch b := host[i]; {

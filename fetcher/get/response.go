@@ -66,9 +66,10 @@ func mediaType(contentType string) string {
 // maxRetryAfter bounds a Retry-After header.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter parses a Retry-After header, which has a number of seconds or an HTTP date. A
-// date counts from the server's own clock if date, its Date header, is valid, and else from
-// now. The result is 0 for a date in the past and for other text.
+// retryAfter parses a Retry-After header, which has a number of seconds or an HTTP date.
+// The wait until an HTTP date is counted from date, the server's Date header. If date is
+// not valid, the wait is counted from now. The result is 0 for a date in the past and for
+// other text.
 func retryAfter(after, date string, now time.Time) time.Duration {
 	after = strings.TrimSpace(after)
 	if after != "" && strings.Trim(after, "0123456789") == "" {

@@ -56,7 +56,8 @@ func (t *tapped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write passes p to the capture first, because the answer may arrive before it returns.
+// Write passes p to the capture first, because the answer may arrive before Write
+// returns.
 func (t *tapped) Write(p []byte) (int, error) {
 	if c := t.listener.Load(); c != nil {
 		c.sent(p)
@@ -113,8 +114,8 @@ func (c *capture) received(p []byte) {
 	c.answer.bytes = append(c.answer.bytes, p[:min(int64(len(p)), room)]...)
 }
 
-// give moves the captured bytes to r, the response that was made of answer. whole reports
-// that the body was complete.
+// give moves the captured bytes to r, the response that was made from answer. whole
+// reports that the body was complete.
 func (c *capture) give(r *Response, answer *http.Response, started time.Time, whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

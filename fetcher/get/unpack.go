@@ -54,9 +54,9 @@ func coding(header http.Header) (string, error) {
 // unchanged. The error comes from the connection, from grow or from ctx.
 //
 // gzip needs little memory and is unpacked while it is received. The other codings may need
-// many megabytes for their windows. They are unpacked after the whole body was received,
-// at most one per processor at once. So the memory of the decoders is bounded for any
-// number of bodies, and a slow server does not delay others.
+// many megabytes for their windows. They are unpacked after the whole body was received, at
+// most GOMAXPROCS bodies at once. So the memory of the decoders is bounded for any number
+// of bodies, and a slow server does not delay others.
 func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, grow func(more int64) error) (plain io.Reader, release func(), err error) {
 	name, err := coding(r.Header)
 	switch {

@@ -12,8 +12,7 @@ import (
 
 // Wire is a request and its answer as sent on the connection, above TLS. Archives keep it.
 // The body still has its transfer and content codings, because the WARC standard requires
-// the exact octets and tools rely on Transfer-Encoding. A payload digest is computed
-// without the transfer coding.
+// the exact octets, and tools decode the body as Transfer-Encoding says.
 type Wire struct {
 	Request  []byte     // request line and headers as sent
 	Response []byte     // status line, headers, blank line and body as received; no interim answer (1xx)
@@ -24,8 +23,8 @@ type Wire struct {
 	Truncated bool
 }
 
-// finalAnswer returns the part of received that belongs to answer, without the interim
-// answers before it and without bytes that a server sent after its end.
+// finalAnswer returns the part of received that belongs to answer. It leaves out interim
+// answers before answer and bytes after its end.
 func finalAnswer(received []byte, answer *http.Response) []byte {
 	head := headLen(received)
 	for head > 0 && isInterim(received) {
@@ -43,7 +42,7 @@ func finalAnswer(received []byte, answer *http.Response) []byte {
 }
 
 // headLen returns the length of the header at the beginning of received, including its
-// empty line, or 0 if it has no end.
+// empty line, or 0 if the header does not end.
 func headLen(received []byte) int {
 	for at := 0; ; {
 		line := bytes.IndexByte(received[at:], '\n')
@@ -67,9 +66,9 @@ func isInterim(received []byte) bool {
 }
 
 // chunkedLen returns the length of the chunked body at the beginning of received,
-// including its trailer, or the length of received if the body has no end. The end is the
-// same as for net/http: an empty line after the last chunk, or the first two line ends in
-// a row.
+// including its trailer. If the body does not end, that is the length of received. The
+// body ends where it ends for net/http: with an empty line after the last chunk, or with
+// the first two line ends in a row.
 func chunkedLen(received []byte) int {
 	all := bytes.NewReader(received)
 	from := bufio.NewReader(all)

@@ -22,20 +22,20 @@ import (
 // Settler is a Voider that remembers which of its records certainly count.
 type Settler interface {
 	Voider
-	// Settle is called after the last attempt to complete an item under a lease. took
-	// reports that the store confirmed the completion. If it is false, it is not
-	// known whether the completion took effect. If Void was called, it did not. Settle ignores items
-	// without an appended record, and may be called at any time.
+	// Settle is called after the last attempt to complete an item under a lease. took reports
+	// that the store confirmed the completion. If took is false and Void was not called, it is
+	// not known whether the completion took effect. Settle ignores items without an appended
+	// record, and may be called at any time.
 	Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool)
 }
 
 // Doubt lists the lines of a journal that are in doubt. The store did not confirm their
-// completion, because the worker died or the store could not be reached, so it is
-// possible that they do not count.
+// completion, because the worker died or the store could not be reached. So it is not
+// known whether they count.
 type Doubt struct {
-	// Answered is a place in the journal. A line before it is in doubt if it is in Spans,
-	// and otherwise it is not. A running worker saves it at least every ten seconds while it
-	// syncs lines, and when it closes the journal.
+	// Answered is a place in the journal. Of the lines before it, exactly those in Spans are
+	// in doubt. A running worker saves it at least every ten seconds while it syncs lines,
+	// and when it closes the journal.
 	Answered Place  `json:"answered"`
 	Spans    []Span `json:"in_doubt"` // in ascending order, before Answered
 }
@@ -88,7 +88,7 @@ func readDoubt(filesystem vfs.FS, dir string, series Series) (d Doubt, err error
 	return saved.Doubt, nil
 }
 
-// savedDoubt is the content of that file.
+// savedDoubt is the content of the file with a journal's Doubt.
 type savedDoubt struct {
 	Format int `json:"format"`
 	Doubt

@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
-// BenchmarkReader measures one pass over records of the length that crawls of
-// real pages have, in one plain file that the page cache holds.
+// BenchmarkReader measures one pass over a plain file in the page cache. Its records are
+// as long as those of real pages.
 func BenchmarkReader(b *testing.B) {
 	dir := b.TempDir()
 	var text []byte
@@ -59,8 +59,8 @@ func BenchmarkReader(b *testing.B) {
 	run("op=join", func() error { return r.JoinReferrers(io.Discard, b.TempDir()) })
 }
 
-// BenchmarkExport measures the merge of four workers' records of real pages,
-// one in eight of them taken back, in files that the page cache holds.
+// BenchmarkExport measures the merge of the records of four workers, in files in the page
+// cache. The records are as long as those of real pages, and one in eight is taken back.
 func BenchmarkExport(b *testing.B) {
 	const dirs, each = 4, 100_000
 	e := Export{Temp: b.TempDir()}

@@ -49,11 +49,11 @@ func (x *export) decide(s *exportShare) error {
 }
 
 // choose selects the record that is exported for an item and round. order has the sorted
-// entries of both.
+// entries of that item and round.
 func (x *export) choose(all entries, order []uint32, exported []bool) {
 	pending := all.kind(order[0]) == kindPending
 	chosen, found := uint32(0), false
-	var chosenEdges []uint32 // links of its lease
+	var chosenEdges []uint32 // links that were written under its lease
 	var left uint64          // records that were not taken back
 	for len(order) > 0 {
 		lease := all.run(order, entryKind)
@@ -83,8 +83,8 @@ func (x *export) choose(all entries, order []uint32, exported []bool) {
 	}
 }
 
-// chooseEdges selects each part once, because a record that was appended twice under one
-// lease has its links twice.
+// chooseEdges selects each part of a page's links once. If a record was appended twice
+// under one lease, its links are there twice.
 func (e entries) chooseEdges(order []uint32, exported []bool) {
 	part := int64(0)
 	for _, i := range order {
@@ -95,8 +95,8 @@ func (e entries) chooseEdges(order []uint32, exported []bool) {
 	}
 }
 
-// answer replaces the entries in the file of a share by one byte for each entry of a kind:
-// 1 if it is exported.
+// answer replaces the entries in the file of a share by one byte for each entry of the
+// given kind: 1 if it is exported.
 func (s *exportShare) answer(all entries, exported []bool, kind byte) error {
 	if err := s.file.Truncate(0); err != nil {
 		return err
@@ -129,8 +129,8 @@ func (e entries) fetched(i uint32) int64 {
 	return int64(binary.BigEndian.Uint64(e.at(i)[entryTime:]))
 }
 
-// sorted returns the numbers of the entries in their order. Equal entries stay in
-// the order in which they were written.
+// sorted returns the numbers of the entries in sorted order. Equal entries stay in the
+// order in which they were written.
 func (e entries) sorted() []uint32 {
 	order := make([]uint32, e.len())
 	for i := range order {

@@ -19,7 +19,7 @@ import (
 )
 
 // TestExportEdges: the exported edges are those that were written with the exported records,
-// although workers take records back, die, and fetch pages again.
+// even if workers take records back, die, and fetch pages again.
 func TestExportEdges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 7))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}

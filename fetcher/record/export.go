@@ -21,11 +21,11 @@ import (
 // has one record for each item and round.
 //
 // A record that a void line takes back does not count. An item and round may have several
-// other records, because a worker died between the record and the completion, or a store
-// lost a completion, and the item was fetched again. Then the record with the latest
-// fetched_at is exported. Of records with the same time, the one with the greatest lease id
-// is exported, and of records with the same lease the first. So the result depends only
-// on the lines.
+// other records: an item is fetched again if a worker died between the record and the
+// completion, or if a store lost a completion. The record with the latest fetched_at is
+// exported. If several have the same time, the one with the greatest lease id is exported.
+// If several have the same lease too, the first one is exported. So the result depends
+// only on the lines.
 //
 // If a worker died between the record and the completion, the item may still wait to be
 // fetched again. The record does not show this. It is exported unless Pending contains the
@@ -34,7 +34,7 @@ import (
 // Export reads all lines twice. It writes 45 bytes for each line to Temp. It takes 20 MB
 // of memory, and 40 MB more for each 10⁸ lines.
 type Export struct {
-	Dirs []string // of the journals, in any order; one may be written to
+	Dirs []string // of the journals, in any order; workers may still write to them
 	Temp string   // a directory is created in it; empty means the system's
 	// Pending are the items that are queued or leased in the store now. Their records of
 	// this round never took effect. nil means that these items are not known. Pending
@@ -221,7 +221,7 @@ type leasedLine struct {
 	Key
 	kind    byte
 	lease   frontier.LeaseID
-	fetched int64 // ns since 1970; of a record; of edges the number of the part
+	fetched int64 // of a record: ns since 1970; of edges: the number of the part
 }
 
 var errNoJournal = errors.New("not a journal's line")

@@ -199,7 +199,7 @@ func keys(all ...record.Key) iter.Seq2[record.Key, error] {
 	}
 }
 
-// crowd is a model of workers that share a store, some of which die.
+// crowd is a model of workers that share a store. Some of the workers die.
 type crowd struct {
 	rng     *rand.Rand
 	journal []*record.Journal
@@ -254,7 +254,7 @@ func (c *crowd) kill(w int, half string) {
 	c.journal[w] = must(record.OpenJournal(c.cfg[w]))
 }
 
-// TestExportModel: although workers die at any time, an export has one record for each
+// TestExportModel: even if workers die at any time, an export has one record for each
 // completed item and round, and with Pending no other records.
 func TestExportModel(t *testing.T) {
 	rng, rounds := dice(t), 4

@@ -21,10 +21,10 @@ type Config struct {
 	FS          vfs.FS // nil means the operating system's
 	RotateBytes int64  // close the active file beyond this length; 0 means 1 GiB, negative never
 	Compress    bool   // closed files become .zst
-	// OpenArchive opens an output in dir to whose files the records refer. That output is
+	// OpenArchive opens a second output in dir. The records refer to its files. It is
 	// synced before the records, and its position is part of theirs. OpenArchive is called
-	// after dir has been locked. If it is nil or returns nil, the part of a position about
-	// the files of other outputs stays unchanged.
+	// after dir has been locked. If OpenArchive is nil or returns nil, the entries of a
+	// position for files of other outputs stay unchanged.
 	OpenArchive func(dir string) (frontier.Output, error)
 }
 
@@ -37,8 +37,8 @@ func (c Config) withDefaults() Config {
 }
 
 // Files is an output in the files of a directory. Its methods must not be called
-// concurrently. After Sync only Close may be called, unless the position that Sync
-// returned has been committed.
+// concurrently. After Sync, the returned position must be committed before any method
+// except Close is called.
 type Files struct {
 	cfg     Config
 	file    vfs.File // the active one; nil after a rotation that failed
@@ -135,7 +135,7 @@ func (f *Files) rotate() error {
 		return fmt.Errorf("record: rotate: %w", err)
 	}
 	// The rename must reach the disk before the new active file does. Otherwise the new
-	// file would have replaced the old one after a power loss.
+	// file could replace the old one after a power loss.
 	if err := f.syncDir(f.cfg.Dir); err != nil {
 		return err
 	}

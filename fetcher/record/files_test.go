@@ -143,9 +143,9 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 	return files
 }
 
-// TestCrashAtEachOperation makes every write from the n-th on fail, for each n,
-// and continues with what a crash leaves of the file system: all, nothing or
-// some of what was not synced. It repeats this up to four times.
+// TestCrashAtEachOperation makes every write from the n-th on fail, for each n. It
+// continues with what a crash leaves of the file system: all, nothing or some of what was
+// not synced. It repeats this up to four times.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	step := 1

@@ -18,13 +18,13 @@ func (r Reader) Find(idOrURL string) (found Record, ok bool, err error) {
 }
 
 // Trail returns the last record of a URL, then the record of its referrer, and so on up to
-// a seed. idOrURL is as for Find. The result is empty for an unknown URL. It ends before
-// the seed after MaxTrail records, or if a record is missing. Then its last record has a
-// ReferrerID.
+// a seed. idOrURL is as for Find. The result is empty for an unknown URL. If the trail has
+// MaxTrail records, or if a record is missing, it ends before the seed, and its last
+// record has a ReferrerID.
 //
-// A page's record is written before the records of the URLs found on it, so each step reads
-// no further than the step before. In a breadth-first crawl the whole trail costs little
-// more than one pass.
+// A page's record is written before the records of the URLs found on the page, so each step
+// reads at most as far as the step before. In a breadth-first crawl the whole trail costs
+// little more than one pass.
 func (r Reader) Trail(idOrURL string) ([]Record, error) {
 	var trail []Record
 	for key, limit := idOrURL, everything; key != "" && len(trail) < MaxTrail; {
@@ -62,8 +62,8 @@ func (r Reader) last(idOrURL string, limit Place) (found Record, at Place, ok bo
 	return found, at, ok, nil
 }
 
-// needlesFor returns texts, of which the line of a matching record contains one, and a
-// function that reports whether a record matches. Searching lines for text is faster than
+// needlesFor returns texts and a function that reports whether a record matches. The line
+// of a matching record contains one of the texts. Searching lines for text is faster than
 // parsing them. Quotes within strings are escaped, so a quoted key is found only where it
 // is a key.
 func needlesFor(idOrURL string) (needles [][]byte, match func(*Record) bool) {

@@ -33,8 +33,8 @@ var (
 	_ frontier.Output = (*Journal)(nil)
 )
 
-// OpenJournal opens the journal in cfg.Dir, or creates one. It keeps all whole lines
-// and cuts off half a line that a crash left. It returns frontier.ErrLocked while
+// OpenJournal opens the journal in cfg.Dir, or creates one. It keeps all whole lines and
+// cuts off an incomplete line that a crash left. It returns frontier.ErrLocked while
 // another process has the journal open.
 func OpenJournal(cfg Config) (*Journal, error) {
 	cfg = cfg.withDefaults()
@@ -123,8 +123,8 @@ func (j *Journal) Append(r *Record) (err error) {
 	return err
 }
 
-// Void implements Voider. It does not sync the void line. If the line is lost, the record
-// is like that of a worker that died before it could take the record back.
+// Void implements Voider. It does not sync the void line. If the void line is lost, the
+// result is the same as if the worker had died before it took the record back.
 func (j *Journal) Void(r *Record) error {
 	j.files.buffer = r.appendVoid(j.files.buffer)
 	if j.account != nil {

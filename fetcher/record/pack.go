@@ -11,7 +11,7 @@ import (
 )
 
 // packCommitted packs the files that were closed since the last call. The position that
-// contains them must be committed, because before that a crash may undo the rotation.
+// contains them must be committed, because a crash before the commit undoes the rotation.
 func (f *Files) packCommitted() {
 	if !f.cfg.Compress {
 		return

@@ -62,7 +62,7 @@ func (r Reader) WholeLines() (Place, error) {
 			return Place{}, err
 		}
 		after, err := r.closedNumbers()
-		if err != nil || slices.Equal(before, after) { // else the length may be that of another file
+		if err != nil || slices.Equal(before, after) { // otherwise the length may be that of another file
 			return end, err
 		}
 	}

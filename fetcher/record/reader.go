@@ -18,10 +18,10 @@ import (
 )
 
 // Reader reads the records of a directory in the order in which they were written. It reads
-// the closed files, packed or not, and then the active one. A crawl may append at the same
-// time. A Reader may or may not read new lines, but never reads half a line. It needs a few
-// hundred KB of memory, and some MB for a packed file, for any number of records. It is
-// safe for concurrent use.
+// the closed files, packed or not, and then the active one. A crawl can append at the same
+// time. Whether a Reader reads the new lines is not defined, but it never reads half a
+// line. It needs a few hundred KB of memory, and some MB for a packed file, for any number
+// of records. It is safe for concurrent use.
 type Reader struct {
 	Dir    string
 	Series Series // empty means Pages
@@ -50,7 +50,7 @@ func (r Reader) All() iter.Seq2[Record, error] {
 }
 
 // Lines returns the lines of all records. Each includes its newline and is valid until the
-// next. It ends with the first error.
+// next one. It ends with the first error.
 func (r Reader) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for l, err := range r.lines(everything) {
@@ -61,7 +61,7 @@ func (r Reader) Lines() iter.Seq2[[]byte, error] {
 	}
 }
 
-// lines is blocks with a block for each line.
+// lines is like blocks, but each line is a block of its own.
 func (r Reader) lines(limit Place) iter.Seq2[block, error] {
 	return func(yield func(block, error) bool) {
 		for b, err := range r.blocks(limit) {
@@ -103,8 +103,8 @@ func (b *block) end() Place { return Place{b.at.File, b.at.Offset + int64(len(b.
 // fault adds the place of b to an error.
 func (b *block) fault(err error) error { return fault(b.name, b.at.Offset, err) }
 
-// blocks returns the lines before limit, which must be the beginning of a line, in
-// runs. It ends with the first error.
+// blocks returns the lines before limit in runs. limit must be the beginning of a line.
+// It ends with the first error.
 func (r Reader) blocks(limit Place) iter.Seq2[block, error] {
 	return func(yield func(block, error) bool) {
 		var lines lineReader
@@ -228,9 +228,10 @@ func (r Reader) closedNumbers() (numbers []int, err error) {
 	return slices.Compact(numbers), nil
 }
 
-// open opens the closed file of a number or, if there is none, the active file, which
-// gets that number later. It returns nil if neither exists. It tries the names in the order
-// in which a file gets them, because the file may be closed or packed at this moment.
+// open opens the closed file with this number. If there is none, it opens the active file,
+// because that gets the number later. It returns nil if neither exists. It tries the names
+// in the order in which a file gets them, because the file may be closed or packed at this
+// moment.
 func (r Reader) open(number int) (*source, error) {
 	active, err := r.openFile(r.Series.active(), number)
 	if err != nil {

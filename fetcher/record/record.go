@@ -31,7 +31,7 @@ type Record struct {
 	ID           string    `json:"id"`                    // 16 hex digits; other records have it as referrer_id
 	Attempts     int       `json:"attempts"`              // requests for the URL in this round
 	Round        int       `json:"round"`
-	FetchedAt    time.Time `json:"fetched_at"` // start of the last request, UTC; of the decision if there was none
+	FetchedAt    time.Time `json:"fetched_at"` // UTC; start of the last request, or time of the decision if there was no request
 	DurationMS   float64   `json:"duration_ms"`
 	ContentType  string    `json:"content_type,omitempty"`
 	Charset      string    `json:"charset,omitempty"`
@@ -88,7 +88,7 @@ func (r *Record) AppendLine(b []byte) ([]byte, error) {
 	return append(r.appendItem(b), "\"}\n"...), nil
 }
 
-// appendOpen appends value, an object, without its end.
+// appendOpen appends value, an object, as JSON without the closing brace.
 func appendOpen(b []byte, value any) ([]byte, error) {
 	line, err := json.Marshal(value)
 	if err != nil {
@@ -150,8 +150,8 @@ func (r *Record) appendLease(b []byte) []byte {
 	return append(b, "\"}\n"...)
 }
 
-// Sink receives records. A Sink need not be safe for concurrent use, because the store
-// calls it from one goroutine.
+// Sink receives records. A Sink does not need to be safe for concurrent use, because the
+// store calls it from one goroutine.
 type Sink interface {
 	Append(r *Record) error
 }

@@ -44,8 +44,8 @@ func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
 // id is a record's id; its bytes are uniformly distributed.
 type id [8]byte
 
-// referrers divides the records by ids, so that a page's URL is in the same share as the
-// requests for it by records that have the page as their referrer.
+// referrers divides the records into shares by ids. The URL of a page is in the same
+// share as the references to this page in other records.
 type referrers [64]share
 
 func (all *referrers) of(page id) *share { return &all[page[0]%byte(len(all))] }

@@ -36,7 +36,7 @@ func (s Series) lock() string { return s.name() + ".lock" }
 // prefix returns what the names of closed files begin with.
 func (s Series) prefix() string { return s.name() + "-" }
 
-// closed returns the name of the closed file of a number, from 1.
+// closed returns the name of the n-th closed file, from 1.
 func (s Series) closed(n int) string { return fmt.Sprintf("%s%06d%s", s.prefix(), n, fileSuffix) }
 
 // number returns the number in the name of a closed file, packed or not.

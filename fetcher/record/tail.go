@@ -9,15 +9,15 @@ import (
 )
 
 // Tail reads lines, beginning at a place, and can continue when lines were added. It has at
-// most one file open. If that is packed, it must first read the file up to its place. A
-// Tail is not safe for concurrent use.
+// most one file open. If that file is packed, the Tail must first read it up to its place.
+// A Tail is not safe for concurrent use.
 type Tail struct {
 	reader Reader
 	at     Place
 	file   *source          // nil means that no file is open
 	in     io.LimitedReader // of file; its limit is raised when lines were added
 	lines  lineReader
-	run    []byte // lines that were read and not returned; they begin at at
+	run    []byte // lines that were read and not returned; they begin at the place at
 }
 
 // Tail returns a Tail that begins at a place. It ignores the reader's End.
@@ -33,7 +33,7 @@ func (t *Tail) Seek(to Place) error {
 	return err
 }
 
-// Next returns the next line before end, which is where the committed lines end now. The
+// Next returns the next line before end, the place where the committed lines end now. The
 // line is valid until the next call. Next returns io.EOF if there is no such line. It
 // returns a *GoneError if a file is missing, or is shorter than the tail's place or end.
 func (t *Tail) Next(end Place) (line []byte, err error) {

@@ -58,7 +58,8 @@ func (w *Writer) create() error {
 
 // dropUncommitted removes the file that a rotation began if a crash came before its
 // commit. Its records belong to completions that never took effect. There is at most one
-// such file. It also removes files that an interrupted cut left.
+// such file. It also removes files that are left if the cutting of a file was
+// interrupted.
 func (w *Writer) dropUncommitted() error {
 	names, err := w.cfg.FS.List(w.folder())
 	if err != nil {

@@ -43,9 +43,9 @@ var (
 	// dense is for types that are mostly compressed already. The result is as small
 	// as that of level 1, in a sixth of the time.
 	dense = newPacker(gzip.HuffmanOnly)
-	// stored is for bodies with a content coding, which do not become smaller. It is
-	// also for small blocks, most of all requests, for which a Huffman code takes
-	// more time than the saved bytes are worth.
+	// stored is for bodies with a content coding, because they would not become smaller.
+	// It is also for small blocks, such as most requests. Compressing them would save too
+	// few bytes for the time that it takes.
 	stored = newPacker(gzip.NoCompression)
 )
 
@@ -79,8 +79,8 @@ func (p *Packed) release() {
 }
 
 // Pack makes a record of the answer to a request for url and, after it, a record of the
-// request. It keeps no reference to wire. Packing takes most of the time of this package,
-// so any number of goroutines may call it at once.
+// request. It keeps no reference to wire. Packing takes most of the time of this package.
+// Any number of goroutines may call Pack at once.
 func Pack(url string, wire *get.Wire) (*Packed, error) {
 	p := newPacked()
 	response := header{kind: "response", content: "application/http;msgtype=response", id: newID(), url: url, at: wire.Started, remote: wire.Remote}
@@ -143,7 +143,7 @@ type header struct {
 	concurrent    string // id of the record of the answer to the same request
 	file          string
 	truncated     string
-	payload       []byte // of which the payload digest is made; nil means no payload digest
+	payload       []byte // bytes of the payload digest; nil means no payload digest
 }
 
 // append appends the header of a record with this block.
@@ -201,11 +201,11 @@ func newID() string {
 	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// payload returns the body of an answer for its digest, and the best packer for it. The
-// body is nil if the record has no digest of it, because it has a transfer coding or no
-// end of its header. The standard makes the digest without the transfer coding, but most
-// tools that check digests do not remove it. A record without a payload digest is correct
-// for both.
+// payload returns the body of an answer for its digest, and the best packer for it. If
+// the answer has a transfer coding, or if its header has no end, the body is nil, and the
+// record has no payload digest. By the standard, the transfer coding is removed before
+// the digest is computed, but most tools that check digests do not remove it. A record
+// without a payload digest is correct for both.
 func payload(answer []byte) (body []byte, by *packer) {
 	by, framed := text, false
 	for line := range bytes.Lines(answer) {

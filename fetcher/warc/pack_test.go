@@ -129,9 +129,8 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// TestPackedByContent: compressible content is compressed. For dense content
-// there is no search for repetitions, and for coded or small content not even a
-// count of its bytes. All of it reads back equal.
+// TestPackedByContent: compressible content is compressed. Dense content only gets a
+// Huffman code. Coded and small content is stored as it is. All of it reads back equal.
 func TestPackedByContent(t *testing.T) {
 	html := strings.Repeat("<p>the same again</p>", 1000)
 	long := func(field string) int {

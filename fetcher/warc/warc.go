@@ -2,7 +2,7 @@
 // (ISO 28500:2017). After a crash the files contain no half record.
 //
 // It owns the form of the records (Pack), the files and their rotation. It returns where
-// the files end (frontier.Position), so that they are committed and cut together with the
+// the files end (frontier.Position). So they are committed and cut together with the
 // records that refer to them (package record). It does not make requests and does not
 // decide which answers are kept.
 package warc
@@ -32,7 +32,7 @@ type Config struct {
 	Dir         string // the crawl's directory; the files are in its Folder
 	FS          vfs.FS // nil means the operating system's
 	Prefix      string // of the files' names, different for each worker; empty means "crawl"
-	RotateBytes int64  // begin another file from this length on; 0 means 1 GB, negative never
+	RotateBytes int64  // a file that has reached this length is followed by another; 0 means 1 GB, negative no limit
 	Info        Info   // written at the beginning of each file
 }
 
@@ -93,10 +93,10 @@ func Open(cfg Config, position frontier.Position) (*Writer, error) {
 	return w, nil
 }
 
-// OpenWhole opens the files of one of many workers that share a store, which commits no
-// positions. All whole records in the files count. A part of a record that a crash left is
-// cut off. OpenWhole reads the last file. It returns frontier.ErrLocked while another
-// process has the files open.
+// OpenWhole opens the files of one of many workers that share a store. Such a store
+// commits no positions, so all whole records in the files count. A part of a record that a
+// crash left is cut off. OpenWhole reads the last file. It returns frontier.ErrLocked
+// while another process has the files open.
 func OpenWhole(cfg Config) (*Writer, error) {
 	w := &Writer{cfg: cfg.withDefaults()}
 	if err := w.openWhole(); err != nil {

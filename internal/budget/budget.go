@@ -21,14 +21,14 @@ import (
 // released at some time, and then the next one is the oldest. The budget is never exceeded.
 type Budget struct {
 	largest int64
-	common  int64 // for all shares but the oldest
+	common  int64 // for all shares except the oldest
 
 	mu     sync.Mutex
 	shares []*Share // that hold or wait for bytes, the oldest first
 	taken  int64    // by all of them
 }
 
-// Share is the part of a Budget of one holder. It is not safe for concurrent use.
+// Share is the part of a Budget that one holder has. It is not safe for concurrent use.
 type Share struct {
 	budget *Budget
 	size   int64         // bytes taken; guarded by budget.mu
@@ -106,8 +106,8 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	return context.Cause(ctx)
 }
 
-// TryGrow does the same as Grow if it need not wait, and reports whether it did. It panics
-// as Grow does.
+// TryGrow does the same as Grow if it does not need to wait, and reports whether it did.
+// It panics as Grow does.
 func (s *Share) TryGrow(more int64) (grown bool) {
 	b := s.budget
 	b.mu.Lock()
@@ -139,7 +139,7 @@ func (s *Share) Release() {
 }
 
 // grant adds more bytes to s if s is the oldest share, or if the part of the budget for the
-// other shares has room. It reports whether it did. The caller must hold mu.
+// other shares has room. It reports whether it has added them. The caller must hold mu.
 func (b *Budget) grant(s *Share, more int64) bool {
 	oldest := b.shares[0]
 	if s != oldest && b.taken-oldest.size+more > b.common {
@@ -151,7 +151,8 @@ func (b *Budget) grant(s *Share, more int64) bool {
 }
 
 // serve gives free bytes to the shares that wait, older ones first. The caller must hold mu.
-// A small request may overtake a large one, which gets its bytes when it is the oldest.
+// A small request may overtake a large one. The large one gets its bytes when its share is
+// the oldest, if not before.
 func (b *Budget) serve() {
 	for _, s := range b.shares {
 		if s.wanted > 0 && b.grant(s, s.wanted) {

@@ -209,7 +209,8 @@ func (c *collector) setTitle(text string) {
 	c.title = collapsed(text, MaxTitleBytes)
 }
 
-// collapsed returns text with its white space collapsed, cut to at most most bytes.
+// collapsed returns the beginning of text, at most most bytes, with each run of white
+// space replaced by one space.
 func collapsed(text string, most int) string {
 	if len(text) > 4*most { // saves work: the rest is usually not needed
 		text = text[:4*most]

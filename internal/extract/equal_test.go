@@ -108,8 +108,8 @@ func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth 
 	}
 }
 
-// drawing matches tags within which the parser may read elements where the tokenizer reads
-// text, or drop a part of the page that the tokenizer reads.
+// drawing matches the tags of SVG and MathML. Within them, the parser may read elements
+// where the tokenizer reads text, or drop a part of the page that the tokenizer reads.
 var drawing = regexp.MustCompile(`(?i)<(svg|math)`)
 
 // FuzzHTML: neither way of reading panics, whatever the body is. Except for drawings, the

@@ -2,8 +2,8 @@
 //
 // It reads one body: its charset, title, base, robots meta tags and links. It fetches
 // nothing and applies no rules. Package fetcher applies the scope and the robots meta
-// tags, and reads the headers X-Robots-Tag and Link. The actions of forms, references
-// in scripts and styles, and the text of a frame's srcdoc do not count as links.
+// tags, and reads the header X-Robots-Tag. The actions of forms, references in scripts
+// and styles, and the text of a frame's srcdoc do not count as links.
 package extract
 
 import (
@@ -40,7 +40,7 @@ type Options struct {
 	Assets       bool                 // also extract links of the kinds that are assets: see Kind.Asset
 	FastLinks    bool                 // read tokens and build no document; Page.Document then parses on demand
 	MaxLinks     int                  // maximum number of distinct references; 0 means DefaultMaxLinks
-	ProductToken string               // meta tags with this name count as well as those with the name "robots"
+	ProductToken string               // meta tags with this name count like those with the name "robots"
 	LinkTexts    bool                 // fill Page.LinkTexts
 
 	// Room is called before a document is built, with the number of bytes that the document may
@@ -63,7 +63,7 @@ type Options struct {
 // Link is an outlink: a canonical URL to which a page refers.
 type Link struct {
 	URL      canon.URL
-	Kind     Kind // where the link is; if it is in several places, the first of their kinds
+	Kind     Kind // where the link is; if it is in several places, the kind that comes first in the order of kinds
 	Nofollow bool // the link has rel=nofollow in all its places
 }
 
@@ -73,7 +73,7 @@ type Page struct {
 	Charset   string     // the charset in which the body was read, by its name in the Encoding standard
 	Base      canon.URL  // references are relative to it: the page's URL or its <base href>
 	Canonical canon.URL  // target of rel=canonical; zero for none
-	Refresh   canon.URL  // target of http-equiv=refresh, also one of Links; zero for none
+	Refresh   canon.URL  // target of http-equiv=refresh, which is also in Links; zero for none
 	Nofollow  bool       // a robots meta tag asks to follow no link of the page
 	Noindex   bool       // a robots meta tag asks not to index the page
 	Links     []Link     // distinct, in the order of their first places in the page
@@ -115,9 +115,9 @@ func (l Lack) String() string {
 	}[l]
 }
 
-// HTML reads a body that was served from the URL base with contentType, the value of the header.
-// It keeps a reference to body. It accepts any body: it returns an error only if base is zero, or
-// Options.Canon is nil, or Options.MaxLinks is negative.
+// HTML reads a body that was served from the URL base. contentType is the value of its
+// Content-Type header. It keeps a reference to body. It accepts any body: it returns an error
+// only if base is zero, or Options.Canon is nil, or Options.MaxLinks is negative.
 func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, error) {
 	if err := opt.check(base); err != nil {
 		return nil, err

@@ -189,8 +189,8 @@ func residentBytes() uint64 {
 	return resident * uint64(os.Getpagesize())
 }
 
-// raceDetector reports whether the test was built with -race, which uses memory
-// of its own.
+// raceDetector reports whether the test was built with -race. The race detector needs
+// additional memory.
 func raceDetector() bool {
 	info, ok := debug.ReadBuildInfo()
 	for _, s := range info.Settings {

@@ -44,9 +44,10 @@ var amendments = map[string]*strings.Replacer{
 }
 
 // amendmentsOfISO2022JP returns pairs of a text and its replacement. Half-width katakana
-// become full-width, and controls that could shift the state of a decoder are escaped as
-// lacking. Tabs and newlines are removed, because they must not separate characters that
-// are encoded together. (The URL parser would remove them later.)
+// become full-width, and controls that could shift the state of a decoder count as
+// characters that the charset lacks. Tabs and newlines are removed, because they must not
+// separate characters that are encoded together. (The URL parser would remove them
+// later.)
 func amendmentsOfISO2022JP() []string {
 	pairs := []string{"−", "－", "\x0E", lacking(utf8.RuneError), "\x0F", lacking(utf8.RuneError), "\x1B", lacking(utf8.RuneError),
 		"\t", "", "\n", "", "\r", ""}

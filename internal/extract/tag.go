@@ -19,7 +19,7 @@ func tagName(tag []byte) atom.Atom {
 }
 
 // attributeName returns the name of an attribute if the collector reads it from any element,
-// and else "".
+// and otherwise "".
 func attributeName(key []byte) string {
 	switch string(key) {
 	case "href":
@@ -87,8 +87,8 @@ type cursor struct {
 // newCursor returns the position after the name of the start or end tag that b begins with.
 func newCursor(b []byte) cursor { return cursor{b, skipTo(b, len("</"), afterName)} }
 
-// attribute returns the next attribute as it is written, with a negative end. At the end of
-// the tag it returns the index after the tag as end, or 0 if the text ends before the tag.
+// attribute returns the next attribute as it is written, and a negative end. If there is no
+// further attribute, end is the index after the tag, or 0 if the tag does not end.
 func (c *cursor) attribute() (end int, key, value []byte) {
 	b, i := c.b, c.at
 	for i < len(b) && (isSpace(b[i]) || b[i] == '/') {
@@ -136,7 +136,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipTo returns the index of the first byte, from b[i] on, that ends one of ends.
+// skipTo returns the index of the first byte, from b[i] on, that ends one of the parts in
+// ends.
 func skipTo(b []byte, i int, ends uint8) int {
 	for i < len(b) && tagByte[b[i]]&ends == 0 {
 		i++

@@ -12,10 +12,10 @@ import (
 // readTokens passes the start tags of text to found without building a tree. That takes a
 // fraction of the time, and there is no limit of depth.
 //
-// It finds every element that html.Parse would put into its tree (the exceptions are below).
-// It also finds elements that the parser drops because they are not allowed in their place
-// (a link within <select>, a frame outside a frameset). The parser can find more only within SVG and
-// MathML, where <style> and <title> may contain elements; the tokenizer reads their content as text.
+// It finds every element that html.Parse would put into its tree, except within SVG and MathML:
+// there <style> and <title> may contain elements, but the tokenizer reads their content as
+// text. It also finds elements that the parser drops because they are not allowed in their
+// place (a link within <select>, a frame outside a frameset).
 func readTokens(text []byte, found *collector) {
 	t := tokens{text: text, found: found}
 	for t.next() {

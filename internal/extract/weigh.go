@@ -29,13 +29,13 @@ const (
 // of them, each "<p>x", which has 4 bytes, becomes 300 elements. Only the parser knows
 // which elements it makes again. This bound takes little time compared with parsing.
 //
-// It counts every < as a tag, also in a comment, a script or an attribute. That makes
-// the bound larger, but never too small. A formatting element is well nested, and never
-// made again, if there are only text and inline tags between its tags, and each of
-// these tags ends before the next < begins. Only then are its start and end tag both
-// recognised. All other formatting elements count from their start to the end of the
-// page. Of equal start tags up to three count, because the parser drops the fourth (the
-// "Noah's Ark clause").
+// It counts every < as a tag, also in a comment, a script or an attribute. That makes the
+// bound larger, but never too small. A formatting element is well nested, and never made
+// again, under two conditions: there are only text and inline tags between its tags, and
+// each of these tags ends before the next < begins. Only then does the parser recognise
+// both its start tag and its end tag. All other formatting elements count from their
+// start to the end of the page. Of equal start tags up to three count, because the parser
+// drops the fourth (the "Noah's Ark clause").
 func weigh(text []byte) int64 {
 	w := weigher{kept: make(map[string]int), scan: 16 * len(text)}
 	for at := bytes.IndexByte(text, '<'); at >= 0; {
@@ -48,7 +48,7 @@ func weigh(text []byte) int64 {
 		if next < 0 {
 			break
 		}
-		if w.scan < 0 { // many tags within tags, for which no page has a reason
+		if w.scan < 0 { // many tags within tags, which no ordinary page has
 			return math.MaxInt64
 		}
 		at += length

@@ -4,13 +4,13 @@
 //
 //	Judge       for a worker: the first rule that refuses a link
 //	Trace       for package explain: the answer of each rule
-//	LimitHosts  the limit of hosts of a domain, which both apply after the other rules,
-//	            because a worker decides it for all links of a page at once
+//	LimitHosts  the limit of hosts of a domain; both callers apply it after the other
+//	            rules, because a worker applies it to all links of a page at once
 //
 // All three return Findings, which are values and not sentences. Package explain and
-// Config.OnRefused of package fetcher describe them. A Crawl answers the questions that
-// depend on more than the link and the rules. The package does no I/O of its own and
-// keeps no state between two links.
+// Config.OnRefused of package fetcher describe them in words. A Crawl answers the
+// questions that depend on more than the link and the rules. The package does no I/O of
+// its own and keeps no state between two links.
 package follow
 
 import (
@@ -74,8 +74,8 @@ type Link struct {
 	URL   canon.URL
 	Depth int // links away from a seed, this one included
 	Hops  int // redirects in a row that led to it
-	// Seed is set for the target of a seed that redirects. It opens its scope
-	// like a seed, so that only Hops and its port count.
+	// Seed is set for the target of a seed that redirects. It opens its scope like a
+	// seed, so only the rules Hops and Port apply to it.
 	Seed bool
 }
 

@@ -11,7 +11,7 @@ import (
 // maxBlocks is the maximum number of blocks of a page. Text after them is left out.
 const maxBlocks = 50_000
 
-// block is a run of text that a reader sees as one: a paragraph, a heading, an item
+// block is a run of text that a reader sees as one unit: a paragraph, a heading, an item
 // of a list, a row of a table.
 type block struct {
 	text    string
@@ -20,8 +20,8 @@ type block struct {
 	heading bool // in h1 to h6
 	code    bool // in pre
 	within  bool // in an element that the page marks as its content
-	aside   bool // in an element that the page marks as no content
-	named   int  // number, from 1, of the outermost element whose class or id says that it is no content; 0 means none
+	aside   bool // in an element that the page marks as something other than content
+	named   int  // number, from 1, of the outermost element whose class or id says that it is not content; 0 means none
 }
 
 // density returns the share of the words that are in links.
@@ -221,7 +221,7 @@ func inline(name atom.Atom) bool {
 	return false
 }
 
-// asides are words in classes and ids of elements that are no content.
+// asides are words in classes and ids of elements that are not content.
 var asides = map[string]bool{
 	"ad": true, "ads": true, "advert": true, "advertisement": true, "banner": true, "breadcrumb": true, "breadcrumbs": true,
 	"cookie": true, "cookies": true, "footer": true, "masthead": true, "menu": true, "nav": true, "navbar": true,

@@ -36,7 +36,7 @@ func (p *page) text() (text string, cut bool) {
 	return b.String(), p.cut
 }
 
-// settleNames marks as aside the elements whose class or id says so, except those with a
+// settleNames marks elements as aside if their class or id says so, except elements with a
 // third or more of the words of the page. For example, an element around the whole page may
 // have the class has-sidebar.
 func (p *page) settleNames() {

@@ -49,8 +49,8 @@ func mustCompile(list ...string) *fields.Rules {
 }
 
 // Extract returns the main text of a document and the fields that the page names. It does
-// not change the document. If giveUp, which is optional, returns true, Extract stops looking
-// for these fields and may leave them out.
+// not change the document. If giveUp returns true, Extract stops looking for these fields,
+// and some may be missing. giveUp is optional.
 func Extract(root *html.Node, giveUp func() bool) Found {
 	var found Found
 	for _, f := range named.For("").Extract(fields.Page{Root: root, GiveUp: giveUp}) {

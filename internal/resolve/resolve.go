@@ -25,9 +25,9 @@ const (
 	DefaultParallel    = 256
 )
 
-// ErrServer reports that the name server does not answer, not even for the name that was
-// last found, or that this machine cannot ask it. It says nothing about the name that was
-// looked up.
+// ErrServer reports that the name server does not answer, even for a name that it
+// answered before. It is also the error if this machine cannot send queries to the name
+// server. It says nothing about the name that was looked up.
 var ErrServer = errors.New("resolve: the name server does not answer")
 
 // maxAddrs is the number of addresses of one name that are kept. No host needs more.
@@ -40,7 +40,7 @@ type Config struct {
 	// both cases.
 	Server      string
 	TTL         time.Duration // how long the addresses of a name are kept; 0 means DefaultTTL
-	NegativeTTL time.Duration // how long the answer is kept that a name does not exist; 0 means DefaultNegativeTTL
+	NegativeTTL time.Duration // how long the answer "this name does not exist" is kept; 0 means DefaultNegativeTTL
 	MaxNames    int           // names that are kept at once, about 150 bytes for each; 0 means DefaultMaxNames
 	Parallel    int           // look-ups at the same time; 0 means DefaultParallel
 }
@@ -48,8 +48,8 @@ type Config struct {
 // Resolver looks names up. It is safe for concurrent use.
 //
 // It keeps an answer for Config.TTL, because neither the system's resolver nor net.Resolver
-// returns the time to live from the name server. It does not keep the failures of look-ups
-// that got no answer.
+// returns the time to live from the name server. It does not keep failures without an
+// answer.
 type Resolver struct {
 	config  Config
 	server  string // Config.Server with its port; empty means the system's
@@ -70,7 +70,7 @@ type Resolver struct {
 // Waiting returns how many callers wait for a look-up now.
 func (r *Resolver) Waiting() int { return int(r.waiting.Load()) }
 
-// answer is the result of a look-up, which is used until expires.
+// answer is the result of a look-up. It is used until expires.
 type answer struct {
 	addrs   []netip.Addr
 	err     error
@@ -104,8 +104,8 @@ func New(config Config) (*Resolver, error) {
 	return r, nil
 }
 
-// dial opens a connection to the name server of Config or, if that is empty, to address,
-// which is a name server of the system.
+// dial opens a connection to the name server of Config. If Config has none, it uses
+// address, a name server of the system.
 func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, cmp.Or(r.server, address))
@@ -115,9 +115,9 @@ func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn,
 	return conn, err
 }
 
-// undialled is an error with which no UDP socket to the name server could be opened. Its
-// cause is in this machine: it has no file descriptor left, or no network. It is recorded
-// here because net.DNSError has only the text of such an error.
+// undialled is the error of a failed attempt to open a UDP socket to the name server. The
+// cause is in this machine: no file descriptor is left, or there is no network. It is
+// recorded here because net.DNSError has only the text of such an error.
 type undialled struct {
 	err  error
 	when time.Time

@@ -15,8 +15,8 @@ import (
 const MaxBinary = 16 << 10
 
 var (
-	// ErrTooLarge reports rules whose binary form is longer than MaxBinary, which some
-	// thousands of rules are. They cannot be stored, so robots.txt must be requested again.
+	// ErrTooLarge reports rules whose binary form is longer than MaxBinary, such as some
+	// thousands of rules. They cannot be stored, so robots.txt must be requested again.
 	ErrTooLarge = errors.New("robots: too many rules to keep")
 	// ErrBinary reports bytes that AppendBinary did not write, or that a later version of
 	// it wrote.
@@ -25,7 +25,7 @@ var (
 
 const (
 	binaryVersion = 1
-	// compressFrom is the size from which on rules are compressed.
+	// compressFrom is the smallest size in bytes at which rules are compressed.
 	compressFrom = 1 << 10
 	// maxInflated is the maximum size of decompressed rules. It is large enough, because
 	// normalising makes at most three bytes of one.

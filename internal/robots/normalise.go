@@ -9,7 +9,7 @@ import "strings"
 func normalisePath(path string) string { return normalise(path, true) }
 
 // normalisePattern returns the pattern of a rule in the same form. A * stays as it is, and so
-// does a $ at the end, which is the anchor. Any other $ is an ordinary character and is
+// does a $ at the end, because it is the anchor. Any other $ is an ordinary character and is
 // escaped.
 func normalisePattern(pattern string) string {
 	pattern, end := strings.CutSuffix(pattern, "$")
@@ -64,9 +64,9 @@ func normalise(s string, special bool) string {
 	return string(b)
 }
 
-// foldQuery undoes escapes in the query, which begins with the first question mark: those of
-// characters that need no escape there.
-// According to RFC 9309, ?u=https://x and ?u=https%3A%2F%2Fx match.
+// foldQuery undoes the escapes of characters that need no escape in a query. It changes only
+// the query of s, which begins with the first question mark. According to RFC 9309,
+// ?u=https://x and ?u=https%3A%2F%2Fx match.
 func foldQuery(s string) string {
 	query := strings.IndexByte(s, '?')
 	if query < 0 || !strings.Contains(s[query:], "%") {

@@ -86,8 +86,8 @@ func (f *reader) HandleUserAgent(_ int, agent string) {
 func (f *reader) HandleAllow(_ int, pattern string)    { f.add(allowPrefix, pattern) }
 func (f *reader) HandleDisallow(_ int, pattern string) { f.add(disallowPrefix, pattern) }
 
-// add adds a rule. A rule with an empty pattern, or one that matches no path, has
-// no effect, except that it ends the list of crawlers of the group.
+// add adds a rule. A rule with an empty pattern, or with a pattern that matches no path,
+// only ends the list of crawlers of the group.
 func (f *reader) add(prefix, pattern string) {
 	f.rules = true
 	if pattern == "" || pattern[0] != '/' && pattern[0] != '*' {

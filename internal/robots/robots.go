@@ -1,9 +1,9 @@
 // Package robots parses robots.txt and decides which paths it allows, according to RFC 9309.
 //
-// It owns the compiled rules of one file (Rules), the meaning of an answer to the
-// request for the file, the time for which the answer is valid (State), and what pages
-// ask for in meta tags and X-Robots-Tag headers (Tag). It makes no requests, reads no
-// clock and does not wait. Package politeness uses the crawl-delay.
+// It owns the compiled rules of one file (Rules), the meaning of an answer to the request
+// for the file and the time for which the answer is valid (State). It also owns what
+// pages ask for in meta tags and X-Robots-Tag headers (Tag). It makes no requests, reads
+// no clock and does not wait. Package politeness uses the crawl-delay.
 //
 // The lines are read by a Go translation of Google's parser, so that common typos are
 // understood in the same way. There are these differences from Google's matcher, because
@@ -15,7 +15,7 @@
 //   - A path and a rule match even if they differ in escapes of ":/?[]@" within
 //     the query.
 //   - "Allow: /index.html" does not allow "/".
-//   - A group for foobot* is one for foobot.
+//   - A group for foobot* counts as a group for foobot.
 //   - /robots.txt is always allowed.
 //   - Only the lines within the first 500 KiB are used.
 package robots

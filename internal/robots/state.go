@@ -107,9 +107,9 @@ func (s *State) WithoutCause() *State {
 	return &bare
 }
 
-// Answered records an answer: its status and body, and its Retry-After, which is 0 for
-// none. The caller must follow redirects. A status of 3xx is therefore a redirect after
-// MaxRedirects others, or one without a target, and counts as Missing.
+// Answered records an answer: its status, body and Retry-After (0 for none). The caller
+// must follow redirects. A status of 3xx is therefore a redirect after MaxRedirects
+// others, or one without a target, and counts as Missing.
 func (s *State) Answered(now time.Time, status int, body []byte, productToken string, retryAfter time.Duration) {
 	switch FromStatus(status) {
 	case Found:
@@ -148,7 +148,7 @@ const (
 // failures in a row. If there is a cause, its length and the cause follow. If there are
 // rules, they are last.
 //
-// The time of the next request is that of the wall clock, because a state may be stored
+// The time of the next request is a time of the wall clock, because a state may be stored
 // for an unknown time. If the clocks of machines differ by minutes, an answer is valid
 // for minutes more or less than Lifetime.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {

@@ -10,7 +10,7 @@ type Tag struct {
 	Noindex  bool // do not show the page in search results
 }
 
-// With returns the combination of both tags, which asks for what either of them asks for.
+// With returns a tag that asks for everything that t or other asks for.
 func (t Tag) With(other Tag) Tag {
 	return Tag{Nofollow: t.Nofollow || other.Nofollow, Noindex: t.Noindex || other.Noindex}
 }

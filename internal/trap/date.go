@@ -12,8 +12,9 @@ const firstYear = 1900
 // writtenIn is the year of this code. A clock that shows an earlier year is wrong.
 const writtenIn = 2026
 
-// ThisYear returns the year of now for Limits.Year. It corrects a year before writtenIn,
-// which only a wrong clock can show. Otherwise most dates would be in the future.
+// ThisYear returns the year of now for Limits.Year. If the year is before writtenIn, the
+// clock is wrong, and ThisYear returns writtenIn. With the year of that clock, most dates
+// would be in the future.
 func ThisYear(now time.Time) int { return max(now.Year(), writtenIn) }
 
 // dateOutside returns the first year in s that is part of a date and outside from..to, or 0.

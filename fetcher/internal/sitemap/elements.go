@@ -130,8 +130,8 @@ func (x *elements) enter(name string) (parent string) {
 	return parent
 }
 
-// end handles an end tag. It ends the open element of its name and all within it, or
-// nothing if there is none.
+// end handles an end tag. It ends the innermost open element with this name and all
+// elements within it. If there is none, the tag is ignored.
 func (x *elements) end() error {
 	err := x.flush()
 	tag, _ := x.tokens.TagName()
@@ -145,7 +145,7 @@ func (x *elements) end() error {
 	return err
 }
 
-// flush passes the current entry to visit, because any tag ends it.
+// flush ends the current entry, because any tag ends it, and passes it to show.
 func (x *elements) flush() error {
 	if !x.inURL {
 		return nil
@@ -155,8 +155,8 @@ func (x *elements) flush() error {
 	return x.show(url, x.kind)
 }
 
-// link handles the href of an Atom entry's link, or of another language's page in a
-// urlset.
+// link handles a link element in an Atom entry, or one in a urlset that links to the page
+// in another language.
 func (x *elements) link(parent string) error {
 	href, rel, hasHref := "", "", false
 	for more := true; more; {

@@ -68,8 +68,8 @@ func (in *input) bytes() int64 {
 var declaration = regexp.MustCompile(`^[\s]*<\?xml\s[^>]*\bencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']`)
 
 // decoderOf returns a transformer to UTF-8 for a file with this beginning. A byte order
-// mark wins over the XML declaration. It returns nil if the file is UTF-8 or names no
-// charset.
+// mark wins over the XML declaration. decoderOf returns nil if the file is UTF-8 or names
+// no charset.
 func decoderOf(begin []byte) transform.Transformer {
 	if bytes.HasPrefix(begin, []byte("\xfe\xff")) || bytes.HasPrefix(begin, []byte("\xff\xfe")) {
 		return unicode.BOMOverride(transform.Nop)

@@ -48,7 +48,7 @@ var (
 	ErrCut = errors.New("sitemap: ends too early")
 )
 
-// Error reports where and why reading a file ended early. The position is that in the
+// Error reports where and why reading a file ended early. The position refers to the
 // uncompressed text in UTF-8. The entries before it were visited.
 type Error struct {
 	Line   int   // from 1
@@ -181,7 +181,7 @@ func readLines(text *bufio.Reader, show func(string, Kind) error) (line int, off
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		if found := trim(string(url)); isURL(found) { // else it is empty or a comment, or has no meaning
+		if found := trim(string(url)); isURL(found) { // other lines are empty, comments or meaningless
 			if err := show(found, Page); err != nil {
 				return line, offset, err
 			}

@@ -65,7 +65,8 @@ func (s *Server) Asked(name string) int {
 	return most
 }
 
-// Each calls visit with each name that was looked up, as in Asked.
+// Each calls visit with each name that was looked up, in lower case and without a final
+// dot.
 func (s *Server) Each(visit func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
