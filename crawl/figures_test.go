@@ -90,8 +90,8 @@ func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, f
 	return falsePositives(stats, probes{claimed, asked}, c.chain), stats
 }
 
-// off returns by how many standard deviations the hits of f differ from those that a
-// probability of p makes likely.
+// off returns by how many standard deviations the hits of f differ from the number that
+// is expected at a probability of p.
 func off(f *report.Figure, p float64) float64 {
 	n := float64(f.Trials)
 	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))

@@ -75,7 +75,7 @@ func (h *Handle) Seed(ctx context.Context, seeds []string) ([]SeedAnswer, error)
 }
 
 // SeedChecked is like Seed, but looks up each seed's host first. It refuses a seed if
-// the crawl may dial none of its host's addresses.
+// all addresses of its host are forbidden.
 func (h *Handle) SeedChecked(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
 	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds, Check: true})
 }
@@ -90,9 +90,9 @@ func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 	return verbSample.ask(ctx, h, nothing{})
 }
 
-// Watch yields a sample each second while a process runs the crawl, and at once
-// when it is paused or resumed by this process. It ends with ctx and, without an
-// error, when another process ends its run.
+// Watch yields a sample each second while a process runs the crawl, and at once when
+// this process pauses or resumes it. Watch ends without an error when ctx ends, or when
+// another process ends its run.
 func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	return func(yield func(report.Sample, error) bool) {
 		ticker := time.NewTicker(sampleEvery)
@@ -126,8 +126,8 @@ func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Repor
 	return verbReport.ask(ctx, h, probe)
 }
 
-// Audit recounts the crawl: it counts each term from a source other than its
-// counter. It reads everything, and opens no output.
+// Audit counts each term of the books again, without using its counter. It reads the
+// whole crawl, and opens no output.
 func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
 	return verbAudit.ask(ctx, h, nothing{})
 }
@@ -172,8 +172,8 @@ func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
 	return verbPause.ask(ctx, h, false)
 }
 
-// Reconcile offers the exact keys that wait in Postgres to Redis again. It is safe
-// at any time.
+// Reconcile again offers Redis the exact keys that wait in Postgres. It is safe at any
+// time.
 func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
 	return verbReconcile.ask(ctx, h, nothing{})
 }
@@ -188,8 +188,8 @@ func (h *Handle) WriteSeeds(ctx context.Context) (path string, seeds uint64, err
 	return seedsPath(h.location, h.backend), seeds, err
 }
 
-// Stop ends the run of the process that runs the crawl, as a signal does, and
-// waits until that process has closed the crawl. It reports whether there was one.
+// Stop ends the run of the process that runs the crawl, as a signal does, and waits
+// until that process has closed the crawl. It reports whether a process ran the crawl.
 func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 	if !h.Running(ctx) {
 		return false, nil
@@ -206,8 +206,8 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
-// lines yields the lines of the source that of returns for the committed records. It stops
-// after an error.
+// lines calls of with the committed records, and yields the lines of the source that of
+// returns. It stops after an error.
 func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine.RecordSource, error)) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		records, closeRecords, err := h.records(ctx)
@@ -232,10 +232,10 @@ func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine
 	}
 }
 
-// WriteReferrers writes the records to w. Each has a field "referrer" with the URL of
-// the page on which its URL was found first. The records must be in files. They are
-// sorted in the directory temp, which takes about 250 bytes a record; empty means the
-// system's directory for temporary files.
+// WriteReferrers writes the records to w. It adds to each record the field "referrer",
+// the URL of the page on which the record's URL was found first. The records must be in
+// files. They are sorted in the directory temp, where they need about 250 bytes a
+// record. An empty temp means the system's directory for temporary files.
 func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) error {
 	records, closeRecords, err := h.records(ctx)
 	if err != nil {

@@ -28,8 +28,8 @@ func (e *WorkerError) Error() string {
 }
 
 type (
-	// LocationError reports that a Location lacks something about its crawl, or
-	// contradicts it.
+	// LocationError reports a Location that is incomplete, or that contradicts the
+	// crawl.
 	LocationError = engine.LocationError
 	// LostError reports a crawl that is in Postgres but not in its Redis. Rebuild
 	// restores it.

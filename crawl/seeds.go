@@ -63,11 +63,11 @@ func newSeedAnswer(a fetcher.SeedAnswer) SeedAnswer {
 	return r
 }
 
-// lookUpTime is how long the look-up of a host's name may take.
+// lookUpTime is the longest time for looking up a host's name.
 const lookUpTime = 5 * time.Second
 
-// checkSeed returns an error if a seed is not a URL, or if the crawl may dial none of
-// its host's addresses. It looks up the names of hosts only if look is true.
+// checkSeed returns an error if a seed is not a URL, or if all addresses of its host
+// are forbidden. It looks up the names of hosts only if look is true.
 func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
 	url, err := seed.Parse(p.canon, raw)
 	if err != nil {
@@ -103,11 +103,11 @@ func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.R
 // other seeds are taken from the records when the file is written again.
 const seedsFile = "seeds.jsonl"
 
-// seedsAtEnd is the largest number of records and waiting URLs with which seedsFile
-// is still written at the end of a run. That takes some seconds.
+// seedsAtEnd is the largest number of records and waiting URLs together for which
+// seedsFile is written at the end of a run. Writing so many takes some seconds.
 const seedsAtEnd = 500_000
 
-// seedsAfter writes seedsFile at the end of a run, unless that takes long.
+// seedsAfter writes seedsFile at the end of a run, unless that would take too long.
 func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
 	if ses.Redis != nil { // other workers may still run, and have their own records
 		return

@@ -101,8 +101,7 @@ type Seeds struct {
 }
 
 // TopHosts are the hosts with the largest counts, largest first. The counts are from a
-// sketch of bounded size: a count is never too low, and it may be too high by at most
-// Over.
+// sketch of bounded size: a count is never too low, and at most Over too high.
 type TopHosts struct {
 	Pages   []HostCount `json:"pages,omitempty"`
 	Errors  []HostCount `json:"errors,omitempty"`
@@ -184,9 +183,8 @@ func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 	return &seconds
 }
 
-// FalsePositives has three estimates of the current probability that the filter takes
-// a URL that was never offered for a known one. Each is from another source. It also has
-// the expected loss.
+// FalsePositives has three estimates of the current probability of a false positive,
+// each from another source, and the expected loss.
 type FalsePositives struct {
 	Estimated *Figure `json:"estimated,omitempty"` // from the fill of the filter
 	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints

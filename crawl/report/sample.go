@@ -28,7 +28,7 @@ type Sample struct {
 	LastError *LastError // the last attempt that failed; nil means that there is none
 	Unreached bool       // no seed has been reached, and nothing can be tried now
 
-	Queued  uint64 // URLs that wait, with delayed ones
+	Queued  uint64 // URLs that wait, including delayed ones
 	Delayed uint64 // queued URLs that wait for another attempt
 	Leased  uint64
 	Hosts   uint64 // hosts with queued or leased URLs

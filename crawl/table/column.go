@@ -47,7 +47,7 @@ type Schema struct {
 	objects []string                      // members whose own members are columns, such as fields
 	others  []string                      // text members of some records, which are not columns by default
 	derive  func(r *row, name string) any // computes a value that a record does not have; nil means none
-	open    bool                          // lines may have members that are not in columns
+	open    bool                          // lines can have members that are not in columns
 }
 
 // Records returns the schema of records: the fields of record.Record in their order. It
@@ -119,7 +119,7 @@ func (s *Schema) has(name string) bool {
 	return slices.ContainsFunc(s.columns, func(c Column) bool { return c.Name == name })
 }
 
-// find returns the column with this name, which may be a path into an object.
+// find returns the column with this name, which can be a path into an object.
 func (s *Schema) find(name string) (Column, error) {
 	for _, c := range s.columns {
 		if c.Name == name {
