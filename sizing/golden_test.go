@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// near reports a value that differs from want by more than half a unit of the
-// last decimal that is given for it.
+// near fails the test if got differs from want by more than half a unit of the last of
+// its decimals.
 func near(t *testing.T, what string, got, want float64, decimals int) {
 	t.Helper()
 	if half := 0.5001 * math.Pow10(-decimals); math.Abs(got-want) > half {

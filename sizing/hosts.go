@@ -93,9 +93,9 @@ type CrawlTime struct {
 	ZipfLargest    time.Duration // duration for the largest host alone, a lower bound of Zipf
 }
 
-// TimeToCrawl returns the minimum duration of a crawl. A longer duration than the maximum
-// of time.Duration (292 years) is given as that maximum. TimeToCrawl panics unless URLs,
-// Hosts, HostsAtOnce and at least one of Delay and Latency are above 0.
+// TimeToCrawl returns the minimum duration of a crawl. If the duration is longer than
+// 292 years, the result is the maximum of time.Duration. TimeToCrawl panics unless
+// URLs, Hosts, HostsAtOnce and at least one of Delay and Latency are above 0.
 func TimeToCrawl(plan CrawlPlan) CrawlTime {
 	pace := max(plan.Delay, plan.Latency)
 	if plan.URLs == 0 || plan.Hosts == 0 || plan.HostsAtOnce == 0 || pace <= 0 {

@@ -53,8 +53,8 @@ func (f *faulty) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return f.Filter.Contains(ctx, prints)
 }
 
-// next asks the plan for the fault of the next call, waits for its delay and returns
-// it with its error.
+// next asks the plan for the fault of the next call, and waits for the delay of the
+// fault. It returns the fault and the error of the call.
 func (f *faulty) next(ctx context.Context) (Fault, error) {
 	call := int(f.calls.Add(1) - 1)
 	fault := f.plan(call)

@@ -36,7 +36,7 @@ type model struct {
 	offered []bloomstore.Fingerprint // every key that was ever part of a call
 	state   map[bloomstore.Fingerprint]certainty
 	lookups int // of keys that were certainly not added
-	falsely int // how often the filter claimed one of those
+	falsely int // how often the filter claimed one of these keys
 }
 
 // certainty says whether a key is in the filter: absent if no call has named it,

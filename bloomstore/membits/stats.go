@@ -6,7 +6,7 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Stats describe a filter. Keys may be added while they are collected.
+// Stats describe a filter. Keys can be added while the Stats are collected.
 type Stats struct {
 	Keys     uint64       // keys added
 	Capacity uint64       // keys that the layers so far are sized for

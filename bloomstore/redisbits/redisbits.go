@@ -7,10 +7,10 @@
 // addresses and passwords are left to the caller.
 //
 // A filter is never lost silently. If a part is missing, short, of another type, of
-// other parameters or of another filter, the error is a bloomstore.ErrFilterLost or
-// a bloomstore.ErrParamsMismatch. There is one exception: a server that loses its
-// last moments (an append-only file synced every second, a failover) loses the keys
-// added in them like all its data, and no error shows it.
+// other parameters or of another filter, the error is a bloomstore.ErrFilterLost or a
+// bloomstore.ErrParamsMismatch. There is one exception: a server can lose the writes of
+// its last moments (an append-only file synced every second, a failover). Keys that
+// were added then are lost too, and no error shows it.
 package redisbits
 
 import (
@@ -43,16 +43,16 @@ const (
 )
 
 // Stats describe a filter: its keys, sizes and rate, as a whole and for each layer.
-// Keys may be added while they are collected. The fill is that of blocks chosen at
+// Keys can be added while the Stats are collected. The fill is that of blocks chosen at
 // random.
 type Stats = bits.Stats
 
-// ErrEvicts reports a server that may evict any key when its memory is full.
+// ErrEvicts reports a server that can evict any key when its memory is full.
 var ErrEvicts = bits.ErrEvicts
 
-// Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any
-// number of processes may use the same filter. It holds no connection of its own
-// and needs no Close.
+// Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any number
+// of processes can use the same filter. It holds no connection of its own and needs no
+// Close.
 //
 // If several callers add one fingerprint at the same time, one of them gets true.
 // The client never repeats a command that adds: if a connection fails during
@@ -62,12 +62,12 @@ type Filter struct{ bits *bits.Filter }
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open returns the filter named in config, and creates it if there is none. It
-// finishes a creation that was interrupted. If the filter has other parameters, the
-// error is an ErrParamsMismatch that shows both. If a part of it is lost, the error is
-// an ErrFilterLost, and if the server may evict any key, an ErrEvicts.
+// Open returns the filter named in config, and creates it if there is none. It finishes
+// a creation that was interrupted. If the filter has other parameters, the error is an
+// ErrParamsMismatch that shows both. If a part of it is lost, the error is an
+// ErrFilterLost, and if the server can evict any key, an ErrEvicts.
 //
-// The client must read from primaries, because a replica may lag behind.
+// The client must read from primaries, because a replica can lag behind.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
 	filter, err := bits.Open(ctx, client, bits.Config(config))
 	if err != nil {
@@ -76,10 +76,10 @@ func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Fi
 	return &Filter{filter}, nil
 }
 
-// Delete removes the filter with this name, even if parts of it are lost, in steps
-// that are short for the server. The next Delete continues an interrupted one. If
-// there is no such filter, Delete returns nil. If the name is that of a key that is
-// not a filter, Delete leaves the key alone and returns an ErrFilterLost.
+// Delete removes the filter with this name, even if parts of it are lost, in steps that
+// are short for the server. The next Delete continues an interrupted one. If there is
+// no such filter, Delete returns nil. If a key with this name is not a filter, Delete
+// leaves the key alone and returns an ErrFilterLost.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
 	return bits.Delete(ctx, client, name)
 }
