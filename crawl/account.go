@@ -31,7 +31,7 @@ const probeAtEnd = 250 * time.Millisecond
 
 const topHosts = 10
 
-// endRunning is the beginning of Report.End while the crawl runs.
+// While the crawl runs, Report.End begins with endRunning.
 const endRunning = "running"
 
 // report implements Handle.Report.
@@ -161,8 +161,8 @@ func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
 }
 
-// Promises returns an error that names the broken promises, as far as the counters show
-// them, or nil.
+// Promises returns an error that names the promises that are broken according to the
+// counters, or nil.
 func Promises(stats frontier.Stats) error {
 	err := stats.Balance()
 	if n := stats.Shadow.Forgotten; n > 0 {
@@ -171,8 +171,8 @@ func Promises(stats frontier.Stats) error {
 	return err
 }
 
-// measure adds the state of the filter to r, and probes it for up to probe with
-// random fingerprints.
+// measure adds the state of the filter to r. It probes the filter with random
+// fingerprints for at most the time probe.
 func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
 	layers, err := ses.engine.FilterLayers(ctx)
 	if err != nil {
@@ -275,8 +275,8 @@ func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	return &report.Lost{Expected: expected, Low: low, High: high}
 }
 
-// poissonRange returns the bounds between which a Poisson variable with this mean
-// lies with a probability of 95 %: it is below low with a probability of at most
+// poissonRange returns the bounds between which a Poisson variable with this mean lies
+// with a probability of 95 %: the variable is below low with a probability of at most
 // 2.5 %, and above high with a probability of at most 2.5 %.
 func poissonRange(mean float64) (low, high float64) {
 	const tail, reach, many = 0.025, 1.959963984540054, 500

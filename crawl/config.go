@@ -44,10 +44,10 @@ type Config struct {
 	Redis    *Redis    // see Location
 	Postgres *Postgres // see Location
 
-	Seeds     []string // Run adds them; one without a scheme is tried as https
+	Seeds     []string // Run adds them; a seed without a scheme is tried as https
 	SeedsText string   // describes the seeds in the settings of a new embedded crawl; empty means Seeds
 	Fixed     Fixed    // settings that are fixed when the crawl is created
-	Hosts     []Host   // settings of some hosts; all but the headers are fixed too; nil means the stored ones
+	Hosts     []Host   // settings of some hosts; all except the headers are fixed too; nil means the stored settings
 
 	Agent    string     // User-Agent header; its first token is matched in robots.txt; empty means "crawler/VERSION"
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
@@ -59,14 +59,14 @@ type Config struct {
 	MaxQueued   uint64        // with Redis, refuse links while this number of URLs is queued; 0 means no limit
 	Rate        float64       // requests per second of this process; 0 means no limit
 	Bandwidth   int64         // bytes of answers per second that this process receives, on average; 0 means no limit
-	Retries     int           // after a failed first attempt; 0 means 3, fetcher.NoRetries none
-	Grace       time.Duration // for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace none
+	Retries     int           // attempts after a failed first one; 0 means 3, fetcher.NoRetries means none
+	Grace       time.Duration // time for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace means none
 	Backoff     time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
 	BackoffMax  time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
-	DeadAfter   int           // failures in a row after which a host is given up; 0 means 6, politeness.NeverDead never
+	DeadAfter   int           // failures in a row after which a host is given up; 0 means 6, politeness.NeverDead means never
 	Memory      int64         // bytes for bodies and documents; 0 means 128 MiB
 	Cache       int64         // bytes of the embedded frontier's files that are kept in memory; 0 means 32 MiB
-	FullParse   bool          // read links from parsed documents instead of tokens; slower, differs within SVG and MathML
+	FullParse   bool          // read links from parsed documents instead of tokens; slower; finds other links within SVG and MathML
 
 	// Fields are extracted from HTML pages into Record.Fields. docs/reference/fields.md
 	// describes them. With Fields or Text, the crawl parses each page into a document.
@@ -77,16 +77,16 @@ type Config struct {
 	Worker  string  // names this worker in Status; empty means HOST-PID-RANDOM
 	Wait    int     // with Redis, number of replicas that must have the links of a page before the page is completed
 
-	// OnPage is called for each page (status 2xx of a wanted type) before it is
-	// completed, by many goroutines at once. An error, or a panic, queues the page
+	// OnPage is called for each page (status 2xx of a wanted type) before the page is
+	// completed. Many goroutines call it at once. An error, or a panic, queues the page
 	// again.
 	//
 	// OnPage can be called more than once for a page: after an error, after a crash,
 	// and if the lease ends during the call. Page.EventID is the same each time, so
 	// package events/inbox can apply the effects once.
 	OnPage func(ctx context.Context, page *Page) error
-	// OnRefused is called for each link that a rule refused, by many goroutines
-	// at once. It is optional.
+	// OnRefused is called for each link that a rule refused. Many goroutines call it at
+	// once. It is optional.
 	OnRefused func(fetcher.Refused)
 	// Resume returns the command that resumes the crawl, and notes about it, for
 	// the report of a run that ended early. It is optional.
@@ -98,12 +98,12 @@ type Config struct {
 	// process's pages to Events.Sink. Events.Name is the name of this relay; empty
 	// means "default". The crawl sets Outbox and Progress.
 	//
-	// The crawl goes on if the sink is unreachable or the relay fails. At its end,
-	// Run delivers the remaining events for at most Grace. The caller closes the
-	// sink, after Close.
+	// The crawl goes on if the sink is unreachable or the relay fails. At the end of
+	// the crawl, Run delivers the remaining events for at most Grace. The caller must
+	// close the sink after Close.
 	Events *events.Config
 
-	Logger *slog.Logger // nil discards
+	Logger *slog.Logger // nil discards all messages
 }
 
 // Page is a fetched page, as OnPage receives it.

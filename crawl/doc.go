@@ -21,7 +21,8 @@
 // that cannot be opened.
 //
 // The package owns a crawl as a whole: its settings, the locations of its parts, the
-// order in which they are opened, which processes may open them, and the methods of a
-// Handle. It does not own the queue (package frontier), the requests (package fetcher)
-// or the terminal (the command). It sets no process-wide limit and handles no signal.
+// order in which the parts are opened, which processes are allowed to open them, and
+// the methods of a Handle. It does not own the queue (package frontier), the requests
+// (package fetcher) or the terminal (the command). It sets no process-wide limit and
+// handles no signal.
 package crawl

@@ -20,8 +20,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
 
-// filterCrawl is a store with a filter that does not grow. It counts the errors of the
-// filter with new URLs.
+// filterCrawl is a store with a filter that does not grow. It counts the new URLs that
+// the filter claims to contain.
 type filterCrawl struct {
 	*localstore.Store
 	dir     string
@@ -52,8 +52,7 @@ func (c *filterCrawl) open(t *testing.T) {
 	}
 }
 
-// offer offers the URLs with the numbers from up to, but not including, to. fresh says
-// that they are new.
+// offer offers the URLs with the numbers from, …, to-1. fresh says that they are new.
 func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	t.Helper()
 	for from < to {

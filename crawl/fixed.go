@@ -47,7 +47,7 @@ type Fixed struct {
 	MaxURLBytes       int      // longer URLs are refused, or NoLimit; trap.DefaultMaxURL
 	MaxPathRepeats    int      // occurrences of one path segment, or NoLimit; trap.DefaultMaxRepeats
 	MaxParams         int      // query parameters, or NoLimit; trap.DefaultMaxParams
-	MaxYearsAhead     int      // years from now that a date in a URL can name, NoLimit or ThisYear; trap.DefaultMaxAhead
+	MaxYearsAhead     int      // how many years ahead a date in a URL can be, NoLimit or ThisYear; trap.DefaultMaxAhead
 	AllowPorts        []string // ports that are requested although they belong to other services; none
 	Sitemaps          Switch   // crawl sitemaps and the URLs in them; off
 	Assets            Switch   // crawl the images, scripts and so on that pages embed; off
@@ -66,7 +66,7 @@ type Fixed struct {
 	KeepParams     []string // query parameters kept; none
 	SortQuery      Switch   // the order of query parameters does not matter; off
 
-	Exact      []string // rules of the URLs that no false positive may drop, see package exact; seeds
+	Exact      []string // rules of the URLs that no false positive can drop, see package exact; seeds
 	Windows    []string // CLASS=TIME: finished URLs of an exact class are new again after TIME; fixed only with Redis and Postgres
 	Sink       string   // where records are: "jsonl" or "postgres"; jsonl
 	CDC        Switch   // write records as events for change data capture; needs Sink "postgres"; off
@@ -139,9 +139,9 @@ func DefaultFixed() Fixed {
 	return f
 }
 
-// SettingNames returns the names under which the fields of Fixed are stored: the
-// names that every crawl stores, the further names of a crawl in Redis, and the
-// further names of a crawl in Redis with its exact keys in Postgres.
+// SettingNames returns the names under which the fields of Fixed are stored. every has
+// the names for every crawl, and redis the further names for a crawl in Redis. postgres
+// has the further names if the exact keys of a crawl in Redis are in Postgres.
 func SettingNames() (every, redis, postgres []string) {
 	names := func(of []setting) (names []string) {
 		for _, s := range of {
@@ -262,7 +262,7 @@ func duration(key, def string, field func(*Fixed) *time.Duration) setting {
 }
 
 // number returns a setting that is a whole number. none is the text of NoLimit, and
-// least is the text of SeedsOnly or ThisYear. If one of them is empty, the setting
+// least is the text of SeedsOnly or ThisYear. If none or least is empty, the setting
 // does not have that value.
 func number(key, def string, field func(*Fixed) *int, words func(int) string, none, least string) setting {
 	text := func(f *Fixed) string {

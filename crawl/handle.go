@@ -31,8 +31,8 @@ type Handle struct {
 // Location returns where the crawl lives.
 func (h *Handle) Location() Location { return h.location }
 
-// Running reports whether a process runs the crawl from the handle's directory.
-// A crawl in Redis may have workers elsewhere: Status names them.
+// Running reports whether a process runs the crawl from the handle's directory. A crawl
+// in Redis can have workers elsewhere: Status names them.
 func (h *Handle) Running(ctx context.Context) bool {
 	return h.own != nil || listens(ctx, h.location.Dir)
 }
@@ -60,10 +60,10 @@ func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 
 // SeedAnswer is the answer to one seed.
 type SeedAnswer struct {
-	URL     string          `json:"url,omitempty"` // canonical; empty if it has no canonical form
+	URL     string          `json:"url,omitempty"` // canonical; empty if the seed has no canonical form
 	Answer  string          `json:"answer"`        // "added", "seen" or "refused"
 	Reason  frontier.Reason `json:"reason,omitempty"`
-	Message string          `json:"message,omitempty"` // why it was refused, for people
+	Message string          `json:"message,omitempty"` // why the seed was refused, for people
 }
 
 // Seed adds seeds to the crawl, and returns an answer to each, index for index. A
@@ -121,7 +121,8 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 }
 
 // Report returns the account of the crawl. It probes the filter with random
-// fingerprints for at most probe, which keeps a core busy; 0 means no probes.
+// fingerprints for at most the time probe; 0 means no probes. Probing keeps a core
+// busy.
 func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	return verbReport.ask(ctx, h, probe)
 }
@@ -152,7 +153,7 @@ func (h *Handle) Filter(ctx context.Context) (FilterState, error) {
 type FilterState struct {
 	Layers []frontier.FilterLayer
 	Added  uint64        // URLs added during Ran
-	Ran    time.Duration // since the process began to run the crawl; 0 if none runs it
+	Ran    time.Duration // time since the process began to run the crawl; 0 if no process runs it
 }
 
 // Retry queues failed URLs again, in a new round: those of the host key host, or all
@@ -172,13 +173,13 @@ func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
 	return verbPause.ask(ctx, h, false)
 }
 
-// Reconcile again offers Redis the exact keys that wait in Postgres. It is safe at any
-// time.
+// Reconcile takes the exact keys that wait in Postgres, and offers them to Redis again.
+// It is safe at any time.
 func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
 	return verbReconcile.ask(ctx, h, nothing{})
 }
 
-// Reconciled counts what Reconcile did, in exact keys.
+// Reconciled counts the exact keys that Reconcile handled.
 type Reconciled = exact.Reconciled
 
 // WriteSeeds writes DIR/seeds.jsonl again. It returns the path of the file and the
@@ -249,8 +250,8 @@ func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) e
 }
 
 // records returns the committed records. If another process runs an embedded crawl,
-// that process says where the committed records end, and this one reads the files up
-// to there.
+// that process says where the committed records end, and this process reads the files
+// up to that position.
 func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error, error) {
 	none := func() error { return nil }
 	if h.own != nil {

@@ -145,7 +145,7 @@ func (p *Postgres) Where() string {
 	return d.Where
 }
 
-// withoutSecrets returns a URL without its user and its query. A password may contain
+// withoutSecrets returns a URL without its user and its query. A password can contain
 // any character, so everything up to the last @ is removed.
 func withoutSecrets(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")

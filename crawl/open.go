@@ -140,7 +140,7 @@ type Loss = engine.Loss
 // Rebuild rebuilds the filter of a crawl after the filter was lost. For a crawl in
 // Redis it needs the records of all workers in l.Dir. It also queues again the exact
 // keys that wait in Postgres. If Redis has lost the whole crawl, Rebuild restores it
-// from Postgres. No worker may run meanwhile.
+// from Postgres. Workers must not run meanwhile.
 func Rebuild(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.Rebuild)
 }

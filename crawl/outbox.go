@@ -27,8 +27,8 @@ type Outboxes struct {
 }
 
 // Outboxes opens the outboxes of the crawl, whether a process runs it or not. With
-// Redis and records in files they are those of the workers whose directories are
-// in Location.Dir.
+// Redis and records in files, these are the outboxes of the workers whose directories
+// are in Location.Dir.
 func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 	none := func() error { return nil }
 	if h.own != nil {
@@ -56,7 +56,8 @@ func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 // List returns the current outboxes. A new worker can add one.
 func (o *Outboxes) List(ctx context.Context) ([]Outbox, error) { return o.list(ctx) }
 
-// Close releases the resources of the outboxes. No relay may use them then.
+// Close releases the resources of the outboxes. Relays must not use the outboxes after
+// that.
 func (o *Outboxes) Close() error { return o.release() }
 
 // Relays returns how far each registered relay is behind, by name.

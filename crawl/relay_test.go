@@ -192,7 +192,7 @@ func TestRelayDeliversLaterRuns(t *testing.T) {
 	}
 }
 
-// saying is the writer of a log that closes a channel when word is written.
+// saying is a log writer that closes a channel when word is written.
 type saying struct {
 	word string
 	once sync.Once

@@ -38,7 +38,7 @@ type Result struct {
 	Stats  frontier.Stats
 	Took   time.Duration
 	Report *report.Report
-	// Unreached says why no host of a seed answered. It is nil if one did.
+	// Unreached says why no host of a seed answered. It is nil if one answered.
 	Unreached error
 }
 
@@ -54,9 +54,9 @@ func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
 
-// Stopping is closed when a run begins to end early, because its context ended,
-// MaxTime is over or another process stopped it. The run then ends within Config.Grace,
-// unless a disk or a server hangs.
+// Stopping returns a channel that is closed when a run begins to end early, because its
+// context ended, MaxTime is over or another process stopped it. The run then ends
+// within Config.Grace, unless a disk or a server hangs.
 func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
 
 // Abort ends requests under way at once. Their URLs go back to the frontier, and
@@ -236,8 +236,8 @@ func (d *deadline) begin(grace time.Duration) {
 	}
 }
 
-// limit returns a context for steps that a run can omit at its end. It outlives
-// ctx, and ends early enough to close the store within the grace.
+// limit returns a context for steps that a run can omit at its end. The context
+// outlives ctx, and ends early enough to close the store within the grace.
 func (d *deadline) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	d.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// totalsFile is the name of a file with sums over all runs, of numbers that the store
-// does not count.
+// totalsFile is the name of the file with sums over all runs. It has the numbers that
+// the store does not count.
 const totalsFile = "totals.json"
 
 const totalsVersion = 1

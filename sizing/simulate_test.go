@@ -29,7 +29,7 @@ type bitmap struct {
 
 func newBitmap(rng *rand.Rand, m uint64) bitmap { return bitmap{rng, make([]uint64, (m+63)/64)} }
 
-// add draws k positions out of [lo, lo+m) and reports whether one was not set.
+// add draws k positions out of [lo, lo+m) and reports whether at least one was not set.
 func (b bitmap) add(lo, m uint64, k uint) (added bool) {
 	for range k {
 		i := lo + b.rng.Uint64N(m)

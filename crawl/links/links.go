@@ -171,7 +171,7 @@ func (s Source) Chains() iter.Seq2[Chain, error] {
 	}
 }
 
-// hop is the target of a URL that redirects, in its last round.
+// hop is the target of a URL that redirects in its last round.
 type hop struct {
 	round int
 	url   string
@@ -222,7 +222,7 @@ func follow(next map[string]hop, url string) Chain {
 	return c
 }
 
-// inLoop reports whether a chain leads back to its URL.
+// inLoop reports whether the chain that begins at a URL leads back to that URL.
 func inLoop(next map[string]hop, url string) bool {
 	c := follow(next, url)
 	return c.Loop && c.Chain[len(c.Chain)-1] == url

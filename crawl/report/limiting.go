@@ -13,7 +13,7 @@ import (
 // is in one of the waiting states or is being asked. Pages that were received and wait
 // for the store are counted in addition.
 type Gauges struct {
-	Slots            int           // hosts that may be asked at once (--concurrency)
+	Slots            int           // hosts that can be asked at once (--concurrency)
 	Asking           int           // hosts being asked
 	FewDescriptors   bool          // Slots cannot grow, because the process cannot open more files
 	Late             int           // further hosts being asked; their answers are late, so they use no slots
@@ -77,7 +77,7 @@ const busyCPU = 0.9
 // Kind returns what limits the crawl at this moment. It is the first of these that
 // applies:
 //
-//   - store: the store does not answer. The other gauges may then be out of date.
+// - store: the store does not answer. The other gauges might then be out of date.
 //   - paused: the user has paused the crawl.
 //   - seeds: nothing is queued or leased, and seeds are still being read.
 //   - empty: nothing is queued or leased.
@@ -165,23 +165,24 @@ func (g Gauges) network() Kind {
 	return Network
 }
 
-// backingOff returns how many hosts that no worker holds wait because they failed.
+// backingOff returns the number of hosts that wait after a failure and that no worker
+// holds.
 func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
 
 // full reports whether all slots are in use.
 func (g Gauges) full() bool { return g.Slots > 0 && g.Asking >= g.Slots }
 
 // Factor is a kind that limits a crawl, with the gauges that show it. The zero Factor
-// is not known.
+// means that the limit is not known.
 type Factor struct {
 	Kind   Kind
 	Gauges Gauges // the newest gauges of this kind
 }
 
-// Limiting returns the kind that limited the crawl at most of the moments in history,
-// which must be in the order of time. If several kinds were equally frequent, it returns
-// the one that was seen last. One moment is not enough, because even a busy host is
-// sometimes between two requests.
+// Limiting returns the most frequent kind of the moments in history. history must be in
+// the order of time. If several kinds are equally frequent, Limiting returns the one
+// that was seen last. One moment is not enough, because even a busy host is sometimes
+// between two requests.
 //
 // A pause and a silent store are exceptions. They count at once. After they end, the
 // moments before their end no longer count.

@@ -97,7 +97,7 @@ func (m *Meter) limit() Factor {
 	return Limiting(history)
 }
 
-// end returns the end that is reached first.
+// end returns the bound that is reached first.
 func (m *Meter) end() End {
 	s, base := m.samples[len(m.samples)-1], m.samples[0]
 	over := s.Time.Sub(base.Time)
@@ -169,7 +169,8 @@ func share(part, whole uint64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// left returns how long n more take at a rate, or a negative duration if the rate is 0.
+// left returns the time that n further steps take at a rate, or a negative duration if
+// the rate is 0.
 func left(n uint64, perSecond float64) time.Duration {
 	const longest = 100 * 365 * 24 * time.Hour
 	if n == 0 {

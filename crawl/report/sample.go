@@ -1,5 +1,5 @@
 // Package report has the account of a crawl: what the crawl has done, what limits it,
-// and what its filter may have lost.
+// and what its filter might have lost.
 //
 // It owns the figures, their JSON form and their text, and the computation of rates and
 // limits from samples. Package crawl fills a Report and takes the samples. Except for

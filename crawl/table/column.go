@@ -50,8 +50,8 @@ type Schema struct {
 	open    bool                          // lines can have members that are not in columns
 }
 
-// Records returns the schema of records: the fields of record.Record in their order. It
-// also has a column state, done or failed, which is derived from outcome.
+// Records returns the schema of records: the fields of record.Record in their order.
+// Its additional column state is done or failed, and is derived from outcome.
 func Records() *Schema {
 	s := schemaOf(reflect.TypeFor[record.Record]())
 	s.open = true

@@ -33,10 +33,10 @@ func (e *ConditionError) Error() string {
 //	status >= 400 and not (url ~ '/tag/' or host = example.org)
 //
 // A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
-// !~ is a regular expression of package regexp. A column alone is true if its value in
-// the record is not absent, false, 0 or empty. Text with white space needs quotes, '…'
-// or "…", within which two quotes mean one. The operators are not, and, or, from the
-// strongest to the weakest. An error is a *ConditionError.
+// !~ is a regular expression of package regexp. A column alone is false if its value is
+// absent, false, 0 or empty, and true otherwise. Text with white space needs quotes,
+// '…' or "…". Within quotes, two quotes mean one. The operators are not, and, or, from
+// the strongest to the weakest. An error is a *ConditionError.
 //
 // A comparison with a member that the record does not have is false, except != and !~,
 // which are always the opposites of = and ~. An absent bool is false. Members whose type

@@ -32,7 +32,7 @@ type Purpose int
 const (
 	Crawl      Purpose = iota // to crawl; a new crawl is created
 	Look                      // to read; the directory need not be writable
-	Steer                     // to change something while a worker may run
+	Steer                     // to change something while a worker might run
 	Rebuild                   // to rebuild the filter
 	AcceptLoss                // to rebuild the filter although records are missing
 )

@@ -25,8 +25,8 @@ type exactStore struct {
 }
 
 // newExactStore returns a frontier over queue, in which set decides whether exact items
-// are new. set uses keys. output is the output of the queue; nil means that this
-// process completes no items.
+// are new. keys is the database behind set. output is the output of the queue; nil
+// means that this process completes no items.
 func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) (*exactStore, error) {
 	store, err := exact.New(exact.Config{
 		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,
@@ -126,7 +126,7 @@ func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
 // The workers of a crawl store in Postgres how many URLs wait in Redis.
 const (
 	keepEvery = 15 * time.Second
-	keepLast  = 2 * time.Second // timeout of the last time, when a worker ends
+	keepLast  = 2 * time.Second // timeout for storing the number when a worker ends
 )
 
 // keep stores the number of waiting URLs every keepEvery until ctx ends, and then once

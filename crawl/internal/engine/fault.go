@@ -11,11 +11,11 @@ import (
 var ErrNoCrawl = fmt.Errorf("crawl: no crawl there: %w", fs.ErrNotExist)
 
 // LocationError reports a location that lacks something that the crawl needs, or that
-// contradicts the crawl. The caller has to change the location.
+// contradicts the crawl. The caller must change the location.
 type LocationError struct {
 	Crawl    string // its name, without secrets
 	Problem  string // such as "its exact keys are in Postgres"
-	Postgres bool   // the location has to name a Postgres
+	Postgres bool   // the location must name a Postgres
 	Err      error  // the cause; nil means none
 }
 

@@ -16,7 +16,7 @@ type merged struct {
 	ctx     context.Context // of the caller that reads
 	dirs    []string
 	pending iter.Seq2[record.Key, error] // the URLs that the crawl has not finished
-	edges   bool                         // merge the links instead
+	edges   bool                         // merge the links instead of the records
 }
 
 var _ RecordSource = merged{}
@@ -78,7 +78,7 @@ func inTemp(prefix string, write func(dir string, f *os.File) error, read func(r
 var errNoLinks = errors.New("no links were kept: crawl with --links")
 
 // EdgesOf returns the links that the crawl of records has kept. It returns an error if
-// there are none, or if the records are not in files.
+// the crawl kept none, or if the records are not in files.
 func EdgesOf(records RecordSource) (RecordSource, error) {
 	switch source := records.(type) {
 	case record.Reader:

@@ -38,8 +38,9 @@ func (d *Database) explain(err error) error {
 	return fmt.Errorf("%s: %w", d.Where, err)
 }
 
-// Reconcile again offers the queue the exact keys that wait in Postgres. With refill it
-// also offers the keys that another worker might be offering at this moment.
+// Reconcile takes the exact keys that wait in Postgres, and offers them to the queue
+// again. With refill it also offers the keys that another worker might be offering at
+// this moment.
 func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
 	switch {
 	case e.shared == nil || e.shared.exact == nil:

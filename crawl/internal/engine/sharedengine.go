@@ -21,10 +21,10 @@ type sharedEngine struct {
 	server *Server
 	id     string      // id of the crawl
 	dir    string      // directory of this worker's records; empty if this process does not crawl
-	exact  *exactStore // nil means exact keys are in Redis, or see exactElsewhere
+	exact  *exactStore // nil means that the exact keys are in Redis, unless exactElsewhere is set
 	// exactElsewhere reports that the exact keys are in Postgres. If exact is nil as
 	// well, the address of Postgres was not given, or Postgres did not answer when the
-	// crawl was opened. A worker does not set exactElsewhere.
+	// crawl was opened. It is always false for a worker.
 	exactElsewhere bool
 	rows           bool // the records are rows
 	boxes          outboxes
@@ -37,7 +37,7 @@ type sharedEngine struct {
 func (*sharedEngine) Err() error { return nil }
 
 // Position implements Books. For a worker with records in files, it returns the end of
-// the records in its journal that Redis has answered, or that are in doubt.
+// the settled lines of the journal: see record.Journal.Answered.
 func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	if e.journal == nil {
 		return nil, errors.New("only a worker with records in files has a position: see crawler export")
