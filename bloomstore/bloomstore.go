@@ -62,9 +62,9 @@ func (h Hasher) Fingerprint(s string) Fingerprint {
 type Filter interface {
 	// AddIfAbsent records prints and reports, index for index, which of them are new.
 	// If prints contains a fingerprint several times, only the first can be new. If
-	// several callers add one fingerprint at the same time, at most one gets true. On
-	// error some of prints may have been recorded; a repeated call reports false for
-	// these.
+	// several callers add one fingerprint at the same time, at most one gets true.
+	// After an error, some of prints might have been recorded; a repeated call reports
+	// false for these.
 	AddIfAbsent(ctx context.Context, prints []Fingerprint) (added []bool, err error)
 	// Contains reports, index for index, which of prints the filter claims to contain.
 	Contains(ctx context.Context, prints []Fingerprint) (known []bool, err error)
@@ -85,8 +85,8 @@ const (
 )
 
 var (
-	// ErrFilterLost reports a stored filter that is missing, short or damaged. Such
-	// a filter is never replaced by an empty one.
+	// ErrFilterLost reports a stored filter that is missing, short or damaged. It is
+	// never replaced by an empty filter.
 	ErrFilterLost = errors.New("bloomstore: filter lost")
 	// ErrParamsMismatch reports a stored filter that has other parameters, has
 	// another layout version, or belongs to another crawl.

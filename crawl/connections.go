@@ -22,7 +22,7 @@ func MaxConcurrency() int {
 	return max(all-min(otherDescriptors, all/2), 1)
 }
 
-// maxConnections returns how many requests may be under way at once. The other
+// maxConnections returns how many requests can be under way at once. The other
 // descriptors are for idle connections.
 func (c *Config) maxConnections() int {
 	half := MaxConcurrency() / 2

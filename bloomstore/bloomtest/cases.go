@@ -115,7 +115,7 @@ func duplicatesInOneBatch(ctx context.Context, t *trial) error {
 	filter := t.open()
 	distinct := t.prints(64)
 	var batch []bloomstore.Fingerprint
-	for range 8 { // side by side and far apart
+	for range 8 { // equal keys are side by side and far apart
 		batch = append(batch, distinct...)
 		batch = append(batch, distinct[0], distinct[0])
 	}

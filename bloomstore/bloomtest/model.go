@@ -18,7 +18,7 @@ func modelRun(ctx context.Context, t *trial) error {
 var errInjected = errors.New("bloomtest: injected")
 
 // modelRunWithFaults is modelRun with a Faulty filter: one call in four fails, and some
-// of these record a part of the batch.
+// of the failing calls record a part of the batch.
 func modelRunWithFaults(ctx context.Context, t *trial) error {
 	faulty := Faulty(t.open(), func(int) Fault {
 		if t.rng.IntN(4) > 0 {

@@ -20,8 +20,8 @@ type shape struct {
 	hashes     uint
 }
 
-// shape returns the size of the layer with this number. The number must be 0 or one
-// for which grows returns true.
+// shape returns the size of the layer with this number. The number must be 0, or grows
+// must return true for it.
 func (f *Filter) shape(number int) shape {
 	growing := f.config.Growth == GrowthOn
 	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, growing)

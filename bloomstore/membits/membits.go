@@ -23,7 +23,7 @@ import (
 // million keys at a false-positive rate of 1e-6.
 type Config struct {
 	Capacity uint64  // keys that the first layer is sized for; 0 means 10 million
-	FPR      float64 // false-positive rate that is not exceeded (see Growth), in [1e-12, 1); 0 means 1e-6
+	FPR      float64 // highest false-positive rate (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth   Growth  // what happens beyond Capacity
 	Shards   int     // sub-filters with a lock of their own, a power of two up to 256; 0 means 64
 }

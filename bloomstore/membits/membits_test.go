@@ -69,9 +69,9 @@ func TestFalsePositiveRate(t *testing.T) {
 
 // TestFalsePositiveRateOfGrownFilter measures a chain whose first four layers are full,
 // so that it has 15 times as many keys as its capacity. These layers have 0.9, 0.05,
-// 0.025 and 0.0125 of its rate; all later layers together would have the last 0.0125.
-// The rate 0.2 shows whether layers are sized for fewer keys than are offered to them;
-// see sizing.Layer.Offered.
+// 0.025 and 0.0125 of the chain's rate; all later layers together would have the last
+// 0.0125. The rate 0.2 shows whether layers are sized for fewer keys than are offered
+// to them; see sizing.Layer.Offered.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")

@@ -1,9 +1,9 @@
 // Package redisbits keeps a bloomstore.Filter of any size in plain Redis, a single
 // server or a Cluster. It needs no module, and no string is longer than 32 MiB.
 //
-// It owns the public interface of such a filter. Package internal/redisbits lays
-// out, reads and changes the bits; the queue of a crawl in Redis uses that package,
-// too. docs/design/filter.md describes what is stored, byte by byte. Clients, their
+// It owns the public interface of this filter. Package internal/redisbits lays out,
+// reads and changes the bits; the queue of a crawl in Redis uses that package, too.
+// docs/design/filter.md describes what is stored, byte by byte. Clients, their
 // addresses and passwords are left to the caller.
 //
 // A filter is never lost silently. If a part is missing, short, of another type, of
@@ -27,7 +27,7 @@ import (
 type Config struct {
 	Name       string  // name of the filter: 1 to 64 of A-Z a-z 0-9 . _ -
 	Capacity   uint64  // keys that the first layers together are sized for; 0 means ten million
-	FPR        float64 // false-positive rate that is not exceeded (see Growth), in [1e-12, 1); 0 means 1e-6
+	FPR        float64 // highest false-positive rate (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth     Growth  // what happens beyond Capacity
 	BlockBits  int     // of one block, a power of two from 256 to 65536; 0 means 1024
 	Partitions int     // chains of layers, each with a hash tag of its own, that share the keys: 1 to 16384; 0 means 16
@@ -54,10 +54,10 @@ var ErrEvicts = bits.ErrEvicts
 // of processes can use the same filter. It holds no connection of its own and needs no
 // Close.
 //
-// If several callers add one fingerprint at the same time, one of them gets true.
-// The client never repeats a command that adds: if a connection fails during
-// AddIfAbsent, the error is returned, and prints may or may not have been recorded.
-// Reads are repeated according to the client's options.
+// If several callers add one fingerprint at the same time, one of them gets true. The
+// client never repeats a command that adds: if a connection fails during AddIfAbsent,
+// the error is returned, and it is unknown which of prints were recorded. Reads are
+// repeated according to the client's options.
 type Filter struct{ bits *bits.Filter }
 
 var _ bloomstore.Filter = (*Filter)(nil)

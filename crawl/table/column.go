@@ -217,7 +217,7 @@ func cellOf(cell any, err error) (any, bool) {
 	return cell, true
 }
 
-// number returns v as a number. v may be text. is is false for infinity and NaN.
+// number returns v as a number. v can be text. is is false for infinity and NaN.
 func number(v any) (f float64, is bool) {
 	if _, boolean := v.(bool); boolean {
 		return 0, false

@@ -68,7 +68,7 @@ type Located struct {
 	// HostFailure is why the URL's host does not answer. It is empty if the host
 	// answers, or if that is not known.
 	HostFailure string
-	// Trail returns the record with this id and those of its referrers, as
+	// Trail returns the record with this id and the records of its referrers, as
 	// record.Reader.Trail does.
 	Trail func(id string) ([]record.Record, error)
 }
@@ -96,7 +96,7 @@ func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	return e, nil
 }
 
-// query is an explanation under way.
+// query builds one Explanation.
 type query struct {
 	src *Sources
 	out *Explanation

@@ -102,7 +102,7 @@ type Store struct {
 	Outcome   frontier.Outcome `json:"outcome,omitempty"`
 	Status    int              `json:"status,omitempty"`
 	Round     uint32           `json:"round"`
-	Item      *Item            `json:"item,omitempty"` // only of URLs that are queued, leased or failed
+	Item      *Item            `json:"item,omitempty"` // only for URLs that are queued, leased or failed
 	Queue     *Queue           `json:"queue,omitempty"`
 	HostDueIn time.Duration    `json:"host_due_in"` // 0 means due now
 }

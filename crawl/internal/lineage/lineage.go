@@ -131,9 +131,9 @@ type tree struct {
 
 // seed has the state of a seed while records are read.
 type seed struct {
-	tail                 id               // the last URL that its redirects have led to
+	tail                 id               // the last URL to which redirects of the seed have led
 	outcome              frontier.Outcome // of tail
-	rounds               uint32           // its own records that the second reading has not reached yet
+	rounds               uint32           // records of the seed itself that the second reading has not reached yet
 	pages, urls, waiting uint32
 }
 
