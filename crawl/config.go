@@ -99,7 +99,7 @@ type Config struct {
 	// means "default". The crawl sets Outbox and Progress.
 	//
 	// The crawl goes on if the sink is unreachable or the relay fails. At the end of
-	// the crawl, Run delivers the remaining events for at most Grace. The caller must
+	// the run, Run delivers the remaining events for at most Grace. The caller must
 	// close the sink after Close.
 	Events *events.Config
 

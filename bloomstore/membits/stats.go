@@ -11,7 +11,7 @@ type Stats struct {
 	Keys     uint64       // keys added
 	Capacity uint64       // keys that the layers so far are sized for
 	Bytes    uint64       // of bits
-	FPR      float64      // probability that a key is claimed that was never added, computed from the fill
+	FPR      float64      // probability that a key that was never added is claimed, computed from the fill
 	Estimate float64      // number of keys of all layers, computed from the fill
 	StdErr   float64      // standard error of Estimate
 	Layers   []LayerStats // oldest first

@@ -148,7 +148,7 @@ func (g Gauges) Kind() Kind {
 
 // naming returns how many hosts count as waiting for the name server. If most of the
 // hosts being asked wait for the name server, these are all hosts that wait for an
-// answer or for robots.txt. Otherwise it is 0.
+// answer or for robots.txt. Otherwise naming returns 0.
 func (g Gauges) naming() int {
 	if asking := g.Asking + g.Late; 2*g.NamesWaiting > asking {
 		return max(asking, g.RobotsWaiting)

@@ -74,7 +74,7 @@ type Located struct {
 }
 
 // Explain explains a URL as a person types it. A URL without a scheme is https. A text
-// that is not a URL also has an Explanation. The error is one of Sources.
+// that is not a URL also has an Explanation. Errors are those of Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	e := &Explanation{Raw: redact(raw)}
 	steps, url, err := s.Canon.ExplainSeed(raw)
