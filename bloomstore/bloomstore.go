@@ -1,9 +1,9 @@
 // Package bloomstore remembers fingerprints in Bloom filters.
 //
-// It owns the identity of a key (Fingerprint, Hasher) and the contract of a
-// filter (Filter). Backends are in the packages below it: membits keeps the bits
-// in memory, redisbits in Redis. URLs, hosts and queues are left to package
-// frontier, and the arithmetic of filters to package sizing.
+// It owns the identity of a key (Fingerprint, Hasher) and the contract of a filter
+// (Filter). Backends are in its subpackages: membits keeps the bits in memory,
+// redisbits in Redis. URLs, hosts and queues are left to package frontier, and the
+// arithmetic of filters to package sizing.
 package bloomstore
 
 import (
@@ -27,7 +27,7 @@ type Fingerprint [16]byte
 // 2015).
 type Key [16]byte
 
-// NewKey returns a random Key. All stores of one crawl must use the same.
+// NewKey returns a random Key. All stores of one crawl must use the same key.
 func NewKey() Key {
 	var key Key
 	_, _ = rand.Read(key[:]) // never fails since Go 1.24: it ends the program instead
@@ -52,19 +52,19 @@ func (h Hasher) Fingerprint(s string) Fingerprint {
 	return f
 }
 
-// Filter is a set of fingerprints. It may claim to contain a fingerprint that was
-// never added, but it always claims those that were. Implementations are safe for
-// concurrent use and keep no reference to prints.
+// Filter is a set of fingerprints. It can claim to contain a fingerprint that was never
+// added. It always claims to contain those that were added. Implementations are safe
+// for concurrent use and keep no reference to prints.
 //
-// All backends implement Filter; package bloomtest tests them. The stores of a
-// crawl use their backends directly, because a crash between a call of a Filter
-// and a change of the queue would leave one without the other.
+// All backends implement Filter; package bloomtest tests them. The stores of a crawl
+// use their backends directly, because a crash could come between a call of a Filter
+// and the change of the queue that belongs to it.
 type Filter interface {
-	// AddIfAbsent records prints and reports, index for index, which were not
-	// there before. If prints contains a fingerprint several times, only the first
-	// can be new. If several callers add one fingerprint at the same time, at most
-	// one gets true. On error some of prints may have been recorded; a repeated
-	// call reports false for these.
+	// AddIfAbsent records prints and reports, index for index, which of them are new.
+	// If prints contains a fingerprint several times, only the first can be new. If
+	// several callers add one fingerprint at the same time, at most one gets true.
+	// After an error, some of prints might have been recorded; a repeated call reports
+	// false for these.
 	AddIfAbsent(ctx context.Context, prints []Fingerprint) (added []bool, err error)
 	// Contains reports, index for index, which of prints the filter claims to contain.
 	Contains(ctx context.Context, prints []Fingerprint) (known []bool, err error)
@@ -75,9 +75,9 @@ type Filter interface {
 type Growth uint8
 
 const (
-	// GrowthOn adds layers, each for twice the keys of the one before. The first
-	// gets 0.9 of the false-positive rate and the others share the rest, so the
-	// configured rate is not exceeded by any number of keys.
+	// GrowthOn adds layers, each for twice the keys of the one before. The first gets
+	// 0.9 of the false-positive rate and the others share the rest, so the rate stays
+	// below the configured one for any number of keys.
 	GrowthOn Growth = iota
 	// GrowthOff keeps one layer, which gets the whole rate. Beyond the capacity the
 	// rate rises above the configured one.
@@ -85,8 +85,8 @@ const (
 )
 
 var (
-	// ErrFilterLost reports a stored filter that is missing, short or damaged. Such
-	// a filter is never replaced by an empty one.
+	// ErrFilterLost reports a stored filter that is missing, short or damaged. It is
+	// never replaced by an empty filter.
 	ErrFilterLost = errors.New("bloomstore: filter lost")
 	// ErrParamsMismatch reports a stored filter that has other parameters, has
 	// another layout version, or belongs to another crawl.

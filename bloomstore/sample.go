@@ -1,7 +1,6 @@
 package bloomstore
 
-// SampleRate is the reciprocal of the share of fingerprints in the sample: Sampled
-// picks 1 in SampleRate.
+// SampleRate says how large the sample is: Sampled picks 1 in SampleRate fingerprints.
 const SampleRate = 1024
 
 // Sampled reports whether f belongs to the shadow sample: the fingerprints that a

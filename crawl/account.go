@@ -25,12 +25,13 @@ import (
 const reportFile = "report.json"
 
 // probeAtEnd is the longest time for which the filter is probed with random
-// fingerprints at the end of a run. Less is taken of a run shorter than 20 times that.
+// fingerprints at the end of a run. A run shorter than 20 times probeAtEnd is probed
+// for a twentieth of its time.
 const probeAtEnd = 250 * time.Millisecond
 
 const topHosts = 10
 
-// endRunning is the beginning of Report.End while the crawl runs.
+// While the crawl runs, Report.End begins with endRunning.
 const endRunning = "running"
 
 // report implements Handle.Report.
@@ -160,8 +161,8 @@ func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
 }
 
-// Promises returns an error that names the promises which the counters show to be
-// broken, or nil.
+// Promises returns an error that names the promises that are broken according to the
+// counters, or nil.
 func Promises(stats frontier.Stats) error {
 	err := stats.Balance()
 	if n := stats.Shadow.Forgotten; n > 0 {
@@ -170,8 +171,8 @@ func Promises(stats frontier.Stats) error {
 	return err
 }
 
-// measure adds the state of the filter to r, and probes it for up to probe with
-// random fingerprints.
+// measure adds the state of the filter to r. It probes the filter with random
+// fingerprints for at most the time probe.
 func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
 	layers, err := ses.engine.FilterLayers(ctx)
 	if err != nil {
@@ -233,8 +234,8 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// probesFor returns the number of random fingerprints that a measurement of a
-// false-positive rate of p takes: so many that about a hundred are false positives.
+// probesFor returns how many random fingerprints to probe at a false-positive rate of
+// p. About a hundred of them are then false positives.
 func probesFor(p float64) uint64 { return uint64(math.Ceil(100 / p)) }
 
 // probes counts random fingerprints, and how many of them the filter claimed.
@@ -264,8 +265,8 @@ func counted(hits, trials uint64) *report.Figure {
 	return f
 }
 
-// lost estimates how many new URLs the filter took for known ones while it filled.
-// The keys of --known were in the filter before that and are not counted.
+// lost estimates how many new URLs the filter took for known ones while it filled. The
+// keys of --known were in the filter before the first new URL, and are not counted.
 func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
@@ -274,8 +275,8 @@ func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	return &report.Lost{Expected: expected, Low: low, High: high}
 }
 
-// poissonRange returns the bounds between which a Poisson variable with this mean
-// lies with a probability of 95 %: it is below low with a probability of at most
+// poissonRange returns the bounds between which a Poisson variable with this mean lies
+// with a probability of 95 %: the variable is below low with a probability of at most
 // 2.5 %, and above high with a probability of at most 2.5 %.
 func poissonRange(mean float64) (low, high float64) {
 	const tail, reach, many = 0.025, 1.959963984540054, 500
@@ -323,7 +324,8 @@ func (ses *session) noneReached(r *Result) bool {
 	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
 }
 
-// pausedWord returns the words that a line about a crawl ends with if it is paused.
+// pausedWord returns the end of a line about a crawl: ", paused", or "" if it is not
+// paused.
 func pausedWord(stats frontier.Stats) string {
 	if stats.Paused {
 		return ", paused"

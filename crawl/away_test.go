@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// hiccups is a store that is unavailable at the first call of each of Counters, Stats
-// and FilterLayers.
+// hiccups is a store that is unavailable at the first call of Counters, of Stats and of
+// FilterLayers.
 type hiccups struct {
 	engine.Upkeep
 	engine.Filter

@@ -14,13 +14,12 @@ import (
 
 // Location says where a crawl is stored.
 type Location struct {
-	// Dir is the directory of the crawl. With Redis, Open takes it as the
-	// directory of one worker's records; empty means ./NAME.crawl/HOST-N. All
-	// other functions take it as the directory that contains the directories of
-	// all workers; empty means ./NAME.crawl.
+	// Dir is the directory of the crawl. With Redis, Open uses it for the records of
+	// one worker; empty means ./NAME.crawl/HOST-N. All other functions expect the
+	// directories of all workers in it; empty means ./NAME.crawl.
 	Dir      string
 	Redis    *Redis    // nil means that the crawl is embedded, in Dir
-	Postgres *Postgres // has the exact keys of a crawl in Redis, and the records if Fixed.Sink is "postgres"
+	Postgres *Postgres // stores the exact keys of a crawl in Redis, and the records if Fixed.Sink is "postgres"
 }
 
 // Redis names a crawl and the Redis servers that store it.
@@ -45,50 +44,49 @@ type Config struct {
 	Redis    *Redis    // see Location
 	Postgres *Postgres // see Location
 
-	Seeds     []string // Run adds them; one without a scheme is tried as https
+	Seeds     []string // Run adds them; a seed without a scheme is tried as https
 	SeedsText string   // describes the seeds in the settings of a new embedded crawl; empty means Seeds
 	Fixed     Fixed    // settings that are fixed when the crawl is created
-	Hosts     []Host   // settings of some hosts; all but the headers are fixed too; nil means the stored ones
+	Hosts     []Host   // settings of some hosts; all except the headers are fixed too; nil means the stored settings
 
 	Agent    string     // User-Agent header; its first token is matched in robots.txt; empty means "crawler/VERSION"
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
 	Requests get.Config // how requests are made; UserAgent, MaxIdleConns, MaxIdleConnsPerHost, HTTP1 and Capture are set by the crawl
 
-	Concurrency int           // hosts asked at once; 0 means as many as increase the rate
+	Concurrency int           // hosts that get requests at once; 0 means that the crawl finds the best number
 	MaxPages    uint64        // end after this number of answers in the whole crawl; 0 means no limit
 	MaxTime     time.Duration // end Run after this time; 0 means no limit
 	MaxQueued   uint64        // with Redis, refuse links while this number of URLs is queued; 0 means no limit
 	Rate        float64       // requests per second of this process; 0 means no limit
-	Bandwidth   int64         // bytes per second that answers bring to this process, on average; 0 means no limit
-	Retries     int           // after a failed first attempt; 0 means 3, fetcher.NoRetries none
-	Grace       time.Duration // for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace none
+	Bandwidth   int64         // bytes of answers per second that this process receives, on average; 0 means no limit
+	Retries     int           // attempts after a failed first one; 0 means 3, fetcher.NoRetries means none
+	Grace       time.Duration // time for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace means none
 	Backoff     time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
 	BackoffMax  time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
-	DeadAfter   int           // failures in a row after which a host is given up; 0 means 6, politeness.NeverDead never
+	DeadAfter   int           // failures in a row after which a host is given up; 0 means 6, politeness.NeverDead means never
 	Memory      int64         // bytes for bodies and documents; 0 means 128 MiB
 	Cache       int64         // bytes of the embedded frontier's files that are kept in memory; 0 means 32 MiB
-	FullParse   bool          // read links from parsed documents instead of tokens; slower, differs within SVG and MathML
+	FullParse   bool          // read links from parsed documents instead of tokens; slower; finds other links within SVG and MathML
 
-	// Fields are extracted from HTML pages into Record.Fields. Their language is in
-	// docs/reference/fields.md. Fields and Text need the document of a page, which is
-	// parsed for them.
+	// Fields are extracted from HTML pages into Record.Fields. docs/reference/fields.md
+	// describes them. With Fields or Text, the crawl parses each page into a document.
 	Fields []FieldGroup
 	Text   bool // extract the main text, its language, author and date into Record.Text and so on
 
 	Records Records // what is written beside the frontier
 	Worker  string  // names this worker in Status; empty means HOST-PID-RANDOM
-	Wait    int     // with Redis, number of replicas that must have a page's links before it is completed
+	Wait    int     // with Redis, number of replicas that must have the links of a page before the page is completed
 
-	// OnPage is called for each page (status 2xx of a wanted type) before it is
-	// completed, by many goroutines at once. An error, or a panic, queues the page
+	// OnPage is called for each page (status 2xx of a wanted type) before the page is
+	// completed. Many goroutines call it at once. An error, or a panic, queues the page
 	// again.
 	//
-	// It may run more than once for a page: after an error, after a crash, and when
-	// a lease runs out while it runs. Page.EventID is the same each time, so that
-	// package events/inbox can run its effects once.
+	// OnPage can be called more than once for a page: after an error, after a crash,
+	// and if the lease ends during the call. Page.EventID is the same each time, so
+	// package events/inbox can apply the effects once.
 	OnPage func(ctx context.Context, page *Page) error
-	// OnRefused is called for each link that a rule refused, by many goroutines
-	// at once. It is optional.
+	// OnRefused is called for each link that a rule refused. Many goroutines call it at
+	// once. It is optional.
 	OnRefused func(fetcher.Refused)
 	// Resume returns the command that resumes the crawl, and notes about it, for
 	// the report of a run that ended early. It is optional.
@@ -100,12 +98,12 @@ type Config struct {
 	// process's pages to Events.Sink. Events.Name is the name of this relay; empty
 	// means "default". The crawl sets Outbox and Progress.
 	//
-	// The crawl goes on if the sink is unreachable or the relay fails. At its end,
-	// Run delivers the remaining events for at most Grace. The caller closes the
-	// sink, after Close.
+	// The crawl goes on if the sink is unreachable or the relay fails. At the end of
+	// the run, Run delivers the remaining events for at most Grace. The caller must
+	// close the sink after Close.
 	Events *events.Config
 
-	Logger *slog.Logger // nil discards
+	Logger *slog.Logger // nil discards all messages
 }
 
 // Page is a fetched page, as OnPage receives it.

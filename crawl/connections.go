@@ -4,16 +4,15 @@ import "syscall"
 
 const (
 	// otherDescriptors is the number of descriptors reserved for files, and for
-	// connections other than those to hosts. If the process may have few
-	// descriptors, half of them are reserved instead.
+	// connections other than those to hosts. If the limit of descriptors is low, half
+	// of them are reserved instead.
 	otherDescriptors = 512
 	// autoConnections is the largest number of connections if Concurrency is 0.
 	autoConnections = 16384
 )
 
-// MaxConcurrency returns the largest Concurrency for which this process may open
-// enough connections. The Go runtime has raised the soft limit of descriptors to
-// the hard one.
+// MaxConcurrency returns the largest Concurrency for which this process can open enough
+// connections. The Go runtime has raised the soft limit of descriptors to the hard one.
 func MaxConcurrency() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
@@ -23,7 +22,7 @@ func MaxConcurrency() int {
 	return max(all-min(otherDescriptors, all/2), 1)
 }
 
-// maxConnections returns how many requests may be under way at once. The other
+// maxConnections returns how many requests can be under way at once. The other
 // descriptors are for idle connections.
 func (c *Config) maxConnections() int {
 	half := MaxConcurrency() / 2
@@ -33,8 +32,8 @@ func (c *Config) maxConnections() int {
 	return max(half, min(c.Concurrency, MaxConcurrency()), 1)
 }
 
-// keptConnections returns how many idle connections are kept: about one for each
-// host that waits for its delay. To keep one costs less than to make a new one.
+// keptConnections returns how many idle connections are kept: about one for each host
+// that waits for its delay. Keeping a connection costs less than making a new one.
 func (c *Config) keptConnections() int {
 	most := max(MaxConcurrency()-c.maxConnections(), 1)
 	if c.Concurrency == 0 {

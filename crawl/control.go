@@ -36,10 +36,10 @@ func (ses *session) serveControl(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// listenPrivately listens on the socket in dir, and replaces one that a killed
-// process left. No other user can connect at any moment, whatever the umask and
-// the mode of dir: the socket is created in a folder that only its owner can
-// enter, and is moved into dir after its mode is set.
+// listenPrivately listens on the socket in dir, and replaces one that a killed process
+// left. The socket is created in a folder that only the folder's owner can enter. It is
+// moved into dir after its mode is set. So no other user can connect at any moment,
+// whatever the umask and the mode of dir are.
 func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 	folder := filepath.Join(dir, socketFile+".new")
 	if err := os.RemoveAll(folder); err != nil { // left by a process that was killed
@@ -101,8 +101,8 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 	return nil
 }
 
-// brokenCallError reports that a call of the control socket got no complete answer.
-// The process that listened may have died meanwhile.
+// brokenCallError reports that a call of the control socket got no complete answer. The
+// process that listened might have died meanwhile.
 type brokenCallError struct {
 	dir string
 	err error

@@ -13,7 +13,7 @@ import (
 )
 
 // deliver runs the relay of Config.Events during a run. finish stops this relay, and
-// then delivers the remaining events until its ctx ends.
+// then delivers the remaining events until the ctx of finish ends.
 func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)) {
 	if m.Events == nil {
 		return func(context.Context) {}
@@ -83,7 +83,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	if err != nil {
 		return err
 	}
-	box := boxes[0] // a process that crawls has one
+	box := boxes[0] // a process that crawls has exactly one
 	config := of(box, *m.Events)
 	config.OnState = func(s events.State) {
 		m.mu.Lock()
@@ -108,7 +108,7 @@ func (m *monitor) watchRelays(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(relaysEvery, 20*time.Since(begun))): // counting may take long
+		case <-time.After(max(relaysEvery, 20*time.Since(begun))): // counting can take long
 		}
 	}
 }

@@ -1,8 +1,9 @@
 // Package crawl runs, inspects and controls crawls. It is the entry point of this
 // module: the command line uses it, and so can any other program.
 //
-// A crawl lives at a Location: a directory, or a Redis that many workers share,
-// with a Postgres beside either. Run crawls there until nothing is left:
+// A crawl is stored at a Location: a directory, or a Redis that many workers share.
+// Either can use a Postgres in addition. Run executes a crawl until nothing is left to
+// fetch:
 //
 //	err := crawl.Run(ctx, crawl.Config{
 //		Dir:   "go.dev.crawl",
@@ -13,14 +14,15 @@
 //		},
 //	})
 //
-// The same program resumes a crawl that ended early, also after kill -9. Open
-// does the same in steps, and returns a Crawl. Attach returns a Handle on a crawl
+// The same program resumes a crawl that ended early, also after kill -9. Open does the
+// same as Run, but in steps: it returns a Crawl. Attach returns a Handle on a crawl
 // that another process runs, or that no process runs. A Handle inspects and controls
 // the crawl, and never creates anything. Rebuild, Delete and Export work on a crawl
 // that cannot be opened.
 //
 // The package owns a crawl as a whole: its settings, the locations of its parts, the
-// order in which they are opened, which processes may open them, and the methods of a
-// Handle. It does not own the queue (package frontier), the requests (package fetcher)
-// or the terminal (the command). It sets no process-wide limit and handles no signal.
+// order in which the parts are opened, which processes are allowed to open them, and
+// the methods of a Handle. It does not own the queue (package frontier), the requests
+// (package fetcher) or the terminal (the command). It sets no process-wide limit and
+// handles no signal.
 package crawl

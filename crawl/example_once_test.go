@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// OnPage may run more than once for a page. With package inbox, it writes to Postgres
-// only once for each page and round.
+// OnPage can be called more than once for a page. With package inbox, it writes to
+// Postgres only once for each page and round.
 func ExampleConfig_onPageOnce() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
@@ -39,7 +39,7 @@ func ExampleConfig_onPageOnce() {
 				_, err := tx.Exec(ctx, "INSERT INTO titles (url, title) VALUES ($1, $2)", page.URL.String(), page.Record.Title)
 				return err
 			})
-			return err // an error has the page fetched again
+			return err // after an error, the page is fetched again
 		},
 	})
 	if err != nil {

@@ -88,7 +88,8 @@ func ExampleConfig_fields() {
 	// Page /next [/next]
 }
 
-// Attach returns a Handle on a crawl, whether this process, another one or none runs it.
+// Attach returns a Handle on a crawl. The crawl can run in this process, in another
+// one, or not at all.
 func ExampleAttach() {
 	site := exampleSite()
 	defer site.Close()

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// explain implements Handle.Explain. The addresses that may be dialled are a setting of
-// a run, so the URL's host is looked up and checked only if the crawl runs.
+// explain implements Handle.Explain. The allowed addresses are a setting of a run, so
+// explain checks the addresses of the URL's host only while the crawl runs.
 func (ses *session) explain(ctx context.Context, raw string) (*Explanation, error) {
 	rules, now := ses.hosts.rules(ses.Fixed.Robots, ses.policy), time.Now()
 	sources := explain.Sources{

@@ -21,8 +21,8 @@ type Exported struct {
 //
 // If l names a crawl in Redis, records of URLs that are still queued are left out.
 // Without l.Redis, dirs is required. Export sorts in the directory temp and needs 45
-// bytes a record there; empty means the system's directory for temporary files. No
-// worker should run meanwhile.
+// bytes a record there. An empty temp means the system's directory for temporary files.
+// No worker should run meanwhile.
 func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Writer) (sums Exported, err error) {
 	if l.Redis == nil {
 		dirs, err = engine.WorkersOf(dirs)

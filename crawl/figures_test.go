@@ -20,8 +20,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
 
-// filterCrawl is a store with a filter that does not grow. It counts the errors of the
-// filter with new URLs.
+// filterCrawl is a store with a filter that does not grow. It counts the new URLs that
+// the filter claims to contain.
 type filterCrawl struct {
 	*localstore.Store
 	dir     string
@@ -52,8 +52,7 @@ func (c *filterCrawl) open(t *testing.T) {
 	}
 }
 
-// offer offers the URLs with the numbers from up to, but not including, to. fresh says
-// that they are new.
+// offer offers the URLs with the numbers from, …, to-1. fresh says that they are new.
 func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	t.Helper()
 	for from < to {
@@ -90,8 +89,8 @@ func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, f
 	return falsePositives(stats, probes{claimed, asked}, c.chain), stats
 }
 
-// off returns by how many standard deviations the hits of f differ from those that a
-// probability of p makes likely.
+// off returns by how many standard deviations the hits of f differ from the number that
+// is expected at a probability of p.
 func off(f *report.Figure, p float64) float64 {
 	n := float64(f.Trials)
 	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))

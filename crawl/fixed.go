@@ -16,7 +16,7 @@ import (
 
 // Values of fields whose zero value means "as stored".
 const (
-	NoLimit                 = -1 // of a Fixed field that bounds a number
+	NoLimit                 = -1 // for a Fixed field that limits a number
 	SeedsOnly               = -2 // Fixed.MaxDepth: no link is followed
 	ThisYear                = -2 // Fixed.MaxYearsAhead: dates after this year are refused
 	NoDelay   time.Duration = -1 // Fixed.Delay and Fixed.MaxCrawlDelay
@@ -47,7 +47,7 @@ type Fixed struct {
 	MaxURLBytes       int      // longer URLs are refused, or NoLimit; trap.DefaultMaxURL
 	MaxPathRepeats    int      // occurrences of one path segment, or NoLimit; trap.DefaultMaxRepeats
 	MaxParams         int      // query parameters, or NoLimit; trap.DefaultMaxParams
-	MaxYearsAhead     int      // of dates in URLs, NoLimit or ThisYear; trap.DefaultMaxAhead
+	MaxYearsAhead     int      // how many years ahead a date in a URL can be, NoLimit or ThisYear; trap.DefaultMaxAhead
 	AllowPorts        []string // ports that are requested although they belong to other services; none
 	Sitemaps          Switch   // crawl sitemaps and the URLs in them; off
 	Assets            Switch   // crawl the images, scripts and so on that pages embed; off
@@ -55,7 +55,7 @@ type Fixed struct {
 	HostKey         string        // URLs of one "host" or of one "domain" share a delay; host
 	Delay           time.Duration // between two requests to one host key, or NoDelay; 1 s
 	MaxCrawlDelay   time.Duration // longest Crawl-delay to obey, or NoDelay; politeness.DefaultMaxCrawlDelay
-	LatencyFactor   float64       // least delay in latencies of the host, or -1; politeness.DefaultLatencyFactor
+	LatencyFactor   float64       // least delay as a multiple of the host's latency, -1 for none; politeness.DefaultLatencyFactor
 	HostConcurrency int           // requests to one host at once; 1
 	Robots          string        // "obey" or "ignore"; obey
 
@@ -66,8 +66,8 @@ type Fixed struct {
 	KeepParams     []string // query parameters kept; none
 	SortQuery      Switch   // the order of query parameters does not matter; off
 
-	Exact      []string // rules of the URLs that no false positive may drop, see package exact; seeds
-	Windows    []string // CLASS=TIME: finished URLs of an exact class are new again after TIME; fixed with Redis only
+	Exact      []string // rules of the URLs that no false positive can drop, see package exact; seeds
+	Windows    []string // CLASS=TIME: finished URLs of an exact class are new again after TIME; fixed only with Redis and Postgres
 	Sink       string   // where records are: "jsonl" or "postgres"; jsonl
 	CDC        Switch   // write records as events for change data capture; needs Sink "postgres"; off
 	Partitions int      // parts that the hosts of a crawl in Redis are spread over; 256
@@ -82,7 +82,7 @@ type setting struct {
 	def   string
 }
 
-// settings are those that every crawl stores. docs/reference lists them.
+// settings are the settings that every crawl stores. docs/reference lists them.
 var settings = []setting{
 	name("scope", "host", func(f *Fixed) *string { return &f.Scope }, "host", "subdomains", "domain", "any"),
 	list("include", "[]", func(f *Fixed) *[]string { return &f.Include }),
@@ -139,9 +139,9 @@ func DefaultFixed() Fixed {
 	return f
 }
 
-// SettingNames returns the names under which the fields of Fixed are stored: the
-// names that every crawl stores, the further names of a crawl in Redis, and the
-// further names of a crawl in Redis with its exact keys in Postgres.
+// SettingNames returns the names under which the fields of Fixed are stored. every has
+// the names for every crawl, and redis the further names for a crawl in Redis. postgres
+// has the further names if the exact keys of a crawl in Redis are in Postgres.
 func SettingNames() (every, redis, postgres []string) {
 	names := func(of []setting) (names []string) {
 		for _, s := range of {
@@ -156,18 +156,18 @@ func SettingNames() (every, redis, postgres []string) {
 // list is stored as JSON. Text panics if there is no such setting.
 func (f *Fixed) Text(name string) string { return find(name).text(f) }
 
-// Set parses text and sets the field with this name. It accepts what Text returns of a
-// set field, and other spellings of the same value, such as 1e6 for 1M. It panics if there is no
-// such setting.
+// Set parses text and sets the field with this name. It accepts what Text returns for a
+// field that is set, and other spellings of the same value, such as 1e6 for 1M. Set
+// panics if there is no such setting.
 func (f *Fixed) Set(name, text string) error { return find(name).parse(f, text) }
 
 func find(name string) setting {
 	return allSettings[slices.IndexFunc(allSettings, func(s setting) bool { return s.name == name })]
 }
 
-// adopt sets each unset field to the stored value, or to its default if none is
-// stored. It does not change a field that is set: if its value differs from the
-// stored one, the store refuses it. The error names every faulty value.
+// adopt sets each unset field to the stored value, or to its default if none is stored.
+// It does not change a field that is set. The store later refuses a value that differs
+// from the stored one. The error names every faulty value.
 func (f *Fixed) adopt(stored frontier.Settings) error {
 	var errs []error
 	for _, s := range allSettings {
@@ -262,7 +262,7 @@ func duration(key, def string, field func(*Fixed) *time.Duration) setting {
 }
 
 // number returns a setting that is a whole number. none is the text of NoLimit, and
-// least is the text of SeedsOnly or ThisYear. If one of them is empty, the setting
+// least is the text of SeedsOnly or ThisYear. If none or least is empty, the setting
 // does not have that value.
 func number(key, def string, field func(*Fixed) *int, words func(int) string, none, least string) setting {
 	text := func(f *Fixed) string {

@@ -25,7 +25,8 @@ var everySetting = Fixed{
 }
 
 // TestStoredSettings: fixed settings are stored in the same form as in existing crawls.
-// With another form, those crawls would be refused, so it must not change by accident.
+// With another form, those crawls would be refused, so the form must not change by
+// accident.
 func TestStoredSettings(t *testing.T) {
 	redis, postgres := &Redis{URL: "redis://h", Name: "n"}, &Postgres{URL: "postgres://h/d"}
 	hosts := []Host{{Pattern: "*.a.test", Delay: 5 * time.Second, Concurrency: 2, Budget: 7, Robots: "ignore", Headers: map[string]string{"Cookie": "secret"}}}
@@ -109,7 +110,7 @@ func TestWrongFixed(t *testing.T) {
 	}
 }
 
-// TestSetRefusesEmptyNumber: no text is not a number, nor the absence of a limit.
+// TestSetRefusesEmptyNumber: an empty text is neither a number nor NoLimit.
 func TestSetRefusesEmptyNumber(t *testing.T) {
 	for _, name := range []string{"partitions", "host-concurrency", "max-per-host", "max-depth"} {
 		f := Fixed{}

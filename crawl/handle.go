@@ -31,8 +31,8 @@ type Handle struct {
 // Location returns where the crawl lives.
 func (h *Handle) Location() Location { return h.location }
 
-// Running reports whether a process runs the crawl from the handle's directory.
-// A crawl in Redis may have workers elsewhere: Status names them.
+// Running reports whether a process runs the crawl from the handle's directory. A crawl
+// in Redis can have workers elsewhere: Status names them.
 func (h *Handle) Running(ctx context.Context) bool {
 	return h.own != nil || listens(ctx, h.location.Dir)
 }
@@ -60,10 +60,10 @@ func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 
 // SeedAnswer is the answer to one seed.
 type SeedAnswer struct {
-	URL     string          `json:"url,omitempty"` // canonical; empty if it has no canonical form
+	URL     string          `json:"url,omitempty"` // canonical; empty if the seed has no canonical form
 	Answer  string          `json:"answer"`        // "added", "seen" or "refused"
 	Reason  frontier.Reason `json:"reason,omitempty"`
-	Message string          `json:"message,omitempty"` // why it was refused, for people
+	Message string          `json:"message,omitempty"` // why the seed was refused, for people
 }
 
 // Seed adds seeds to the crawl, and returns an answer to each, index for index. A
@@ -75,7 +75,7 @@ func (h *Handle) Seed(ctx context.Context, seeds []string) ([]SeedAnswer, error)
 }
 
 // SeedChecked is like Seed, but looks up each seed's host first. It refuses a seed if
-// the crawl may dial none of its host's addresses.
+// all addresses of its host are forbidden.
 func (h *Handle) SeedChecked(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
 	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds, Check: true})
 }
@@ -90,9 +90,9 @@ func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 	return verbSample.ask(ctx, h, nothing{})
 }
 
-// Watch yields a sample each second while a process runs the crawl, and at once
-// when it is paused or resumed by this process. It ends with ctx and, without an
-// error, when another process ends its run.
+// Watch yields a sample each second while a process runs the crawl, and at once when
+// this process pauses or resumes it. Watch ends without an error when ctx ends, or when
+// another process ends its run.
 func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	return func(yield func(report.Sample, error) bool) {
 		ticker := time.NewTicker(sampleEvery)
@@ -121,13 +121,14 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 }
 
 // Report returns the account of the crawl. It probes the filter with random
-// fingerprints for at most probe, which keeps a core busy; 0 means no probes.
+// fingerprints for at most the time probe; 0 means no probes. Probing keeps a core
+// busy.
 func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	return verbReport.ask(ctx, h, probe)
 }
 
-// Audit recounts the crawl: it counts each term from a source other than its
-// counter. It reads everything, and opens no output.
+// Audit counts each term of the books again, without using its counter. It reads the
+// whole crawl, and opens no output.
 func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
 	return verbAudit.ask(ctx, h, nothing{})
 }
@@ -152,7 +153,7 @@ func (h *Handle) Filter(ctx context.Context) (FilterState, error) {
 type FilterState struct {
 	Layers []frontier.FilterLayer
 	Added  uint64        // URLs added during Ran
-	Ran    time.Duration // since the process began to run the crawl; 0 if none runs it
+	Ran    time.Duration // time since the process began to run the crawl; 0 if no process runs it
 }
 
 // Retry queues failed URLs again, in a new round: those of the host key host, or all
@@ -172,13 +173,13 @@ func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
 	return verbPause.ask(ctx, h, false)
 }
 
-// Reconcile offers the exact keys that wait in Postgres to Redis again. It is safe
-// at any time.
+// Reconcile takes the exact keys that wait in Postgres, and offers them to Redis again.
+// It is safe at any time.
 func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
 	return verbReconcile.ask(ctx, h, nothing{})
 }
 
-// Reconciled counts what Reconcile did, in exact keys.
+// Reconciled counts the exact keys that Reconcile handled.
 type Reconciled = exact.Reconciled
 
 // WriteSeeds writes DIR/seeds.jsonl again. It returns the path of the file and the
@@ -188,8 +189,8 @@ func (h *Handle) WriteSeeds(ctx context.Context) (path string, seeds uint64, err
 	return seedsPath(h.location, h.backend), seeds, err
 }
 
-// Stop ends the run of the process that runs the crawl, as a signal does, and
-// waits until that process has closed the crawl. It reports whether there was one.
+// Stop ends the run of the process that runs the crawl, as a signal does, and waits
+// until that process has closed the crawl. It reports whether a process ran the crawl.
 func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 	if !h.Running(ctx) {
 		return false, nil
@@ -206,8 +207,8 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
-// lines yields the lines of the source that of returns for the committed records. It stops
-// after an error.
+// lines calls of with the committed records, and yields the lines of the source that of
+// returns. It stops after an error.
 func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine.RecordSource, error)) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		records, closeRecords, err := h.records(ctx)
@@ -232,10 +233,10 @@ func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine
 	}
 }
 
-// WriteReferrers writes the records to w. Each has a field "referrer" with the URL of
-// the page on which its URL was found first. The records must be in files. They are
-// sorted in the directory temp, which takes about 250 bytes a record; empty means the
-// system's directory for temporary files.
+// WriteReferrers writes the records to w. It adds to each record the field "referrer",
+// the URL of the page on which the record's URL was found first. The records must be in
+// files. They are sorted in the directory temp, where they need about 250 bytes a
+// record. An empty temp means the system's directory for temporary files.
 func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) error {
 	records, closeRecords, err := h.records(ctx)
 	if err != nil {
@@ -249,8 +250,8 @@ func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) e
 }
 
 // records returns the committed records. If another process runs an embedded crawl,
-// that process says where the committed records end, and this one reads the files up
-// to there.
+// that process says where the committed records end, and this process reads the files
+// up to that position.
 func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error, error) {
 	none := func() error { return nil }
 	if h.own != nil {

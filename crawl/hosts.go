@@ -45,7 +45,7 @@ func (t hostTable) limits(key string) frontier.HostLimits {
 	return frontier.HostLimits{}
 }
 
-// overlaps reports whether two requests to one of the hosts may be under way at once.
+// overlaps reports whether two requests to one of the hosts can be under way at once.
 func (t hostTable) overlaps() bool {
 	return slices.ContainsFunc(t, func(row hostRow) bool { return row.Concurrency > 1 })
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Links returns the records of the crawl and the links that it kept. Each iteration
-// reads them as they are at that time. Reading the links of a crawl that keeps none
-// is an error.
+// reads the current records and links. Reading the links returns an error if the crawl
+// keeps none.
 func (h *Handle) Links(ctx context.Context) links.Source {
 	return links.Source{
 		Records: func() iter.Seq2[record.Record, error] { return parsed[record.Record](h.Records(ctx)) },

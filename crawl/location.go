@@ -28,8 +28,8 @@ func (e *WorkerError) Error() string {
 }
 
 type (
-	// LocationError reports that a Location lacks something about its crawl, or
-	// contradicts it.
+	// LocationError reports a Location that is incomplete, or that contradicts the
+	// crawl.
 	LocationError = engine.LocationError
 	// LostError reports a crawl that is in Postgres but not in its Redis. Rebuild
 	// restores it.
@@ -145,7 +145,7 @@ func (p *Postgres) Where() string {
 	return d.Where
 }
 
-// withoutSecrets returns a URL without its user and its query. A password may contain
+// withoutSecrets returns a URL without its user and its query. A password can contain
 // any character, so everything up to the last @ is removed.
 func withoutSecrets(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")

@@ -107,7 +107,7 @@ func (m *monitor) look(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// sample returns the state of the crawl now. It may be called concurrently.
+// sample returns the state of the crawl now. It is safe for concurrent use.
 func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, error) {
 	stats, silent, err := m.count(ctx, now)
 	if err != nil {
@@ -181,7 +181,8 @@ func (m *monitor) save(ctx context.Context) {
 	m.unsaved = err != nil
 }
 
-// storeName names the store in messages about its silence, or is empty.
+// storeName returns the name of the store for messages about its silence. It can be
+// empty.
 func (ses *session) storeName() string {
 	if ses.Redis != nil {
 		return "Redis"
@@ -189,8 +190,8 @@ func (ses *session) storeName() string {
 	return ""
 }
 
-// noneReached reports whether no seed has been reached so far and nothing can be
-// tried now: no worker received a page or a robots.txt.
+// noneReached reports whether no worker has received a page or a robots.txt so far, and
+// nothing can be tried now.
 func noneReached(p fetcher.Progress, stats frontier.Stats) bool {
 	waits := stats.Leased == 0 || p.Hosts > 0 // no other worker has a host just now
 	return p.Stuck && !p.Answered && p.LastError != nil && waits && stats.Pages+stats.Done == 0

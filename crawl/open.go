@@ -52,7 +52,7 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 	return c, nil
 }
 
-// serve makes a session a Crawl that other processes can reach.
+// serve returns a Crawl for the session, and listens for other processes.
 func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err := ses.newMonitor(ctx, time.Now()); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func openStored(ctx context.Context, l Location, backend engine.Backend, why eng
 	}
 	ses, err := openSession(ctx, p, backend, why)
 	if err == nil && l.Redis != nil {
-		ses.dir = "" // the directory of the workers' directories has no report
+		ses.dir = "" // the directory that contains the workers' directories has no report
 	}
 	return ses, err
 }
@@ -130,7 +130,7 @@ func openStored(ctx context.Context, l Location, backend engine.Backend, why eng
 type Rebuilt struct {
 	Lost       *LostError        // why the crawl was restored from Postgres; nil if Redis had it
 	Reconciled *exact.Reconciled // exact keys that were offered again; nil if they are not in Postgres
-	Loss       *Loss             // with AcceptLoss
+	Loss       *Loss             // set by AcceptLoss
 	Keys       uint64            // URLs in the filter
 }
 
@@ -138,15 +138,15 @@ type Rebuilt struct {
 type Loss = engine.Loss
 
 // Rebuild rebuilds the filter of a crawl after the filter was lost. For a crawl in
-// Redis it needs the records of all workers in l.Dir. It queues the exact keys again
-// that wait in Postgres. If Redis has lost the whole crawl, Rebuild restores it from
-// Postgres. No worker may run meanwhile.
+// Redis it needs the records of all workers in l.Dir. It also queues again the exact
+// keys that wait in Postgres. If Redis has lost the whole crawl, Rebuild restores it
+// from Postgres. Workers must not run meanwhile.
 func Rebuild(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.Rebuild)
 }
 
-// AcceptLoss is Rebuild for an embedded crawl whose newest file of records is
-// shorter than what was committed. The crawl goes on without the missing records.
+// AcceptLoss is Rebuild for an embedded crawl whose newest file of records is shorter
+// than its committed length. The crawl goes on without the missing records.
 func AcceptLoss(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.AcceptLoss)
 }

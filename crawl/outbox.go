@@ -27,8 +27,8 @@ type Outboxes struct {
 }
 
 // Outboxes opens the outboxes of the crawl, whether a process runs it or not. With
-// Redis and records in files they are those of the workers whose directories are
-// in Location.Dir.
+// Redis and records in files, these are the outboxes of the workers whose directories
+// are in Location.Dir.
 func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 	none := func() error { return nil }
 	if h.own != nil {
@@ -53,10 +53,11 @@ func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 	return &Outboxes{ses.engine.Outboxes, ses.close}, nil
 }
 
-// List returns the current outboxes. Each new worker may add one.
+// List returns the current outboxes. A new worker can add one.
 func (o *Outboxes) List(ctx context.Context) ([]Outbox, error) { return o.list(ctx) }
 
-// Close releases the resources of the outboxes. No relay may use them then.
+// Close releases the resources of the outboxes. Relays must not use the outboxes after
+// that.
 func (o *Outboxes) Close() error { return o.release() }
 
 // Relays returns how far each registered relay is behind, by name.
@@ -103,22 +104,23 @@ func ageOf(lag events.Lag, now time.Time) float64 {
 	return max(now.Sub(lag.Oldest).Seconds(), 0)
 }
 
-// committedEnd finds the end of the committed records of an embedded crawl which this
-// process does not run. If no process runs the crawl, the store has to be opened for
-// that, which takes its lock. So the end is remembered until the directory changes.
+// committedEnd finds the end of the committed records of an embedded crawl that this
+// process does not run. If no other process runs the crawl either, committedEnd opens
+// the store, which locks it. To lock it rarely, committedEnd remembers the end until
+// the directory changes.
 type committedEnd struct {
 	dir string
 
 	mu    sync.Mutex
 	known frontier.Position // the end that was read last; nil if there is none
 	// changed is the modification time that the directory had when known was read from
-	// the store. It is zero if a process that ran the crawl answered.
+	// the store. It is zero if known is the answer of a process that ran the crawl.
 	changed time.Time
 }
 
-// position returns the end. The end cannot be read while a process opens or closes
-// the crawl, or dies. Then position returns the end that was read last. If there is
-// none, it waits for a lock to be released, and returns an error that wraps
+// position returns the end. The end cannot be read while a process opens or closes the
+// crawl, or dies. Then position returns the end that was read last. If no end was read
+// before, position waits until the lock is released. The error wraps
 // frontier.ErrUnavailable if a process does not answer.
 func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) {
 	e.mu.Lock()
@@ -175,9 +177,9 @@ func workerEnd(ctx context.Context, dir string) (end frontier.Position, err erro
 	return end, err
 }
 
-// askPosition asks the crawl that runs in dir where its records end. A process that
-// is killed meanwhile may still seem to listen: a broken call is an error that wraps
-// frontier.ErrUnavailable, so that relays ask again.
+// askPosition asks the crawl that runs in dir where its records end. A process that is
+// killed meanwhile can still seem to listen. So the error of a broken call wraps
+// frontier.ErrUnavailable, and relays ask again.
 func askPosition(ctx context.Context, dir string, end *frontier.Position) error {
 	err := callControl(ctx, dir, verbPosition.name, nothing{}, end)
 	if broken, is := errors.AsType[*brokenCallError](err); is {

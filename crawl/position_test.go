@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestPositionOfDyingProcess: a process may be killed while a relay asks it for the end
-// of its records. That does not end the relay, whether the process crawled alone or was
-// a worker.
+// TestPositionOfDyingProcess: a relay goes on if a process is killed while the relay
+// asks it for the end of its records. It does not matter whether the process crawled
+// alone or was a worker.
 func TestPositionOfDyingProcess(t *testing.T) {
 	dir := t.TempDir()
 	listener, err := net.Listen("unix", filepath.Join(dir, socketFile))

@@ -121,7 +121,7 @@ const (
 	defaultGrace  = 30 * time.Second
 )
 
-// limit converts a limit of Fixed for a package in which 0 means none.
+// limit converts a limit of Fixed for other packages, in which 0 means no limit.
 func limit(n int) uint64 { return uint64(max(n, 0)) }
 
 // parseRules makes the rules for links.
@@ -248,8 +248,8 @@ func (p *plan) newClient() (err error) {
 	return errors.Join(errs...)
 }
 
-// settings returns the settings that a new crawl stores, or that are compared with
-// the stored ones.
+// settings returns the settings to store in a new crawl, or to compare with the stored
+// ones.
 func (p *plan) settings() frontier.Settings {
 	s := p.Fixed.texts(settings, p.stored)
 	s[formSetting] = p.canon.Form()
@@ -272,8 +272,8 @@ func (p *plan) settings() frontier.Settings {
 	return s
 }
 
-// leaseTTL returns how long a worker may hold a host: longer than two of the longest
-// requests.
+// leaseTTL returns the duration of a lease. It is longer than two requests that time
+// out.
 func (p *plan) leaseTTL() time.Duration {
 	return cmp.Or(p.sizes.LeaseTTL, max(time.Minute, 2*cmp.Or(p.Requests.Timeout, get.DefaultTimeout)+10*time.Second))
 }

@@ -192,7 +192,7 @@ func TestRelayDeliversLaterRuns(t *testing.T) {
 	}
 }
 
-// saying is the writer of a log that closes a channel when word is written.
+// saying is a log writer that closes a channel when word is written.
 type saying struct {
 	word string
 	once sync.Once
@@ -207,8 +207,9 @@ func (s *saying) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRunStandsByForOtherRelay: a crawl with Events stands by while another process runs a relay of
-// the same name. After that relay has ended, the crawl delivers the remaining events.
+// TestRunStandsByForOtherRelay: a crawl with Events stands by while another process
+// runs a relay of the same name. After that relay has ended, the crawl delivers the
+// remaining events.
 func TestRunStandsByForOtherRelay(t *testing.T) {
 	c := config(t, site(t))
 	c.MaxPages = 1
@@ -255,7 +256,8 @@ func TestRunStandsByForOtherRelay(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForLockOfReader: a run waits while a process that only reads the crawl holds its lock.
+// TestRunWaitsForLockOfReader: a run waits while a process that only reads the crawl
+// holds the lock of the crawl.
 func TestRunWaitsForLockOfReader(t *testing.T) {
 	c := config(t, site(t))
 	if err := crawl.Run(t.Context(), c); err != nil {

@@ -38,7 +38,7 @@ type Result struct {
 	Stats  frontier.Stats
 	Took   time.Duration
 	Report *report.Report
-	// Unreached says why no host of a seed answered. It is nil if one did.
+	// Unreached says why no host of a seed answered. It is nil if one answered.
 	Unreached error
 }
 
@@ -54,9 +54,9 @@ func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
 
-// Stopping is closed when a run begins to end early, because its context ended,
-// MaxTime is over or another process stopped it. The run then ends within Config.Grace,
-// unless a disk or a server hangs.
+// Stopping returns a channel that is closed when a run begins to end early, because its
+// context ended, MaxTime is over or another process stopped it. The run then ends
+// within Config.Grace, unless a disk or a server hangs.
 func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
 
 // Abort ends requests under way at once. Their URLs go back to the frontier, and
@@ -68,10 +68,10 @@ func (c *Crawl) Abort() { c.ses.worker.Abort() }
 func (c *Crawl) FilterBytes() uint64 { return c.ses.engine.FilterBytes() }
 
 // Run adds Config.Seeds and crawls until nothing is left, a limit is reached or ctx
-// ends. After ctx has ended, requests under way may take up to Config.Grace. While
-// Run runs, Handles of other processes reach the crawl through the directory's
-// control socket, and the report in the directory is at most a minute old. Run may be
-// called once.
+// ends. After ctx has ended, requests under way can take up to Config.Grace. While Run
+// runs, Handles of other processes reach the crawl through the directory's control
+// socket, and the report in the directory is at most a minute old. Run must not be
+// called twice.
 func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	ses := c.ses
 	begun := time.Now()
@@ -127,8 +127,8 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	return r, m.sumUp(ctx, r, ending)
 }
 
-// feed adds Config.Seeds while the crawl runs. The run does not end before that is
-// done. The channel receives the error, or nil.
+// feed adds Config.Seeds while the crawl runs. The run does not end before all are
+// added. The channel receives the error, or nil.
 func (ses *session) feed(run context.Context, stop func(error)) <-chan error {
 	fed := make(chan error, 1)
 	if len(ses.Seeds) == 0 {
@@ -174,7 +174,8 @@ func (c *SeedCounts) Count(a SeedAnswer) {
 }
 
 // sumUp completes r with the state of the store. If the store is unavailable, sumUp
-// waits for it, unless the run was stopped: then Run has to return within the grace.
+// waits for it. After a stop it does not wait, because Run must return within the
+// grace.
 func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error {
 	once := func() (err error) {
 		if r.Stats, err = m.engine.Stats(context.WithoutCancel(ctx)); err != nil {
@@ -198,9 +199,8 @@ func (ses *session) untilAvailable(ctx context.Context, what string, call func()
 	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(what, slog.Any("err", err)) }, call)
 }
 
-// UntilAvailable repeats a call until it returns no frontier.ErrUnavailable, because a
-// short outage of the store must not end a crawl. It calls waits once, with the first
-// error.
+// UntilAvailable repeats call while it returns frontier.ErrUnavailable, because a short
+// outage of the store must not end a crawl. It calls waits once, with the first error.
 func UntilAvailable(ctx context.Context, waits func(error), call func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
@@ -236,8 +236,8 @@ func (d *deadline) begin(grace time.Duration) {
 	}
 }
 
-// limit returns a context for steps that a run can omit at its end. It outlives
-// ctx, and ends early enough to close the store within the grace.
+// limit returns a context for steps that a run can omit at its end. The context
+// outlives ctx, and ends early enough to close the store within the grace.
 func (d *deadline) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	d.mu.Lock()
@@ -307,11 +307,11 @@ func (c *Crawl) Dir() string { return c.ses.dir }
 // New reports whether Open created the crawl.
 func (c *Crawl) New() bool { return c.ses.stored == nil }
 
-// Err returns why the frontier cannot be used any more, or nil if it can.
+// Err returns the error that made the frontier unusable, or nil.
 func (c *Crawl) Err() error { return c.ses.engine.Err() }
 
-// CheckSeeds returns why each of seeds would be refused, index for index, and nil for
-// a seed that would not be. It looks up the names of hosts, but opens no crawl.
+// CheckSeeds returns, index for index, why a seed would be refused, or nil if it would
+// be accepted. It looks up the names of hosts, but opens no crawl.
 func (c Config) CheckSeeds(ctx context.Context, seeds []string) ([]error, error) {
 	p, err := c.prepare(nil)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 )
 
 // seed checks and adds seeds. It looks up the names of hosts only if q.Check is true,
-// because a file may have millions of seeds.
+// because a file can have millions of seeds.
 func (ses *session) seed(ctx context.Context, q seedQuestion) ([]SeedAnswer, error) {
 	replies := make([]SeedAnswer, len(q.Seeds))
 	var good []string
@@ -63,11 +63,11 @@ func newSeedAnswer(a fetcher.SeedAnswer) SeedAnswer {
 	return r
 }
 
-// lookUpTime is how long the look-up of a host's name may take.
+// lookUpTime is the longest time for looking up a host's name.
 const lookUpTime = 5 * time.Second
 
-// checkSeed returns an error if a seed is not a URL, or if the crawl may dial none of
-// its host's addresses. It looks up the names of hosts only if look is true.
+// checkSeed returns an error if a seed is not a URL, or if all addresses of its host
+// are forbidden. It looks up the names of hosts only if look is true.
 func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
 	url, err := seed.Parse(p.canon, raw)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.R
 	if err := p.client.CheckHost(ctx, host); errors.As(err, &refused) {
 		return frontier.Reason(frontier.Address), refused
 	}
-	return "", nil // a look-up that fails now may succeed later
+	return "", nil // a look-up that fails now can succeed later
 }
 
 // seedsFile is the name of the file with the result of each seed. A refused seed is
@@ -103,13 +103,13 @@ func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.R
 // other seeds are taken from the records when the file is written again.
 const seedsFile = "seeds.jsonl"
 
-// seedsAtEnd is the largest number of records and waiting URLs with which seedsFile
-// is still written at the end of a run. That takes some seconds.
+// seedsAtEnd is the largest number of records and waiting URLs together for which
+// seedsFile is written at the end of a run. Writing so many takes some seconds.
 const seedsAtEnd = 500_000
 
-// seedsAfter writes seedsFile at the end of a run, unless that takes long.
+// seedsAfter writes seedsFile at the end of a run, unless that would take too long.
 func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
-	if ses.Redis != nil { // other workers may still run, and have their own records
+	if ses.Redis != nil { // other workers can still run, and they have their own records
 		return
 	}
 	old := func() {
@@ -192,7 +192,7 @@ func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
 		if r.Answer != frontier.Refused.String() {
 			continue
 		}
-		raw := cmp.Or(r.URL, seed.Shown(seeds[i])) // the seed itself may contain a password
+		raw := cmp.Or(r.URL, seed.Shown(seeds[i])) // the seed itself can contain a password
 		if ses.OnRefused != nil {
 			ses.OnRefused(fetcher.Refused{URL: raw, Reason: r.Reason, Rule: r.Message})
 		}

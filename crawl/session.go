@@ -49,7 +49,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, why engin
 		ses.dir = p.Dir
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		SeedOrigins: why == engine.Steer, // later runs may have private headers
+		SeedOrigins: why == engine.Steer, // later runs might have private headers
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
 		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
@@ -69,9 +69,9 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, why engin
 // the crawl there.
 const lockTime = 2 * time.Second
 
-// openEngine opens the frontier. If the directory is locked although no process runs
-// the crawl there, the process with the lock only reads something, as a relay does.
-// Then openEngine waits up to lockTime for the lock.
+// openEngine opens the frontier. A process that only reads something, such as a relay,
+// locks the directory for a moment. So if the directory is locked and no process runs
+// the crawl there, openEngine waits up to lockTime.
 func (p *plan) openEngine(ctx context.Context, backend engine.Backend, why engine.Purpose) (*engine.Engine, error) {
 	for begun := time.Now(); ; {
 		opened, err := backend.Open(ctx, p.engineConfig(), why)
@@ -143,8 +143,8 @@ func (a archive) Wants(answer *get.Response) bool {
 // WantsRobots implements fetcher.Archive. A robots.txt is kept only with "all".
 func (a archive) WantsRobots() bool { return a.all }
 
-// requestGrace returns the part of the grace that requests under way may use. The
-// rest is for the steps after them: completions, the summary and closing the store.
+// requestGrace returns the part of the grace that requests under way can use. The rest
+// is for the steps after them: completions, the summary and closing the store.
 func requestGrace(grace time.Duration) time.Duration {
 	if grace <= 0 {
 		return fetcher.NoGrace

@@ -34,8 +34,9 @@ func (ses *session) retry(ctx context.Context, host string) (int, error) {
 	return n, err
 }
 
-// pause pauses or resumes the crawl. The store keeps the state, and the worker
-// follows it at once. It reports whether the crawl was paused before.
+// pause pauses or resumes the crawl. It stores the state, and pauses or resumes the
+// worker of this process at once. before reports whether the crawl was paused before
+// the call.
 func (ses *session) pause(ctx context.Context, paused bool) (before bool, err error) {
 	stats, err := ses.engine.Counters(ctx)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// totalsFile is the name of the file with the sums over all runs that the store does
-// not count.
+// totalsFile is the name of the file with sums over all runs. It has the numbers that
+// the store does not count.
 const totalsFile = "totals.json"
 
 const totalsVersion = 1
 
 // totals are the sums over the runs of a crawl in one directory. If a run was killed,
-// they include its counts up to the last report that it wrote.
+// they include its counts up to its last report.
 type totals struct {
 	Version int                `json:"version"`
 	Hosts   fetcher.HostCounts `json:"hosts"`

@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verb is one operation of a Handle. The function do implements it, whether it is
-// called in this process or in the one that runs the crawl. Between processes, the
-// question Q and the answer A are JSON.
+// verb is one operation of a Handle. The function do implements it, in this process or
+// in the process that runs the crawl. Between processes, the question Q and the answer
+// A are JSON.
 type verb[Q, A any] struct {
 	name string
 	why  engine.Purpose // the purpose of opening the crawl if no process runs it

@@ -9,13 +9,13 @@ import (
 // bitsPerKey bits for each added key, and in which all k bits of a key lie in one block
 // of blockBits bits. A hash chooses the block.
 //
-// Blocks have different numbers of keys, and those with more keys err more:
-// Σ_i Poisson(i; B/c)·(1-(1-1/B)^(ik))^k (Putze, Sanders, Singler, "Cache-,
-// Hash-, and Space-Efficient Bloom Filters", JEA 14, 2009). The number
-// of bits that i keys set in a small block varies as well. That formula leaves this
-// out, but this function includes it: for blocks of 512 bits it adds 1.2 % at p = 1 %
-// and 7 % at 1e-6. The result is accurate to 0.5 %. The function takes some
-// microseconds. It panics unless bitsPerKey > 0, blockBits > 1 and k > 0.
+// Blocks have different numbers of keys, and blocks with more keys err more:
+// Σ_i Poisson(i; B/c)·(1-(1-1/B)^(ik))^k (Putze, Sanders, Singler, "Cache-, Hash-, and
+// Space-Efficient Bloom Filters", JEA 14, 2009). The number of bits that i keys set in
+// a small block varies as well. The formula does not include this variation, but the
+// function does. For blocks of 512 bits, the variation adds 1.2 % at p = 1 % and 7 % at
+// 1e-6. The result is accurate to 0.5 %. The function takes some microseconds. It
+// panics unless bitsPerKey > 0, blockBits > 1 and k > 0.
 func ExactBlockedFalsePositiveRate(bitsPerKey float64, blockBits int, k uint) float64 {
 	if !(bitsPerKey > 0) || blockBits < 2 {
 		panic(fmt.Sprintf("sizing: %g bits per key in blocks of %d bits", bitsPerKey, blockBits))
@@ -26,10 +26,10 @@ func ExactBlockedFalsePositiveRate(bitsPerKey float64, blockBits int, k uint) fl
 	})
 }
 
-// ExactBlockedBits returns the fewest bits per key, to a relative 1e-9, for which
-// ExactBlockedFalsePositiveRate is at most p with blocks of blockBits bits. It also
-// returns the number of hash functions, an integer in 1..MaxHashes. It panics unless
-// 0 < p < 1 and blockBits > 1.
+// ExactBlockedBits returns the fewest bits per key, to a relative precision of 1e-9,
+// for which ExactBlockedFalsePositiveRate is at most p with blocks of blockBits bits.
+// It also returns the number of hash functions, an integer in 1..MaxHashes. It panics
+// unless 0 < p < 1 and blockBits > 1.
 func ExactBlockedBits(p float64, blockBits int) (bitsPerKey float64, k uint) {
 	bits := func(k uint) float64 {
 		lo := BitsPerKey(p, k) // an unblocked filter needs less
@@ -52,9 +52,9 @@ func ExactBlockedBits(p float64, blockBits int) (bitsPerKey float64, k uint) {
 
 // occupancyPower returns the mean of (X/m)^k, where X is the number of distinct values
 // among the given number of uniform draws out of m values. It expands f(X) = (X/m)^k to
-// second order around the mean of X: f(EX) + Var(X)·f″(EX)/2. Mean and variance of X are
-// the classic ones of occupancy (Johnson and Kotz, "Urn Models", 1977), to leading order
-// in 1/m.
+// second order around the mean of X: f(EX) + Var(X)·f″(EX)/2. Mean and variance of X
+// are from the classic formulas for occupancy (Johnson and Kotz, "Urn Models", 1977),
+// to leading order in 1/m.
 func occupancyPower(draws, m float64, k uint) float64 {
 	if draws == 0 {
 		return 0

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// near reports a value that differs from want by more than half a unit of the
-// last decimal that is given for it.
+// near fails the test if got differs from want by more than half a unit of the last of
+// its decimals.
 func near(t *testing.T, what string, got, want float64, decimals int) {
 	t.Helper()
 	if half := 0.5001 * math.Pow10(-decimals); math.Abs(got-want) > half {
@@ -66,7 +66,8 @@ func bosePower(draws, m uint64, k uint) float64 {
 
 func TestBosePower(t *testing.T) {
 	near(t, "percent for n 10, m 96, k 7", 100*bosePower(70, 96, 7), 1.0888, 4)
-	// One key sets one of four bits with probability 1/4 and two of them with 3/4.
+	// One key sets one of four bits with probability 1/4, and two bits with probability
+	// 3/4.
 	if p, want := bosePower(2, 4, 2), 0.25/16+0.75/4; math.Abs(p-want) > 1e-15 {
 		t.Errorf("one key, four bits, two hashes: %g, want %g", p, want)
 	}
@@ -99,8 +100,9 @@ func blockedBefore(bitsPerKey float64, blockBits int, k uint) float64 {
 	})
 }
 
-// TestBlockedAgainstThePaper checks the published ratios to the rate of an unblocked
-// filter, and how far our rate is above the formula of the paper.
+// TestBlockedAgainstThePaper checks the published ratios of the rate of a blocked
+// filter to that of an unblocked one. It also checks how far our rate is above the
+// formula of the paper.
 func TestBlockedAgainstThePaper(t *testing.T) {
 	const large = 1_000_000_000
 	for _, c := range []struct{ bits, ratio, above float64 }{{10, 1.17, 1.013}, {14.4, 1.55, 1.025}} { // with their best k
@@ -110,7 +112,8 @@ func TestBlockedAgainstThePaper(t *testing.T) {
 			blocked = min(blocked, ExactBlockedFalsePositiveRate(c.bits, 512, k))
 			plain = min(plain, FalsePositiveRate(large, uint64(c.bits*large), k))
 		}
-		// The ratio at 14.4 bits is 1.545, so its rounding to two decimals depends on the fourth.
+		// The ratio at 14.4 bits is 1.545, so its rounding to two decimals depends on
+		// the fourth decimal.
 		if ratio := before / plain; math.Abs(ratio-c.ratio) > 0.006 {
 			t.Errorf("%g bits per key: blocked/plain is %.4f, want %.2f", c.bits, ratio, c.ratio)
 		}

@@ -79,7 +79,7 @@ type CrawlPlan struct {
 	Hosts       uint64
 	Delay       time.Duration // between the starts of two requests to one host
 	Latency     time.Duration // of one answer
-	HostsAtOnce uint64        // hosts that all workers together request at the same time
+	HostsAtOnce uint64        // hosts to which all workers together send requests at the same time
 }
 
 // CrawlTime is the minimum duration of a crawl. A host gets one request per delay or
@@ -88,14 +88,14 @@ type CrawlPlan struct {
 type CrawlTime struct {
 	PagesPerSecond float64       // while enough hosts have URLs left
 	Even           time.Duration // hosts of equal size
-	Zipf           time.Duration // sizes after Zipf's law
+	Zipf           time.Duration // hosts whose sizes follow Zipf's law
 	LargestHost    uint64        // URLs of the largest host under Zipf's law
 	ZipfLargest    time.Duration // duration for the largest host alone, a lower bound of Zipf
 }
 
-// TimeToCrawl returns the minimum duration of a crawl. A longer duration than the maximum
-// of time.Duration (292 years) is given as that maximum. TimeToCrawl panics unless URLs,
-// Hosts, HostsAtOnce and at least one of Delay and Latency are above 0.
+// TimeToCrawl returns the minimum duration of a crawl. If the duration is longer than
+// 292 years, the result is the maximum of time.Duration. TimeToCrawl panics unless
+// URLs, Hosts, HostsAtOnce and at least one of Delay and Latency are above 0.
 func TimeToCrawl(plan CrawlPlan) CrawlTime {
 	pace := max(plan.Delay, plan.Latency)
 	if plan.URLs == 0 || plan.Hosts == 0 || plan.HostsAtOnce == 0 || pace <= 0 {

@@ -20,8 +20,8 @@ const DefaultShards = 64
 // shardExtra is the memory of a shard in addition to its bits: lock, headers, pointers.
 const shardExtra = 128
 
-// SizeMemory returns the first layer of a filter in memory as c describes it. It panics
-// like ShardedBits.
+// SizeMemory returns the first layer of the filter in memory that c describes. It
+// panics like ShardedBits.
 func SizeMemory(c Chain, shards uint64) MemoryLayout {
 	first := LayerAt(0, c.Keys, c.FPR, c.Growth)
 	keys := first.Capacity

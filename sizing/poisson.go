@@ -48,7 +48,7 @@ func poissonRatio(mean, mode, n float64) float64 {
 }
 
 // stirling returns the logarithm of Poisson(n; mean), without a constant, by Stirling's
-// series for a large n. Differences of lgamma would lose all digits there.
+// series for a large n. For such n, differences of lgamma would lose all digits.
 func stirling(mean, n float64) float64 {
 	d := n - mean
 	return d - (n+0.5)*math.Log1p(d/mean) - 1/(12*n)

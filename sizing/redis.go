@@ -8,7 +8,7 @@ import (
 
 // The layout of a filter in Redis, and its limits.
 const (
-	DefaultBlockBits   = 1024     // bits of a block, which has all bits of a key in a layer
+	DefaultBlockBits   = 1024     // bits of a block; one block has all bits of a key in a layer
 	DefaultPartitions  = 256      // number of hash tags that hosts are spread over
 	MaxSegmentBytes    = 32 << 20 // bytes of one Redis key; creating a larger one would stall the server
 	SegmentHeaderBytes = 64       // magic, version, parameters and id, at the start of every segment
@@ -23,7 +23,7 @@ const (
 	recordBytes  = 200 // metadata of a partition, a small hash
 )
 
-// Segments is one layer of one partition: Count Redis keys of Bytes each.
+// Segments is one layer of one partition: Count Redis keys of Bytes bytes each.
 type Segments struct {
 	Count      int     `json:"count"`
 	Bytes      uint64  `json:"bytes"`      // of one key's value, with the header
@@ -34,10 +34,10 @@ type Segments struct {
 	FPR        float64 `json:"fpr"` // when full
 }
 
-// RedisSegments returns the layout of one layer of one partition for keys keys at a
-// false-positive rate of at most p. Segments fill the size classes of jemalloc, and
-// their number is chosen to waste the least memory. It panics unless keys > 0,
-// 0 < p < 1 and blockBits is a multiple of 32 up to 1 Mbit.
+// RedisSegments returns the layout of one layer of one partition. The layer is for this
+// number of keys, at a false-positive rate of at most p. Segments fill the size classes
+// of jemalloc, and their number is chosen to waste the least memory. It panics unless
+// keys > 0, 0 < p < 1 and blockBits is a multiple of 32 up to 1 Mbit.
 func RedisSegments(keys uint64, p float64, blockBits int) Segments {
 	if keys == 0 || blockBits < 32 || blockBits > 1<<20 || blockBits%32 != 0 {
 		panic(fmt.Sprintf("sizing: segments for %d keys in blocks of %d bits", keys, blockBits))
@@ -86,7 +86,7 @@ type RedisPlan struct {
 	Keys       uint64 // capacity
 	FPR        float64
 	Growth     bool   // add layers beyond Keys
-	Hosts      uint64 // over which Zipf's law spreads the keys
+	Hosts      uint64 // hosts over which Zipf's law spreads the keys
 	BlockBits  int    // 0 means DefaultBlockBits
 	Partitions int    // 0 means DefaultPartitions
 }
@@ -94,8 +94,8 @@ type RedisPlan struct {
 // RedisLayout is the layout of a filter in Redis, and the memory that it takes.
 type RedisLayout struct {
 	Partitions    int       `json:"partitions"`
-	PartitionKeys uint64    `json:"partition_keys"` // capacity of the first layer of each
-	Segments      Segments  `json:"segments"`       // of the first layer of each
+	PartitionKeys uint64    `json:"partition_keys"` // capacity of the first layer of each partition
+	Segments      Segments  `json:"segments"`       // of the first layer of each partition
 	AOFPerURL     float64   `json:"aof_bytes_per_url"`
 	Even          RedisLoad `json:"even"` // each partition gets the same number of keys
 	Zipf          RedisLoad `json:"zipf"` // the i-th host has a share proportional to 1/i
@@ -110,11 +110,11 @@ type RedisLoad struct {
 	FPR        float64 `json:"fpr"`        // mean over new URLs
 }
 
-// SizeRedis returns the layout of a filter over the partitions of a crawl. Each partition
-// is sized for its mean number of keys plus four standard deviations, so that hardly any
-// grows by chance alone. For an even load of a hundred thousand keys or more, the bytes
-// are within 10 % of used_memory of Redis 7.0.15. SizeRedis panics unless Keys > 0,
-// Hosts > 0 and 0 < FPR < 1.
+// SizeRedis returns the layout of a filter over the partitions of a crawl. Each
+// partition is sized for its mean number of keys plus four standard deviations, so that
+// hardly any partition grows by chance alone. For an even load of a hundred thousand
+// keys or more, the bytes are within 10 % of used_memory of Redis 7.0.15. SizeRedis
+// panics unless Keys > 0, Hosts > 0 and 0 < FPR < 1.
 func SizeRedis(plan RedisPlan) RedisLayout {
 	partitions, blockBits := plan.Partitions, plan.BlockBits
 	if partitions == 0 {
@@ -141,8 +141,8 @@ func SizeRedis(plan RedisPlan) RedisLayout {
 }
 
 // AOFPerURL returns how many bytes are written to the append-only file when one URL is
-// added, for its block and its queue entry. Measured were 184 bytes for blocks of 512
-// bits, and 249 for 1024.
+// added, for its block and its queue entry. The measured numbers were 184 for blocks of
+// 512 bits, and 249 for blocks of 1024 bits.
 func AOFPerURL(blockBits int) float64 { return 120 + float64(blockBits)/8 }
 
 // redisChain is the chain of one partition. It is the same for all partitions.

@@ -29,7 +29,7 @@ type bitmap struct {
 
 func newBitmap(rng *rand.Rand, m uint64) bitmap { return bitmap{rng, make([]uint64, (m+63)/64)} }
 
-// add draws k positions out of [lo, lo+m) and reports whether one was not set.
+// add draws k positions out of [lo, lo+m) and reports whether at least one was not set.
 func (b bitmap) add(lo, m uint64, k uint) (added bool) {
 	for range k {
 		i := lo + b.rng.Uint64N(m)
@@ -106,8 +106,8 @@ func TestSimulatedRates(t *testing.T) {
 	}
 }
 
-// TestSimulatedStandardError: the standard error of Cardinality is that of the estimates
-// for many filters.
+// TestSimulatedStandardError: the standard error that Cardinality returns is that of
+// the estimates for many filters.
 func TestSimulatedStandardError(t *testing.T) {
 	rng := random(t)
 	const n, rounds = 2000, 400
@@ -122,14 +122,15 @@ func TestSimulatedStandardError(t *testing.T) {
 		sum += (estimate - n) * (estimate - n)
 		predicted += stderr * stderr
 	}
-	// The variance of a variance that is computed from rounds rounds is 2/rounds of its square.
+	// A variance that is computed from n rounds has a relative standard error of
+	// √(2/n).
 	if ratio, five := sum/predicted, 5*math.Sqrt(2.0/rounds); math.Abs(ratio-1) > five {
 		t.Errorf("mean square error is %.3f of what the standard error says, want 1 ± %.3f", ratio, five)
 	}
 }
 
-// TestSimulatedSmallFilter: for a small filter the classic formula is wrong, and ours is
-// not.
+// TestSimulatedSmallFilter: for a small filter the classic formula is wrong, and ours
+// is right.
 func TestSimulatedSmallFilter(t *testing.T) {
 	rng := random(t)
 	const n, m, k, rounds = 10, 96, 7, 1_000_000

@@ -8,7 +8,7 @@ import (
 )
 
 // Question describes a wanted filter. Solve computes the fields that are zero. FPR,
-// LostShare and LostKeys are upper limits; if several are set, all of them hold.
+// LostShare and LostKeys are upper limits; if several are set, all of them apply.
 type Question struct {
 	Keys      uint64  // n
 	Bits      uint64  // m
@@ -38,7 +38,7 @@ func (a Answer) OverBound() float64 { return a.BitsPerKey() / InformationBound(a
 // ImpossibleError reports a Question that no filter meets.
 type ImpossibleError struct {
 	Question Question
-	Possible []Answer // filters that meet all parts of the question but one
+	Possible []Answer // filters that meet all parts of the question except one
 }
 
 func (e *ImpossibleError) Error() string {
@@ -85,7 +85,7 @@ const (
 	maxBits = 1 << 60
 )
 
-// Solve computes the open fields of a question: the fewest bits for given keys and
+// Solve computes the zero fields of a question: the fewest bits for given keys and
 // limits, the most keys for given bits and limits, or the rate of given keys and bits.
 // It chooses the best number of hash functions. If keys, bits and limits are all given
 // and contradict each other, the error is an *ImpossibleError. Other errors name all
@@ -183,7 +183,7 @@ func (q Question) fewestBits() (Answer, error) {
 }
 
 // bitsWith returns the fewest bits with k hash functions. The result is a whole number,
-// which may be too large for an integer type.
+// which can be too large for an integer type.
 func (q Question) bitsWith(k uint) float64 {
 	n, m := float64(q.Keys), 1.0
 	if q.FPR > 0 {
@@ -230,7 +230,8 @@ func (q Question) mostKeys() (Answer, error) {
 	return answer(best.Keys, q.Bits, best.Hashes), nil
 }
 
-// keysWith returns the most keys with k hash functions, 0 if not even one.
+// keysWith returns the most keys with k hash functions. It returns 0 if not even one
+// key is possible.
 func (q Question) keysWith(k uint) uint64 {
 	some, tooMany := uint64(0), uint64(1)
 	for q.met(tooMany, q.Bits, k) {

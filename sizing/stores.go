@@ -10,7 +10,7 @@ type StoreCost struct {
 	Name        string  `json:"name"`
 	BytesPerKey float64 `json:"bytes_per_key"`
 	FPR         float64 `json:"fpr"`     // probability that a new key is a false positive; 0 means exact
-	OnDisk      bool    `json:"on_disk"` // else in memory
+	OnDisk      bool    `json:"on_disk"` // false means in memory
 }
 
 // ExactStores returns the cost of n URLs as exact keys in Postgres and in common

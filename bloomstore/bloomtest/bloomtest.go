@@ -2,8 +2,8 @@
 //
 // Run is the suite that every filter passes, FPR measures a false-positive rate, and
 // Bench measures speed. For tests of code that uses a filter, Exact returns a filter
-// that never errs and Faulty one that fails on purpose. The package imports no
-// backend.
+// that never errs, and Faulty returns a filter that fails on purpose. The package
+// imports no backend.
 //
 // Random cases print their seed. If the test binary defines the flag -seed, that flag
 // repeats a run; if it defines -proof, that flag runs the cases at full size.
@@ -21,7 +21,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 
-// What Run expects of the filters it is given.
+// Run expects these properties of a filter.
 const (
 	Keys    = 1 << 20 // the capacity of a filter
 	MaxRate = 1e-6    // its maximum false-positive rate with Keys keys

@@ -45,8 +45,8 @@ func wantKnown(ctx context.Context, filter bloomstore.Filter, prints []bloomstor
 	return err
 }
 
-// wantFewClaims checks that the filter claims no more of prints, none of which
-// was added, than its rate allows.
+// wantFewClaims checks that the filter claims no more of prints than its rate allows.
+// None of prints was added.
 func wantFewClaims(ctx context.Context, filter bloomstore.Filter, prints []bloomstore.Fingerprint) error {
 	known, err := contains(ctx, filter, prints)
 	if err != nil {
@@ -115,7 +115,7 @@ func duplicatesInOneBatch(ctx context.Context, t *trial) error {
 	filter := t.open()
 	distinct := t.prints(64)
 	var batch []bloomstore.Fingerprint
-	for range 8 { // side by side and far apart
+	for range 8 { // equal keys are side by side and far apart
 		batch = append(batch, distinct...)
 		batch = append(batch, distinct[0], distinct[0])
 	}
@@ -155,8 +155,8 @@ func largeBatch(ctx context.Context, t *trial) error {
 	return wantKnown(ctx, filter, prints)
 }
 
-// tellsSimilarKeysApart looks up the 128 neighbours of each added key that differ from
-// it in one bit. Each bit is part of the identity.
+// tellsSimilarKeysApart looks up, for each added key, the 128 keys that differ from it
+// in one bit. Each bit is part of the identity.
 func tellsSimilarKeysApart(ctx context.Context, t *trial) error {
 	filter := t.open()
 	base := t.prints(8)

@@ -15,13 +15,13 @@ type Fault struct {
 	Delay time.Duration // the call first waits this long, or until its context ends
 	Err   error         // the call returns this error, wrapped
 	// Recorded is the number of fingerprints that a failing AddIfAbsent adds before it
-	// fails. If the batch has no more than that, it adds all, and only the answer is
+	// fails. If the batch has no more than that, all are added, and only the answer is
 	// lost.
 	Recorded int
 }
 
-// Faulty returns a filter that passes calls on to filter, with the faults that plan
-// returns for the number of a call, counting from 0. plan must be safe for concurrent
+// Faulty returns a filter that passes calls on to filter. plan returns the fault of a
+// call, given the number of the call, counting from 0. plan must be safe for concurrent
 // use if the filter is used concurrently.
 func Faulty(filter bloomstore.Filter, plan func(call int) Fault) bloomstore.Filter {
 	return &faulty{Filter: filter, plan: plan}
@@ -53,8 +53,8 @@ func (f *faulty) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return f.Filter.Contains(ctx, prints)
 }
 
-// next asks the plan for the fault of the next call, waits for its delay and returns
-// it with its error.
+// next asks the plan for the fault of the next call, and waits for the delay of the
+// fault. It returns the fault and the error of the call.
 func (f *faulty) next(ctx context.Context) (Fault, error) {
 	call := int(f.calls.Add(1) - 1)
 	fault := f.plan(call)

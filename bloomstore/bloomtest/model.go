@@ -18,7 +18,7 @@ func modelRun(ctx context.Context, t *trial) error {
 var errInjected = errors.New("bloomtest: injected")
 
 // modelRunWithFaults is modelRun with a Faulty filter: one call in four fails, and some
-// of these record a part of the batch.
+// of the failing calls record a part of the batch.
 func modelRunWithFaults(ctx context.Context, t *trial) error {
 	faulty := Faulty(t.open(), func(int) Fault {
 		if t.rng.IntN(4) > 0 {
@@ -36,7 +36,7 @@ type model struct {
 	offered []bloomstore.Fingerprint // every key that was ever part of a call
 	state   map[bloomstore.Fingerprint]certainty
 	lookups int // of keys that were certainly not added
-	falsely int // how often the filter claimed one of those
+	falsely int // how often the filter claimed one of these keys
 }
 
 // certainty says whether a key is in the filter: absent if no call has named it,

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// racersGetAtMostOneTrue lets 16 racers add the same keys, each in another order and
-// in batches of other sizes. No key may be new twice, and none may be lost.
+// racersGetAtMostOneTrue lets 16 racers add the same keys, each in a different order
+// and in batches of different sizes. No key is new twice, and no key is lost.
 func racersGetAtMostOneTrue(ctx context.Context, t *trial) error {
 	const racers = 16
 	keys := 1 << 13

@@ -2,6 +2,7 @@
 
 package bloomtest
 
-// raceEnabled reports whether the race detector is on. It makes tests ten times as slow
-// and finds nothing in tests with one goroutine, so long tests of that kind are skipped.
+// raceEnabled reports whether the race detector is on. The detector makes tests ten
+// times as slow, and finds nothing in tests with one goroutine. So long tests with one
+// goroutine are skipped.
 const raceEnabled = true

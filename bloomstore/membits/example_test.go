@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 )
 
-// Any number of goroutines may use a filter at the same time. If several add one key,
+// Any number of goroutines can use a filter at the same time. If several add one key,
 // only one of them gets true.
 func Example() {
 	filter, err := membits.New(membits.Config{Capacity: 1_000_000, FPR: 1e-6})

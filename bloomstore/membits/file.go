@@ -64,8 +64,9 @@ func (h header) encode() []byte {
 	return b
 }
 
-// readHeader reads and checks everything before the bits. Before it has verified the
-// checksum it uses only the number of layers, after a check of its range.
+// readHeader reads and checks everything before the bits. Until it has verified the
+// checksum, it uses only the number of layers, and checks the range of that number
+// first.
 func readHeader(r *sumReader) (h header, err error) {
 	b := make([]byte, fixedBytes, fixedBytes+maxLayers*entryBytes)
 	if err := r.read(b, "the header"); err != nil {
@@ -136,8 +137,8 @@ func lost(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", bloomstore.ErrFilterLost, fmt.Sprintf(format, args...))
 }
 
-// Read reads a filter that Snapshot.WriteTo has written. The filter must have been
-// made with the config want and saved with this tag, and r must end after it.
+// Read reads a filter that Snapshot.WriteTo has written. The filter must have been made
+// with the config want and saved with this tag, and r must end after the filter.
 //
 // If the file is short or damaged, the error is an ErrFilterLost. If its version,
 // config or tag differs, it is an ErrParamsMismatch. Both say what was found and

@@ -150,8 +150,8 @@ func TestSnapshotBetweenAdds(t *testing.T) {
 	}
 }
 
-// TestSnapshotDuringAdds does the same with a writer in another goroutine, for the race
-// detector.
+// TestSnapshotDuringAdds does the same as TestSnapshotBetweenAdds with a writer in
+// another goroutine, for the race detector.
 func TestSnapshotDuringAdds(t *testing.T) {
 	config := Config{Capacity: 5000}
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
@@ -205,7 +205,7 @@ func TestReadSeesEveryBit(t *testing.T) {
 	file := saved(t, fourLayers(t, tiny), tag)
 	for i := range file {
 		want := bloomstore.ErrFilterLost
-		if i >= 8 && i < 12 { // bytes of the version, which may become that of another layout
+		if i >= 8 && i < 12 { // bytes of the version, which can become the version of another layout
 			want = bloomstore.ErrParamsMismatch
 		}
 		for bit := range 8 {
@@ -271,7 +271,7 @@ func rewrite(change func(header []byte)) func([]byte) []byte {
 	}
 }
 
-// swapShards exchanges the first two sub-filters together with their sums.
+// swapShards exchanges the first two sub-filters together with their checksums.
 func swapShards(file []byte) []byte {
 	first := fixedBytes + 4*entryBytes + sumBytes
 	n := int(binary.LittleEndian.Uint64(file[fixedBytes+8:])/8) + sumBytes

@@ -20,8 +20,8 @@ type shape struct {
 	hashes     uint
 }
 
-// shape returns the size of the layer with this number. The number must be 0 or one
-// for which grows returns true.
+// shape returns the size of the layer with this number. The number must be 0, or grows
+// must return true for it.
 func (f *Filter) shape(number int) shape {
 	growing := f.config.Growth == GrowthOn
 	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, growing)
@@ -53,8 +53,8 @@ func newLayer(s shape) *layer {
 }
 
 // subFilter returns a filter of the library over words. The caller allocates words,
-// because bloom.New answers a failed allocation with a filter of length 0, for which
-// every key is new.
+// because bloom.New does not report a failed allocation: it returns a filter of length
+// 0, for which every key is new.
 func subFilter(words []uint64, s shape) *bloom.BloomFilter {
 	return bloom.FromWithM(words, uint(s.shardBits), s.hashes)
 }
@@ -92,8 +92,8 @@ func (l *layer) set(shard int, draw draws) {
 	}
 }
 
-// split returns the shard of fp, which the highest bits of its second half choose,
-// and draws made from all other bits.
+// split returns the shard and the draws of fp. The highest bits of the second half of
+// fp choose the shard, and the draws are made from all other bits.
 func (f *Filter) split(fp bloomstore.Fingerprint) (shard int, draw draws) {
 	last := binary.LittleEndian.Uint64(fp[8:])
 	return int(last >> (64 - f.choose)), draws{

@@ -23,7 +23,7 @@ import (
 // million keys at a false-positive rate of 1e-6.
 type Config struct {
 	Capacity uint64  // keys that the first layer is sized for; 0 means 10 million
-	FPR      float64 // false-positive rate that is not exceeded (see Growth), in [1e-12, 1); 0 means 1e-6
+	FPR      float64 // highest false-positive rate (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth   Growth  // what happens beyond Capacity
 	Shards   int     // sub-filters with a lock of their own, a power of two up to 256; 0 means 64
 }
@@ -157,8 +157,8 @@ func (f *Filter) Claims(fp bloomstore.Fingerprint) []bool {
 	return claims
 }
 
-// Add adds fp unless the filter claims to contain it. It returns the number of the
-// layer that fp was added to or, if added is false, of a layer that claims it.
+// Add adds fp unless the filter claims to contain it. It returns the number of a layer:
+// the one to which fp was added or, if added is false, one that claims it.
 //
 // If only one goroutine adds keys, Restore can make an equal filter from a journal of
 // these results. Add allocates memory only when it starts a new layer.
@@ -176,8 +176,8 @@ func (f *Filter) Add(fp bloomstore.Fingerprint) (number int, added bool) {
 }
 
 // Restore adds prints to the layer with this number. It repeats calls of Add that a
-// journal recorded. The bits may be set already; each of prints is counted once. If
-// the layer is the next one, Restore starts it. For a higher number it returns an
+// journal recorded. The bits can be set already; each of prints is counted once. If the
+// layer is the next one, Restore starts it. For a higher number it returns an
 // ErrFilterLost, because a journal that is read in order starts layers in order.
 func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 	chain := *f.chain.Load()
@@ -201,9 +201,9 @@ func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 }
 
 // claimingLayer returns the number of the newest layer that claims to contain the
-// fingerprint of draw. It tests the newest layer first, which has more keys than
-// all others together. The caller must hold the shard's lock, and must have loaded
-// the chain under it.
+// fingerprint of draw. It tests the newest layer first, which has more keys than all
+// others together. The caller must hold the shard's lock, and must have loaded the
+// chain while it held that lock.
 func claimingLayer(chain []*layer, shard int, draw draws) (number int, has bool) {
 	for number = len(chain) - 1; number >= 0; number-- {
 		if chain[number].test(shard, draw) {
@@ -231,8 +231,8 @@ func (f *Filter) countKey() int {
 	}
 }
 
-// grows reports whether the chain may have a layer with this number. The last layer
-// that it may have is larger than any memory, and takes all further keys.
+// grows reports whether the chain can have a layer with this number. The last possible
+// layer is larger than any memory, and gets all further keys.
 func (f *Filter) grows(number int) bool {
 	return f.config.Growth == GrowthOn && f.config.Capacity <= maxKeys>>number
 }

@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 }
 
 // TestFalsePositiveRate compares measured rates with the configured ones. The rate 0.1
-// would show that there is a hash too few; see bloomtest.
+// shows whether there is a hash too few; see bloomtest.
 func TestFalsePositiveRate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -69,9 +69,9 @@ func TestFalsePositiveRate(t *testing.T) {
 
 // TestFalsePositiveRateOfGrownFilter measures a chain whose first four layers are full,
 // so that it has 15 times as many keys as its capacity. These layers have 0.9, 0.05,
-// 0.025 and 0.0125 of its rate; all later layers together would have the last 0.0125. The
-// rate 0.2 would show if layers were sized for fewer keys than are offered to them; see
-// sizing.Layer.Offered.
+// 0.025 and 0.0125 of the chain's rate; all later layers together would have the last
+// 0.0125. The rate 0.2 shows whether layers are sized for fewer keys than are offered
+// to them; see sizing.Layer.Offered.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -98,8 +98,9 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 				t.Fatalf("%+v, want 4 full layers", stats)
 			}
 			want := 1 - (1-0.9*c.p)*(1-0.05*c.p)*(1-0.025*c.p)*(1-0.0125*c.p)
-			// Nearly all of the rate is that of the first layer, which has few of the keys.
-			// So the random variation of the rate is mainly that of its fill.
+			// Nearly all of the rate is that of the first layer, which has few of the
+			// keys. So the random variation of the rate is mainly that of the fill of
+			// this layer.
 			bloomtest.Probe(t, f, want, c.n/growth, c.probes)
 		})
 	}
@@ -173,8 +174,8 @@ func TestSmallestFilters(t *testing.T) {
 	}
 }
 
-// TestGrowthIsExact: a layer takes exactly its capacity of new keys, and Add
-// says which layer took or claims a key.
+// TestGrowthIsExact: a layer gets exactly as many new keys as its capacity, and Add
+// returns the layer that got or claims a key.
 func TestGrowthIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f := open(t, Config{Capacity: 100, FPR: 1e-9})

@@ -18,11 +18,10 @@ type Snapshot struct {
 // stores tag, usually the id of the crawl, in the file, and Read must be given the
 // same tag.
 //
-// No keys may be added during the call, so that the caller can note the position of
-// its journal that belongs to the snapshot. The file may also have bits of keys that
-// are added before WriteTo ends. To get a filter with the bits and counts
-// of f, call Read, and then Restore for all keys that the journal has after that
-// position.
+// The caller must not add keys during the call, so that it can note the position in its
+// journal that belongs to the snapshot. The file can also have bits of keys that are
+// added before WriteTo ends. To get a filter with the bits and counts of f, call Read,
+// and then Restore for all keys that the journal has after that position.
 func (f *Filter) Snapshot(tag [16]byte) *Snapshot {
 	s := &Snapshot{filter: f, header: header{config: f.config, tag: tag}}
 	for _, l := range *f.chain.Load() {

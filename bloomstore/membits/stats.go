@@ -6,12 +6,12 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Stats describe a filter. Keys may be added while they are collected.
+// Stats describe a filter. Keys can be added while the Stats are collected.
 type Stats struct {
 	Keys     uint64       // keys added
 	Capacity uint64       // keys that the layers so far are sized for
 	Bytes    uint64       // of bits
-	FPR      float64      // probability that a key never added is claimed, computed from the fill
+	FPR      float64      // probability that a key that was never added is claimed, computed from the fill
 	Estimate float64      // number of keys of all layers, computed from the fill
 	StdErr   float64      // standard error of Estimate
 	Layers   []LayerStats // oldest first
@@ -71,7 +71,7 @@ func (f *Filter) Bytes() uint64 {
 	return bits / 8
 }
 
-// ones counts the bits of one sub-filter that are set.
+// ones counts the set bits of one sub-filter.
 func (f *Filter) ones(l *layer, shard int) uint64 {
 	f.locks[shard].Lock()
 	defer f.locks[shard].Unlock()

@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	hasher := bloomstore.NewHasher(bloomstore.Key{}) // this key is not secret; NewKey makes one that all processes must share
+	hasher := bloomstore.NewHasher(bloomstore.Key{}) // the zero key is not secret: share one from NewKey among all processes
 	added, err := filter.AddIfAbsent(ctx, []bloomstore.Fingerprint{
 		hasher.Fingerprint("https://example.org/"),
 		hasher.Fingerprint("https://example.org/"),

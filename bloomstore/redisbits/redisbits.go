@@ -1,16 +1,16 @@
 // Package redisbits keeps a bloomstore.Filter of any size in plain Redis, a single
 // server or a Cluster. It needs no module, and no string is longer than 32 MiB.
 //
-// It owns the public interface of such a filter. Package internal/redisbits lays
-// out, reads and changes the bits; the queue of a crawl in Redis uses that package,
-// too. docs/design/filter.md describes what is stored, byte by byte. Clients, their
+// It owns the public interface of this filter. Package internal/redisbits lays out,
+// reads and changes the bits; the queue of a crawl in Redis uses that package, too.
+// docs/design/filter.md describes what is stored, byte by byte. Clients, their
 // addresses and passwords are left to the caller.
 //
 // A filter is never lost silently. If a part is missing, short, of another type, of
-// other parameters or of another filter, the error is a bloomstore.ErrFilterLost or
-// a bloomstore.ErrParamsMismatch. There is one exception: a server that loses its
-// last moments (an append-only file synced every second, a failover) loses the keys
-// added in them like all its data, and no error shows it.
+// other parameters or of another filter, the error is a bloomstore.ErrFilterLost or a
+// bloomstore.ErrParamsMismatch. There is one exception: a server can lose the writes of
+// its last moments (an append-only file synced every second, a failover). Keys that
+// were added then are lost too, and no error shows it.
 package redisbits
 
 import (
@@ -27,7 +27,7 @@ import (
 type Config struct {
 	Name       string  // name of the filter: 1 to 64 of A-Z a-z 0-9 . _ -
 	Capacity   uint64  // keys that the first layers together are sized for; 0 means ten million
-	FPR        float64 // false-positive rate that is not exceeded (see Growth), in [1e-12, 1); 0 means 1e-6
+	FPR        float64 // highest false-positive rate (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth     Growth  // what happens beyond Capacity
 	BlockBits  int     // of one block, a power of two from 256 to 65536; 0 means 1024
 	Partitions int     // chains of layers, each with a hash tag of its own, that share the keys: 1 to 16384; 0 means 16
@@ -43,31 +43,31 @@ const (
 )
 
 // Stats describe a filter: its keys, sizes and rate, as a whole and for each layer.
-// Keys may be added while they are collected. The fill is that of blocks chosen at
+// Keys can be added while the Stats are collected. The fill is that of blocks chosen at
 // random.
 type Stats = bits.Stats
 
-// ErrEvicts reports a server that may evict any key when its memory is full.
+// ErrEvicts reports a server that can evict any key when its memory is full.
 var ErrEvicts = bits.ErrEvicts
 
-// Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any
-// number of processes may use the same filter. It holds no connection of its own
-// and needs no Close.
+// Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any number
+// of processes can use the same filter. It holds no connection of its own and needs no
+// Close.
 //
-// If several callers add one fingerprint at the same time, one of them gets true.
-// The client never repeats a command that adds: if a connection fails during
-// AddIfAbsent, the error is returned, and prints may or may not have been recorded.
-// Reads are repeated according to the client's options.
+// If several callers add one fingerprint at the same time, one of them gets true. The
+// client never repeats a command that adds: if a connection fails during AddIfAbsent,
+// the error is returned, and it is unknown which of prints were recorded. Reads are
+// repeated according to the client's options.
 type Filter struct{ bits *bits.Filter }
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open returns the filter named in config, and creates it if there is none. It
-// finishes a creation that was interrupted. If the filter has other parameters, the
-// error is an ErrParamsMismatch that shows both. If a part of it is lost, the error is
-// an ErrFilterLost, and if the server may evict any key, an ErrEvicts.
+// Open returns the filter named in config, and creates it if there is none. It finishes
+// a creation that was interrupted. If the filter has other parameters, the error is an
+// ErrParamsMismatch that shows both. If a part of it is lost, the error is an
+// ErrFilterLost, and if the server can evict any key, an ErrEvicts.
 //
-// The client must read from primaries, because a replica may lag behind.
+// The client must read from primaries, because a replica can lag behind.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
 	filter, err := bits.Open(ctx, client, bits.Config(config))
 	if err != nil {
@@ -76,10 +76,10 @@ func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Fi
 	return &Filter{filter}, nil
 }
 
-// Delete removes the filter with this name, even if parts of it are lost, in steps
-// that are short for the server. The next Delete continues an interrupted one. If
-// there is no such filter, Delete returns nil. If the name is that of a key that is
-// not a filter, Delete leaves the key alone and returns an ErrFilterLost.
+// Delete removes the filter with this name, even if parts of it are lost, in steps that
+// are short for the server. The next Delete continues an interrupted one. If there is
+// no such filter, Delete returns nil. If a key with this name is not a filter, Delete
+// leaves the key alone and returns an ErrFilterLost.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
 	return bits.Delete(ctx, client, name)
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// WriteCSV writes the graph as a table of edges with the columns Source and Target,
-// as Gephi and networkx read it.
+// WriteCSV writes the graph as a table of edges with the columns Source and Target, in
+// the form that Gephi and networkx read.
 func (s Source) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	err := out.Write([]string{"Source", "Target"})

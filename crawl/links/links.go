@@ -40,8 +40,9 @@ type Broken struct {
 	Kind    string `json:"kind"`
 }
 
-// isBroken reports whether an outcome means that a URL has no page. This is not so for
-// a URL that the crawl did not request, or whose content type it did not want.
+// isBroken reports whether an outcome means that a URL has no page. It returns false
+// for a URL that the crawl did not request, or whose content type the crawl did not
+// want.
 func isBroken(outcome string) bool {
 	switch frontier.Outcome(outcome) {
 	case frontier.ClientError, frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead:
@@ -54,9 +55,9 @@ func isBroken(outcome string) bool {
 const batch = 500_000
 
 // Broken yields the links whose targets have no page, according to the last record of
-// the target. It leaves out targets without a record. It reads the records twice and the
-// links once for each 500,000 broken targets, and keeps these in memory, about 300
-// bytes each.
+// the target. It leaves out targets without a record. It reads the records twice and
+// the links once for each 500,000 broken targets, and keeps these targets in memory,
+// about 300 bytes each.
 func (s Source) Broken() iter.Seq2[Broken, error] {
 	return func(yield func(Broken, error) bool) {
 		for first := 0; ; first += batch {
@@ -87,7 +88,7 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets skips a number of broken records, first, and returns the URLs of the
+// brokenTargets skips as many broken records as first says, and returns the URLs of the
 // next n. It leaves out a URL that has a record of a later round. more reports whether
 // further broken records follow.
 func (s Source) brokenTargets(first, n int) (targets map[string]target, more bool, err error) {
@@ -126,7 +127,7 @@ func (s Source) brokenTargets(first, n int) (targets map[string]target, more boo
 type Chain struct {
 	URL     string   `json:"url"`
 	Hops    int      `json:"hops"`
-	Chain   []string `json:"chain"`             // begins with URL; a loop ends with a URL that the chain has already
+	Chain   []string `json:"chain"`             // begins with URL; a loop ends with a URL that the chain already contains
 	Loop    bool     `json:"loop,omitempty"`    // the chain leads back to one of its URLs
 	Status  int      `json:"status,omitempty"`  // of the last URL, if it was crawled and there is no loop
 	Outcome string   `json:"outcome,omitempty"` // as with Status
@@ -170,14 +171,14 @@ func (s Source) Chains() iter.Seq2[Chain, error] {
 	}
 }
 
-// hop is the target of a URL that redirects, in its last round.
+// hop is the target of a URL that redirects in its last round.
 type hop struct {
 	round int
 	url   string
 }
 
-// redirects returns the target of each URL that redirects, and the records of those
-// targets that do not redirect.
+// redirects returns the target of each URL that redirects, and the last record of each
+// target.
 func (s Source) redirects() (next map[string]hop, ends map[string]target, err error) {
 	next, ends = make(map[string]hop), make(map[string]target)
 	for r, err := range s.Records() {
@@ -221,7 +222,7 @@ func follow(next map[string]hop, url string) Chain {
 	return c
 }
 
-// inLoop reports whether a chain leads back to its URL.
+// inLoop reports whether the chain that begins at a URL leads back to that URL.
 func inLoop(next map[string]hop, url string) bool {
 	c := follow(next, url)
 	return c.Loop && c.Chain[len(c.Chain)-1] == url
@@ -234,8 +235,8 @@ type Conflict struct {
 	Why       string `json:"why"`
 }
 
-// Conflicts yields the pages whose rel=canonical is another URL that was crawled and
-// that has no page, redirects, or has another rel=canonical itself. It reads the
+// Conflicts yields the pages whose rel=canonical is another URL that was crawled, if
+// that URL has no page, redirects, or names a third URL as canonical. It reads the
 // records three times and keeps the canonical URLs in memory, about 300 bytes each.
 func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 	return func(yield func(Conflict, error) bool) {

@@ -19,7 +19,7 @@ type Term struct {
 	Term    string  `json:"term"`
 	Counter uint64  `json:"counter"`
 	Counted float64 `json:"counted"`
-	Within  float64 `json:"within,omitempty"` // the largest difference that balances: 5σ of an estimate
+	Within  float64 `json:"within,omitempty"` // the largest difference that counts as balanced: 5σ of an estimate
 	From    string  `json:"from"`             // the source that was counted
 	Fault   string  `json:"fault,omitempty"`  // why it does not balance
 }
@@ -34,8 +34,8 @@ func (a *Audit) Add(name string, counter, counted uint64, from, fault string) {
 }
 
 // AddEstimate adds a term that compares the number of added URLs with an estimate of it
-// from the fill of the filter. The estimate may differ by 5σ and one URL more, because
-// an estimate of few URLs is wrong by whole bits.
+// from the fill of the filter. The difference can be up to 5σ plus one URL, because an
+// estimate of few URLs changes in steps of whole bits.
 func (a *Audit) AddEstimate(added uint64, estimate, stderr float64) {
 	t := Term{Term: "added", Counter: added, From: "fill of the filter"}
 	if math.IsInf(estimate, 1) {

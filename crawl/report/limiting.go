@@ -13,16 +13,16 @@ import (
 // is in one of the waiting states or is being asked. Pages that were received and wait
 // for the store are counted in addition.
 type Gauges struct {
-	Slots            int           // hosts that may be asked at once (--concurrency)
+	Slots            int           // hosts that can be asked at once (--concurrency)
 	Asking           int           // hosts being asked
-	FewDescriptors   bool          // Slots cannot grow, because the process may open no more files
-	Late             int           // further hosts being asked, whose answers are late and which use no slot
+	FewDescriptors   bool          // Slots cannot grow, because the process cannot open more files
+	Late             int           // further hosts being asked; their answers are late, so they use no slots
 	Held             int           // hosts leased by this worker
 	Parked           int           // held hosts that wait for their delay
 	RateWaiting      int           // requests waiting for --rate
 	BandwidthWaiting int           // requests waiting for --bandwidth
 	StoreWaiting     int           // pages that were received and wait for the store
-	RobotsWaiting    int           // hosts whose pages wait for robots.txt, also if it is being requested
+	RobotsWaiting    int           // hosts whose pages wait for robots.txt, even while it is being requested
 	NamesWaiting     int           // requests waiting for the address of a name
 	Hosts            int           // hosts with queued or leased URLs, held or not
 	Due              bool          // the store has due hosts that no worker has leased
@@ -59,7 +59,7 @@ const (
 	Store     Kind = "store"
 	Robots    Kind = "robots"
 	Names     Kind = "names"
-	// Descriptors means that the process may not open enough files for more connections.
+	// Descriptors means that the process cannot open enough files for more connections.
 	Descriptors Kind = "descriptors"
 	Politeness  Kind = "politeness"
 	Backoff     Kind = "backoff"
@@ -77,7 +77,7 @@ const busyCPU = 0.9
 // Kind returns what limits the crawl at this moment. It is the first of these that
 // applies:
 //
-//   - store: the store does not answer. The other gauges may then be out of date.
+// - store: the store does not answer. The other gauges might then be out of date.
 //   - paused: the user has paused the crawl.
 //   - seeds: nothing is queued or leased, and seeds are still being read.
 //   - empty: nothing is queued or leased.
@@ -88,16 +88,17 @@ const busyCPU = 0.9
 //   - cpu: the process uses 90 % of all cores or more.
 //   - the kind for which most hosts wait.
 //
-// A host may wait for its delay (politeness), for the name server (names), for an answer
-// (network), for the store, for its robots.txt (robots), or for its next attempt after a
-// failure (backoff). If two kinds have the same number of hosts, the first in this order
-// counts.
+// A host can wait for its delay (politeness), for the name server (names), for an
+// answer (network), for the store, for its robots.txt (robots), or for its next attempt
+// after a failure (backoff). If two kinds have the same number of hosts, the first in
+// this order counts.
 //
 // If most of the hosts being asked wait for the name server, all of them count for
-// names. If a lack of descriptors prevents more requests, descriptors takes the place of
-// network. A host that no worker holds counts as waiting for its delay, unless the store
-// has due hosts that no worker has leased. While all slots are in use, politeness and
-// backoff do not count, because a host that becomes due has to wait for a slot.
+// names. If a lack of descriptors prevents more requests, the kind is descriptors
+// instead of network. A host that no worker holds counts as waiting for its delay,
+// unless the store has due hosts that no worker has leased. While all slots are in use,
+// politeness and backoff do not count, because a host that becomes due has to wait for
+// a slot.
 func (g Gauges) Kind() Kind {
 	switch {
 	case g.Silent > 0:
@@ -145,9 +146,9 @@ func (g Gauges) Kind() Kind {
 	return kind
 }
 
-// naming returns how many hosts count as waiting for the name server. These are all
-// hosts that wait for an answer or for robots.txt, if most of the hosts being asked wait
-// for the name server, and otherwise none.
+// naming returns how many hosts count as waiting for the name server. If most of the
+// hosts being asked wait for the name server, these are all hosts that wait for an
+// answer or for robots.txt. Otherwise naming returns 0.
 func (g Gauges) naming() int {
 	if asking := g.Asking + g.Late; 2*g.NamesWaiting > asking {
 		return max(asking, g.RobotsWaiting)
@@ -164,23 +165,24 @@ func (g Gauges) network() Kind {
 	return Network
 }
 
-// backingOff returns how many hosts that no worker holds wait because they failed.
+// backingOff returns the number of hosts that wait after a failure and that no worker
+// holds.
 func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
 
 // full reports whether all slots are in use.
 func (g Gauges) full() bool { return g.Slots > 0 && g.Asking >= g.Slots }
 
 // Factor is a kind that limits a crawl, with the gauges that show it. The zero Factor
-// is not known.
+// means that the limit is not known.
 type Factor struct {
 	Kind   Kind
 	Gauges Gauges // the newest gauges of this kind
 }
 
-// Limiting returns the kind that limited the crawl at most of the moments in history,
-// which must be in the order of time. If several kinds were equally frequent, it returns
-// the one that was seen last. One moment is not enough, because even a busy host is
-// sometimes between two requests.
+// Limiting returns the most frequent kind of the moments in history. history must be in
+// the order of time. If several kinds are equally frequent, Limiting returns the one
+// that was seen last. One moment is not enough, because even a busy host is sometimes
+// between two requests.
 //
 // A pause and a silent store are exceptions. They count at once. After they end, the
 // moments before their end no longer count.

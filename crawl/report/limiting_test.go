@@ -99,7 +99,7 @@ func TestLimitingKind(t *testing.T) {
 	}
 }
 
-// TestLimitingByMajority: the reported limit is the one at most of the moments.
+// TestLimitingByMajority: Limiting returns the most frequent kind.
 func TestLimitingByMajority(t *testing.T) {
 	parked := Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Delay: time.Second}
 	asking := Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1}

@@ -10,8 +10,9 @@ const (
 	// rateOver is the time over which rates are computed. It is long enough for a host
 	// that is asked every few seconds, and short enough to show a change.
 	rateOver = 10 * time.Second
-	// leftOver is the time over which the pace is measured that gives the remaining
-	// time. If no new URL was added in this time, only the queued URLs count as left.
+	// leftOver is the time over which the pace is measured. The remaining time is
+	// computed from the pace. If no new URL was added in this time, only the queued
+	// URLs count as left.
 	leftOver = time.Minute
 	// voters is the number of samples that decide what limits the crawl.
 	voters = 15
@@ -20,7 +21,7 @@ const (
 // A Meter computes rates from samples, and counts for how long each kind limited
 // the crawl. The zero Meter is ready. It is not safe for concurrent use.
 type Meter struct {
-	samples []Sample               // in the order of time; only the first may be older than leftOver
+	samples []Sample               // in the order of time; only the first can be older than leftOver
 	took    map[Kind]time.Duration // how long each kind limited the crawl
 }
 
@@ -38,7 +39,7 @@ type Reading struct {
 // known.
 type End struct {
 	By    Bound
-	Share float64       // how much of the way to it is done, 0 to 1
+	Share float64       // how much of the way to the bound is done, 0 to 1
 	Left  time.Duration // remaining time at the pace of the last minute; negative means unknown
 }
 
@@ -96,7 +97,7 @@ func (m *Meter) limit() Factor {
 	return Limiting(history)
 }
 
-// end returns the end that is reached first.
+// end returns the bound that is reached first.
 func (m *Meter) end() End {
 	s, base := m.samples[len(m.samples)-1], m.samples[0]
 	over := s.Time.Sub(base.Time)
@@ -168,7 +169,8 @@ func share(part, whole uint64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// left returns how long n more take at a rate, or a negative duration if the rate is 0.
+// left returns the time that n further steps take at a rate, or a negative duration if
+// the rate is 0.
 func left(n uint64, perSecond float64) time.Duration {
 	const longest = 100 * 365 * 24 * time.Hour
 	if n == 0 {

@@ -17,13 +17,13 @@ type Relay struct {
 	Worker  string  `json:"worker,omitempty"` // directory of the worker whose records it reads; empty means all
 	Events  uint64  `json:"events"`           // number of events that are committed and not delivered
 	Bytes   uint64  `json:"bytes"`            // size of their records
-	More    bool    `json:"more,omitempty"`   // there are more than Events, which were not counted yet
-	Seconds float64 `json:"seconds"`          // age of the oldest of them
+	More    bool    `json:"more,omitempty"`   // there are more events, which were not counted yet
+	Seconds float64 `json:"seconds"`          // age of the oldest event that is not delivered
 	// Dead counts dead letters: events that the sink refused finally. Discarded dead
 	// letters do not count.
 	Dead uint64 `json:"dead"`
 	// Away says why the sink accepts nothing now. It is empty if the sink accepts
-	// events, and always empty unless the process that crawls also runs the relay.
+	// events, or if a process that does not crawl runs the relay.
 	Away  string `json:"away,omitempty"`
 	Fault string `json:"fault,omitempty"` // why the other fields are not known
 }

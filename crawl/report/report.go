@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
-// Version is the version of Report's JSON form. Within one version, fields may be added,
-// but no field gets another name or meaning.
+// Version is the version of Report's JSON form. Within one version, fields can be
+// added, but no field gets another name or meaning.
 const Version = 1
 
 // Report is the account of a crawl. Its JSON form is stable and made for programs.
@@ -42,9 +42,9 @@ type Report struct {
 
 	Limits []Share   `json:"limits,omitempty"`        // what limited this run, longest first
 	Top    *TopHosts `json:"top_hosts,omitempty"`     // of this run
-	TopAll *TopHosts `json:"top_hosts_all,omitempty"` // of the whole crawl, with what this run added to it
-	// Errors are the attempts of the whole crawl that failed, by cause, with what
-	// this run added to them.
+	TopAll *TopHosts `json:"top_hosts_all,omitempty"` // of the whole crawl, with the part of this run
+	// Errors are the failed attempts of the whole crawl by cause, with the part of this
+	// run.
 	Errors    []CauseCount    `json:"errors_by_cause,omitempty"`
 	LastError *LastError      `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
 	Filter    *Filter         `json:"filter,omitempty"`
@@ -57,8 +57,8 @@ type Report struct {
 type Exact struct {
 	Keys *ExactKeys `json:"keys,omitempty"` // nil means that the exact keys are in the store of the queue
 	// Recovered counts the new exact URLs that the filter claimed to contain: false
-	// positives that did no harm. Promoted counts the new exact URLs that may have been
-	// bulk URLs before.
+	// positives that did no harm. Promoted counts the new exact URLs that might have
+	// been bulk URLs before.
 	Recovered uint64 `json:"recovered"`
 	Promoted  uint64 `json:"promoted"`
 	Outbox    uint64 `json:"outbox"` // notes in Redis that wait for Postgres
@@ -66,7 +66,7 @@ type Exact struct {
 
 // ExactKeys counts the keys of an exact set in Postgres.
 type ExactKeys struct {
-	Pending uint64  `json:"pending"` // keys of new URLs that are not known to be queued yet
+	Pending uint64  `json:"pending"` // keys of new URLs; it is not known yet whether they are queued
 	Queued  uint64  `json:"queued"`
 	Done    uint64  `json:"done"`
 	Failed  uint64  `json:"failed"`
@@ -85,7 +85,7 @@ type Run struct {
 	Bytes          uint64    `json:"bytes"` // of bodies, as they were received
 	Requests       uint64    `json:"requests"`
 	RobotsRequests uint64    `json:"robots_requests"`
-	Errors         uint64    `json:"errors"` // attempts that failed, of both kinds of requests
+	Errors         uint64    `json:"errors"` // failed attempts of both kinds of requests
 	PagesPerSecond float64   `json:"pages_per_s"`
 	BytesPerSecond float64   `json:"bytes_per_s"`
 	AddedPerSecond float64   `json:"added_per_s"` // new URLs
@@ -101,8 +101,7 @@ type Seeds struct {
 }
 
 // TopHosts are the hosts with the largest counts, largest first. The counts are from a
-// sketch of bounded size: a count is never too low, and it may be too high by at most
-// Over.
+// sketch of bounded size: a count is never too low, and at most Over too high.
 type TopHosts struct {
 	Pages   []HostCount `json:"pages,omitempty"`
 	Errors  []HostCount `json:"errors,omitempty"`
@@ -127,8 +126,8 @@ type CauseCount struct {
 	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count
 }
 
-// CauseCounts returns the n most frequent causes in all, each with its count in run. The
-// sketch all must include the counts of run.
+// CauseCounts returns the n most frequent causes of the sketch all, each with its count
+// in the sketch run. all must include the counts of run.
 func CauseCounts(all, run *topk.Sketch, n int) []CauseCount {
 	var counts []CauseCount
 	for _, c := range HostCountsBeside(all, run, n) {
@@ -147,7 +146,7 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	return counts
 }
 
-// HostCountsBeside returns HostCounts(all, n), each with its count in run. The sketch
+// HostCountsBeside returns HostCounts(all, n), each with its count in the sketch run.
 // all must include the counts of run.
 func HostCountsBeside(all, run *topk.Sketch, n int) []HostCount {
 	counts := HostCounts(all, n)
@@ -169,13 +168,13 @@ type Filter struct {
 // Layer is one layer of a Filter.
 type Layer struct {
 	frontier.FilterLayer
-	// FullIn is the number of seconds until the layer is full at the current pace. It is
-	// nil if the layer takes no more keys, or if no URLs are added.
+	// FullIn is the number of seconds until the layer is full at the current pace. It
+	// is nil if the layer gets no more keys, or if no URLs are added.
 	FullIn *float64 `json:"full_in_s,omitempty"`
 }
 
-// SecondsToFull returns how long a layer takes to fill at this rate of new URLs,
-// or nil if it is full or the rate is 0.
+// SecondsToFull returns how long a layer takes to fill at this rate of new URLs, or nil
+// if the layer is full or the rate is 0.
 func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 	if keys >= capacity || !(addedPerSecond > 0) || math.IsInf(addedPerSecond, 1) {
 		return nil
@@ -184,9 +183,8 @@ func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 	return &seconds
 }
 
-// FalsePositives has three estimates of the current probability that the filter takes
-// a URL that was never offered for a known one. Each is from another source. It also has
-// the expected loss.
+// FalsePositives has three estimates of the current probability of a false positive,
+// each from another source, and the expected loss.
 type FalsePositives struct {
 	Estimated *Figure `json:"estimated,omitempty"` // from the fill of the filter
 	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints

@@ -1,5 +1,5 @@
 // Package report has the account of a crawl: what the crawl has done, what limits it,
-// and what its filter may have lost.
+// and what its filter might have lost.
 //
 // It owns the figures, their JSON form and their text, and the computation of rates and
 // limits from samples. Package crawl fills a Report and takes the samples. Except for
@@ -28,7 +28,7 @@ type Sample struct {
 	LastError *LastError // the last attempt that failed; nil means that there is none
 	Unreached bool       // no seed has been reached, and nothing can be tried now
 
-	Queued  uint64 // URLs that wait, with delayed ones
+	Queued  uint64 // URLs that wait, including delayed ones
 	Delayed uint64 // queued URLs that wait for another attempt
 	Leased  uint64
 	Hosts   uint64 // hosts with queued or leased URLs

@@ -31,6 +31,6 @@ type Worker struct {
 	PID        int       `json:"pid"`
 	Started    time.Time `json:"started"`
 	Silent     float64   `json:"silent_seconds"` // time since its last heartbeat
-	Partitions int       `json:"partitions"`     // number of partitions that it looks after
-	Leases     int       `json:"leases"`         // number of hosts that it holds
+	Partitions int       `json:"partitions"`     // number of partitions that it serves
+	Leases     int       `json:"leases"`         // number of hosts that it has leased
 }

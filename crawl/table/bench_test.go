@@ -67,8 +67,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// processorTime returns the processor time of the process, which other programs
-// disturb less than the clock.
+// processorTime returns the processor time of the process. Other programs affect it
+// less than they affect the elapsed time.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var use syscall.Rusage

@@ -47,11 +47,11 @@ type Schema struct {
 	objects []string                      // members whose own members are columns, such as fields
 	others  []string                      // text members of some records, which are not columns by default
 	derive  func(r *row, name string) any // computes a value that a record does not have; nil means none
-	open    bool                          // lines may have members that are not in columns
+	open    bool                          // lines can have members that are not in columns
 }
 
-// Records returns the schema of records: the fields of record.Record in their order. It
-// also has a column state, done or failed, which is derived from outcome.
+// Records returns the schema of records: the fields of record.Record in their order.
+// Its additional column state is done or failed, and is derived from outcome.
 func Records() *Schema {
 	s := schemaOf(reflect.TypeFor[record.Record]())
 	s.open = true
@@ -119,7 +119,7 @@ func (s *Schema) has(name string) bool {
 	return slices.ContainsFunc(s.columns, func(c Column) bool { return c.Name == name })
 }
 
-// find returns the column with this name, which may be a path into an object.
+// find returns the column with this name, which can be a path into an object.
 func (s *Schema) find(name string) (Column, error) {
 	for _, c := range s.columns {
 		if c.Name == name {
@@ -217,7 +217,7 @@ func cellOf(cell any, err error) (any, bool) {
 	return cell, true
 }
 
-// number returns v as a number. v may be text. is is false for infinity and NaN.
+// number returns v as a number. v can be text. is is false for infinity and NaN.
 func number(v any) (f float64, is bool) {
 	if _, boolean := v.(bool); boolean {
 		return 0, false

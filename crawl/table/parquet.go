@@ -9,8 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A row group ends after groupRows rows or groupBytes bytes of cells. It is in memory
-// until it ends.
+// A row group ends after groupRows rows or groupBytes bytes of cells. The group is in
+// memory until it ends.
 const (
 	groupRows  = 1 << 17
 	groupBytes = 32 << 20

@@ -1,5 +1,5 @@
 // Package table writes records, which are lines of JSON, as JSON lines, CSV or Parquet.
-// The caller chooses the columns, and the records by a condition.
+// The caller chooses the columns, and a condition selects the records.
 //
 // It owns the types of columns, the conditions of --where and the formats. It does not
 // open files: its source is an iterator of lines. It reads one line at a time and needs
@@ -47,10 +47,10 @@ type Lines = iter.Seq2[[]byte, error]
 // Write writes the selected records of source to w.
 //
 // Without Columns, the lines are written unchanged as JSONL. For CSV and Parquet, the
-// columns are those of the schema, where an object such as fields is replaced by one
-// column for each of its members, followed by one column for each other member of the
-// selected records. To find these columns, and the types of members that the schema does
-// not have, Write reads the source twice.
+// columns are those of the schema. An object such as fields is replaced by one column
+// for each of its members. A column for each other member of the selected records
+// follows. To find these columns, and the types of members that the schema does not
+// have, Write reads the source twice.
 func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 	t.Format = cmp.Or(t.Format, JSONL)
 	columns, err := t.resolve(source)

@@ -403,8 +403,8 @@ func TestHostileCells(t *testing.T) {
 	}
 }
 
-// TestSchemaOfStruct: the columns are those of docs/reference/records.md,
-// whatever the records contain.
+// TestSchemaOfStruct: the columns are the fields of the struct with a JSON name, and
+// the schema of records has the main columns.
 func TestSchemaOfStruct(t *testing.T) {
 	s := schemaOf(reflect.TypeFor[struct {
 		A *int64         `json:"a,omitempty"`

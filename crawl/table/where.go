@@ -33,10 +33,10 @@ func (e *ConditionError) Error() string {
 //	status >= 400 and not (url ~ '/tag/' or host = example.org)
 //
 // A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
-// !~ is a regular expression of package regexp. A column alone is true if the record has
-// it and it is not false, 0 or empty. Text with white space needs quotes, '…' or "…",
-// within which two quotes mean one. The operators are not, and, or, from the strongest
-// to the weakest. An error is a *ConditionError.
+// !~ is a regular expression of package regexp. A column alone is false if its value is
+// absent, false, 0 or empty, and true otherwise. Text with white space needs quotes,
+// '…' or "…". Within quotes, two quotes mean one. The operators are not, and, or, from
+// the strongest to the weakest. An error is a *ConditionError.
 //
 // A comparison with a member that the record does not have is false, except != and !~,
 // which are always the opposites of = and ~. An absent bool is false. Members whose type
@@ -57,7 +57,7 @@ func (s *Schema) Condition(text string) (*Condition, error) {
 
 // word is a part of a condition.
 type word struct {
-	at     int // its first byte
+	at     int // offset of its first byte
 	text   string
 	value  string // text without quotes
 	quoted bool
@@ -142,8 +142,8 @@ func (w word) unended() bool {
 	return !w.quoted && w.text != "" && (w.text[0] == '\'' || w.text[0] == '"')
 }
 
-// operand reads the value after an operator: a quoted text, or the text up to white space
-// or up to a closing parenthesis that it did not open.
+// operand reads the value after an operator: a quoted text, or the text up to white
+// space or up to a closing parenthesis without an opening one.
 func (p *parser) operand() {
 	at := p.skipSpace()
 	rest := p.text[at:]

@@ -32,7 +32,7 @@ type Purpose int
 const (
 	Crawl      Purpose = iota // to crawl; a new crawl is created
 	Look                      // to read; the directory need not be writable
-	Steer                     // to change something while a worker may run
+	Steer                     // to change something while a worker might run
 	Rebuild                   // to rebuild the filter
 	AcceptLoss                // to rebuild the filter although records are missing
 )
@@ -125,7 +125,7 @@ type SeenURL struct{ Host, URL string }
 // single URLs.
 type Books interface {
 	LocateURL(ctx context.Context, host, url string) (URLState, error)
-	// CountBooks counts each term again from a source other than its counter.
+	// CountBooks counts each term of the books again, without using its counter.
 	CountBooks(ctx context.Context) (report.Audit, error)
 	// CommittedRecords returns the records that are committed now.
 	CommittedRecords(ctx context.Context) (RecordSource, error)
@@ -137,12 +137,12 @@ type Books interface {
 
 // Upkeep is the part of an engine that a running crawl needs beside its frontier.
 type Upkeep interface {
-	// Counters returns Stats without the filter, which is cheap.
+	// Counters returns Stats without the state of the filter. It is cheap.
 	Counters(ctx context.Context) (frontier.Stats, error)
 	// Sharing returns the workers of the crawl, or nil if it is embedded.
 	Sharing(ctx context.Context) (*report.Sharing, error)
 	// ExactKeys counts the keys of the exact set in Postgres. It returns nil if the
-	// crawl has none, or if its address was not given.
+	// crawl has no such set, or if the address of Postgres was not given.
 	ExactKeys(ctx context.Context) (*report.ExactKeys, error)
 	// Relay exchanges keys between the exact set and the queue until stop is called.
 	Relay(ctx context.Context) (stop func())

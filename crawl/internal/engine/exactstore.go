@@ -24,9 +24,9 @@ type exactStore struct {
 	set *pgstore.Store
 }
 
-// newExactStore returns a frontier in which keys decides about the exact items of
-// queue. output is the output of the queue; nil means that this process completes no
-// items.
+// newExactStore returns a frontier over queue, in which set decides whether exact items
+// are new. keys is the database behind set. output is the output of the queue; nil
+// means that this process completes no items.
 func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) (*exactStore, error) {
 	store, err := exact.New(exact.Config{
 		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,
@@ -73,8 +73,8 @@ func (e *sharedEngine) closeExact() error {
 	return nil
 }
 
-// addStatus adds the outcome of a URL, which is in the exact set, to its status. It
-// does nothing if t is nil or the exact set is unavailable.
+// addStatus adds the outcome of a URL to its status, if the exact set has the outcome.
+// It does nothing if t is nil or the exact set is unavailable.
 func (t *exactStore) addStatus(ctx context.Context, url string, status *frontier.Status) error {
 	if t == nil || status.State != frontier.Done && status.State != frontier.Unknown {
 		return nil
@@ -115,7 +115,7 @@ func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { _ = exact.NewRelay(e.exact.Store, exact.RelayConfig{}).Run(ctx) }) // it ends with ctx only
+	running.Go(func() { _ = exact.NewRelay(e.exact.Store, exact.RelayConfig{}).Run(ctx) }) // Run returns only when ctx ends
 	running.Go(func() { e.keep(ctx) })
 	return func() {
 		cancel()
@@ -126,7 +126,7 @@ func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
 // The workers of a crawl store in Postgres how many URLs wait in Redis.
 const (
 	keepEvery = 15 * time.Second
-	keepLast  = 2 * time.Second // how long a worker may take for that at its end
+	keepLast  = 2 * time.Second // timeout for storing the number when a worker ends
 )
 
 // keep stores the number of waiting URLs every keepEvery until ctx ends, and then once

@@ -10,12 +10,12 @@ import (
 // ErrNoCrawl reports a location without a crawl.
 var ErrNoCrawl = fmt.Errorf("crawl: no crawl there: %w", fs.ErrNotExist)
 
-// LocationError reports that a location lacks something that its crawl needs, or
-// contradicts the crawl. The caller has to change the location.
+// LocationError reports a location that lacks something that the crawl needs, or that
+// contradicts the crawl. The caller must change the location.
 type LocationError struct {
 	Crawl    string // its name, without secrets
 	Problem  string // such as "its exact keys are in Postgres"
-	Postgres bool   // the location has to name a Postgres
+	Postgres bool   // the location must name a Postgres
 	Err      error  // the cause; nil means none
 }
 
@@ -31,8 +31,8 @@ func (e *LocationError) Error() string {
 // Unwrap returns the cause.
 func (e *LocationError) Unwrap() error { return e.Err }
 
-// errExactElsewhere returns the error for a crawl whose exact keys are in a
-// Postgres whose address was not given.
+// errExactElsewhere returns the error for exact keys in a Postgres whose address was
+// not given.
 func errExactElsewhere(crawl string) error {
 	return &LocationError{Crawl: crawl, Problem: "its exact keys are in Postgres", Postgres: true}
 }

@@ -8,8 +8,8 @@ import (
 	"iter"
 )
 
-// WithContext returns an iterator over values which yields the error of ctx after ctx
-// has ended.
+// WithContext returns an iterator over values. After ctx has ended, the iterator yields
+// the error of ctx.
 func WithContext[T any](ctx context.Context, values iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range values {

@@ -128,7 +128,8 @@ func (d Directory) openArchive(out *outputs, position frontier.Position) (fronti
 // RecordsIn returns the path of the newest file of records in dir.
 func RecordsIn(dir string) string { return filepath.Join(dir, "pages.jsonl") }
 
-// Locked reports whether a process has the crawl or the worker in dir open.
+// Locked reports whether a process has dir open. dir is the directory of a crawl or of
+// a worker.
 func Locked(dir string) (bool, error) {
 	if card, err := ReadWorkerCard(dir); card != nil || err != nil {
 		return journalLocked(dir), err
@@ -194,7 +195,7 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 	} else if l.rows.set != nil {
 		where.Trail = rows{ctx: ctx, set: l.rows.set}.Trail
 	}
-	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // the filter may have grown meanwhile
+	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // the filter might have grown meanwhile
 		where.Layers[i] = explain.Layer{Known: at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}
 	}
 	return where, nil

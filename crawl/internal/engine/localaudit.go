@@ -142,8 +142,7 @@ func judgeRecords(a *report.Audit, c *frontier.Stats, records *recordCounts, unr
 	a.Add("records", c.Records, records.all, "lines", fault)
 }
 
-// otherURLs returns a fault if the records are those of other URLs than the rows,
-// although their numbers are equal.
+// otherURLs returns a fault if there are as many records as rows, but of other URLs.
 func otherURLs(records, rows localstore.RecordSum) string {
 	if records.Count == rows.Count && records.Sum != rows.Sum {
 		return "records of other URLs"

@@ -34,8 +34,8 @@ func (e *LostError) Loss() string {
 		human.Commas(e.kept.Exact), human.Plural(bulk, "other"))
 }
 
-// lost returns a *LostError for a crawl that is in Postgres but not in Redis, and
-// nothing if it is in neither.
+// lost returns a *LostError for a crawl that is in Postgres but not in Redis, and nil
+// if the crawl is in neither.
 func (h *Server) lost(ctx context.Context) (frontier.Settings, error) {
 	if h.DB == nil {
 		return nil, nil
@@ -60,7 +60,7 @@ func (h *Server) lost(ctx context.Context) (frontier.Settings, error) {
 }
 
 // Recreate creates the crawl again if Redis has lost it, and returns what was lost. A
-// rebuild must follow. It returns nil if the crawl is in Redis.
+// rebuild must follow. Recreate returns nil if the crawl is in Redis.
 func (h *Server) Recreate(ctx context.Context) (*LostError, error) {
 	_, err := h.Stored(ctx)
 	lost, is := errors.AsType[*LostError](err)

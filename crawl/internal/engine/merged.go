@@ -10,13 +10,13 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// merged reads the records of a crawl that several workers share. It merges their
-// files for each reading.
+// merged reads the records of a crawl that several workers share. Each reading merges
+// the files of all workers.
 type merged struct {
 	ctx     context.Context // of the caller that reads
 	dirs    []string
 	pending iter.Seq2[record.Key, error] // the URLs that the crawl has not finished
-	edges   bool                         // merge the links instead
+	edges   bool                         // merge the links instead of the records
 }
 
 var _ RecordSource = merged{}
@@ -48,7 +48,7 @@ func (m merged) Trail(id string) (trail []record.Record, err error) {
 	return trail, err
 }
 
-// merge merges the records into a temporary directory for read.
+// merge merges the records into a temporary directory, and calls read for it.
 func (m merged) merge(read func(record.Reader) error) error {
 	return inTemp("crawler-merged-", func(dir string, f *os.File) error {
 		_, err := record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending, Edges: m.edges}.To(m.ctx, f)
@@ -56,8 +56,8 @@ func (m merged) merge(read func(record.Reader) error) error {
 	}, read)
 }
 
-// inTemp calls write with a temporary directory and its file of records, and then read. It
-// removes the directory after that.
+// inTemp calls write with a temporary directory and the file of records in it. Then it
+// calls read, and removes the directory.
 func inTemp(prefix string, write func(dir string, f *os.File) error, read func(record.Reader) error) (err error) {
 	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
@@ -78,7 +78,7 @@ func inTemp(prefix string, write func(dir string, f *os.File) error, read func(r
 var errNoLinks = errors.New("no links were kept: crawl with --links")
 
 // EdgesOf returns the links that the crawl of records has kept. It returns an error if
-// there are none, or if the records are not in files.
+// the crawl kept none, or if the records are not in files.
 func EdgesOf(records RecordSource) (RecordSource, error) {
 	switch source := records.(type) {
 	case record.Reader:

@@ -135,8 +135,8 @@ func (e *sharedEngine) journalOf(dir string) Outbox {
 	return e.boxes.of(e.id, filepath.Base(dir), config)
 }
 
-// pending reports whether an item still has to be completed in a round. Then a record
-// of this round may not count.
+// pending reports whether an item still has to be completed in this round or an earlier
+// one. If so, a record of this round might not count.
 func (e *sharedEngine) pending(ctx context.Context, host, url string, _ bloomstore.Fingerprint, round uint32) (bool, error) {
 	at, waits, err := e.Pending(ctx, host, url)
 	return waits && at <= round, err

@@ -92,8 +92,8 @@ func (o *outputs) close() (err error) {
 }
 
 // hasArchive reports whether a crawl has kept answers. In that case their files are
-// opened even if no more answers are kept, because the store has to go on storing
-// their committed end.
+// opened even if no more answers are kept, because the store must continue to store the
+// committed end of these files.
 func hasArchive(position frontier.Position) bool {
 	return slices.ContainsFunc(position, func(at frontier.FileLength) bool { return strings.HasPrefix(at.File, warc.Folder+"/") })
 }

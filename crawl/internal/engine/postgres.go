@@ -16,7 +16,8 @@ type Database struct {
 	NoMigrate bool
 }
 
-// open opens the part of a crawl in the database, or creates it. config names it.
+// open opens the part of a crawl in the database, or creates it. config names the
+// crawl.
 func (d *Database) open(ctx context.Context, config pgstore.Config) (*pgstore.Store, error) {
 	config.DSN, config.NoMigrate = d.DSN, d.NoMigrate
 	set, err := pgstore.Open(ctx, config)
@@ -37,8 +38,9 @@ func (d *Database) explain(err error) error {
 	return fmt.Errorf("%s: %w", d.Where, err)
 }
 
-// Reconcile offers the exact keys that wait in Postgres to the queue again. With
-// refill it also offers the keys that another worker may be offering at this moment.
+// Reconcile takes the exact keys that wait in Postgres, and offers them to the queue
+// again. With refill it also offers the keys that another worker might be offering at
+// this moment.
 func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
 	switch {
 	case e.shared == nil || e.shared.exact == nil:

@@ -24,8 +24,8 @@ type Server struct {
 	Where string // its URL without secrets
 	Name  string // name of the crawl
 	// Dir is the directory that contains the workers' directories. For a process that
-	// crawls it is the worker's own directory. Empty means NAME.crawl, or a directory in
-	// it.
+	// crawls, Dir is the worker's own directory. Empty means NAME.crawl, or for a
+	// worker a directory in NAME.crawl.
 	Dir string
 	DB  *Database // the database with its exact keys; nil if its address was not given
 }
@@ -111,9 +111,9 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	return engine, nil
 }
 
-// look returns the engine of a process that inspects or controls the crawl. It has no
-// outputs. If the exact keys are in a Postgres that was not given or does not answer,
-// the calls that need them return an error.
+// look returns the engine of a process that inspects or controls the crawl. The engine
+// has no outputs. If the exact keys are in a Postgres that was not given or does not
+// answer, the calls that need them return an error.
 func (h *Server) look(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
 	if h.DB == nil || !e.exactElsewhere {
@@ -253,7 +253,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, errExactElsewhere(h.String())
 	}
 	inPostgres := pgstore.ErrNoCrawl
-	if h.DB != nil { // Postgres first, because Redis has the name that the crawl has there
+	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part there
 		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
 		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
 			return 0, h.DB.explain(inPostgres)

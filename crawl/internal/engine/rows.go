@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// rowSink writes records as rows of a Postgres. A row is written before
-// its item is completed, and is never taken back. If the item was not completed,
-// completed leaves the row out.
+// rowSink writes records as rows of a Postgres. A row is written before its item is
+// completed, and is never deleted. rows.completed leaves out the rows of items that
+// were not completed.
 type rowSink struct{ *exact.Output }
 
 var _ recordFiles = rowFiles{}

@@ -33,7 +33,7 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	a.Add("hosts", c.Hosts, books.Hosts, "hosts with queued or leased items", "")
 	a.Add("failed", c.Failed, books.Failed, "lists of failed items", "")
 	a.Add("acknowledged and lost", 0, shared.Lost, "URLs whose addition workers remember", "")
-	if working := len(shared.Workers) > 0; !working { // while workers run, the two cannot be read at the same moment
+	if working := len(shared.Workers) > 0; !working { // while workers run, Redis and Postgres cannot be read at the same moment
 		err = e.auditExact(ctx, &a)
 	}
 	err = errors.Join(err, e.auditRecords(ctx, &a, len(shared.Workers) > 0))

@@ -21,10 +21,10 @@ type sharedEngine struct {
 	server *Server
 	id     string      // id of the crawl
 	dir    string      // directory of this worker's records; empty if this process does not crawl
-	exact  *exactStore // nil means exact keys are in Redis, or see exactElsewhere
-	// exactElsewhere reports that the exact keys are in Postgres. If exact is nil then,
-	// the address of Postgres was not given, or it did not answer when the crawl was
-	// opened. It is not set for a worker.
+	exact  *exactStore // nil means that the exact keys are in Redis, unless exactElsewhere is set
+	// exactElsewhere reports that the exact keys are in Postgres. If exact is nil as
+	// well, the address of Postgres was not given, or Postgres did not answer when the
+	// crawl was opened. It is always false for a worker.
 	exactElsewhere bool
 	rows           bool // the records are rows
 	boxes          outboxes
@@ -33,11 +33,11 @@ type sharedEngine struct {
 	log            *slog.Logger
 }
 
-// Err implements Upkeep. An outage of Redis is temporary, so it returns nil.
+// Err implements Upkeep. An outage of Redis is temporary, so Err returns nil.
 func (*sharedEngine) Err() error { return nil }
 
 // Position implements Books. For a worker with records in files, it returns the end of
-// the records in its journal whose completions Redis has answered, or which are in doubt.
+// the settled lines of the journal: see record.Journal.Answered.
 func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	if e.journal == nil {
 		return nil, errors.New("only a worker with records in files has a position: see crawler export")

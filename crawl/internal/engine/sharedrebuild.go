@@ -114,7 +114,7 @@ type rebuildState struct {
 	keys   *pgstore.Store // nil means that exact keys are not in Postgres
 	hasher bloomstore.Hasher
 	scope  map[string]bool // scope keys that seeds opened
-	hosts  map[string]bool // empty unless the number of hosts of a domain is limited
+	hosts  map[string]bool // used only if the number of hosts of a domain is limited
 }
 
 func newRebuildState(c *Config) *rebuildState {
@@ -134,7 +134,7 @@ func (m *rebuildState) seedsThatWait(ctx context.Context) error {
 	return nil
 }
 
-// host adds the host of a URL that was queued, and its scope keys if it is a seed.
+// host adds the host of a URL that was queued, and the scope keys of a seed.
 func (m *rebuildState) host(canonical string, isSeed bool) error {
 	bounded := m.c.MaxHosts > 0 && m.c.Scope != canon.ScopeHost
 	if !bounded && !isSeed {
@@ -155,7 +155,7 @@ func (m *rebuildState) host(canonical string, isSeed bool) error {
 	return nil
 }
 
-// from yields the ends of the items of records, and collects state from them.
+// from yields the end of each item in records, and collects state from the records.
 func (m *rebuildState) from(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
 	return func(yield func(redisstore.Ended, error) bool) {
 		for line, err := range records.Lines() {
@@ -215,7 +215,7 @@ func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.End
 }
 
 // key sets the class of an item, and returns its state in the exact set if the set is
-// in Postgres. It does nothing unless wanted is true.
+// in Postgres. It does nothing if wanted is false.
 func (m *rebuildState) key(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
 	if !wanted {
 		return status, nil

@@ -19,8 +19,8 @@ import (
 // workerFile is the name of the file that identifies a directory of a worker.
 const workerFile = "worker.json"
 
-// workerCard is the content of workerFile. It has no address of the crawl, because
-// that may contain a secret.
+// workerCard is the content of workerFile. It has no address of the crawl, because an
+// address can contain a secret.
 type workerCard struct {
 	Format int    `json:"format"`
 	Crawl  string `json:"crawl"` // its name
@@ -44,7 +44,8 @@ func ReadWorkerCard(dir string) (*workerCard, error) {
 var errOtherCrawl = errors.New("belongs to another crawl")
 
 // check returns an error if a directory belongs to another crawl. mine reports whether
-// it belongs to this crawl. If it is false and err is nil, no crawl uses the directory.
+// it belongs to this crawl. If mine is false and err is nil, no crawl uses the
+// directory.
 func (c workerCard) check(dir string) (mine bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, CrawlFile)); err == nil {
 		return false, fmt.Errorf("%s %w: it is the directory of a crawl without Redis", dir, errOtherCrawl)

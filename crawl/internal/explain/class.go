@@ -11,8 +11,8 @@ import (
 )
 
 // askClass finds the rule that makes the URL exact. The store knows how a URL was found
-// only while it waits and after it has failed. For other URLs, askClass applies only
-// the rules about the form of the URL.
+// only while the URL waits, and after the URL has failed. For other URLs, askClass
+// applies only the rules about the form of the URL.
 func (q *query) askClass(context.Context) error {
 	rules := q.src.Exact
 	if rules == nil {

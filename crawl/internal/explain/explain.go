@@ -29,8 +29,8 @@ import (
 )
 
 // Sources are the inputs of an explanation. Canon, Fingerprint, Locate and Now are
-// required, and Scope unless the rules use canon.ScopeAny. If another field is nil, the
-// explanation does not contain its part.
+// required. Scope is required unless the rules use canon.ScopeAny. If another field is
+// nil, the explanation does not contain its part.
 type Sources struct {
 	Canon       *canon.Canonicalizer
 	Rules       follow.Rules
@@ -44,8 +44,8 @@ type Sources struct {
 	Exact *exact.Rules
 	// IgnoreRobots reports whether robots.txt is ignored for a host key.
 	IgnoreRobots func(host string) bool
-	// CheckHost returns a *get.AddressError for a host that is not dialled, and
-	// another error if it cannot be looked up.
+	// CheckHost returns a *get.AddressError for a host that must not be dialled, and
+	// another error for a host that cannot be looked up.
 	CheckHost func(ctx context.Context, host string) error
 	// CheckPort returns a *get.PortError for a port that is not requested.
 	CheckPort func(port string) error
@@ -68,13 +68,13 @@ type Located struct {
 	// HostFailure is why the URL's host does not answer. It is empty if the host
 	// answers, or if that is not known.
 	HostFailure string
-	// Trail returns the record with this id and those of its referrers, as
+	// Trail returns the record with this id and the records of its referrers, as
 	// record.Reader.Trail does.
 	Trail func(id string) ([]record.Record, error)
 }
 
-// Explain explains a URL as a person types it. Without a scheme it is https. A text
-// that is not a URL also has an Explanation. An error is an error of Sources.
+// Explain explains a URL as a person types it. A URL without a scheme is https. A text
+// that is not a URL also has an Explanation. Errors are those of Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	e := &Explanation{Raw: redact(raw)}
 	steps, url, err := s.Canon.ExplainSeed(raw)
@@ -96,7 +96,7 @@ func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	return e, nil
 }
 
-// query is an explanation under way.
+// query builds one Explanation.
 type query struct {
 	src *Sources
 	out *Explanation

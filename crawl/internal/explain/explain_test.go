@@ -76,8 +76,8 @@ func idOf(url string) string {
 
 func referrerTo(url string) frontier.Referrer { return frontier.ReferrerOf(hasher.Fingerprint(url)) }
 
-// trailOf returns a function for Located.Trail. In it, the referrer of each record is the
-// record after it.
+// trailOf returns a function for Located.Trail. The referrer of each record is the next
+// record.
 func trailOf(records ...record.Record) func(string) ([]record.Record, error) {
 	for i := range records {
 		records[i].ID, records[i].FetchedAt = idOf(records[i].URL), now.Add(-time.Hour)
@@ -339,7 +339,7 @@ func TestDocumentedExample(t *testing.T) {
 }
 
 // TestEveryReason: the golden file has a case for each state, and for each reason that
-// can refuse a URL whatever page links to it.
+// does not depend on the page that links to the URL.
 func TestEveryReason(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "explanations.txt"))
 	if err != nil {

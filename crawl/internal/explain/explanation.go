@@ -26,8 +26,8 @@ type Explanation struct {
 	Store       *Store         `json:"store,omitempty"`
 	Record      *record.Record `json:"record,omitempty"` // the last record of the URL
 	// Referrers are the URL's referrer, the referrer of that page, and so on up to a
-	// seed. MoreBehind reports that they end before a seed, because there are too many or
-	// one has no record.
+	// seed. MoreBehind reports that the list ends before a seed, because there are too
+	// many referrers, or one has no record.
 	Referrers  []string `json:"referrers,omitempty"`
 	MoreBehind bool     `json:"more_behind,omitempty"`
 	Verdict    Verdict  `json:"verdict"`
@@ -37,16 +37,16 @@ type Explanation struct {
 type Check struct {
 	Rule    string          `json:"rule"` // a follow.Rule, or one of Located.More
 	Answer  follow.Answer   `json:"answer"`
-	Reason  frontier.Reason `json:"reason,omitempty"`  // with Refuses
+	Reason  frontier.Reason `json:"reason,omitempty"`  // if Answer is Refuses
 	Setting string          `json:"setting,omitempty"` // as on the command line
-	Asked   []string        `json:"asked,omitempty"`   // of the rule scope: one of these keys has to be open
+	Asked   []string        `json:"asked,omitempty"`   // for the rule scope: one of these keys must be open
 	By      string          `json:"by,omitempty"`      // the scope key or the expression that decided
 	Words   string          `json:"words"`
 }
 
 // Class says whether the filter or an exact set decides if the URL is new.
 type Class struct {
-	Name  string `json:"name"`           // "bulk" means that the filter decides, other names that an exact set does
+	Name  string `json:"name"`           // "bulk" means that the filter decides; other names mean that an exact set decides
 	Rule  string `json:"rule,omitempty"` // the rule of --exact that gives the URL this class
 	Words string `json:"words"`
 }
@@ -58,7 +58,7 @@ type Robots struct {
 	Rule      string        `json:"rule,omitempty"`       // the rule that decided, as "Disallow: /x"; empty means none
 	Rules     int           `json:"rules"`                // number of rules in the file for this crawler
 	FetchedAt *time.Time    `json:"fetched_at,omitempty"` // nil means not known
-	AskedIn   time.Duration `json:"asked_in"`             // ns until the file may be fetched again; 0 means now
+	AskedIn   time.Duration `json:"asked_in"`             // ns until the file is fetched again; 0 means now
 	Failures  int           `json:"failures,omitempty"`   // requests in a row that failed
 	Cause     string        `json:"cause,omitempty"`      // why the last of these requests failed
 	Words     string        `json:"words"`
@@ -75,13 +75,13 @@ const (
 	Ignored     Access = "ignored"     // the crawl's settings ignore robots.txt for the host
 )
 
-// Address reports whether the host may be dialled.
+// Address reports whether the crawl is allowed to dial the host.
 type Address struct {
 	Refused bool   `json:"refused"`
 	Words   string `json:"words"`
 }
 
-// Filter is the answer of the filter of bulk URLs. It decides for links only:
+// Filter is the answer of the filter of bulk URLs. The filter decides only about links:
 // seeds are looked up exactly.
 type Filter struct {
 	Known  bool    `json:"known"`
@@ -102,7 +102,7 @@ type Store struct {
 	Outcome   frontier.Outcome `json:"outcome,omitempty"`
 	Status    int              `json:"status,omitempty"`
 	Round     uint32           `json:"round"`
-	Item      *Item            `json:"item,omitempty"` // only of URLs that are queued, leased or failed
+	Item      *Item            `json:"item,omitempty"` // only for URLs that are queued, leased or failed
 	Queue     *Queue           `json:"queue,omitempty"`
 	HostDueIn time.Duration    `json:"host_due_in"` // 0 means due now
 }
@@ -118,11 +118,11 @@ type Item struct {
 }
 
 // Queue is the position of an item among those of its host. For a URL that is not
-// queued, all of them are ahead.
+// queued, all waiting items are ahead.
 type Queue struct {
 	Ahead   uint64        `json:"ahead"`   // items that are leased before it
-	Waiting uint64        `json:"waiting"` // all items of the host that wait, with this one and with delayed ones
-	Delay   time.Duration `json:"delay"`   // time until it may be leased; 0 means at once
+	Waiting uint64        `json:"waiting"` // all items of the host that wait, including this one and delayed ones
+	Delay   time.Duration `json:"delay"`   // time until it can be leased; 0 means at once
 }
 
 // Verdict is one line about why the URL was or was not crawled.

@@ -90,7 +90,7 @@ func (r *Robots) age(in time.Duration) string {
 	return "asked for again before the next page"
 }
 
-// askAddress finds out whether the host may be dialled.
+// askAddress finds out whether the crawl is allowed to dial the host.
 func (q *query) askAddress(ctx context.Context) error {
 	if q.src.CheckHost == nil {
 		return nil

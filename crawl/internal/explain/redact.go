@@ -7,11 +7,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// password matches the part of a URL up to the password, and the password with the
-// "@" after it.
+// password matches the beginning of a URL up to the "@" after the password. Its group
+// is the part before the password.
 var password = regexp.MustCompile(`^([^:/?#]*:?[/\\]*[^:/\\?#@]*):[^/\\?#]*@`)
 
-// redact replaces the password in a text that may be a URL.
+// redact replaces the password in a text that might be a URL.
 func redact(url string) string { return password.ReplaceAllString(url, "$1:xxxxx@") }
 
 func redactSteps(steps []canon.Step) []canon.Step {

@@ -36,7 +36,7 @@ type Why string
 
 const (
 	Complete Why = "complete" // all URLs found from the seed have an outcome
-	Limit    Why = "limit"    // some URLs wait: a limit or the user ended the run, or it goes on
+	Limit    Why = "limit"    // some URLs wait: a limit or the user ended the run, or the run goes on
 	Robots   Why = "robots"   // robots.txt forbids the seed, or the URL that it redirects to
 	Dead     Why = "dead"     // the seed failed, or the URL that it redirects to
 	Refused  Why = "refused"  // the seed was never queued
@@ -54,7 +54,7 @@ type Crawl struct {
 
 // Each calls emit for each seed that was ever queued: first for the seeds without an
 // outcome, then for the others in the order in which they were finished. If the crawl
-// runs meanwhile, a seed that is finished at this moment may be left out.
+// runs meanwhile, Each might leave out a seed that is finished during the call.
 //
 // Each keeps the ids of seeds and of pages with new links in memory, about 24 bytes for
 // each, and 32 bytes more for each seed. It keeps no URL.
@@ -125,15 +125,15 @@ func parse(text []byte, err error) (r line, _ error) {
 
 // tree maps each page to its seed.
 type tree struct {
-	seedOf map[id]uint32 // index in seeds, of seeds and of pages with new links
+	seedOf map[id]uint32 // has seeds and pages with new links; the values are indexes in seeds
 	seeds  []seed
 }
 
 // seed has the state of a seed while records are read.
 type seed struct {
-	tail                 id               // the last URL that its redirects have led to
+	tail                 id               // the last URL to which redirects of the seed have led
 	outcome              frontier.Outcome // of tail
-	rounds               uint32           // its own records that the second reading has not reached yet
+	rounds               uint32           // records of the seed itself that the second reading has not reached yet
 	pages, urls, waiting uint32
 }
 
@@ -171,7 +171,7 @@ func (t *tree) record(r *line) {
 // outcome.
 func (t *tree) wait(item *frontier.Item) (fresh bool) {
 	from, seed := id(item.Referrer), item.Referrer == frontier.Referrer{}
-	if seed { // if it is known, it was queued again after it failed
+	if seed { // if the seed is known, it was queued again after it failed
 		from = id(frontier.ReferrerOf(item.Fingerprint))
 	}
 	i, known := t.seedOf[from]
@@ -181,8 +181,8 @@ func (t *tree) wait(item *frontier.Item) (fresh bool) {
 	return seed && !known
 }
 
-// finished adds a record in the second reading. last reports that it is the last
-// one of a seed.
+// finished adds a record in the second reading. last reports that r is the last record
+// of a seed.
 func (t *tree) finished(r *line) (s Seed, last bool) {
 	if r.Referrer != (id{}) {
 		return s, false
