@@ -56,7 +56,8 @@ func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) er
 }
 
 // allRecords returns the records of all workers, except those of exact items that
-// wait, because these items will get another record.
+// wait, because these items will get another record. Postgres has no such rows: it
+// stores the end of an exact item and its record in one transaction.
 func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store) (RecordSource, error) {
 	if c.Rows {
 		return rows{ctx: ctx, set: keys}, nil
