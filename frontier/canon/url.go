@@ -31,7 +31,7 @@ func (u URL) Port() string {
 }
 
 // Origin returns scheme, host and port, as in "https://example.org:8443". A
-// robots.txt holds for one origin.
+// robots.txt file applies to one origin.
 func (u URL) Origin() string { return u.s[:u.path] }
 
 // Path returns path and query. They are the request target and the text that

@@ -37,8 +37,8 @@ func (fs markerFS) settle(name string) error {
 	return durable.SyncDir(fs.FS, fs.PathDir(name))
 }
 
-// makeDir creates dir, for its owner only, and its missing parents, durably: a power
-// loss must not remove the directory itself.
+// makeDir creates dir, which only its owner can use, and its missing parents. It
+// syncs them, because a power loss must not remove the directory itself.
 func makeDir(fs vfs.FS, dir string) error {
 	var parents []string
 	for at := dir; ; at = fs.PathDir(at) {

@@ -108,7 +108,7 @@ func (g *group) writeHosts() {
 	g.dirty = g.dirty[:0]
 }
 
-// trimHosts drops rows of hosts that are not leased from memory, if there are many.
+// trimHosts removes hosts from memory if there are many. Leased hosts stay.
 func (s *Store) trimHosts() {
 	if len(s.hosts) <= maxHosts {
 		return

@@ -169,7 +169,7 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 	return nil
 }
 
-// scan calls visit for each row of a table; key and value are valid during the call.
+// scan calls visit for each row of a table; key and value are valid only during the call.
 func (s *Store) scan(r pebble.Reader, letter byte, visit func(key, value []byte) error) error {
 	lower, upper := table(letter)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) { return true, visit(key, value) })

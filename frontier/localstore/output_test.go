@@ -52,7 +52,8 @@ func (l *lines) Sync() (frontier.Position, error) {
 	return append(frontier.Position(nil), l.position...), nil
 }
 
-// readLines returns the number of times that each record is in the part that counts.
+// readLines returns the number of times that each record is in the part that position
+// includes.
 func readLines(fs vfs.FS, dir string, position frontier.Position) (map[string]int, error) {
 	counts := make(map[string]int)
 	for _, part := range position {

@@ -18,7 +18,7 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// reopener is a Store that the suite may close or kill, and open again.
+// reopener is a Store that the suite can close or kill, and open again.
 type reopener struct {
 	*Store
 	cfg Config
