@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// driver works on one crawl as a worker would, one call at a time. It ends the case
-// if a call has a result that it must not have.
+// driver works on one crawl as a worker would, one call at a time. It ends the case if the
+// result of a call is wrong.
 type driver struct {
 	Crawl
 	suite.Driver
@@ -167,7 +167,7 @@ func (d *driver) retryFailed(host string, n int) {
 }
 
 // restart opens the crawl again with one of the methods of Reopener. It reports whether the
-// crawl has them.
+// crawl has these methods.
 func (d *driver) restart(again func(Reopener) (Crawl, error)) bool {
 	old, ok := d.Crawl.(Reopener)
 	if !ok {
@@ -228,7 +228,7 @@ func (d *driver) wantBlob(l frontier.Lease, want []byte) {
 		l.Host, suite.Cut(string(l.Blob)), len(l.Blob), len(want))
 }
 
-// all returns the completions that complete makes of items.
+// all calls complete for each item, and returns the completions.
 func all(items []frontier.Item, complete func(frontier.Item) frontier.Completion) (done []frontier.Completion) {
 	for _, item := range items {
 		done = append(done, complete(item))
@@ -268,7 +268,7 @@ func (d *driver) want(what string, got, want uint64) {
 	d.Require(got == want, "%s is %d, want %d", what, got, want)
 }
 
-// counts are the counters of a crawl by name. One that is absent is 0.
+// counts are the counters of a crawl by name. A counter that is absent is 0.
 type counts = map[string]uint64
 
 func counters(stats frontier.Stats) counts {

@@ -38,7 +38,8 @@ func (b *broken) completing(change func(*frontier.Completion)) {
 	}
 }
 
-// completed runs after each completion, with its error.
+// completed calls then after each call of Complete, with the error of that
+// call.
 func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err error)) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		err := b.Memory.Complete(ctx, id, done, update)
@@ -56,7 +57,7 @@ func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
 	}
 }
 
-// brokenOutbox is broken with other methods of the outbox.
+// brokenOutbox is a broken whose outbox methods are replaced.
 type brokenOutbox struct {
 	*broken
 	notes     func(context.Context, int) (exact.NoteBatch, error)
@@ -87,7 +88,7 @@ func (b *brokenOutbox) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool,
 	return waits, nil
 }
 
-// outboxMutants are crawls beside an exact set that are broken in one way each.
+// outboxMutants are crawls beside an exact set, each with one fault.
 var outboxMutants = []struct {
 	name     string
 	breakIt  func(*brokenOutbox)

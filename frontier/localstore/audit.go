@@ -23,7 +23,7 @@ type Recount struct {
 	frontier.Audit                   // Failed includes earlier failed rounds of exact keys
 	Position       frontier.Position // the end of its records
 
-	Outcomes map[frontier.Outcome]uint64 // rows of outcomes
+	Outcomes map[frontier.Outcome]uint64 // number of outcome rows
 
 	// The records that must exist: one for each done URL, and one for each round in
 	// which a URL failed.
