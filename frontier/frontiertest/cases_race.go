@@ -147,7 +147,7 @@ const racers = 16
 
 // raceToAdd makes racers add n URLs in the same order, so that they compete. offers
 // returns the offers of a racer for a URL. raceToAdd returns how many offers were answered
-// Added. It allows one for each URL.
+// Added. It allows at most one for each URL.
 func (d *driver) raceToAdd(n int, offers func(racer, url int) []frontier.Offer) (added uint64) {
 	wins := make([]atomic.Int32, n)
 	d.Race(racers, func(racer int) error {

@@ -24,7 +24,7 @@ const (
 // Fault is what happens to one call. The zero Fault does not change the call.
 type Fault struct {
 	Err   error         // returned instead of the store's reply; nil means no error
-	Late  bool          // with Err: true means that the call takes effect and only its reply is lost; false means that it has no effect
+	Late  bool          // with Err: the call takes effect, but its reply is lost; without Late, it has no effect
 	Delay time.Duration // time to wait first, at most until the caller's context ends
 }
 

@@ -15,10 +15,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// Model makes random calls, steps in number, to a crawl that open returns. The crawl has
-// a clock of its own. Model compares every answer with a model. Now and then it closes or
-// crashes a Reopener, and opens it again. Equal seeds make equal calls. A run that fails
-// prints its calls.
+// Model makes random calls to a crawl that open returns. steps is the number of calls.
+// The crawl has a clock of its own. Model compares every answer with a model. Now and
+// then it closes or crashes a Reopener, and opens it again. Equal seeds make equal calls.
+// A run that fails prints its calls.
 func Model(t *testing.T, open func(t *testing.T, opt Options) Crawl, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with seed %d", seed)

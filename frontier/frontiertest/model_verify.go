@@ -148,8 +148,8 @@ func (p *player) forgot() bool {
 }
 
 // takenBack checks a store that ended its leases when it was opened, and updates the
-// ledger. No host must be due before its delay has passed, because a request might have
-// started a moment ago. Only items that were in flight can count a delivery.
+// ledger. No host is allowed to be due before its delay has passed, because a request
+// might have started a moment ago. Only items that were in flight can count a delivery.
 func (p *player) takenBack(how string) {
 	now := p.Clock.Now()
 	queued := p.list(frontier.Queued, "")

@@ -135,7 +135,7 @@ func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 	})
 }
 
-// mismatchError matches ErrParamsMismatch under errors.Is. It is the whole text of the
+// mismatchError matches ErrParamsMismatch under errors.Is. Its value is the text of the
 // error.
 type mismatchError string
 

@@ -83,7 +83,7 @@ type guardFS struct {
 func (f guardFS) Unwrap() vfs.FS { return f.FS }
 
 // Lock does nothing. The crawl's directory has a lock of its own. A lock of pebble would
-// stay after a failure, because pebble releases nothing then.
+// stay after a failure, because pebble could not release it.
 func (f guardFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // open opens a file for writing, under the guard.

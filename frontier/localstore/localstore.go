@@ -198,8 +198,8 @@ func (s *Store) Err() error { return s.guard.failure() }
 
 // Close ends all leases, writes a checkpoint of the filter and releases the directory. A
 // host that was leased is due after one delay, or later. After a failed write, Close
-// returns that failure and writes nothing. Committed changes are on disk. In that case the
-// memory of the store is not freed until the process ends.
+// returns that failure and writes nothing, and the memory of the store is not freed until
+// the process ends. Committed changes are on disk.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shutDown() error {

@@ -14,7 +14,7 @@ import (
 // exactKeyRow is the row that an exact key has beside its queue entry or its outcome.
 type exactKeyRow struct {
 	class        frontier.Class // with which the key was last added
-	done, failed uint64         // numbers of earlier rounds that ended as done and as failed; rounds that Retry ended are not counted
+	done, failed uint64         // numbers of earlier rounds, by their end; failed rounds after which Retry was called do not count
 }
 
 func appendExact(b []byte, row exactKeyRow) []byte {
