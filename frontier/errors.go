@@ -11,7 +11,7 @@ import (
 
 var (
 	// ErrLeaseLost reports that the caller no longer holds the lease. Another
-	// worker may have its items.
+	// worker might have its items.
 	ErrLeaseLost = errors.New("frontier: lease lost")
 	// ErrUnavailable reports that the store cannot be reached at present. Nothing
 	// is lost. A worker keeps its leases, waits, and repeats the call.

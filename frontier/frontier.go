@@ -60,8 +60,8 @@ type Store interface {
 // allowed to enter, and origins such as "https://example.org" that receive
 // private headers. Implementations are safe for concurrent use.
 type Scope interface {
-	// Admit adds keys; a key cannot be removed. A seed's keys are admitted before
-	// the seed is added.
+	// Admit adds keys; a key cannot be removed. The caller admits the keys of a seed
+	// before it adds the seed.
 	Admit(ctx context.Context, keys []string) error
 	// Admitted reports, index for index, which of keys are in the set.
 	Admitted(ctx context.Context, keys []string) ([]bool, error)

@@ -95,7 +95,7 @@ const (
 	Listed        // a URL that a sitemap lists, if such URLs are exact (package exact)
 )
 
-// String returns the name of the class, as records have it.
+// String returns the name of the class, as it is in records.
 func (c Class) String() string {
 	if names := [...]string{"bulk", "exact", "sitemap", "listed"}; int(c) < len(names) {
 		return names[c]
@@ -168,7 +168,7 @@ type Reason string
 // is not remembered, so it can be offered again.
 const (
 	ReasonScope     Reason = "scope"                // outside --scope
-	ReasonPort      Reason = "port"                 // not a port of the web, and not in --allow-port
+	ReasonPort      Reason = "port"                 // a port of another service, and not in --allow-port
 	ReasonExcluded  Reason = "excluded"             // --exclude matches, or no --include does
 	ReasonDepth     Reason = "depth"                // more than --max-depth
 	ReasonHops      Reason = "hops"                 // too many redirects in a row
@@ -183,7 +183,7 @@ const (
 	ReasonParams    Reason = "parameters"           // too many parameters
 	ReasonCalendar  Reason = "calendar"             // a date in the far future or past
 	ReasonDropped   Reason = "dropped"              // OnPage of the library's user dropped it
-	ReasonQueueFull Reason = "queue_full"           // the store takes no more links
+	ReasonQueueFull Reason = "queue_full"           // the store accepts no more links
 )
 
 // MaxURLBytes is the length of the longest canonical URL that a frontier accepts.

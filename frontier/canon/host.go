@@ -92,15 +92,14 @@ func parseName(name string) (host string, err error) {
 	return host, nil
 }
 
-// unicodeToASCII is Unicode ToASCII, with the options of the standard if it is not
-// strict.
+// unicodeToASCII is Unicode ToASCII, as the standard calls it if beStrict is false.
 var unicodeToASCII = idna.New(
 	idna.MapForLookup(), idna.BidiRule(), idna.ValidateLabels(true), idna.StrictDomainName(false),
 	idna.CheckJoiners(true), idna.CheckHyphens(false), idna.VerifyDNSLength(false), idna.Transitional(false),
 ).ToASCII
 
-// domainToASCII is the algorithm "domain to ASCII" of the standard, not strict. An
-// ASCII domain is only lower-cased: its "xn--" labels are not decoded.
+// domainToASCII is the algorithm "domain to ASCII" of the standard, with beStrict
+// false. An ASCII domain is only lower-cased: its "xn--" labels are not decoded.
 func domainToASCII(domain string) (string, error) {
 	result := lowerASCII(domain)
 	if !isASCII(domain) {

@@ -14,8 +14,8 @@ var parser = url.NewParser(url.WithPreParseHostFunc(carryName))
 var baseHTTP, baseHTTPS = emptyBase("http"), emptyBase("https")
 
 // emptyBase returns a base URL for the reference "//authority". The parser reads
-// such a reference three times as fast as a URL with a scheme, because it clones
-// three bit sets for each byte of a scheme.
+// such a reference three times as fast as a URL with a scheme, because the
+// parser clones three bit sets for each byte of a scheme.
 func emptyBase(scheme string) *url.Url {
 	u, err := parser.Parse(scheme + "://h/")
 	if err != nil {

@@ -32,8 +32,8 @@ type Fault struct {
 // call it concurrently.
 type Plan func(op Op, call int) Fault
 
-// Script returns a plan that gives the n-th call of an op the n-th fault in its list. Later
-// calls have no fault.
+// Script returns a plan that gives the n-th call of an op the n-th fault in the list of
+// that op. Later calls have no fault.
 func Script(faults map[Op][]Fault) Plan {
 	return func(op Op, call int) Fault {
 		if call >= len(faults[op]) {

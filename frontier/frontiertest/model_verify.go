@@ -13,7 +13,7 @@ import (
 func (p *player) verify() {
 	p.Note("verify")
 	p.expire()
-	// A store may end expired leases only during a call of Lease.
+	// Some stores end expired leases only during a call of Lease.
 	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	p.verifyStats()
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {

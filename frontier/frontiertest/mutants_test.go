@@ -22,7 +22,7 @@ type mutant struct {
 	unseen   bool     // the random runs do not find it, because they have no false positives, races or output errors
 }
 
-// crowd makes two callers wait for each other, so that a race is sure to happen.
+// crowd makes two callers wait for each other, so that a race is almost certain.
 type crowd struct{ callers atomic.Int32 }
 
 // meet waits, but not for long, until another goroutine calls it.
@@ -443,8 +443,8 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 	}
 }
 
-// TestReopenerIsReopened: stores that keep their leases over a restart and stores that do
-// not both pass the suite.
+// TestReopenerIsReopened: two kinds of stores pass the suite: those that keep their
+// leases over a restart, and those that end them.
 func TestReopenerIsReopened(t *testing.T) {
 	open := func(_ *testing.T, opt Options) Crawl { return newBroken(opt) }
 	Run(t, open)

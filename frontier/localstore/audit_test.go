@@ -191,7 +191,8 @@ func (c *auditedCrawl) remove(t *testing.T, key []byte) {
 	}
 }
 
-// drop removes the first row of a table for which fits returns true.
+// drop removes the first row of a table for which fits returns true, or the first row if
+// fits is nil.
 func drop(letter byte, fits func(c *auditedCrawl, key, value []byte) bool) func(*testing.T, *auditedCrawl) {
 	return func(t *testing.T, c *auditedCrawl) {
 		key, _ := c.first(t, letter, func(k, v []byte) bool { return fits == nil || fits(c, k, v) })

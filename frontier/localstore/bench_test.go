@@ -61,8 +61,8 @@ func fill(b *testing.B, s *Store, n, hosts int) {
 	}
 }
 
-// BenchmarkOneHost leases -size items of one host. Each leased item leaves a
-// tombstone, and the last lease must not be slow because of them.
+// BenchmarkOneHost leases -size items of one host. Each leased item leaves a tombstone,
+// and the tombstones must not make the last lease slow.
 func BenchmarkOneHost(b *testing.B) {
 	for b.Loop() {
 		s := openBench(b, Config{Filter: membits.Config{Capacity: uint64(*size)}})

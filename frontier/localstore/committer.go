@@ -147,7 +147,7 @@ func (s *Store) commit(ops []*op) error {
 	return nil
 }
 
-// fatalError is an error after which memory and disk may differ.
+// fatalError is an error after which memory and disk can differ.
 type fatalError struct{ error }
 
 func (e fatalError) Unwrap() error { return e.error }

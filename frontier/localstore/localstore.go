@@ -165,7 +165,7 @@ type state struct {
 
 const never = math.MaxInt64
 
-// meta is the row of counters. It is written with every group.
+// meta is the row of counters. It is written with every batch.
 type meta struct {
 	Crawl      hexKey            `json:"crawl"`   // the id in the card
 	Seq        uint64            `json:"seq"`     // last number of a queue, delayed or failed row

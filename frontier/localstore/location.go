@@ -26,8 +26,8 @@ type Location struct {
 	Position frontier.Position // where the records end; never nil
 }
 
-// Locate returns the location of a canonical URL whose host key is key. It reads the
-// host's queue.
+// Locate returns the location of a canonical URL whose host key is key. It reads the host's
+// queue, and if needed all delayed items.
 func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 	v, err := s.look(ctx)
 	if err != nil {

@@ -36,8 +36,8 @@ const (
 // then restores the filter from the tables.
 func Open(cfg Config) (*Store, error) { return open(cfg, readWrite) }
 
-// Rebuild opens a store like Open, and rebuilds its filter from the queue, the outcomes
-// and the exact keys.
+// Rebuild opens a store like Open, and rebuilds its filter from the queues, the outcomes,
+// the exact keys and the keys of MarkSeen.
 func Rebuild(cfg Config) (*Store, error) { return open(cfg, rebuilding) }
 
 // mode is a way to open a store.
@@ -73,7 +73,7 @@ func open(cfg Config, how mode) (*Store, error) {
 	return s, nil
 }
 
-// enter takes the directory's lock and reads its card, if it has one.
+// enter locks the directory and reads its card, if there is one.
 func (s *Store) enter() (exists bool, err error) {
 	if s.mode == readOnly {
 		return true, s.enterReadOnly()

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// lines is an Output with one line for each record. Each opening begins a new file, so
-// that it need not truncate files: the position says how much of each file counts.
+// lines is an Output with one line for each record. Each opening begins a new file and
+// truncates none. The position says how much of each file counts.
 type lines struct {
 	fs       vfs.FS
 	dir      string

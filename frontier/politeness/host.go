@@ -126,8 +126,8 @@ func (h *Host) HasAnswered() bool { return h.latency > 0 }
 // when it began do not count again.
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
-// backOff starts a back-off of at least least. If a back-off is in progress, it ends no
-// earlier than now + least.
+// backOff starts a back-off that lasts least or longer. If a back-off is in progress
+// already, it ends no earlier than now + least.
 func (h *Host) backOff(now time.Time, least time.Duration, random func() float64) {
 	d := least
 	if !h.backingOff(now) {

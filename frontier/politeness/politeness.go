@@ -1,4 +1,4 @@
-// Package politeness decides when a host may next be requested.
+// Package politeness decides when the next request to a host is allowed.
 //
 // It owns the delay between two starts, crawl-delay, the latency factor, Retry-After,
 // back-off, and the decision to give up a host. It does not read robots.txt (package
@@ -21,8 +21,8 @@
 // Policy.DeadAfter failures in a row the host is dead.
 //
 // Back-off n (0, 1, …) lasts BackoffBase × 2ⁿ, varied by Jitter, at most BackoffMax.
-// Retry-After can make it longer, up to MaxRetryAfter. Failures during a back-off, of
-// requests that were in flight when it began, do not count.
+// Retry-After can make it longer, up to MaxRetryAfter. Failures during a back-off do not
+// count, because their requests were in flight when it began.
 package politeness
 
 import (
@@ -118,8 +118,8 @@ func (p Policy) filled() Policy {
 }
 
 // RetryIn returns how long a URL waits before its next attempt. After n ≥ 1 failed attempts,
-// this is RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The host may have to wait
-// longer. random returns a number in [0, 1).
+// this is RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The delay or a back-off of
+// the host can make it wait longer. random returns a number in [0, 1).
 func (p Policy) RetryIn(attempts int, random func() float64) time.Duration {
 	p = p.filled()
 	return p.spread(p.RetryBase, 4, attempts-1, random)
