@@ -44,8 +44,8 @@ type Store interface {
 	// topUp.Items items that are not completed. It returns all items of the lease
 	// after the first topUp.Known. If the reply is lost, the caller can repeat the
 	// call and receives the same items. ErrLeaseLost means that the caller does not
-	// hold the lease any more. The caller must not start another request under that
-	// lease.
+	// hold the lease any more. The caller must then start no other request under
+	// that lease.
 	Extend(ctx context.Context, id LeaseID, topUp TopUp) (Extension, error)
 
 	// Complete stores the results of items of a lease, updates the host of the
@@ -269,8 +269,8 @@ type Identity struct {
 	Card []byte // data to recreate the crawl on another server; nil if the store does not support this
 }
 
-// Position is the end of an output: the length of each of its files. Bytes after
-// it belong to completions that did not take effect.
+// Position is the end of an output: the length of each of its files. Later bytes
+// belong to completions that did not take effect.
 type Position []FileLength
 
 // FileLength is the length of one file of an Output.
@@ -279,7 +279,7 @@ type FileLength struct {
 	Length int64  `json:"length"` // in bytes
 }
 
-// Settings are the settings that are fixed when a crawl is created, by flag name:
-// those that change identity, scope, politeness or sizes. A store keeps them and
-// returns a *SettingsError to a caller whose settings differ.
+// Settings are the settings of a crawl that cannot change after its creation, by
+// flag name. They concern identity, scope, politeness or sizes. A store keeps
+// them and returns a *SettingsError to a caller whose settings differ.
 type Settings map[string]string

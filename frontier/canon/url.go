@@ -2,7 +2,7 @@ package canon
 
 import "strings"
 
-// URL is a canonical URL. The zero URL means that there is none. Two URLs are
+// URL is a canonical URL. The zero URL means that there is no URL. Two URLs are
 // equal (==) exactly if their strings are equal.
 type URL struct {
 	s       string

@@ -29,7 +29,7 @@ type Fault struct {
 }
 
 // A Plan returns the fault of call number call of op, counted from 0. A Faulty does not
-// call it concurrently.
+// call its plan concurrently.
 type Plan func(op Op, call int) Fault
 
 // Script returns a plan that gives the n-th call of an op the n-th fault in the list of

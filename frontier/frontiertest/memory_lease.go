@@ -75,7 +75,8 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 	return grant, nil
 }
 
-// newLease leases the host that has been due for longest. It returns nil if there is none.
+// newLease leases the host that has been due for the longest time. It returns nil if no
+// host is due.
 func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, now time.Time) *lease {
 	if m.stats.Paused || m.allowance(request.MaxPages) == 0 {
 		return nil
@@ -194,7 +195,7 @@ func (m *Memory) expire(now time.Time) {
 	}
 }
 
-// release ends l, and returns items that it did not complete to the queue.
+// release ends l, and puts the items that l did not complete back into the queue.
 func (m *Memory) release(l *lease) {
 	l.ended, l.host.lease = true, nil
 	for _, e := range l.items {
@@ -266,8 +267,9 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	return nil
 }
 
-// fresh returns the completions of done whose items l has not completed yet. It returns
-// an error if an item is not of l, or if a finished one has no valid outcome.
+// fresh returns the completions of done whose items l has not completed yet. It returns an
+// error if an item does not belong to l, or if the completion of a finished item has no
+// valid outcome.
 func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Completion, error) {
 	var fresh []frontier.Completion
 	twice := map[bloomstore.Fingerprint]bool{}

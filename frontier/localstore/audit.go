@@ -298,7 +298,8 @@ func (c *recounter) countDelayed() error {
 	return err
 }
 
-// countFailed counts failed items. The outcome row of each must refer to it.
+// countFailed counts failed items. The outcome row of each failed item must refer to the
+// item.
 func (c *recounter) countFailed() error {
 	var fault error
 	err := c.scanFailed(c.rows, "", func(key []byte, item frontier.Item) bool {

@@ -4,8 +4,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endLease returns the items that the lease still holds to the queue. The host can then
-// be leased again.
+// endLease puts the items that the lease still holds back into the queue. The host can
+// then be leased again.
 func (g *group) endLease(l *lease) {
 	h := l.host
 	for i := range l.held {

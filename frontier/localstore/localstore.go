@@ -40,7 +40,7 @@ const MaxBatch = 32
 type Config struct {
 	Dir      string
 	FS       vfs.FS            // nil means the operating system's
-	Settings frontier.Settings // fixed when the store is created, and compared later
+	Settings frontier.Settings // fixed when the store is created; later calls of Open compare them
 	Filter   membits.Config    // fixed when the store is created
 
 	Delay      time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay none

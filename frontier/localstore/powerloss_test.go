@@ -74,7 +74,7 @@ type ledger struct {
 // fate is the state of an offered URL as the test knows it.
 type fate struct {
 	item       frontier.Offer
-	added      bool           // marked as known: answered added or seen
+	added      bool           // the URL is in the store: it was answered added or seen
 	won        bool           // answered added
 	state      frontier.State // Queued also while it is leased
 	pending    bool           // a call that changes it is not answered yet

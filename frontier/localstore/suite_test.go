@@ -56,7 +56,7 @@ func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) fr
 	return openWith(t, fs, dir, opt, func(*Config) {})
 }
 
-// openWith is openSuite with a configuration that change has changed.
+// openWith is like openSuite, but change can modify the configuration.
 func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, change func(*Config)) frontiertest.Crawl {
 	cfg := Config{
 		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now,

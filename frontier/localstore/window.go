@@ -11,7 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// exactKeyRow is the row that an exact key has beside its queue entry or its outcome.
+// exactKeyRow is the row that an exact key has in addition to its queue entry or its
+// outcome.
 type exactKeyRow struct {
 	class        frontier.Class // with which the key was last added
 	done, failed uint64         // numbers of earlier rounds, by their end; failed rounds after which Retry was called do not count
