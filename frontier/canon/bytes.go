@@ -167,7 +167,6 @@ func isASCII(s string) bool {
 
 func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'f' }
 
-// unhex returns the value of a hex digit.
 func unhex(c byte) byte {
 	if c <= '9' {
 		return c - '0'

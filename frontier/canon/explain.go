@@ -279,7 +279,6 @@ func escapeQuery(query string) string {
 	return string(buf)
 }
 
-// resolveDots resolves the dot segments of a path.
 func resolveDots(path string) string {
 	b := builder{c: bare}
 	buf, _ := b.appendPath([]byte("/"), path[1:])

@@ -134,7 +134,6 @@ func hrefOf(c *Canonicalizer, u *url.Url, base URL, ref string) (string, error) 
 	return u.Scheme() + "://" + host + u.Pathname() + u.Search(), err
 }
 
-// checkSlow compares an answer with that of the slow path.
 func checkSlow(t *testing.T, c *Canonicalizer, base URL, ref string, u URL, err error) {
 	t.Helper()
 	slow, slowErr := c.joinSlow(base, ref)

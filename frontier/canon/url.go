@@ -72,7 +72,6 @@ func (u URL) directory() string {
 	return s[:strings.LastIndexByte(s, '/')+1]
 }
 
-// withoutQuery returns the URL up to its query.
 func (u URL) withoutQuery() string {
 	if i := strings.IndexByte(u.s[u.path:], '?'); i >= 0 {
 		return u.s[:int(u.path)+i]

@@ -18,7 +18,6 @@ func (d *driver) notes(n int) exact.NoteBatch {
 	return batch
 }
 
-// delivered calls Delivered for a batch and checks its result.
 func (d *driver) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
 	dropped, err := d.Crawl.(exact.Outbox).Delivered(d.Ctx, batch, seen, refused)
 	d.Must(err, "Delivered")

@@ -180,7 +180,6 @@ func beside(check func(opener)) func(opener) {
 	}
 }
 
-// as returns an exact item with a decision.
 func as(decision frontier.Decision, item frontier.Offer) frontier.Offer {
 	item.Class, item.Decision = frontier.Exact, decision
 	return item
@@ -193,7 +192,6 @@ func allAs(decision frontier.Decision, items []frontier.Offer) []frontier.Offer 
 	return items
 }
 
-// again returns an exact item with the decision Again and a round.
 func again(item frontier.Offer, round uint32) frontier.Offer {
 	item = as(frontier.Again, item)
 	item.Round = round

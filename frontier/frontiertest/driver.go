@@ -38,7 +38,6 @@ func (d *driver) ids(n int) []frontier.LeaseID {
 	return ids
 }
 
-// page returns the n-th page of host.
 func page(host string, n int) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
 }
@@ -51,7 +50,6 @@ func pages(host string, from, to int) (offers []frontier.Offer) {
 	return offers
 }
 
-// offer calls Add and returns the verdicts.
 func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	verdicts, err := d.Add(d.Ctx, offers)
 	d.Must(err, "Add")
@@ -217,12 +215,10 @@ func counted(links *frontier.LinkCounts) func(frontier.LinkCounts) error {
 	return func(counts frontier.LinkCounts) error { *links = counts; return nil }
 }
 
-// wantLinks checks the link counts that a record received.
 func (d *driver) wantLinks(got, want frontier.LinkCounts) {
 	d.Require(got == want, "the record has links %+v, want %+v", got, want)
 }
 
-// wantBlob checks the blob that came with a lease.
 func (d *driver) wantBlob(l frontier.Lease, want []byte) {
 	d.Require(bytes.Equal(l.Blob, want), "the blob of %s is %q (%d bytes), want %d bytes",
 		l.Host, suite.Cut(string(l.Blob)), len(l.Blob), len(want))
@@ -263,7 +259,6 @@ func (d *driver) books() frontier.Stats {
 	return stats
 }
 
-// want checks a number.
 func (d *driver) want(what string, got, want uint64) {
 	d.Require(got == want, "%s is %d, want %d", what, got, want)
 }
@@ -300,7 +295,6 @@ func countsDiff(got, want counts) (diff []string) {
 	return slices.Compact(diff)
 }
 
-// wantStats checks some counters.
 func (d *driver) wantStats(want counts) {
 	all := counters(d.books())
 	got := counts{}

@@ -47,7 +47,6 @@ type site struct {
 	holding *holding
 }
 
-// holding is a lease.
 type holding struct {
 	id       frontier.LeaseID
 	host     string
@@ -139,7 +138,6 @@ func itemOf(offer frontier.Offer) frontier.Item {
 	}
 }
 
-// expire ends the leases that have expired.
 func (g *ledger) expire(now time.Time) {
 	for id, h := range g.holdings {
 		if now.Before(h.deadline) {

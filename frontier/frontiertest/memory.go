@@ -210,7 +210,6 @@ type draft struct {
 	recovered, promoted uint64
 }
 
-// offered is an offer with its fingerprint.
 type offered struct {
 	frontier.Offer
 	print bloomstore.Fingerprint

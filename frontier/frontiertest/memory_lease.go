@@ -11,7 +11,6 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// lease is a lease of one host.
 type lease struct {
 	id        frontier.LeaseID
 	host      *host

@@ -78,7 +78,6 @@ func (p *player) chance(percent int) bool { return p.rng.IntN(100) < percent }
 // ticks returns from 0 to n ticks.
 func (p *player) ticks(n int) time.Duration { return time.Duration(p.rng.IntN(n+1)) * tick }
 
-// step makes one random move.
 func (p *player) step() {
 	p.expire()
 	suite.Step(p.rng, []suite.Move{

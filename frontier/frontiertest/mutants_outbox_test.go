@@ -27,7 +27,6 @@ func (b *broken) offering(change func(*frontier.Offer)) {
 	b.completing(func(c *frontier.Completion) { c.Links = changed(c.Links) })
 }
 
-// completing changes completions.
 func (b *broken) completing(change func(*frontier.Completion)) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		done = slices.Clone(done)
@@ -48,7 +47,6 @@ func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err 
 	}
 }
 
-// decidedAs changes one decision into another.
 func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
 	return func(item *frontier.Offer) {
 		if item.Decision == from {

@@ -182,7 +182,6 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
-// diskMiB returns the size of the files below dir.
 func diskMiB(b *testing.B, dir string) (sum float64) {
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {

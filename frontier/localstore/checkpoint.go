@@ -93,7 +93,6 @@ func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) erro
 	return s.removeCheckpoints(snapshot.file)
 }
 
-// removeCheckpoints removes all checkpoints except keep.
 func (s *Store) removeCheckpoints(keep string) error {
 	names, err := s.fs.List(s.cfg.Dir)
 	if err != nil {

@@ -145,7 +145,6 @@ func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.L
 	return counts, nil
 }
 
-// conclude finishes an item.
 func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, counts frontier.LinkCounts) error {
 	stats := &g.meta.Stats
 	if c.Record != nil {

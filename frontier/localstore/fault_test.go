@@ -17,7 +17,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// edit changes the content of a file.
 func edit(t *testing.T, fs vfs.FS, name string, change func([]byte) []byte) {
 	t.Helper()
 	file, err := fs.Open(name)

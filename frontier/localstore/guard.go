@@ -148,7 +148,6 @@ func (f guardFS) RemoveAll(name string) error {
 	return nil
 }
 
-// guardFile is a file or directory that pebble writes or syncs.
 type guardFile struct {
 	vfs.File
 	name  string

@@ -233,7 +233,6 @@ func (s *Store) scanDelayed(r pebble.Reader, visit func(due int64, item frontier
 	})
 }
 
-// decodeDelayed decodes a row of tableDelayed.
 func (s *Store) decodeDelayed(key, value []byte) (due int64, item frontier.Item, err error) {
 	host, entry, found := bytes.Cut(value, []byte{0})
 	if !found {

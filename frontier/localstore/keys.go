@@ -53,7 +53,6 @@ func appendQueueKey(b []byte, host string, at queuePos) []byte {
 	return binary.BigEndian.AppendUint64(b, at.seq)
 }
 
-// queuePrefix is the prefix of all keys of a host's queue.
 func queuePrefix(host string) []byte { return append(append([]byte{tableQueue}, host...), 0) }
 
 // splitQueueKey splits a key of tableQueue; host aliases key.
@@ -83,7 +82,6 @@ func failedKey(host string, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(failedPrefix(host), seq)
 }
 
-// hostOfFailed returns the host key within a key of tableFailed.
 func hostOfFailed(key []byte) []byte { return key[1 : len(key)-9] }
 
 // table returns the bounds of one table.

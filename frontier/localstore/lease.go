@@ -10,7 +10,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// lease is a lease of one host.
 type lease struct {
 	id       frontier.LeaseID
 	host     *host
@@ -29,7 +28,6 @@ type lease struct {
 	past   int             // number of items handed out before recent
 }
 
-// settledItems is the set of the items that a lease has completed.
 type settledItems = map[bloomstore.Fingerprint]struct{}
 
 // heldItem is an item that the worker holds. Its row stays in the queue.
@@ -179,7 +177,6 @@ func (g *group) pagesLeft(limit uint64) int {
 	return int(min(limit-taken, 1<<20))
 }
 
-// grantTo adds a lease and its items to a grant.
 func (g *group) grantTo(grant *frontier.Grant, l *lease) error {
 	blob, err := g.get(blobKey(l.host.key))
 	if err != nil {

@@ -40,7 +40,6 @@ func Open(cfg Config) (*Store, error) { return open(cfg, readWrite) }
 // the exact keys and the keys of MarkSeen.
 func Rebuild(cfg Config) (*Store, error) { return open(cfg, rebuilding) }
 
-// mode is a way to open a store.
 type mode int
 
 const (

@@ -444,7 +444,6 @@ func (o *outage) completion(item frontier.Item) (frontier.Completion, fate) {
 	return c, f
 }
 
-// bits returns the file of a filter.
 func bits(f *membits.Filter) []byte {
 	var b bytes.Buffer
 	_, _ = f.Snapshot([16]byte{}).WriteTo(&b)

@@ -90,7 +90,6 @@ func (s *Store) Reserved(_ context.Context, group, key string) (has bool, size u
 	return row != nil, size, err
 }
 
-// quotaSize returns the number of keys in group.
 func (s *Store) quotaSize(group string) (uint64, error) {
 	row, err := s.get(quotaKey(group))
 	if err != nil || row == nil {

@@ -38,7 +38,6 @@ func (g *group) compareSample(print bloomstore.Fingerprint, claimed bool) error 
 	return nil
 }
 
-// sample adds a key to the exact sample.
 func (g *group) sample(print bloomstore.Fingerprint) {
 	g.set(shadowKey(print), nil)
 	g.sampled[print] = true

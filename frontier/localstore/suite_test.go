@@ -51,7 +51,6 @@ func (r *reopener) again() (frontiertest.Crawl, error) {
 	return r, nil
 }
 
-// openSuite opens a new store with the options of the suite.
 func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) frontiertest.Crawl {
 	return openWith(t, fs, dir, opt, func(*Config) {})
 }

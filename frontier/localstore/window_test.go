@@ -277,7 +277,6 @@ func answer(t *testing.T, s *Store, item frontier.Offer, want frontier.Answer) {
 	}
 }
 
-// completeAll finishes all items of one lease.
 func completeAll(t *testing.T, s *Store, round uint32, outcome frontier.Outcome) {
 	t.Helper()
 	id := frontier.LeaseID{byte(round), 1}
