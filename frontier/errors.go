@@ -11,12 +11,12 @@ import (
 
 var (
 	// ErrLeaseLost reports that the caller no longer holds the lease. Another
-	// worker may have its items.
+	// worker might have its items.
 	ErrLeaseLost = errors.New("frontier: lease lost")
 	// ErrUnavailable reports that the store cannot be reached at present. Nothing
-	// is lost. A worker keeps what it has, waits, and repeats the call.
+	// is lost. A worker keeps its leases, waits, and repeats the call.
 	ErrUnavailable = errors.New("frontier: store unavailable")
-	// ErrFull reports that the store takes no more items. Leasing and completing
+	// ErrFull reports that the store accepts no more items. Leasing and completing
 	// still work.
 	ErrFull = errors.New("frontier: store full")
 	// ErrFilterLost reports that the bits of the filter are gone. The crawl stops,
@@ -35,7 +35,8 @@ var (
 // with. It matches ErrParamsMismatch under errors.Is.
 type SettingsError struct{ Differ []SettingDiff } // ordered by name
 
-// SettingDiff is one setting that differs. A missing setting is empty.
+// SettingDiff is one setting that differs. Stored or Given is empty if the
+// setting is missing there.
 type SettingDiff struct{ Name, Stored, Given string }
 
 func (e *SettingsError) Error() string {
@@ -53,8 +54,8 @@ func (e *SettingsError) Error() string {
 // Is reports whether target is ErrParamsMismatch.
 func (e *SettingsError) Is(target error) bool { return target == ErrParamsMismatch }
 
-// Compare returns nil if the stored settings equal given, and a *SettingsError
-// with every difference otherwise.
+// Compare returns nil if the stored settings equal given. Otherwise it returns a
+// *SettingsError with every difference.
 func (stored Settings) Compare(given Settings) error {
 	var differ []SettingDiff
 	for name, value := range given {

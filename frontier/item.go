@@ -22,8 +22,9 @@ type Offer struct {
 	Round    uint32        // to queue the item in; ignored if Undecided
 }
 
-// Item returns the item that a store queues for the offer: with fingerprint
-// print, no attempts and no deliveries. An undecided offer gives round 0.
+// Item returns the item that a store queues for the offer. Its fingerprint is
+// print, and it has no attempts and no deliveries. The round of an undecided offer
+// counts as 0.
 func (o *Offer) Item(print bloomstore.Fingerprint) Item {
 	round := o.Round
 	if o.Decision == Undecided {
@@ -35,7 +36,8 @@ func (o *Offer) Item(print bloomstore.Fingerprint) Item {
 	}
 }
 
-// Item is a URL that was added: what a frontier queues, leases and lists.
+// Item is a URL that was added to a frontier. The frontier queues, leases and
+// lists items.
 type Item struct {
 	URL         string                 // canonical
 	Fingerprint bloomstore.Fingerprint // of URL
@@ -46,12 +48,12 @@ type Item struct {
 	Class       Class
 	Referrer    Referrer // names the page that had the link; zero for a seed
 	Attempts    uint8    // requests that failed, in this round
-	Deliveries  uint8    // leases that expired while it may have been requested; see MaxDeliveries
-	Round       uint32   // 0 at first; Control.Retry begins the next, and so does a later Added
+	Deliveries  uint8    // expired leases during which it might have been requested; see MaxDeliveries
+	Round       uint32   // 0 at first; Control.Retry and a later Added begin the next round
 }
 
 // Offer returns an undecided offer of the item's URL, without a delay. A caller
-// that decides on it can offer the item again in its round.
+// that sets a Decision can offer the item again in its round.
 func (it Item) Offer() Offer {
 	return Offer{
 		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
@@ -59,9 +61,9 @@ func (it Item) Offer() Offer {
 	}
 }
 
-// MaxDeliveries limits Item.Deliveries. An item that reaches it has probably
-// ended its workers. It is leased once more, and its worker finishes it with the
-// outcome WorkerLost, without a request.
+// MaxDeliveries limits Item.Deliveries. An item that reaches this limit has
+// probably crashed its workers. It is leased once more. The worker then finishes
+// it with the outcome WorkerLost, without a request.
 const MaxDeliveries = 20
 
 // Referrer identifies the page that has a link: the first half of its fingerprint.
@@ -70,7 +72,8 @@ type Referrer [8]byte
 // ReferrerOf returns the Referrer of links on the page with fingerprint f.
 func ReferrerOf(f bloomstore.Fingerprint) Referrer { return Referrer(f[:8]) }
 
-// Priority orders the items of one host; lower goes first.
+// Priority orders the items of one host. Items with a lower value are leased
+// first.
 type Priority uint8
 
 const (
@@ -89,10 +92,10 @@ const (
 	Bulk    Class = iota
 	Exact         // seeds, by default
 	Sitemap       // a list of URLs, not a page; exact
-	Listed        // a URL that a sitemap lists, if those are exact (package exact)
+	Listed        // a URL that a sitemap lists, if such URLs are exact (package exact)
 )
 
-// String returns the name of the class, as records have it.
+// String returns the name of the class, as it is in records.
 func (c Class) String() string {
 	if names := [...]string{"bulk", "exact", "sitemap", "listed"}; int(c) < len(names) {
 		return names[c]
@@ -101,26 +104,27 @@ func (c Class) String() string {
 }
 
 // Decision is what an exact set beside the store has decided about an offer
-// (package exact). The store then sets the filter's bits without asking it. Only
-// a store that is an exact.Outbox understands a Decision other than Undecided.
+// (package exact). The store then adds the URL to the filter, but the filter does
+// not decide. Only a store that is an exact.Outbox understands a Decision other
+// than Undecided.
 type Decision uint8
 
 const (
 	Undecided Decision = iota // no set was asked; the store decides
 	Known                     // the answer is Seen
-	// New is queued, unless an item of the URL is queued or leased, so an offer
-	// can be repeated. If the filter claims to know the URL, the claim was a false
-	// positive and counts in Stats.Recovered.
+	// New means that the URL is queued, unless it is already queued or leased.
+	// Therefore an offer can be repeated. If the filter claims to contain the URL,
+	// the claim is a false positive and counts in Stats.Recovered.
 	New
-	// Promoted is like New, but the URL may have been offered as Bulk before. A
-	// claim of the filter therefore counts in Stats.Promoted.
+	// Promoted is like New, but the URL might have been offered as Bulk before.
+	// Therefore a claim of the filter counts in Stats.Promoted.
 	Promoted
-	// Again is like New, for a URL that the set knew before: its window is over, or
-	// the store lost the item. The item is queued in Offer.Round.
+	// Again is like New, for a URL that the set contained before: the window of the
+	// URL is over, or the store lost its item. The item is queued in Offer.Round.
 	Again
 	// Later means that the set was unreachable. It is allowed in Completion.Links
 	// only: the step that completes the page writes a note for the set
-	// (exact.Outbox). Add returns an error.
+	// (exact.Outbox). Add returns an error for it.
 	Later
 )
 
@@ -131,8 +135,8 @@ type Verdict struct {
 }
 
 // Answer says what became of an Offer. The zero value is not an answer, so a
-// verdict that was never given cannot pass for Seen. Its number is not stored;
-// other processes receive its String.
+// verdict that was never set does not look like Seen. The number is not stored;
+// other processes receive the String.
 type Answer uint8
 
 const (
@@ -160,11 +164,11 @@ func (a Answer) String() string {
 // Reason says why a URL was refused.
 type Reason string
 
-// Reasons of a crawl's rules and, for some, of the store. A refused URL is not
-// remembered: it may be offered again.
+// Most reasons come from the rules of a crawl, some from the store. A refused URL
+// is not remembered, so it can be offered again.
 const (
 	ReasonScope     Reason = "scope"                // outside --scope
-	ReasonPort      Reason = "port"                 // not a port of the web, and not in --allow-port
+	ReasonPort      Reason = "port"                 // a port of another service, and not in --allow-port
 	ReasonExcluded  Reason = "excluded"             // --exclude matches, or no --include does
 	ReasonDepth     Reason = "depth"                // more than --max-depth
 	ReasonHops      Reason = "hops"                 // too many redirects in a row
@@ -179,10 +183,10 @@ const (
 	ReasonParams    Reason = "parameters"           // too many parameters
 	ReasonCalendar  Reason = "calendar"             // a date in the far future or past
 	ReasonDropped   Reason = "dropped"              // OnPage of the library's user dropped it
-	ReasonQueueFull Reason = "queue_full"           // the store takes no more links
+	ReasonQueueFull Reason = "queue_full"           // the store accepts no more links
 )
 
-// MaxURLBytes is the longest canonical URL that a frontier takes.
+// MaxURLBytes is the length of the longest canonical URL that a frontier accepts.
 const MaxURLBytes = 8 << 10
 
 // State is the state of a URL. An added URL is in exactly one of the states other
@@ -213,7 +217,7 @@ const (
 	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
 	Network     Outcome = "network"      // no answer or a broken one, after all attempts
 	HostDead    Outcome = "host_dead"    // the whole host was given up
-	WorkerLost  Outcome = "worker_lost"  // lost with MaxDeliveries workers
+	WorkerLost  Outcome = "worker_lost"  // its leases expired MaxDeliveries times
 	Handler     Outcome = "handler"      // OnPage returned an error, in all attempts
 )
 

@@ -51,18 +51,18 @@ type Stats struct {
 	Paused   bool               `json:"paused"`
 	Filter   FilterStats        `json:"filter"`
 	Shadow   ShadowStats        `json:"shadow"`
-	// Recovered counts exact items that were new although the filter claimed to
-	// know them: false positives that did no harm.
+	// Recovered counts exact items that were new, although the filter claimed to
+	// contain them. Such false positives do no harm.
 	Recovered uint64 `json:"recovered"`
-	// Promoted counts exact items that the filter claimed to know and that may
-	// have been bulk items before. They are queued in a round of their own. The
-	// count includes false positives.
+	// Promoted counts exact items that the filter claimed to contain, and that
+	// might have been bulk items before. They are queued in a round of their own.
+	// The count includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
-	// Outbox counts the notes that wait for the exact set. Links among them are
+	// Outbox counts the notes that wait for the exact set. Links in such notes are
 	// not in the books yet.
 	Outbox uint64 `json:"outbox,omitempty"`
-	// MissingRecords is the part of Records that is missing from the files, after
-	// the loss was accepted.
+	// MissingRecords is the number of Records that are missing from the files, if
+	// the user has accepted this loss.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
 }
 
@@ -70,8 +70,8 @@ type Stats struct {
 // bloomstore.SampleRate.
 type ShadowStats struct {
 	New       uint64 `json:"new"`       // offered for the first time, and new to the filter
-	Lost      uint64 `json:"lost"`      // offered for the first time, but the filter claimed to know them
-	Forgotten uint64 `json:"forgotten"` // offered before, but new to the filter; it is then broken
+	Lost      uint64 `json:"lost"`      // offered for the first time, but the filter claimed to contain them
+	Forgotten uint64 `json:"forgotten"` // offered before, but new to the filter; the filter is then broken
 }
 
 // FilterStats describe the filter that decides about bulk URLs.
@@ -80,7 +80,7 @@ type FilterStats struct {
 	Keys     uint64  `json:"keys"`     // keys in it
 	Layers   int     `json:"layers"`
 	Bytes    uint64  `json:"bytes"`
-	FPR      float64 `json:"fpr"` // probability that a URL never offered is answered Seen, from the present fill
+	FPR      float64 `json:"fpr"` // probability that a URL that was never offered is answered Seen, at the present fill
 }
 
 // FilterLayer is one layer of a filter that grows.
@@ -97,7 +97,7 @@ type FilterLayer struct {
 // Status describes one URL.
 type Status struct {
 	State     State         `json:"state"`
-	InFilter  bool          `json:"in_filter"` // the filter claims to know it
+	InFilter  bool          `json:"in_filter"` // the filter claims to contain the URL
 	Item      Item          `json:"item"`      // with State Queued, Leased, Failed
 	Outcome   Outcome       `json:"outcome,omitempty"`
 	Status    int           `json:"status,omitempty"`
@@ -105,9 +105,10 @@ type Status struct {
 	HostDueIn time.Duration `json:"host_due_in"` // 0 means that the host is due now
 }
 
-// Audit holds the terms of the books, each counted in the structure that holds
-// it. Added is estimated from the filter, with a standard error. A store that
-// keeps no trace of done items takes Done from its counter.
+// Audit holds the terms of the books, counted in the queue, the filter and the
+// other structures. Added is an estimate from the filter, with a standard
+// error. A store that keeps no data about done items copies Done from its
+// counter.
 type Audit struct {
 	Counters Stats // to compare with the rest; without Filter
 	Queued   uint64

@@ -17,8 +17,8 @@ const (
 )
 
 // pathByte and queryByte classify bytes as the package comment says. hostByte
-// has the canonical form of each byte of a plain host, and 0 for a byte that a
-// plain host cannot have.
+// maps each byte of a plain host to its canonical form, and every other byte to
+// 0.
 var pathByte, queryByte, hostByte = classify()
 
 func classify() (path, query, host [256]byte) {
@@ -79,7 +79,7 @@ func isHTTP(scheme string) bool {
 	return (len(scheme) == 4 || len(scheme) == 5) && strings.EqualFold(scheme, "https"[:len(scheme)])
 }
 
-// endsAuthority reports whether an authority ends before s.
+// endsAuthority reports whether s begins after the end of an authority.
 func endsAuthority(s string) bool {
 	return s == "" || isSlash(s[0]) || s[0] == '?' || s[0] == '#'
 }
@@ -93,8 +93,8 @@ func authorityLen(s string) int {
 }
 
 // isPlainHost reports whether host is canonical already: a dotted quad, or a name
-// that DNS can have and that no parser takes for a number. host is in lower case
-// and consists of letters, digits, '-', '_' and '.'.
+// that is possible in DNS and that no parser reads as a number. host is in lower
+// case and consists of letters, digits, '-', '_' and '.'.
 func isPlainHost(host []byte) bool {
 	if !isResolvable(host) {
 		return false
@@ -107,7 +107,7 @@ func isPlainHost(host []byte) bool {
 	return true
 }
 
-// isResolvable reports whether host keeps the length limits of DNS.
+// isResolvable reports whether host is within the length limits of DNS.
 func isResolvable[S string | []byte](host S) bool {
 	label := 0
 	for i := range len(host) {
@@ -167,7 +167,6 @@ func isASCII(s string) bool {
 
 func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'f' }
 
-// unhex returns the value of a hex digit.
 func unhex(c byte) byte {
 	if c <= '9' {
 		return c - '0'

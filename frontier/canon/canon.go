@@ -10,7 +10,7 @@
 //
 //   - white space around it and tabs and newlines in it are dropped;
 //   - scheme and host are lower-cased;
-//   - a host that is not ASCII goes through UTS #46. The "xn--" labels of an ASCII
+//   - a host that is not ASCII is converted by UTS #46. The "xn--" labels of an ASCII
 //     host are neither decoded nor checked;
 //   - IPv4 addresses in any spelling become dotted quads;
 //   - dot segments are resolved, and a default port is removed;
@@ -18,21 +18,20 @@
 //
 // This package adds rules of its own:
 //
-//   - userinfo and fragment are removed, and an empty query with its "?";
-//   - one dot at the end of the host name is removed, because the host is the
-//     same with and without it and must have one host key. A host that DNS cannot
-//     have (an empty label, a label beyond 63 bytes, a name beyond 253 bytes) is
+//   - userinfo, fragment and the "?" of an empty query are removed;
+//   - one dot at the end of the host name is removed, because both names mean the same
+//     host, which must have one host key. A name that is impossible in DNS (an empty
+//     label, a label beyond 63 bytes, a name beyond 253 bytes) is refused with
 //     ErrMalformed;
-//   - %XX has upper-case digits, and unreserved bytes (A-Z a-z 0-9 - . _ ~) are
-//     not escaped. Nothing else is unescaped. A "%" without two hex digits
-//     after it becomes %25, so that decoding can never make an escape;
-//   - the path is escaped at control characters, space, " < > ^ ` { | } and
-//     non-ASCII bytes; the query at control characters, space, " ' < > and
-//     non-ASCII bytes. These are the sets of the standard, plus "|" (and "^",
-//     new in the standard) in paths, because net/url re-encodes a whole path
-//     that has them;
-//   - query parameters and path parameters (";name=value" at the end of a
-//     segment) whose name is in the strip list are removed;
+//   - %XX has upper-case digits. Escaped unreserved bytes (A-Z a-z 0-9 - . _ ~) are
+//     unescaped, and no others. A "%" without two hex digits after it becomes %25, so
+//     that unescaping never creates an escape;
+//   - in a path, control characters, space, " < > ^ ` { | } and non-ASCII bytes are
+//     escaped; in a query, control characters, space, " ' < > and non-ASCII bytes.
+//     These are the sets of the standard (in which "^" is new). "|" is added in paths,
+//     because net/url re-encodes a whole path that contains it;
+//   - query parameters and path parameters (";name=value" at the end of a segment) are
+//     removed if the strip list matches them;
 //   - query parameters keep their order unless Options.SortQuery is set.
 //
 // The form of a host that is not ASCII depends on the version of Unicode (Tables).
@@ -66,11 +65,11 @@ var (
 )
 
 // Error says which reference was refused. It wraps ErrScheme, ErrMalformed or
-// ErrTooLong. Its text is not built before Error is called.
+// ErrTooLong. The message is built only when Error is called.
 type Error struct {
 	Ref  string // as given
 	Err  error  // the sentinel
-	Hint string // what is wrong with it; may be empty
+	Hint string // what is wrong with Ref; can be empty
 }
 
 // maxShown is how many bytes of a refused reference an error message quotes.
@@ -162,9 +161,10 @@ func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
 // Join returns the canonical form of ref, as found in a document with base URL
 // base. With a zero base ref must be absolute. The error is an *Error.
 //
-// The result does not depend on whether base was canonical in the document. What
-// a canonical base lacks (stripped parameters, userinfo, fragment) is either not
-// inherited by a reference or removed from the result.
+// The result does not depend on whether base was canonical in the document. The parts
+// that a canonical base lacks (stripped parameters, userinfo, fragment) have no
+// effect: either a reference does not inherit them, or they are removed from the
+// result.
 func (c *Canonicalizer) Join(base URL, ref string) (URL, error) {
 	var room [512]byte // most URLs are built on the stack and allocated once
 	b := builder{c: c}
@@ -189,8 +189,8 @@ func (c *Canonicalizer) HostKey(u URL) string {
 	return u.Host()
 }
 
-// Domain returns the registrable domain of a canonical host name (the public
-// suffix and one more label). It returns host itself if host has none, as an IP
+// Domain returns the registrable domain of a canonical host name (the public suffix
+// and one more label). It returns host itself if host has no such domain: an IP
 // address, localhost or a public suffix.
 func Domain(host string) string {
 	if isAddress(host) {

@@ -16,13 +16,13 @@ type Step struct {
 // Rule says in words what a Step did.
 type Rule string
 
-// The rules, in the order in which a reference meets them.
+// The rules, in the order in which they are applied.
 const (
 	RuleSpace       Rule = "white space removed"        // and control characters around the reference
 	RuleScheme      Rule = "scheme added"               // of a seed without one
 	RuleJoined      Rule = "joined with the page's URL" // a relative reference
 	RuleSlashes     Rule = "slashes straightened"       // "\" becomes "/", and the host follows two of them
-	RuleRoot        Rule = "root path added"            // "http://h" is "http://h/"
+	RuleRoot        Rule = "root path added"            // "http://h" becomes "http://h/"
 	RuleUserinfo    Rule = "user and password removed"
 	RuleLowerCase   Rule = "scheme and host lower-cased"
 	RuleFinalDot    Rule = "dot after the host removed"
@@ -95,7 +95,7 @@ func (e *explainer) normalise(u URL) {
 	e.host(&p, u)
 	p.path, p.query = escapePath(p.path), escapeQuery(p.query)
 	e.step(RuleEscapes, "", p.String())
-	p.fragment = "" // only now: a space before it would have become a space at the end, which is trimmed
+	p.fragment = "" // after the escapes: a bare space before it would now be at the end, where spaces are trimmed
 	e.step(RuleFragment, "", p.String())
 	p.path = resolveDots(p.path)
 	e.step(RuleDots, "", p.String())
@@ -112,7 +112,7 @@ func (e *explainer) normalise(u URL) {
 	e.step(RuleEmptyQuery, "", p.String())
 }
 
-// host adds the steps to the scheme, host and port of u.
+// host adds the steps that lead to the scheme, host and port of u.
 func (e *explainer) host(p *parts, u URL) {
 	p.scheme = u.Scheme()
 	p.host = lowerASCII(p.host)
@@ -168,8 +168,7 @@ func (c *Canonicalizer) stripped(p *parts) (names []string) {
 	return names
 }
 
-// parts are the parts of an absolute URL. Some have the separator that divides
-// them from their neighbour.
+// parts are the parts of an absolute URL. Some include a separator.
 type parts struct {
 	scheme   string
 	userinfo string // with "@"
@@ -259,7 +258,7 @@ func dropSpace(s string) string { return strings.NewReplacer("\t", "", "\n", "",
 func escapePath(path string) string {
 	var buf []byte
 	for i := 0; ; i++ {
-		buf, i, _ = appendSegment(buf, path, i) // never false: path has no tabs or newlines
+		buf, i, _ = appendSegment(buf, path, i) // always ended: path has no tabs or newlines
 		if i >= len(path) {
 			return string(buf)
 		}
@@ -280,7 +279,6 @@ func escapeQuery(query string) string {
 	return string(buf)
 }
 
-// resolveDots resolves the dot segments of a path.
 func resolveDots(path string) string {
 	b := builder{c: bare}
 	buf, _ := b.appendPath([]byte("/"), path[1:])

@@ -133,7 +133,7 @@ func checkSame(t *testing.T, c *Canonicalizer, steps []Step, u URL) {
 	t.Helper()
 	for _, s := range steps {
 		if s.Rule == RuleSpace {
-			continue // may still be relative
+			continue // the text can still be relative
 		}
 		if again, err := c.Parse(s.After); err != nil || again != u {
 			t.Fatalf("%+v is a step to %q, but %q (%v)", s, u, again, err)

@@ -58,9 +58,9 @@ func variants(t testing.TB) []*Canonicalizer {
 	}
 }
 
-// FuzzParse checks that the fast path of Parse gives the same result as the slow one,
-// that a canonical form does not change when it is parsed again, and that net/url
-// parses it without a change.
+// FuzzParse checks that the fast path of Parse gives the same result as the slow one. A
+// canonical form must not change when it is parsed again, and net/url must parse it
+// without a change.
 func FuzzParse(f *testing.F) {
 	for _, ref := range references {
 		f.Add(ref)
@@ -77,8 +77,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzJoin compares Join with the slow path, and with the standard's parser for the base
-// before it was made canonical. It also makes the checks of FuzzParse.
+// FuzzJoin compares Join with the slow path. It also compares Join with the standard's
+// parser, which receives the base before it was made canonical. Besides, it makes the
+// checks of FuzzParse.
 func FuzzJoin(f *testing.F) {
 	for i, ref := range references {
 		f.Add(bases[i%len(bases)], ref)
@@ -133,7 +134,6 @@ func hrefOf(c *Canonicalizer, u *url.Url, base URL, ref string) (string, error) 
 	return u.Scheme() + "://" + host + u.Pathname() + u.Search(), err
 }
 
-// checkSlow compares an answer with that of the slow path.
 func checkSlow(t *testing.T, c *Canonicalizer, base URL, ref string, u URL, err error) {
 	t.Helper()
 	slow, slowErr := c.joinSlow(base, ref)

@@ -15,9 +15,10 @@ import (
 )
 
 // A host is read as the host parser of the URL standard says. The library that
-// splits a URL into its parts (package url) follows an older standard and takes
-// "-1" and "a.99999999999999999999b" for addresses. Therefore it parses IPv6
-// addresses only. Every other host is encoded before the library receives it.
+// splits a URL into its parts (package url) follows an older version of the standard
+// and reads "-1" and "a.99999999999999999999b" as addresses. Therefore the library
+// parses only IPv6 addresses here. Every other host is encoded before the library
+// receives it.
 
 var (
 	errNoHost    = goerrors.New("no such host name can exist")
@@ -58,8 +59,8 @@ func carriedHost(u *url.Url) (string, error) {
 	return parseName(string(name))
 }
 
-// nameLen returns the length of the name at the start of s. Each byte of the name
-// may occur in a plain host or is not ASCII.
+// nameLen returns the length of the name at the start of s. The name ends before the
+// first ASCII byte that a plain host cannot contain.
 func nameLen(s string) int {
 	for i := range len(s) {
 		if hostByte[s[i]] == 0 && s[i] < utf8.RuneSelf {
@@ -70,8 +71,8 @@ func nameLen(s string) int {
 }
 
 // parseName is the host parser of the standard, for a host that is not an IPv6
-// address. In addition it removes one dot at the end, and refuses a name that DNS
-// or net/url does not allow.
+// address. In addition it removes one dot at the end, and refuses names that DNS or
+// net/url does not allow.
 func parseName(name string) (host string, err error) {
 	if strings.IndexByte(name, '%') >= 0 {
 		if name, err = neturl.PathUnescape(name); err != nil {
@@ -91,14 +92,14 @@ func parseName(name string) (host string, err error) {
 	return host, nil
 }
 
-// unicodeToASCII is Unicode ToASCII as the standard calls it, not strict.
+// unicodeToASCII is Unicode ToASCII, as the standard calls it if beStrict is false.
 var unicodeToASCII = idna.New(
 	idna.MapForLookup(), idna.BidiRule(), idna.ValidateLabels(true), idna.StrictDomainName(false),
 	idna.CheckJoiners(true), idna.CheckHyphens(false), idna.VerifyDNSLength(false), idna.Transitional(false),
 ).ToASCII
 
-// domainToASCII is the domain parser of the standard, not strict. An ASCII domain
-// is only lower-cased: its "xn--" labels are not decoded.
+// domainToASCII is the algorithm "domain to ASCII" of the standard, with beStrict
+// false. An ASCII domain is only lower-cased: its "xn--" labels are not decoded.
 func domainToASCII(domain string) (string, error) {
 	result := lowerASCII(domain)
 	if !isASCII(domain) {
@@ -109,8 +110,8 @@ func domainToASCII(domain string) (string, error) {
 		if result, err = unicodeToASCII(strings.Map(amend, domain)); err != nil || hidesACE(result) {
 			return "", errIDNA
 		}
-		// x/net/idna checks for right-to-left letters before it maps characters. It
-		// misses ℶ, which it maps to ב. The second call checks the mapped name.
+		// x/net/idna checks for right-to-left letters before it maps characters. Therefore
+		// it misses ℶ, which it maps to ב. The second call checks the mapped name.
 		if _, err := unicodeToASCII(result); err != nil {
 			return "", errIDNA
 		}
@@ -126,10 +127,10 @@ func domainToASCII(domain string) (string, error) {
 	return result, nil
 }
 
-// amend maps the characters of Unicode 15.0 that Unicode 15.1 to 17 map
-// differently: the capital ß, capitals that are older in Unicode than their small
-// letters, five ideographs, and format characters, which later versions drop. The
-// tables of x/net/idna are those of Unicode 15.0 if Go 1.26 builds the program.
+// amend maps the characters that Unicode 15.1 to 17 map differently from Unicode
+// 15.0: the capital ß, capital letters that Unicode had before their small letters,
+// five ideographs, and format characters, which later versions drop. With Go 1.26,
+// x/net/idna has the tables of Unicode 15.0.
 func amend(r rune) rune {
 	switch {
 	case r < 0x04C0:

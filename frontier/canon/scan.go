@@ -9,8 +9,8 @@ import (
 
 // This file is the fast path: one pass over the reference appends the canonical
 // form to a buffer on the caller's stack. It gives up (odd) on rare references:
-// those with tabs or newlines inside, with "http:" but not "//", or with an empty
-// or malformed host. Fuzz targets compare it with the slow path.
+// those with tabs or newlines inside, with "http:" but without "//", or with an
+// empty or malformed host. Fuzz targets compare it with the slow path.
 //
 // Its functions take the buffer and return it, as append does, because a buffer
 // stored through a pointer would be moved to the heap.
@@ -91,9 +91,9 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 	return b.appendPath(append(buf, '/'), s)
 }
 
-// appendPlain appends host and port if they are plain or need no more than IDNA,
-// and returns the text after them. Otherwise plain is false, rest is s, and the
-// returned buffer has bytes that the caller must drop.
+// appendPlain appends host and port if the host is plain or needs only IDNA. rest
+// is the text after them. Otherwise plain is false, rest is s, and the caller must
+// drop the bytes that were appended.
 func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest string, plain bool) {
 	host, i := len(buf), 0
 	for i < len(s) && hostByte[s[i]] != 0 {
@@ -129,7 +129,7 @@ func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest stri
 }
 
 // appendPath appends the path s, with dot segments resolved, and the query. It
-// stops at the fragment. buf ends with a "/" of the path.
+// stops at the fragment. buf must end with a "/" of the path.
 func (b *builder) appendPath(buf []byte, s string) ([]byte, outcome) {
 	for start, i := len(buf), 0; ; i++ {
 		var ended bool
@@ -150,7 +150,8 @@ func (b *builder) appendPath(buf []byte, s string) ([]byte, outcome) {
 }
 
 // appendSegment appends the path segment that begins at s[i], and returns the
-// offset of its end. ended is false if it meets a byte for the slow path.
+// offset of its end. ended is false if the segment has a byte that only the slow
+// path handles.
 func appendSegment(buf []byte, s string, i int) (_ []byte, end int, ended bool) {
 	for {
 		start := i
@@ -174,7 +175,7 @@ func appendSegment(buf []byte, s string, i int) (_ []byte, end int, ended bool) 
 
 // endSegment resolves the segment buf[start:] if it is a dot segment. Otherwise it
 // strips the segment's parameters and appends a slash if slash is true. Escaped
-// dots were unescaped before.
+// dots are already unescaped.
 func (b *builder) endSegment(buf []byte, start int, slash bool) []byte {
 	switch segment := buf[start:]; {
 	case isDots(segment, 1):

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// ScopeMode says how far a crawl may go from its seeds. It ignores scheme and port.
+// ScopeMode says which hosts belong to a crawl, depending on its seeds. Scheme and
+// port do not matter.
 type ScopeMode uint8
 
 const (

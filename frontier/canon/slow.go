@@ -7,15 +7,15 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// parser is a parser of the WHATWG standard that leaves hosts alone: see
+// parser is a parser of the WHATWG standard that does not change hosts: see
 // carryName. It is safe for concurrent use.
 var parser = url.NewParser(url.WithPreParseHostFunc(carryName))
 
 var baseHTTP, baseHTTPS = emptyBase("http"), emptyBase("https")
 
 // emptyBase returns a base URL for the reference "//authority". The parser reads
-// that three times as fast as a URL with a scheme, because it clones three bit
-// sets for each byte of a scheme.
+// such a reference three times as fast as a URL with a scheme, because the
+// parser clones three bit sets for each byte of a scheme.
 func emptyBase(scheme string) *url.Url {
 	u, err := parser.Parse(scheme + "://h/")
 	if err != nil {

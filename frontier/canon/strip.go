@@ -13,8 +13,8 @@ import (
 //
 // A pattern is a parameter's name, in upper or lower case. "utm_*" matches every
 // name that begins with "utm_". "sid=16" matches sid only if its value has 16
-// bytes or more, because some sites number their articles with a short sid.
-// Without it, all their articles would have the same URL.
+// bytes or more, because some sites number their articles with a short sid. If a
+// short sid were removed, all articles of such a site would have the same URL.
 func DefaultStrip() []string {
 	return []string{
 		"utm_*", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "fbclid", "msclkid",
@@ -120,9 +120,9 @@ func (l *stripList) queryParams(buf []byte, start int) []byte {
 	return buf
 }
 
-// pathParams removes parameters from the path segment buf[start:]. Everything
-// after its first ';' is parameters. pathParams does not change a segment that
-// would become "." or "..", because it would turn into a dot segment.
+// pathParams removes parameters from the path segment buf[start:]. The parameters
+// begin after its first ';'. pathParams does not change a segment that would
+// become "." or "..", because it would turn into a dot segment.
 func (l *stripList) pathParams(buf []byte, start int) []byte {
 	n := bytes.IndexByte(buf[start:], ';')
 	if n < 0 || isDots(buf[start:start+n], 1) || isDots(buf[start:start+n], 2) {

@@ -2,7 +2,7 @@ package canon
 
 import "strings"
 
-// URL is a canonical URL. The zero URL means that there is none. Two URLs are
+// URL is a canonical URL. The zero URL means that there is no URL. Two URLs are
 // equal (==) exactly if their strings are equal.
 type URL struct {
 	s       string
@@ -31,7 +31,7 @@ func (u URL) Port() string {
 }
 
 // Origin returns scheme, host and port, as in "https://example.org:8443". A
-// robots.txt holds for one origin.
+// robots.txt file applies to one origin.
 func (u URL) Origin() string { return u.s[:u.path] }
 
 // Path returns path and query. They are the request target and the text that
@@ -66,13 +66,12 @@ func (u URL) host() int {
 // authority returns host and port, as they are in the URL.
 func (u URL) authority() string { return u.s[u.host():u.path] }
 
-// directory returns the URL up to the last "/" of its path, which is included.
+// directory returns the URL up to and including the last "/" of its path.
 func (u URL) directory() string {
 	s := u.withoutQuery()
 	return s[:strings.LastIndexByte(s, '/')+1]
 }
 
-// withoutQuery returns the URL up to its query.
 func (u URL) withoutQuery() string {
 	if i := strings.IndexByte(u.s[u.path:], '?'); i >= 0 {
 		return u.s[:int(u.path)+i]

@@ -12,10 +12,10 @@ import (
 // because a store must not hold URLs of two versions.
 const Version = 2
 
-// Tables is the version of Unicode by which this program reads hosts that are
-// not ASCII. golang.org/x/net/idna chooses it by the Go version that compiles the
-// program. It is part of the form, because tables of another version map some
-// names differently and accept characters that these refuse.
+// Tables is the version of Unicode by which this program reads hosts that are not
+// ASCII. golang.org/x/net/idna chooses it by the Go version that compiles the
+// program. Tables is part of the form, because the tables of another version map
+// some names differently, and accept characters that these tables refuse.
 const Tables = idna.UnicodeVersion
 
 // ErrForm reports a stored form whose URLs this program cannot make.

@@ -14,8 +14,8 @@ import (
 // tablesOfForms is the version of the Unicode tables with which the forms in testdata
 // were written. If TestUnicodeTables fails, this Go version has other tables. A program
 // with the new tables cannot continue a crawl that was stored with the old ones, and
-// CheckForm tells its user so. Then run the tests, look at each form that changed, and
-// write the new version here and into the message of CheckForm.
+// CheckForm tells the user about it. In that case, run the tests, look at each form
+// that changed, and write the new version here and into the message of CheckForm.
 //
 // sumOfForms is a checksum of the forms of all characters.
 const (

@@ -136,7 +136,7 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://-x.ß/", "http://-x.xn--zca/"},
 	{"", "http://\u200d.example/", malformed},
 	{"", "http://ي.1/", malformed},
-	{"", "http://1.ي/", malformed}, // a right-to-left label makes its rule apply to all labels
+	{"", "http://1.ي/", malformed}, // one right-to-left label makes the bidi rule apply to all labels
 	{"", "http://يa/", malformed},
 	{"", "http://www.xn--bcher-kva.example/", "http://www.xn--bcher-kva.example/"},
 	{"", "http://%C3/", malformed},
@@ -214,7 +214,7 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://example.org:-1/", malformed},
 	{"", "http://example.org:80:80/", malformed},
 	{"", "http://[::1]:8080/", "http://[::1]:8080/"},
-	// Userinfo: beyond, it is removed.
+	// Userinfo: beyond the standard, it is removed.
 	{"", "http://user@example.org/", "http://example.org/"},
 	{"", "http://user:secret@example.org:8080/", "http://example.org:8080/"},
 	{"", "http://a@b@c/", "http://c/"},

@@ -12,9 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Bench measures how many items per second a crawl adds, looks up, and leases and
-// completes. Each call of open must return a new, empty crawl. The measured times include
-// about 0.2 µs for the creation of each item.
+// Bench measures how many items per second a crawl adds, how many known links it answers,
+// and how many items it leases and completes. Each call of open must return a new, empty
+// crawl. The measured times include about 0.2 µs for the creation of each item.
 func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
 	fresh := func(b *testing.B) Crawl {
 		return open(b, Options{LeaseTTL: time.Minute, FilterCapacity: 4_000_000, Now: time.Now, Output: new(output)})
@@ -68,8 +68,8 @@ func benchFill(b *testing.B, crawl Crawl, n int) {
 	}
 }
 
-// share makes b.N calls of work from several goroutines. (testing.B.Loop supports only
-// one.)
+// share makes b.N calls of work from several goroutines. (testing.B.Loop supports only one
+// goroutine.)
 func share(b *testing.B, callers int, work func(n int) error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -109,8 +109,9 @@ func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
 	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "links/s")
 }
 
-// benchComplete leases and completes hosts of up to 32 items, b.N times. Each page has one
-// new link and seen known ones, so the length of the queue does not change.
+// benchComplete leases a host with up to 32 items and completes them, b.N times. Each page
+// has one new link and a number of known links, seen. Therefore the length of the queue
+// does not change.
 func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 	const waiting = 32 * benchHosts
 	benchFill(b, crawl, waiting)

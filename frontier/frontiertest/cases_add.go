@@ -70,7 +70,7 @@ var addCases = []testCase{
 		c.finish()
 		exact := page("a.test", 4)
 		exact.Class = frontier.Exact
-		for range 2 { // twice, because a URL that was remembered would then be seen
+		for range 2 { // a store that remembers the URL would answer Seen the second time
 			for i, verdict := range c.offer(page("a.test", 3), exact) {
 				c.Require(verdict == full, "item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
 			}
@@ -127,7 +127,7 @@ var addCases = []testCase{
 			Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
 		}
 		offer := want.Offer()
-		offer.Round = 5 // undecided, it is ignored
+		offer.Round = 5 // ignored, because the offer is undecided
 		c.add(offer)
 		listed := c.list(frontier.Queued, "")[want.URL]
 		got := c.lease().Items[0]

@@ -146,8 +146,8 @@ func spread(c *driver) map[frontier.State][]frontier.Offer {
 	}
 }
 
-// wantAudit checks that an audit agrees with the counters. Added is an estimate; a correct
-// one is off by more than 5 standard errors once in two million runs.
+// wantAudit checks that an audit agrees with the counters. Added is an estimate. A correct
+// estimate is off by more than 5 standard errors once in two million runs.
 func (d *driver) wantAudit() {
 	audit, err := d.Audit(d.Ctx)
 	d.Must(err, "Audit")

@@ -70,7 +70,7 @@ var leaseCases = []testCase{
 			hosts[host] = true
 		}
 		c.wantStats(counts{"hosts": 20})
-		for range 20 { // a store may lease fewer hosts than requested, but at least one
+		for range 20 { // a store can lease fewer hosts than requested, but at least one
 			ids := c.ids(7)
 			grant := c.grant(frontier.LeaseRequest{IDs: ids})
 			c.Require(len(grant.Leases) <= len(ids) && (len(grant.Leases) != 0 || len(hosts) == 0),
@@ -87,7 +87,7 @@ var leaseCases = []testCase{
 		}
 		c.wantPlaces(0, 60, 0, 0)
 	}},
-	// This case checks that hosts with many items do not keep others waiting.
+	// This case checks that hosts with many items do not keep other hosts waiting.
 	{Name: "LeaseGivesEachHostItsTurn", Check: func(open opener) {
 		c := open(Options{LeaseTTL: time.Second, Delay: time.Second})
 		const hosts = 8
@@ -117,9 +117,9 @@ var leaseCases = []testCase{
 		}
 		c.wantPlaces(0, 5, 0, 0)
 	}},
-	// This case checks the TTL that a repeat returns. A worker counts
-	// it from before its call. If a repeat returned a whole TTL for an old deadline, the
-	// worker would still start requests when another worker has the host.
+	// This case checks the TTL that a repeat returns. A worker counts the TTL from a
+	// moment before its call. If a repeat returned the whole TTL for an old deadline, the
+	// worker would start requests while another worker already has the host.
 	{Name: "LeaseRepeatReturnsTheTimeLeft", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 30 * time.Second})
 		c.add(page("a.test", 1))
@@ -237,9 +237,9 @@ var leaseCases = []testCase{
 		got = c.extend(l.ID, frontier.TopUp{Items: 9, Known: 5, MaxPages: 3})
 		c.wantItems("topped up beyond the limit", got.Items, nil)
 	}},
-	// This case checks that a lease does not get items again that it
-	// completed. Otherwise a completion that is repeated after a lost reply would complete
-	// the item a second time.
+	// This case checks that a lease does not get an item again that it completed.
+	// Otherwise, if a reply is lost, the repeated completion would complete the item a
+	// second time.
 	{Name: "ExtendHandsOutNothingCompleted", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
 		l := c.addAndLease(pages("a.test", 0, 3)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// notes returns the first notes, at most n, of a partition that has any.
+// notes returns the first notes, at most n, of a partition that has notes.
 func (d *driver) notes(n int) exact.NoteBatch {
 	batch, err := d.Crawl.(exact.Outbox).Notes(d.Ctx, n)
 	d.Must(err, "Notes")
@@ -18,7 +18,6 @@ func (d *driver) notes(n int) exact.NoteBatch {
 	return batch
 }
 
-// delivered calls Delivered for a batch and checks its result.
 func (d *driver) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
 	dropped, err := d.Crawl.(exact.Outbox).Delivered(d.Ctx, batch, seen, refused)
 	d.Must(err, "Delivered")
@@ -40,7 +39,7 @@ func (d *driver) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
 	}
 }
 
-// wantWaits checks which items the outbox says are queued or leased.
+// wantWaits checks which items are queued or leased according to the outbox.
 func (d *driver) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
 	got, err := d.Crawl.(exact.Outbox).Waits(d.Ctx, keys)
 	d.Must(err, "Waits")
@@ -136,7 +135,7 @@ var noteCases = []testCase{
 		}
 		c.wantStats(counts{"outbox": 0, "found": 3 + 9})
 	})},
-	// This case checks that a crawl is not over while a relay may add to it.
+	// This case checks that a crawl is not over while a relay can add URLs to it.
 	{Name: "NotesKeepTheCrawlGoing", Check: beside(func(open opener) {
 		c := open(Options{})
 		l := c.addAndLease(page("a.test", 0))

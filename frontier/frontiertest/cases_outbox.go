@@ -166,8 +166,8 @@ var outboxCases = []testCase{
 	})},
 }
 
-// beside returns a case that runs check if the crawl is an exact.Outbox. Its crawls are
-// beside an exact set.
+// beside returns a case that runs check if the crawl is an exact.Outbox. Each crawl of
+// the case has an exact set beside it.
 func beside(check func(opener)) func(opener) {
 	return func(open opener) {
 		if _, ok := open(Options{ExactSet: true}).Crawl.(exact.Outbox); !ok {
@@ -180,7 +180,6 @@ func beside(check func(opener)) func(opener) {
 	}
 }
 
-// as returns an exact item with a decision.
 func as(decision frontier.Decision, item frontier.Offer) frontier.Offer {
 	item.Class, item.Decision = frontier.Exact, decision
 	return item
@@ -193,14 +192,13 @@ func allAs(decision frontier.Decision, items []frontier.Offer) []frontier.Offer 
 	return items
 }
 
-// again returns an exact item with the decision Again and a round.
 func again(item frontier.Offer, round uint32) frontier.Offer {
 	item = as(frontier.Again, item)
 	item.Round = round
 	return item
 }
 
-// wantClaims checks the counters of items that the filter claimed to know.
+// wantClaims checks the counters of items that the filter claimed to contain.
 func (d *driver) wantClaims(recovered, promoted uint64) {
 	d.wantStats(counts{"recovered": recovered, "promoted": promoted})
 }

@@ -95,14 +95,12 @@ var quotaCases = []testCase{
 	}},
 }
 
-// reserve checks the answer of Reserve for one key.
 func (d *driver) reserve(group, key string, most uint64, want bool) {
 	has, err := d.reserveOne(group, key, most)
 	d.Must(err, "Reserve")
 	d.Require(has == want, "Reserve(%q, %q, %d) = %t, want %t", group, key, most, has, want)
 }
 
-// reserveOne adds one key to its group.
 func (d *driver) reserveOne(group, key string, most uint64) (bool, error) {
 	has, err := d.Reserve(d.Ctx, []frontier.QuotaKey{{Group: group, Key: key}}, most)
 	if err != nil {
@@ -111,7 +109,6 @@ func (d *driver) reserveOne(group, key string, most uint64) (bool, error) {
 	return has[0], nil
 }
 
-// reserved checks whether key is in group, and how many keys the group has.
 func (d *driver) reserved(group, key string, want bool, wantSize uint64) {
 	has, size, err := d.Reserved(d.Ctx, group, key)
 	d.Must(err, "Reserved")

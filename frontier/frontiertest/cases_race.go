@@ -8,7 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// raceCases run goroutines against one crawl. They find most under the race detector.
+// raceCases run goroutines against one crawl. They find most faults under the race
+// detector.
 var raceCases = []testCase{
 	{Name: "RacersAddEachURLOnce", Check: func(open opener) {
 		c := open(Options{MaxPerHost: 150})
@@ -144,9 +145,9 @@ var raceCases = []testCase{
 
 const racers = 16
 
-// raceToAdd makes racers add n URLs in one order, so that they meet. offers returns what a
-// racer offers for a URL. It returns how many offers were answered Added, at most one for
-// each URL.
+// raceToAdd makes racers add n URLs in the same order, so that they compete. offers
+// returns the offers of a racer for a URL. raceToAdd returns how many offers were answered
+// Added. It allows at most one for each URL.
 func (d *driver) raceToAdd(n int, offers func(racer, url int) []frontier.Offer) (added uint64) {
 	wins := make([]atomic.Int32, n)
 	d.Race(racers, func(racer int) error {

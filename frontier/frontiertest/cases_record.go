@@ -30,8 +30,8 @@ var recordCases = []testCase{
 		c.wantStats(counts{"records": 2})
 		c.wantPlaces(0, 0, 3, 0)
 	}},
-	// This case checks that Complete returns the error of Record and
-	// has no other effect. After it a store may refuse all calls, because the disk is
+	// This case checks that Complete returns the error of Record and has no other
+	// effect. After that, a store is allowed to refuse all calls, because the disk is
 	// probably full.
 	{Name: "RecordErrorFailsTheCompletion", Check: func(open opener) {
 		c := open(Options{})
@@ -69,8 +69,8 @@ var recordCases = []testCase{
 			c.Require(slices.Equal(got, want), "when Complete %d was answered the output had seen %q, want %q", i, got, want)
 		}
 	}},
-	// This case checks that a completion has no effect if the output
-	// cannot be synced. After the error a store may refuse all calls.
+	// This case checks that a completion has no effect if the output cannot be synced.
+	// After the error, a store is allowed to refuse all calls.
 	{Name: "SyncErrorFailsTheCompletion", Check: func(open opener) {
 		out := new(output)
 		c := open(Options{Output: out})

@@ -155,7 +155,8 @@ func classed(class frontier.Class, n int) frontier.Offer {
 	return item
 }
 
-// finishRound leases a host, which must have one item, in this round, and completes it.
+// finishRound leases a host and completes its item. The host must have exactly one
+// item, in this round.
 func (d *driver) finishRound(round uint32, complete func(frontier.Item) frontier.Completion) {
 	l := d.lease()
 	d.Require(len(l.Items) == 1 && l.Items[0].Round == round && l.Items[0].Attempts == 0,

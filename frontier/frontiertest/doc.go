@@ -1,52 +1,57 @@
 // Package frontiertest tests implementations of a frontier against its contract.
 //
-// It has the suite that each implementation of package frontier must pass (Run,
-// named cases; Model, random operations that a model checks; Bench), an in-memory
-// reference implementation (Memory) and a wrapper that makes a store fail by plan
-// (Faulty). It imports no implementation.
+// The suite is for all implementations of package frontier: Run runs named cases,
+// Model makes random calls and compares the answers with a model, and Bench measures
+// speed. Memory is a reference implementation in memory. Faulty makes calls of a store
+// fail by plan. The package imports no other implementation.
 //
 // The suite requires the following in addition to the comments of package frontier:
 //
-//   - Verdicts. An item without URL or host is refused as malformed, an item longer
-//     than frontier.MaxURLBytes as too long, and a new item beyond its host's limit
-//     because of the limit. None of them is remembered. A known URL is answered Seen
-//     even if its host has reached the limit. An exact item is answered Seen only if
-//     its URL was added before, as an item of any class.
-//   - Order. Among the ready items of a host, lower priorities go first; within a
-//     priority, the item that was added first goes first. Items given back return to
-//     their places. The store chooses the place of an item that was delayed, retried
-//     or queued again within its priority. A delayed item counts as queued.
-//   - Due. A host can be leased if it is not leased, it is due, and one of its items
-//     is ready. Each HostUpdate sets due time and delay, also to a zero Delay. Before
-//     the first HostUpdate the host has the delay of the crawl.
-//   - Batch. A lease hands out clamp(TTL/delay, 1, 32) items, or 32 if the delay is 0,
-//     or all that are ready if they are fewer. A lease does not get items again that
-//     it completed, because a repeated completion would then look like a second one.
-//   - Repeats. A repeated Lease returns the time that is left, or renews the lease. A
-//     repeated Complete changes nothing and calls no Record, also if it ended the
-//     lease and the lease's deadline has not passed.
-//   - Expiry. At its deadline a lease is lost. Extend and Complete then return
-//     ErrLeaseLost and have no effect, also not on links. The next call of Lease, even
-//     with no IDs, or an earlier call returns the lease's items to the queue. The
-//     first InFlight items that were not completed get Deliveries + 1, up to
-//     MaxDeliveries. The host is due at the deadline plus its delay, or at the due
-//     time of the last HostUpdate if that is later.
-//   - MaxPages. A call with MaxPages never makes pages plus leased items exceed it.
-//     Limited is true if they reach it and items are queued, even if no host is due.
-//     Reached is true if, in addition, the pages alone reach it.
-//   - Pause. There are no new leases, and Extend adds no items. Repeats, Extend and
-//     Complete still work.
+//   - Verdicts. An offer without URL or host is refused with ReasonMalformed, a URL
+//     longer than frontier.MaxURLBytes with ReasonTooLong, and a new URL beyond the
+//     limit of its host with ReasonHostLimit. Refused URLs are not remembered. A known
+//     URL is answered Seen even if its host has reached the limit. An exact offer is
+//     answered Seen only if its URL was added before, with any class.
+//   - Order. The ready items of a host are leased by priority, lower values first.
+//     Within a priority, the item that was added first comes first. An item that is
+//     given back returns to its place. For an item that was delayed, retried or queued
+//     again, the store chooses a place within its priority. A delayed item counts as
+//     queued.
+//   - Due. A host can be leased if it is not leased already, it is due, and one of its
+//     items is ready. Each HostUpdate sets the due time and the delay, even if Delay
+//     is 0. Before the first HostUpdate the host has the delay of the crawl.
+//   - Batch. A new lease has TTL/delay items, but at least 1 and at most 32. With a
+//     delay of 0 it has 32. If fewer items are ready, it has all of them. A lease does
+//     not get an item again that it completed, because a repeat of the first
+//     completion would then look like a second completion.
+//   - Repeats. A repeated Lease returns the remaining time, or renews the lease. A
+//     repeated Complete calls no Record and changes nothing, except that the
+//     HostUpdate takes effect again while the lease lasts. A call that ended the lease
+//     can be repeated until the deadline of the lease.
+//   - Expiry. A lease is lost at its deadline. After that, Extend and Complete return
+//     ErrLeaseLost, have no effect and add no links. The items of the lease return to
+//     the queue at the next call of Lease, even one without IDs, or earlier.
+//     Deliveries grows by 1, up to MaxDeliveries, for the first InFlight items that
+//     were not completed. The host is due at the deadline plus its delay, or at the
+//     due time of the last HostUpdate if that is later.
+//   - MaxPages. A call with MaxPages never makes the sum of pages and leased items
+//     exceed MaxPages. Limited is true if the sum reaches MaxPages and items are
+//     queued, even if no host is due. Reached is true if Limited is true and the pages
+//     alone reach MaxPages.
+//   - Pause. While a crawl is paused, there are no new leases, and Extend adds no
+//     items. Repeats of Lease, Extend and Complete still work.
 //   - Retry. Failed items are queued again with Round + 1, no attempts and no
-//     deliveries. The blobs of their hosts are cleared, but may stay while a host is
-//     leased. Due times stay. Stats.Retries counts only the disposition Retry.
-//   - Decisions, for an exact.Outbox. Offers of one URL as New, Promoted or Again are
-//     equivalent: the URL waits at most once. A Promoted item that the filter claims
-//     gets Round 1, unless the offer has a round. Retry skips a failed item whose URL
-//     waits again.
-//   - Notes. The note of a link has the item of its offer, without the Delay. A crawl
-//     with notes is not Empty.
-//   - Books. Every counter is exact at any moment, except that Delayed may count items
-//     whose delay has passed since the last call.
+//     deliveries. The blobs of their hosts are removed. Only the blob of a leased host
+//     is allowed to stay. Due times do not change. Stats.Retries counts only the
+//     disposition Retry.
+//   - Decisions, for an exact.Outbox. A URL waits at most once: while it is queued or
+//     leased, offers of it as New, Promoted or Again are answered Seen. A Promoted
+//     item that the filter claims gets round 1 if the offer has round 0. Retry skips a
+//     failed item whose URL waits again.
+//   - Notes. The note of a link contains the item of the offer, but not the Delay.
+//     Grant.Empty is false while there are notes.
+//   - Books. Every counter is exact at any moment, except Delayed, which can include
+//     items whose delay has ended since the last call.
 //
 // Stores that differ from this implement a marker interface: LinksFirst if links stay
 // when the completion of their page fails, ForgetsDone if the store does not keep the

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// driver works on one crawl as a worker would, one call at a time. It ends the case
-// if a call has a result that it must not have.
+// driver works on one crawl as a worker would, one call at a time. It ends the case if the
+// result of a call is wrong.
 type driver struct {
 	Crawl
 	suite.Driver
@@ -38,7 +38,6 @@ func (d *driver) ids(n int) []frontier.LeaseID {
 	return ids
 }
 
-// page returns the n-th page of host.
 func page(host string, n int) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
 }
@@ -51,7 +50,6 @@ func pages(host string, from, to int) (offers []frontier.Offer) {
 	return offers
 }
 
-// offer calls Add and returns the verdicts.
 func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	verdicts, err := d.Add(d.Ctx, offers)
 	d.Must(err, "Add")
@@ -167,7 +165,7 @@ func (d *driver) retryFailed(host string, n int) {
 }
 
 // restart opens the crawl again with one of the methods of Reopener. It reports whether the
-// crawl has them.
+// crawl has these methods.
 func (d *driver) restart(again func(Reopener) (Crawl, error)) bool {
 	old, ok := d.Crawl.(Reopener)
 	if !ok {
@@ -217,18 +215,16 @@ func counted(links *frontier.LinkCounts) func(frontier.LinkCounts) error {
 	return func(counts frontier.LinkCounts) error { *links = counts; return nil }
 }
 
-// wantLinks checks the link counts that a record received.
 func (d *driver) wantLinks(got, want frontier.LinkCounts) {
 	d.Require(got == want, "the record has links %+v, want %+v", got, want)
 }
 
-// wantBlob checks the blob that came with a lease.
 func (d *driver) wantBlob(l frontier.Lease, want []byte) {
 	d.Require(bytes.Equal(l.Blob, want), "the blob of %s is %q (%d bytes), want %d bytes",
 		l.Host, suite.Cut(string(l.Blob)), len(l.Blob), len(want))
 }
 
-// all returns the completions that complete makes of items.
+// all calls complete for each item, and returns the completions.
 func all(items []frontier.Item, complete func(frontier.Item) frontier.Completion) (done []frontier.Completion) {
 	for _, item := range items {
 		done = append(done, complete(item))
@@ -263,12 +259,11 @@ func (d *driver) books() frontier.Stats {
 	return stats
 }
 
-// want checks a number.
 func (d *driver) want(what string, got, want uint64) {
 	d.Require(got == want, "%s is %d, want %d", what, got, want)
 }
 
-// counts are the counters of a crawl by name. One that is absent is 0.
+// counts are the counters of a crawl by name. A counter that is absent is 0.
 type counts = map[string]uint64
 
 func counters(stats frontier.Stats) counts {
@@ -300,7 +295,6 @@ func countsDiff(got, want counts) (diff []string) {
 	return slices.Compact(diff)
 }
 
-// wantStats checks some counters.
 func (d *driver) wantStats(want counts) {
 	all := counters(d.books())
 	got := counts{}

@@ -21,19 +21,19 @@ const (
 	OpComplete Op = "complete"
 )
 
-// Fault is what happens to one call. The zero Fault lets it through.
+// Fault is what happens to one call. The zero Fault does not change the call.
 type Fault struct {
 	Err   error         // returned instead of the store's reply; nil means no error
-	Late  bool          // with Err: the call takes effect, only its reply is lost; if false, it has no effect
+	Late  bool          // with Err: the call takes effect, but its reply is lost; without Late, it has no effect
 	Delay time.Duration // time to wait first, at most until the caller's context ends
 }
 
 // A Plan returns the fault of call number call of op, counted from 0. A Faulty does not
-// call it concurrently.
+// call its plan concurrently.
 type Plan func(op Op, call int) Fault
 
-// Script returns a plan that gives the n-th call of an op the n-th fault in its list. Later
-// calls have no fault.
+// Script returns a plan that gives the n-th call of an op the n-th fault in the list of
+// that op. Later calls have no fault.
 func Script(faults map[Op][]Fault) Plan {
 	return func(op Op, call int) Fault {
 		if call >= len(faults[op]) {
@@ -43,10 +43,10 @@ func Script(faults map[Op][]Fault) Plan {
 	}
 }
 
-// Random returns a plan that makes a share of all calls, in [0, 1], fail with an error
-// that a worker must tolerate: ErrUnavailable before or after the effect, ErrFull from
-// Add, ErrLeaseLost from Extend and Complete. Each call waits up to delay. Plans with
-// equal seeds are equal.
+// Random returns a plan that makes a random share of all calls fail. share is in [0, 1].
+// The errors are those that a worker must tolerate: ErrUnavailable before or after the
+// effect, ErrFull from Add, ErrLeaseLost from Extend and Complete. Each call waits up to
+// delay. Plans with equal seeds are equal.
 func Random(seed uint64, share float64, delay time.Duration) Plan {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	return func(op Op, _ int) Fault {

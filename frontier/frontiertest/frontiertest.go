@@ -37,7 +37,7 @@ type LinksFirst interface{ LinksFirst() }
 // ForgetsDone is a Crawl that keeps nothing of a done item except its bits in the
 // filter. Lookup returns Done without an outcome, and Audit.Done is the counter. A known
 // bulk item that is offered as an exact one is added once more, in another round,
-// because the filter's claim may be a false positive.
+// because the filter's claim might be a false positive.
 type ForgetsDone interface{ ForgetsDone() }
 
 // KeepsLeases is a Crawl whose leases do not end when it is opened again. The new
@@ -50,7 +50,7 @@ type Options struct {
 	Delay          time.Duration    // of hosts without a HostUpdate; 0 means none
 	LeaseTTL       time.Duration    // how long a lease lasts
 	MaxPerHost     uint64           // items added to one host over the whole crawl; 0 means no limit
-	FilterCapacity uint64           // capacity of the filter, without growth; 0 means no false positives in any case
+	FilterCapacity uint64           // capacity of the filter, without growth; 0 means that no case has false positives
 	Now            func() time.Time // the store's clock; safe for concurrent use
 	Output         frontier.Output  // the output that Completion.Record writes to
 	ExactSet       bool             // for an exact.Outbox: an exact set decides about exact items

@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// openMemory opens a Memory with the options of the suite.
 func openMemory(opt Options) *Memory {
 	cfg := MemoryConfig{
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: opt.Output,

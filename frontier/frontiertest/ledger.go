@@ -43,11 +43,10 @@ type site struct {
 	due     time.Time
 	delay   time.Duration
 	blob    []byte
-	fading  bool // Retry was called while it was leased, so the store may have cleared the blob
+	fading  bool // Retry was called while it was leased, so the store might have removed the blob
 	holding *holding
 }
 
-// holding is a lease.
 type holding struct {
 	id       frontier.LeaseID
 	host     string
@@ -139,7 +138,6 @@ func itemOf(offer frontier.Offer) frontier.Item {
 	}
 }
 
-// expire ends the leases that have expired.
 func (g *ledger) expire(now time.Time) {
 	for id, h := range g.holdings {
 		if now.Before(h.deadline) {
@@ -181,7 +179,7 @@ func (g *ledger) ready(host string, settled map[*known]bool, now time.Time) (rea
 	return ready
 }
 
-// wake returns when host can next be leased, if its present lease is left to expire.
+// wake returns the time at which host can be leased next, if its present lease expires.
 // waiting is false if the host has no queued or leased items.
 func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 	s := g.sites[host]
@@ -202,8 +200,7 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 	return at, waiting
 }
 
-// hand checks that got are the right items for h to get, at most n, and updates the
-// ledger.
+// hand checks that got are the items that h must get, at most n, and updates the ledger.
 func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, now time.Time) {
 	ready := g.ready(h.host, h.settled, now)
 	left := g.allowance(maxPages)
@@ -357,7 +354,7 @@ func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontie
 }
 
 // complete updates the ledger after a Complete without error. It returns the records that
-// must have been written of each item.
+// must have been written for each item.
 func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate, now time.Time) map[*known]records {
 	h := g.holdings[id]
 	written := map[*known]records{}

@@ -181,7 +181,7 @@ func (m *Memory) Retry(_ context.Context, key string) (int, error) {
 		e.outcome, e.status = "", 0
 		m.stats.Failed--
 		m.enqueue(e, time.Time{})
-		m.hosts[e.item.Host].blob = nil // it may contain why the host's items failed
+		m.hosts[e.item.Host].blob = nil // it can contain the reason why the host's items failed
 	}
 	return retried, nil
 }
@@ -198,7 +198,7 @@ func (m *Memory) enqueue(e *entry, notBefore time.Time) {
 }
 
 // draft collects the changes of one call to a Memory. They take effect with commit, so
-// that a call that fails changes nothing.
+// that a failed call changes nothing.
 type draft struct {
 	m       *Memory
 	added   []offered
@@ -210,7 +210,6 @@ type draft struct {
 	recovered, promoted uint64
 }
 
-// offered is an offer with its fingerprint.
 type offered struct {
 	frontier.Offer
 	print bloomstore.Fingerprint
@@ -225,7 +224,7 @@ func (m *Memory) newDraft() *draft {
 	}
 }
 
-// offer answers offers as if all offers that d has added were in the Memory.
+// offer answers offers as if the Memory already contained the offers that d has added.
 func (d *draft) offer(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	verdicts := make([]frontier.Verdict, len(offers))
 	for i, offer := range offers {
@@ -285,8 +284,8 @@ func (d *draft) judge(ctx context.Context, o offered) (frontier.Verdict, error) 
 	return frontier.Verdict{Answer: frontier.Added}, nil
 }
 
-// commit makes the draft take effect. After an error only bits of the filter may have
-// changed.
+// commit makes the draft take effect. After an error, nothing but bits of the filter can
+// have changed.
 func (d *draft) commit(ctx context.Context, now time.Time) error {
 	m := d.m
 	if m.cfg.Filter != nil && len(d.added) > 0 {

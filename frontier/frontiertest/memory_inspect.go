@@ -85,13 +85,13 @@ func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 	return audit, nil
 }
 
-// all returns every entry, also those that a later one replaced.
+// all returns every entry, including entries that a later one replaced.
 func (m *Memory) all() []*entry {
 	return slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries))
 }
 
 // List implements frontier.Inspector. It visits items in the order in which they were
-// added. visit may call m.
+// added. visit is allowed to call m.
 func (m *Memory) List(_ context.Context, state frontier.State, key string, visit func(frontier.Item) bool) error {
 	for _, item := range m.list(state, key) {
 		if !visit(item) {

@@ -11,12 +11,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// lease is a lease of one host.
 type lease struct {
 	id        frontier.LeaseID
 	host      *host
 	items     []*entry        // all entries that it got, in order
-	handed    []frontier.Item // copies of their items as it got them, for repeats
+	handed    []frontier.Item // copies of the items as the lease got them, for repeats
 	completed map[*entry]bool
 	deadline  time.Time
 	inFlight  int
@@ -26,8 +25,8 @@ type lease struct {
 // open returns how many items of l are not completed.
 func (l *lease) open() int { return len(l.items) - len(l.completed) }
 
-// batch returns how many items a lease hands out at first: as many as the
-// host's delay lets a worker start within the lease, from 1 to 32.
+// batch returns how many items a new lease has: as many as a worker can request within the
+// lease at the host's delay, but at least 1 and at most 32.
 func batch(ttl, delay time.Duration) int {
 	if delay <= 0 {
 		return 32
@@ -35,8 +34,8 @@ func batch(ttl, delay time.Duration) int {
 	return int(min(max(ttl/delay, 1), 32))
 }
 
-// wake returns when h, if it is not leased, is due and has a ready item. queued is false if
-// it has no queued items.
+// wake returns the time at which h is due and has a ready item. It ignores a lease of h.
+// queued is false if h has no queued items.
 func (h *host) wake() (at time.Time, queued bool) {
 	for _, e := range h.queue {
 		if !e.notBefore.After(h.due) {
@@ -75,7 +74,8 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 	return grant, nil
 }
 
-// newLease leases the host that has been due for longest. It returns nil if there is none.
+// newLease leases the host that has been due for the longest time. It returns nil if no
+// host is due.
 func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, now time.Time) *lease {
 	if m.stats.Paused || m.allowance(request.MaxPages) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, no
 	return l
 }
 
-// allowance returns how many more items may be leased under maxPages.
+// allowance returns how many more items can be leased under maxPages.
 func (m *Memory) allowance(maxPages uint64) int {
 	if maxPages == 0 {
 		return 1 << 30
@@ -111,7 +111,7 @@ func (m *Memory) allowance(maxPages uint64) int {
 
 // hand moves up to n ready items of l's host to l, in order. It skips items that l
 // completed (retried or given back), because a repeat of that completion would then look
-// like a second one.
+// like a second completion.
 func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
 	n = min(n, m.allowance(maxPages))
 	l.host.queue = slices.DeleteFunc(l.host.queue, func(e *entry) bool {
@@ -127,8 +127,7 @@ func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
 	})
 }
 
-// wait returns the time until a host may become due, if the present leases are left to
-// expire.
+// wait returns the time until a host can become due, if the present leases expire.
 func (m *Memory) wait(now time.Time) time.Duration {
 	var first time.Time
 	sooner := func(at time.Time) {
@@ -150,12 +149,12 @@ func (m *Memory) wait(now time.Time) time.Duration {
 		}
 	}
 	if first.IsZero() && len(m.outbox) > 0 {
-		return time.Second // a relay may add links of the notes
+		return time.Second // a relay can add links of the notes
 	}
 	return max(first.Sub(now), 0)
 }
 
-// expiryDue returns when l's host is due after l has expired. The worker may have started
+// expiryDue returns when l's host is due after l has expired. The worker might have started
 // a request at the last moment, so this is at least one delay after the deadline.
 func (l *lease) expiryDue() time.Time {
 	due := l.deadline.Add(l.host.delay)
@@ -165,7 +164,7 @@ func (l *lease) expiryDue() time.Time {
 	return due
 }
 
-// lock locks the Memory, ends every lease whose deadline has come, and returns the time.
+// lock locks the Memory, ends every lease whose deadline has passed, and returns the time.
 func (m *Memory) lock() (now time.Time) {
 	m.mu.Lock()
 	now = m.cfg.Now()
@@ -173,7 +172,7 @@ func (m *Memory) lock() (now time.Time) {
 	return now
 }
 
-// expire ends every lease whose deadline has come.
+// expire ends every lease whose deadline has passed.
 func (m *Memory) expire(now time.Time) {
 	for id, l := range m.leases {
 		if now.Before(l.deadline) {
@@ -195,7 +194,7 @@ func (m *Memory) expire(now time.Time) {
 	}
 }
 
-// release ends l, and returns items that it did not complete to the queue.
+// release ends l, and puts the items that l did not complete back into the queue.
 func (m *Memory) release(l *lease) {
 	l.ended, l.host.lease = true, nil
 	for _, e := range l.items {
@@ -267,8 +266,9 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	return nil
 }
 
-// fresh returns the completions of done whose items l has not completed yet. It returns
-// an error if an item is not of l, or if a finished one has no valid outcome.
+// fresh returns the completions of done whose items l has not completed yet. It returns an
+// error if an item does not belong to l, or if the completion of a finished item has no
+// valid outcome.
 func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Completion, error) {
 	var fresh []frontier.Completion
 	twice := map[bloomstore.Fingerprint]bool{}

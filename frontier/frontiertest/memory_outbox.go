@@ -9,8 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// seen reports whether an offer must not be queued: an undecided one if its URL is
-// known, one that an exact set decided about if its URL waits or is Known.
+// seen reports whether an offer must be answered Seen. An undecided offer is seen if its
+// URL is known. An offer about which an exact set has decided is seen if the decision is
+// Known, or if the URL waits.
 func (d *draft) seen(ctx context.Context, o offered) (bool, error) {
 	before := d.m.entries[o.print]
 	switch {
@@ -24,7 +25,7 @@ func (d *draft) seen(ctx context.Context, o offered) (bool, error) {
 	return d.m.claims(ctx, o.print)
 }
 
-// claims reports whether the filter claims to know a fingerprint.
+// claims reports whether the filter claims to contain a fingerprint.
 func (m *Memory) claims(ctx context.Context, fp bloomstore.Fingerprint) (bool, error) {
 	if m.entries[fp] != nil || m.cfg.Filter == nil {
 		return m.entries[fp] != nil, nil
@@ -37,7 +38,7 @@ func (m *Memory) claims(ctx context.Context, fp bloomstore.Fingerprint) (bool, e
 }
 
 // decided counts an offer that is queued because of the decision of an exact set, and sets
-// the round of a promoted one.
+// the round of a promoted offer.
 func (d *draft) decided(ctx context.Context, o *offered) error {
 	claimed, err := d.m.claims(ctx, o.print)
 	if err != nil || !claimed {
@@ -48,7 +49,7 @@ func (d *draft) decided(ctx context.Context, o *offered) error {
 		d.recovered++
 	case frontier.Promoted:
 		d.promoted++
-		o.Round = max(o.Round, 1) // an earlier item of the URL may have had round 0
+		o.Round = max(o.Round, 1) // an earlier item of the URL might have had round 0
 	}
 	return nil
 }
@@ -80,7 +81,7 @@ func (m *Memory) Delivered(_ context.Context, batch exact.NoteBatch, seen uint64
 	return true, nil
 }
 
-// waits reports whether an entry, nil for none, is queued or leased.
+// waits reports whether e is queued or leased. It returns false if e is nil.
 func (e *entry) waits() bool {
 	return e != nil && (e.state == frontier.Queued || e.state == frontier.Leased)
 }

@@ -15,9 +15,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// Model makes random calls, as many as steps, to a crawl that open returns, with a clock
-// of its own. It compares every answer with a model. It also closes and crashes a
-// Reopener now and then. Equal seeds make equal calls. A run that fails prints its calls.
+// Model makes random calls to a crawl that open returns. steps is the number of calls.
+// The crawl has a clock of its own. Model compares every answer with a model. Now and
+// then it closes or crashes a Reopener, and opens it again. Equal seeds make equal calls.
+// A run that fails prints its calls.
 func Model(t *testing.T, open func(t *testing.T, opt Options) Crawl, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with seed %d", seed)
@@ -77,7 +78,6 @@ func (p *player) chance(percent int) bool { return p.rng.IntN(100) < percent }
 // ticks returns from 0 to n ticks.
 func (p *player) ticks(n int) time.Duration { return time.Duration(p.rng.IntN(n+1)) * tick }
 
-// step makes one random move.
 func (p *player) step() {
 	p.expire()
 	suite.Step(p.rng, []suite.Move{
@@ -162,8 +162,8 @@ func (p *player) addSome() {
 	}
 }
 
-// maxPages returns a limit of pages: mostly none, otherwise one that up to 19 more items
-// reach.
+// maxPages returns a limit of pages. Usually it is 0, which means no limit. Otherwise at
+// most 19 more items fit.
 func (p *player) maxPages() uint64 {
 	if p.chance(70) {
 		return 0
@@ -205,7 +205,8 @@ func (p *player) extendOne() {
 	}
 }
 
-// records are the records of one item: how many were written, and the links of the last.
+// records are the records of one item: how many were written, and the link counts of the
+// last one.
 type records struct {
 	written int
 	links   frontier.LinkCounts

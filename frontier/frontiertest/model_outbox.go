@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// decide sets the decision of an exact offer as an exact set that knows every added URL
-// would. But it decides that a URL that waits is New or Again, because a store must answer
-// such an offer with Seen.
+// decide sets the decision of an exact offer, like an exact set that contains every added
+// URL. There is one difference: for a URL that waits, decide chooses New or Again, because
+// a store must answer such an offer with Seen.
 func (p *player) decide(offer *frontier.Offer) {
 	if !p.beside || offer.Class == frontier.Bulk {
 		return

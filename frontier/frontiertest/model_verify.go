@@ -13,7 +13,7 @@ import (
 func (p *player) verify() {
 	p.Note("verify")
 	p.expire()
-	// A store may end expired leases only during a call of Lease.
+	// Some stores end expired leases only during a call of Lease.
 	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	p.verifyStats()
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
@@ -90,8 +90,8 @@ func (p *player) verifyStatus(k *known) {
 	}
 }
 
-// restart closes or crashes the crawl and opens it again. The leases then either all stay,
-// or all end, or must expire (KeepsLeases).
+// restart closes or crashes the crawl and opens it again. After that, the leases have
+// either all stayed or all ended, or they must expire (KeepsLeases).
 func (p *player) restart() {
 	old, ok := p.Crawl.(Reopener)
 	if !ok {
@@ -102,8 +102,8 @@ func (p *player) restart() {
 		again, how = old.Reopen, "reopen"
 	}
 	p.Note("%s", how)
-	// Expired leases must end before the restart. Otherwise a store may count the delays
-	// of their hosts from its start.
+	// Expired leases must end before the restart. Otherwise a store could count the delays of
+	// their hosts from its start.
 	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	crawl, err := again()
 	p.Must(err, how)
@@ -148,8 +148,8 @@ func (p *player) forgot() bool {
 }
 
 // takenBack checks a store that ended its leases when it was opened, and updates the
-// ledger. No host may be due before its delay, because a request may have started a
-// moment ago, and only items in flight may count a delivery.
+// ledger. No host is allowed to be due before its delay has passed, because a request
+// might have started a moment ago. Only items that were in flight can count a delivery.
 func (p *player) takenBack(how string) {
 	now := p.Clock.Now()
 	queued := p.list(frontier.Queued, "")
@@ -179,7 +179,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// wantSame checks that an item that a store returned is that of k.
+// wantSame checks that got, which a store returned, is the item of k.
 func (g *ledger) wantSame(got frontier.Item, k *known) {
 	want := k.item
 	if want.Fingerprint == (frontier.Item{}.Fingerprint) {

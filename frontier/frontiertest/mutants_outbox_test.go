@@ -27,7 +27,6 @@ func (b *broken) offering(change func(*frontier.Offer)) {
 	b.completing(func(c *frontier.Completion) { c.Links = changed(c.Links) })
 }
 
-// completing changes completions.
 func (b *broken) completing(change func(*frontier.Completion)) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		done = slices.Clone(done)
@@ -38,7 +37,8 @@ func (b *broken) completing(change func(*frontier.Completion)) {
 	}
 }
 
-// completed runs after each completion, with its error.
+// completed calls then after each call of Complete, with the error of that
+// call.
 func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err error)) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		err := b.Memory.Complete(ctx, id, done, update)
@@ -47,7 +47,6 @@ func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err 
 	}
 }
 
-// decidedAs changes one decision into another.
 func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
 	return func(item *frontier.Offer) {
 		if item.Decision == from {
@@ -56,7 +55,7 @@ func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
 	}
 }
 
-// brokenOutbox is broken with other methods of the outbox.
+// brokenOutbox is a broken whose outbox methods are replaced.
 type brokenOutbox struct {
 	*broken
 	notes     func(context.Context, int) (exact.NoteBatch, error)
@@ -87,7 +86,7 @@ func (b *brokenOutbox) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool,
 	return waits, nil
 }
 
-// outboxMutants are crawls beside an exact set that are broken in one way each.
+// outboxMutants are crawls beside an exact set, each with one fault.
 var outboxMutants = []struct {
 	name     string
 	breakIt  func(*brokenOutbox)

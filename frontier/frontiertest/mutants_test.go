@@ -18,14 +18,14 @@ import (
 type mutant struct {
 	name     string
 	breakIt  func(b *broken)
-	caughtBy []string // cases that must fail; others may fail, too
-	unseen   bool     // the random runs do not find it; they have no false positives, races or output errors
+	caughtBy []string // cases that must fail; others can fail, too
+	unseen   bool     // the random runs do not find it, because they have no false positives, races or output errors
 }
 
-// crowd makes two callers wait for each other, so that a race is sure to happen.
+// crowd makes two callers wait for each other, so that a race is almost certain.
 type crowd struct{ callers atomic.Int32 }
 
-// meet waits until another caller calls it, but not for long.
+// meet waits, but not for long, until another goroutine calls it.
 func (c *crowd) meet() {
 	c.callers.Add(1)
 	defer c.callers.Add(-1)
@@ -418,7 +418,7 @@ var mutants = []mutant{
 	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
 }
 
-// TestSuiteSeesBrokenStores: the suite fails for each store with one fault.
+// TestSuiteSeesBrokenStores: the suite fails for each of the mutants.
 func TestSuiteSeesBrokenStores(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -443,8 +443,8 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 	}
 }
 
-// TestReopenerIsReopened: stores that keep their leases over a restart and stores that do
-// not both pass the suite.
+// TestReopenerIsReopened: two kinds of stores pass the suite: those that keep their
+// leases over a restart, and those that end them.
 func TestReopenerIsReopened(t *testing.T) {
 	open := func(_ *testing.T, opt Options) Crawl { return newBroken(opt) }
 	Run(t, open)

@@ -107,7 +107,7 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 
 // admit queues a new item and adds it to the filter.
 func (g *group) admit(h *host, o *offer) {
-	if layer, added := g.filter.Add(o.print); added { // an exact key may have all its bits set
+	if layer, added := g.filter.Add(o.print); added { // all bits of an exact key might be set already
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
 		g.journaled++
 	}
@@ -118,7 +118,7 @@ func (g *group) admit(h *host, o *offer) {
 	h.added++
 }
 
-// queueNew queues an item that counts as added, in a round.
+// queueNew queues an item in the given round, and counts it as added.
 func (g *group) queueNew(h *host, o *offer, round uint32) {
 	item := o.Item(o.print)
 	item.Round = round
@@ -174,7 +174,7 @@ func (g *group) delay(h *host, it *frontier.Item, micros int64) {
 // maxMature bounds the delayed items that one group moves.
 const maxMature = 1000
 
-// mature queues delayed items whose time has come.
+// mature queues delayed items that are due.
 func (g *group) mature() error {
 	lower, upper := delayedKey(g.delayedFloor, 0), []byte{tableDelayed + 1}
 	g.nextDelayed, g.delayedFloor = never, g.now
@@ -202,9 +202,10 @@ func (g *group) mature() error {
 	})
 }
 
-// contains reports whether the URL was really added, although the filter only claims
-// it. It is called for exact keys. The answer is exact. It takes long only if the URL
-// still waits in a queue as a bulk item.
+// contains reports whether a URL that the filter claims to contain was really added.
+// It is called for exact keys, and its answer is exact. If no table has a row for
+// the fingerprint, contains reads the queue of the host and all delayed items. That
+// can take long.
 func (g *group) contains(o *offer) (bool, error) {
 	print := o.print
 	if g.exact[print] {
@@ -215,8 +216,8 @@ func (g *group) contains(o *offer) (bool, error) {
 			return row != nil, err
 		}
 	}
-	// The rows of this group cannot be read yet, but its journal has the bulk keys
-	// that it added.
+	// The rows of this group cannot be read yet, but its journal has the bulk keys that
+	// the group added.
 	for j := g.journal; len(j) >= journalAdd; j = j[journalAdd:] {
 		if bloomstore.Fingerprint(j[1:journalAdd]) == print {
 			return true, nil

@@ -20,16 +20,16 @@ import (
 // that hold it. A Recount also says which records must exist; the store itself does
 // not read the records.
 type Recount struct {
-	frontier.Audit                   // Failed includes rounds whose window is over
+	frontier.Audit                   // Failed includes earlier failed rounds of exact keys
 	Position       frontier.Position // the end of its records
 
-	Outcomes map[frontier.Outcome]uint64 // rows of outcomes
+	Outcomes map[frontier.Outcome]uint64 // number of outcome rows
 
 	// The records that must exist: one for each done URL, and one for each round in
 	// which a URL failed.
 	Finished, Failures RecordSum
 
-	// Lost are records that may be missing: see AcceptLoss.
+	// Lost are records that are allowed to be missing: see AcceptLoss.
 	Lost RecordLoss
 
 	Forgotten uint64 // number of URLs in these rows that the filter does not contain
@@ -79,8 +79,8 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	return r.Audit, err
 }
 
-// Recount counts each term from its rows. It reads every row. Other calls go on
-// meanwhile, except while the bits of the filter are counted.
+// Recount counts each term from its rows. It reads every row. Meanwhile other calls
+// continue, except while the bits of the filter are counted.
 func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	c := recounter{Store: s, out: Recount{Outcomes: make(map[frontier.Outcome]uint64)}}
 	var filter membits.Stats
@@ -110,15 +110,15 @@ type recounter struct {
 	rows    *pebble.Snapshot
 	meta    meta
 	leases  map[string]leasePositions
-	delayed uint64 // according to the rows of hosts
+	delayed uint64 // delayed items, according to the rows of hosts
 	indexed uint64 // hosts that must be in tableDue
 	failed  uint64 // rows of outcomes that refer to a failed item
 	renewed uint64 // rounds that ended because their URL was offered after its window
 	out     Recount
 }
 
-// leasePositions are the positions in a host's queue that its lease row names. The value is
-// true for an item that the lease holds, and false for one that it has put aside.
+// leasePositions are the positions in a host's queue that are in the row of its lease. The
+// value is true for an item that the lease holds, and false for one that it has put aside.
 type leasePositions map[queuePos]bool
 
 func (c *recounter) fault(format string, args ...any) {
@@ -298,7 +298,8 @@ func (c *recounter) countDelayed() error {
 	return err
 }
 
-// countFailed counts failed items. The outcome row of each must refer to it.
+// countFailed counts failed items. The outcome row of each failed item must refer to the
+// item.
 func (c *recounter) countFailed() error {
 	var fault error
 	err := c.scanFailed(c.rows, "", func(key []byte, item frontier.Item) bool {
@@ -347,9 +348,9 @@ func (c *recounter) countOutcomes() error {
 	return err
 }
 
-// countExact counts the rounds of exact keys before the last one, which no other row
-// has. countOutcomes and count took all earlier rounds for failures, so countExact
-// corrects those that ended done.
+// countExact counts the earlier rounds of exact keys, which are in no other row.
+// countOutcomes and count treat all earlier rounds as failures. Therefore countExact
+// corrects the sums for rounds that ended as done.
 func (c *recounter) countExact() error {
 	return c.scan(c.rows, tableExact, func(key, value []byte) error {
 		print, err := printOf(key)
@@ -387,11 +388,11 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 	return bloomstore.Fingerprint(key[1:]), nil
 }
 
-// estimate computes from the filter's fill how many URLs were added. The fill does not
-// tell a URL that was added from a new one that the filter claimed. Therefore estimate
-// subtracts the expected number of claimed ones, but not exact items, which were added
-// nevertheless. It subtracts keys of MarkSeen, and adds the later rounds of exact keys,
-// which set no bits.
+// estimate computes from the filter's fill how many URLs were added. A new URL that the
+// filter claims sets no bits, but the estimate from the fill includes it. Therefore
+// estimate subtracts the expected number of such URLs, except exact items, which were added
+// nevertheless. It also subtracts the keys of MarkSeen. It adds the later rounds of exact
+// keys, which set no bits.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)

@@ -20,7 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// auditedCrawl is a crawl with rows of every kind, and the counts of the test itself.
+// auditedCrawl is a crawl with rows of every kind, and what the test itself has counted.
 type auditedCrawl struct {
 	*Store
 	cfg            Config
@@ -191,7 +191,8 @@ func (c *auditedCrawl) remove(t *testing.T, key []byte) {
 	}
 }
 
-// drop removes the first row of a table that fits.
+// drop removes the first row of a table for which fits returns true, or the first row if
+// fits is nil.
 func drop(letter byte, fits func(c *auditedCrawl, key, value []byte) bool) func(*testing.T, *auditedCrawl) {
 	return func(t *testing.T, c *auditedCrawl) {
 		key, _ := c.first(t, letter, func(k, v []byte) bool { return fits == nil || fits(c, k, v) })
@@ -240,8 +241,8 @@ func hostAltered(alter func(*host)) func(*testing.T, *auditedCrawl) {
 	}
 }
 
-// TestRecountNames corrupts each structure that a term is counted from, and
-// each counter. The recount names the terms that depend on it, and no others.
+// TestRecountNames corrupts one structure or one counter in each case. The recount must
+// name the terms that depend on it, and no others.
 func TestRecountNames(t *testing.T) {
 	isDone := func(_ *auditedCrawl, _, value []byte) bool {
 		o, err := decodeOutcome(value)
@@ -250,7 +251,7 @@ func TestRecountNames(t *testing.T) {
 	for name, test := range map[string]struct {
 		corrupt func(*testing.T, *auditedCrawl)
 		terms   string // terms that differ
-		fault   string // part of one
+		fault   string // part of a fault
 	}{
 		"queue row": {drop(tableQueue, func(c *auditedCrawl, key, value []byte) bool { return !heldRow(c, key, value) }),
 			"queued added", "items waiting by priority, its row says"},
@@ -325,7 +326,7 @@ func TestRecountSums(t *testing.T) {
 }
 
 // TestRecountOfAFullFilter: the estimate does not count the URLs that the filter wrongly
-// claimed to know.
+// claimed to contain.
 func TestRecountOfAFullFilter(t *testing.T) {
 	s := opened(t, Config{Dir: "crawl", FS: vfs.NewMem(),
 		Filter: membits.Config{Capacity: 2000, FPR: 0.05, Growth: membits.GrowthOff, Shards: 4}}, Open)
@@ -343,7 +344,8 @@ func TestRecountOfAFullFilter(t *testing.T) {
 	}
 }
 
-// zeroHalf clears half of the bits of a store's filter, in the form of its file.
+// zeroHalf clears half of the bits of a store's filter. It changes the bits in a copy of
+// the filter's file.
 func zeroHalf(t *testing.T, s *Store) {
 	t.Helper()
 	var file bytes.Buffer

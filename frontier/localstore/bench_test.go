@@ -61,8 +61,8 @@ func fill(b *testing.B, s *Store, n, hosts int) {
 	}
 }
 
-// BenchmarkOneHost leases -size items of one host. Each leased item leaves a
-// tombstone, and the last lease must not be slow because of them.
+// BenchmarkOneHost leases -size items of one host. Each leased item leaves a tombstone,
+// and the tombstones must not make the last lease slow.
 func BenchmarkOneHost(b *testing.B) {
 	for b.Loop() {
 		s := openBench(b, Config{Filter: membits.Config{Capacity: uint64(*size)}})
@@ -137,11 +137,10 @@ func residentMiB(b *testing.B) float64 {
 	return kib / 1024
 }
 
-// BenchmarkRestart opens a crawl that knows -size URLs, all queued. It reports
-// the rate at which it was filled, the memory of the process, the size of the
-// directory, the false positives in a million probes with the ends of their 95 %
-// interval (it makes as many probes as there are URLs), and the time that a start
-// takes.
+// BenchmarkRestart measures how long it takes to open a crawl with -size queued URLs.
+// It also reports the rate at which the crawl was filled, the memory of the process and
+// the size of the directory. It makes as many random probes of the filter as there are
+// URLs, and reports the false positives in a million probes, with their 95 % interval.
 func BenchmarkRestart(b *testing.B) {
 	for _, after := range []string{"close", "crash"} {
 		b.Run("after="+after, func(b *testing.B) {
@@ -183,7 +182,6 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
-// diskMiB returns the size of the files below dir.
 func diskMiB(b *testing.B, dir string) (sum float64) {
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {

@@ -63,7 +63,7 @@ func (c *card) accept(dir string, cfg Config) error {
 	return nil
 }
 
-// StoredSettings returns the settings of the crawl in dir, nil if dir holds none.
+// StoredSettings returns the settings of the crawl in dir, or nil if dir has no crawl.
 func StoredSettings(filesystem vfs.FS, dir string) (frontier.Settings, error) {
 	c, err := readCard(filesystem, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +86,7 @@ func Locked(fsys vfs.FS, dir string) (bool, error) {
 		fsys = vfs.Default
 	}
 	lock, err := fsys.Lock(fsys.PathJoin(dir, lockFile))
-	if _, ok := errors.AsType[*fs.PathError](err); ok { // the file failed, not the lock
+	if _, ok := errors.AsType[*fs.PathError](err); ok { // an error of the file, not of the lock
 		return false, err
 	}
 	if err != nil {
@@ -135,7 +135,8 @@ func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 	})
 }
 
-// mismatchError is an ErrParamsMismatch with its own complete text.
+// mismatchError matches ErrParamsMismatch under errors.Is. Its value is the text of the
+// error.
 type mismatchError string
 
 func mismatch(format string, args ...any) error {

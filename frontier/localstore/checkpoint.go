@@ -13,10 +13,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// A checkpoint is a file with the filter's bits, so that a start replays only the rows
-// of the journal that were written since. Adds continue while it is written, so it may
-// have bits of adds that are not committed yet. A start uses it only if its name is in
-// the counters' row, and that row comes after all those adds in the log.
+// A checkpoint is a file with the filter's bits. Open reads it, and replays only the
+// journal rows that were written after it. Adds continue while the file is written, so
+// it can contain bits of adds that are not committed yet. This does no harm: Open uses
+// the file only if its name is in the counters' row, and that row is committed after all
+// these adds.
 
 const (
 	checkpointPrefix = "filter-"
@@ -27,7 +28,7 @@ const (
 type filterSnapshot struct {
 	bits   *membits.Snapshot
 	file   string
-	replay uint64 // the first journal row that is not in it
+	replay uint64 // the first journal row that is not in bits
 	adds   int    // number of adds in the journal before replay
 }
 
@@ -55,7 +56,7 @@ func (s *Store) maybeCheckpoint() {
 	})
 }
 
-// checkpointBehind writes a checkpoint while adds go on.
+// checkpointBehind writes a checkpoint while adds continue.
 func (s *Store) checkpointBehind(snapshot filterSnapshot) {
 	// The next checkpoint must not start before the old files are removed, because its
 	// file would be removed too.
@@ -92,7 +93,6 @@ func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) erro
 	return s.removeCheckpoints(snapshot.file)
 }
 
-// removeCheckpoints removes all checkpoints except keep.
 func (s *Store) removeCheckpoints(keep string) error {
 	names, err := s.fs.List(s.cfg.Dir)
 	if err != nil {

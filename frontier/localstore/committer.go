@@ -16,7 +16,7 @@ import (
 
 // op is one call waiting for the committer.
 type op struct {
-	change func(*group) error // changes the crawl; called first; has changed nothing if its error is not fatal
+	change func(*group) error // changes the crawl; called first; if its error is not fatal, it has changed nothing
 	grant  func(*group) error // leases or reads; called when all changes of the group are readable
 	err    error
 	done   chan struct{}
@@ -147,7 +147,7 @@ func (s *Store) commit(ops []*op) error {
 	return nil
 }
 
-// fatalError is an error after which memory and disk may differ.
+// fatalError is an error after which memory and disk can differ.
 type fatalError struct{ error }
 
 func (e fatalError) Unwrap() error { return e.error }
@@ -164,8 +164,8 @@ func isFatal(err error) bool {
 // presentFor is how long a check of the directory is valid, in µs.
 const presentFor = 1_000_000
 
-// checkPresent returns an error if the directory was removed. Otherwise writes to its
-// open files would succeed, but be lost.
+// checkPresent returns an error if the directory was removed. Without this check, writes
+// to the open files of a removed directory would succeed, but be lost.
 func (g *group) checkPresent() error {
 	if g.now < g.presentUntil {
 		return nil
@@ -178,7 +178,7 @@ func (g *group) checkPresent() error {
 	return nil
 }
 
-// turnClock expires leases and queues items whose delay is over.
+// turnClock ends expired leases, and queues delayed items that are due.
 func (g *group) turnClock() error {
 	if g.mode == readOnly {
 		return nil
@@ -192,8 +192,8 @@ func (g *group) turnClock() error {
 	return nil
 }
 
-// writeChanges commits the first step. Records are synced before the batch that commits
-// their end.
+// writeChanges commits the first step. Records are synced before the batch that contains
+// their end is committed.
 func (g *group) writeChanges(sync bool) error {
 	if g.batch.Empty() && len(g.dirty) == 0 && !g.changed {
 		return nil
@@ -265,7 +265,8 @@ func (g *group) closeIterators() {
 	}
 }
 
-// set and remove write to the group's batch, which fails only if it is closed.
+// set and remove add a change to the group's batch. This fails only if the batch is
+// closed.
 func (g *group) set(key, value []byte) { _ = g.batch.Set(key, value, nil) }
 func (g *group) remove(key []byte)     { _ = g.batch.Delete(key, nil) }
 
@@ -303,5 +304,6 @@ func (l pebbleLog) Fatalf(format string, args ...any) {
 	l.guard.stop(fmt.Errorf("localstore: "+format, args...))
 }
 
-// micros converts a duration to the store's unit. It rounds up, so that nothing is early.
+// micros converts a duration to the store's unit. It rounds up, so that nothing happens
+// too early.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

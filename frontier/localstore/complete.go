@@ -75,8 +75,9 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 	return nil
 }
 
-// completeEnded answers a call for a lease that has ended: nil if the call is a repeat,
-// because the lease completed all of done before it ended, and ErrLeaseLost otherwise.
+// completeEnded handles a call for a lease that has ended. It returns nil if the lease
+// completed all items of done before it ended, because the call is then a repeat.
+// Otherwise it returns ErrLeaseLost.
 func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) error {
 	settled := g.ended.byID[id]
 	if settled == nil {
@@ -144,7 +145,6 @@ func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.L
 	return counts, nil
 }
 
-// conclude finishes an item.
 func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, counts frontier.LinkCounts) error {
 	stats := &g.meta.Stats
 	if c.Record != nil {

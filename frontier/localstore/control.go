@@ -85,7 +85,7 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 }
 
 // rememberedKeys is the least number of keys that each cache of scope keys or quota keys
-// remembers. A crawl of that many hosts takes some megabytes for them.
+// remembers. So many keys take some megabytes.
 const rememberedKeys = 1 << 18
 
 // scopeCache remembers scope keys that are open (in the set), and keys that were closed
@@ -102,8 +102,8 @@ func newScopeCache() *scopeCache {
 	return &scopeCache{open: recent.New(rememberedKeys), closed: recent.New(rememberedKeys)}
 }
 
-// look reports whether a key is open, if the cache has it. If not, the caller reads the
-// key's row, and passes opened to shut if there is none.
+// look reports whether a key is open, if the cache has the key. If known is false, the
+// caller reads the row of the key. If there is no row, the caller passes opened to shut.
 func (c *scopeCache) look(key string) (open, known bool, opened uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -9,9 +9,9 @@ import (
 )
 
 // markerFS works around a fault of pebble v2.1.7 (upstream #5825): pebble moves the
-// marker that names its manifest without syncing the directory first, so after
-// a power loss the marker can name a manifest that is not on disk. markerFS syncs
-// the directory before a marker is created or removed.
+// marker that names its manifest, but does not sync the directory first. After a
+// power loss, the marker can therefore name a manifest that is not on disk.
+// markerFS syncs the directory before a marker is created or removed.
 type markerFS struct{ vfs.FS }
 
 func (fs markerFS) Unwrap() vfs.FS { return fs.FS }
@@ -37,8 +37,8 @@ func (fs markerFS) settle(name string) error {
 	return durable.SyncDir(fs.FS, fs.PathDir(name))
 }
 
-// makeDir creates dir, for its owner only, and its missing parents, durably: a power
-// loss must not remove the directory itself.
+// makeDir creates dir, which only its owner can use, and its missing parents. It
+// syncs them, because a power loss must not remove the directory itself.
 func makeDir(fs vfs.FS, dir string) error {
 	var parents []string
 	for at := dir; ; at = fs.PathDir(at) {

@@ -15,10 +15,10 @@ import (
 )
 
 // TestMarkerFS simulates power losses of plain pebble stores, which write a new
-// manifest with each flush. Without markerFS one of 40 does not open again
-// (upstream #5825), with markerFS all do. If the first half of the test fails,
-// pebble has fixed this and markerFS can be deleted. By chance it fails once in
-// 10¹⁷ runs.
+// manifest with each flush. Without markerFS, about one store in 40 does not open
+// again (upstream #5825). With markerFS, all stores open. If all stores open without
+// markerFS, the test fails, too: pebble has probably fixed its fault, and markerFS
+// can be deleted. By chance this happens once in 10¹⁷ runs.
 func TestMarkerFS(t *testing.T) {
 	images := 400
 	if *proof {

@@ -25,9 +25,9 @@ import (
 
 var errBroken = errors.New("input/output error (injected)")
 
-// TestDiskErrors breaks the n-th write of a small crawl, for every n. Each time
-// the crawl ends with that one error, no call hangs, and everything that was
-// answered is there when the disk works again.
+// TestDiskErrors breaks the n-th write of a small crawl, for every n. Each time the
+// crawl ends with that one error, and no call hangs. The effects of all answered calls
+// are there when the disk works again.
 func TestDiskErrors(t *testing.T) {
 	stride := int32(7)
 	if *proof {
@@ -101,9 +101,9 @@ func smallConfig(fs vfs.FS) Config {
 	}
 }
 
-// smallCrawl adds pages, leases and completes them with several callers at
-// once, and closes the store, or returns the first error. It fails the test if
-// a call hangs or a failed store continues.
+// smallCrawl adds, leases and completes pages with several callers at once, and closes
+// the store. It returns the errors of the calls. It also returns an error if a call
+// hangs or a failed store continues.
 func smallCrawl(fs vfs.FS) (added map[string]bool, err error) {
 	s, err := Open(smallConfig(fs))
 	if err != nil {
@@ -136,7 +136,7 @@ func smallCrawl(fs vfs.FS) (added map[string]bool, err error) {
 	return added, errors.Join(endSmall(s, errors.Join(errs...)), s.Close())
 }
 
-// endSmall checks that a failed store answers as it should.
+// endSmall checks that the calls of a failed store return its failure.
 func endSmall(s *Store, err error) error {
 	if err == nil {
 		return nil
@@ -212,8 +212,8 @@ func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]b
 }
 
 // TestDirectoryRemoved removes the directory of a running store. An open file can still
-// be written to, so the store may not notice at once. It must not hang, and the rest of
-// the directory must not open as a crawl.
+// be written to, so the store might not notice at once. It must not hang, and the rest
+// of the directory must not open as a crawl.
 func TestDirectoryRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
 	cfg := Config{Dir: dir, Delay: NoDelay, CheckpointAdds: 6, Filter: membits.Config{Capacity: 1000}}
@@ -237,7 +237,7 @@ func TestDirectoryRemoved(t *testing.T) {
 }
 
 // TestNothingIsWrittenAfterAFailure: a failed store writes nothing, because the
-// directory may belong to another Store by then.
+// directory might belong to another Store by then.
 func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	g := newGuard()
 	g.fail(errKilled)

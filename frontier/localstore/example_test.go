@@ -13,8 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
-// The frontier under your own fetcher: lease a host, fetch the items of the
-// lease, and complete them with outcomes and links.
+// This example uses the frontier with a fetcher of your own. It leases a
+// host, fetches the items of the lease, and completes them with outcomes and
+// links.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// edit changes the content of a file.
 func edit(t *testing.T, fs vfs.FS, name string, change func([]byte) []byte) {
 	t.Helper()
 	file, err := fs.Open(name)
@@ -168,8 +167,8 @@ func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, wan
 	}
 }
 
-// TestRebuildKeepsLeasedHostsBack: a crawl that was killed and lost its filter
-// requests no host sooner than one that was only killed.
+// TestRebuildKeepsLeasedHostsBack: Rebuild, like Open, makes the hosts that a killed
+// process had leased wait for their delay.
 func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	fs := vfs.NewMem()
 	cfg := Config{Dir: "crawl", FS: fs, Filter: membits.Config{Capacity: 1000}}
@@ -274,8 +273,8 @@ func TestRefusedWritesAreFatal(t *testing.T) {
 	}
 }
 
-// TestForeignDirectory: Open refuses a directory that is not a crawl's before
-// it writes to it.
+// TestForeignDirectory: Open refuses a directory that has other files but no crawl, and
+// writes nothing to it.
 func TestForeignDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("mine"), 0o644); err != nil {
@@ -342,8 +341,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestDamagedRows: a row that is damaged or missing fails the store with an
-// error that says where, instead of an item that is silently missing.
+// TestDamagedRows: if a row is damaged or missing, the store fails with an error that
+// says where. No item is lost silently.
 func TestDamagedRows(t *testing.T) {
 	at := appendQueueKey(nil, "a.test", queuePos{0, 1})
 	for name, damage := range map[string]func(s *Store) error{

@@ -4,7 +4,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endLease returns the items that the lease still holds, and makes its host due again.
+// endLease puts the items that the lease still holds back into the queue. The host can
+// then be leased again.
 func (g *group) endLease(l *lease) {
 	h := l.host
 	for i := range l.held {
@@ -22,7 +23,7 @@ func (g *group) endLease(l *lease) {
 }
 
 // expireLeases ends the leases that have expired. It counts a delivery only for items
-// that may have been in flight.
+// that might have been in flight.
 func (g *group) expireLeases() {
 	g.nextExpiry = never
 	for _, l := range g.leases {
@@ -44,7 +45,7 @@ func (g *group) expireLeases() {
 func moreDeliveries(n uint8) uint8 { return min(n+1, frontier.MaxDeliveries) }
 
 // giveBackAll ends every lease when the store closes. It counts no deliveries. Each host
-// waits for its delay, because a request may have started a moment ago.
+// waits for its delay, because a request might have started a moment ago.
 func (g *group) giveBackAll() error {
 	for _, l := range g.leases {
 		l.host.due = max(l.host.due, g.now+l.host.delay)
@@ -100,14 +101,14 @@ func (g *group) recoverLease(row leaseRow) error {
 	for _, at := range row.aside {
 		h.enqueued(at)
 	}
-	h.counted = h.busy() // the leased items were counted
+	h.counted = h.busy() // the host was counted because of its leased items
 	h.due = max(h.due, g.now+h.delay)
 	g.touch(h)
 	return nil
 }
 
-// endedLeases remembers what the last leases completed, so that a repeated completion
-// gets the same answer.
+// endedLeases remembers which items the last ended leases completed, so that a repeated
+// completion gets the same answer.
 type endedLeases struct {
 	byID    map[frontier.LeaseID]settledItems
 	order   []frontier.LeaseID

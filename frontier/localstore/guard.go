@@ -10,10 +10,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard ends the use of the store after the first write that fails. Pebble handles such
-// an error by ending the process, by a panic, or by trying again without end. The guard
-// therefore hides the error from pebble: the goroutine that wrote blocks for ever, no
-// other write begins, and every caller of the store gets the error.
+// guard ends the use of the store after the first write that fails. After such an error,
+// pebble would end the process, panic, or repeat the write for ever. Therefore the guard
+// hides the error from pebble: the goroutine that wrote blocks for ever, no other write
+// begins, and every caller of the store gets the error.
 //
 // After failed is closed, this Store writes nothing more to the disk, and the directory
 // can be opened again, even by this process.
@@ -61,8 +61,8 @@ func (g *guard) stop(err error) {
 	select {}
 }
 
-// await runs work, which may write, and returns its error. After a failed write, work
-// may never return; await then returns the failure.
+// await runs work, which can write to the disk, and returns its error. After a failed
+// write, work might never return. Then await returns the failure.
 func (g *guard) await(work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -83,10 +83,10 @@ type guardFS struct {
 func (f guardFS) Unwrap() vfs.FS { return f.FS }
 
 // Lock does nothing. The crawl's directory has a lock of its own. A lock of pebble would
-// stay after a failure, because pebble then releases nothing.
+// stay after a failure, because pebble could not release it.
 func (f guardFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// open guards the opening of a file to write to.
+// open opens a file for writing, under the guard.
 func (f guardFS) open(op, name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var file vfs.File
 	f.guard.write(op, name, func() (err error) {
@@ -148,7 +148,6 @@ func (f guardFS) RemoveAll(name string) error {
 	return nil
 }
 
-// guardFile is a file or directory that pebble writes or syncs.
 type guardFile struct {
 	vfs.File
 	name  string

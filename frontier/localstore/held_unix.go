@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// heldByOther reports whether another process has locked a file that this one may only
-// read. It returns false for a file that cannot be opened.
+// heldByOther reports whether another process has locked a file that this process can
+// only read. It returns false for a file that cannot be opened.
 func heldByOther(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 type host struct {
 	key     string
 	due     int64  // the host is not leased before this time, µs
-	indexed int64  // the time in the host's key of tableDue; 0 means that it is not there
+	indexed int64  // the time in the host's key in tableDue; 0 means that tableDue has no key of the host
 	delay   int64  // µs between two starts
 	most    uint64 // maximum of added; 0 means no limit; not stored in the row
 	added   uint64 // items ever added
@@ -45,8 +45,8 @@ func (h *host) enqueued(at queuePos) {
 // maxHosts bounds the host rows kept in memory.
 const maxHosts = 1 << 17
 
-// hostOf returns the host of a key from memory or from its row, or a new host if it has
-// none.
+// hostOf returns the host of a key from memory or from its row, or a new host if the
+// key has no row.
 func (g *group) hostOf(key string) (*host, error) {
 	if h := g.hosts[key]; h != nil {
 		return h, nil
@@ -108,7 +108,7 @@ func (g *group) writeHosts() {
 	g.dirty = g.dirty[:0]
 }
 
-// trimHosts drops rows of hosts that are not leased from memory, if there are many.
+// trimHosts removes hosts from memory if there are many. Leased hosts stay.
 func (s *Store) trimHosts() {
 	if len(s.hosts) <= maxHosts {
 		return

@@ -169,7 +169,7 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 	return nil
 }
 
-// scan calls visit for each row of a table; key and value are valid during the call.
+// scan calls visit for each row of a table; key and value are valid only during the call.
 func (s *Store) scan(r pebble.Reader, letter byte, visit func(key, value []byte) error) error {
 	lower, upper := table(letter)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) { return true, visit(key, value) })
@@ -233,7 +233,6 @@ func (s *Store) scanDelayed(r pebble.Reader, visit func(due int64, item frontier
 	})
 }
 
-// decodeDelayed decodes a row of tableDelayed.
 func (s *Store) decodeDelayed(key, value []byte) (due int64, item frontier.Item, err error) {
 	host, entry, found := bytes.Cut(value, []byte{0})
 	if !found {

@@ -22,7 +22,7 @@ const (
 	tableExact   = 'x' // fingerprint -> exact key row
 	tableJournal = 'j' // sequence -> adds since the filter's checkpoint
 	tableScope   = 's' // scope key -> nothing
-	tableQuota   = 'g' // group -> keys it has, uvarint; group, 0, key -> nothing
+	tableQuota   = 'g' // group -> number of its keys, uvarint; group, 0, key -> nothing
 	tableShadow  = 'y' // fingerprint -> nothing: the exact sample
 	tableKnown   = 'k' // fingerprint -> nothing: counted as seen, never queued
 )
@@ -53,7 +53,6 @@ func appendQueueKey(b []byte, host string, at queuePos) []byte {
 	return binary.BigEndian.AppendUint64(b, at.seq)
 }
 
-// queuePrefix is the prefix of all keys of a host's queue.
 func queuePrefix(host string) []byte { return append(append([]byte{tableQueue}, host...), 0) }
 
 // splitQueueKey splits a key of tableQueue; host aliases key.
@@ -83,13 +82,12 @@ func failedKey(host string, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(failedPrefix(host), seq)
 }
 
-// hostOfFailed returns the host key within a key of tableFailed.
 func hostOfFailed(key []byte) []byte { return key[1 : len(key)-9] }
 
 // table returns the bounds of one table.
 func table(letter byte) (lower, upper []byte) { return []byte{letter}, []byte{letter + 1} }
 
-// after returns the smallest key greater than all that start with prefix.
+// after returns the smallest key that is greater than all keys with this prefix.
 func after(prefix []byte) []byte {
 	upper := bytes.Clone(prefix)
 	for i := len(upper) - 1; i >= 0; i-- {

@@ -10,7 +10,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// lease is a lease of one host.
 type lease struct {
 	id       frontier.LeaseID
 	host     *host
@@ -18,18 +17,17 @@ type lease struct {
 	deadline int64
 	held     []heldItem // items that the worker holds, in the order in which it got them
 
-	// settled are the items completed under this lease. The lease does not get them
-	// again, because a repeated completion would then look like a second one. aside are
-	// the positions of settled items that wait in the queue. They become available when
+	// settled are the items completed under this lease. The lease does not get them again,
+	// because a repeat of the first completion would then look like a second completion. aside
+	// are the positions of settled items that wait in the queue. They become available when
 	// the lease ends.
 	settled settledItems
 	aside   []queuePos
 
-	recent []frontier.Item // the last items of the lease, for callers that lost an answer
+	recent []frontier.Item // the last items of the lease, for callers that did not receive an answer
 	past   int             // number of items handed out before recent
 }
 
-// settledItems is the set of the items that a lease has completed.
 type settledItems = map[bloomstore.Fingerprint]struct{}
 
 // heldItem is an item that the worker holds. Its row stays in the queue.
@@ -51,11 +49,11 @@ func (l *lease) items() []frontier.Item {
 	return items
 }
 
-// maxRecent is how many items that the caller has received stay in lease.recent.
+// maxRecent is how many items stay in lease.recent after the caller has received them.
 const maxRecent = 256
 
-// since returns the items of the lease after the first known ones. It drops all but the
-// last maxRecent of those known, so that a long lease stays small.
+// since returns the items of the lease after the first known items. Of the known items it
+// keeps only the last maxRecent, so that a long lease stays small.
 func (l *lease) since(known int) []frontier.Item {
 	if surplus := min(known-l.past, len(l.recent)) - maxRecent; surplus > 0 {
 		l.recent = slices.Delete(l.recent, 0, surplus)
@@ -105,7 +103,8 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 	return grant, nil
 }
 
-// leaseDue leases due hosts under the fresh ids. It returns when the next host is due.
+// leaseDue leases due hosts under the fresh ids. It returns the time at which the next host
+// is due.
 func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, fresh []frontier.LeaseID) (int64, error) {
 	if g.due == nil {
 		lower, upper := table(tableDue)
@@ -165,8 +164,8 @@ func batchSize(ttl time.Duration, delay int64) int {
 	return int(min(max(ttl.Microseconds()/delay, 1), MaxBatch))
 }
 
-// pagesLeft returns how many more items may be leased under a limit of pages. A limit of
-// 0 means no limit.
+// pagesLeft returns how many more items can be leased under a limit of pages. A limit of 0
+// means no limit.
 func (g *group) pagesLeft(limit uint64) int {
 	taken := g.meta.Stats.Pages + g.meta.Stats.Leased
 	switch {
@@ -178,7 +177,6 @@ func (g *group) pagesLeft(limit uint64) int {
 	return int(min(limit-taken, 1<<20))
 }
 
-// grantTo adds a lease and its items to a grant.
 func (g *group) grantTo(grant *frontier.Grant, l *lease) error {
 	blob, err := g.get(blobKey(l.host.key))
 	if err != nil {
@@ -228,7 +226,7 @@ func (g *group) takePriority(l *lease, p frontier.Priority, n int) error {
 			if err := g.queue.Error(); err != nil {
 				return fatal("read the queue of "+h.key, err)
 			}
-			return fatal("read the queue of "+h.key, errRow) // it is shorter than the host's row says
+			return fatal("read the queue of "+h.key, errRow) // the queue is shorter than the host's row says
 		}
 		_, at, ok := splitQueueKey(g.queue.Key())
 		if !ok {
@@ -251,14 +249,16 @@ func (g *group) takePriority(l *lease, p frontier.Priority, n int) error {
 	return nil
 }
 
-// writeLease writes the lease's row, from which recoverLeases ends the lease after a crash.
+// writeLease writes the row of the lease. After a crash, recoverLeases reads it and ends
+// the lease.
 func (g *group) writeLease(l *lease) {
 	g.scratch = appendLease(g.scratch[:0], l)
 	g.set(leaseKey(l.id), g.scratch)
 }
 
-// Extend implements frontier.Store. A repeated call can return again at most the last
-// maxRecent of the items that earlier calls counted in topUp.Known.
+// Extend implements frontier.Store. Of the items that a call counts in topUp.Known, the
+// store keeps only the last maxRecent. A later call with a smaller topUp.Known does not
+// return older items.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	var extension frontier.Extension
 	err := s.do(ctx, &op{grant: func(g *group) error {

@@ -1,12 +1,13 @@
 // Package localstore is the embedded frontier: one directory, one process, no server.
 //
-// Pebble holds the queue, hosts, leases, exact keys, one small outcome row per finished URL
-// and the output's committed position. The filter is in memory. Checkpoints write it to a
-// file, and the journal of later adds restores it exactly. One goroutine, the committer,
-// collects the calls into groups. Bits, verdicts and completions take effect in one order,
-// and every call is answered after its group is synced to disk. After a failed write the
-// store cannot be used any more: every call returns that error, and the next Open finds
-// the last committed group.
+// The database pebble stores the queue, hosts, leases, exact keys, one small row for the
+// outcome of each finished URL, and the committed position of the output. The filter is in
+// memory. Checkpoints write it to a file, and a journal has the later adds, so that Open
+// restores the filter exactly. One goroutine, the committer, collects calls into groups.
+// Therefore filter bits, verdicts and completions take effect in one order. A call returns
+// after its group is synced to disk. After a failed write the store cannot be used any
+// more: every call returns the error of that write. The next Open finds the state of the
+// last committed group.
 package localstore
 
 import (
@@ -32,30 +33,30 @@ import (
 // NoDelay asks for a Config.Delay of zero.
 const NoDelay = -1
 
-// MaxBatch is the most items of one host that a lease holds at first.
+// MaxBatch is the maximum number of items in a new lease.
 const MaxBatch = 32
 
 // Config configures a store. Only Dir is required.
 type Config struct {
 	Dir      string
 	FS       vfs.FS            // nil means the operating system's
-	Settings frontier.Settings // fixed when the store is created, and compared later
+	Settings frontier.Settings // fixed when the store is created; later calls of Open compare them
 	Filter   membits.Config    // fixed when the store is created
 
 	Delay      time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay none
 	LeaseTTL   time.Duration // 0 means 60 s
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
 
-	// Windows has, for each class, the time for which an exact key counts as seen after
-	// its completion; 0 means for ever. When the key is offered after that time, it is
-	// added again in the next round, even beyond MaxPerHost.
+	// Windows has a time for each class. For this time after its completion, an exact key
+	// counts as seen; 0 means for ever. A key that is offered later is added again in the next
+	// round, even beyond MaxPerHost.
 	Windows [maxClass + 1]time.Duration
 
 	// Hosts returns the settings that differ for one host key. It is optional.
 	Hosts func(host string) frontier.HostLimits
 
-	// OpenOutput opens the output that belongs to the store. It is optional:
-	// without it completions must carry no Record.
+	// OpenOutput opens the output that belongs to the store. It is optional. Without it,
+	// completions must have no Record.
 	OpenOutput frontier.OpenOutput
 
 	CheckpointAdds int              // adds between two checkpoints of the filter; 0 means 1,000,000 or an eighth of the keys, whichever is more
@@ -114,7 +115,7 @@ func (c Config) withDefaults() (Config, error) {
 // Store is an open embedded frontier. It is safe for concurrent use.
 type Store struct {
 	cfg    Config
-	fs     vfs.FS // as configured: errors are returned
+	fs     vfs.FS // as configured, without the guard: errors are returned
 	guard  *guard
 	card   card // the content of crawl.json
 	hasher bloomstore.Hasher
@@ -164,7 +165,7 @@ type state struct {
 
 const never = math.MaxInt64
 
-// meta is the row of counters. It is written with every group.
+// meta is the row of counters. It is written with every batch.
 type meta struct {
 	Crawl      hexKey            `json:"crawl"`   // the id in the card
 	Seq        uint64            `json:"seq"`     // last number of a queue, delayed or failed row
@@ -174,7 +175,7 @@ type meta struct {
 	Position   frontier.Position `json:"position,omitempty"`
 	Checkpoint string            `json:"checkpoint,omitempty"` // file with the filter's bits; empty means none yet
 	Replay     uint64            `json:"replay"`               // first journal row that is not in the checkpoint
-	Known      uint64            `json:"known,omitempty"`      // keys in the filter that were never added: see MarkSeen
+	Known      uint64            `json:"known,omitempty"`      // keys that MarkSeen put into the filter
 	Lost       *RecordLoss       `json:"lost,omitempty"`       // records that are missing: see AcceptLoss
 }
 
@@ -184,21 +185,21 @@ func (s *Store) ID() [16]byte { return s.card.ID }
 // Hasher returns the hasher of the crawl's fingerprints.
 func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 
-// Failed returns a channel that is closed when a write failed and the store cannot be used
+// Failed returns a channel that is closed after a failure, when the store cannot be used
 // any more. Err then returns the error.
 func (s *Store) Failed() <-chan struct{} { return s.guard.failed }
 
-// Commits returns how often this process has committed changes and synced them
-// to disk. One commit has the changes of many calls.
+// Commits returns how often this process has committed changes and synced them to disk. One
+// commit can contain the changes of many calls.
 func (s *Store) Commits() uint64 { return s.commits.Load() }
 
-// Err returns the error that ended the use of the store, or nil.
+// Err returns the failure after which the store cannot be used any more, or nil.
 func (s *Store) Err() error { return s.guard.failure() }
 
 // Close ends all leases, writes a checkpoint of the filter and releases the directory. A
-// host that was leased is due no earlier than one delay from now. After a failed write,
-// Close returns that failure and writes nothing. Committed changes are on disk. The
-// store's memory is then not freed until the process ends.
+// host that was leased is due after one delay, or later. After a failed write, Close
+// returns that failure and writes nothing, and the memory of the store is not freed until
+// the process ends. Committed changes are on disk.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shutDown() error {
@@ -219,8 +220,8 @@ func (s *Store) shutDown() error {
 	return errors.Join(err, s.unlock())
 }
 
-// now returns the store's time in µs since 1970. It follows the monotonic clock, and
-// starts no earlier than the last process's end.
+// now returns the store's time in µs since 1970. It follows the monotonic clock, and does
+// not start before the last time that the previous process stored.
 func (s *Store) now() int64 {
 	t := s.cfg.Now()
 	s.clock = max(s.clock, s.meta.Clock+t.Sub(s.opened).Microseconds())
@@ -235,7 +236,7 @@ func (s *Store) do(ctx context.Context, o *op) error {
 	return s.hand(ctx, o)
 }
 
-// hand is do for an op that a store open for reading only may get, too.
+// hand is like do, but it also works on a store that is open for reading only.
 func (s *Store) hand(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -257,7 +258,7 @@ func (s *Store) hand(ctx context.Context, o *op) error {
 		return s.Err()
 	case <-s.stopped:
 	}
-	select { // the committer may have answered, or failed, before it stopped
+	select { // the committer might have answered, or failed, before it stopped
 	case <-o.done:
 		return o.err
 	default:

@@ -11,7 +11,7 @@ import (
 type Location struct {
 	frontier.Status
 
-	// Waiting is the number of items of its host that wait, delayed ones included.
+	// Waiting is the number of items of the URL's host that wait, including delayed ones.
 	// Ahead is the number of those that will be leased before the URL. If the URL does not
 	// wait, Ahead is equal to Waiting. Leased items are not counted.
 	Ahead, Waiting uint64
@@ -21,13 +21,13 @@ type Location struct {
 	HostMost  uint64 // maximum of HostAdded; 0 means no limit
 	HostBlob  []byte // of the last HostUpdate; nil means none
 
-	Claims   []bool            // which layers of the filter claim it, oldest first
+	Claims   []bool            // which layers of the filter claim the URL, oldest first
 	Known    uint64            // number of keys that MarkSeen put into the filter; their URLs were never queued
 	Position frontier.Position // where the records end; never nil
 }
 
-// Locate returns the location of a canonical URL whose host key is key. It reads the
-// host's queue.
+// Locate returns the location of a canonical URL whose host key is key. It reads the host's
+// queue, and if needed all delayed items.
 func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 	v, err := s.look(ctx)
 	if err != nil {
@@ -62,11 +62,11 @@ func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 	return l, err
 }
 
-// Position returns the end of the records. It is not nil, unless there is an error.
+// Position returns the end of the records. It is nil only if there is an error.
 func (s *Store) Position(ctx context.Context) (frontier.Position, error) {
 	position := frontier.Position{}
 	err := s.ask(ctx, func(g *group) { position = append(position, g.meta.Position...) })
-	if err != nil { // the committer may still use position
+	if err != nil { // the committer might still use position
 		return nil, err
 	}
 	return position, nil

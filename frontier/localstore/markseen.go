@@ -9,13 +9,14 @@ import (
 // maxMarked bounds the fingerprints that one group marks as seen.
 const maxMarked = 10_000
 
-// MarkSeen marks URLs as seen without queueing them. From now on an offer of them is
-// answered Seen, also if it is exact. MarkSeen returns how many were new to the filter.
-// The URLs count neither as found nor as added. A URL that waits or has an outcome stays
-// unchanged. prints must come from Hasher. MarkSeen keeps no reference to them.
+// MarkSeen marks URLs as seen without queueing them. After that, an offer of such a URL
+// is answered Seen, even if it is exact. MarkSeen returns how many were new to the
+// filter. The URLs count neither as found nor as added. A URL that waits or has an
+// outcome stays unchanged. prints must come from Hasher. MarkSeen keeps no reference to
+// them.
 //
-// It takes effect in steps of some thousand prints. After an error the prints of earlier
-// steps are marked. Marking a URL twice has no further effect.
+// It takes effect in steps of some thousand prints. After an error, the prints of earlier
+// steps are marked already. Marking a URL twice has no further effect.
 func (s *Store) MarkSeen(ctx context.Context, prints []bloomstore.Fingerprint) (fresh int, err error) {
 	for len(prints) > 0 && err == nil {
 		some := prints[:min(len(prints), maxMarked)]
@@ -41,7 +42,7 @@ func (s *Store) MarkSeen(ctx context.Context, prints []bloomstore.Fingerprint) (
 }
 
 // markSeen marks one URL as seen, and reports whether it was new to the filter. It writes
-// a row for rebuildFilter and contains. Its errors are fatal.
+// a row that rebuildFilter and contains read. Its errors are fatal.
 func (g *group) markSeen(print bloomstore.Fingerprint) (added bool, err error) {
 	layer, added := g.filter.Add(print)
 	if added {
@@ -52,7 +53,7 @@ func (g *group) markSeen(print bloomstore.Fingerprint) (added bool, err error) {
 		return false, err
 	}
 	g.set(knownKey(print), nil)
-	if !added { // contains can find it neither in a row yet nor in the group's journal
+	if !added { // for contains: the row cannot be read yet, and the group's journal does not have the URL
 		g.exact[print] = true
 	}
 	if print.Sampled() {

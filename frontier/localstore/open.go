@@ -25,21 +25,21 @@ const (
 	dbDir    = "store"
 )
 
-// Open opens the store in cfg.Dir, or creates it. It finds everything that the last
-// process committed, even if that process was killed. The leases of that process end, and
-// no host that it had leased is due before one delay from now.
+// Open opens the store in cfg.Dir, or creates it. It finds everything that the last process
+// committed, even if that process was killed. Open ends the leases of that process. Their
+// hosts are due after one delay, or later.
 //
-// It returns ErrLocked if another process has the store open, ErrParamsMismatch if
-// cfg.Settings differ from the stored ones (a *frontier.SettingsError) or the directory has
-// another format or belongs to another crawl, and ErrFilterLost if the filter's file is
-// missing or damaged; Rebuild then restores it from the tables.
+// Open returns ErrLocked if another process has the store open. It returns
+// ErrParamsMismatch if cfg.Settings differ from the stored ones (a
+// *frontier.SettingsError), or if the directory has another format or belongs to another
+// crawl. It returns ErrFilterLost if the file of the filter is missing or damaged. Rebuild
+// then restores the filter from the tables.
 func Open(cfg Config) (*Store, error) { return open(cfg, readWrite) }
 
-// Rebuild opens a store like Open, and rebuilds its filter from the queue, the outcomes
-// and the exact keys.
+// Rebuild opens a store like Open, and rebuilds its filter from the queues, the outcomes,
+// the exact keys and the keys of MarkSeen.
 func Rebuild(cfg Config) (*Store, error) { return open(cfg, rebuilding) }
 
-// mode is a way to open a store.
 type mode int
 
 const (
@@ -72,7 +72,7 @@ func open(cfg Config, how mode) (*Store, error) {
 	return s, nil
 }
 
-// enter takes the directory's lock and reads its card, if it has one.
+// enter locks the directory and reads its card, if there is one.
 func (s *Store) enter() (exists bool, err error) {
 	if s.mode == readOnly {
 		return true, s.enterReadOnly()
@@ -85,7 +85,7 @@ func (s *Store) enter() (exists bool, err error) {
 		return false, err
 	}
 	lock, err := s.fs.Lock(s.fs.PathJoin(dir, lockFile))
-	if _, ok := errors.AsType[*fs.PathError](err); ok { // the file failed, not the lock
+	if _, ok := errors.AsType[*fs.PathError](err); ok { // an error of the file, not of the lock
 		return false, fmt.Errorf("localstore: %w", err)
 	}
 	if err != nil {
@@ -127,9 +127,9 @@ func (s *Store) refuseForeign() error {
 	return nil
 }
 
-// load opens the database and reads the state. The card of a new crawl is written after
-// its empty database. A directory that has a card but no database is therefore never
-// taken for a new crawl.
+// load opens the database and reads the state. The card of a new crawl is written after its
+// empty database. Therefore a directory that has a card but no database is never treated as
+// a new crawl.
 func (s *Store) load(exists bool) error {
 	if err := s.openDB(exists); err != nil {
 		return err

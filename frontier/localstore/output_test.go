@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// lines is an Output with one line for each record. Each opening begins a new file, so
-// that it need not truncate files: the position says how much of each file counts.
+// lines is an Output with one line for each record. Each opening begins a new file and
+// truncates none. The position says how much of each file counts.
 type lines struct {
 	fs       vfs.FS
 	dir      string
@@ -52,7 +52,8 @@ func (l *lines) Sync() (frontier.Position, error) {
 	return append(frontier.Position(nil), l.position...), nil
 }
 
-// readLines returns the number of times that each record is in the part that counts.
+// readLines returns the number of times that each record is in the part that position
+// includes.
 func readLines(fs vfs.FS, dir string, position frontier.Position) (map[string]int, error) {
 	counts := make(map[string]int)
 	for _, part := range position {

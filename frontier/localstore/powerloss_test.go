@@ -55,7 +55,7 @@ type outage struct {
 	store *Store
 	ids   uint64
 
-	mu    sync.Mutex // guards the fields below; any goroutine that writes may cause the power loss
+	mu    sync.Mutex // guards the fields below; any goroutine that writes can cause the power loss
 	known ledger
 	until int // number of writes until the power loss
 	chaos *rand.Rand
@@ -68,13 +68,13 @@ type ledger struct {
 	urls    map[string]fate
 	records map[string]bool // by line; false until the call that writes it is answered
 	leases  map[string]held // by host
-	asked   bool            // a call of Lease or Retry is not answered yet: any item may be leased
+	asked   bool            // a call of Lease or Retry is not answered yet: any item might be leased
 }
 
 // fate is the state of an offered URL as the test knows it.
 type fate struct {
 	item       frontier.Offer
-	added      bool           // marked as known: answered added or seen
+	added      bool           // the URL is in the store: it was answered added or seen
 	won        bool           // answered added
 	state      frontier.State // Queued also while it is leased
 	pending    bool           // a call that changes it is not answered yet
@@ -282,7 +282,7 @@ func (o *outage) add() func() {
 	}
 }
 
-// ask makes a call that may change any host.
+// ask makes a call that can change any host.
 func (o *outage) ask(call func()) {
 	o.mu.Lock()
 	o.known.asked = true
@@ -444,7 +444,6 @@ func (o *outage) completion(item frontier.Item) (frontier.Completion, fate) {
 	return c, f
 }
 
-// bits returns the file of a filter.
 func bits(f *membits.Filter) []byte {
 	var b bytes.Buffer
 	_, _ = f.Snapshot([16]byte{}).WriteTo(&b)

@@ -9,11 +9,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verify checks the newly opened store against the answers from before the power loss.
-// It reads from the store the results of calls that had no answer then.
+// verify checks the newly opened store against the answers from before the power loss. For
+// calls that were not answered before it, verify reads the results from the store.
 func (o *outage) verify() {
 	o.mu.Lock()
-	known := o.known.clone() // the next power loss may come at any moment
+	known := o.known.clone() // the next power loss can come at any moment
 	o.mu.Unlock()
 	for _, fault := range checkTables(o.store) {
 		o.t.Error(fault)
@@ -97,7 +97,7 @@ func (o *outage) verifyURLs(known *ledger) {
 	}
 }
 
-// inFlight returns the items that the worker held. The value is true for items that may
+// inFlight returns the items that the worker held. The value is true for items that might
 // have been in flight.
 func (l *ledger) inFlight() map[string]bool {
 	lost := make(map[string]bool)

@@ -12,8 +12,8 @@ import (
 // quotaKey returns the key of a group's row, or the prefix of the rows of its keys.
 func quotaKey(group string) []byte { return append([]byte{tableQuota}, group...) }
 
-// Reserve implements frontier.Quota. The committer decides, in one group, about the keys
-// that Store.members does not have.
+// Reserve implements frontier.Quota. In one group, the committer decides about the keys
+// that are not in Store.members.
 func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	has := make([]bool, len(keys))
 	var open []int // indexes of keys that the committer decides
@@ -62,7 +62,7 @@ func (g *group) reserve(name, member string, most uint64) (bool, error) {
 			return false, err
 		}
 	}
-	if size > 0 { // most domains have one host, and its row need not be looked up
+	if size > 0 { // an empty group needs no look-up, and most domains have only one host
 		row, err := g.get(quotaKey(member))
 		if err != nil || row != nil {
 			return row != nil, err
@@ -90,7 +90,6 @@ func (s *Store) Reserved(_ context.Context, group, key string) (has bool, size u
 	return row != nil, size, err
 }
 
-// quotaSize returns the number of keys in group.
 func (s *Store) quotaSize(group string) (uint64, error) {
 	row, err := s.get(quotaKey(group))
 	if err != nil || row == nil {

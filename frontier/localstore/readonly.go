@@ -15,13 +15,13 @@ import (
 // ErrReadOnly reports a change to a store that OpenReadOnly opened.
 var ErrReadOnly = errors.New("localstore: the store is open for reading only")
 
-// OpenReadOnly opens an existing store and changes nothing in its directory, which may be
+// OpenReadOnly opens an existing store and changes nothing in its directory, which can be
 // on a read-only file system or belong to another user. It shows the store as the last
-// process left it: leases of a killed process still exist. Methods of frontier.Inspector
-// work, others return ErrReadOnly. It does not call cfg.OpenOutput.
+// process left it: leases of a killed process still exist. Methods that only read work,
+// others return ErrReadOnly. It does not call cfg.OpenOutput.
 //
-// It returns the errors of Open. It also returns ErrLocked if another process holds the
-// lock and this process may not write the lock file.
+// It returns the errors of Open. It also returns ErrLocked if another process has the
+// lock and this process cannot write the lock file.
 func OpenReadOnly(cfg Config) (*Store, error) { return open(cfg, readOnly) }
 
 // enterReadOnly reads the card. It takes the directory's lock if the lock file is
@@ -57,10 +57,10 @@ func (s *Store) lockToRead() error {
 	return fmt.Errorf("localstore: lock %s: %w (%w)", dir, frontier.ErrLocked, err)
 }
 
-// StoredPosition returns the end of the records that the last process committed to
-// the store in dir. It reads neither the filter nor the hosts, and holds the lock
-// only for a moment. It returns ErrLocked while a process has the store open. A
-// nil filesystem means the operating system's.
+// StoredPosition returns the end of the records that the last process committed to the
+// store in dir. It reads neither the filter nor the hosts, and has the lock only for a
+// moment. It returns ErrLocked while a process has the store open. A nil filesystem means
+// the operating system's.
 func StoredPosition(filesystem vfs.FS, dir string) (frontier.Position, error) {
 	cfg, err := Config{Dir: dir, FS: filesystem, CacheBytes: 1 << 20}.withDefaults()
 	if err != nil {

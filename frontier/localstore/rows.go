@@ -19,7 +19,6 @@ type rowReader struct {
 	damaged bool
 }
 
-// take returns the next n bytes.
 func (r *rowReader) take(n uint64) (b []byte) {
 	if uint64(len(r.rest)) < n {
 		r.damage()
@@ -119,7 +118,6 @@ func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item
 // entryDeliveries is the index of the deliveries in an entry.
 const entryDeliveries = 3
 
-// appendHost encodes a host row.
 func appendHost(b []byte, h *host) []byte {
 	b = binary.AppendVarint(b, h.due)
 	b = binary.AppendVarint(b, h.indexed)

@@ -38,7 +38,6 @@ func (g *group) compareSample(print bloomstore.Fingerprint, claimed bool) error 
 	return nil
 }
 
-// sample adds a key to the exact sample.
 func (g *group) sample(print bloomstore.Fingerprint) {
 	g.set(shadowKey(print), nil)
 	g.sampled[print] = true
@@ -51,15 +50,15 @@ func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 		stats = g.meta.Stats
 		stats.Refused, stats.Outcomes = maps.Clone(stats.Refused), maps.Clone(stats.Outcomes)
 	})
-	if err != nil { // the committer may still use stats
+	if err != nil { // the committer might still use stats
 		return frontier.Stats{}, err
 	}
 	return stats, nil
 }
 
 // Probe tests up to n random fingerprints with the filter. It returns how many the filter
-// claimed, and how many it tested. A random fingerprint is like that of a URL that was
-// never offered, because fingerprints are keyed and uniform. Probe stops early when ctx
+// claimed, and how many it tested. A random fingerprint is as good as that of a URL that
+// was never offered, because fingerprints are keyed and uniform. Probe stops early when ctx
 // ends, without an error. It changes nothing.
 func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	if err := s.Err(); err != nil {

@@ -18,7 +18,7 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// reopener is a Store that the suite may close or kill, and open again.
+// reopener is a Store that the suite can close or kill, and open again.
 type reopener struct {
 	*Store
 	cfg Config
@@ -51,12 +51,11 @@ func (r *reopener) again() (frontiertest.Crawl, error) {
 	return r, nil
 }
 
-// openSuite opens a new store with the options of the suite.
 func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) frontiertest.Crawl {
 	return openWith(t, fs, dir, opt, func(*Config) {})
 }
 
-// openWith is openSuite with a configuration that change has changed.
+// openWith is like openSuite, but change can modify the configuration.
 func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, change func(*Config)) frontiertest.Crawl {
 	cfg := Config{
 		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now,

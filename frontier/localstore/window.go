@@ -11,10 +11,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// exactKeyRow is the row that an exact key has beside its queue entry or its outcome.
+// exactKeyRow is the row that an exact key has in addition to its queue entry or its
+// outcome.
 type exactKeyRow struct {
 	class        frontier.Class // with which the key was last added
-	done, failed uint64         // how many earlier rounds ended so, without those after which Retry was called
+	done, failed uint64         // numbers of earlier rounds, by their end; failed rounds after which Retry was called do not count
 }
 
 func appendExact(b []byte, row exactKeyRow) []byte {
@@ -52,8 +53,8 @@ func (c *Config) checkWindows() error {
 }
 
 // renew queues an exact item again, in the next round, if it is finished and its window is
-// over. An item that waits or is leased stays unchanged. The row of an item that was a bulk
-// item has no time of its end; its window counts as over. The errors of renew are fatal.
+// over. An item that waits or is leased stays unchanged. The outcome of a bulk item has no
+// time, so its window counts as over. The errors of renew are fatal.
 func (g *group) renew(o *offer) (renewed bool, err error) {
 	if g.cfg.Windows == [maxClass + 1]time.Duration{} {
 		return false, nil
@@ -98,8 +99,8 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	return true, nil
 }
 
-// exactRow returns the row of an offered exact key. promoted reports that it has none,
-// because it was added as a bulk item.
+// exactRow returns the row of an offered exact key. promoted reports that the key has no
+// row, because it was added as a bulk item.
 func (g *group) exactRow(o *offer) (row exactKeyRow, promoted bool, err error) {
 	text, err := g.get(exactKey(o.print))
 	if err != nil || text == nil {

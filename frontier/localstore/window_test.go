@@ -95,8 +95,8 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 	}
 }
 
-// TestWindowModel makes random calls with a few keys, some of which have a
-// window, and compares them with a map. Now and then the process dies.
+// TestWindowModel makes random calls with a few keys, some of which have a window, and
+// compares the answers with a map. Now and then the process dies.
 func TestWindowModel(t *testing.T) {
 	runs, steps := 5, 400
 	if *proof {
@@ -277,7 +277,6 @@ func answer(t *testing.T, s *Store, item frontier.Offer, want frontier.Answer) {
 	}
 }
 
-// completeAll finishes all items of one lease.
 func completeAll(t *testing.T, s *Store, round uint32, outcome frontier.Outcome) {
 	t.Helper()
 	id := frontier.LeaseID{byte(round), 1}

@@ -24,12 +24,12 @@ type Host struct {
 	backoffUntil time.Time // zero means none
 }
 
-// New returns a host without history. Policy must be valid (Policy.WithDefaults).
+// New returns a host without history. policy must be valid (Policy.WithDefaults).
 func New(policy Policy) *Host { return &Host{policy: policy.filled()} }
 
-// Delay returns the least time between two starts now: the longest of the
-// policy's delay, the crawl-delay up to its maximum, and LatencyFactor × the
-// smoothed latency up to MaxLatencyDelay.
+// Delay returns the present minimum of the time between two starts. It is the longest of the
+// policy's delay, the crawl-delay up to its maximum, and LatencyFactor × the smoothed
+// latency up to MaxLatencyDelay.
 func (h *Host) Delay() time.Duration {
 	d := max(0, h.policy.Delay)
 	if h.policy.MaxCrawlDelay > 0 {
@@ -45,8 +45,8 @@ func (h *Host) Delay() time.Duration {
 // CrawlDelay sets the crawl-delay of robots.txt; 0 means none. It applies to the next start.
 func (h *Host) CrawlDelay(d time.Duration) { h.crawlDelay = max(0, d) }
 
-// Start notes that a request starts now. It must be called for every request, also for
-// robots.txt. If the request is sent later than that (get.Request.Sent), it must be called
+// Start notes that a request starts now. The caller must call it for every request, also for
+// robots.txt. If the request is sent later (get.Request.Sent), the caller must call Start
 // again with the later time.
 func (h *Host) Start(now time.Time) {
 	if now.After(h.lastStart) {
@@ -73,9 +73,9 @@ func (h *Host) Due(now time.Time) time.Duration { return max(0, h.NextDue().Sub(
 // passed, means that there is none.
 func (h *Host) BackoffUntil() time.Time { return h.backoffUntil }
 
-// Answered notes an answer. latency is the time until its header arrived. retryAfter is its
-// Retry-After, 0 for none; it counts only if status is 429 or 503. random returns a number
-// in [0, 1).
+// Answered notes an answer. latency is the time until the header arrived. retryAfter is the
+// value of Retry-After, 0 for none. It counts only if status is 429 or 503. random returns a
+// number in [0, 1).
 func (h *Host) Answered(now time.Time, latency time.Duration, status int, retryAfter time.Duration, random func() float64) {
 	h.failures = 0
 	h.smooth(latency)
@@ -84,8 +84,7 @@ func (h *Host) Answered(now time.Time, latency time.Duration, status int, retryA
 		h.backOff(now, min(retryAfter, h.policy.MaxRetryAfter), random)
 	case status == 408, status == 425, status >= 500:
 	default:
-		// A request that was in flight when the host asked for a pause does not end
-		// the pause.
+		// An answer to a request that was in flight when the pause began does not end the pause.
 		if !h.backingOff(now) {
 			h.backoffs = 0
 		}
@@ -127,7 +126,8 @@ func (h *Host) HasAnswered() bool { return h.latency > 0 }
 // when it began do not count again.
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
-// backOff starts a back-off that lasts at least least, or prolongs the current one to that.
+// backOff starts a back-off that lasts least or longer. If a back-off is in progress
+// already, it ends no earlier than now + least.
 func (h *Host) backOff(now time.Time, least time.Duration, random func() float64) {
 	d := least
 	if !h.backingOff(now) {
@@ -139,7 +139,7 @@ func (h *Host) backOff(now time.Time, least time.Duration, random func() float64
 	}
 }
 
-// maxBackoffs bounds n. A back-off with this n lasts BackoffMax in practice.
+// maxBackoffs bounds n of a back-off. With this n, a back-off lasts BackoffMax in practice.
 const maxBackoffs = 32
 
 // smooth updates the average latency, in which the last answer has a weight of a quarter.
@@ -155,11 +155,13 @@ func (h *Host) smooth(latency time.Duration) {
 // blobVersion is the first byte of the encoding.
 const blobVersion = 1
 
-// ErrBlob reports bytes that AppendBinary did not write, or a later version of it.
+// ErrBlob reports bytes that were not written by AppendBinary, or were written by a later
+// version of it.
 var ErrBlob = errors.New("politeness: not the state of a host")
 
-// AppendBinary appends the state of the host to b, at most 30 bytes. It contains no time,
-// because clocks differ. The frontier stores Due instead, and leases the host no earlier.
+// AppendBinary appends the state of the host to b, at most 30 bytes. The state contains no
+// times, because clocks differ. The frontier stores Due instead, and does not lease the host
+// earlier.
 func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, blobVersion)
 	b = binary.AppendUvarint(b, uint64(h.crawlDelay/time.Millisecond))
@@ -172,8 +174,9 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary returns the result of AppendBinary.
 func (h *Host) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 
-// UnmarshalBinary sets the state of the host from the bytes of AppendBinary. Starts and
-// back-off are then unknown, so the host is due. The error is ErrBlob; h is then unchanged.
+// UnmarshalBinary sets the state of the host from the bytes of AppendBinary. Earlier starts
+// and back-offs are then unknown, so the host is due. After an error, which wraps ErrBlob, h
+// is unchanged.
 func (h *Host) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] != blobVersion {
 		return fmt.Errorf("%w: %x", ErrBlob, b[:min(len(b), 16)])
@@ -202,5 +205,5 @@ func (h *Host) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// maxStored is the longest duration that a blob may hold.
+// maxStored is the longest duration that a blob can hold, in nanoseconds.
 const maxStored = uint64(1<<63 - 1)

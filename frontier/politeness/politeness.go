@@ -1,4 +1,4 @@
-// Package politeness decides when a host may next be requested.
+// Package politeness decides when the next request to a host is allowed.
 //
 // It owns the delay between two starts, crawl-delay, the latency factor, Retry-After,
 // back-off, and the decision to give up a host. It does not read robots.txt (package
@@ -6,23 +6,23 @@
 // (package get). It does no I/O, reads no clock and draws no random number: the caller
 // passes the time and, if needed, a source of random numbers.
 //
-// Events, their effect on the host, and when the URL is tried again:
+// The table shows events, their effect on the host, and when the URL is tried again:
 //
-//	2xx, 3xx, other 4xx             healthy; the next back-off is the first   not
+//	2xx, 3xx, other 4xx             healthy; the next back-off has n = 0      never
 //	429, 503                        back-off, at least Retry-After            RetryIn
-//	408, 425, other 5xx             alive; back-off neither grows nor ends    RetryIn
+//	408, 425, other 5xx             alive; the back-off does not change       RetryIn
 //	no connection (name, dial, TLS) back-off; counts towards dead             RetryIn
 //	connected, but no whole answer  back-off from the third in a row;         RetryIn
 //	                                counts towards dead
-//	kept connection was stale       only its start counts                     RetryIn
+//	kept connection was stale       only the start counts                     RetryIn
 //
 // A single reset or timeout is often the fault of one page, so other pages of the host do
 // not wait. Three in a row are the host's fault. Any answer ends a row. After
 // Policy.DeadAfter failures in a row the host is dead.
 //
 // Back-off n (0, 1, …) lasts BackoffBase × 2ⁿ, varied by Jitter, at most BackoffMax.
-// Retry-After can make it longer, up to MaxRetryAfter. Failures during a back-off, of
-// requests that were in flight when it began, do not count.
+// Retry-After can make it longer, up to MaxRetryAfter. Failures during a back-off do not
+// count, because their requests were in flight when it began.
 package politeness
 
 import (
@@ -78,7 +78,7 @@ type Policy struct {
 }
 
 // WithDefaults returns p with its zero values replaced by the defaults, and an error that
-// joins all its faults.
+// joins all faults of p.
 func (p Policy) WithDefaults() (Policy, error) {
 	var errs []error
 	check := func(ok bool, name string, value any, want string) {
@@ -117,9 +117,9 @@ func (p Policy) filled() Policy {
 	return p
 }
 
-// RetryIn returns how long a URL waits before its next attempt. After n failed attempts, 1 or
-// more, that is RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The host may have to
-// wait longer. random returns a number in [0, 1).
+// RetryIn returns how long a URL waits before its next attempt. After n ≥ 1 failed attempts,
+// this is RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The delay or a back-off of
+// the host can make it wait longer. random returns a number in [0, 1).
 func (p Policy) RetryIn(attempts int, random func() float64) time.Duration {
 	p = p.filled()
 	return p.spread(p.RetryBase, 4, attempts-1, random)

@@ -99,7 +99,7 @@ func TestLatencyIsSmoothed(t *testing.T) {
 	}
 }
 
-// TestWhatHappensToTheHost is the table of the package comment.
+// TestWhatHappensToTheHost checks the table of the package comment.
 func TestWhatHappensToTheHost(t *testing.T) {
 	failed := func(h *Host, now time.Time) { h.Failed(now, middle) }
 	broken := func(h *Host, now time.Time) { h.Broken(now, middle) }
@@ -109,7 +109,7 @@ func TestWhatHappensToTheHost(t *testing.T) {
 	type event = func(*Host, time.Time)
 	for name, c := range map[string]struct {
 		events   []event
-		backoff  time.Duration // that runs after the last event
+		backoff  time.Duration // the back-off in progress after the last event
 		failures int
 	}{
 		"200":                     {[]event{answer(200, 0)}, 0, 0},
@@ -172,7 +172,7 @@ func TestRequestsInFlightFailTogether(t *testing.T) {
 	if h.Due(epoch) != time.Minute {
 		t.Errorf("due in %v, want the minute of Retry-After", h.Due(epoch))
 	}
-	h.Answered(epoch, 0, 200, 0, middle) // it was in flight, too, and does not end the back-off
+	h.Answered(epoch, 0, 200, 0, middle) // this request was in flight, too, so its answer does not end the back-off
 	if h.Due(epoch) != time.Minute {
 		t.Errorf("due in %v after a 200 that was in flight, want a minute", h.Due(epoch))
 	}
@@ -215,7 +215,7 @@ func TestRetryIn(t *testing.T) {
 	}
 }
 
-// policies draws a random policy without fault.
+// policies draws a random valid policy.
 func policies(t *rapid.T) Policy {
 	p := Policy{
 		Delay:         rapid.SampledFrom([]time.Duration{NoDelay, 0, time.Millisecond, time.Second, time.Minute}).Draw(t, "delay"),
