@@ -54,8 +54,8 @@ func Event(n, hosts int) events.Event {
 	}
 }
 
-// CheckOnce checks that got has the events from up to to (Event with hosts),
-// each once, those of each host in order, and no others.
+// CheckOnce checks that got has exactly the events with the numbers from from to to-1
+// (see Event), each once, and that the events of each host are in order.
 func CheckOnce(t *testing.T, got []events.Event, from, to, hosts int) {
 	t.Helper()
 	byHost, want := make(map[string][]string), make(map[string][]string)

@@ -12,8 +12,8 @@ import (
 // OutboxUnderTest is an outbox that RunOutbox can fill.
 type OutboxUnderTest struct {
 	Outbox events.Outbox
-	// Commit commits records as the crawl does. They must be in the outbox when it
-	// returns. It is not called concurrently.
+	// Commit commits records as the crawl does. The records must be in the outbox when
+	// Commit returns. It is not called concurrently.
 	Commit func(records ...*record.Record) error
 	// Reopen returns the outbox as another process opens it.
 	Reopen func() events.Outbox

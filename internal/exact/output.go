@@ -18,19 +18,19 @@ type OutputConfig struct {
 	// Rows means that records are stored in the set, with Append. No item can then be
 	// completed while the set is away.
 	Rows bool
-	// If Hold is not nil, a Sync that finds the set away waits until the set is back or
-	// Hold is closed. It is for a store that ends when its output returns an error. With a
-	// nil Hold, Sync returns ErrUnavailable.
+	// Hold is for a store that stops when its output returns an error. If the set is away,
+	// Sync waits until the set is back or Hold is closed. If Hold is nil, Sync returns
+	// ErrUnavailable instead.
 	Hold <-chan struct{}
 }
 
 // storeTimeout limits the time of one transaction.
 const storeTimeout = 30 * time.Second
 
-// Output is the frontier.Output of a store with an exact set. It stores the ends
-// of exact items in the set. It does so after their records are synced and before the
-// items are completed. If several items are completed together, one transaction stores
-// all their ends. It is safe for concurrent use, except Sync.
+// Output is the frontier.Output of a store with an exact set. It stores in the set how
+// exact items ended, after their records are synced and before the items are completed.
+// One transaction stores the ends of all items that are completed together. All methods
+// except Sync are safe for concurrent use.
 type Output struct {
 	cfg OutputConfig
 
@@ -48,7 +48,7 @@ type note struct {
 	confirmed bool // the set has stored it
 }
 
-// NewOutput returns an Output with nothing in it.
+// NewOutput returns an empty Output.
 func NewOutput(cfg OutputConfig) *Output { return &Output{cfg: cfg} }
 
 // Append adds a record that the next Sync stores in the set. The caller must not change

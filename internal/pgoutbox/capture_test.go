@@ -69,7 +69,7 @@ func follow(ctx context.Context, dsn string, take func(captured) bool) error {
 	if err := conn.Frontend().Flush(); err != nil {
 		return err
 	}
-	var ends []uint64 // positions of the ends of transactions that were taken
+	var ends []uint64 // end positions of the transactions that were read
 	for {
 		message, err := conn.ReceiveMessage(ctx)
 		if err != nil {

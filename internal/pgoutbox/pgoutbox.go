@@ -1,5 +1,5 @@
-// Package pgoutbox uses the table of records that a crawl has in Postgres as the outbox
-// of its events, and stores the progress of relays in Postgres.
+// Package pgoutbox uses a crawl's table of records in Postgres as the outbox of its
+// events. It also stores the progress of relays in Postgres.
 //
 // It owns the text of cursors and the form of events for change data capture. The tables
 // and statements belong to package pgstore.
@@ -36,7 +36,7 @@ var (
 	_ events.Progress = (*Outbox)(nil)
 )
 
-// New returns the outbox of a crawl. It must not be used after set is closed.
+// New returns the outbox of a crawl. The outbox must not be used after set is closed.
 func New(set *pgstore.Store) *Outbox {
 	return &Outbox{set, events.Source(set.Identity())}
 }

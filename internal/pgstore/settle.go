@@ -91,8 +91,8 @@ type ends struct {
 	outcomes          []string
 }
 
-// endsOf returns finished keys as columns. If a key has several ends, it keeps the first
-// one with the highest round.
+// endsOf returns finished keys as columns. If a key has several ends, endsOf keeps the
+// first one with the highest round.
 func endsOf(finished []exact.Finished) (e ends, err error) {
 	sorted := slices.Clone(finished)
 	slices.SortStableFunc(sorted, func(a, b exact.Finished) int {

@@ -14,10 +14,10 @@ import (
 // Transact consumes records and produces the records that process returns for them, in one
 // Kafka transaction for each batch. A consumer that reads only committed records sees the
 // result of each record once. Transact runs until ctx ends, and then returns nil. If
-// process or Kafka fails, it returns the error. The next call or another member of the
-// group consumes the records again that were not committed.
+// process or Kafka fails, it returns the error. The next call, or another member of the
+// group, consumes the uncommitted records again.
 //
-// This covers only records. All other effects of process may happen more than once for a
+// This covers only records. All other effects of process can happen more than once for a
 // record. Use Run for writes to a database.
 //
 // The session must have a transactional id that no other process has, a consumer group, and

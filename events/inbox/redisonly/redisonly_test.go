@@ -22,7 +22,8 @@ import (
 )
 
 // childVariable names the environment variable of a child process. It has the address of a
-// Redis. The child handles an event in that Redis, and its handler kills it.
+// Redis server. The child handles an event with this server, and the handler kills the
+// child.
 const childVariable = "REDISONLY_TEST_CHILD"
 
 func TestMain(m *testing.M) {

@@ -86,8 +86,8 @@ func racersRenewOnce(open opener) {
 	d.wantStats(300, 0, 0, 0)
 }
 
-// racersFinishOnce lets racers finish the same keys in one round. One of them decides
-// about a key, and the record of the same one must be kept.
+// racersFinishOnce lets racers finish the same keys in one round. For each key, the
+// call of one racer takes effect, and the record of the same racer must be kept.
 func racersFinishOnce(open opener) {
 	d := open(exact.Windows{})
 	many := keys(0, 40)

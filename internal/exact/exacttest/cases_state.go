@@ -46,8 +46,8 @@ func pendingQueuedDone(open opener) {
 	d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
 }
 
-// finishFromPending finishes a key before Queued marks it. The mark may come late, or
-// never.
+// finishFromPending finishes a key before Queued marks it. Queued can be called late,
+// or never.
 func finishFromPending(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(key(1))

@@ -74,7 +74,7 @@ func drive(ctx context.Context, open func(Options) exact.Set) opener {
 	}
 }
 
-// driver makes calls of one set, and ends the case if a result is wrong.
+// driver calls the methods of one set, and ends the case if a result is wrong.
 type driver struct {
 	exact.Set
 	suite.Driver
@@ -267,8 +267,8 @@ func (d *driver) sweep(n int) (int, time.Duration) {
 	return swept, lag
 }
 
-// wantSweep sweeps at most n keys, and checks how many were swept, and the lag. A lag that is
-// not 0 may differ by a second.
+// wantSweep sweeps at most n keys, and checks the number of swept keys and the lag. A lag
+// that is not 0 is allowed to differ by a second.
 func (d *driver) wantSweep(what string, n, wantSwept int, wantLag time.Duration) {
 	swept, lag := d.sweep(n)
 	if swept != wantSwept || !about(lag, wantLag) || (lag == 0) != (wantLag == 0) {

@@ -1,7 +1,7 @@
 -- insert_records.sql: insert records. Only the first record of each fingerprint and round is kept. It returns the
 -- sequences of the records that were kept.
--- A transaction runs it only once, because the xid of a row is by default that of the transaction, and the sequences
--- count the rows of one transaction.
+-- A transaction runs this statement only once: all rows get the xid of the transaction, and the sequences count its
+-- rows.
 -- $1  fingerprints   $2  rounds   $3  times of the request   $4  HTTP statuses   $5  outcomes
 -- $6  URLs   $7  records   $8  sequences, index for index; all are sorted by fingerprint and round, so that
 -- concurrent calls lock rows in one order

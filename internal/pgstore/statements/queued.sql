@@ -1,5 +1,6 @@
 -- queued.sql: mark pending keys as queued.
--- A key that another call has locked may stay pending. A relay then offers it again, and the queue ignores it.
+-- A key that another call has locked can stay pending. A relay then offers it again, and the queue ignores the
+-- offer.
 -- $1  fingerprints   $2  rounds, index for index
 WITH mine AS (
 	SELECT p.fingerprint

@@ -1,5 +1,5 @@
 -- withdraw.sql: revert the decision that pending keys are new.
--- It deletes them or, in a later round, restores the finished keys that they were.
+-- It restores keys that were finished in an earlier round, and deletes the others.
 -- It runs after lock_keys.sql in the same transaction.
 -- $1  fingerprints   $2  rounds, index for index
 WITH mine AS (
