@@ -27,10 +27,10 @@ type OutputConfig struct {
 // storeTimeout limits the time of one transaction.
 const storeTimeout = 30 * time.Second
 
-// Output is the frontier.Output of a store with an exact set. It stores in the set how
-// exact items ended, after their records are synced and before the items are completed.
-// One transaction stores the ends of all items that are completed together. All methods
-// except Sync are safe for concurrent use.
+// Output is the frontier.Output of a store with an exact set. It stores the ends
+// of exact items in the set. It does so after their records are synced and before the
+// items are completed. If several items are completed together, one transaction stores
+// all their ends. It is safe for concurrent use, except Sync.
 type Output struct {
 	cfg OutputConfig
 
