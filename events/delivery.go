@@ -33,7 +33,7 @@ type delivery struct {
 	window []*entry
 	bytes  int // of the data in the window and in letters that were not saved
 	lanes  map[string]*lane
-	ready  []*lane // lanes with an event to send and none under way
+	ready  []*lane // lanes that have an event to send and no event under way
 	letter []DeadLetter
 
 	sending, calls int // the number of events under way, and of the calls that send them

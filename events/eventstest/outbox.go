@@ -119,7 +119,8 @@ func anyCursor(t *testing.T, o OutboxUnderTest) {
 	}
 }
 
-// outboxTail checks that records committed later are returned later, and none twice.
+// outboxTail checks that records committed later are returned later, and that no record
+// is returned twice.
 func outboxTail(t *testing.T, o OutboxUnderTest) {
 	var all []events.Event
 	at := events.Cursor("")

@@ -17,7 +17,7 @@ type cursor struct {
 }
 
 // maxHeld is the largest number of lines that an outbox holds back. If there are more, it
-// reads no further until some are decided.
+// reads no further until it is known whether some of them count.
 const maxHeld = 1000
 
 func parseCursor(text events.Cursor) (c cursor, err error) {

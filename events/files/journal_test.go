@@ -241,7 +241,7 @@ func journals(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestHeld: a line in doubt does not delay the lines behind it. It becomes an event when
+// TestHeld: a line in doubt does not delay the lines after it. It becomes an event when
 // its item is no longer queued or leased.
 func TestHeld(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}

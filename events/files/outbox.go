@@ -1,10 +1,10 @@
-// Package files has the outbox over the record files of one directory, and the progress of
-// its relays (cursors, dead letters and locks) in the same directory.
+// Package files has the outbox that reads the record files of one directory, and the
+// progress of its relays (cursors, dead letters and locks) in the same directory.
 //
-// The files are those of an embedded crawl, whose store commits where they end, or the
-// journal of one of many workers, in which some lines do not count. The package decides
-// which lines are events. It owns neither the files (package record) nor the queue that it
-// asks about lines in doubt.
+// The files belong to an embedded crawl, or are the journal of one of many workers. The
+// store of an embedded crawl commits where the files end. In a journal, some lines do not
+// count. The package decides which lines are events. It owns neither the files (package
+// record) nor the queue that it asks about lines in doubt.
 package files
 
 import (
@@ -38,8 +38,8 @@ type Config struct {
 
 	Journal bool // the files are a worker's journal, and not those of an embedded crawl
 	// Pending reports whether an item is queued or leased in the given round or an earlier
-	// one. Until then the outbox holds back a record of the item that is in doubt. Only a
-	// Journal needs Pending.
+	// one. While it is, the outbox holds back the records of the item that are in doubt.
+	// Only a Journal needs Pending.
 	Pending func(ctx context.Context, host, url string, item bloomstore.Fingerprint, round uint32) (bool, error)
 }
 
@@ -112,7 +112,7 @@ func (o *Outbox) bounds(ctx context.Context) (b bounds, err error) {
 	return b, err
 }
 
-// inDoubt reports whether it is unknown if a line of a journal counts.
+// inDoubt reports whether it is not known yet if a line of a journal counts.
 func (b *bounds) inDoubt(at record.Place) bool {
 	return b.doubt.Has(at) || !at.Before(b.answered)
 }

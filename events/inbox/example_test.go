@@ -98,8 +98,8 @@ func one[T any](ctx context.Context, pool *pgxpool.Pool, query string) (value T)
 	return value
 }
 
-// An index of pages stores whole pages and no differences, and the round of each page.
-// Then the order of events does not matter, because an older event changes nothing.
+// An index of pages has a row for each page, with the round of the page. The order of
+// events does not matter, because an older event changes nothing.
 func Example_index() {
 	ctx := context.Background()
 	box, pool := openInbox(ctx, "CREATE TABLE pages (url text PRIMARY KEY, round int NOT NULL, title text NOT NULL)")

@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			for _, way := range []struct {
 				handling
-				child string // the same in another process
+				child string // the action of a child process that does the same
 				want  int
 			}{{fault.naive, "mark first", fault.effects}, {viaOnce, "once", 1}} {
 				pool := database(t)

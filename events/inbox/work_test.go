@@ -386,8 +386,8 @@ func (w withoutNotes) QueryRow(ctx context.Context, sql string, args ...any) pgx
 	return w.Pool.QueryRow(ctx, sql, args...)
 }
 
-// TestGrace: after the context of Work has ended, handlers can continue for Config.Grace.
-// Then their contexts end.
+// TestGrace: after the context of Work has ended, handlers can continue for
+// WorkConfig.Grace. Then their contexts end.
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	for _, patient := range []bool{true, false} {

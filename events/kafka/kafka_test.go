@@ -405,7 +405,7 @@ func TestStopped(t *testing.T) {
 }
 
 // TestConnections: brokers with TLS and passwords accept events only from clients that trust
-// them and log in, by each method.
+// them and log in, with each login method.
 func TestConnections(t *testing.T) {
 	batch, user := []events.Event{eventstest.Event(0, 1)}, url.UserPassword("relay", "s3cret")
 	for name, tc := range map[string]struct {

@@ -58,7 +58,7 @@ const (
 // Sink sends events to one URL. It is safe for concurrent use.
 //
 // A status from 200 to 299 acknowledges an event. The statuses 400, 413 and 422 refuse it
-// finally. After a batch was refused, each of its events is sent alone, so that only the
+// for good. After a batch was refused, each of its events is sent alone, so that only the
 // faulty events are refused. Every other answer, also a redirect, means that the receiver
 // is away. Its Retry-After header is obeyed, up to one hour.
 type Sink struct {

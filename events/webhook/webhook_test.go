@@ -190,8 +190,8 @@ func TestRefusedBatch(t *testing.T) {
 }
 
 // TestMoodyReceiver: the receiver hangs, refuses, breaks connections and answers after the
-// client has given up. Still, all events arrive that it does not refuse with a final
-// status, and the events of each host in order.
+// client has given up. All events still arrive, except those that it refuses with a final
+// status. The events of each host arrive in order.
 func TestMoodyReceiver(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {

@@ -49,7 +49,7 @@ func (b *Breaker) try(call func() error) error {
 	return err
 }
 
-// ask does the same as try for a call with an answer.
+// ask does the same as try for a call that returns an answer.
 func ask[T any](b *Breaker, call func() (T, error)) (answer T, err error) {
 	err = b.try(func() error {
 		answer, err = call()

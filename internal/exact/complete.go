@@ -12,8 +12,9 @@ import (
 
 // Complete implements frontier.Store. First the set decides about the exact links. When an
 // exact item's record is synced, the set stores how the item ended. The queue completes the
-// item last. While the set is away, links and ends become notes in the outbox. But if the set
-// also stores the records (OutputConfig.Rows), no item is completed while the set is away.
+// item last. While the set is away, exact links and the ends of exact items become notes in
+// the outbox. But if the set also stores the records (OutputConfig.Rows), no item is
+// completed while the set is away.
 //
 // If the answer of a call was lost, a repeated call offers the same links with the same
 // decisions. A lease belongs to the Store that asked for it: another Store returns

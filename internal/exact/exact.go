@@ -1,5 +1,5 @@
 // Package exact stores the keys of a crawl that must never be dropped, beside a frontier whose
-// filter may drop one key in a million.
+// filter can drop one key in a million.
 //
 // A Set decides, exactly and durably, which keys are new. Store combines it with a
 // frontier.Store, so that a crawl sees one frontier. After an outage or a loss of data, Relay

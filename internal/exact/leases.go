@@ -125,7 +125,7 @@ func (l *leases) get(id frontier.LeaseID) *holding {
 }
 
 // Lease implements frontier.Store. If the queue is empty but the set has waiting keys or is
-// unavailable, the grant is not Empty, because a relay may queue some keys.
+// unavailable, the grant is not Empty, because a relay might queue some keys.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	asked := s.cfg.Now()
 	grant, err := s.Queue.Lease(ctx, request)
@@ -150,8 +150,8 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	return grant, nil
 }
 
-// idleLonger reports whether the queue has been idle for longer than d. If so, it starts to
-// measure again.
+// idleLonger reports whether the queue has been idle for longer than d. If so, it restarts
+// the measurement.
 func (s *Store) idleLonger(d time.Duration, now time.Time) bool {
 	since := s.idleSince.Load()
 	return since != nil && now.Sub(*since) > d && s.idleSince.CompareAndSwap(since, &now)

@@ -142,11 +142,11 @@ type Reconciled struct {
 	Offered
 }
 
-// Reconcile makes the set and the queue agree again after either of them lost something. It
-// delivers the outbox, and then offers to the queue every pending and queued key that the queue
-// does not have. It skips keys that have been pending for less than a minute, because another call
-// is about to offer them. It can be called at any time, also concurrently and while workers run. If
-// progress is not nil, Reconcile calls it after each batch.
+// Reconcile makes the set and the queue agree again after one of them has lost data. It delivers
+// the outbox, and then offers to the queue every pending and queued key that the queue does not
+// have. It skips keys that have been pending for less than a minute, because the call that made
+// them pending, or a relay, will offer them. It can be called at any time, also concurrently and
+// while workers run. If progress is not nil, Reconcile calls it after each batch.
 func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
 	return s.reconcile(ctx, false, progress)
 }

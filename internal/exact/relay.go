@@ -73,8 +73,8 @@ func (r *Relay) log(ctx context.Context, err error, held *bool) {
 }
 
 // Tidy offers stale keys again and sweeps. Run calls it regularly. If the queue has been empty
-// for a minute although keys wait in the set, Tidy reconciles, because the queue may have lost
-// them.
+// for a minute although keys wait in the set, Tidy reconciles, because the queue might have
+// lost them.
 func (r *Relay) Tidy(ctx context.Context) error {
 	offer := func(entries []Entry) error {
 		_, err := r.offerAgain(ctx, entries, false)

@@ -86,8 +86,8 @@ func TestAddWhileAway(t *testing.T) {
 	}
 }
 
-// TestLateAddDoesNotWithdraw: a key that is refused long after it was decided
-// is not withdrawn, because a relay may have queued it.
+// TestLateAddDoesNotWithdraw: a key that is refused long after it was decided is not
+// withdrawn, because a relay might have queued it.
 func TestLateAddDoesNotWithdraw(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 1)
 	d.offer(frontier.Added, frontier.Offer{URL: "https://h0.test/", Host: "h0.test"})
@@ -124,8 +124,8 @@ func TestRepeatOffersTheSame(t *testing.T) {
 	d.state(d.page(2), exact.Queued, 0)
 }
 
-// TestRepeatOfACompletionDecidesNothing: a repeated completion does not decide
-// its links, because the queue ignores it.
+// TestRepeatOfACompletionDecidesNothing: a repeated completion does not decide its
+// links, because the queue ignores the repeat.
 func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -161,8 +161,8 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 	d.state(d.page(2), exact.Unknown, 0)
 }
 
-// TestLinksBecomeNotesWhileAway: while the set is unavailable the exact links of a page become
-// notes, which a relay queues and counts.
+// TestLinksBecomeNotesWhileAway: while the set is unavailable, the exact links of a page
+// become notes, which a relay queues and counts.
 func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3), d.page(5))

@@ -125,11 +125,11 @@ func insert(body []byte) captured {
 	return captured{columns[0], columns[1], columns[2], columns[3], columns[4]}
 }
 
-// TestCaptureYieldsRelayedEvents: two workers finish the same records while the
-// reader of the write-ahead log restarts and the server is killed. The reader
-// gets one event for each record that was kept, equal to the one that relays
-// send. The events of a host come in order, and repeats have the same id and
-// content. After the slot is lost, the events can be read from the records.
+// TestCaptureYieldsRelayedEvents: two workers finish the same records while the reader
+// of the write-ahead log restarts and the server is killed. The reader gets one event
+// for each record that was kept, equal to the event that relays send. The events of a
+// host come in order, and repeats have the same id and content. After the slot is lost,
+// the events can be read from the records.
 func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	records, kills := 300, 2
 	if *proof {

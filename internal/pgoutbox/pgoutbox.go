@@ -24,7 +24,7 @@ import (
 //
 // A cursor has the form XID/SEQUENCE: the transaction that inserted a record, and the
 // number of the record in that transaction. While a transaction runs, anywhere on the
-// server, the records of younger transactions are not read.
+// server, the records of newer transactions are not read.
 type Outbox struct {
 	set    *pgstore.Store
 	source string

@@ -26,8 +26,8 @@ func table(t testing.TB, cfg pgstore.Config, template string) string {
 	return fmt.Sprintf("crawler.%s_%d", template, id)
 }
 
-// fill stores the first n keys in a crawl's table as done, without a window or with one that
-// ended an hour ago.
+// fill stores the first n keys in a crawl's table as done, without a window or with a window
+// that ended an hour ago.
 func fill(t testing.TB, cfg pgstore.Config, n int, window bool) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)

@@ -119,7 +119,7 @@ func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string,
 	}
 }
 
-// explain turns an error of the driver into one for the caller.
+// explain turns an error of the driver into an error for the caller.
 func explain(call string, err error) error {
 	// The driver's text can have several lines, one for each address that the driver
 	// tried.

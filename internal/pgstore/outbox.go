@@ -15,7 +15,7 @@ import (
 // transaction. The zero Cursor is before the first record.
 type Cursor struct {
 	XID      uint64 // of the transaction that inserted the record
-	Sequence uint32 // among the records of that transaction, from 1
+	Sequence uint32 // position among the records of that transaction, from 1
 }
 
 // Committed is a record with its cursor.

@@ -85,9 +85,9 @@ func byStatement(t *testing.T, cfg pgstore.Config, statement string) nextPage {
 	}
 }
 
-// TestLateCommit: the records of a transaction that commits after younger ones are still
-// read. A relay that uses a serial column, or that ignores which transactions still run,
-// loses them.
+// TestLateCommit: the records of a transaction that commits after newer transactions are
+// still read. A relay that uses a serial column, or that ignores which transactions
+// still run, loses them.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -229,9 +229,9 @@ func TestOutboxComplete(t *testing.T) {
 	t.Logf("%d records, %d kills", len(read), kills)
 }
 
-// TestCommitsDoNotWaitForNotifications: records are committed while a notification, which serialises
-// commits, is blocked. If the transactions of Finish sent notifications themselves, all of
-// them would be blocked.
+// TestCommitsDoNotWaitForNotifications: records are committed while a notification is blocked. If
+// the transactions of Finish sent notifications themselves, all of them would be blocked, because
+// notifications serialise commits.
 func TestCommitsDoNotWaitForNotifications(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"synchronous_standby_names": "none"}})

@@ -36,7 +36,7 @@ func (s *Store) Withdraw(ctx context.Context, keys []exact.Ref) error {
 	})
 }
 
-// refColumns returns keys as arrays, sorted and each once.
+// refColumns returns keys as arrays, sorted and without repetitions.
 func refColumns(keys []exact.Ref) (prints uuids, rounds []int64) {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, compareRefs)

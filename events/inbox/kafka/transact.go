@@ -58,8 +58,8 @@ func transaction(ctx context.Context, session *kgo.GroupTransactSession, fetches
 		failed = err
 	}
 	failed = errors.Join(failed, produced.Err())
-	// The transaction is ended even if ctx has ended. An open transaction would delay the
-	// consumers that read committed records until it times out.
+	// The transaction is ended even if ctx has ended. Until an open transaction times
+	// out, it would delay the consumers that read only committed records.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	committed, err := session.End(ctx, kgo.TransactionEndTry(failed == nil))

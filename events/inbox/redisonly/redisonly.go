@@ -53,7 +53,7 @@ type Config struct {
 	// Window is how long repeats are recognised after the handler of an event has
 	// succeeded; 0 means 24 hours.
 	Window time.Duration
-	// Lease is the longest time that a handler can take; 0 means 1 minute.
+	// Lease is how long a handler is allowed to take; 0 means 1 minute.
 	Lease time.Duration
 	// Prefix is the beginning of all keys; empty means "inbox-only:".
 	Prefix string

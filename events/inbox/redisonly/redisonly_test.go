@@ -145,7 +145,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestParallel: of ten deliveries at once one runs the handler. The others return ErrBusy.
+// TestParallel: one of ten deliveries at once runs the handler. The others return ErrBusy.
 func TestParallel(t *testing.T) {
 	t.Parallel()
 	b := open(t)

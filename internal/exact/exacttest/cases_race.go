@@ -119,8 +119,8 @@ func racersFinishOnce(open opener) {
 	}
 }
 
-// sweepersAndDeciders lets racers renew, finish and sweep the same keys. No key may be
-// new twice in one round.
+// sweepersAndDeciders lets racers renew, finish and sweep the same keys. In one round,
+// a key must be new only once.
 func sweepersAndDeciders(open opener) {
 	d := open(exact.Windows{frontier.Exact: 10 * time.Second})
 	const n, turns = 60, 12

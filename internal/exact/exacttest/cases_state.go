@@ -160,7 +160,7 @@ func (d *driver) record(key exact.Key, round uint32, mark string) exact.Row {
 	}
 }
 
-// records returns the records of the set. shown is false if the set is no Recorder.
+// records returns the records of the set. shown is false if the set is not a Recorder.
 func (d *driver) records() (rows []exact.Row, shown bool) {
 	recorder, ok := d.Set.(Recorder)
 	if !ok {

@@ -113,8 +113,8 @@ func withdrawOfARenewedKey(open opener) {
 	d.queue(1, keys(0, 2)...)
 }
 
-// lateFinisherOfAnEarlierRound finishes a key in an earlier round. That must change
-// nothing while the key waits in the next round, nor after that.
+// lateFinisherOfAnEarlierRound finishes a key in an earlier round. This must change
+// nothing, neither while the key waits in the next round nor later.
 func lateFinisherOfAnEarlierRound(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))

@@ -25,7 +25,7 @@ import (
 // An Adapter is an adapter under test.
 type Adapter struct {
 	// Serve handles the events that the broker at address delivers, until ctx ends. An
-	// event has the given number of attempts, and a handler has the time Timeout.
+	// event has the given number of attempts, and a handler has Timeout to finish.
 	Serve func(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error
 	// Open opens a broker without events.
 	Open func(t *testing.T) Broker

@@ -15,7 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// childVariable is the environment variable of a child. It has the childConfig as JSON.
+// childVariable is the environment variable of a child. Its value is the childConfig as
+// JSON.
 const childVariable = "ADAPTERTEST_CHILD"
 
 type childConfig struct {

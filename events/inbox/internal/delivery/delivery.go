@@ -81,7 +81,7 @@ func (t Target) try(ctx context.Context, e inbox.Event) (Outcome, error) {
 	return Unavailable, err
 }
 
-// bury makes a dead letter of an event, or of a message that is not a valid event.
+// bury makes a dead letter from an event, or from a message that is not a valid event.
 func (t Target) bury(ctx context.Context, e inbox.Event, where string, reason error) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
