@@ -15,11 +15,11 @@ type Retried struct {
 	Left     int // not sent, because the sink is away or ctx ended
 }
 
-// Retry sends dead letters of a relay to a sink again, one after the other. It sends those
-// of the events with the given ids, or all if there are no ids. It stops at the first event
-// for which the sink is away, with an error that wraps an *AwayError.
+// Retry sends dead letters of a relay to a sink again, one after the other. It sends the
+// events with the given ids, or all if there are no ids. If the sink is away, Retry stops
+// with an error that wraps an *AwayError.
 //
-// The relay may run at the same time. Its events and the dead letters are then sent in no
+// The relay can run at the same time. Its events and the dead letters are then sent in no
 // particular order. Retry saves the answers of the sink once a second. If the process dies,
 // events that were accepted in the last second stay dead letters.
 func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids ...string) (done Retried, err error) {

@@ -12,9 +12,9 @@ import (
 
 const (
 	// windowEvents times Outstanding is the largest number of events that were read and
-	// that the cursor has not passed. It is large, so that the window has many hosts.
+	// not yet passed by the cursor. It is large, so that the window has many hosts.
 	windowEvents = 16
-	// windowBytes bounds the data of these events. One read may exceed it.
+	// windowBytes bounds the data of these events. The last read can exceed it.
 	windowBytes = 32 << 20
 	// saveEvery is the shortest time between two saves of the cursor. After a crash, the
 	// events that were acknowledged since the last save are sent again.
@@ -23,8 +23,8 @@ const (
 	lastSave = 5 * time.Second
 )
 
-// delivery is a run with a sink whose acknowledgements move the cursor. Only the goroutine
-// of run uses its fields. Reads and sends have goroutines of their own.
+// delivery is one run of a relay whose cursor moves when the sink acknowledges events.
+// Only the goroutine of run uses its fields. Reads and sends have goroutines of their own.
 type delivery struct {
 	*relay
 	at     Cursor // the end of the acknowledged events
@@ -33,7 +33,7 @@ type delivery struct {
 	window []*entry
 	bytes  int // of the data in the window and in letters that were not saved
 	lanes  map[string]*lane
-	ready  []*lane // lanes with an event to send and none under way
+	ready  []*lane // lanes that have an event to send and no event under way
 	letter []DeadLetter
 
 	sending, calls int // the number of events under way, and of the calls that send them
@@ -47,26 +47,27 @@ type delivery struct {
 	reads chan batch
 }
 
-// entry is an event that was read and that the cursor has not passed.
+// entry is an event in the window.
 type entry struct {
 	event   Event
 	settled bool // acknowledged, refused or not wanted
 	letter  *DeadLetter
 }
 
-// lane has the events of one host, in order. The first may be under way.
+// lane has the events of one host, in order. If busy is set, the first one is under
+// way.
 type lane struct {
 	queue []*entry
 	busy  bool
 }
 
-// sent is the answer of one call of Send.
+// sent is the result of one call of Send.
 type sent struct {
 	lanes []*lane
 	errs  []error
 }
 
-// batch is the answer of one call of Read.
+// batch is the result of one call of Read.
 type batch struct {
 	events []Event
 	next   Cursor
@@ -205,7 +206,7 @@ func (d *delivery) add(e *entry) {
 }
 
 // startSends passes events to the sink. During a pause it sends none. After a pause it
-// makes only one call, until that is answered. Otherwise it sends as many events as
+// makes only one call until the sink has answered. Otherwise it sends as many events as
 // Outstanding allows.
 func (d *delivery) startSends(ctx context.Context, now time.Time) {
 	for len(d.ready) > 0 && d.sending < d.Outstanding && !now.Before(d.nextSend) {
@@ -231,8 +232,8 @@ func (d *delivery) startSends(ctx context.Context, now time.Time) {
 	}
 }
 
-// settle handles the answers of a call. Events that must be sent again stay the first of
-// their lanes, and their lanes become the first ready ones.
+// settle handles the answers of a call. Events that must be sent again stay first in
+// their lanes, and these lanes become the first ready ones.
 func (d *delivery) settle(s sent) {
 	d.calls--
 	d.sending -= len(s.lanes)
@@ -282,7 +283,7 @@ func (d *delivery) settle(s sent) {
 	d.note(func(s *State) { s.Delivered += delivered })
 }
 
-// moreAway returns the one of two errors that asks for the longer pause. a may be nil.
+// moreAway returns the error that asks for the longer pause. a can be nil.
 func moreAway(a, b error) error {
 	x, _ := errors.AsType[*AwayError](a)
 	y, _ := errors.AsType[*AwayError](b)

@@ -3,8 +3,8 @@
 //
 // An Outbox reads the events of a crawl from its committed records: the record files, the
 // journal of a worker on Redis, or the record table in Postgres. Run is a relay. It reads
-// an outbox and passes the events to a Sink. When the sink has acknowledged them, it moves
-// its cursor, which a Progress stores.
+// an outbox and passes the events to a Sink. When the sink has acknowledged events, the
+// relay moves its cursor, which a Progress stores.
 //
 // The package owns the form of an event, the order of delivery, cursors and dead letters.
 // It does not own records (package record) or the handling of events by their receivers

@@ -31,7 +31,7 @@ type Event struct {
 	Host    string          // host key; events of a host are sent in order; the extension attribute partitionkey
 	Data    json.RawMessage // the record, as it was written
 
-	// Cursor is the position behind this event in the outbox that returned it. It
+	// Cursor is the position after this event in the outbox that returned the event. It
 	// is not part of the event's JSON.
 	Cursor Cursor
 }
@@ -120,7 +120,7 @@ func (e *Event) AppendJSON(b []byte) ([]byte, error) {
 	return append(append(b, e.Data...), '}'), nil
 }
 
-// MarshalJSON implements json.Marshaler. Its result is that of AppendJSON.
+// MarshalJSON implements json.Marshaler. It returns the same text as AppendJSON.
 func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
 // UnmarshalJSON implements json.Unmarshaler. It refuses other versions of CloudEvents, and

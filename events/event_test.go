@@ -127,7 +127,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 }
 
 // TestSchema validates events against the schema from the documentation, and checks that the
-// schema refuses faulty ones.
+// schema refuses faulty events.
 func TestSchema(t *testing.T) {
 	s := schema(t)
 	valid := func(text string) error {

@@ -14,15 +14,15 @@ type Cursor string
 // Reading deletes nothing. An Outbox is safe for concurrent use. An error that wraps
 // frontier.ErrUnavailable is temporary. A relay waits and tries again.
 type Outbox interface {
-	// Read returns at most limit events behind after, in order, and the cursor from
-	// which the next Read continues. It does not wait. Without new events it returns
-	// none, and a cursor that may have moved past lines that are not events. It returns
-	// a *GoneError if a part of the outbox is missing.
+	// Read returns at most limit events that follow the cursor after, in order, and the
+	// cursor for the next Read. It does not wait for events. If there are no new
+	// events, it returns none. Even then the cursor can have moved, past lines that are
+	// not events. It returns a *GoneError if a part of the outbox is missing.
 	Read(ctx context.Context, after Cursor, limit int) (events []Event, next Cursor, err error)
-	// Find returns the cursor behind the last event that was committed before t.
-	// The zero time means now: the end of the outbox.
+	// Find returns the cursor after the last event that was committed before t. The
+	// zero time means now: the end of the outbox.
 	Find(ctx context.Context, t time.Time) (Cursor, error)
-	// Lag returns how many events are behind after.
+	// Lag returns how many events follow the cursor after.
 	Lag(ctx context.Context, after Cursor) (Lag, error)
 }
 
@@ -36,14 +36,14 @@ type Lag struct {
 	More bool `json:"more,omitempty"`
 }
 
-// Waiter is an Outbox that can wait for new events, so that a relay reads them sooner than
-// after Config.Poll.
+// Waiter is an Outbox that can wait for new events, so that a relay reads them before
+// Config.Poll is over.
 type Waiter interface {
-	// Wait returns when there may be new events or when ctx ends, and not before.
+	// Wait waits until there are probably new events, or until ctx ends.
 	Wait(ctx context.Context)
 }
 
-// GoneError reports missing events, which the outbox once had.
+// GoneError reports that events which the outbox once had are missing.
 type GoneError struct {
 	Range string // what is missing, such as `pages-000002.jsonl, bytes 0 to 1048576`
 }
@@ -57,8 +57,8 @@ func (e *GoneError) Error() string {
 // concurrent use, also by several processes.
 type Progress interface {
 	// Lock locks a relay's name until unlock is called, so that only the caller runs
-	// that relay. It returns ErrLocked while another caller has the lock. The end of a
-	// process, also by a kill, ends its locks.
+	// that relay. It returns ErrLocked while another caller has the lock. The locks of
+	// a process end with the process, even if it is killed.
 	Lock(ctx context.Context, name string) (unlock func() error, err error)
 	// Names returns the names of registered relays, sorted.
 	Names(ctx context.Context) ([]string, error)
@@ -69,8 +69,8 @@ type Progress interface {
 	Save(ctx context.Context, name string, cursor Cursor, letters []DeadLetter) error
 	// Dead returns the dead letters of a relay, oldest first.
 	Dead(ctx context.Context, name string) ([]DeadLetter, error)
-	// Revise replaces the reason and time of each dead letter whose event has the id of
-	// one in letters. It ignores letters that were discarded.
+	// Revise stores the reasons and times of letters in the dead letters with the same
+	// event ids. It ignores letters that were discarded.
 	Revise(ctx context.Context, name string, letters []DeadLetter) error
 	// Discard removes the dead letters of the events with the given ids, or all if there
 	// are no ids. It returns how many it removed. The caller needs no lock.

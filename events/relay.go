@@ -23,11 +23,11 @@ type Config struct {
 	Progress    Progress
 	CursorKey   string              // the key of the cursor in a TransactionalSink; empty means Name
 	From        From                // where a relay with a new name starts
-	Keep        func(e *Event) bool // reports whether to deliver an event; nil means that all are delivered
-	Outstanding int                 // events that may be unacknowledged at once; 0 means 256
-	Batch       int                 // events that one call of Send may have; 0 means 64
+	Keep        func(e *Event) bool // reports whether to deliver an event; nil means all events
+	Outstanding int                 // maximum number of unacknowledged events; 0 means 256
+	Batch       int                 // maximum number of events in one call of Send; 0 means 64
 	Poll        time.Duration       // how often the outbox is read while there are no new events; 0 means 1 s
-	OnState     func(state State)   // called each second by one goroutine, and when Run ends; nil means not at all
+	OnState     func(state State)   // optional; called each second by one goroutine, and when Run ends
 	Logger      *slog.Logger        // nil discards
 }
 
@@ -36,7 +36,7 @@ type Config struct {
 type From struct {
 	Now    bool      // start with the events that are committed from now on
 	Time   time.Time // start with the events that were committed at this time or later
-	Cursor Cursor    // start behind this cursor
+	Cursor Cursor    // start after this cursor
 }
 
 // State is what a relay is doing.
@@ -46,7 +46,7 @@ type State struct {
 	Lag       Lag           `json:"lag"`
 	Delivered uint64        `json:"delivered"`      // events that were acknowledged in this run
 	Dead      uint64        `json:"dead"`           // dead letters of all runs
-	Away      string        `json:"away,omitempty"` // why the sink, outbox or progress does not answer now; empty if all do
+	Away      string        `json:"away,omitempty"` // why the sink, outbox or progress is away; empty if none is
 	AwayFor   time.Duration `json:"away_for,omitempty"`
 }
 
@@ -85,10 +85,10 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// Run delivers events until ctx ends or, with drain, until the outbox has no more. Then it
-// returns nil. It sends the events of one host in order, one at a time, and the events of
-// different hosts at the same time. Events that were sent but not acknowledged before the
-// end of Run are sent again by the next Run.
+// Run delivers events until ctx ends, and then returns nil. If drain is set, it also
+// returns nil when the outbox has no more events. It sends the events of one host in
+// order, one at a time, and the events of different hosts at the same time. Events that
+// were sent but not acknowledged before the end of Run are sent again by the next Run.
 //
 // All events before the cursor are acknowledged, dead letters, or not wanted by Keep. The
 // cursor is saved soon after it has moved. If the sink is away, or the outbox or progress
@@ -140,7 +140,7 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// backoff grows a pause from one failure to the next. The zero value is ready.
+// backoff computes pauses that grow with each failure. The zero value is ready to use.
 type backoff struct{ last time.Duration }
 
 // next returns how long to wait: twice the last time, up to longestPause, less a
@@ -197,7 +197,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 		if err != nil {
 			return "", fmt.Errorf("events: find where relay %q begins: %w", r.Name, err)
 		}
-	} else if at != "" { // a name is not registered with a cursor that the outbox cannot read
+	} else if at != "" { // checks that the outbox can read the cursor before the name is registered
 		err := r.patient(ctx, func() error {
 			_, _, err := r.Outbox.Read(ctx, at, 1)
 			return err
@@ -213,7 +213,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 	return at, nil
 }
 
-// save saves a cursor and dead letters, and tells their numbers to OnState.
+// save saves a cursor and dead letters, and updates the state for OnState.
 func (r *relay) save(ctx context.Context, at Cursor, letters []DeadLetter) error {
 	if err := r.Progress.Save(ctx, r.Name, at, letters); err != nil {
 		return err
@@ -260,14 +260,14 @@ func (r *relay) back() {
 	r.state.Away, r.away = "", backoff{}
 }
 
-// patient calls do, a call of the outbox or the progress, until it succeeds, ctx ends, or it
-// fails with an error that does not wrap frontier.ErrUnavailable.
+// patient repeats do, a call of the outbox or the progress, as long as its error wraps
+// frontier.ErrUnavailable and ctx has not ended.
 func (r *relay) patient(ctx context.Context, do func() error) error {
 	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, do)
 }
 
-// repeat calls do until it succeeds, ctx ends, or it fails with an error that is final. It
-// pauses between the calls.
+// repeat calls do until it succeeds, its error is final, or ctx ends. It pauses between
+// the calls.
 func (r *relay) repeat(ctx context.Context, final func(error) bool, do func() error) error {
 	for {
 		err := do()

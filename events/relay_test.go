@@ -123,8 +123,8 @@ func inOrder(t *testing.T, got []events.Event) {
 	}
 }
 
-// TestRun: all events are delivered once and in order per host. As many as allowed are under
-// way at the same time. The cursor is at the end.
+// TestRun: all events are delivered once and in order per host. The relay keeps as many
+// events under way at once as Outstanding allows. The cursor is at the end.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(1000, 50), &sink{delay: 10 * time.Millisecond}, new(eventstest.Progress)
@@ -227,8 +227,9 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestRefusedBytes: the bytes of dead letters count towards those of the window until the
-// letters are saved. Here that waits for an event that is not answered.
+// TestRefusedBytes: the bytes of dead letters count as bytes of the window until the
+// letters are saved. Here they are not saved, because the sink never answers the first
+// event.
 func TestRefusedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Int32
@@ -327,7 +328,7 @@ func (f *flaky) Save(ctx context.Context, name string, cursor events.Cursor, let
 }
 
 // TestUnavailable: the relay tries again if the outbox or the progress is unavailable. Any
-// other error of theirs ends the run.
+// other error of the outbox or the progress ends the run.
 func TestUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
@@ -412,8 +413,8 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// world limits the number of effects of a relay. After the last one nothing has an effect
-// any more, as after a kill.
+// world limits the number of effects of a relay. After the last effect, no call has an
+// effect, as after a kill.
 type world struct {
 	mu   sync.Mutex
 	left int

@@ -10,20 +10,20 @@ import (
 // have several calls of Send under way.
 type Sink interface {
 	// Send delivers events. It returns when each event was acknowledged or has failed.
-	// The result has one error for each event, index for index. A nil error means that
+	// The result has one error for each event, in the same order. A nil error means that
 	// the event was acknowledged. A *RefusedError is final, and the event becomes a dead
 	// letter. Every other error means that the sink is away. Then the relay waits and
-	// sends the event again. An *AwayError may set how long it waits. If ctx ends, each
-	// event that was not acknowledged has an *AwayError. In all calls under way together,
-	// no two events have the same host.
+	// sends the event again. An *AwayError can set the length of the pause. If ctx ends,
+	// each event that was not acknowledged has an *AwayError. A relay never sends two
+	// events of one host at the same time, in one call or in several.
 	Send(ctx context.Context, events []Event) []error
 	// Close releases the resources of the sink. It is not called during a Send.
 	Close() error
 }
 
 // TransactionalSink commits events and the relay's cursor in one transaction. A relay
-// begins at the cursor of the sink, and not at that of its Progress. Several relays may use
-// one sink at the same time, each with its own key.
+// begins at the cursor of the sink, and not at the cursor of its Progress. Several relays
+// can use one sink at the same time, each with its own key.
 type TransactionalSink interface {
 	Sink
 	// Committed returns the cursor of the last transaction with a key. known is false if

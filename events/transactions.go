@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// transactions is a run with a sink that commits the cursor with the events, one
-// transaction after the other. The cursor is also saved in Progress, where status commands
-// read it, together with the dead letters.
+// transactions is one run of a relay with a TransactionalSink. It commits one transaction
+// after the other. The cursor and the dead letters are also saved in Progress, where
+// status commands read them.
 type transactions struct {
 	*relay
 	sink    TransactionalSink
@@ -20,7 +20,7 @@ type transactions struct {
 	savedAt time.Time
 }
 
-// isRefused reports whether err has a *RefusedError.
+// isRefused reports whether err wraps a *RefusedError.
 func isRefused(err error) bool {
 	_, refused := errors.AsType[*RefusedError](err)
 	return refused
@@ -63,7 +63,7 @@ func (t *transactions) loop(ctx context.Context) error {
 }
 
 // commit delivers the events of b. If the sink refuses them, it sends each event alone, to
-// find those that the sink refuses.
+// find the events that the sink refuses.
 func (t *transactions) commit(ctx context.Context, b batch) error {
 	kept := b.events[:0:0]
 	for i := range b.events {

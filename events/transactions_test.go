@@ -39,8 +39,8 @@ func (s *transactional) Commit(_ context.Context, key string, all []events.Event
 	return nil
 }
 
-// TestTransactions: a relay that ends between transactions, and whose progress is behind or
-// lost, delivers each event once.
+// TestTransactions: each event is delivered once, although the relay ends between
+// transactions and its progress is late or lost.
 func TestTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s := filled(1000, 7), new(transactional)
@@ -68,8 +68,8 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// TestTransactionRefused: if a transaction is refused, only the events become dead letters
-// that are also refused alone.
+// TestTransactionRefused: if a transaction is refused, the relay sends each event alone.
+// Only the events that are then refused become dead letters.
 func TestTransactionRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(100, 7), new(transactional), new(eventstest.Progress)

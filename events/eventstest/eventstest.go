@@ -1,7 +1,7 @@
 // Package eventstest has the tests that every outbox, progress and sink of package events
-// must pass, and an outbox and a progress in memory for tests of their users.
+// must pass, and an outbox and a progress in memory for other tests.
 //
-// It depends on no backend. A test passes a function that opens one.
+// It depends on no backend. A test passes a function that opens the implementation.
 package eventstest
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Record returns the n-th record of a made-up crawl of some hosts. Its outcome is
-// "ok", or "network" for every seventh.
+// Record returns the n-th record of a made-up crawl of some hosts. Its outcome is "ok",
+// or "network" for every seventh record.
 func Record(n, hosts int) *record.Record {
 	host := fmt.Sprintf("h%d.example.org", n%hosts)
 	r := &record.Record{
@@ -54,8 +54,8 @@ func Event(n, hosts int) events.Event {
 	}
 }
 
-// CheckOnce checks that got has the events from up to to (Event with hosts),
-// each once, those of each host in order, and no others.
+// CheckOnce checks that got has exactly the events with the numbers from from to to-1
+// (see Event), each once, and that the events of each host are in order.
 func CheckOnce(t *testing.T, got []events.Event, from, to, hosts int) {
 	t.Helper()
 	byHost, want := make(map[string][]string), make(map[string][]string)

@@ -12,8 +12,8 @@ import (
 // OutboxUnderTest is an outbox that RunOutbox can fill.
 type OutboxUnderTest struct {
 	Outbox events.Outbox
-	// Commit commits records as the crawl does. They must be in the outbox when it
-	// returns. It is not called concurrently.
+	// Commit commits records as the crawl does. The records must be in the outbox when
+	// Commit returns. It is not called concurrently.
 	Commit func(records ...*record.Record) error
 	// Reopen returns the outbox as another process opens it.
 	Reopen func() events.Outbox
@@ -119,7 +119,8 @@ func anyCursor(t *testing.T, o OutboxUnderTest) {
 	}
 }
 
-// outboxTail checks that records committed later are returned later, and none twice.
+// outboxTail checks that records committed later are returned later, and that no record
+// is returned twice.
 func outboxTail(t *testing.T, o OutboxUnderTest) {
 	var all []events.Event
 	at := events.Cursor("")

@@ -119,7 +119,7 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 }
 
 // reviseLetters revises the reasons of a letter and of a letter that was discarded, and
-// checks that only the first is stored.
+// checks that only the first revision is stored.
 func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
 	t.Helper()
 	letters, err := p.Dead(t.Context(), "a")

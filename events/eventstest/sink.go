@@ -15,7 +15,7 @@ import (
 type SinkUnderTest struct {
 	Sink events.Sink
 	// Received returns the events that the receiver has so far, in its order. It must
-	// return all events that were acknowledged, and may wait for them.
+	// return all events that were acknowledged, and can wait for them.
 	Received func() []events.Event
 }
 
@@ -75,7 +75,7 @@ func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for i, err := range s.Sink.Send(ctx, []events.Event{Event(1, hosts), Event(2, hosts)}) {
-			if err == nil { // it may have been acknowledged before the sink looked
+			if err == nil { // acknowledged before the sink noticed the end of ctx
 				continue
 			}
 			if _, away := errors.AsType[*events.AwayError](err); !away {

@@ -17,7 +17,7 @@ type cursor struct {
 }
 
 // maxHeld is the largest number of lines that an outbox holds back. If there are more, it
-// reads no further until some are decided.
+// reads no further until it is known whether some of them count.
 const maxHeld = 1000
 
 func parseCursor(text events.Cursor) (c cursor, err error) {
@@ -65,7 +65,8 @@ func (c *cursor) text() events.Cursor {
 	return events.Cursor(b)
 }
 
-// first returns the first place that is still to be read, which may be a held line.
+// first returns the place of the first line that is still to be read. It can be a held
+// line.
 func (c *cursor) first() record.Place {
 	if len(c.held) > 0 {
 		return c.held[0]

@@ -97,7 +97,7 @@ func TestOutbox(t *testing.T) {
 }
 
 // TestWhileWriting reads while the crawl writes, rotates, packs and crashes. Each committed
-// record is read once and in order, also if another process continues to read.
+// record is read once and in order, even if another process continues to read.
 func TestWhileWriting(t *testing.T) {
 	seed := bloomtest.Seed(t)
 	c := newCrawl(t, record.Config{RotateBytes: 3000, Compress: true})
@@ -261,8 +261,8 @@ func TestOldLine(t *testing.T) {
 	}
 }
 
-// FuzzCursor: a cursor that was parsed has the same text again. A damaged cursor causes an
-// error and not a panic.
+// FuzzCursor: a parsed cursor has the text from which it was parsed. A damaged cursor
+// causes an error and not a panic.
 func FuzzCursor(f *testing.F) {
 	for _, text := range []string{"", "1-0", "3-1048576+1-5+2-0", "0-1", "1-00", "1-5+1-5", "+1-1", "1-1+", "99999999999-1", "-1--1"} {
 		f.Add(text)

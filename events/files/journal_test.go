@@ -55,8 +55,7 @@ func (w *worker) outbox() *files.Outbox {
 	return files.New(files.Config{Dir: w.cfg.Dir, Source: events.Source("test"), Journal: true, End: w.end, Pending: w.ask})
 }
 
-// attempt returns an id for one of the records of an item, made of its event's id and its
-// lease.
+// attempt returns an id for a record, made from its item and its lease.
 func attempt(r *record.Record) string { return fmt.Sprintf("%x/%x", r.Item, r.Lease[:4]) }
 
 // fetch appends records and syncs them. Their completions are not answered yet.
@@ -156,9 +155,9 @@ func (w *worker) start() {
 }
 
 // TestJournal runs a worker with refused and lost completions, crashes, rotation and
-// packing. At the same time it reads the outbox, sometimes from an old cursor. No line that
-// was taken back becomes an event, and no line in doubt does while its item is queued or
-// leased. In the end each record that took effect was sent.
+// packing. At the same time it reads the outbox, sometimes from an old cursor. A line that
+// was taken back never becomes an event. A line in doubt does not become an event while its
+// item is queued or leased. In the end each record that took effect was sent.
 func TestJournal(t *testing.T) {
 	runs := 15
 	if *proof {
@@ -242,7 +241,7 @@ func journals(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestHeld: a line in doubt does not delay the lines behind it. It becomes an event when
+// TestHeld: a line in doubt does not delay the lines after it. It becomes an event when
 // its item is no longer queued or leased.
 func TestHeld(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
@@ -293,9 +292,9 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestLateEnd: the outbox reads all whole lines, because no worker seemed to run, but one
-// does. A line that was read too early is held back until its completion is answered or its
-// item is no longer pending.
+// TestLateEnd: the outbox reads all whole lines, because it sees no running worker,
+// although one runs. A line that was read too early is held back until its completion is
+// answered or its item is no longer pending.
 func TestLateEnd(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()

@@ -26,10 +26,10 @@ type lag struct {
 // countBytes is how many bytes one call of Lag counts. That takes about a second.
 const countBytes = 128 << 20
 
-// Lag implements events.Outbox. It reads the lines behind the cursor that were not counted
+// Lag implements events.Outbox. It reads the lines after the cursor that were not counted
 // yet, but at most 128 MiB. If there are more lines, it sets More. Later calls read only
 // the lines that were added or delivered since. All records of a journal count, although
-// some may not become events. If ctx ends, the next call continues.
+// some might never become events. If ctx ends, the next call continues.
 func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, error) {
 	c, err := parseCursor(after)
 	if err != nil {

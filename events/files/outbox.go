@@ -1,10 +1,10 @@
-// Package files has the outbox over the record files of one directory, and the progress of
-// its relays (cursors, dead letters and locks) in the same directory.
+// Package files has the outbox that reads the record files of one directory, and the
+// progress of its relays (cursors, dead letters and locks) in the same directory.
 //
-// The files are those of an embedded crawl, whose store commits where they end, or the
-// journal of one of many workers, in which some lines may not count. The package decides
-// which lines are events. It owns neither the files (package record) nor the queue that it
-// asks about lines in doubt.
+// The files belong to an embedded crawl, or are the journal of one of many workers. The
+// store of an embedded crawl commits where the files end. In a journal, some lines do not
+// count. The package decides which lines are events. It owns neither the files (package
+// record) nor the queue that it asks about lines in doubt.
 package files
 
 import (
@@ -30,28 +30,29 @@ import (
 type Config struct {
 	Dir    string // of the files
 	Source string // of the events: events.Source of the crawl's id
-	// End returns where the records that count end now. For an embedded crawl that is the
-	// position that its store has committed. For a running worker it is the result of
-	// record.Journal.Answered. A nil position means that no process writes the journal.
-	// Then all whole lines count, except those in doubt.
+	// End returns where the records that count end now. For an embedded crawl, this is
+	// the position that its store has committed. For a running worker, it is the result
+	// of record.Journal.Answered. A nil position means that no process writes the
+	// journal. Then all whole lines count, except those in doubt.
 	End func(ctx context.Context) (frontier.Position, error)
 
 	Journal bool // the files are a worker's journal, and not those of an embedded crawl
 	// Pending reports whether an item is queued or leased in the given round or an earlier
-	// one. While it is, a record in doubt is held back. Only a Journal needs it.
+	// one. While it is, the outbox holds back the records of the item that are in doubt.
+	// Only a Journal needs Pending.
 	Pending func(ctx context.Context, host, url string, item bloomstore.Fingerprint, round uint32) (bool, error)
 }
 
-// readBytes bounds the data of one Read. The last event may exceed it.
+// readBytes bounds the data of one Read. The last event can exceed it.
 const readBytes = 8 << 20
 
 // heldEvery is the shortest time between two checks of the lines that are held back.
 const heldEvery = time.Second
 
 // Outbox has the events of the record files of one directory. Its cursors are texts such as
-// 3-1048576: the number of a file, and an uncompressed offset in it. They stay valid when
-// files are closed, packed, or all moved to another directory. The places of journal lines
-// that are held back follow, each after a plus sign.
+// 3-1048576: the number of a file, and an uncompressed offset in it. The places of journal
+// lines that are held back follow, each after a plus sign. Cursors stay valid when files
+// are closed, packed, or all moved to another directory.
 //
 // An Outbox is safe for concurrent use. It keeps a few files open until Close.
 type Outbox struct {
@@ -111,12 +112,12 @@ func (o *Outbox) bounds(ctx context.Context) (b bounds, err error) {
 	return b, err
 }
 
-// inDoubt reports whether a line of a journal may not count.
+// inDoubt reports whether it is not known yet if a line of a journal counts.
 func (b *bounds) inDoubt(at record.Place) bool {
 	return b.doubt.Has(at) || !at.Before(b.answered)
 }
 
-// Read implements events.Outbox. An event that was held back may be returned after later
+// Read implements events.Outbox. An event that was held back can be returned after later
 // events of its host.
 func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all []events.Event, next events.Cursor, err error) {
 	o.mu.Lock()
@@ -181,8 +182,8 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 	return all, ctx.Err()
 }
 
-// judge returns the event of a line, or nil if the line is none. held reports that it must
-// be held back because it may become one.
+// judge returns the event of a line, or nil if the line is not an event. held reports that
+// the line must be held back, because it might become an event.
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
 	if o.cfg.Journal {
 		j, err := record.ParseJournalLine(line)
@@ -210,8 +211,8 @@ func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b boun
 	return &e, false, nil
 }
 
-// readHeld checks the lines that were held back. It returns the events of those that count
-// now. It removes these, and those that will never count, from the cursor.
+// readHeld checks the lines that were held back. It returns the events of the lines that
+// count now. It removes these lines, and the lines that will never count, from the cursor.
 func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (all []events.Event, err error) {
 	now := time.Now()
 	if len(c.held) == 0 || now.Before(o.lookHeld) {
@@ -255,9 +256,9 @@ func (o *Outbox) explain(err error) error {
 	return err
 }
 
-// Find implements events.Outbox. It compares t with fetched_at. Every record that was
-// fetched at t or later is behind the cursor. Some that were fetched shortly before t may
-// also be behind it.
+// Find implements events.Outbox. It compares t with fetched_at. All records that were
+// fetched at t or later are after the cursor. Some records that were fetched shortly
+// before t can also be after it.
 func (o *Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
 	b, err := o.bounds(ctx)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 // A filter is FIELD=VALUE[,VALUE...]. FIELD!=VALUE[,VALUE...] matches events that have none
 // of the values. The fields are
 //
-//   - outcome: the record's outcome, such as ok or timeout
-//   - host: the host key; a value *.example.org means all hosts below
-//     example.org, but not itself
-//   - class: the class of the URL: bulk, exact, sitemap or listed
+//   - outcome: the record's outcome, such as ok or network
+//   - host: the host key; a value *.example.org means all hosts below example.org, but
+//     not example.org
+//   - class: the class of the URL, such as bulk, exact, sitemap or listed
 //
 // An event whose record is not valid JSON matches no filter.
 func Parse(types, filters []string) (func(e *events.Event) bool, error) {

@@ -57,7 +57,7 @@ func (s steps) Add(ctx context.Context, key string, ttl time.Duration) error {
 }
 
 // TestCacheLost: the cache is flushed, or its server is killed, at each step of three
-// deliveries, of which the first fails. The event has one effect.
+// deliveries. The first delivery fails. The event has one effect.
 func TestCacheLost(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -70,7 +70,7 @@ func TestCacheLost(t *testing.T) {
 		for step, last := 0, false; !last; step++ {
 			id := fmt.Sprint(name, step)
 			n := 0
-			last = true // unless it comes to the step
+			last = true // unless a delivery reaches the step
 			s := steps{Pool: pool, Cache: cache, at: func() {
 				if n++; n == step+1 {
 					lose()
@@ -188,8 +188,8 @@ func TestCacheTTL(t *testing.T) {
 	}
 }
 
-// TestCacheStalled: a Redis that does not answer delays one delivery by its timeout, and
-// then none until the pause is over.
+// TestCacheStalled: a Redis that does not answer delays one delivery by the cache's
+// timeout. Until the pause is over, it delays no other delivery.
 func TestCacheStalled(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -5,8 +5,9 @@
 // in Postgres, in the transaction in which the handler writes:
 //
 //   - Once runs a handler now, and reports Duplicate if the event was handled.
-//   - Store keeps an event so that the broker can be acknowledged at once. Work runs
-//     the handlers of stored events later, with attempts, back-off and dead letters.
+//   - Store keeps an event, so that the event can be acknowledged to the broker at
+//     once. Work runs the handlers of stored events later, with attempts, back-off and
+//     dead letters.
 //
 // An event is marked by the same commit that makes the handler's writes visible. If the
 // handler fails or panics, or its process ends, neither the mark nor the writes are
@@ -16,7 +17,7 @@
 // Send the event's id with it, so that its receiver can recognise a repeat.
 //
 // The package owns the tables of marks and of stored events. It receives no events itself.
-// Packages below it connect it with HTTP, NATS and Kafka. Two more packages use Redis:
+// Its subpackages connect it with HTTP, NATS and Kafka. Two more packages use Redis:
 // rediscache answers repeats without Postgres, and redisonly is an inbox without Postgres
 // that promises less.
 package inbox

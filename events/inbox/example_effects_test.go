@@ -49,7 +49,7 @@ func Example_idempotencyKey() {
 	// map[urn:shop order-17:1200 cents]
 }
 
-// errRefused is the answer of a service that refused a step, which is final.
+// errRefused is the final answer of a service that refused a step.
 var errRefused = errors.New("the service refuses")
 
 // post sends a request to a service, which acts once per key.
@@ -107,7 +107,7 @@ func Example_saga() {
 	// booked: false
 }
 
-// saga is a list of services that do and undo a step.
+// saga is a list of services. Each service can do and undo one step.
 type saga struct {
 	box      *inbox.Inbox
 	db       inbox.DB
@@ -115,7 +115,7 @@ type saga struct {
 }
 
 // run runs the saga and reports whether all services agreed. If one did not, the steps
-// before it are compensated. After an error run must be called again with the same id.
+// before it are compensated. After an error, run must be called again with the same id.
 func (s saga) run(ctx context.Context, id string) (agreed bool, err error) {
 	for step := range s.services {
 		done, err := s.step(ctx, id, step)
@@ -129,9 +129,9 @@ func (s saga) run(ctx context.Context, id string) (agreed bool, err error) {
 	return true, nil
 }
 
-// step does a step and stores the service's answer. The stored answer is final. The program
-// does not ask a service again that has refused, because the earlier steps may already be
-// compensated.
+// step does a step and stores the service's answer. The stored answer is final. After a
+// refusal the program does not ask the service again, because the earlier steps might
+// already be compensated.
 func (s saga) step(ctx context.Context, id string, step int) (done bool, err error) {
 	key := fmt.Sprintf("%s/%d", id, step)
 	_, err = s.box.Once(ctx, key, func(ctx context.Context, tx pgx.Tx) error {

@@ -98,7 +98,7 @@ func one[T any](ctx context.Context, pool *pgxpool.Pool, query string) (value T)
 	return value
 }
 
-// An index of pages has absolute values, and each row has its round. Then the order of
+// An index of pages has a row for each page, with the round of the page. The order of
 // events does not matter, because an older event changes nothing.
 func Example_index() {
 	ctx := context.Background()
@@ -138,7 +138,7 @@ func indexPage(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
 	return err
 }
 
-// The state of an order goes from placed to paid to sent. Its events may arrive in any
+// The state of an order goes from placed to paid to sent. Its events can arrive in any
 // order, because the state machine never goes back.
 func Example_stateMachine() {
 	ctx := context.Background()

@@ -89,8 +89,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSaga: services that fail before and after they act, and several runs of a saga
-// at once, leave all steps or none.
+// TestSaga: all steps are done or none, although services fail before and after they
+// act, and several runs of a saga happen at once.
 func TestSaga(t *testing.T) {
 	t.Parallel()
 	for refuses := range 4 { // which service refuses; 3 is none of them

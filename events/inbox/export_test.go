@@ -21,7 +21,8 @@ func (i *Inbox) Round(ctx context.Context, cfg WorkConfig) (found bool, err erro
 	return worker{i, cfg, types}.round(ctx, ctx), nil
 }
 
-// Statements are the texts of all statements, with the names of tables in prefix.
+// Statements returns the texts of all statements, in which the names of tables begin
+// with prefix.
 func Statements(prefix string) []string {
 	all := []string{identitySQL, markSQL, remainingSQL, storeSQL, claimSQL, lockSQL, finishSQL, failSQL,
 		deadSQL, retrySQL, discardSQL, sweepSQL, statsSQL}

@@ -17,7 +17,7 @@ import (
 // handling is a way to handle an event once, as programs often do it.
 type handling func(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error
 
-// viaOnce is the way of this package.
+// viaOnce handles an event with Once.
 func viaOnce(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	i, err := inbox.Open(ctx, configOf(pool))
 	if err != nil {
@@ -27,7 +27,7 @@ func viaOnce(ctx context.Context, pool *pgxpool.Pool, id string, handle func(con
 	return err
 }
 
-// known reports whether an event has a mark of the naive versions.
+// known reports whether one of the naive versions has marked an event.
 func known(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, id string) (is bool, err error) {
@@ -68,7 +68,7 @@ func markFirst(ctx context.Context, pool *pgxpool.Pool, id string, handle func(c
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return handle(ctx, tx) })
 }
 
-// clockKey makes its key of the id and the time.
+// clockKey makes its key from the id and the time.
 func clockKey(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	return viaOnce(ctx, pool, fmt.Sprint(id, "-", time.Now().UnixNano()), handle)
 }
@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			for _, way := range []struct {
 				handling
-				child string // the same in another process
+				child string // the action of a child process that does the same
 				want  int
 			}{{fault.naive, "mark first", fault.effects}, {viaOnce, "once", 1}} {
 				pool := database(t)
@@ -149,8 +149,8 @@ func racingDeliveries(t *testing.T, pool *pgxpool.Pool, way handling, _ string) 
 	over.Wait()
 }
 
-// crashedDelivery delivers an event to a process that its handler kills, and then delivers
-// the event again.
+// crashedDelivery delivers an event to a process whose handler kills the process, and then
+// delivers the event again.
 func crashedDelivery(t *testing.T, pool *pgxpool.Pool, way handling, child string) {
 	if !runChild(t, pool, child) {
 		t.Error("the handler did not run")

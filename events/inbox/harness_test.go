@@ -68,7 +68,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// database returns a pool with a schema of its own for the test, which has the tables of an
+// database returns a pool with a new schema for the test. The schema has the tables of an
 // inbox and a table of effects. Without Postgres the test is skipped, or it fails if Postgres
 // is required.
 func database(t testing.TB) *pgxpool.Pool {
@@ -144,7 +144,8 @@ func wantEffects(t testing.TB, pool *pgxpool.Pool, id string, want int) {
 	}
 }
 
-// A test starts its own binary as a child process, which its handler kills.
+// A test starts its own binary as a child process. The handler in the child kills the
+// child.
 const (
 	childVariable = "INBOX_TEST_CHILD" // the action of the child, a key of children
 	childDSN      = "INBOX_TEST_DSN"
@@ -224,8 +225,8 @@ func runChild(t testing.TB, pool *pgxpool.Pool, what string) (killed bool) {
 	if err != nil && (!ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
 		t.Fatalf("process %q: %v, saying %s", what, err, said)
 	}
-	// The server may notice the end of the process late, and keep its transaction open until
-	// then. The test waits for the end of that transaction.
+	// The server might notice late that the process has ended, and keeps the process's
+	// transaction open until then. The test waits for the end of the transaction.
 	for err != nil {
 		var busy bool
 		must(t, pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity

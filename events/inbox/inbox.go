@@ -74,9 +74,9 @@ type DB interface {
 }
 
 // Cache stores for some time which events were handled, so that a repeat is answered
-// without Postgres. An event is added only after the commit. A Cache may lose keys at any
-// time. Its errors only make the inbox slower. A Cache must be safe for concurrent use, and
-// must return quickly if its server is away.
+// without Postgres. An event is added only after the commit. A Cache is allowed to lose
+// keys at any time. Its errors only make the inbox slower. A Cache must be safe for
+// concurrent use, and must return quickly if its server is away.
 type Cache interface {
 	// Contains reports whether key was added and has not expired.
 	Contains(ctx context.Context, key string) (bool, error)
@@ -116,12 +116,12 @@ type Config struct {
 	// dots, underscores and dashes. Each group handles every event.
 	Group string
 	// Window is how long the mark of an event is kept, from the start of its handler's
-	// transaction; 0 means 30 days, and Forever is allowed. It must be longer than the
-	// longest time after which the broker may deliver a repeat, because a repeat after the
-	// window is handled again. A new value applies to events that are handled from then on.
+	// transaction; 0 means 30 days, and Forever is allowed. A repeat after the window is
+	// handled again, so Window must be longer than the time within which the broker can
+	// deliver repeats. A new value applies to events that are handled from then on.
 	Window time.Duration
-	// Prefix is the beginning of the names of the tables. It has a schema, a dot and, if
-	// wanted, the first part of the names, in lower case. Empty means "inbox.".
+	// Prefix is the beginning of the names of the tables. It consists of a schema, a dot
+	// and, optionally, the first part of the names, in lower case. Empty means "inbox.".
 	Prefix string
 	// Cache is optional.
 	Cache Cache
@@ -226,7 +226,7 @@ func (i *Inbox) window() *int64 {
 	return &us
 }
 
-// count reports an outcome to Metrics, unless that is nil.
+// count reports an outcome to Metrics, unless Metrics is nil.
 func (i *Inbox) count(outcome Outcome, started time.Time) {
 	if i.cfg.Metrics != nil {
 		i.cfg.Metrics.Handled(outcome, time.Since(started))

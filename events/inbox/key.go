@@ -15,7 +15,7 @@ import (
 )
 
 // ErrDocument reports a document that has no key, because it is not one JSON value or
-// because two parsers may read it differently.
+// because two parsers might read it differently.
 var ErrDocument = errors.New("inbox: the document has no key")
 
 // maxDepth is the largest depth of nested arrays and objects, so that a hostile document
@@ -26,8 +26,8 @@ const maxDepth = 100
 // "TOPIC/PARTITION/OFFSET".
 //
 // The key is the same if a record is read again. It differs for two copies of an event that
-// the producer wrote twice, because each copy has its own offset. Do not use it if a topic
-// may be deleted and created again, because offsets then begin at 0 again.
+// the producer wrote twice, because each copy has its own offset. Do not use it if topics
+// are deleted and created again, because the offsets of a new topic begin at 0.
 func KeyFromOffset(topic string, partition int32, offset int64) string {
 	return topic + "/" + strconv.Itoa(int(partition)) + "/" + strconv.FormatInt(offset, 10)
 }
@@ -37,17 +37,17 @@ func KeyFromOffset(topic string, partition int32, offset int64) string {
 // they are equal as JSON. The order of names, white space, escapes in texts, and the form of
 // numbers (1, 1.0 and 10e-1) do not matter.
 //
-// omit has JSON Pointers (RFC 6901), such as "/meta/sent_at", to members that may differ
+// omit has JSON Pointers (RFC 6901), such as "/meta/sent_at", to members that can differ
 // between two deliveries, such as the time of sending. The key does not depend on these
 // members. A pointer to a missing member or to an element of an array has no effect.
 //
-// Two events with the same content have the same key. So do not use it for events that may
+// Two events with the same content have the same key. So do not use it for events that can
 // occur twice with the same content, such as "a cup of tea was sold", unless the document
 // contains a number or a time that differs.
 //
-// The error is ErrDocument if two parsers may read the document differently, because an
-// object has a name twice or a text is not Unicode. It is also ErrDocument if arrays and
-// objects are nested more than 100 deep.
+// The error is ErrDocument if two parsers might read the document differently, because
+// an object has a name twice or a text is not Unicode. It is also ErrDocument if arrays
+// and objects are nested more than 100 deep.
 func KeyFromJSON(document []byte, omit ...string) (string, error) {
 	for _, pointer := range omit {
 		if !strings.HasPrefix(pointer, "/") {
@@ -132,7 +132,7 @@ func (c *canonical) array(form []byte, pointer string, depth int) ([]byte, error
 func (c *canonical) object(form []byte, pointer string, depth int) ([]byte, error) {
 	type member struct {
 		name string
-		form []byte // name and value; nil if it is left out
+		form []byte // name and value; nil if the member is omitted
 	}
 	var members []member
 	for c.decoder.More() {
@@ -170,7 +170,7 @@ func appendText(form []byte, text string) []byte {
 	return append(append(form, ':'), text...)
 }
 
-// appendNumber appends the exact value of a number, which may have any length. It does not
+// appendNumber appends the exact value of a number, which can have any length. It does not
 // use floats, because two numbers that differ after the 17th digit would have the same key.
 func appendNumber(form []byte, text string) ([]byte, error) {
 	digits, exponent := text, int64(0)

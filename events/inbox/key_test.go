@@ -106,8 +106,8 @@ func TestKeyFromOffset(t *testing.T) {
 	}
 }
 
-// FuzzKeyFromJSON writes a document in another form, which must have the same key. Then it
-// changes one value, after which the key must differ.
+// FuzzKeyFromJSON writes a document in another form. The key must be the same. Then it
+// changes one value. The key must now differ.
 func FuzzKeyFromJSON(f *testing.F) {
 	for _, document := range []string{
 		`{"a":[1,-2.50,3e10,"x\u00e9",null,true],"b":{"c":"d","e":[]}}`, `[[],{},"",0,-0.0]`,

@@ -41,7 +41,8 @@ func Migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err
 	return version, nil
 }
 
-// migrate migrates under an advisory lock, which ends with its connection at the latest.
+// migrate migrates under an advisory lock. The lock ends with its connection at the
+// latest.
 func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err error) {
 	lock, err := db.Conn(ctx)
 	if err != nil {

@@ -19,16 +19,16 @@ import (
 // back, and Once returns the error or a *PanicError. The next delivery then runs handle
 // again. Do not acknowledge an event if Once returned an error.
 //
-// handle should use no connection but that of tx. If all handlers ask the pool for a second
-// one, each waits for the others until its context ends.
+// handle should use only the connection of tx. If all handlers ask the pool for a second
+// connection, each handler waits for the others until its context ends.
 //
-// If two deliveries of an event run at the same time, one runs handle and the other waits,
-// holding its connection. If the first succeeds, the other returns Duplicate. If the first
+// If two deliveries of an event run at the same time, one runs handle. The other waits and
+// keeps its connection. If the first succeeds, the other returns Duplicate. If the first
 // fails, the other runs handle itself. ctx bounds the wait. handle must return when ctx
 // ends.
 //
-// If the connection is lost during the commit, Once returns an error, but the event may be
-// handled. Then the next delivery is a Duplicate.
+// If the connection is lost during the commit, Once returns an error, although the event
+// might be handled. If it is, the next delivery is a Duplicate.
 func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Context, tx pgx.Tx) error) (Result, error) {
 	if err := checkID(id); err != nil {
 		return 0, err
@@ -76,7 +76,7 @@ func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) err
 	if err != nil {
 		return err
 	}
-	// After a commit, Rollback does nothing. It is deferred because a handler may call
+	// After a commit, Rollback does nothing. It is deferred because a handler can call
 	// runtime.Goexit.
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -135,7 +135,7 @@ func call(f func() error) (err error) {
 	return f()
 }
 
-// handlersTx is the transaction that handlers get, which they cannot end.
+// handlersTx is the transaction that handlers get. They cannot end it.
 type handlersTx struct{ pgx.Tx }
 
 // Commit returns ErrTransaction.

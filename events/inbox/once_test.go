@@ -33,7 +33,7 @@ func deliver(t testing.TB, i *inbox.Inbox, want inbox.Result) {
 // TestOnce: an event has one effect, for every way in which it is delivered.
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	// Each delivers the event at least once more than needed.
+	// Each function delivers the event at least once more than needed.
 	for name, delivery := range map[string]func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool){
 		"once": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) { deliver(t, i, inbox.Done) },
 		"ten in a row": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) {

@@ -142,9 +142,9 @@ func TestMemoryIsFlat(t *testing.T) {
 }
 
 // TestSweepLatency: while expired marks are swept, the 99th percentile of the time of Once
-// is at most twice that without a sweep. The sweep is paused repeatedly, so that other load
-// of the machine affects both measurements. At full size ten million marks expire. The
-// small size does not check the time.
+// is at most twice as high as without a sweep. The sweep is paused repeatedly, so that
+// other load of the machine affects both measurements. At full size ten million marks
+// expire. The small size does not check the time.
 func TestSweepLatency(t *testing.T) {
 	marks, slice := size(20_000, 10_000_000), time.Duration(size(100, 2_000))*time.Millisecond
 	pool := database(t)

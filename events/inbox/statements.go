@@ -38,5 +38,6 @@ var (
 // statement returns a text of the folder statements with the names of the tables of this inbox.
 func (i *Inbox) statement(text string) string { return withPrefix(text, i.cfg.Prefix) }
 
-// withPrefix replaces "inbox.", with which the files write the names of tables, by prefix.
+// withPrefix replaces "inbox.", the beginning of the names of tables in the files, by
+// prefix.
 func withPrefix(text, prefix string) string { return strings.ReplaceAll(text, "inbox.", prefix) }

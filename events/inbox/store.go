@@ -46,9 +46,9 @@ func CloudEvent(document []byte) (Event, error) {
 	return e, errors.Join(checkID(e.ID), checkText("type", e.Type))
 }
 
-// Store stores an event and returns Done. Then the event can be acknowledged to the broker.
-// Work handles it later, in any process. Store returns Duplicate if the group has handled
-// or stored an event with this id within the window.
+// Store stores an event and returns Done. After that the event can be acknowledged to the
+// broker. Work handles it later, in any process. Store returns Duplicate if the group has
+// handled or stored an event with this id within the window.
 //
 // The window begins with Store. If the event is still pending or is a dead letter, a repeat
 // is a Duplicate even after the window.

@@ -25,8 +25,8 @@ func (c SweepConfig) check() error {
 }
 
 // Sweep deletes expired marks of all groups until ctx ends, and then returns nil. It only
-// keeps the table small. An expired mark does not count even before it is deleted. One
-// process should run Sweep. Several may run it at the same time.
+// keeps the table small, because an expired mark does not count. One process should run
+// Sweep. Several processes can run it at the same time.
 //
 // It returns an error if Postgres fails or cfg has a fault. After an error of Postgres, call
 // it again later.
@@ -46,7 +46,7 @@ func (i *Inbox) Sweep(ctx context.Context, cfg SweepConfig) error {
 }
 
 // SweepOnce deletes the expired marks of all groups and returns how many it deleted. It does
-// not use cfg.Every. Its errors are those of Sweep.
+// not use cfg.Every. It returns the same errors as Sweep.
 func (i *Inbox) SweepOnce(ctx context.Context, cfg SweepConfig) (deleted int, err error) {
 	if err := cfg.check(); err != nil {
 		return 0, err

@@ -176,7 +176,7 @@ func TestSweepWithLocked(t *testing.T) {
 	deliver(t, i, inbox.Duplicate)
 }
 
-// TestMigrate: of many callers one creates the tables. A second call changes nothing.
+// TestMigrate: one of many callers creates the tables. A second call changes nothing.
 // Prefixes are independent of each other.
 func TestMigrate(t *testing.T) {
 	t.Parallel()

@@ -29,14 +29,14 @@ type WorkConfig struct {
 	// Attempts is how many attempts an event has; 0 means 10.
 	Attempts int
 	// Backoff is the time between the first attempt and the second; 0 means 1 s. It
-	// doubles with each attempt up to MaxBackoff, where 0 means 1 hour. Up to a
-	// quarter is added at random.
+	// doubles with each attempt, up to MaxBackoff; a MaxBackoff of 0 means 1 hour. Up
+	// to a quarter is added at random.
 	Backoff, MaxBackoff time.Duration
 	// Timeout is the time after which the context of a handler ends; 0 means 1 minute.
 	// If the process ends during an attempt, the next attempt is made after the Timeout,
 	// or after the back-off if that is longer.
 	Timeout time.Duration
-	// Grace is how long handlers may continue after ctx has ended; 0 means 10 s.
+	// Grace is how long handlers can continue after ctx has ended; 0 means 10 s.
 	Grace time.Duration
 	// Poll is how often the database is queried while no event is due; 0 means 1 s.
 	Poll time.Duration
@@ -46,7 +46,7 @@ type WorkConfig struct {
 
 // Work handles stored events until ctx ends. It returns nil when its workers have ended. It
 // returns an error only if cfg has a fault. If the database is away, it waits. Several
-// processes may call Work for one group.
+// processes can call Work for one group.
 //
 // Each attempt is counted before the handler starts, in a transaction of its own. So the
 // attempts of an event are limited even if its handler ends the process. The handler's
@@ -64,7 +64,7 @@ func (i *Inbox) Work(ctx context.Context, cfg WorkConfig) error {
 	if err != nil {
 		return err
 	}
-	// Handlers may run for cfg.Grace after the end of ctx.
+	// Handlers can run for cfg.Grace after the end of ctx.
 	handlers, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() {
@@ -168,8 +168,8 @@ func (w worker) claim(ctx context.Context, kind string) (e Event, dead bool, err
 	return e, dead, err
 }
 
-// errLost reports an event that another worker has claimed or finished since this one
-// claimed it.
+// errLost reports that another worker has claimed or finished the event since this
+// worker claimed it.
 var errLost = errors.New("inbox: the event is another worker's")
 
 // handle runs the handler of a claimed event.
@@ -204,8 +204,8 @@ func (w worker) handle(handlers context.Context, e Event) {
 	}
 }
 
-// fail stores that an attempt failed. If it cannot, the event is still due again, at the
-// time that claim has set.
+// fail stores that an attempt failed. If this fails, the event is due again at the time
+// that claim has set.
 func (w worker) fail(ctx context.Context, e Event, started time.Time, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

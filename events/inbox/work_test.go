@@ -48,11 +48,11 @@ const (
 
 func effectOf(ctx context.Context, tx pgx.Tx, e inbox.Event) error { return effect(ctx, tx, e.ID) }
 
-// TestStoreThenWork: a stored event has one effect, for every way in which it is delivered
-// and in which its handler ends.
+// TestStoreThenWork: a stored event has one effect, regardless of how it is delivered and
+// of how its handler ends.
 func TestStoreThenWork(t *testing.T) {
 	t.Parallel()
-	// After each of them the event is handled or pending.
+	// After each function the event is handled or pending.
 	for name, deliver := range map[string]func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool){
 		"once": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) { store(t, i, inbox.Done) },
 		"ten in a row": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) {
@@ -222,7 +222,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestPermanent: an error that is ErrPermanent ends the attempts.
+// TestPermanent: an error that wraps ErrPermanent ends the attempts.
 func TestPermanent(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -289,8 +289,8 @@ func TestManyWorkers(t *testing.T) {
 	}
 }
 
-// TestLongHandler: an event whose handler takes longer than its back-off is locked. A worker
-// that claims an event and finds that another has finished it does nothing.
+// TestLongHandler: an event whose handler takes longer than its back-off is locked. If a
+// worker has claimed an event that another worker then finished, it does nothing.
 func TestLongHandler(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -309,8 +309,9 @@ func TestLongHandler(t *testing.T) {
 	wantEffects(t, pool, "k", 1)
 }
 
-// TestSlowWorker: if another worker claims and handles an event after this one has claimed
-// it and before it runs its handler, this one does not run its handler.
+// TestSlowWorker: a worker has claimed an event, but another worker claims and handles the
+// event before the first one runs its handler. Then the first worker does not run its
+// handler.
 func TestSlowWorker(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -318,7 +319,7 @@ func TestSlowWorker(t *testing.T) {
 	store(t, fast, inbox.Done)
 	slow := open(t, pool, func(c *inbox.Config) {
 		c.DB = beforeBegin{pool, func() {
-			for _, later := range []time.Duration{30 * time.Second, 2 * time.Minute} { // the first attempt may take a minute
+			for _, later := range []time.Duration{30 * time.Second, 2 * time.Minute} { // an attempt can take a minute
 				fast.SetClock(func() time.Time { return time.Now().Add(later) })
 				found, err := fast.Round(t.Context(), quick(effectOf))
 				if err != nil || found != (later > time.Minute) {
@@ -385,8 +386,8 @@ func (w withoutNotes) QueryRow(ctx context.Context, sql string, args ...any) pgx
 	return w.Pool.QueryRow(ctx, sql, args...)
 }
 
-// TestGrace: after the context of Work has ended, handlers may continue for the grace. Then
-// their contexts end.
+// TestGrace: after the context of Work has ended, handlers can continue for
+// WorkConfig.Grace. Then their contexts end.
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	for _, patient := range []bool{true, false} {

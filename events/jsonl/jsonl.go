@@ -16,7 +16,7 @@ import (
 )
 
 // Sink writes one line for each event, in the order of the outbox. Each line has the
-// CloudEvents extension attribute cursor, the position behind the event. A reader that has
+// CloudEvents extension attribute cursor, the position after the event. A reader that has
 // lost its place can start a relay with another name at that cursor.
 //
 // An event counts as acknowledged when it was written. If a write fails in the middle of a

@@ -18,8 +18,9 @@ type position struct {
 }
 
 // look returns the last committed cursor of a key. It first commits a mark, and then reads
-// the topic up to the mark. At that time each transaction of an earlier client of the
-// transactional id has ended. Its cursor is before the mark, or was not committed.
+// the topic up to the mark. At that time, all transactions of earlier clients with the
+// same transactional id have ended. Their cursors are before the mark, or were not
+// committed.
 func (t *transactions) look(ctx context.Context, key string) (position, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, errNoAnswer)
 	defer cancel()

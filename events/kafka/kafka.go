@@ -1,9 +1,9 @@
 // Package kafka delivers events to a topic of Kafka, or of a broker with the same protocol.
 //
 // It owns producers and the meaning of the brokers' answers. Without a transactional id,
-// events may be repeated after a crash of the relay. With one, each transaction has events
-// and the relay's cursor, and consumers that read only committed records see each event
-// once. The relay decides when a delivery is tried again.
+// events can be repeated after a crash of the relay. With a transactional id, each
+// transaction has events and the relay's cursor. Consumers that read only committed
+// records then see each event once. The relay decides when a delivery is tried again.
 package kafka
 
 import (
@@ -34,7 +34,7 @@ type Config struct {
 	// partitions and replicas, and the topic of cursors.
 	Create bool
 	// TransactionalID makes the sink transactional. Each relay process needs its own id,
-	// because a process with the same id aborts the transactions of the other.
+	// because two processes with the same id abort each other's transactions.
 	TransactionalID string
 	// CursorTopic is the compacted topic of cursors. Only a relay with a TransactionalID
 	// uses it. Empty means Topic followed by "-cursors".

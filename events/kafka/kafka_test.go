@@ -185,9 +185,9 @@ func restart(t *testing.T, server *servers.KafkaServer) {
 // cursor, and the broker is killed between transactions. A consumer of committed records
 // still reads every event once and in order.
 //
-// The broker is not killed in the middle of a transaction. kfake then aborts it without the
-// mark in the log that a Kafka broker writes, and consumers skip all later records of the
-// producer.
+// The broker is not killed in the middle of a transaction. After that, kfake would abort
+// the transaction without the mark that a Kafka broker writes to its log. Consumers would
+// then skip all later records of the producer.
 func TestKilledTransactions(t *testing.T) {
 	const all, hosts, lives = 1500, 20, 8
 	random := newRandom(t)
@@ -317,7 +317,8 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestRefused: an event that is too large is refused for good, alone.
+// TestRefused: an event that is too large is refused for good. Other events are
+// accepted.
 func TestRefused(t *testing.T) {
 	server := kfake.Start(t, kfake.Options{})
 	batch := []events.Event{eventstest.Event(0, 2), eventstest.Event(1, 2)}
@@ -388,8 +389,8 @@ func TestMissingTopic(t *testing.T) {
 	}
 }
 
-// TestStopped: the error of an event that was under way when the relay was stopped has the
-// reason why the brokers did not accept it.
+// TestStopped: if the relay is stopped while an event is under way, the event's error says
+// why the brokers did not accept it.
 func TestStopped(t *testing.T) {
 	server := kfake.Start(t, kfake.Options{})
 	if err := server.Kill(); err != nil {
@@ -404,7 +405,7 @@ func TestStopped(t *testing.T) {
 }
 
 // TestConnections: brokers with TLS and passwords accept events only from clients that trust
-// them and log in, by each method.
+// them and log in, with each login method.
 func TestConnections(t *testing.T) {
 	batch, user := []events.Event{eventstest.Event(0, 1)}, url.UserPassword("relay", "s3cret")
 	for name, tc := range map[string]struct {

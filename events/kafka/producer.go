@@ -26,8 +26,8 @@ type producer struct {
 
 var _ events.Sink = (*producer)(nil)
 
-// delivery is a record that was passed to the client. The client keeps it even if Send has
-// given up waiting, because only the client can send the record again without a repeat.
+// delivery is a record that was passed to the client. The client keeps the record even if
+// Send no longer waits for it, because only the client can send it again without a repeat.
 // The next Send of the event waits for the same delivery.
 type delivery struct {
 	done chan struct{} // closed when err is set
@@ -87,7 +87,8 @@ func (p *producer) produce(e *events.Event) (*delivery, error) {
 	return d, nil
 }
 
-// Close implements events.Sink. It does not wait for records that Send has given up.
+// Close implements events.Sink. It does not wait for records for which Send no longer
+// waits.
 func (p *producer) Close() error {
 	p.client.Close()
 	return nil

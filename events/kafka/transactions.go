@@ -19,9 +19,9 @@ var errMoved = errors.New("another process has moved this relay's cursor: end on
 
 // transactions is a sink that commits events and a cursor in each transaction.
 //
-// A transaction with an error may still have been committed. After an error the client is
-// closed. The next client ends all open transactions of the transactional id, and then the
-// topic of cursors shows whether the transaction was committed.
+// A transaction that returned an error might still have been committed. After an error the
+// client is closed. The next client ends all open transactions of the transactional id,
+// and then the topic of cursors shows whether the transaction was committed.
 type transactions struct {
 	*cluster
 
@@ -86,8 +86,8 @@ func (t *transactions) Close() error {
 	return nil
 }
 
-// open returns the client. A new client ends all transactions of older clients of the
-// transactional id.
+// open returns the client. A new client ends all transactions of older clients with the
+// same transactional id.
 func (t *transactions) open(ctx context.Context) (*kgo.Client, error) {
 	if t.client != nil {
 		return t.client, nil
@@ -159,7 +159,8 @@ func (t *transactions) explain(err error) error {
 }
 
 // produce returns nil when the brokers have all records. When ctx ends, it closes the
-// client, because there is no other way to give up a record that may have been stored.
+// client, because there is no other way to give up a record that might have been
+// stored.
 func (t *transactions) produce(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -13,9 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/events/nats"
 )
 
-// BenchmarkRelay delivers events of 500 hosts to JetStream, and then publishes the
-// same payloads without a relay, with as many messages outstanding. It reports both
-// rates, and the first as a part of the second.
+// BenchmarkRelay delivers events of 500 hosts to JetStream, and then publishes the same
+// payloads without a relay, with the same number of messages outstanding. It reports
+// both rates, and the first divided by the second.
 func BenchmarkRelay(b *testing.B) {
 	const hosts, outstanding = 500, 256
 	server := servers.NATS(b, servers.NATSOptions{})

@@ -35,12 +35,12 @@ type Config struct {
 	// Create creates the stream, with the subjects STREAM.>, if it is missing. An existing
 	// stream stays unchanged.
 	Create bool
-	// Window is the duplicate window of a stream that is created; 0 means 1 h.
+	// Window is the duplicate window of a stream that the sink creates; 0 means 1 h.
 	Window time.Duration
 	// CredentialsFile has the user's token and key, as nsc writes them; empty means none.
 	CredentialsFile string
 	TLS             *tls.Config // nil means no encryption, unless the server requires it
-	// Outstanding is how many messages may wait for their acknowledgement; 0 means
+	// Outstanding is the maximum number of messages without an acknowledgement; 0 means
 	// 256.
 	Outstanding int
 	Timeout     time.Duration // until an acknowledgement; 0 means 30 s
@@ -202,7 +202,8 @@ func (s *Sink) verdict(err error) error {
 	return &events.AwayError{Err: err}
 }
 
-// disconnected returns the error of an event that was not sent for lack of a connection.
+// disconnected returns the error of an event that was not sent because there was no
+// connection.
 func (s *Sink) disconnected() error {
 	err := errors.New("no connection to a server")
 	s.mu.Lock()

@@ -327,7 +327,7 @@ func TestCredentialsFile(t *testing.T) {
 	}
 }
 
-// key returns a new public key with its pair.
+// key returns a new key pair and its public key.
 func key(t *testing.T, create func() (nkeys.KeyPair, error)) (public string, pair nkeys.KeyPair) {
 	t.Helper()
 	pair, err := create()

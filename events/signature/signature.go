@@ -23,8 +23,8 @@ const (
 	HeaderSignature = "Webhook-Signature" // "v1," and the signature in base 64; several are separated by spaces
 )
 
-// MaxAge is the largest difference between the time of a request and that of the receiver,
-// in either direction. Verify refuses other requests, because they may be replays.
+// MaxAge is the largest difference between a request's time and the receiver's time, in
+// either direction. Verify refuses other requests, because they might be replays.
 const MaxAge = 5 * time.Minute
 
 // ErrInvalid reports a request that was not signed with the secret, or whose

@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/signature"
 )
 
-// TestStandard: the signature is that of the example of Standard Webhooks.
+// TestStandard: Sign makes the signature of the example in Standard Webhooks.
 func TestStandard(t *testing.T) {
 	secret, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestVerify(t *testing.T) {
 			h.Set(signature.HeaderSignature, strings.TrimPrefix(h.Get(signature.HeaderSignature), "v1,"))
 		}), want: signature.ErrInvalid},
 		"empty": {header: signed(func(h http.Header) { h.Set(signature.HeaderSignature, "v1,") }), want: signature.ErrInvalid},
-		// While a secret is replaced, a sender signs with both.
+		// While a secret is replaced, a sender signs with both secrets.
 		"one of several": {header: signed(func(h http.Header) {
 			h.Set(signature.HeaderSignature, "v1,AAAA v2,x "+h.Get(signature.HeaderSignature))
 		})},

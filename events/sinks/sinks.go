@@ -24,14 +24,14 @@ import (
 )
 
 // Config has the settings of all sinks. Open returns an error if a field is set that the
-// sink of the URL does not have. The zero value works for all sinks but "-".
+// sink of the URL does not have. The zero value works for all sinks except "-".
 type Config struct {
 	Stdout          io.Writer     // "-": the writer; required
 	Secret          []byte        // webhook: signs requests
 	Batch           bool          // webhook: many events in a request
 	CAFile          string        // webhook, NATS, Kafka: certificates of authorities (PEM), in addition to the system's
 	Create          bool          // NATS, Kafka: create the stream or topic if it is missing
-	Window          time.Duration // NATS: the duplicate window of a stream that is created; 0 means 1 h
+	Window          time.Duration // NATS: the duplicate window of a created stream; 0 means 1 h
 	CredentialsFile string        // NATS: the user's token and key
 	TransactionalID string        // Kafka: commit the cursor with the events
 	Timeout         time.Duration // webhook, NATS, Kafka: until an acknowledgement; 0 means 30 s
@@ -44,11 +44,11 @@ type Config struct {
 //	nats://[USER:PASSWORD@]HOST[,HOST]/STREAM   a stream of NATS JetStream; tls:// over TLS
 //	kafka://[USER:PASSWORD@]HOST[,HOST]/TOPIC   a topic of Kafka; kafka+tls:// over TLS
 //
-// HOST may have a port. STREAM and TOPIC are "crawler" if they are missing. A Kafka URL may
+// HOST can have a port. STREAM and TOPIC are "crawler" if they are missing. A Kafka URL can
 // have the option ?sasl=plain, ?sasl=scram-sha-256 or ?sasl=scram-sha-512.
 //
 // Open makes no connection. If the receiver does not answer, Send reports that the sink is
-// away. No error contains the URL, which may have a password or a token.
+// away. No error contains the URL, because it can have a password or a token.
 func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 	scheme, rest, _ := strings.Cut(to, "://")
 	if to == "-" {
@@ -171,7 +171,8 @@ func parse(rest, port string) (at address, err error) {
 	return at, nil
 }
 
-// over returns the configuration of a connection over TLS, or nil for one without TLS.
+// over returns the configuration of a connection over TLS, or nil for a connection
+// without TLS.
 func over(encrypted bool, trust *tls.Config) *tls.Config {
 	if encrypted && trust == nil {
 		return new(tls.Config)

@@ -39,7 +39,7 @@ type Config struct {
 	// request has one event, application/cloudevents+json, and the header
 	// Idempotency-Key with its id.
 	Batch bool
-	// Requests is how many requests may be under way; 0 means 16.
+	// Requests is the maximum number of requests under way; 0 means 16.
 	Requests int
 	// Timeout bounds a request with its answer; 0 means 30 s.
 	Timeout time.Duration
@@ -58,9 +58,9 @@ const (
 // Sink sends events to one URL. It is safe for concurrent use.
 //
 // A status from 200 to 299 acknowledges an event. The statuses 400, 413 and 422 refuse it
-// finally. After a batch was refused, each of its events is sent alone, so that only the
-// faulty ones are refused. Every other answer, also a redirect, means that the receiver is
-// away. Its Retry-After is obeyed up to one hour.
+// for good. After a batch was refused, each of its events is sent alone, so that only the
+// faulty events are refused. Every other answer, also a redirect, means that the receiver
+// is away. Its Retry-After header is obeyed, up to one hour.
 type Sink struct {
 	cfg    Config
 	client *http.Client
@@ -70,7 +70,7 @@ type Sink struct {
 var _ events.Sink = (*Sink)(nil)
 
 // New returns a sink. It makes no request. An error describes a fault of cfg. It does not
-// contain the URL, which may have a password or a token.
+// contain the URL, because the URL can have a password or a token.
 func New(cfg Config) (*Sink, error) {
 	u, err := url.Parse(cfg.URL)
 	switch {
@@ -231,7 +231,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 }
 
 // withoutURL returns the cause of an error of package net/http. The error itself contains
-// the URL, which may have a token.
+// the URL, which can have a token.
 func withoutURL(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err

@@ -31,7 +31,7 @@ var secret = []byte("a secret of thirty-two bytes....")
 // of those that it answers with 200.
 type receiver struct {
 	*httptest.Server
-	// answer may answer a request instead of the receiver, and reports whether it did.
+	// answer can answer a request instead of the receiver. It reports whether it did.
 	// If it is nil, the receiver accepts all requests.
 	answer func(w http.ResponseWriter, r *http.Request, batch []events.Event) bool
 
@@ -111,7 +111,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestAnswers: the meaning of each status, and the pause that the answer asks for.
+// TestAnswers checks the meaning of each status, and the pause that the answer asks
+// for.
 func TestAnswers(t *testing.T) {
 	date := func(in time.Duration) string { return time.Now().Add(in).UTC().Format(http.TimeFormat) }
 	for _, tc := range []struct {
@@ -189,8 +190,8 @@ func TestRefusedBatch(t *testing.T) {
 }
 
 // TestMoodyReceiver: the receiver hangs, refuses, breaks connections and answers after the
-// client has given up. All events that it does not refuse with a final status still arrive,
-// and the events of each host in order.
+// client has given up. All events still arrive, except those that it refuses with a final
+// status. The events of each host arrive in order.
 func TestMoodyReceiver(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		t.Run(fmt.Sprintf("batch=%v", batch), func(t *testing.T) {
@@ -218,7 +219,7 @@ func moody(t *testing.T, batched bool) {
 		}
 		re.mu.Lock()
 		fault := -1
-		if left > 0 && random.IntN(2) == 0 { // fewer than 12 of at least 50 requests: one run in 10⁶
+		if left > 0 && random.IntN(2) == 0 { // in one run of 10⁶, fewer than 12 of at least 50 requests fail
 			left--
 			fault = left % 6
 		}
@@ -317,7 +318,7 @@ func TestNew(t *testing.T) {
 }
 
 // TestErrorsHaveNoSecrets: the log messages about a receiver that cannot be reached do not
-// contain the URL, which may have a token.
+// contain the URL, which can have a token.
 func TestErrorsHaveNoSecrets(t *testing.T) {
 	re := newReceiver(t)
 	re.Close()

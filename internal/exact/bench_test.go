@@ -7,8 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// BenchmarkStore compares a queue in memory with the same queue behind a Store, for bulk
-// items, which the Store only passes on, and for exact items.
+// BenchmarkStore compares a queue in memory with the same queue behind a Store. It
+// measures bulk items, which the Store only passes on, and exact items.
 func BenchmarkStore(b *testing.B) {
 	b.Run("store=queue", func(b *testing.B) {
 		frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {

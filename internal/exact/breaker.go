@@ -13,18 +13,18 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Breaker is a Set in front of another one. While that one is unavailable, Breaker returns
-// frontier.ErrUnavailable at once instead of waiting for it. Once in each pause it lets a
-// call through, to find out whether the Set is back. It always passes on calls of Sweep,
-// Lookup and Stats. It is safe for concurrent use.
+// Breaker is a Set that passes calls on to another Set. While the other Set is
+// unavailable, Breaker returns frontier.ErrUnavailable at once instead of waiting. Once in
+// each pause it lets a call through, to find out whether the other Set is back. It always
+// passes on calls of Sweep, Lookup and Stats. It is safe for concurrent use.
 type Breaker struct {
 	Set
 	pause   time.Duration
 	circuit *gobreaker.CircuitBreaker[struct{}]
 }
 
-// NewBreaker returns a Breaker in front of set. While the set is away, it lets one call
-// through in each pause; 0 means 2 s.
+// NewBreaker returns a Breaker in front of set. While set is away, the Breaker lets one
+// call through in each pause. A pause of 0 means 2 s.
 func NewBreaker(set Set, pause time.Duration) *Breaker {
 	pause = cmp.Or(pause, 2*time.Second)
 	return &Breaker{set, pause, gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
@@ -39,7 +39,8 @@ var errAway = fmt.Errorf("exact: the set did not answer a moment ago: %w", front
 // Away reports whether the last call that reached the set found it unavailable.
 func (b *Breaker) Away() bool { return b.circuit.State() != gobreaker.StateClosed }
 
-// try makes a call, or returns errAway if the set is away and this call need not probe it.
+// try makes a call, or returns errAway if the set is away and the breaker lets no call
+// through.
 func (b *Breaker) try(call func() error) error {
 	_, err := b.circuit.Execute(func() (struct{}, error) { return struct{}{}, call() })
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
@@ -48,7 +49,7 @@ func (b *Breaker) try(call func() error) error {
 	return err
 }
 
-// ask does the same as try for a call with an answer.
+// ask does the same as try for a call that returns an answer.
 func ask[T any](b *Breaker, call func() (T, error)) (answer T, err error) {
 	err = b.try(func() error {
 		answer, err = call()

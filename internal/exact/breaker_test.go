@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// gate is a Set that counts calls and fails each with err.
+// gate is a Set that counts calls and returns err from each.
 type gate struct {
 	exact.Set
 	mu    sync.Mutex
@@ -131,7 +131,7 @@ func TestSyncWaitsWhileAway(t *testing.T) {
 }
 
 // TestRelayRuns: the relay queues keys that wait in the set. It notices without other
-// calls that the set is back, and it ends with its context.
+// calls that the set is back, and it stops when its context ends.
 func TestRelayRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, exact.Windows{}, 0)

@@ -10,10 +10,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Complete implements frontier.Store. First the set decides about the exact links. The set
-// stores the end of an exact item after the item's record is synced and before the queue
-// completes the item. While the set is away, links and ends become notes of the outbox. But if
-// the set also stores the records (OutputConfig.Rows), no item is completed while it is away.
+// Complete implements frontier.Store. First the set decides about the exact links. When an
+// exact item's record is synced, the set stores how the item ended. The queue completes the
+// item last. While the set is away, exact links and the ends of exact items become notes in
+// the outbox. But if the set also stores the records (OutputConfig.Rows), no item is
+// completed while the set is away.
 //
 // If the answer of a call was lost, a repeated call offers the same links with the same
 // decisions. A lease belongs to the Store that asked for it: another Store returns
@@ -26,9 +27,9 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 		return frontier.ErrLeaseLost
 	}
 	switch ended, over := h.state(s.cfg.Now()); {
-	case ended: // a repeated call, or one after the end of the lease: the queue answers it
+	case ended: // a repeated call, or a call after the lease has ended: the queue answers it
 		return s.Queue.Complete(ctx, id, done, update)
-	case over: // the queue may refuse links now, and keys that the set decided to be new would wait for the relay
+	case over: // the queue might refuse the links, and their new keys would then wait in the set for a relay
 		return frontier.ErrLeaseLost
 	}
 	c := &completing{Store: s, h: h, done: slices.Clone(done)}
@@ -57,13 +58,13 @@ type completing struct {
 
 // page is a completion with exact links.
 type page struct {
-	*frontier.Completion // with the Links of offered
+	*frontier.Completion // its Links are those of offered
 	offered              offers
 	decisions            *decisions
 	refused              map[int]bool // by index in Links
 }
 
-// ending is a completion that finishes an exact item whose end the set does not have yet.
+// ending is a completion that finishes an exact item. The set has not stored the end yet.
 type ending struct {
 	*frontier.Completion
 	note  *note
@@ -140,9 +141,9 @@ func (p *page) watch() {
 	}
 }
 
-// finish makes the set store the ends of exact items. An item with a record is stored by the
-// Sync of that record, an item without one is stored now. While the set is away, finish marks
-// the completions as Unconfirmed, so that the relay stores them later.
+// finish stores the ends of exact items in the set. If an item has a record, the Sync of the
+// record stores the end. Otherwise finish stores it now. While the set is away, finish marks
+// the completions as Unconfirmed, and a relay stores the ends later.
 func (c *completing) finish(ctx context.Context) error {
 	var bare []*ending
 	away := c.cfg.Set.Away()
@@ -206,9 +207,9 @@ func (c *completing) noteOf(done *frontier.Completion) *note {
 	return it.end
 }
 
-// watchRecord makes the Sync after the record store the end in the set. Once the set has the
-// end, the record is not taken back any more: perhaps no other worker gets the item, and a
-// second record of a round does no harm.
+// watchRecord arranges that the Sync after the record also stores the end in the set. Once
+// the set has the end, the record is not taken back: perhaps no worker gets the item again,
+// and a second record of a round does no harm.
 func (c *completing) watchRecord(e *ending) {
 	record, void := e.Record, e.Void
 	e.Record = func(links frontier.LinkCounts) error {

@@ -13,8 +13,8 @@ import (
 // points are the crash points of docs/design/exact-urls.md.
 var points = []string{"decided", "offered", "marked", "recorded", "finished", "completed", "relayed"}
 
-// TestCrashPoints kills the process at each crash point, the first few times that it
-// reaches it. No page may be lost, and none may be in the output twice.
+// TestCrashPoints kills the process at each crash point, the first few times that the
+// process reaches the point. Every page must be in the output exactly once.
 func TestCrashPoints(t *testing.T) {
 	passings := 6
 	if *proof {
@@ -49,8 +49,8 @@ func TestCrashPoints(t *testing.T) {
 	}
 }
 
-// TestAwayAtEachCall makes each call of the set fail once, before its effect
-// and after it.
+// TestAwayAtEachCall makes each call to the set fail once before it takes effect, and
+// once after.
 func TestAwayAtEachCall(t *testing.T) {
 	for _, rows := range []bool{false, true} {
 		for _, op := range []string{"decide", "queued", "finish", "stale", "waiting"} {
@@ -113,8 +113,8 @@ func TestCrashesAndOutages(t *testing.T) {
 }
 
 // TestRelaysAndReconcilersRace runs four relays and four reconcilers together with eight
-// workers of four processes. The set is unavailable now and then. No page may be lost,
-// and none may be in the output twice.
+// workers of four processes. The set is unavailable now and then. Every page must be in
+// the output exactly once.
 func TestRelaysAndReconcilersRace(t *testing.T) {
 	rounds := 3
 	if *proof {

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// drain delivers the notes of the outbox, n at a time. It calls progress after each step
-// that another relay did not take.
+// drain delivers the notes of the outbox, n at a time. It calls progress after each
+// batch that it delivered itself.
 func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) error {
 	for {
 		notes, err := s.Queue.Notes(ctx, n)
@@ -29,10 +29,10 @@ func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) erro
 	}
 }
 
-// deliver stores notes in the set, queues those of their links that are new, and then removes
-// the notes. It returns false if the notes were gone, because another relay delivered them. If
-// the relay dies before it removes the notes, another relay gets them. In the set the new links
-// are then pending, and a relay queues them when they are stale.
+// deliver stores notes in the set, queues their new links, and then removes the notes. It
+// returns false if another relay has already delivered the notes. If the relay dies before it
+// removes the notes, another relay gets them. The new links are then pending in the set, and a
+// relay queues them when they are stale.
 func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err error) {
 	var ends []Finished
 	var links []frontier.Offer
@@ -59,8 +59,8 @@ func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err er
 	return s.Queue.Delivered(ctx, notes, known, nil)
 }
 
-// deliverLinks asks the set about links of the outbox and queues the new ones. It returns how
-// many are known; the queue counts the others.
+// deliverLinks asks the set about links of the outbox and queues the new ones. It returns the
+// number of known links. The queue counts the others.
 func (s *Store) deliverLinks(ctx context.Context, links []frontier.Offer) (known uint64, err error) {
 	if len(links) == 0 {
 		return 0, nil
@@ -83,8 +83,7 @@ func (s *Store) deliverLinks(ctx context.Context, links []frontier.Offer) (known
 	return known, err
 }
 
-// offer offers new links to the queue, stores the answers in the set, and returns how many were
-// added and refused.
+// offer offers new links to the queue, stores the answers in the set, and counts the links.
 func (s *Store) offer(ctx context.Context, fresh offers) (counts Offered, err error) {
 	if len(fresh.links) == 0 {
 		return counts, nil

@@ -19,7 +19,7 @@ type desk struct {
 	asked *asked
 }
 
-// asked is a queue that records what it is offered, and can be made to fail.
+// asked is a queue that records its calls. A test can make a call fail.
 type asked struct {
 	*frontiertest.Memory
 	added    [][]frontier.Offer
@@ -29,7 +29,7 @@ type asked struct {
 	output   frontier.Output                 // synced by Complete; nil if the Memory syncs its own
 	wrote    map[bloomstore.Fingerprint]bool // with output: the items whose records were written
 	complete error                           // returned by the next Complete instead of its reply
-	early    bool                            // the Complete that fails has no effect
+	early    bool                            // the failing Complete has no effect
 }
 
 func (a *asked) Add(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// leases are the leases of this process that have not ended. They contain the items, and the
-// decisions of the set about the links of their pages.
+// leases are the leases of this process until their deadlines. They contain the items, and
+// the set's decisions about the links of the items.
 type leases struct {
 	mu    sync.Mutex
 	byID  map[frontier.LeaseID]*holding
@@ -22,7 +22,7 @@ type leases struct {
 type holding struct {
 	mu       sync.Mutex
 	deadline time.Time // not after the deadline in the queue
-	ended    bool      // a completion whose answer arrived has ended the lease
+	ended    bool      // a completion ended the lease, and its answer arrived
 	items    map[bloomstore.Fingerprint]*held
 }
 
@@ -35,7 +35,8 @@ type held struct {
 	settled bool       // the answer to its completion arrived, so a repeated one does nothing
 }
 
-// keep stores the items of a lease that lasts for ttl from the time asked on.
+// keep stores the items of a lease. The lease begins at the time asked and lasts for
+// ttl.
 func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, asked time.Time, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +65,8 @@ func (h *holding) keep(items []frontier.Item, asked time.Time, ttl time.Duration
 	}
 }
 
-// state returns whether the lease was ended by its worker, and whether its time is over.
+// state reports whether the worker has ended the lease, and whether the lease's time is
+// over.
 func (h *holding) state(now time.Time) (ended, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +81,7 @@ func (h *holding) isSettled(print bloomstore.Fingerprint) bool {
 	return it != nil && it.settled
 }
 
-// settle records completions whose answer arrived.
+// settle marks items as completed when the queue's answer has arrived.
 func (h *holding) settle(done []frontier.Completion, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +125,7 @@ func (l *leases) get(id frontier.LeaseID) *holding {
 }
 
 // Lease implements frontier.Store. If the queue is empty but the set has waiting keys or is
-// unavailable, the grant is not Empty, because a relay may queue some keys.
+// unavailable, the grant is not Empty, because a relay might queue some keys.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	asked := s.cfg.Now()
 	grant, err := s.Queue.Lease(ctx, request)
@@ -148,8 +150,8 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	return grant, nil
 }
 
-// idleLonger reports whether the queue has been idle for longer than d. If so, it starts to
-// measure again.
+// idleLonger reports whether the queue has been idle for longer than d. If so, it restarts
+// the measurement.
 func (s *Store) idleLonger(d time.Duration, now time.Time) bool {
 	since := s.idleSince.Load()
 	return since != nil && now.Sub(*since) > d && s.idleSince.CompareAndSwap(since, &now)

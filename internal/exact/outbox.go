@@ -7,20 +7,20 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Outbox is the part of a Queue that holds notes for the Set, written while the Set was
-// away. It is stored with the queue, so that a note is written in the step that
-// completes an item. A Relay delivers the notes in order. Several relays may run, and
-// each note takes effect once. Implementations are safe for concurrent use.
+// Outbox is the part of a Queue that holds notes for the Set. The Queue writes a note
+// while the Set is away, in the same step that completes an item. A Relay delivers the
+// notes in order. Several relays can run at once, and each note takes effect once.
+// Implementations are safe for concurrent use.
 type Outbox interface {
 	// Notes returns the oldest notes of one partition, at most n. An empty batch means
 	// that no partition has notes.
 	Notes(ctx context.Context, n int) (NoteBatch, error)
-	// Delivered removes the notes of batch. In the same step it counts the links of
-	// these notes that were not added: seen and refused. It returns false and changes
-	// nothing if the notes are gone, because another relay delivered them or the queue
-	// lost them.
+	// Delivered removes the notes of batch. In the same step it counts seen and
+	// refused, the links of these notes that were not added. It returns false and
+	// changes nothing if the notes are gone, because another relay delivered them or
+	// the queue lost them.
 	Delivered(ctx context.Context, batch NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error)
-	// Waits reports, index for index, which exact items are queued or leased. An
+	// Waits reports for each key, in order, whether its item is queued or leased. An
 	// item stops waiting in the step that completes it.
 	Waits(ctx context.Context, keys []ItemKey) ([]bool, error)
 }

@@ -18,9 +18,9 @@ type OutputConfig struct {
 	// Rows means that records are stored in the set, with Append. No item can then be
 	// completed while the set is away.
 	Rows bool
-	// If Hold is not nil, a Sync that finds the set away waits until the set is back or
-	// Hold is closed. It is for a store that ends when its output returns an error. With a
-	// nil Hold, Sync returns ErrUnavailable.
+	// Hold is for a store that stops when its output returns an error. If the set is away,
+	// Sync waits until the set is back or Hold is closed. If Hold is nil, Sync returns
+	// ErrUnavailable instead.
 	Hold <-chan struct{}
 }
 
@@ -48,7 +48,7 @@ type note struct {
 	confirmed bool // the set has stored it
 }
 
-// NewOutput returns an Output with nothing in it.
+// NewOutput returns an empty Output.
 func NewOutput(cfg OutputConfig) *Output { return &Output{cfg: cfg} }
 
 // Append adds a record that the next Sync stores in the set. The caller must not change

@@ -26,8 +26,9 @@ func (o *Offered) add(more Offered) {
 // batch is the number of notes or keys in one step.
 const batch = 500
 
-// offerAgain offers waiting keys to the queue. With refill it offers all keys in entries, without
-// refill only those that the queue does not have. A key whose URL no longer has a host key counts as refused.
+// offerAgain offers waiting keys to the queue. If refill is set, it offers all keys in entries.
+// Otherwise it offers only the keys that the queue does not have. A key whose URL no longer has a
+// host key counts as refused.
 func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Offered, err error) {
 	keys, err := s.locate(ctx, entries)
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *Store) missing(ctx context.Context, keys []located) (missing []located,
 	return missing, err
 }
 
-// waiting returns the keys that are pending or queued, in the same round, according to the set.
+// waiting returns the keys that are still pending or queued in the set, in the same round.
 func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located, err error) {
 	for _, k := range keys {
 		key, err := s.cfg.Set.Lookup(ctx, k.Fingerprint)
@@ -141,17 +142,17 @@ type Reconciled struct {
 	Offered
 }
 
-// Reconcile makes set and queue agree again after either of them lost something. It delivers the
-// outbox, and then offers every pending and queued key to the queue, which ignores those that it
-// has. It leaves out keys that have been pending for less than a minute, because the
-// call that made them pending, or later a relay, will offer them. It may be called at any time, while workers run, and
-// concurrently. If progress is not nil, Reconcile calls it after each batch.
+// Reconcile makes the set and the queue agree again after one of them has lost data. It delivers
+// the outbox, and then offers to the queue every pending and queued key that the queue does not
+// have. It skips keys that have been pending for less than a minute, because the call that made
+// them pending, or a relay, will offer them. It can be called at any time, also concurrently and
+// while workers run. If progress is not nil, Reconcile calls it after each batch.
 func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
 	return s.reconcile(ctx, false, progress)
 }
 
-// Refill does the same as Reconcile for a queue that was just rebuilt. No caller is going to
-// offer keys to it, so Refill offers every pending key.
+// Refill does the same as Reconcile for a queue that was just rebuilt. No other call offers
+// keys to such a queue, so Refill also offers keys that have just become pending.
 func (s *Store) Refill(ctx context.Context, progress func(Reconciled)) (Reconciled, error) {
 	return s.reconcile(ctx, true, progress)
 }
@@ -193,7 +194,8 @@ func (s *Store) reconcile(ctx context.Context, refill bool, progress func(Reconc
 	}
 }
 
-// eachStale calls do with batches of at most n keys that have been pending for too long.
+// eachStale calls do with batches of at most n keys that have been pending for
+// staleAfter.
 func (s *Store) eachStale(ctx context.Context, n int, do func([]Entry) error) error {
 	for {
 		entries, err := s.cfg.Set.Stale(ctx, staleAfter, n)

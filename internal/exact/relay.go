@@ -18,9 +18,9 @@ const (
 	staleEvery = 10 * time.Second // between two searches for stale and expired keys
 )
 
-// Relay delivers the notes of the outbox to the set. It queues keys that the set decided
-// to be new but that were not queued, and it sweeps keys whose windows are over. Any
-// number of relays may run, in any processes.
+// Relay delivers the notes of the outbox to the set. It queues new keys that their
+// callers did not queue, and sweeps keys whose windows are over. Any number of relays
+// can run at once, in any processes.
 type Relay struct {
 	*Store
 	cfg RelayConfig
@@ -41,8 +41,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	held := false
 	for {
 		err := r.Deliver(ctx)
-		// If the set is away, Tidy runs each time: if there are no other calls, only
-		// this one can find out that the set is back.
+		// While the set is away, Tidy runs each time: if there are no other calls, only
+		// Tidy can find out that the set is back.
 		if now := time.Now(); err == nil && (now.Sub(stale) >= staleEvery || r.Store.cfg.Set.Away()) {
 			stale = now
 			err = r.Tidy(ctx)
@@ -59,8 +59,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// log logs that the relay cannot continue, and later that it can again. held is whether it
-// could not continue before.
+// log logs when the relay is interrupted and when it continues. held is whether it was
+// interrupted before.
 func (r *Relay) log(ctx context.Context, err error, held *bool) {
 	log := r.Store.cfg.Logger
 	switch {
@@ -72,8 +72,9 @@ func (r *Relay) log(ctx context.Context, err error, held *bool) {
 	*held = err != nil
 }
 
-// Tidy offers stale keys again and sweeps, as Run does regularly. If the queue has been empty for
-// a minute although keys wait in the set, Tidy reconciles, because the queue may have lost them.
+// Tidy offers stale keys again and sweeps. Run calls it regularly. If the queue has been empty
+// for a minute although keys wait in the set, Tidy reconciles, because the queue might have
+// lost them.
 func (r *Relay) Tidy(ctx context.Context) error {
 	offer := func(entries []Entry) error {
 		_, err := r.offerAgain(ctx, entries, false)

@@ -46,12 +46,12 @@ type Rule struct {
 //	re=EXPR     canonical URLs in which the regular expression matches
 //	all         every URL
 //
-// The rules host, re and all depend on the URL only, the others on how it was found.
-// If several rules match an item, the first one that depends on the URL only gives the
-// class, or if there is none, the first one. So a URL's class depends as little as
-// possible on the order of discoveries. The classes of seeds and sitemaps have fixed
-// numbers. The number of any other class depends on the position of its rule among the
-// other rules.
+// The rules host, re and all depend on the URL only. The other rules depend on how the
+// URL was found. If several rules match an item, the first of them that depends on the
+// URL only gives the class. If there is no such rule, the first matching rule gives the
+// class. So a URL's class depends as little as possible on the order in which URLs are
+// found. The classes of seeds and sitemaps have fixed numbers. The number of any other
+// class depends on the position of its rule among the other rules.
 type Rules struct{ rules []rule }
 
 type rule struct {
@@ -114,8 +114,8 @@ func NewRules(rules ...Rule) (*Rules, error) {
 // className matches a rule with the name of its class before it.
 var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
 
-// Named reports whether text has the name of a class and then a rule, such as
-// "gov: host=*.gov".
+// Named reports whether text consists of the name of a class and a rule, such as "gov:
+// host=*.gov".
 func Named(text string) bool { return className.MatchString(text) }
 
 // ParseTexts parses the rules of settings and flags. Each text is either the name of a
@@ -140,7 +140,7 @@ func ParseTexts(texts []string) (*Rules, error) {
 	return made, errors.Join(append(errs, err)...)
 }
 
-// parseRule parses a rule. Its class is Bulk if it has no fixed number.
+// parseRule parses a rule. A class without a fixed number is left as Bulk.
 func parseRule(given Rule) (rule, error) {
 	r := rule{Rule: given}
 	r.Name = cmp.Or(given.Name, given.Text)

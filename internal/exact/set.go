@@ -8,24 +8,25 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Set decides about the exact keys of one crawl, and stores the state of each. A pending key was
-// decided to be new and may not have been queued yet; later it is queued, and then done or failed.
-// Implementations are safe for concurrent use by any number of processes. They use their own
-// clock. A frontier.ErrUnavailable means that the set does not answer now and that the call may be
-// repeated.
+// Set decides about the exact keys of one crawl, and stores the state of each. A key that was
+// decided to be new is pending. Later it is queued, and then done or failed. Implementations are
+// safe for concurrent use by any number of processes. They use their own clock. The error
+// frontier.ErrUnavailable means that the set does not answer now (it is away). The call can then
+// be repeated.
 type Set interface {
-	// Decide answers keys index for index. If several callers ask about one key, at most one of
-	// them gets New in a round. That caller owns the key, which is pending until Queued or
-	// Withdraw. Equal keys within one call are decided one after the other. A known key costs
-	// no write.
+	// Decide returns one answer for each key, in the same order. If several callers ask about
+	// one key, at most one of them gets New in a round. That caller owns the key, which is
+	// pending until Queued or Withdraw. Equal keys within one call are decided one after the
+	// other. A known key costs no write.
 	Decide(ctx context.Context, keys []Key) ([]Answer, error)
-	// Queued marks pending keys as queued. It ignores keys that are not pending in that round.
+	// Queued marks pending keys as queued. It ignores keys that are not pending in the given
+	// round.
 	Queued(ctx context.Context, keys []Ref) error
-	// Withdraw reverts the decision that pending keys are new, because the queue refused them:
-	// they are deleted or, in a later round, finished as before. It ignores keys that are not
-	// pending in that round.
+	// Withdraw is for pending keys that the queue refused. A key that was finished in an
+	// earlier round is finished again, as before. Other keys are deleted. Withdraw ignores
+	// keys that are not pending in the given round.
 	Withdraw(ctx context.Context, keys []Ref) error
-	// Finish stores how keys ended, and records as rows, in one transaction. Only the first call
+	// Finish stores how keys ended, and also records, in one transaction. Only the first call
 	// that finishes a key in a round takes effect. A second record of one fingerprint and round
 	// is ignored. If the round is later than the key's round, the key has been retried, and gets
 	// the later round. Unknown keys are ignored.
@@ -34,12 +35,12 @@ type Set interface {
 	// Stale returns at most n keys that have been pending for age or longer. No call returns
 	// these keys again before age has passed once more.
 	Stale(ctx context.Context, age time.Duration, n int) ([]Entry, error)
-	// Waiting returns at most n pending and queued keys, in the order of their fingerprints, that
-	// come after the fingerprint after. If it returns none, there are no more.
+	// Waiting returns at most n pending and queued keys whose fingerprints are greater than
+	// after, in the order of the fingerprints. If it returns none, there are no more.
 	Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error)
 	// Sweep deletes at most n finished keys whose window is over, and returns their number. lag
-	// is the time since the earliest end of a window among the remaining expired keys, or 0 if
-	// there are none. Sweep does not wait for locks.
+	// is the longest time for which a remaining key has been expired, or 0 if there is no such
+	// key. Sweep does not wait for locks.
 	Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error)
 	// Lookup returns the state of a key, or the zero Status if the set does not have it.
 	Lookup(ctx context.Context, key bloomstore.Fingerprint) (Status, error)
@@ -53,7 +54,7 @@ type Ref struct {
 	Round       uint32
 }
 
-// Key is a URL to decide about, with what is needed to queue it later.
+// Key is a URL to decide about, with the fields that are needed to queue it later.
 type Key struct {
 	Fingerprint bloomstore.Fingerprint
 	URL         string // canonical
@@ -66,10 +67,10 @@ type Key struct {
 // Answer says whether a key is new.
 type Answer struct {
 	New   bool   // the caller owns the key, and must queue it
-	Round uint32 // the round in which it is new, or its present round
+	Round uint32 // the round in which the key is new, or the current round of a known key
 	// First, with New, means that the set never had the key. If the filter claims such a key,
 	// that is a false positive, unless the key was added as a bulk key. First is false for a
-	// key whose window is over, and for one that may have been swept.
+	// key whose window is over, and for a key that might have been swept.
 	First bool
 }
 
@@ -126,5 +127,5 @@ type Stats struct {
 	Queued  uint64        `json:"queued"`
 	Done    uint64        `json:"done"`
 	Failed  uint64        `json:"failed"`
-	Lag     time.Duration `json:"lag"` // time since the earliest end of a window of a key that was not swept yet
+	Lag     time.Duration `json:"lag"` // the longest time for which a key has been expired and not swept
 }

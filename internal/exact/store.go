@@ -65,16 +65,16 @@ func (c Config) withDefaults() (Config, error) {
 // queue then does not ask its filter. It stores the end of an item in the set before it
 // completes the item in the queue. It is safe for concurrent use.
 //
-// After a crash, items can wait in the set that the queue does not have. Only a Relay
-// queues them, and a crawl does not end while there are such items. So at least one
-// Relay must run, in any process.
+// After a crash, the set can have waiting items that the queue does not have. Only a
+// Relay queues them, and a crawl does not end while there are such items. So at least
+// one Relay must run, in any process.
 type Store struct {
 	Queue
 	cfg    Config
 	leases leases
-	// idleSince is the time since when the queue has been empty although the set has waiting
-	// keys, or was unavailable. nil means that the queue is not idle. After some time the
-	// callers that had to queue these keys must have failed.
+	// idleSince is when the queue was first found empty although the set had waiting keys or
+	// was unavailable. nil means that the queue is not idle. If the queue is idle for long,
+	// the callers that had to queue these keys must have failed.
 	idleSince atomic.Pointer[time.Time]
 }
 
@@ -135,8 +135,8 @@ func hasExact(links []frontier.Offer) bool {
 	return slices.ContainsFunc(links, func(link frontier.Offer) bool { return isExact(&link) })
 }
 
-// offers are offers that are made together. prints has, index for index, the
-// fingerprints of the exact links, and zero values for the others.
+// offers are offers that are made together. prints has an element for each link: the
+// fingerprint of an exact link, or the zero value.
 type offers struct {
 	links  []frontier.Offer
 	prints []bloomstore.Fingerprint
@@ -179,7 +179,7 @@ func keysOf(batches ...offers) (keys []Key) {
 // decisions are the set's answers to one call of Decide.
 type decisions struct {
 	of map[bloomstore.Fingerprint]decided
-	at time.Time // not after the time of the set's decision
+	at time.Time // at or before the time of the set's decision
 }
 
 // decided is the set's answer about one key, in the form that the queue uses.
@@ -222,8 +222,8 @@ func isNew(decision frontier.Decision) bool {
 	return decision == frontier.New || decision == frontier.Promoted || decision == frontier.Again
 }
 
-// The caller of Decide may offer a new key to the queue for freshFor. After staleAfter, a
-// relay offers a key that its caller did not offer.
+// The caller of Decide is allowed to offer a new key to the queue within freshFor. After
+// staleAfter, a relay offers the keys that are still pending.
 const (
 	freshFor   = 10 * time.Second
 	staleAfter = time.Minute
@@ -248,8 +248,8 @@ func (d decisions) apply(to offers, now time.Time) {
 // queueAnswers are the queue's answers to new keys: true if the key waits in the queue.
 type queueAnswers map[Ref]bool
 
-// note stores whether the offer with index i waits in the queue. If a key was offered several
-// times, it waits if any of the offers does.
+// note stores whether the offer with index i waits in the queue. A key that was offered
+// several times waits if the queue accepted one of the offers.
 func (a queueAnswers) note(of offers, i int, waits bool) {
 	if it := &of.links[i]; isExact(it) && isNew(it.Decision) {
 		ref := Ref{of.prints[i], it.Round}
@@ -257,8 +257,8 @@ func (a queueAnswers) note(of offers, i int, waits bool) {
 	}
 }
 
-// dropRefused removes the refused keys. A relay may have offered them meanwhile, and
-// may have got another answer.
+// dropRefused removes the refused keys. Meanwhile a relay might have offered them and
+// got another answer.
 func (a queueAnswers) dropRefused() {
 	maps.DeleteFunc(a, func(_ Ref, waits bool) bool { return !waits })
 }

@@ -36,8 +36,8 @@ func TestDecisionsOfSet(t *testing.T) {
 	}
 }
 
-// TestRefusedIsWithdrawn: keys that the queue refuses, also those of links, are withdrawn
-// from the set.
+// TestRefusedIsWithdrawn: keys that the queue refuses, including keys of links, are
+// withdrawn from the set.
 func TestRefusedIsWithdrawn(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 2)
 	first, second, third := d.page(2), d.page(14), d.page(26)
@@ -86,8 +86,8 @@ func TestAddWhileAway(t *testing.T) {
 	}
 }
 
-// TestLateAddDoesNotWithdraw: a key that is refused long after it was decided
-// is not withdrawn, because a relay may have queued it.
+// TestLateAddDoesNotWithdraw: a key that is refused long after it was decided is not
+// withdrawn, because a relay might have queued it.
 func TestLateAddDoesNotWithdraw(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 1)
 	d.offer(frontier.Added, frontier.Offer{URL: "https://h0.test/", Host: "h0.test"})
@@ -97,8 +97,8 @@ func TestLateAddDoesNotWithdraw(t *testing.T) {
 	d.state(late, exact.Pending, 0)
 }
 
-// TestRepeatOffersTheSame: a Complete whose reply was lost offers its links
-// with the same decisions, unless those are too old.
+// TestRepeatOffersTheSame: a Complete whose reply was lost offers its links with the
+// same decisions, unless the decisions are too old.
 func TestRepeatOffersTheSame(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -124,8 +124,8 @@ func TestRepeatOffersTheSame(t *testing.T) {
 	d.state(d.page(2), exact.Queued, 0)
 }
 
-// TestRepeatOfACompletionDecidesNothing: a repeated completion does not decide
-// its links, because the queue ignores it.
+// TestRepeatOfACompletionDecidesNothing: a repeated completion does not decide its
+// links, because the queue ignores the repeat.
 func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -141,8 +141,8 @@ func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
 	d.state(d.page(2), exact.Unknown, 0)
 }
 
-// TestLostLeaseDecidesNothing: a completion under an expired lease, or under
-// that of another process, decides no links.
+// TestLostLeaseDecidesNothing: a completion under an expired lease, or under a lease of
+// another process, decides no links.
 func TestLostLeaseDecidesNothing(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -161,8 +161,8 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 	d.state(d.page(2), exact.Unknown, 0)
 }
 
-// TestLinksBecomeNotesWhileAway: while the set is unavailable the exact links of a page become
-// notes, which a relay queues and counts.
+// TestLinksBecomeNotesWhileAway: while the set is unavailable, the exact links of a page
+// become notes, which a relay queues and counts.
 func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3), d.page(5))
@@ -295,9 +295,9 @@ func TestRetriedItemGetsNewRound(t *testing.T) {
 	d.state(d.page(2), exact.Done, 1)
 }
 
-// TestNewAgainUnderOneLease: a key whose window has ended is leased again to
-// the worker that still holds its host. Its links are decided and it is
-// finished like any other.
+// TestNewAgainUnderOneLease: a key whose window has ended is leased again to the worker
+// that still holds its host. The set decides its links, and it is finished like any
+// other key.
 func TestNewAgainUnderOneLease(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: 10 * time.Second}, 0)
 	d.offer(frontier.Added, d.page(2), d.page(6)) // the second keeps the host leased

@@ -51,7 +51,7 @@ func ParseWindows(text string, rules *Rules) (Windows, error) {
 	return windows, errors.Join(errs...)
 }
 
-// parseWindow parses a duration, which may be a number of days: 36h, 7d.
+// parseWindow parses a duration or a number of days, such as 36h or 7d.
 func parseWindow(text string) (time.Duration, error) {
 	const day = 24 * time.Hour
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -66,5 +66,5 @@ func parseWindow(text string) (time.Duration, error) {
 	return window, nil
 }
 
-// maxWindow is the longest window: its end is within the range of times of databases.
+// maxWindow is the longest window. Databases can store the time at which it ends.
 const maxWindow = 36500 * 24 * time.Hour

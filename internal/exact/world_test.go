@@ -20,7 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// files holds records: those that were appended are durable after Sync.
+// files holds records. Sync makes the appended records durable.
 type files struct {
 	mu      sync.Mutex
 	pending []exact.Ref
@@ -43,12 +43,13 @@ func (f *files) Sync() (frontier.Position, error) {
 	return nil, nil
 }
 
-// output is the queue's output, which outlives its workers.
+// output is the output of the queue. It outlives the worker processes.
 type output struct{ current *exact.Output }
 
 func (o *output) Sync() (frontier.Position, error) { return o.current.Sync() }
 
-// weak is a Set that is unavailable at times. fails decides about one call.
+// weak is a Set that is unavailable at times. fails reports whether a call fails,
+// before or after it takes effect.
 type weak struct {
 	exact.Set
 	mu    sync.Mutex
@@ -144,7 +145,7 @@ func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
 	return w
 }
 
-// start starts a process. The memory of the process before it is lost.
+// start starts a process. The memory of the previous process is lost.
 func (w *world) start() {
 	w.files.pending = nil
 	w.store, w.relay = w.process()
@@ -230,8 +231,8 @@ func (w *world) whileAway(call func() error) error {
 	return errors.New("the set was away ten thousand times in a row")
 }
 
-// work leases one host and completes its items, some of them at once. over
-// reports that there is nothing left to do.
+// work leases one host and completes its items, some of them together. over reports
+// that there is nothing left to do.
 func (w *world) work(store *exact.Store) (over bool) {
 	grant, err := store.Lease(w.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{w.leaseID()}, InFlight: 1})
 	if err != nil {
@@ -288,8 +289,8 @@ func (w *world) seed(store *exact.Store) {
 	}
 }
 
-// run crawls to the end with one process at a time, each of which lives until a
-// crash point kills it.
+// run crawls to the end, with one process at a time. Each process lives until a crash
+// point kills it.
 func (w *world) run() {
 	w.start()
 	seeded := false
@@ -329,8 +330,8 @@ func (w *world) survive(do func()) {
 	do()
 }
 
-// verify checks that every page is in the output once, and that queue and set
-// agree that all pages are done.
+// verify checks that every page is in the output once, and done in the queue and in the
+// set.
 func (w *world) verify() {
 	w.Helper()
 	records := w.files.synced

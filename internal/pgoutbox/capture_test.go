@@ -69,7 +69,7 @@ func follow(ctx context.Context, dsn string, take func(captured) bool) error {
 	if err := conn.Frontend().Flush(); err != nil {
 		return err
 	}
-	var ends []uint64 // positions of the ends of transactions that were taken
+	var ends []uint64 // end positions of the transactions that were read
 	for {
 		message, err := conn.ReceiveMessage(ctx)
 		if err != nil {
@@ -125,11 +125,11 @@ func insert(body []byte) captured {
 	return captured{columns[0], columns[1], columns[2], columns[3], columns[4]}
 }
 
-// TestCaptureYieldsRelayedEvents: two workers finish the same records while the
-// reader of the write-ahead log restarts and the server is killed. The reader
-// gets one event for each record that was kept, equal to the one that relays
-// send. The events of a host come in order, and repeats have the same id and
-// content. After the slot is lost, the events can be read from the records.
+// TestCaptureYieldsRelayedEvents: two workers finish the same records while the reader
+// of the write-ahead log restarts and the server is killed. The reader gets one event
+// for each record that was kept, equal to the event that relays send. The events of a
+// host come in order, and repeats have the same id and content. After the slot is lost,
+// the events can be read from the records.
 func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	records, kills := 300, 2
 	if *proof {

@@ -1,5 +1,5 @@
-// Package pgoutbox uses the table of records that a crawl has in Postgres as the outbox
-// of its events, and stores the progress of relays in Postgres.
+// Package pgoutbox uses a crawl's table of records in Postgres as the outbox of its
+// events. It also stores the progress of relays in Postgres.
 //
 // It owns the text of cursors and the form of events for change data capture. The tables
 // and statements belong to package pgstore.
@@ -24,7 +24,7 @@ import (
 //
 // A cursor has the form XID/SEQUENCE: the transaction that inserted a record, and the
 // number of the record in that transaction. While a transaction runs, anywhere on the
-// server, the records of younger transactions are not read.
+// server, the records of newer transactions are not read.
 type Outbox struct {
 	set    *pgstore.Store
 	source string
@@ -36,7 +36,7 @@ var (
 	_ events.Progress = (*Outbox)(nil)
 )
 
-// New returns the outbox of a crawl. It must not be used after set is closed.
+// New returns the outbox of a crawl. The outbox must not be used after set is closed.
 func New(set *pgstore.Store) *Outbox {
 	return &Outbox{set, events.Source(set.Identity())}
 }

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 }
 
 // anyCrawl returns the config of a new crawl on a server that several tests share. No test
-// may break that server.
+// is allowed to break that server.
 func anyCrawl(t testing.TB) pgstore.Config {
 	t.Helper()
 	server, err := commonServer()
@@ -98,7 +98,7 @@ func outboxOf(t testing.TB) eventstest.OutboxUnderTest {
 			if err := set.Finish(t.Context(), nil, rows(t, records...)); err != nil {
 				return err
 			}
-			for { // until no older transaction runs; there may be one of the server's own
+			for { // until no older transaction runs; the server itself sometimes runs one
 				at, err := set.Since(t.Context(), time.Time{})
 				if err != nil {
 					return err
@@ -125,8 +125,8 @@ func TestProgressPassesSuite(t *testing.T) {
 	})
 }
 
-// TestForeignCursorsAreRefused: a text that the outbox did not make is not accepted as a
-// cursor.
+// TestForeignCursorsAreRefused: the outbox refuses a cursor with a text that it did not
+// make.
 func TestForeignCursorsAreRefused(t *testing.T) {
 	outbox := pgoutbox.New(open(t, anyCrawl(t)))
 	for _, text := range []events.Cursor{"x", "1", "1/", "/1", "1/1/1", "-1/1", "1/-1", "+1/1", "01/1", "0/0", "1/4294967296", "18446744073709551616/1", " 1/1"} {

@@ -26,8 +26,8 @@ func table(t testing.TB, cfg pgstore.Config, template string) string {
 	return fmt.Sprintf("crawler.%s_%d", template, id)
 }
 
-// fill stores the first n keys in a crawl's table as done, without a window or with one that
-// ended an hour ago.
+// fill stores the first n keys in a crawl's table as done, without a window or with a window
+// that ended an hour ago.
 func fill(t testing.TB, cfg pgstore.Config, n int, window bool) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)
@@ -90,8 +90,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// processorTime returns the processor time of a process, the only figure that
-// can be compared if the machine does other work. It is 0 if that is unknown.
+// processorTime returns the processor time of a process, or 0 if it is unknown. No
+// other figure can be compared if the machine does other work.
 func processorTime(b *testing.B, pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -123,7 +123,7 @@ func BenchmarkLife(b *testing.B) {
 }
 
 // BenchmarkSweep lets eight workers decide keys while a million keys are swept, and compares
-// the duration of their calls with that on an idle server.
+// the duration of their calls with the duration on an idle server.
 func BenchmarkSweep(b *testing.B) {
 	const rows, workers, size = 1_000_000, 8, 100
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})

@@ -14,8 +14,8 @@ import (
 )
 
 // join finds the crawl. For a worker it also compares the fixed settings, and creates the
-// crawl if there is none. If several workers do so at once, one creates it and the others
-// wait.
+// crawl if there is none. If several workers join at once, one creates the crawl and the
+// others wait.
 func (s *Store) join(ctx context.Context, worker bool) error {
 	identity, err := s.find(ctx)
 	if errors.Is(err, ErrNoCrawl) && worker {
@@ -103,8 +103,8 @@ func (e mismatchError) Error() string        { return string(e) }
 func (e mismatchError) Is(target error) bool { return target == frontier.ErrParamsMismatch }
 
 // Delete removes the crawl cfg.Crawl with its keys and records. It does not block other
-// crawls. Workers of the crawl that still run end with ErrNoCrawl. Delete returns
-// ErrNoCrawl if there is no crawl with this name. It ignores Identity and Windows of cfg.
+// crawls. Running workers of the crawl stop with ErrNoCrawl. Delete returns ErrNoCrawl if
+// there is no crawl with this name. It ignores Identity and Windows of cfg.
 func Delete(ctx context.Context, cfg Config) error {
 	s, err := connect(ctx, cfg)
 	if err != nil {

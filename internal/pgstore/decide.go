@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// races is how often a Decide may lose keys to other callers between its look-up and its
-// insert. Once is common among workers that find the same links. It can happen again only
-// if the keys are finished and swept in between.
+// races is the maximum number of look-ups and inserts of one Decide. A second turn is
+// needed if other callers insert the same keys first, as workers that find the same links
+// do. A third turn is needed only if the keys are also finished and swept in between.
 const races = 8
 
 // Decide implements exact.Set. A known key costs a look-up and no write. If an answer
@@ -57,8 +57,8 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 	return all, nil
 }
 
-// distinct returns the first of equal keys, sorted by fingerprint, which is the order in which
-// rows are locked.
+// distinct returns the first of equal keys, sorted by fingerprint. Rows are locked in this
+// order.
 func distinct(keys []exact.Key) []exact.Key {
 	sorted := slices.Clone(keys)
 	slices.SortStableFunc(sorted, func(a, b exact.Key) int { return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
@@ -72,7 +72,7 @@ type known struct {
 }
 
 // lookUp looks up keys, and stores the answers for known keys. It returns the missing keys, and
-// those whose window is over.
+// the keys whose window is over.
 func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[bloomstore.Fingerprint]exact.Answer) (missing, over []exact.Key, err error) {
 	prints := make(uuids, len(keys))
 	for i, key := range keys {
@@ -109,9 +109,8 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[blooms
 	return missing, over, nil
 }
 
-// insert inserts the missing keys and begins the next round of those whose window is
-// over, in one transaction. It returns the keys that this caller now owns, with their
-// rounds.
+// insert inserts the missing keys and begins the next round of the keys in over, in one
+// transaction. It returns the keys that this caller now owns, with their rounds.
 func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[bloomstore.Fingerprint]uint32, err error) {
 	if len(missing)+len(over) == 0 {
 		return nil, nil
@@ -135,7 +134,7 @@ func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[
 	return won, err
 }
 
-// queueInsert adds the statements that insert keys to batch. They call own for each key that
+// queueInsert adds to batch the statements that insert keys. They call own for each key that
 // this caller now owns.
 func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fingerprint, uint32)) {
 	floor := s.floor.Load()

@@ -53,12 +53,12 @@ var states = map[string]trouble{
 	"23503": gone, // foreign key violation: the row of the crawl was deleted
 }
 
-// noInitFile is the beginning of the error with which a server that was restarted on a
-// full disk refuses a connection. In Postgres 15 its SQLSTATE is that of an internal
-// error, in newer servers that of a full disk.
+// noInitFile is the beginning of an error message. A server that was restarted on a
+// full disk refuses connections with this error. The SQLSTATE means an internal error
+// in Postgres 15, and a full disk in newer servers.
 const noInitFile = "could not write init file"
 
-// troubleOf classifies an error of the driver. No other function does this.
+// troubleOf classifies an error of the driver.
 func troubleOf(err error) trouble {
 	if reply, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if t, ok := states[reply.Code]; ok {
@@ -97,7 +97,7 @@ func (s *Store) try(ctx context.Context, call string, do func(context.Context) e
 func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string, do func(context.Context) error) error {
 	began := time.Now()
 	for n := 1; ; n++ {
-		bounded, cancel := context.WithTimeout(ctx, bound) // it also ends a call that the server does not answer
+		bounded, cancel := context.WithTimeout(ctx, bound) // also ends a call that the server does not answer
 		err := do(bounded)
 		cancel()
 		if err == nil {
@@ -119,9 +119,10 @@ func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string,
 	}
 }
 
-// explain turns an error of the driver into one for the caller.
+// explain turns an error of the driver into an error for the caller.
 func explain(call string, err error) error {
-	// The driver's text may have several lines, one for each address that it tried.
+	// The driver's text can have several lines, one for each address that the driver
+	// tried.
 	text := errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	switch troubleOf(err) {
 	case passes, away:

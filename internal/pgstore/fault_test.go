@@ -24,7 +24,7 @@ import (
 type load struct {
 	set  *pgstore.Store
 	mu   sync.Mutex
-	new  map[bloomstore.Fingerprint]int // how often the answer for a key was that it is new
+	new  map[bloomstore.Fingerprint]int // how often each key was new to a caller
 	done map[bloomstore.Fingerprint]bool
 }
 
@@ -74,8 +74,8 @@ func (l *load) work(ctx context.Context, r *rand.Rand, all int) error {
 	return nil
 }
 
-// verify checks that no change whose call was answered is lost, and that each key was new to
-// only one caller.
+// verify checks that the changes of all successful calls are stored, and that each key was
+// new to only one caller.
 func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)
@@ -98,7 +98,7 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 		}
 	}
 	// One statement reads both numbers, because calls that were running when the
-	// workers ended may still be committed.
+	// workers ended might still be committed.
 	var records, finished int
 	must(t, conn.QueryRow(t.Context(), fmt.Sprintf("SELECT (SELECT count(*) FROM %s), (SELECT count(*) FROM %s WHERE outcome IS NOT NULL)",
 		table(t, cfg, "record"), table(t, cfg, "exact_key"))).Scan(&records, &finished))

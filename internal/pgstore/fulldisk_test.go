@@ -36,10 +36,11 @@ type disk struct {
 // permitted, as in most containers.
 func smallDisk(t *testing.T, size string) *disk {
 	t.Helper()
-	// The folder is not below that of the test, which the server's user may not enter.
+	// The server's user cannot enter the folder of the test, so this folder is not in
+	// it.
 	dir, err := os.MkdirTemp("", "fulldisk-")
 	must(t, err)
-	t.Cleanup(func() { _ = os.Remove(dir) }) // does not remove its content, because the disk may still be mounted there
+	t.Cleanup(func() { _ = os.Remove(dir) }) // fails if the folder is not empty, as while the disk is mounted
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
 		why := fmt.Sprintf("no file system can be mounted here, so no disk fills up: %v", err)
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
@@ -89,8 +90,8 @@ func (d *disk) makeRoom() {
 	must(d.t, os.Remove(d.ballast()))
 }
 
-// wantHeld checks the error of a call on a full disk. It must make workers keep their items
-// and try again, and it must be one line without the password.
+// wantHeld checks the error of a call on a full disk. The error must make workers keep
+// their items and try again. It must be one line without the password.
 func wantHeld(t *testing.T, what string, err error, says ...string) {
 	t.Helper()
 	if !errors.Is(err, frontier.ErrUnavailable) {
@@ -106,7 +107,7 @@ func wantHeld(t *testing.T, what string, err error, says ...string) {
 	}
 }
 
-// noRoom has parts of the server's error for tables that cannot grow: text and SQLSTATE.
+// noRoom has parts of the server's error if a table cannot grow: text and SQLSTATE.
 var noRoom = []string{"could not extend file", "53100"}
 
 // books records the state that each key must have, by the key's number.
@@ -250,9 +251,9 @@ func TestFullDisk(t *testing.T) {
 	b := &books{set: open(t, cfg), cfg: cfg, states: map[int]exact.State{}}
 	keyTable, pendingTable := table(t, cfg, "exact_key"), table(t, cfg, "exact_pending")
 
-	// There are keys in each state, and then the space ends.
+	// The test stores keys in each state, and then fills the disk.
 	const begun, batch = 3000, 100
-	for n := 0; n < begun; n += batch { // one call each, so that neighbours share pages
+	for n := 0; n < begun; n += batch { // one call each, so that neighbouring keys share pages
 		must(t, b.decide(t, n, n+batch))
 	}
 	b.queued(t, 0, 2800)
@@ -272,8 +273,8 @@ func TestFullDisk(t *testing.T) {
 	wantHeld(t, "Decide", err, noRoom...)
 	d.leave(0)
 
-	// The table of keys has space for a few calls. They fail in the middle,
-	// because the tables of waiting keys and of records have none.
+	// The table of keys has space for a few calls. They fail in the middle, because the
+	// tables of waiting keys and of records have no space.
 	execute(t, dsn, "VACUUM (TRUNCATE false) "+keyTable)
 	wantHeld(t, "Finish with records", b.finish(t, 200, 280, "first"), noRoom...)
 	breaker := exact.NewBreaker(b.set, time.Hour)
@@ -290,7 +291,7 @@ func TestFullDisk(t *testing.T) {
 	b.queued(t, 2800, begun)
 
 	// When the server starts, it removes files that the first connection to a database
-	// writes again. The space for them may be used by then.
+	// writes again. By then the space for these files might be used.
 	must(t, server.Kill())
 	must(t, server.Restart())
 	d.leave(0)
@@ -314,9 +315,9 @@ func TestFullDisk(t *testing.T) {
 	open(t, other)
 }
 
-// TestFullDiskOfLog: a server that cannot write its log ends, and so do all running calls.
-// Calls meanwhile return ErrUnavailable. After the restart all changes whose calls succeeded
-// are there.
+// TestFullDiskOfLog: a server that cannot write its log stops, and all running calls fail.
+// Until the restart, calls return ErrUnavailable. After the restart, the changes of all
+// successful calls are there.
 func TestFullDiskOfLog(t *testing.T) {
 	t.Parallel()
 	d := smallDisk(t, "64m")
@@ -343,7 +344,7 @@ func TestFullDiskOfLog(t *testing.T) {
 			t.Errorf("the log has no PANIC for want of room: the disk was not full")
 		}
 		d.makeRoom()
-		must(t, server.Restart()) // usually it has ended by now
+		must(t, server.Restart()) // usually the server has stopped by now
 		progress(t, server.DSN())
 	})
 	if answers, err := set.Decide(t.Context(), keys(5000, 5001)); err != nil || !answers[0].New {

@@ -49,7 +49,7 @@ func (s *Store) Lookup(ctx context.Context, key bloomstore.Fingerprint) (status 
 	return status, nil
 }
 
-// Stats implements exact.Set. All counts are those of one moment.
+// Stats implements exact.Set. All counts are of the same moment.
 func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 	var waiting uint64
 	var since *time.Duration
@@ -80,8 +80,8 @@ func (s *Store) tryLong(ctx context.Context, call string, do func(context.Contex
 const pageOfRecords = 1000
 
 // EachRecord calls visit for the crawl's records, in the order of their fingerprints and
-// rounds. If visit returns an error, EachRecord stops and returns it. Records that are
-// added meanwhile may be missing.
+// rounds. If visit returns an error, EachRecord stops and returns this error. Records
+// that are added meanwhile might be missing.
 func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) error {
 	after := exact.Ref{}
 	for round := int64(-1); ; round = int64(after.Round) {

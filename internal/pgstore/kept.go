@@ -20,7 +20,7 @@ type Kept struct {
 	Identity string
 	Card     []byte // Config.Card; nil means that there was none
 	Waited
-	At time.Time // when Waited was stored, by the server's clock, UTC; zero means that it never was
+	At time.Time // when Waited was stored, by the server's clock, UTC; zero means never
 }
 
 // Read returns what is stored about the queue of the crawl cfg.Crawl. It changes nothing.

@@ -23,7 +23,8 @@ const schemaVersion = 2
 // migrateLock is the advisory lock for changes of the schema: "crawler" in ASCII.
 const migrateLock = 0x637261776c6572
 
-// migrateTimeout limits the time of a migration, and the wait for that of another process.
+// migrateTimeout limits the time of a migration, and the wait for a migration of another
+// process.
 const migrateTimeout = 10 * time.Minute
 
 // Migrate brings the schema of a database up to date and returns the versions before
@@ -43,8 +44,8 @@ func Migrate(ctx context.Context, cfg Config) (from, to int64, err error) {
 	return from, schemaVersion, s.checkSchema(ctx, true)
 }
 
-// checkSchema returns an error unless the schema has this program's version. With
-// migrate it first migrates an older one.
+// checkSchema returns an error unless the schema has this program's version. If migrate
+// is set, it first migrates an older schema.
 func (s *Store) checkSchema(ctx context.Context, migrate bool) error {
 	version, err := s.version(ctx)
 	switch {
@@ -91,8 +92,8 @@ func (s *Store) migrate(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrateLock)); err != nil {
 		return explain("wait for others to migrate", err)
 	}
-	// Another process may have migrated meanwhile. Then there is nothing to do, and
-	// this user may lack the permission.
+	// Another process might have migrated meanwhile. Then there is nothing to do, and
+	// this user needs no permission to migrate.
 	if version, err := s.version(ctx); err != nil || version >= schemaVersion {
 		return err
 	}

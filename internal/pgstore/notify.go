@@ -37,7 +37,7 @@ func (b *background) close() {
 	b.done.Wait()
 }
 
-// offer sends a value to a channel that has space for one, unless it has one already.
+// offer sends a value to a channel of capacity 1, unless the channel is full.
 func offer(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
@@ -56,9 +56,9 @@ func pause(ctx context.Context, d time.Duration) {
 // notifyPause is the shortest time between two notifications of one process.
 const notifyPause = 100 * time.Millisecond
 
-// notify starts a notification of the relays that there are new records. It does not wait until
-// that is sent. A separate transaction sends it after the commit of the records. If a
-// notification is lost, relays find the records when they next read the outbox.
+// notify tells the relays that there are new records. It returns before the notification is
+// sent. A separate transaction sends it after the commit of the records. If a notification is
+// lost, relays find the records when they next read the outbox.
 func (s *Store) notify() {
 	s.notifier.begin(func(ctx context.Context) {
 		for ctx.Err() == nil {
@@ -83,8 +83,8 @@ func (s *Store) sendNotification(ctx context.Context) {
 // listenPause is how long a relay waits before it tries to listen again.
 const listenPause = time.Second
 
-// Changed returns a channel that receives a value when records may have been committed. It
-// may miss some. Every call returns the same channel.
+// Changed returns a channel that receives a value when records were probably committed.
+// The channel can miss some commits. Every call returns the same channel.
 func (s *Store) Changed() <-chan struct{} {
 	s.listener.begin(func(ctx context.Context) {
 		for ctx.Err() == nil {
@@ -95,7 +95,7 @@ func (s *Store) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// listen sends a value to s.changed for each notification, and one at the beginning, until its
+// listen sends a value to s.changed at the beginning and for each notification, until its
 // connection breaks or ctx ends.
 func (s *Store) listen(ctx context.Context) {
 	conn, err := s.dial(ctx)

@@ -15,7 +15,7 @@ import (
 // transaction. The zero Cursor is before the first record.
 type Cursor struct {
 	XID      uint64 // of the transaction that inserted the record
-	Sequence uint32 // among the records of that transaction, from 1
+	Sequence uint32 // position among the records of that transaction, from 1
 }
 
 // Committed is a record with its cursor.
@@ -24,18 +24,18 @@ type Committed struct {
 	Cursor Cursor
 }
 
-// ErrForeign reports records, or a relay's cursor, of transactions that the server has
-// not begun, because the database was restored from a dump of another server. The
+// ErrForeign reports that records, or a relay's cursor, belong to transactions that this
+// server has not begun. The database was restored from a dump of another server. The
 // records must be numbered again. Otherwise new records would be placed before old ones.
 var ErrForeign = errors.New("pgstore: the crawl's records were dumped from another server: number them anew, " +
 	"as docs/reference/postgres.md says under \"After a restore\"")
 
 // Committed returns at most n records after the cursor after, in order. It returns only
 // records of transactions that are older than every transaction that still runs on the
-// server. So the records of later calls come after all of these.
+// server. So later calls return only records that come after these.
 //
 // If there are no such records, it also checks the order of the records, and returns
-// ErrForeign if that is wrong.
+// ErrForeign if it is wrong.
 func (s *Store) Committed(ctx context.Context, after Cursor, n int) (page []Committed, err error) {
 	page, err = query(ctx, s, "read the outbox", s.sql("committed"), scanCommitted, after.XID, after.Sequence, n)
 	if err == nil && len(page) == 0 {
@@ -50,8 +50,8 @@ func scanCommitted(row pgx.CollectableRow) (c Committed, err error) {
 	return c, err
 }
 
-// checkOrder returns ErrForeign if the server has not begun the transactions of
-// the records, or that of a cursor.
+// checkOrder returns ErrForeign if the server has not begun the transactions of the
+// records, or the transaction of the cursor at.
 func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 	var foreign bool
 	err := s.queryRow(ctx, "check the outbox", s.sql("foreign"), []any{at.XID}, &foreign)
@@ -62,8 +62,8 @@ func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 }
 
 // Since returns a cursor before all records that were fetched at t or later. For the zero
-// time, the cursor is before all records that are committed from now on. Since may read
-// all records that were fetched before t.
+// time, the cursor is before all records that are committed from now on. In the worst
+// case, Since reads all records that were fetched before t.
 func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
 	var from *time.Time
 	if !t.IsZero() {
@@ -85,7 +85,7 @@ func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
 	return at, err
 }
 
-// Behind is the part of an outbox after a cursor.
+// Behind describes the part of an outbox after a cursor.
 type Behind struct {
 	Records uint64    // number of records
 	Bytes   uint64    // their size, estimated from the average of the first 1000

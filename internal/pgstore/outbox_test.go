@@ -21,8 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// awaitReadable returns when all records of a crawl can be read. That is when all older
-// transactions on the server, also those of other tests, have ended.
+// awaitReadable waits until all records of a crawl can be read. Before that, all older
+// transactions on the server must end, including those of other tests.
 func awaitReadable(t *testing.T, cfg pgstore.Config) {
 	t.Helper()
 	statement := fmt.Sprintf("SELECT count(*) FROM %s WHERE xid >= pg_snapshot_xmin(pg_current_snapshot())", table(t, cfg, "record"))
@@ -56,7 +56,7 @@ func bySerial(t *testing.T, cfg pgstore.Config) nextPage {
 	return byStatement(t, cfg, statement)
 }
 
-// byXID is a naive relay that compares transaction ids, but ignores which ones
+// byXID is a naive relay that compares transaction ids, but ignores which transactions
 // still run.
 func byXID(t *testing.T, cfg pgstore.Config) nextPage {
 	const statement = "SELECT fingerprint, round, xid::text::bigint * 1000 + sequence AS at FROM %s WHERE xid::text::bigint * 1000 + sequence > $1 ORDER BY at LIMIT 7"
@@ -85,9 +85,9 @@ func byStatement(t *testing.T, cfg pgstore.Config, statement string) nextPage {
 	}
 }
 
-// TestLateCommit: the records of a transaction that commits after younger ones are still
-// read. A relay that uses a serial column, or that ignores which transactions still run,
-// loses them.
+// TestLateCommit: the records of a transaction that commits after newer transactions are
+// still read. A relay that uses a serial column, or that ignores which transactions
+// still run, loses them.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -148,7 +148,7 @@ func TestOutboxComplete(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
 
-	const raced = 100 // records that any writer may write
+	const raced = 100 // records that several writers try to write
 	number := make(map[exact.Ref]int)
 	for n, key := range keys(0, writers*each+raced) {
 		number[refs(0, key)[0]] = n
@@ -229,9 +229,9 @@ func TestOutboxComplete(t *testing.T) {
 	t.Logf("%d records, %d kills", len(read), kills)
 }
 
-// TestCommitsDoNotWaitForNotifications: records are committed while a notification, which serialises
-// commits, is blocked. If the transactions of Finish sent notifications themselves, all of
-// them would be blocked.
+// TestCommitsDoNotWaitForNotifications: records are committed while a notification is blocked. If
+// the transactions of Finish sent notifications themselves, all of them would be blocked, because
+// notifications serialise commits.
 func TestCommitsDoNotWaitForNotifications(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"synchronous_standby_names": "none"}})
@@ -263,8 +263,8 @@ func TestCommitsDoNotWaitForNotifications(t *testing.T) {
 	<-held
 }
 
-// TestReadingDeletesNothing: a relay that dies between reading and delivering
-// reads the records again. A relay that deletes them when it reads loses them.
+// TestReadingDeletesNothing: a relay that dies between reading and delivering reads the
+// records again. A relay that deletes records when it reads them loses them.
 func TestReadingDeletesNothing(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -322,8 +322,8 @@ func TestRelayIsNotifiedOfRecords(t *testing.T) {
 	}
 }
 
-// TestSinceSkipsOlderRecords: a relay that begins at a time gets the records
-// after it, and those of transactions that still run.
+// TestSinceSkipsOlderRecords: a relay that begins at a given time gets the records that
+// were fetched since then, and the records of transactions that still run.
 func TestSinceSkipsOlderRecords(t *testing.T) {
 	t.Parallel()
 	// The test has its own server, because transactions of other tests would be older
@@ -438,8 +438,8 @@ func TestRelayState(t *testing.T) {
 	}
 }
 
-// TestOutboxOfOlderSchema: the records of a crawl that is older than the outbox
-// come first, in the order in which they were fetched.
+// TestOutboxOfOlderSchema: records that are older than the outbox come first, in the
+// order in which they were fetched.
 func TestOutboxOfOlderSchema(t *testing.T) {
 	t.Parallel()
 	cfg := anyCrawl(database(t))
@@ -469,9 +469,9 @@ func TestOutboxOfOlderSchema(t *testing.T) {
 	}
 }
 
-// TestRestoredElsewhere: workers and relays refuse a dump of another server, whose
-// transactions had higher numbers, until its records are numbered again as the documents
-// say.
+// TestRestoredElsewhere: workers and relays refuse a dump of another server whose
+// transactions had higher numbers. They accept it when its records are numbered again,
+// as the documentation says.
 func TestRestoredElsewhere(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

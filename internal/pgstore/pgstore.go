@@ -26,13 +26,13 @@ type Config struct {
 	Identity string
 	Windows  exact.Windows // how long finished keys count as seen; fixed when the crawl is created
 	// Card is data from which the crawl's queue can be restored. It is stored when the
-	// crawl is created; nil means that nothing is stored. It may contain secrets, and
-	// everybody who may read the database can then read them.
+	// crawl is created; nil means that nothing is stored. If it contains secrets,
+	// everybody with access to the database can read them.
 	Card []byte
 
 	// Capture returns the event of a record. The event is written for change data
-	// capture, in the transaction that inserts the record. With nil no events are
-	// written.
+	// capture, in the transaction that inserts the record. If Capture is nil, no events
+	// are written.
 	Capture func(row *exact.Row) (Event, error)
 
 	NoMigrate bool // do not migrate an older schema, but return ErrSchema
@@ -84,8 +84,8 @@ type Store struct {
 	cfg        Config
 	pool       *pgxpool.Pool
 	crawl      int               // the number of the crawl, which is part of the names of its tables
-	statements map[string]string // for these tables, by the names of their files
-	floor      atomic.Uint32     // the round that a new key gets; another process may have raised it since
+	statements map[string]string // the statements for these tables, by file name
+	floor      atomic.Uint32     // the round that a new key gets; another process might have raised it since
 
 	identity string // of the crawl's queue
 	notifier background
@@ -102,7 +102,7 @@ var _ exact.Set = (*Store)(nil)
 //
 // It returns frontier.ErrParamsMismatch if the crawl with this name has another Identity
 // or other Windows, ErrSchema if the schema is newer than this program or too old,
-// ErrForeign if the crawl's records are those of another server, and
+// ErrForeign if the crawl's records come from another server, and
 // frontier.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// awaitBlocked returns when the given number of backends wait for a lock.
+// awaitBlocked waits until the given number of backends wait for a lock.
 func awaitBlocked(t *testing.T, dsn string, n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -29,7 +29,7 @@ func awaitBlocked(t *testing.T, dsn string, n int) {
 	}
 }
 
-// awaitBackends returns when the stores have the given number of connections.
+// awaitBackends waits until the stores have the given number of connections.
 func awaitBackends(t *testing.T, dsn string, want int) {
 	t.Helper()
 	for got := -1; got != want; {
@@ -84,7 +84,7 @@ func deadlocks(t *testing.T) string {
 	return "nothing"
 }
 
-// anyCall decides some keys, and moves the new ones on through their states.
+// anyCall decides some keys, and takes the new ones through their states.
 func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key) error {
 	asked := make([]exact.Key, 100)
 	for i := range asked {
@@ -118,7 +118,8 @@ func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key)
 }
 
 // TestSweptWhileInserting: while a Decide waits for the lock of a key, other callers insert,
-// finish and sweep the key. Decide must then give it a round that it has never had.
+// finish and sweep the key. Decide must then give the key a round that the key has never
+// had.
 func TestSweptWhileInserting(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -182,7 +183,7 @@ func TestKnownKeysCostNoWrite(t *testing.T) {
 			must(t, err)
 		}
 	}
-	ask() // the first reader of a row may mark its writer as committed
+	ask() // the first reader of a row might write to it, to mark its transaction as committed
 	execute(t, cfg.DSN, "CHECKPOINT")
 	written := func() float64 {
 		return query[float64](t, cfg.DSN, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")

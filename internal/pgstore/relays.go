@@ -52,8 +52,8 @@ func (s *Store) SaveRelay(ctx context.Context, name, cursor string, letters []Le
 	return s.exec(ctx, "save a relay's cursor", s.sql("save_relay"), s.crawl, name, cursor, ids, events, reasons, times)
 }
 
-// storable returns text without zero bytes and with replacements for invalid UTF-8, which a
-// column of the type text cannot contain.
+// storable makes text valid for a column of the type text: it removes zero bytes and
+// replaces invalid UTF-8.
 func storable(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\ufffd")
 }
@@ -86,8 +86,8 @@ func (s *Store) ReviseLetters(ctx context.Context, name string, letters []Letter
 	return s.exec(ctx, "revise dead letters", s.sql("revise_letters"), s.crawl, name, ids, reasons, times)
 }
 
-// DiscardLetters removes the dead letters of a relay whose events have these ids, or all
-// if ids is nil. It returns their number.
+// DiscardLetters removes the dead letters with these event ids from a relay, or all if
+// ids is nil. It returns the number of removed letters.
 func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (removed int, err error) {
 	err = s.try(ctx, "discard dead letters", func(ctx context.Context) error {
 		done, err := s.pool.Exec(ctx, s.sql("discard_letters"), s.crawl, name, ids)

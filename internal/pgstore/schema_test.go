@@ -31,9 +31,9 @@ var commonServer = sync.OnceValues(func() (*servers.PostgresServer, error) {
 
 var started atomic.Bool
 
-// database returns an empty database on a server that several tests share. No test may break
-// that server. Without the programs of the server the test is skipped, or it fails if they
-// are required.
+// database returns an empty database on a server that several tests share. No test is
+// allowed to break that server. If the server's programs are not installed, the test is
+// skipped, or it fails if they are required.
 func database(t *testing.T) string {
 	t.Helper()
 	server, err := commonServer()
@@ -62,8 +62,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestStatementsAreValid: the code uses each file and no other one, and each contains a
-// statement that the server accepts.
+// TestStatementsAreValid: the code uses exactly the files in the folder, and the server
+// accepts the statement in each file.
 func TestStatementsAreValid(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -101,8 +101,8 @@ func statementsOfCode(t *testing.T) []string {
 	return slices.Compact(used)
 }
 
-// TestPlansScanNoTable: a statement on a crawl's tables never scans a whole
-// table, although it was planned when they were empty.
+// TestPlansScanNoTable: a statement on a crawl's tables never scans a whole table,
+// although it was planned when the table was empty.
 func TestPlansScanNoTable(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"autovacuum": "off"}})
@@ -178,7 +178,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	}
 }
 
-// TestSchemaVersions: an error says that a role may not migrate, or that the
+// TestSchemaVersions: an error says that the database must be migrated, or that the
 // program is older than the database. A second migration changes nothing.
 func TestSchemaVersions(t *testing.T) {
 	t.Parallel()
@@ -283,8 +283,8 @@ func TestOpenRefusesOtherFixedValues(t *testing.T) {
 	}
 }
 
-// TestWorkersNeedNoDDL: a role that may only read and write rows and call the functions of the
-// schema can create, use and delete crawls.
+// TestWorkersNeedNoDDL: a role that is only allowed to read and write rows and to call the
+// functions of the schema can create, use and delete crawls.
 func TestWorkersNeedNoDDL(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
@@ -355,7 +355,8 @@ func TestDeleteDoesNotBlockOthers(t *testing.T) {
 	if err := pgstore.Delete(t.Context(), doomed); !errors.Is(err, frontier.ErrUnavailable) {
 		t.Errorf("a second Delete meanwhile: %v, want ErrUnavailable", err)
 	}
-	// All of this happens while the deletion waits. With a shared lock it would not end.
+	// All of this happens while the deletion waits. If crawls shared a lock, these calls
+	// would never return.
 	for n := range 10 {
 		_, err := set.Decide(t.Context(), keys(n*50, n*50+100))
 		must(t, err)
@@ -402,8 +403,8 @@ func TestDocumentedSQL(t *testing.T) {
 	}
 }
 
-// TestRecordsAreKeptAsWritten: records are stored byte for byte, also those
-// that jsonb would refuse.
+// TestRecordsAreKeptAsWritten: records are stored byte for byte, even if jsonb would
+// refuse them.
 func TestRecordsAreKeptAsWritten(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

@@ -36,7 +36,7 @@ func (s *Store) Withdraw(ctx context.Context, keys []exact.Ref) error {
 	})
 }
 
-// refColumns returns keys as arrays, sorted and each once.
+// refColumns returns keys as arrays, sorted and without repetitions.
 func refColumns(keys []exact.Ref) (prints uuids, rounds []int64) {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, compareRefs)
@@ -91,8 +91,8 @@ type ends struct {
 	outcomes          []string
 }
 
-// endsOf returns finished keys as columns. If a key has several ends, it keeps the first
-// one with the highest round.
+// endsOf returns finished keys as columns. If a key has several ends, endsOf keeps the
+// first one with the highest round.
 func endsOf(finished []exact.Finished) (e ends, err error) {
 	sorted := slices.Clone(finished)
 	slices.SortStableFunc(sorted, func(a, b exact.Finished) int {

@@ -11,15 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// files are the statements. A statement that uses the tables of one crawl has the names of the
+// files are the statements. A statement for the tables of one crawl contains the names of the
 // template tables.
 //
 //go:embed statements/*.sql
 var files embed.FS
 
 // statementsOf returns the statements for the tables of a crawl, by the names of their files. The
-// name of a crawl's table is that of its template, followed by the crawl's number. It needs no
-// quotes.
+// name of a crawl's table is that of its template, followed by the crawl's number. The name needs
+// no quotes.
 func statementsOf(crawl int) map[string]string {
 	var tables []string
 	for _, template := range []string{"crawler.exact_key", "crawler.exact_waiting", "crawler.exact_pending", "crawler.record"} {
@@ -59,7 +59,7 @@ func (s *Store) queryRow(ctx context.Context, call, sql string, args []any, to .
 	})
 }
 
-// query executes a statement and returns its rows, each as scan returns it.
+// query executes a statement and returns its rows, converted by scan.
 func query[T any](ctx context.Context, s *Store, call, sql string, scan pgx.RowToFunc[T], args ...any) (found []T, err error) {
 	err = s.try(ctx, call, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, sql, args...)

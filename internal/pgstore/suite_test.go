@@ -88,8 +88,8 @@ func TestSetPassesSuite(t *testing.T) {
 	exacttest.RunSet(t, setsOn(database(t)))
 }
 
-// TestRandomCallsMatchModel makes random calls and compares every answer with that of the
-// model.
+// TestRandomCallsMatchModel makes random calls and compares every answer with the model's
+// answer.
 func TestRandomCallsMatchModel(t *testing.T) {
 	t.Parallel()
 	runs, steps := 2, 400

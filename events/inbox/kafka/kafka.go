@@ -1,9 +1,9 @@
 // Package kafka handles each event of Kafka topics once, with package inbox.
 //
 // Run commits the offset of a record after the transaction of its handler has committed. So
-// a rebalance or a crash can repeat records, which the inbox recognises, but cannot lose
-// records. Transact is for programs whose only effects are other records. It needs no inbox
-// and no database.
+// a rebalance or a crash cannot lose records. It can repeat records, which the inbox
+// recognises. Transact is for programs whose only effects are other records. It needs no
+// inbox and no database.
 package kafka
 
 import (
@@ -22,20 +22,20 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/internal/delivery"
 )
 
-// Options returns options that the client of Run must have, in addition to those of a
-// consumer group. With them only Run commits offsets, and a partition is not moved to
-// another member of the group while Run handles its records.
+// Options returns options that the client of Run must have, in addition to the options
+// of a consumer group. With them only Run commits offsets, and a partition is not moved
+// to another member of the group while Run handles its records.
 func Options() []kgo.Opt { return []kgo.Opt{kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll()} }
 
 // Config configures Run. Inbox is required.
 type Config struct {
 	Inbox *inbox.Inbox
-	// Handle handles an event, in the transaction that marks it. If it is nil, events
-	// are stored, and a program that calls Inbox.Work handles them. Store the events if a
-	// handler may end its process, because Kafka does not count deliveries and would
+	// Handle handles an event, in the transaction that marks it. If it is nil, events are
+	// stored, and a program that calls Inbox.Work handles them. Store the events if a
+	// handler can end its process, because Kafka does not count deliveries and would
 	// deliver the record again for ever.
 	Handle inbox.Handler
-	// Event makes an event of a record. If it is nil, the record's value must be a
+	// Event makes an event from a record. If it is nil, the record's value must be a
 	// CloudEvent (inbox.CloudEvent). ByOffset is another choice. A record for which Event
 	// returns an error becomes a dead letter.
 	Event func(record *kgo.Record) (inbox.Event, error)
@@ -43,10 +43,11 @@ type Config struct {
 	// one partition are handled in order.
 	Workers int
 	// Batch is the largest number of records that are handled between two commits of
-	// offsets; 0 means 100. They should take less time than the group's rebalance timeout.
+	// offsets; 0 means 100. A batch should take less time than the group's rebalance
+	// timeout.
 	Batch int
 	// Attempts is how many attempts an event has in one process; 0 means 10. Its partition
-	// waits between them. After the last one the event becomes a dead letter.
+	// waits between attempts. After the last attempt, the event becomes a dead letter.
 	Attempts int
 	// Backoff is the time between the first attempt and the second; 0 means 1 s. It
 	// doubles with each attempt, up to a minute. Run handles no other records meanwhile.

@@ -53,7 +53,7 @@ func TestAdapter(t *testing.T) {
 }
 
 // testKeepsPartitions: a new member of the group gets no partition of another member while
-// the handlers of that run.
+// the other member's handlers run.
 func testKeepsPartitions(t *testing.T, b *broker, box *inbox.Inbox) {
 	b.Send(t, []byte(`{"specversion":"1.0","source":"urn:test","id":"k","type":"x"}`), 1, false)
 	ctx, stop := context.WithCancel(t.Context())
@@ -180,7 +180,8 @@ func must(t *testing.T, err error) {
 
 func (b *broker) Address() string { return b.addr + " " + b.topic }
 
-// Send produces copies into one partition, or with parallel into as many partitions.
+// Send produces all copies into one partition, or, if parallel is set, each copy into
+// another partition.
 func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) {
 	t.Helper()
 	for i := range copies {

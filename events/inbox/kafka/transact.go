@@ -14,10 +14,10 @@ import (
 // Transact consumes records and produces the records that process returns for them, in one
 // Kafka transaction for each batch. A consumer that reads only committed records sees the
 // result of each record once. Transact runs until ctx ends, and then returns nil. If
-// process or Kafka fails, it returns the error. The next call or another member of the
-// group consumes the records again that were not committed.
+// process or Kafka fails, it returns the error. The next call, or another member of the
+// group, consumes the uncommitted records again.
 //
-// This covers only records. All other effects of process may happen more than once for a
+// This covers only records. All other effects of process can happen more than once for a
 // record. Use Run for writes to a database.
 //
 // The session must have a transactional id that no other process has, a consumer group, and
@@ -58,8 +58,8 @@ func transaction(ctx context.Context, session *kgo.GroupTransactSession, fetches
 		failed = err
 	}
 	failed = errors.Join(failed, produced.Err())
-	// The transaction is ended even if ctx has ended. An open transaction would delay the
-	// consumers that read committed records until it times out.
+	// The transaction is ended even if ctx has ended. Until an open transaction times
+	// out, it would delay the consumers that read only committed records.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	committed, err := session.End(ctx, kgo.TransactionEndTry(failed == nil))

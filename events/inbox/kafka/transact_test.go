@@ -64,7 +64,8 @@ func TestTransact(t *testing.T) {
 }
 
 // consume counts the committed records of a topic by their values. It reads until it has
-// the given number, and then one second longer, in which no further record may arrive.
+// the given number, and then one second longer, to find records that should not be
+// there.
 func consume(t *testing.T, addr, topic string, records int) map[string]int {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))

@@ -1,9 +1,9 @@
 // Package nats handles each event of a NATS JetStream consumer once, with package inbox.
 //
 // A message is acknowledged when the transaction of its handler has committed. While the
-// handler runs, the package reports progress to the server, so that it does not deliver the
-// message again. The server counts the deliveries. An event whose attempts are used up
-// becomes a dead letter in the inbox, and then its message is terminated.
+// handler runs, the package reports progress to the server, so that the server does not
+// deliver the message again. The server counts the deliveries. An event whose attempts are
+// used up becomes a dead letter in the inbox, and then its message is terminated.
 package nats
 
 import (
@@ -29,14 +29,14 @@ type Config struct {
 	// Handle handles an event, in the transaction that marks it. If it is nil, events
 	// are stored, and a program that calls Inbox.Work handles them.
 	Handle inbox.Handler
-	// Event makes an event of a message. If it is nil, the message must be a CloudEvent
+	// Event makes an event from a message. If it is nil, the message must be a CloudEvent
 	// (inbox.CloudEvent). A message for which Event returns an error becomes a dead letter.
 	Event func(msg jetstream.Msg) (inbox.Event, error)
-	// Workers is how many messages are handled at a time; 0 means 4. Events are handled in
-	// the order of the stream only if Workers is 1, and except for events that failed.
+	// Workers is how many messages are handled at a time; 0 means 4. If Workers is 1,
+	// events are handled in the order of the stream, except for events that failed.
 	Workers int
-	// Attempts is how many attempts an event has; 0 means 10. A delivery counts as
-	// an attempt, also if the process ended during it.
+	// Attempts is how many attempts an event has; 0 means 10. A delivery counts as an
+	// attempt, even if the process ended during it.
 	Attempts int
 	// Backoff is the time between the first attempt and the second; 0 means 1 s. It
 	// doubles with each attempt, up to a minute.
@@ -196,7 +196,7 @@ func (r *run) keepExtending(ctx context.Context, msg jetstream.Msg) (stop func()
 	var extending sync.WaitGroup
 	extending.Go(func() {
 		for delivery.Sleep(ctx, r.extend); ctx.Err() == nil; delivery.Sleep(ctx, r.extend) {
-			_ = msg.InProgress() // if it is lost, the message may be delivered again
+			_ = msg.InProgress() // if the report is lost, the message might be delivered again
 		}
 	})
 	return func() { cancel(); extending.Wait() }

@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/nats"
 )
 
-// ackWait is much shorter than the time that a handler may take. Messages would be delivered
-// again if it were not extended.
+// ackWait is much shorter than the time that a handler can take. Without extensions,
+// messages would be delivered again.
 const ackWait = 600 * time.Millisecond
 
 func TestMain(m *testing.M) { adaptertest.Main(m, adaptertest.Adapter{Serve: serve}) }

@@ -2,9 +2,9 @@
 // answered without Postgres.
 //
 // The inbox adds an event only after the commit. If Redis is flushed, evicts keys or is
-// away, Postgres decides, which is only slower. But if the database loses commits, because
-// it was restored from a backup or replaced by a replica without them, flush Redis.
-// Otherwise events whose effects are lost are skipped.
+// away, Postgres decides, which is only slower. But flush Redis if the database has lost
+// commits, by a restore from a backup or a failover to a replica without them. Otherwise
+// the inbox skips events whose effects are lost.
 package rediscache
 
 import (
@@ -26,7 +26,7 @@ type Config struct {
 	// Redis has the options of a client. The cache replaces its timeouts and retries.
 	Redis *redis.UniversalOptions
 	// Prefix is the beginning of all keys; empty means "inbox:". Inboxes in several
-	// databases may share a prefix.
+	// databases can share a prefix.
 	Prefix string
 	// Timeout bounds each command; 0 means 50 ms.
 	Timeout time.Duration

@@ -3,7 +3,7 @@
 -- ARGV     the lease, the value of a confirmed event, the window in milliseconds
 -- returns  1 confirmed, 0 another delivery has a lease
 -- cost     O(1)
--- A key that does not exist any more is set too, because no other delivery has taken a lease since.
+-- A missing key is set too, because then no other delivery has taken a lease.
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] and holder ~= ARGV[2] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])

@@ -2,7 +2,7 @@
 // promises less than package inbox, because Redis and the effects of a handler have no
 // common transaction.
 //
-// Once takes a lease of the event (SET NX with an expiry), runs the handler, and confirms
+// Once takes a lease on the event (SET NX with an expiry), runs the handler, and confirms
 // the event when the handler has succeeded. From then on repeats are duplicates until the
 // window ends. While another delivery holds the lease, Once returns ErrBusy.
 //
@@ -10,12 +10,12 @@
 //
 //   - The process ends, or Redis is away, between the handler and the confirmation.
 //   - The handler takes longer than the lease. Then its context ends, but its effects
-//     stay, and another delivery may run at the same time.
+//     stay, and another delivery can run at the same time.
 //   - Redis loses the key by a flush, an eviction, a crash without its log, or a failover
 //     to a replica that did not have the key yet.
 //
 // An event is lost only if its delivery is acknowledged without Done or Duplicate. Do not
-// acknowledge after ErrBusy, because the delivery that holds the lease may still fail.
+// acknowledge after ErrBusy, because the delivery that holds the lease can still fail.
 package redisonly
 
 import (
@@ -53,7 +53,7 @@ type Config struct {
 	// Window is how long repeats are recognised after the handler of an event has
 	// succeeded; 0 means 24 hours.
 	Window time.Duration
-	// Lease is how long a handler may take; 0 means 1 minute.
+	// Lease is how long a handler is allowed to take; 0 means 1 minute.
 	Lease time.Duration
 	// Prefix is the beginning of all keys; empty means "inbox-only:".
 	Prefix string
@@ -92,9 +92,9 @@ var (
 // done is the value of the key of a confirmed event. Other values are leases.
 const done = "done"
 
-// Once runs handle unless the group has handled the event with this id within the
-// window, and returns inbox.Done or inbox.Duplicate. handle must return when its ctx ends.
-// That ends with the lease at the latest.
+// Once runs handle unless the group has handled the event with this id within the window,
+// and returns inbox.Done or inbox.Duplicate. handle must return when its ctx ends. The ctx
+// ends with the lease at the latest.
 //
 // If handle returns an error or panics, its lease is given back, and Once returns the
 // error or an *inbox.PanicError.
@@ -149,7 +149,7 @@ func (i *Inbox) take(ctx context.Context, key, token string) (known bool, err er
 	return false, ErrBusy
 }
 
-// call calls handle, and returns a panic of it as an *inbox.PanicError.
+// call calls handle, and returns a panic of handle as an *inbox.PanicError.
 func call(ctx context.Context, handle func(context.Context) error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -22,7 +22,8 @@ import (
 )
 
 // childVariable names the environment variable of a child process. It has the address of a
-// Redis. The child handles an event in that Redis, and its handler kills it.
+// Redis server. The child handles an event with this server, and the handler kills the
+// child.
 const childVariable = "REDISONLY_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -144,7 +145,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestParallel: of ten deliveries at once one runs the handler. The others return ErrBusy.
+// TestParallel: one of ten deliveries at once runs the handler. The others return ErrBusy.
 func TestParallel(t *testing.T) {
 	t.Parallel()
 	b := open(t)

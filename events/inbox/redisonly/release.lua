@@ -1,4 +1,4 @@
--- release.lua: give a lease back, so that the next delivery need not wait for its end.
+-- release.lua: give a lease back, so that the next delivery can begin at once.
 -- KEYS     the event's key
 -- ARGV     the lease
 -- returns  1 given back, 0 the key has another value or does not exist

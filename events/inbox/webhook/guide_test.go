@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestGuide: the program in the guide compiles. It handles an event once that is delivered
-// twice.
+// TestGuide: the program in the guide compiles. An event that is delivered twice is
+// handled once.
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/guide/inbox.md")

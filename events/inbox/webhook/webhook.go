@@ -31,12 +31,12 @@ type Config struct {
 	// Unsigned accepts requests without a check of their signature. It is for handlers
 	// behind a proxy that checks the sender. Secrets must then be empty.
 	Unsigned bool
-	// Handle handles an event, in the transaction that marks it. If it is nil, events
-	// are stored, and a program that calls Inbox.Work handles them. Store the events if
-	// handlers are slow or may fail for ever, because this package does not count attempts.
+	// Handle handles an event, in the transaction that marks it. If it is nil, events are
+	// stored, and a program that calls Inbox.Work handles them. Store the events if
+	// handlers are slow or can fail for ever, because this package does not count attempts.
 	Handle inbox.Handler
-	// Events makes events of a request. If it is nil, the body must be a CloudEvent or,
-	// with the Content-Type of a batch, a batch of them (inbox.CloudEvent).
+	// Events makes events from a request. If it is nil, the body must be a CloudEvent
+	// or, with the Content-Type of a batch, a batch of them (inbox.CloudEvent).
 	Events func(header http.Header, body []byte) ([]inbox.Event, error)
 	// MaxBytes limits the body; 0 means 16 MiB.
 	MaxBytes int64
@@ -57,8 +57,8 @@ type Config struct {
 //	500  a handler failed: send the request again
 //	503  the database is away: send the request again
 //
-// After a 500, other events of the batch may be handled. They are duplicates when the
-// request is sent again.
+// After a 500, some events of the batch might have been handled. They are duplicates
+// when the request is sent again.
 func New(cfg Config) (http.Handler, error) {
 	err := delivery.Check(cfg.Inbox, map[string]int64{"MaxBytes": cfg.MaxBytes, "Timeout": int64(cfg.Timeout)})
 	if cfg.Unsigned == (len(cfg.Secrets) > 0) || slices.ContainsFunc(cfg.Secrets, func(s []byte) bool { return len(s) == 0 }) {

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// broken is a Memory some of whose methods are replaced. A nil function means the method
-// of Memory.
+// broken is a Memory with some of its methods replaced. If a function is nil, the method
+// of Memory is used.
 type broken struct {
 	*Memory
 	decide   func(context.Context, []exact.Key) ([]exact.Answer, error)

@@ -86,8 +86,8 @@ func racersRenewOnce(open opener) {
 	d.wantStats(300, 0, 0, 0)
 }
 
-// racersFinishOnce lets racers finish the same keys in one round. One of them decides
-// about a key, and the record of the same one must be kept.
+// racersFinishOnce lets racers finish the same keys in one round. For each key, the
+// call of one racer takes effect, and the record of the same racer must be kept.
 func racersFinishOnce(open opener) {
 	d := open(exact.Windows{})
 	many := keys(0, 40)
@@ -119,8 +119,8 @@ func racersFinishOnce(open opener) {
 	}
 }
 
-// sweepersAndDeciders lets racers renew, finish and sweep the same keys. No key may be
-// new twice in one round.
+// sweepersAndDeciders lets racers renew, finish and sweep the same keys. In one round,
+// a key must be new only once.
 func sweepersAndDeciders(open opener) {
 	d := open(exact.Windows{frontier.Exact: 10 * time.Second})
 	const n, turns = 60, 12

@@ -37,7 +37,7 @@ func staleByAge(open opener) {
 }
 
 // staleTaken checks that Stale does not return a key again before age has passed. After
-// that it must return the key, because the first caller may have done nothing.
+// that it must return the key, because the first caller might have done nothing.
 func staleTaken(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 30)...)
@@ -69,7 +69,7 @@ func staleTakenBySeveral(open opener) {
 				return err
 			}
 			if len(got) == 0 {
-				idle++ // others may hold the rest at this moment
+				idle++ // at this moment other racers might hold the rest
 			}
 			mu.Lock()
 			all = append(all, got...)

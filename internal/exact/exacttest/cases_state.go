@@ -46,8 +46,8 @@ func pendingQueuedDone(open opener) {
 	d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
 }
 
-// finishFromPending finishes a key before Queued marks it. The mark may come late, or
-// never.
+// finishFromPending finishes a key before Queued marks it. Queued can be called late,
+// or never.
 func finishFromPending(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(key(1))
@@ -160,7 +160,7 @@ func (d *driver) record(key exact.Key, round uint32, mark string) exact.Row {
 	}
 }
 
-// records returns the records of the set. shown is false if the set is no Recorder.
+// records returns the records of the set. shown is false if the set is not a Recorder.
 func (d *driver) records() (rows []exact.Row, shown bool) {
 	recorder, ok := d.Set.(Recorder)
 	if !ok {

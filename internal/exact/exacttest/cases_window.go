@@ -26,8 +26,8 @@ func hundred() exact.Windows { return exact.Windows{frontier.Exact: window} }
 // passWindow moves the clock until the windows of keys that were finished now are over.
 func (d *driver) passWindow() { d.Clock.Advance(window + 2*time.Second) }
 
-// backAfterTheWindow checks that a done or failed key is new again when its window, which
-// begins with the completion, is over. It must not be new before, and only once.
+// backAfterTheWindow checks that a done or failed key is new again, once, when its window
+// is over. The window begins when the key is finished.
 func backAfterTheWindow(open opener) {
 	d := open(hundred())
 	done, failed := key(0), key(1)
@@ -113,8 +113,8 @@ func withdrawOfARenewedKey(open opener) {
 	d.queue(1, keys(0, 2)...)
 }
 
-// lateFinisherOfAnEarlierRound finishes a key in an earlier round. That must change
-// nothing while the key waits in the next round, nor after that.
+// lateFinisherOfAnEarlierRound finishes a key in an earlier round. This must change
+// nothing, neither while the key waits in the next round nor later.
 func lateFinisherOfAnEarlierRound(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
@@ -170,8 +170,8 @@ func sweepInBatches(open opener) {
 	d.wantStats(0, 10, 0, 0)
 }
 
-// sweptRoundsDoNotRepeat checks that unknown keys begin in a later round than all swept
-// ones. The set cannot distinguish a swept key from one that it never had.
+// sweptRoundsDoNotRepeat checks that an unknown key begins in a later round than any
+// swept key had. The set cannot distinguish a swept key from a key that it never had.
 func sweptRoundsDoNotRepeat(open opener) {
 	d := open(hundred())
 	d.queue(0, keys(0, 3)...)

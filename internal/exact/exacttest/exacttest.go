@@ -6,13 +6,13 @@
 //
 // The suite also checks these rules, which are not in the comments of package exact:
 //
-//   - A set reads the time from Options.Now and may store it in whole seconds. The
-//     suite never asks within a second of the end of a window or an age.
+//   - A set reads the time from Options.Now and is allowed to store it in whole
+//     seconds. The suite never asks within a second of the end of a window or an age.
 //   - Stale and Waiting return a key with every field as it was when the key was last
 //     decided to be new.
 //   - Lookup returns the round and class of a pending or queued key, and also the
 //     outcome and HTTP status of a finished key.
-//   - A call that fails because the caller's context ended took effect as a whole or
+//   - A call that fails because the caller's context ended takes effect as a whole or
 //     not at all. Each key that is new has an owner, or a relay finds it.
 package exacttest
 
@@ -74,14 +74,14 @@ func drive(ctx context.Context, open func(Options) exact.Set) opener {
 	}
 }
 
-// driver makes calls of one set, and ends the case if a result is wrong.
+// driver calls the methods of one set, and ends the case if a result is wrong.
 type driver struct {
 	exact.Set
 	suite.Driver
 }
 
 // share opens the set once more, as another process does. It returns the set itself if the
-// set is no Sharer.
+// set is not a Sharer.
 func (d *driver) share() exact.Set {
 	sharer, ok := d.Set.(Sharer)
 	if !ok {
@@ -267,8 +267,8 @@ func (d *driver) sweep(n int) (int, time.Duration) {
 	return swept, lag
 }
 
-// wantSweep sweeps at most n keys, and checks how many were swept, and the lag. A lag that is
-// not 0 may differ by a second.
+// wantSweep sweeps at most n keys, and checks the number of swept keys and the lag. A lag
+// that is not 0 is allowed to differ by a second.
 func (d *driver) wantSweep(what string, n, wantSwept int, wantLag time.Duration) {
 	swept, lag := d.sweep(n)
 	if swept != wantSwept || !about(lag, wantLag) || (lag == 0) != (wantLag == 0) {

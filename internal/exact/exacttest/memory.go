@@ -35,7 +35,7 @@ type row struct {
 
 var _ exact.Set = (*Memory)(nil)
 
-// NewMemory returns an empty set. Options.Now may be nil, which means time.Now.
+// NewMemory returns an empty set. If Options.Now is nil, the set uses time.Now.
 func NewMemory(opt Options) *Memory {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -192,8 +192,8 @@ func (m *Memory) Sweep(_ context.Context, n int) (swept int, lag time.Duration, 
 	return len(gone), lagOf(expired[len(gone):], now), nil
 }
 
-// lagOf returns the time since the first of some windows was over, at least a nanosecond. It
-// returns 0 without rows.
+// lagOf returns the time since the first window of these rows ended, at least a nanosecond,
+// or 0 if there are no rows.
 func lagOf(expired []*row, now time.Time) time.Duration {
 	if len(expired) == 0 {
 		return 0

@@ -13,9 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// ModelSet makes random calls, as many as steps says, of a set that open returns and of
-// a Memory with the same clock, and compares every answer. Equal seeds make equal calls.
-// A run that fails prints the seed and the latest calls.
+// ModelSet makes steps random calls to a set that open returns, and to a Memory with the
+// same clock. It compares every answer. Equal seeds make equal calls. A run that fails
+// prints the seed and the latest calls.
 func ModelSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with -seed=%d", seed)
@@ -42,7 +42,7 @@ func modelRun(seed uint64, steps int) testCase {
 	}}
 }
 
-// player makes random calls of two sets and compares the answers.
+// player makes random calls to two sets and compares the answers.
 type player struct {
 	*driver
 	rng   *rand.Rand
@@ -60,7 +60,8 @@ func (p *player) key() exact.Key {
 	return key
 }
 
-// ref returns the Ref of a random key, usually with its current round, and its class.
+// ref returns the Ref of a random key, usually in its current round, and the class of
+// the key.
 func (p *player) ref() (exact.Ref, frontier.Class) {
 	key := p.key()
 	status, _ := p.model.Lookup(p.Ctx, key.Fingerprint)

@@ -1,5 +1,5 @@
--- committed_lag.sql: the number of records after a cursor. For the first 1000 of them also the average size, and the
--- time when the oldest was fetched.
+-- committed_lag.sql: the number of records after a cursor, and, of the first 1000 of them, the average size and the
+-- time of the oldest fetch.
 -- $1, $2  xid and sequence
 WITH next AS (
 	SELECT fetched, octet_length(record::text) AS bytes

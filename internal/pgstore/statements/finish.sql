@@ -1,6 +1,6 @@
 -- finish.sql: store how keys ended, unless an earlier call has done so.
 -- It runs after lock_keys.sql in the same transaction.
--- $1  fingerprints, distinct   $2  rounds   $3  classes   $4  outcomes   $5  HTTP statuses, index for index
+-- $1  fingerprints, distinct   $2  rounds   $3  classes   $4  outcomes   $5  HTTP statuses, parallel arrays
 -- $6  crawl   $7  time, null for the server's
 WITH finished AS (
 	UPDATE crawler.exact_key AS k

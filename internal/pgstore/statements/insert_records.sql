@@ -1,9 +1,9 @@
 -- insert_records.sql: insert records. Only the first record of each fingerprint and round is kept. It returns the
 -- sequences of the records that were kept.
--- A transaction runs it only once, because the xid of a row is by default that of the transaction, and the sequences
--- count the rows of one transaction.
+-- A transaction runs this statement only once: all rows get the xid of the transaction, and the sequences count its
+-- rows.
 -- $1  fingerprints   $2  rounds   $3  times of the request   $4  HTTP statuses   $5  outcomes
--- $6  URLs   $7  records   $8  sequences, index for index; all are sorted by fingerprint and round, so that
+-- $6  URLs   $7  records   $8  sequences, parallel arrays; all are sorted by fingerprint and round, so that
 -- concurrent calls lock rows in one order
 INSERT INTO crawler.record (fingerprint, round, fetched, http, outcome, url, record, sequence)
 SELECT t.fingerprint, t.round, t.fetched, nullif(t.http, 0), t.outcome, t.url, t.record::json, t.sequence

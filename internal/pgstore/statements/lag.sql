@@ -1,4 +1,4 @@
--- lag.sql: the time since the earliest end of a window of a key, or null if no window is over.
+-- lag.sql: the longest time for which the window of a key has been over, or null if no window is over.
 -- $1  time, null for the server's
 SELECT coalesce($1::timestamptz, now()) - min(expires)
 FROM crawler.exact_key

@@ -1,7 +1,7 @@
 -- lock_keys.sql: lock keys until the transaction ends, in one order.
--- The next statement of the transaction has a newer snapshot, with the keys as they are
--- now. It recognises the keys that were locked here by their xmax. It must not change
--- keys that were inserted in between, because it could wait for them out of order.
+-- The next statement of the transaction has a newer snapshot, with the keys as they are now. That statement sees in
+-- the xmax of a key whether the key was locked here. It must not change keys that were inserted in between, because
+-- it could wait for them out of order.
 -- $1  fingerprints
 SELECT fingerprint
 FROM crawler.exact_key

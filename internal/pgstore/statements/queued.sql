@@ -1,6 +1,7 @@
 -- queued.sql: mark pending keys as queued.
--- A key that another call has locked may stay pending. A relay then offers it again, and the queue ignores it.
--- $1  fingerprints   $2  rounds, index for index
+-- A key that another call has locked can stay pending. A relay then offers it again, and the queue ignores the
+-- offer.
+-- $1  fingerprints   $2  rounds, parallel arrays
 WITH mine AS (
 	SELECT p.fingerprint
 	FROM unnest($1::uuid[], $2::int[]) AS t(fingerprint, round)

@@ -1,6 +1,6 @@
--- save_relay.sql: store the cursor of a relay, which may be new, and the events that its sink refused.
+-- save_relay.sql: store the cursor of a new or known relay, and the events that its sink refused.
 -- $1  crawl   $2  name of the relay   $3  cursor
--- $4  ids of events   $5  events   $6  reasons   $7  times, index for index; of equal ids the first is kept
+-- $4  ids of events   $5  events   $6  reasons   $7  times, parallel arrays; of equal ids the first is kept
 WITH moved AS (
 	INSERT INTO crawler.relay (crawl, name, cursor)
 	VALUES ($1, $2, $3)

@@ -1,7 +1,8 @@
--- stale.sql: return keys that have been pending for some time. No other relay gets them until as much time has passed.
--- $1  how long they have been pending at least   $2  maximum number   $3  time, null for the server's
--- Pending keys are locked in the order of their fingerprints, as everywhere. That is necessary
--- even with SKIP LOCKED, which can wait to lock a row that was updated since the snapshot.
+-- stale.sql: return keys that have been pending for some time. No relay gets them again until that time has passed
+-- once more.
+-- $1  minimum time for which they have been pending   $2  maximum number   $3  time, null for the server's
+-- Pending keys are locked in the order of their fingerprints, as everywhere. This is necessary even with SKIP
+-- LOCKED, which can wait to lock a row that was updated since the snapshot.
 WITH oldest AS (
 	SELECT fingerprint
 	FROM crawler.exact_pending

@@ -1,7 +1,7 @@
 -- sweep.sql: delete finished keys whose window is over, beginning with the earliest end of a window.
--- It leaves out keys that are locked. If two callers sweep at once, one of them deletes
--- nothing. Keys are locked in the order of their fingerprints, as everywhere. That is necessary
--- even with SKIP LOCKED, which can wait to lock a row that was updated since the snapshot.
+-- It skips keys that are locked. If two callers sweep at once, one of them deletes nothing. Keys are locked in the
+-- order of their fingerprints, as everywhere. This is necessary even with SKIP LOCKED, which can wait to lock a row
+-- that was updated since the snapshot.
 -- $1  crawl   $2  maximum number   $3  time, null for the server's
 WITH turn AS (
 	SELECT id

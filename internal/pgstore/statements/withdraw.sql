@@ -1,7 +1,7 @@
 -- withdraw.sql: revert the decision that pending keys are new.
--- It deletes them or, in a later round, restores the finished keys that they were.
+-- It restores keys that were finished in an earlier round, and deletes the others.
 -- It runs after lock_keys.sql in the same transaction.
--- $1  fingerprints   $2  rounds, index for index
+-- $1  fingerprints   $2  rounds, parallel arrays
 WITH mine AS (
 	SELECT p.fingerprint
 	FROM unnest($1::uuid[], $2::int[]) AS t(fingerprint, round)

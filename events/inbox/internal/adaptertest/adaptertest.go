@@ -25,12 +25,12 @@ import (
 // An Adapter is an adapter under test.
 type Adapter struct {
 	// Serve handles the events that the broker at address delivers, until ctx ends. An
-	// event has the given number of attempts, and a handler has the time Timeout.
+	// event has the given number of attempts, and a handler has Timeout to finish.
 	Serve func(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error
 	// Open opens a broker without events.
 	Open func(t *testing.T) Broker
 	// Limits reports whether the adapter limits the attempts of an event. LimitsKills
-	// reports whether it also does so if the handler ends its process.
+	// reports whether it also limits them if the handler ends its process.
 	Limits, LimitsKills bool
 }
 
@@ -41,8 +41,8 @@ const Timeout = 3 * time.Second
 type Broker interface {
 	// Address is where Serve finds the broker, or the broker finds Serve.
 	Address() string
-	// Send makes the broker deliver document, a CloudEvent, as often as copies says. It
-	// does not wait for the deliveries. If parallel is true, no delivery waits for another.
+	// Send makes the broker deliver document, a CloudEvent, copies times. It does not wait
+	// for the deliveries. If parallel is true, no delivery waits for another.
 	Send(t *testing.T, document []byte, copies int, parallel bool)
 	// Settled reports whether all documents that were sent are acknowledged or given up.
 	Settled(t *testing.T) bool

@@ -15,7 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// childVariable is the environment variable of a child, a JSON of its childConfig.
+// childVariable is the environment variable of a child. Its value is the childConfig as
+// JSON.
 const childVariable = "ADAPTERTEST_CHILD"
 
 type childConfig struct {
@@ -51,7 +52,7 @@ func serveChild(ctx context.Context, a Adapter, text string) error {
 }
 
 // serveChildren serves in a child process until the broker is settled. When a handler kills
-// the child, it starts another one. It returns how many were killed.
+// the child, it starts another one. It returns the number of killed children.
 func (w *world) serveChildren(attempts int) (killed int) {
 	w.Helper()
 	config, err := json.Marshal(childConfig{w.fault, w.dsn, w.schema, w.broker.Address(), attempts})

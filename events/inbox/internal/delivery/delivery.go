@@ -18,7 +18,7 @@ type Outcome int
 
 const (
 	Handled     Outcome = iota + 1 // the event was handled now or before, so the broker can drop it
-	Failed                         // the handler failed, and a later attempt may succeed
+	Failed                         // the handler failed, and a later attempt might succeed
 	Final                          // the event is a dead letter now
 	Unavailable                    // the inbox failed before the handler ran, or could not keep the event
 )
@@ -32,9 +32,10 @@ type Target struct {
 }
 
 // Deliver makes an attempt with an event. The event becomes a dead letter after its last
-// attempt, if no further attempt can succeed, or if unreadable is not nil. unreadable is
-// why the message is not a valid event. where identifies the message. It is the id of the
-// dead letter if the event has no valid id. The error is nil if the outcome is Handled.
+// attempt, if no further attempt can succeed, or if unreadable is not nil. unreadable
+// says why the message is not a valid event. where identifies the message. It is the id
+// of the dead letter if the event has no valid id. The error is nil if the outcome is
+// Handled.
 func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, where string, attempt int) (Outcome, error) {
 	outcome, err := Final, unreadable
 	switch limited := t.Attempts > 0; {
@@ -80,7 +81,7 @@ func (t Target) try(ctx context.Context, e inbox.Event) (Outcome, error) {
 	return Unavailable, err
 }
 
-// bury makes a dead letter of an event, or of a message that is not a valid event.
+// bury makes a dead letter from an event, or from a message that is not a valid event.
 func (t Target) bury(ctx context.Context, e inbox.Event, where string, reason error) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
