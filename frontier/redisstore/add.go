@@ -46,7 +46,7 @@ type ask struct {
 	exact    bool
 	sampled  bool   // is in the shadow sample
 	link     bool   // is refused if the queue is full
-	full     bool   // the queue is full and an exact set decided: refused unless an item of the URL waits
+	full     bool   // the queue is full and an exact set decided: refused unless the URL is queued or leased
 	next     *ask   // the next offer of the same URL in the group
 	under    *epoch // the epoch of the verdict
 	verdict  frontier.Verdict
@@ -180,7 +180,7 @@ func (got *answers) rely(p *partition, ep *epoch) {
 	got.under[p] = ep
 }
 
-// offerAgain repeats offers whose answers may not be valid any more, and returns the
+// offerAgain repeats offers whose answers might not be valid any more, and returns the
 // current answers. An offer that was answered Added before keeps that answer.
 func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links bool, before answers) (answers, error) {
 	offers, stand := standing(offers, before)
@@ -259,7 +259,7 @@ func (c counts) appendTo(args []any) []any {
 }
 
 // countOffer counts the verdicts of Add other than Added, in the partition of the first
-// item that has one. After an error they may or may not be counted.
+// item that has one. After an error it is unknown whether they were counted.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
 	sum := make(counts)
 	sum.verdicts(got.verdicts)

@@ -17,8 +17,8 @@ import (
 // the rest fails. The step takes effect only if no node that answered a link has restarted
 // since. Otherwise the links are offered again.
 //
-// Links whose partitions are on other nodes of a cluster delay Complete by two seconds, after
-// which they are on disk, or until Config.Wait replicas have them.
+// If links belong to partitions on other nodes of a cluster, Complete waits until Config.Wait
+// replicas have them. If that is 0, it waits for two seconds, after which they are on disk.
 //
 // If an answer was lost and the caller repeats the call, nothing is done twice: links are
 // not offered again, and records are not written again.
@@ -74,7 +74,7 @@ type completing struct {
 // todo is one completion.
 type todo struct {
 	*frontier.Completion
-	item *heldItem // this call holds item.turn
+	item *heldItem // this call has locked item.turn
 }
 
 // followed is the progress of a completion before it takes effect.
@@ -190,8 +190,9 @@ func (t *todo) tellRefused() {
 	}
 }
 
-// followAgain offers all links again, also the seen ones, because restarted nodes may have
-// lost them. It does not change the counts of the links, because a record may contain them.
+// followAgain offers all links again, including the seen ones, because restarted nodes may
+// have lost them. It does not change the counts of the links, because a record may already
+// contain them.
 func (c *completing) followAgain(ctx context.Context) error {
 	for _, t := range c.todo {
 		got, err := c.offerAgain(ctx, t.Links, true, t.item.pending.links)
@@ -270,8 +271,8 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 	}
 	switch verdict := integer(made.reply); {
 	case verdict == 1, verdict == 2 && (c.update.End || c.h.state().doubtful):
-		// 2: an earlier call ended the lease, but its answer was lost. It may not have
-		// made these completions. Their items were then given back and are fetched again.
+		// 2: an earlier call ended the lease, but its answer was lost. If that call did not
+		// have these completions, their items were given back and are fetched again.
 		c.h.settle(c.todo, c.update)
 		if c.update.End {
 			c.schedule.wake(c.h.part)
@@ -300,8 +301,8 @@ const (
 	argItems     = 7 // the first completion
 )
 
-// maxJoinedArgs bounds joined calls: nothing is joined to a call that has that many
-// arguments, which is about fifty completions.
+// maxJoinedArgs bounds joined calls: nothing is joined to a call that has this many
+// arguments. They are about fifty completions.
 const maxJoinedArgs = 1024
 
 // joinCompletions appends the completions of next, a call for the same lease, to a call of

@@ -10,8 +10,8 @@
 --          its fingerprint if it must leave exact, otherwise ''; n, and n counters
 --          of meta, each with an amount; n, and n notes
 -- returns  1: the completions took effect. Otherwise nothing was changed, because
---          the lease is not held; 2: a completion ended it; 3: the partition was
---          lost; 0: for another reason
+--          the lease is not held. 2: a completion has ended the lease; 3: the
+--          partition was lost; 0: there is another reason
 -- cost     O(completions, their counters and notes); O(items of the lease) at its end
 local id, ending = ARGV[3], ARGV[6] == '1'
 local FAILED, FAILEDHOSTS, EXACT, OUTBOX = KEYS[10], KEYS[11], KEYS[12], KEYS[13]

@@ -31,7 +31,7 @@ func (s *Store) paused(ctx context.Context) (bool, error) {
 }
 
 // Retry implements frontier.Control. It works in steps. Items that fail meanwhile are not queued
-// again. After an error some items may have been queued again; the number counts them.
+// again. With an error, Retry returns the number of items that were queued again before it.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	if host != "" {
 		return s.retryHosts(ctx, s.partition(host), []string{host})
@@ -58,7 +58,7 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 // retrying is a host whose failed items are being queued again.
 type retrying struct {
 	host string
-	left int64    // items that had failed at the beginning and are still to be queued again
+	left int64    // items that had failed at the beginning and must still be queued again
 	head []string // the first of them
 }
 

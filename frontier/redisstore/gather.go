@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxGroups is how many groups of one node may be in progress at once. The client then
+	// maxGroups is how many groups of one node can be in progress at once. So the client
 	// works on one while the server works on the other.
 	maxGroups    = 2
 	maxGroupAsks = 4096 // bounds the asks of one group
@@ -38,8 +38,8 @@ func (o *offering) wait(ctx context.Context) error {
 	return nil
 }
 
-// newOfferQueue returns a queue that groups the offers of several callers to a node, because
-// the server then has less work.
+// newOfferQueue returns a queue that groups the offers of several callers to a node. That
+// saves the server work.
 func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	groups := sync.Pool{New: func() any {
 		return &group{s: s, node: n, reader: redisbits.NewReader(n.client)}
@@ -79,7 +79,7 @@ const maxAsked = 16
 func (g *group) decide(ctx context.Context, offerings []*offering) {
 	for _, o := range offerings {
 		for i := range o.asks {
-			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller may have more
+			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller can have more
 				g.decideOpen(ctx)
 			}
 		}
@@ -181,7 +181,7 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 		}
 		if v.Answer == frontier.Added {
 			v = frontier.Verdict{Answer: frontier.Seen}
-			exact = exact || !g.s.cfg.ExactSet // otherwise an exact item would be queued in addition to a bulk one
+			exact = exact || !g.s.cfg.ExactSet // an exact item must not be queued in addition to a bulk one
 		}
 		a = follower
 	}

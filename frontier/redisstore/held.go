@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// holding is a lease as the process that asked for it has it. The server identifies items by
-// their numbers within the lease, callers by fingerprint. It is safe for concurrent use.
+// holding is a lease of this process. The server identifies its items by their numbers within
+// the lease; callers identify them by fingerprint. A holding is safe for concurrent use.
 type holding struct {
 	id   frontier.LeaseID
 	part *partition
@@ -28,7 +28,7 @@ type holding struct {
 
 // leaseState is the state of a lease, as far as this process knows.
 type leaseState struct {
-	deadline time.Time // not later than the server's, because it counts from before the request
+	deadline time.Time // not after the server's deadline, because it counts from before the request
 	granted  bool      // if false, the answer to the request was lost
 	ended    bool      // a completion that was answered has ended it
 	doubtful bool      // a completion's answer was lost, so it may have taken effect
@@ -79,7 +79,7 @@ func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 }
 
 // receive adds the items that are new. The caller must hold mu. It compares numbers, because
-// replies may arrive in another order than the server sent them.
+// replies can arrive in another order than the server sent them.
 func (h *holding) receive(items []*heldItem) {
 	for _, it := range items {
 		if it.number > h.received {
@@ -90,7 +90,7 @@ func (h *holding) receive(items []*heldItem) {
 	}
 }
 
-// maxRecent is how many items that the caller has received stay in holding.recent.
+// maxRecent is how many of the items that the caller knows stay in holding.recent.
 const maxRecent = 256
 
 // open returns how many items are leased and not completed.
@@ -112,8 +112,8 @@ func (h *holding) next() int64 {
 	return h.received + 1
 }
 
-// since returns the items of the lease after the first known ones. It drops all but the last
-// maxRecent of those known, so that a long lease stays small. The caller must hold mu.
+// since returns the items of the lease without the first known ones. It keeps only the last
+// maxRecent known ones in h.recent, so that a long lease stays small. The caller must hold mu.
 func (h *holding) since(known int) (items []frontier.Item) {
 	if surplus := min(known-h.past, len(h.recent)) - maxRecent; surplus > 0 {
 		h.recent = slices.Delete(h.recent, 0, surplus)

@@ -43,7 +43,7 @@ var (
 		confirmScript, retryScript, deliveredScript,
 	}
 
-	// These scripts may be repeated, so they are sent like any other command.
+	// These scripts can safely be repeated, so they are sent like any other command.
 	beatScript     = redis.NewScript(lua("beat"))
 	recreateScript = redis.NewScript(lua("recreate"))
 	reserveScript  = redis.NewScript(lua("reserve"))
