@@ -91,7 +91,7 @@ func TestConfirmByTime(t *testing.T) {
 }
 
 // TestConfirmNoticesRestart: the other node loses the links while the page
-// waits, and they are offered again.
+// waits. The links are offered again.
 func TestConfirmNoticesRestart(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 0, 0)
@@ -134,8 +134,7 @@ func TestConfirmNoticesRestart(t *testing.T) {
 	}
 }
 
-// TestConfirmByReplicas: a page completes when a replica has the links, and waits until
-// then.
+// TestConfirmByReplicas: a page completes only when a replica has its links.
 func TestConfirmByReplicas(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 1, 1)

@@ -123,8 +123,8 @@ func TestWrongDecisionsAreRefused(t *testing.T) {
 }
 
 // TestFullQueueRefusesDecided: a full queue refuses a link with the decision New, like any
-// other link. But a link that waits already is answered Seen, so that the exact set does
-// not revert its decision.
+// other link. But a link that is queued already is answered Seen, so that the exact set
+// does not revert its decision.
 func TestFullQueueRefusesDecided(t *testing.T) {
 	t.Parallel()
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
@@ -197,7 +197,7 @@ func TestAuditOfDecided(t *testing.T) {
 	}
 }
 
-// TestStandingAnswers: decided links whose answers may not be valid any more are offered
+// TestStandingAnswers: decided links whose answers might not be valid any more are offered
 // again with their decision, the others with the decision Known.
 func TestStandingAnswers(t *testing.T) {
 	lasting, over := new(epoch), new(epoch)

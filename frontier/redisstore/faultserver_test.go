@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// logWatch notes the length of a server's log at several times of the last seconds.
+// logWatch notes how long a server's log was at several times.
 type logWatch struct {
 	server *servers.RedisServer
 	file   string
@@ -145,7 +145,7 @@ func (e *expedition) forgotten(ctx context.Context) bool {
 	return false
 }
 
-// TestFullServerDrains: a server without memory refuses to add, and still
+// TestFullServerDrains: a server without memory refuses to add, but still
 // leases, extends and completes.
 func TestFullServerDrains(t *testing.T) {
 	t.Parallel()
