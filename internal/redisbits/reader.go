@@ -77,8 +77,8 @@ const (
 	// maxPipeline is the maximum number of commands in one pipeline. The replies wait in
 	// the server's memory until they are read.
 	maxPipeline = 1024
-	// verifyEvery is the time for which a verification of a chain's headers is valid when
-	// blocks are read. A replaced segment is noticed within that time.
+	// verifyEvery is the time after which a read of blocks verifies the headers of a chain
+	// again. So reads notice a replaced segment within that time.
 	verifyEvery = time.Second
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrEvicts reports that a server may evict any key when its memory is full. A filter could
-// then lose segments.
+// ErrEvicts reports that a server can evict any key when its memory is full, so that a filter
+// could lose segments.
 var ErrEvicts = errors.New("redisbits: the server may evict any key")
 
 // CheckServer checks that a server and its client are safe for a filter. It returns an
