@@ -23,7 +23,7 @@ type adder struct {
 	// acknowledged counts, by partition, the items that were answered Added to callers of
 	// this process.
 	acknowledged []atomic.Uint64
-	queued       atomic.Int64 // approximate number of queued items of the crawl; with Config.MaxQueued
+	queued       atomic.Int64 // approximate number of queued items of the crawl; only with Config.MaxQueued
 }
 
 // changeEpoch calls begin, which begins a new epoch of a server, and drops all answers that
@@ -102,7 +102,7 @@ func (s *Store) replicated(ctx context.Context, got answers) error {
 // offer decides on offers, and queues those that are new. It counts the added ones. The
 // caller must count the others (see counts.verdicts).
 //
-// If links is true, offers are refused while the queue is full, and may be answered from
+// If links is true, offers are refused while the queue is full, and can be answered from
 // this process's cache. The caller must then check that the answers are still valid.
 func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) (answers, error) {
 	got := answers{
@@ -199,7 +199,7 @@ func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links b
 		if before.verdicts[i].Answer != frontier.Added {
 			continue
 		}
-		if got.verdicts[i].Answer == frontier.Added { // the server lost the first item with its epoch
+		if got.verdicts[i].Answer == frontier.Added { // the server had lost the item, which must count once
 			s.acknowledged[got.parts[i].number].Add(^uint64(0))
 		}
 		got.verdicts[i] = before.verdicts[i]
@@ -258,8 +258,8 @@ func (c counts) appendTo(args []any) []any {
 	return args
 }
 
-// countOffer counts the verdicts of Add other than Added, in the partition of the first
-// item that has one. After an error it is unknown whether they were counted.
+// countOffer counts the verdicts of Add other than Added, in the partition of the first item
+// about which a server was asked. After an error it is unknown whether they were counted.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
 	sum := make(counts)
 	sum.verdicts(got.verdicts)

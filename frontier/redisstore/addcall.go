@@ -31,7 +31,7 @@ type edit struct {
 // maxAddItems bounds the items of one call of add.lua.
 const maxAddItems = 128
 
-// add runs the script for each partition on the undecided items.
+// add runs add.lua on the undecided items of each partition.
 func (g *group) add(ctx context.Context, ep *epoch) {
 	g.follow()
 	slices.SortStableFunc(g.unsure, func(a, b pending) int {
@@ -85,10 +85,10 @@ type (
 	}
 )
 
-// oneCall returns how many of the first items, at least one, go into call number call. The
-// items of a call belong to one partition, were tested with the same layers, and have their
-// bits in different blocks. oneCall also sets their edits, which expect that the earlier
-// calls have changed the blocks.
+// oneCall returns how many items from the start of items, at least one, go into call number
+// call. The items of a call belong to one partition, were tested with the same layers, and
+// have their bits in different blocks. oneCall also sets their edits, which expect that the
+// earlier calls have changed the blocks.
 func (g *group) oneCall(items []pending, call int) int {
 	first := &items[0]
 	layers := first.test.Layers()
@@ -120,7 +120,7 @@ func (g *group) oneCall(items []pending, call int) int {
 	return len(items)
 }
 
-// keep returns a copy of b that is valid for the round.
+// keep returns a copy of b that is valid until the next round.
 func (g *group) keep(b []byte) []byte {
 	at := len(g.bytes)
 	g.bytes = append(g.bytes, b...)
@@ -143,7 +143,7 @@ func newEdit(at blockKey, old, new []byte) edit {
 // change: it contains all bits that were missing when the item was tested. So the script
 // notices if the earlier call did not set those that it should set. If the block of the
 // earlier call was read later, another worker may have added the item meanwhile. Then old
-// has all bits, and the script answers that the item is known.
+// has all bits of the item, and the script answers that the item is known.
 func (e *edit) rebase(at blockKey, old, new []byte) {
 	from, to := e.from-at.offset, e.to-at.offset+1
 	e.old, e.new = old[from:to], new[from:to]
@@ -333,9 +333,9 @@ func (g *group) again(items []pending) error {
 	return nil
 }
 
-// refresh reads the current layers of a partition's filter. If layers are missing because
-// the server went back in time, but everything exists that the filter's record counts,
-// nothing is lost, and refresh opens the filter again.
+// refresh reads the current layers of a partition's filter. Layers can be missing because
+// the server went back in time. If all layers that the filter's record counts exist, nothing
+// is lost, and refresh opens the filter again.
 func (s *Store) refresh(ctx context.Context, p *partition) error {
 	chain := p.chain()
 	err := chain.Refresh(ctx, s.client)

@@ -17,8 +17,8 @@ import (
 // denies commands. The message says what to change.
 var ErrServer = errors.New("redisstore: unsupported Redis server")
 
-// minVersion is the first version that drops scripts when it ends, and supports the flags of
-// scripts.
+// minVersion is the first version whose servers drop scripts when they end, and support the
+// flags of scripts.
 const minVersion = 7
 
 // checkServers returns an error if a server cannot hold a crawl.
@@ -105,7 +105,7 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	for _, cmd := range asked {
 		switch err := cmd.Err(); {
 		case err == nil || !redis.HasErrorPrefix(err, "NOPERM"):
-			// The command is permitted. Other errors are not checked here: the node does not
+			// The command is permitted. Other errors do not matter here: the node does not
 			// have the key, or is out of memory.
 		case strings.Contains(err.Error(), "key"):
 			foreign = true

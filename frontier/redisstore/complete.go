@@ -13,12 +13,13 @@ import (
 )
 
 // Complete implements frontier.Store. It offers the links first, then it writes and syncs
-// the records, and then the rest takes effect in one step. So links that were added stay if
-// the rest fails. The step takes effect only if no node that answered a link has restarted
-// since. Otherwise the links are offered again.
+// the records, and then the rest takes effect in one step. So links that were added stay
+// added if the rest fails. The step takes effect only if no node that answered a link has
+// restarted since. Otherwise the links are offered again.
 //
 // If links belong to partitions on other nodes of a cluster, Complete waits until Config.Wait
-// replicas have them. If that is 0, it waits for two seconds, after which they are on disk.
+// replicas have them. If Config.Wait is 0, it waits for two seconds, after which the links
+// are on disk.
 //
 // If an answer was lost and the caller repeats the call, nothing is done twice: links are
 // not offered again, and records are not written again.
@@ -301,8 +302,8 @@ const (
 	argItems     = 7 // the first completion
 )
 
-// maxJoinedArgs bounds joined calls: nothing is joined to a call that has this many
-// arguments. They are about fifty completions.
+// maxJoinedArgs bounds joined calls: no other call is joined to a call with this many
+// arguments, which are about fifty completions.
 const maxJoinedArgs = 1024
 
 // joinCompletions appends the completions of next, a call for the same lease, to a call of

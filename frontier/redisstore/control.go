@@ -31,7 +31,7 @@ func (s *Store) paused(ctx context.Context) (bool, error) {
 }
 
 // Retry implements frontier.Control. It works in steps. Items that fail meanwhile are not queued
-// again. With an error, Retry returns the number of items that were queued again before it.
+// again. If Retry fails, the result is the number of items that it has queued again until then.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	if host != "" {
 		return s.retryHosts(ctx, s.partition(host), []string{host})

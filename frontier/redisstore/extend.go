@@ -42,8 +42,8 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	return s.extend(ctx, h, open, most, until, topUp.Known)
 }
 
-// extend restarts the TTL of a lease. It adds items until open of them are open, but not more
-// than most items. The limit most is valid until the time until, see fence.
+// extend restarts the TTL of a lease. It adds up to most items, until the number of open items
+// reaches open. The limit most is valid until the time until, see fence.
 func (s *Store) extend(ctx context.Context, h *holding, open, most int, until time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
 	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{

@@ -38,8 +38,8 @@ func (o *offering) wait(ctx context.Context) error {
 	return nil
 }
 
-// newOfferQueue returns a queue that groups the offers of several callers to a node. That
-// saves the server work.
+// newOfferQueue returns a queue that groups the offers of several callers to a node. The
+// groups save the server work.
 func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	groups := sync.Pool{New: func() any {
 		return &group{s: s, node: n, reader: redisbits.NewReader(n.client)}
@@ -56,7 +56,7 @@ func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	})
 }
 
-// group is a number of asks that are decided together on one node. Its buffers are reused.
+// group is a set of asks that are decided together on one node. Its buffers are reused.
 type group struct {
 	s    *Store
 	node *node
@@ -70,8 +70,8 @@ type group struct {
 	bytes  []byte             // memory of blocks and edits
 }
 
-// maxAsked bounds how many times an ask is sent. It is repeated if the filter grew, or if the
-// same URL was offered several times.
+// maxAsked bounds how many times an ask is sent. An ask is repeated if the filter grew, or if
+// the same URL was offered several times.
 const maxAsked = 16
 
 // decide answers all asks of offerings in the order in which they were offered. Each gets a
@@ -174,7 +174,7 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 	for a != nil {
 		follower := a.next
 		a.next = nil
-		if v.Answer == frontier.Seen && !exact && a.exact { // an exact item needs more than the filter
+		if v.Answer == frontier.Seen && !exact && a.exact { // the filter does not decide about an exact item
 			g.later = append(g.later, a)
 		} else {
 			a.verdict, a.under = v, ep

@@ -31,7 +31,7 @@ type leaseState struct {
 	deadline time.Time // not after the server's deadline, because it counts from before the request
 	granted  bool      // if false, the answer to the request was lost
 	ended    bool      // a completion that was answered has ended it
-	doubtful bool      // a completion's answer was lost, so it may have taken effect
+	doubtful bool      // a completion may have taken effect, but its answer was lost
 }
 
 // current reports whether the process has the lease.
@@ -53,9 +53,9 @@ type heldItem struct {
 	number int64
 	item   frontier.Item
 
-	turn    sync.Mutex // held by the call that completes it
+	turn    sync.Mutex // locked by the call that completes the item
 	pending *followed  // progress of its completion, nil for none; guarded by turn
-	settled bool       // its completion took effect; set with both turn and holding.mu held
+	settled bool       // its completion took effect; set with both turn and holding.mu locked
 }
 
 func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
@@ -78,8 +78,8 @@ func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 	h.receive(items)
 }
 
-// receive adds the items that are new. The caller must hold mu. It compares numbers, because
-// replies can arrive in another order than the server sent them.
+// receive adds the items that are new. It compares numbers, because replies can arrive in
+// another order than the server sent them. The caller must hold mu.
 func (h *holding) receive(items []*heldItem) {
 	for _, it := range items {
 		if it.number > h.received {
@@ -171,8 +171,8 @@ func (h *holding) lease(now time.Time) frontier.Lease {
 	return l
 }
 
-// holdings are the leases of this process. A lease that has ended is kept until its deadline,
-// so that repeated calls can be answered. It is safe for concurrent use.
+// holdings is a table of the leases of this process. A lease that has ended is kept until its
+// deadline, so that repeated calls can be answered. The table is safe for concurrent use.
 type holdings struct {
 	mu    sync.Mutex
 	byID  map[frontier.LeaseID]*holding
@@ -215,7 +215,7 @@ func (t *holdings) sweep(now time.Time) {
 	}
 }
 
-// live returns the number of leases that this process has.
+// live returns the number of current leases.
 func (t *holdings) live(now time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

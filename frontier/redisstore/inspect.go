@@ -34,13 +34,13 @@ type Location struct {
 	// the number of them that are leased before the URL, or all of them if the URL is not
 	// queued.
 	Ahead, Waiting uint64
-	Delay          time.Duration // until it joins the queue; 0 means that it is not delayed
+	Delay          time.Duration // until the URL joins the queue; 0 means that it is not delayed
 
 	HostAdded uint64 // items ever added to its host, if their number is limited
 	HostMost  uint64 // maximum of HostAdded; 0 means no limit
 	HostBlob  []byte // of the last HostUpdate; nil means none
 
-	Claims []bool // which layers of the filter claim it, oldest first
+	Claims []bool // which layers of the filter claim the URL, oldest first
 }
 
 // Locate returns the location of a canonical URL whose host key is host. It reads the host's

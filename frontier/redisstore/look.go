@@ -82,7 +82,7 @@ func newReport(p *partition, reply []any, asked, answered time.Time) report {
 		r.due = append(r.due, candidate{p, text(hosts[i]), int64(since)})
 	}
 	r.wait = waitOf(integer(at(reply, 2)))
-	if len(r.due) == 0 { // otherwise schedule.lent sets when the next one is due
+	if len(r.due) == 0 { // otherwise schedule.lent sets when the next host is due
 		r.wait = min(r.wait, waitOf(integer(at(reply, 1))))
 	}
 	return r

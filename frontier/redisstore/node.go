@@ -139,8 +139,8 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	if old == nil || old.run != run {
 		ep = &epoch{node: n, run: run, sha: make(map[*script]string)}
 	}
-	// The run id is read again on the connection that loads the scripts. It must be the one in
-	// their texts.
+	// The run id is read again on the connection that loads the scripts. It must be the run id
+	// in their texts.
 	pipe := n.client.Pipeline()
 	check := pipe.InfoMap(ctx, "server")
 	for _, sc := range scripts {

@@ -23,8 +23,8 @@ type totals struct {
 	at                    time.Time
 }
 
-// allowance returns how many more items can be leased without pages and leased items exceeding
-// maxPages together.
+// allowance returns how many more items can be leased until pages and leased items together
+// reach maxPages.
 func (t *totals) allowance(maxPages uint64) int {
 	return int(min(maxPages-min(t.pages+t.leased, maxPages), 1<<30))
 }
@@ -32,7 +32,7 @@ func (t *totals) allowance(maxPages uint64) int {
 // left returns how many items and notes are left.
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
 
-// totalsAge is the maximum age of totals for an answer that can change later.
+// totalsAge is the maximum age of totals for an answer that is not final.
 const totalsAge = 250 * time.Millisecond
 
 // recentTotals returns totals that are at most totalsAge old.
@@ -90,7 +90,8 @@ func (s *Store) empty(ctx context.Context) (bool, error) {
 }
 
 // sum sets the fields of the grant that depend on the counters. It reads no counters if the
-// grant has items and there is no limit of pages. A repeated lease can have no items left.
+// grant has items and there is no limit of pages. A lease that is granted again can have no
+// items left.
 func (l *loan) sum(ctx context.Context) error {
 	lent := slices.ContainsFunc(l.grant.Leases, func(g frontier.Lease) bool { return len(g.Items) > 0 })
 	if lent && l.request.MaxPages == 0 {
@@ -187,7 +188,7 @@ func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int
 
 const (
 	// pagesLockTTL is the time after which the lock of a dead holder expires. pagesLockUse is
-	// the time for which a holder uses it.
+	// the time for which a holder uses the lock.
 	pagesLockTTL = 10 * time.Second
 	pagesLockUse = 5 * time.Second
 	// pagesLockWait is the maximum time that a caller waits for the lock.

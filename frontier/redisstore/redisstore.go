@@ -24,7 +24,7 @@ const (
 	NoSeenCache = -1 // asks for no Config.SeenCache
 )
 
-// maxBatch is the most items of one host that a lease holds at first.
+// maxBatch is the maximum number of items in a new lease.
 const maxBatch = 32
 
 // Config configures a Store. Redis and Name are required.
@@ -37,7 +37,7 @@ type Config struct {
 	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6, or as stored
 	Growth         bloomstore.Growth // fixed: what the filter does with more than FilterCapacity keys
 	Partitions     int               // fixed: number of partitions, at most 16384; 0 means 256, or as stored
-	ExactSet       bool              // fixed: an exact set decides about exact items; only bulk items are Undecided
+	ExactSet       bool              // fixed: whether an exact set decides about exact items; then only bulk items are Undecided
 
 	Delay time.Duration // delay of hosts without a HostUpdate; 0 means 1 s, NoDelay means none
 	// LeaseTTL is how long a lease lasts; 0 means 60 s. All processes use the value of the
@@ -54,7 +54,7 @@ type Config struct {
 	Hosts func(host string) frontier.HostLimits
 
 	// OpenOutput opens the output of this worker's records. It is optional:
-	// without it completions must carry no Record.
+	// without it completions must not have a Record.
 	OpenOutput frontier.OpenOutput
 
 	Worker    string           // name of this process among the crawl's workers; empty means host name and process id
@@ -138,7 +138,7 @@ func (c *Config) fillFixed() {
 // Store gives one process access to a crawl. It is safe for concurrent use.
 type Store struct {
 	cfg    Config
-	client redis.UniversalClient // for commands that may be repeated: reads, and writes of fixed values
+	client redis.UniversalClient // for commands that can be repeated: reads, and writes of fixed values
 	card   card
 	hasher bloomstore.Hasher
 	layout *redisbits.Layout // of the filter of every partition
@@ -150,7 +150,7 @@ type Store struct {
 	background
 	heartbeat
 	close   func() error    // runs once, in Close
-	output  frontier.Output // nil means that there is none
+	output  frontier.Output // nil if there is none
 	records *groupcommit.Queue[*recordJob]
 
 	scope   *scopeCache
@@ -242,8 +242,8 @@ func (s *Store) openOutput(context.Context) (err error) {
 // workers. Fixed values that are zero in cfg are taken from the crawl.
 func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, false) }
 
-// Close ends the background work and closes the connections. It ends no leases: those that the
-// worker has not ended before expire.
+// Close ends the background work and closes the connections. It does not end leases. Leases that
+// the worker has not ended expire.
 func (s *Store) Close() error { return s.close() }
 
 // errGone returns the error for a partition that its server has lost.

@@ -147,7 +147,7 @@ func (s *schedule) lent(p *partition, asked time.Time, wait time.Duration) {
 	defer s.mu.Unlock()
 	at := &s.parts[p.number]
 	if wait <= 0 && slices.ContainsFunc(s.due, func(c candidate) bool { return c.part == p }) {
-		return // it has known due hosts
+		return // other hosts of the partition are known to be due
 	}
 	if next := asked.Add(wait); next.Before(at.next) {
 		at.next = next

@@ -44,7 +44,7 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// change empties the cache and calls happen, which makes the old entries wrong. For other
+// change empties the cache and calls happen, after which the old entries would be wrong. For other
 // goroutines both take effect together.
 func (c *seenCache) change(happen func()) {
 	if c == nil {

@@ -122,7 +122,7 @@ func (s *Store) sendBeat(ctx context.Context, word string) (live []string, err e
 	acked := s.packAcknowledged()
 	changed := acked
 	if acked == s.acked && word != "" {
-		changed = "" // but the last heartbeat sends it again, because the server may have lost it
+		changed = "" // only the last heartbeat sends it again, because the server may have lost it
 	}
 	live, err = beatScript.Run(ctx, s.client, keys, s.number, word, changed, beatLimit.Milliseconds()).StringSlice()
 	if err != nil {
@@ -168,8 +168,8 @@ func ownership(n, worker int, live []int) []bool {
 	return mine
 }
 
-// lot returns the lot of a worker for a partition. No two workers have the same lot, because every
-// step of the mixing is invertible (splitmix64).
+// lot returns a pseudo-random number for a worker and a partition. No two workers have the same
+// lot, because every step of the mixing is invertible (splitmix64).
 func lot(worker, partition int) uint64 {
 	x := (uint64(worker)<<32 | uint64(partition)) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
