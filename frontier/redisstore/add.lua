@@ -25,7 +25,7 @@
 --            limit, q: refused because of its letter q, f: the layer is full,
 --            t: bits were lost, and the caller must test the item again. If nothing
 --            was written: 'stale' if the number of layers has changed, 'lost' if
---            there are none
+--            the filter has none
 --          2 how many more keys the layer can contain, -1 if it has no limit
 --          3 how many hosts became due
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host

@@ -1,5 +1,5 @@
 -- free.lua: functions that complete, expire, ready and retry share. free ends the
--- lease of a host, and returns the items that were not completed to the queues.
+-- lease of a host, and puts the items that were not completed back into the queues.
 -- KEYS     as in host.lua, which comes before it
 -- returns  nothing: it defines names for the rest of the script
 -- cost     O(items of the lease)

@@ -1,5 +1,5 @@
 -- host.lua: the names of a host's keys, and functions that move its items between
--- these keys. All scripts that lease a host or end its lease use them.
+-- these keys. Every script about one host contains this text.
 -- KEYS     1 meta, 2 due, 3 leased, 4 delayed; of the host: 5 active, 6 state,
 --          7 to 9 its queues by priority
 -- ARGV[2]  the host key
@@ -23,7 +23,7 @@
 -- state has only the fields that have a value:
 --   b     the blob                    u  the time before which it is not due, ms
 --   y     the delay, ms               d  the number of its items in delayed
---   e     the id of the last lease that a completion ended, and its deadline, ms
+--   e     the id and the deadline, ms, of the last lease that a completion ended
 -- meta counts queued (including items set aside), delayed (part of queued), leased,
 -- done, failed, hosts (those with queued or leased items), and counters that other
 -- scripts name.

@@ -1,7 +1,7 @@
 -- prelude.lua: the start of every script, after a line that sets EPOCH to the run
 -- id of the server process that loaded the script.
 -- KEYS     as the script says
--- ARGV[1]  in tests that set it, the time, ms since 1970; empty: the server's time
+-- ARGV[1]  the time, ms since 1970, if a test sets it; '' for the server's time
 -- returns  nothing: it defines int, now and soon for the rest of the script
 -- cost     O(1)
 
