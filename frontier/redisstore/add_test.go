@@ -83,7 +83,7 @@ func TestAddCounts(t *testing.T) {
 	}
 }
 
-// dumpQueue returns what all partitions have queued, by URL, ready and delayed.
+// dumpQueue returns the queued items of all partitions, ready and delayed, by URL.
 func dumpQueue(t testing.TB, s *Store) map[string]frontier.Item {
 	t.Helper()
 	queued := make(map[string]frontier.Item)
@@ -383,7 +383,7 @@ func TestFilterWentBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	verdicts, err := s.Add(t.Context(), testPages("a.test", 0, 1000))
-	for errors.Is(err, frontier.ErrUnavailable) { // its connections are to the old server
+	for errors.Is(err, frontier.ErrUnavailable) { // the store's connections are to the old server
 		verdicts, err = s.Add(t.Context(), testPages("a.test", 0, 1000))
 	}
 	if err != nil {

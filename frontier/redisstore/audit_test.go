@@ -269,7 +269,7 @@ func TestAuditOfOverfilledFilter(t *testing.T) {
 			if exact {
 				items = decided(frontier.New, 0, items)
 			}
-			for some := range slices.Chunk(items, 20) { // items of one call do not see each other
+			for some := range slices.Chunk(items, 20) { // items of one call are tested before any of them is added
 				mustAdd(t, s, some)
 			}
 			audit, err := s.Audit(t.Context())

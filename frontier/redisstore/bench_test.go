@@ -76,7 +76,7 @@ func usage(b *testing.B, server *servers.RedisServer) (time.Duration, int64) {
 	return cpu, log
 }
 
-// benchPages returns pages with URLs of 66 bytes. Path and query have 39 of them.
+// benchPages returns pages with URLs of 66 bytes: 39 bytes are path and query.
 func benchPages(host, from, n int) []frontier.Offer {
 	items := make([]frontier.Offer, n)
 	name := fmt.Sprintf("www.site%05d.org", host)

@@ -20,7 +20,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	add := func(from, to int) {
 		t.Helper()
 		_, err := s.Add(t.Context(), testPages("a.test", from, to))
-		for errors.Is(err, frontier.ErrUnavailable) { // its connections are to the old server
+		for errors.Is(err, frontier.ErrUnavailable) { // the store's connections are to the old server
 			_, err = s.Add(t.Context(), testPages("a.test", from, to))
 		}
 		if err != nil {

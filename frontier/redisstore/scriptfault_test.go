@@ -257,7 +257,7 @@ var faultScenarios = []scenario{
 	}, 8, []int{0, 1}},
 }
 
-// exactScenarios are runs of scripts beside an exact set.
+// exactScenarios are runs of scripts with an exact set.
 var exactScenarios = []scenario{
 	{"delivered", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -281,8 +281,8 @@ var exactScenarios = []scenario{
 // each item is written to its new place before it is removed from the old one.
 func TestScriptFaults(t *testing.T) { testScriptFaults(t, faultScenarios, config) }
 
-// TestScriptFaultsBesideExactSet does the same for the structures that only a crawl beside
-// an exact set has: the set of waiting items and the outbox.
+// TestScriptFaultsBesideExactSet does the same for the structures that only a crawl with an
+// exact set has: the set of queued and leased exact items, and the outbox.
 func TestScriptFaultsBesideExactSet(t *testing.T) {
 	scenarios := exactScenarios
 	for _, sc := range faultScenarios {

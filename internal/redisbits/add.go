@@ -196,8 +196,9 @@ func (f *Filter) rerun(ctx context.Context, call *addCall) error {
 	}
 }
 
-// The first and the last pause before a call is sent again. All pauses together take two
-// seconds, the time that a cluster needs to move a slot or to fail over.
+// The first pause before a call is sent again, and the limit of the pauses. Each pause is
+// twice as long as the one before. All pauses together take about one second, because a
+// cluster needs some time to move a slot or to fail over.
 const (
 	firstPause = 4 * time.Millisecond
 	lastPause  = time.Second

@@ -84,7 +84,7 @@ func (c *Chain) SegmentKey(layer, segment int) string {
 
 // Layers returns the cached number of layers. It only grows, unless the server loses its
 // latest changes. It identifies the state of the chain: the answer that a key is absent is
-// valid only for the number of layers that were asked.
+// valid only as long as the chain has the number of layers that were asked.
 func (c *Chain) Layers() int { return len(*c.keyed.Load()) }
 
 // keyedLayer returns the layer with this number and its keys.

@@ -65,8 +65,8 @@ func TestSegmentsAreCreatedWhole(t *testing.T) {
 	}
 }
 
-// TestExtendChain: the next layer of a chain is created piece by piece, and the number of
-// layers increases when all pieces exist.
+// TestExtendChain: the next layer of a chain is created segment by segment, and the number
+// of layers increases when all segments exist.
 func TestExtendChain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})

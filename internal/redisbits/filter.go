@@ -119,9 +119,9 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 	return f
 }
 
-// filterKey returns the key of a filter's own record. It is a hash with the fields head, a
-// header whose partition is the number of partitions, and ready, which is set when all
-// chains were created. From then on a missing chain is lost, not new.
+// filterKey returns the key of a filter's own record, a hash with two fields: head is a
+// header whose partition is the number of partitions, and ready is set when all chains
+// were created. From then on a missing chain is lost, not new.
 func filterKey(name string) string { return "{" + name + "}f" }
 
 func chainPrefix(name string, partition int) string {
@@ -232,7 +232,7 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 }
 
 // contains stores the answers to the asks of w in known. It asks again about prints that
-// no layer claimed if their chain has more layers by then.
+// no layer claimed, if their chains have more layers by then.
 func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []bool) error {
 	for len(w.asks) > 0 {
 		if err := r.Read(ctx, w.asks); err != nil {

@@ -194,7 +194,7 @@ func PartitionOf(fp bloomstore.Fingerprint, partitions int) int {
 
 // expansion computes any number of words from a fingerprint. Each word is a hash of the
 // fingerprint and a counter. Each use has its own counters, so that partition, block and
-// positions are independent of each other, also in different layers. The sample
+// positions are independent of each other, even in different layers. The sample
 // (Fingerprint.Sampled) uses another hash. Fingerprints depend on a secret key, so a site
 // cannot choose positions.
 type expansion struct {

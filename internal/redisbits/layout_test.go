@@ -245,7 +245,7 @@ func TestLayersAreSizedForOfferedKeys(t *testing.T) {
 	}
 }
 
-// TestBlocksAreSpreadEvenly: blocks, segments and partitions get equal parts.
+// TestBlocksAreSpreadEvenly: keys are spread evenly over blocks, segments and partitions.
 func TestBlocksAreSpreadEvenly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	l := layoutOf(t, Params{Capacity: 20_000_000}).Layer(0)

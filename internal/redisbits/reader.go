@@ -161,7 +161,8 @@ func (r *Reader) plan(asks []Ask) {
 const crlf = 2
 
 // fill makes the commands for as many of asks as fit into a pipeline, but at least for one,
-// and returns their number. It asks the newest layer first. The blocks will be in room.
+// and returns the number of these asks. It asks the newest layer first. The blocks will be
+// in room.
 func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {
@@ -201,7 +202,7 @@ func (r *Reader) exec(ctx context.Context) error {
 	return nil
 }
 
-// shortBlock returns the error for a block that is too short, because its segment is.
+// shortBlock returns the error for a block that is cut off, because its segment is too short.
 func shortBlock(key string, got, want int) error {
 	return fmt.Errorf("key %q: %d bytes of a block, want %d: %w", key, got, want, bloomstore.ErrFilterLost)
 }

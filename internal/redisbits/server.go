@@ -15,7 +15,7 @@ var ErrEvicts = errors.New("redisbits: the server may evict any key")
 
 // CheckServer checks that a server and its client are safe for a filter. It returns an
 // ErrEvicts if the server has a maxmemory-policy of allkeys-…, and an error if the client
-// reads from replicas, which may return old data. It asks every primary of a cluster, with
+// reads from replicas, which can return old data. It asks every primary of a cluster, with
 // INFO. It must be called when a filter is opened and after a reconnect, because the policy
 // can change.
 func CheckServer(ctx context.Context, client redis.UniversalClient) error {

@@ -25,7 +25,7 @@ type Stats struct {
 	Layers    []LayerStats // oldest first
 }
 
-// LayerStats describe the layers with one number, those of all chains together.
+// LayerStats describe the layers with the same number in all chains together.
 type LayerStats struct {
 	Chains   int     // number of chains that have the layer
 	Keys     uint64  // keys added
