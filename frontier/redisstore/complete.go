@@ -115,7 +115,6 @@ func (c *completing) begin(done []frontier.Completion) error {
 	return nil
 }
 
-// end unlocks the turns.
 func (c *completing) end() {
 	for _, t := range c.todo {
 		t.item.turn.Unlock()
@@ -246,7 +245,6 @@ func (c *completing) refused() error {
 	return errors.Join(frontier.ErrLeaseLost, c.writeRecord(job))
 }
 
-// linkCounts returns the link counts of a page.
 func (t *todo) linkCounts() (n frontier.LinkCounts) {
 	for _, v := range t.item.pending.links.verdicts {
 		n.Count(v.Answer, 1)

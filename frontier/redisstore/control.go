@@ -24,7 +24,6 @@ func (s *Store) Pause(ctx context.Context, paused bool) error {
 	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), pausedField, 1).Err())
 }
 
-// paused reports whether the crawl is paused.
 func (s *Store) paused(ctx context.Context) (bool, error) {
 	paused, err := s.client.HExists(ctx, s.cfg.cardKey(), pausedField).Result()
 	return paused, s.classify(ctx, err)

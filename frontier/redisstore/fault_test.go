@@ -129,7 +129,6 @@ func (e *expedition) passes(ctx context.Context, err error) bool {
 	return false
 }
 
-// work is one worker's loop.
 func (e *expedition) work(ctx context.Context, s *Store) {
 	for ctx.Err() == nil {
 		over, asked := e.over.Load(), time.Now()
@@ -176,7 +175,6 @@ func (e *expedition) visit(ctx context.Context, s *Store, l frontier.Lease, dead
 	}
 }
 
-// fetched returns the completion of an item.
 func (e *expedition) fetched(item frontier.Item) frontier.Completion {
 	done := finish(item)
 	done.Links = e.links(item)

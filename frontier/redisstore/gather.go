@@ -87,7 +87,6 @@ func (g *group) decide(ctx context.Context, offerings []*offering) {
 	g.decideOpen(ctx)
 }
 
-// decideOpen answers all open asks.
 func (g *group) decideOpen(ctx context.Context) {
 	for range maxAsked {
 		if len(g.open) == 0 {

@@ -39,7 +39,6 @@ func (l leaseState) current(now time.Time) bool {
 	return l.granted && !l.ended && now.Before(l.deadline)
 }
 
-// state returns the present state of the lease.
 func (h *holding) state() leaseState {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +47,6 @@ func (h *holding) state() leaseState {
 
 func (h *holding) current(now time.Time) bool { return h.state().current(now) }
 
-// heldItem is an item of a holding.
 type heldItem struct {
 	number int64
 	item   frontier.Item

@@ -113,7 +113,6 @@ func partitionOf(host bloomstore.Fingerprint, partitions int) int {
 	return int(number)
 }
 
-// partition returns the partition of a host key.
 func (s *Store) partition(host string) *partition {
 	return s.parts[partitionOf(s.hasher.Fingerprint(host), len(s.parts))]
 }

@@ -26,7 +26,6 @@ type lostReply struct {
 	out   countingOutput
 }
 
-// countingOutput counts records and syncs.
 type countingOutput struct{ records, syncs int }
 
 // countOutput opens an output that only counts.

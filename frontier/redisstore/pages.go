@@ -29,7 +29,6 @@ func (t *totals) allowance(maxPages uint64) int {
 	return int(min(maxPages-min(t.pages+t.leased, maxPages), 1<<30))
 }
 
-// left returns how many items and notes are left.
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
 
 // totalsAge is the maximum age of totals for an answer that is not final.
@@ -43,7 +42,6 @@ func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 	return s.readTotals(ctx)
 }
 
-// readTotals reads the counters of every partition.
 func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	sum := totals{at: s.now()}
 	pipe := s.client.Pipeline()

@@ -143,7 +143,6 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 	return r.known.flush(ctx)
 }
 
-// fillFromSet adds the fingerprints in a set of a partition.
 func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) error {
 	for cursor := uint64(0); ; {
 		members, next, err := r.client.SScan(ctx, key, cursor, "", scanStep).Result()
@@ -240,7 +239,6 @@ func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerp
 	return nil
 }
 
-// flush adds all collected fingerprints.
 func (f *filler) flush(ctx context.Context) error {
 	for _, p := range f.parts {
 		if err := f.fill(ctx, p); err != nil {

@@ -225,7 +225,6 @@ func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// openOutput opens the output of this worker.
 func (s *Store) openOutput(context.Context) (err error) {
 	if s.cfg.OpenOutput == nil {
 		return nil

@@ -106,7 +106,6 @@ type report struct {
 	wait            time.Duration // from asked until there is more to do
 }
 
-// isDue reports whether it is time to look at a partition.
 func (s *schedule) isDue(p *partition, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// lua returns the text of a file.
 func lua(name string) string {
 	text, err := files.ReadFile(name + ".lua")
 	if err != nil {

@@ -52,7 +52,6 @@ func newStats() frontier.Stats {
 	}
 }
 
-// readMetas reads the counters of all partitions.
 func (s *Store) readMetas(ctx context.Context) ([]map[string]string, error) {
 	pipe := s.client.Pipeline()
 	cmds := make([]*redis.MapStringStringCmd, len(s.parts))

@@ -42,7 +42,6 @@ func (s *Store) runTogether(ctx context.Context, c *call, lease *holding) {
 	*c = grouped.call
 }
 
-// runGroup runs the calls of a group on a node.
 func (s *Store) runGroup(ctx context.Context, n *node, group []*groupedCall) {
 	s.runOn(ctx, n, joinCalls(group))
 	for _, c := range group {

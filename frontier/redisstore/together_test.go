@@ -149,7 +149,6 @@ func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	}
 }
 
-// TestRunTogetherOnClosedStore: calls after Close fail.
 func TestRunTogetherOnClosedStore(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

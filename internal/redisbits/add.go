@@ -240,7 +240,6 @@ type addReply struct {
 	answers []int64 // one for each fingerprint
 }
 
-// parse reads the reply of a call.
 func (c *addCall) parse() (addReply, error) {
 	switch reply := c.cmd.Val().(type) {
 	case string:

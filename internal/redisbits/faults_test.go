@@ -93,7 +93,6 @@ func wantNamed(t *testing.T, who string, err, want error) {
 	}
 }
 
-// unlinkAll removes all keys of one filter.
 func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
 	for _, c := range f.chains {
 		if err := c.Delete(ctx, client); err != nil {

@@ -221,7 +221,6 @@ func (r *Reader) answer(asks []Ask) {
 	}
 }
 
-// verify verifies the chains that are due.
 func (r *Reader) verify(ctx context.Context) error {
 	if len(r.due) == 0 {
 		return nil
