@@ -23,7 +23,7 @@ type adder struct {
 	// acknowledged counts, by partition, the items that were answered Added to callers of
 	// this process.
 	acknowledged []atomic.Uint64
-	queued       atomic.Int64 // approximate number of queued items of the crawl; with Config.MaxQueued
+	queued       atomic.Int64 // approximate number of queued items of the crawl; only with Config.MaxQueued
 }
 
 // changeEpoch calls begin, which begins a new epoch of a server, and drops all answers that
@@ -46,7 +46,7 @@ type ask struct {
 	exact    bool
 	sampled  bool   // is in the shadow sample
 	link     bool   // is refused if the queue is full
-	full     bool   // the queue is full and an exact set decided: refused unless an item of the URL waits
+	full     bool   // the queue is full and an exact set decided: refused unless the URL is queued or leased
 	next     *ask   // the next offer of the same URL in the group
 	under    *epoch // the epoch of the verdict
 	verdict  frontier.Verdict
@@ -102,7 +102,7 @@ func (s *Store) replicated(ctx context.Context, got answers) error {
 // offer decides on offers, and queues those that are new. It counts the added ones. The
 // caller must count the others (see counts.verdicts).
 //
-// If links is true, offers are refused while the queue is full, and may be answered from
+// If links is true, offers are refused while the queue is full, and can be answered from
 // this process's cache. The caller must then check that the answers are still valid.
 func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) (answers, error) {
 	got := answers{
@@ -180,7 +180,7 @@ func (got *answers) rely(p *partition, ep *epoch) {
 	got.under[p] = ep
 }
 
-// offerAgain repeats offers whose answers may not be valid any more, and returns the
+// offerAgain repeats offers whose answers might not be valid any more, and returns the
 // current answers. An offer that was answered Added before keeps that answer.
 func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links bool, before answers) (answers, error) {
 	offers, stand := standing(offers, before)
@@ -199,7 +199,7 @@ func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links b
 		if before.verdicts[i].Answer != frontier.Added {
 			continue
 		}
-		if got.verdicts[i].Answer == frontier.Added { // the server lost the first item with its epoch
+		if got.verdicts[i].Answer == frontier.Added { // the server had lost the item, which must count once
 			s.acknowledged[got.parts[i].number].Add(^uint64(0))
 		}
 		got.verdicts[i] = before.verdicts[i]
@@ -258,8 +258,8 @@ func (c counts) appendTo(args []any) []any {
 	return args
 }
 
-// countOffer counts the verdicts of Add other than Added, in the partition of the first
-// item that has one. After an error they may or may not be counted.
+// countOffer counts the verdicts of Add other than Added, in the partition of the first item
+// about which a server was asked. After an error it is unknown whether they were counted.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
 	sum := make(counts)
 	sum.verdicts(got.verdicts)

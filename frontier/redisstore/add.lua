@@ -5,26 +5,29 @@
 --          6 shadow; then keys that ARGV names by their index: segments of the
 --          filter's newest layer; the state and active of each host, and its budget
 --          if it has a limit; queues
--- ARGV     2 the number of layers that the caller knows  3 the capacity of the
---          newest layer, '' if it has no limit  4 the field of meta that counts the
---          items that the caller adds  5 n, and n special items. A special item has
---          five arguments: its number, from 1; letters; the fingerprint; the offset
---          of the round in its entry; the delay, ms. The letters are x: exact; or
---          the decision of an exact set, n: new, p: promoted, r: again; with one of
---          these, q: refuse it unless it waits; s: in the shadow sample; z: delayed
+-- ARGV     2 the number of layers that the caller knows
+--          3 the capacity of the newest layer, '' if it has no limit
+--          4 the field of meta that counts the items that the caller adds
+--          5 the number of special items. Each has five arguments: its number, from
+--            1; its letters; its fingerprint; the offset of the round in its entry;
+--            its delay, ms. The letters are x: exact; or the decision of an exact
+--            set, n: new, p: promoted, r: again; q, with n, p or r: refuse the item
+--            unless it is queued or leased; s: in the shadow sample; z: delayed
 --          then for each host: the host key; the index of its state; the maximum
---          number of its items, '' for no limit, otherwise followed by the field of
---          its budget; n, and n runs of items. A run has the index of its queue; n,
---          and n items. An item has six arguments: the index of the segment; the
---          offsets of the first and the last byte that it changes there, '' if a
---          layer claims it; these bytes as the caller read them; these bytes with
---          the item's bits set, which are the same if they were set already; the
---          entry. No two items change the same byte
--- returns  a string with a letter for each item, a: added, s: seen, h: refused by the
---          host's limit, q: refused because of its letter q, f: the layer is full,
---          t: bits were lost, the caller must test the item again; then how many
---          more keys the layer takes, -1 for no limit; then how many hosts became
---          due. If nothing was written, the string is 'stale' or 'lost' instead
+--            number of its items and the field of its budget, or '' if it has no
+--            limit; the number of its runs of items. A run has the index of its
+--            queue and the number of its items. An item has six arguments: the
+--            index of the segment; the offsets of the first and the last byte that
+--            it changes there, '' if a layer claims it; these bytes as the caller
+--            read them; these bytes with the item's bits set; the entry. No two
+--            items change the same byte
+-- returns  1 a letter for each item, a: added, s: seen, h: refused by the host's
+--            limit, q: refused because of its letter q, f: the layer is full,
+--            t: bits were lost, and the caller must test the item again. If nothing
+--            was written: 'stale' if the number of layers has changed, 'lost' if
+--            the filter has none
+--          2 how many more keys the layer can contain, -1 if it has no limit
+--          3 how many hosts became due
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host
 --          and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
@@ -54,8 +57,9 @@ local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 
 local function count(counter, by) counts[counter] = (counts[counter] or 0) + by end
 
--- changed is bloom_test for bytes that changed after the caller had read them. It
--- returns the bytes to write, false if all bits are set, or nil if bits were lost.
+-- changed does the same as bloom_test, for bytes that changed after the caller had
+-- read them. It returns the bytes to write, false if all bits are set, or nil if
+-- bits were lost.
 local function changed(now, old, new)
   if #now ~= #old then return nil end
   local rest = string.rep('\0', -#now % 32) -- bloom_unite takes 32 bytes at a time
@@ -74,8 +78,8 @@ local function shade(special, claimed, answer)
 end
 
 -- admit notes a special item that is new. It returns the item's entry, or nil if the
--- item is delayed. A promoted item was a bulk item before or is a false positive. It
--- is queued in round 1, unless its entry has a round already.
+-- item is delayed. A promoted item was a bulk item before, or the filter's claim is a
+-- false positive. It is queued in round 1, unless its entry has a round already.
 local function admit(host, special, claimed, entry)
   local claim = claimed and claims[special.exact]
   if claim then count(claim, 1) end
@@ -90,10 +94,10 @@ local function admit(host, special, claimed, entry)
   host.delayed[#host.delayed + 1] = struct.pack('>I8', member) .. host.name .. '\0' .. entry
 end
 
--- visit sets fields of a host that got items and is not in due yet. due is the time
--- at which it becomes due, if it gets ready items; kept is set if its state must not
--- expire; fresh is set if it had no queued or leased items; woken is set if it is
--- leased and field s of its active must go.
+-- visit sets fields of a host that got items and is not in due yet. due: the time at
+-- which it becomes due, if it got ready items; kept: its state must not expire;
+-- fresh: it had no queued or leased items; woken: it is leased, and field s of its
+-- active must be removed.
 local function visit(host)
   if redis.call('ZSCORE', LEASED, host.name) then
     host.woken = redis.call('HGET', host.active, 's')
@@ -157,7 +161,7 @@ if added > 0 then
   end
 end
 
--- Entries are written before bits, so that a URL is never known without being queued.
+-- Entries are written before bits, so that every known URL was queued.
 for _, host in ipairs(hosts) do
   for _, entries in ipairs(host) do redis.call('RPUSH', unpack(entries)) end
   if host.delayed then

@@ -83,7 +83,7 @@ func TestAddCounts(t *testing.T) {
 	}
 }
 
-// dumpQueue returns what all partitions have queued, by URL, ready and delayed.
+// dumpQueue returns the queued items of all partitions, ready and delayed, by URL.
 func dumpQueue(t testing.TB, s *Store) map[string]frontier.Item {
 	t.Helper()
 	queued := make(map[string]frontier.Item)
@@ -211,7 +211,7 @@ func TestAddersRace(t *testing.T) {
 }
 
 // TestAddOrder: the items of a host are queued in the order of their offers,
-// also if their bits are in one block.
+// even if their bits are in one block.
 func TestAddOrder(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.FilterCapacity, cfg.Growth, cfg.FPR, cfg.Partitions = 300, bloomstore.GrowthOff, 1e-9, 1
@@ -226,7 +226,7 @@ func TestAddOrder(t *testing.T) {
 	}
 }
 
-// TestAddMany offers more items in one call than one script takes.
+// TestAddMany offers more items in one call than a group can contain.
 func TestAddMany(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.FilterCapacity = 100_000
@@ -305,7 +305,7 @@ func TestMaxQueued(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.MaxQueued = 10
 	s := openStore(t, cfg)
-	mustAdd(t, s, testPages("a.test", 0, 20)) // a full queue still takes items that are not links
+	mustAdd(t, s, testPages("a.test", 0, 20)) // a full queue still accepts items that are not links
 	got, err := s.offer(t.Context(), testPages("a.test", 15, 25), true)
 	if err != nil {
 		t.Fatal(err)
@@ -383,7 +383,7 @@ func TestFilterWentBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	verdicts, err := s.Add(t.Context(), testPages("a.test", 0, 1000))
-	for errors.Is(err, frontier.ErrUnavailable) { // its connections are to the old server
+	for errors.Is(err, frontier.ErrUnavailable) { // the store's connections are to the old server
 		verdicts, err = s.Add(t.Context(), testPages("a.test", 0, 1000))
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ type edit struct {
 // maxAddItems bounds the items of one call of add.lua.
 const maxAddItems = 128
 
-// add runs the script for each partition on the undecided items.
+// add runs add.lua on the undecided items of each partition.
 func (g *group) add(ctx context.Context, ep *epoch) {
 	g.follow()
 	slices.SortStableFunc(g.unsure, func(a, b pending) int {
@@ -58,8 +58,8 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 	}
 }
 
-// follow removes all items of the same URL but the first from g.unsure. The others wait for
-// its answer, linked by ask.next.
+// follow keeps only the first item of each URL in g.unsure. The others are linked to it by
+// ask.next, and wait for its answer.
 func (g *group) follow() {
 	first := make(map[bloomstore.Fingerprint]*ask, len(g.unsure))
 	g.unsure = slices.DeleteFunc(g.unsure, func(item pending) bool {
@@ -85,10 +85,10 @@ type (
 	}
 )
 
-// oneCall returns how many of items, at least one, go into call number call. The items of a
-// call are of one partition, were tested with the same layers, and have their bits in
-// different blocks. oneCall sets their edits, which expect the blocks as earlier calls leave
-// them.
+// oneCall returns how many items from the start of items, at least one, go into call number
+// call. The items of a call belong to one partition, were tested with the same layers, and
+// have their bits in different blocks. oneCall also sets their edits, which expect that the
+// earlier calls have changed the blocks.
 func (g *group) oneCall(items []pending, call int) int {
 	first := &items[0]
 	layers := first.test.Layers()
@@ -120,14 +120,14 @@ func (g *group) oneCall(items []pending, call int) int {
 	return len(items)
 }
 
-// keep returns a copy of b that is valid for the round.
+// keep returns a copy of b that is valid until the next round.
 func (g *group) keep(b []byte) []byte {
 	at := len(g.bytes)
 	g.bytes = append(g.bytes, b...)
 	return g.bytes[at:len(g.bytes):len(g.bytes)]
 }
 
-// newEdit returns the shortest change that makes a block new.
+// newEdit returns the shortest change of a block from old to new.
 func newEdit(at blockKey, old, new []byte) edit {
 	from, to := 0, len(new)
 	for from < to && old[from] == new[from] {
@@ -139,11 +139,11 @@ func newEdit(at blockKey, old, new []byte) edit {
 	return edit{at.segment, at.offset + int64(from), at.offset + int64(to) - 1, old[from:to], new[from:to]}
 }
 
-// rebase bases e on a block that an earlier call changes to old. The range of bytes stays
-// the one in which bits were missing when the item was tested. The script can therefore
-// notice that the earlier call did not set some of them. If the block of the earlier call
-// was read later, another worker may have added the item meanwhile. Then old has all bits,
-// and the script answers that the item is known.
+// rebase bases e on a block that an earlier call changes to old. The range of bytes does not
+// change: it contains all bits that were missing when the item was tested. So the script
+// notices if the earlier call did not set those that it should set. If the block of the
+// earlier call was read later, another worker may have added the item meanwhile. Then old
+// has all bits of the item, and the script answers that the item is known.
 func (e *edit) rebase(at blockKey, old, new []byte) {
 	from, to := e.from-at.offset, e.to-at.offset+1
 	e.old, e.new = old[from:to], new[from:to]
@@ -165,7 +165,8 @@ func (g *group) call(items []pending, ep *epoch) *call {
 	return &call{part: p, script: addScript, keys: b.keys, args: b.args, under: ep}
 }
 
-// run returns how many items at the start of items are the same as the first, which counts.
+// run returns how many items at the start of items are the same as the first. It counts the
+// first, too.
 func run(items []pending, same func(a, b *pending) bool) int {
 	n := 1
 	for n < len(items) && same(&items[0], &items[n]) {
@@ -332,9 +333,9 @@ func (g *group) again(items []pending) error {
 	return nil
 }
 
-// refresh reads the current layers of a partition's filter. Layers may be missing because
-// the server went back in time. That is no loss if everything that the filter's record
-// counts exists; the filter is then opened again.
+// refresh reads the current layers of a partition's filter. Layers can be missing because
+// the server went back in time. If all layers that the filter's record counts exist, nothing
+// is lost, and refresh opens the filter again.
 func (s *Store) refresh(ctx context.Context, p *partition) error {
 	chain := p.chain()
 	err := chain.Refresh(ctx, s.client)

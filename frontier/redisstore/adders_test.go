@@ -38,7 +38,7 @@ func racedPage(n int) frontier.Offer {
 const addersBatch = 200
 
 // TestAdderProcess is the body of an adder process. It writes a line when it begins, and
-// adds all URLs, in an order of its own.
+// adds all URLs in a random order.
 func TestAdderProcess(t *testing.T) {
 	var a addProcess
 	if text := os.Getenv(adderEnv); text == "" {

@@ -32,11 +32,13 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 	}
 }
 
-// Audit implements frontier.Inspector. Done is taken from the counter, because only the
-// records have the done URLs. Added is an estimate: the number of keys in the filter, from a
-// sample of its blocks, plus the items that were queued although the filter claimed them,
-// minus the keys of MarkSeen, and minus the expected number of new items that the filter
-// claimed, because those are part of the first number.
+// Audit implements frontier.Inspector. Done is the counter, because only the records contain
+// the done URLs. Added is an estimate:
+//   - the number of keys in the filter, from a sample of its blocks,
+//   - plus the items that were queued although the filter claimed them,
+//   - minus the keys of MarkSeen,
+//   - minus the expected number of new items that the filter claimed, which the first number
+//     includes.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.recount(ctx)
 	if err != nil {
@@ -207,8 +209,8 @@ func (c *recounting) addTo(r *recount) {
 	}
 }
 
-// checkHost compares the structures of a host: it must be due if it has ready items and is
-// not leased, and leased if there is a lease.
+// checkHost compares the structures of a host. The host must be leased if and only if it has
+// a lease, and due if and only if it has ready items and is not leased.
 func (c *recounting) checkHost(r *recount, host string, items uint64, due, leased, lease bool) {
 	switch {
 	case leased != lease && leased:
@@ -224,8 +226,8 @@ func (c *recounting) checkHost(r *recount, host string, items uint64, due, lease
 	}
 }
 
-// countActive counts the items in the hash of a lease: those that are leased, and those set aside,
-// some of which count as delayed.
+// countActive counts the items in the hash of a lease: those that are leased, those that are set
+// aside, and those of them that count as delayed.
 func countActive(lease map[string]string) (open, aside, delayed uint64) {
 	for _, it := range activeItems(lease) {
 		if it.aside {

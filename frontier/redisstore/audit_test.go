@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestRecountNamesCorruption damages each structure and each counter. The
-// recount names the terms that depend on it, and no others.
+// TestRecountNamesCorruption damages the structures and the counters one by one.
+// The recount names the terms that depend on the damaged one, and no others.
 func TestRecountNamesCorruption(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -232,8 +232,8 @@ func TestProbeFilter(t *testing.T) {
 	}
 }
 
-// TestRecountOfRetriedUnderLease: an item that failed under a lease that continues, and
-// that Retry queues again, waits for the end of the lease. It does not count as delayed.
+// TestRecountOfRetriedUnderLease: an item fails, and Retry queues it again while the lease
+// continues. The item waits for the end of the lease, and does not count as delayed.
 func TestRecountOfRetriedUnderLease(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
@@ -269,7 +269,7 @@ func TestAuditOfOverfilledFilter(t *testing.T) {
 			if exact {
 				items = decided(frontier.New, 0, items)
 			}
-			for some := range slices.Chunk(items, 20) { // items of one call do not see each other
+			for some := range slices.Chunk(items, 20) { // items of one call are tested before any of them is added
 				mustAdd(t, s, some)
 			}
 			audit, err := s.Audit(t.Context())

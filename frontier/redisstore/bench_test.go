@@ -32,7 +32,7 @@ func BenchmarkAddNew(b *testing.B) {
 				Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "bench", Delay: NoDelay,
 			})
 			const hosts = 1000
-			mustAdd(b, s, benchPages(0, 0, 1)) // connected, scripts loaded
+			mustAdd(b, s, benchPages(0, 0, 1)) // connects, and loads the scripts
 			cpu, log := usage(b, server)
 			var next atomic.Int64
 			b.ResetTimer()
@@ -76,7 +76,7 @@ func usage(b *testing.B, server *servers.RedisServer) (time.Duration, int64) {
 	return cpu, log
 }
 
-// benchPages returns pages with URLs of 66 bytes, of which 39 are path and query.
+// benchPages returns pages with URLs of 66 bytes: 39 bytes are path and query.
 func benchPages(host, from, n int) []frontier.Offer {
 	items := make([]frontier.Offer, n)
 	name := fmt.Sprintf("www.site%05d.org", host)
@@ -134,8 +134,8 @@ func BenchmarkLinks(b *testing.B) {
 	}
 }
 
-// linkStream returns pages of links. Four in five of the new links are to the page's own
-// host, because sites mostly have links to themselves.
+// linkStream returns pages of links. Four in five of the new links are to the host of the
+// page, because most links of a site stay within the site.
 func linkStream(rng *rand.Rand, pages, perPage int) [][]frontier.Offer {
 	const hosts = 1000
 	rank := rand.NewZipf(rng, 1.1, 1, 1<<40)

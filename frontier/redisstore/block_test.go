@@ -33,7 +33,7 @@ func newBlockRace(t *testing.T, cfg Config) *blockRace {
 	return &blockRace{t, &group{s: s, node: n}, ep}
 }
 
-// test makes the group test one offer, before or after other steps.
+// test makes the group test one offer.
 func (r *blockRace) test(offer frontier.Offer) *ask {
 	r.Helper()
 	s := r.group.s

@@ -125,7 +125,7 @@ func (c *card) accept(cfg *Config, worker bool) error {
 	return nil
 }
 
-// mismatchError is an ErrParamsMismatch with its own complete text.
+// mismatchError is an error that matches frontier.ErrParamsMismatch.
 type mismatchError string
 
 func mismatch(format string, args ...any) error {
@@ -181,8 +181,7 @@ func (s *Store) Card() ([]byte, error) {
 	return text, nil
 }
 
-// createCard writes a card. If several workers do so at once, one succeeds. It returns the card
-// of that one.
+// createCard writes a card, unless another worker has written one, and returns the stored card.
 func (s *Store) createCard(ctx context.Context) (card, error) {
 	s.cfg.fillFixed()
 	text, err := json.Marshal(newCard(&s.cfg))
@@ -244,8 +243,8 @@ func (s *Store) newChain(p *partition) *redisbits.Chain {
 }
 
 // openFilters opens the filters of all partitions. It first creates them if the creation of
-// the crawl was not finished. A filter that existed is never created again, because with an
-// empty one every URL would be new.
+// the crawl was not finished. A filter that existed is never created again, because every
+// URL would be new to an empty filter.
 func (s *Store) openFilters(ctx context.Context) error {
 	ready, err := s.client.HExists(ctx, s.cfg.cardKey(), readyField).Result()
 	if err != nil {

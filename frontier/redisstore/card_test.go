@@ -165,7 +165,7 @@ func TestScopeAndQuotaAreShared(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	a, b := openStore(t, cfg), openStore(t, cfg)
 	var keys []string
-	for n := range 2500 { // more than one command takes
+	for n := range 2500 { // too many for one command
 		keys = append(keys, "h"+strings.Repeat("x", n%7)+string(rune('a'+n%26))+testPages("", n, n+1)[0].URL)
 	}
 	if open, err := b.Admitted(t.Context(), keys); err != nil || open[0] {

@@ -17,8 +17,8 @@ import (
 // denies commands. The message says what to change.
 var ErrServer = errors.New("redisstore: unsupported Redis server")
 
-// minVersion is the first version that drops scripts when it ends, and supports the flags of
-// scripts.
+// minVersion is the first version whose servers drop scripts when they end, and support the
+// flags of scripts.
 const minVersion = 7
 
 // checkServers returns an error if a server cannot hold a crawl.
@@ -41,8 +41,8 @@ func (s *Store) eachServer(ctx context.Context, do func(context.Context, *redis.
 	return s.nodes.cluster.ForEachMaster(ctx, do)
 }
 
-// checkServer checks a server's version and eviction policy, and returns its run id. It is called for each epoch,
-// because a server that replaces another may be configured differently.
+// checkServer checks a server's version and eviction policy, and returns its run id. It is
+// called for each epoch, because a server that replaces another can have other settings.
 func (s *Store) checkServer(ctx context.Context, server *redis.Client) (run string, err error) {
 	info, err := server.InfoMap(ctx, "server").Result()
 	if err != nil {
@@ -78,9 +78,9 @@ var commands = []string{
 	"ZMSCORE KEY v", "ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZREM KEY v", "ZSCORE KEY v",
 }
 
-// checkCommands returns an error if the user may not run one of the commands on keys of the
-// crawl and of partitions. No command runs. They are queued in a transaction, for which the
-// user needs the same permission, and the transaction is discarded.
+// checkCommands returns an error if the user is not allowed to run the commands on keys of
+// the crawl and of partitions. No command runs: the commands are queued in a transaction,
+// which needs the same permissions, and the transaction is discarded.
 func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	// If MULTI were denied, the commands after it would run.
 	if err := discarded(ctx, server, func(redis.Pipeliner) {}); redis.HasErrorPrefix(err, "NOPERM") {
@@ -105,8 +105,8 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	for _, cmd := range asked {
 		switch err := cmd.Err(); {
 		case err == nil || !redis.HasErrorPrefix(err, "NOPERM"):
-			// It is permitted, or the node does not hold the key or is out of memory, which
-			// is not checked here.
+			// The command is permitted. Other errors do not matter here: the node does not
+			// have the key, or is out of memory.
 		case strings.Contains(err.Error(), "key"):
 			foreign = true
 		default:
@@ -128,8 +128,8 @@ func commandOn(command, key string) (args []any) {
 	return args
 }
 
-// discarded queues commands in a transaction that is discarded. It returns the first error
-// that does not concern one of them.
+// discarded queues commands in a transaction and discards it. It returns an error of the
+// connection, of MULTI or of DISCARD, but no errors of the commands.
 func discarded(ctx context.Context, server *redis.Client, queue func(redis.Pipeliner)) error {
 	pipe := server.Pipeline()
 	begin := pipe.Do(ctx, "multi")
@@ -142,7 +142,7 @@ func discarded(ctx context.Context, server *redis.Client, queue func(redis.Pipel
 	return errors.Join(begin.Err(), end.Err())
 }
 
-// denial returns the error for commands, or keys, that the user may not use. It returns nil if
+// denial returns the error for commands or keys that the user is not allowed to use, or nil if
 // there are none.
 func denial(commands []string, keys bool) error {
 	var faults []string

@@ -20,8 +20,8 @@ import (
 
 const crawlPassword = "correct-horse"
 
-// crawlUser returns the ACL directive of a user that may run the given commands on the
-// keys of crawls.
+// crawlUser returns the ACL directive of a user that is allowed to run the given commands
+// on the keys of crawls.
 func crawlUser(commands []string) string {
 	allowed := []string{"crawl on >" + crawlPassword + " resetkeys ~crawler:* ~{*}* resetchannels -@all +multi +exec +discard +hello"}
 	for _, command := range commands {
@@ -119,7 +119,7 @@ func TestCommandsAreNotRun(t *testing.T) {
 	}
 }
 
-// TestEpochRefusesEviction: a server that is configured to evict keys during a crawl is
+// TestEpochRefusesEviction: during a crawl, a server is configured to evict keys. It is
 // refused when its scripts are loaded the next time.
 func TestEpochRefusesEviction(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})

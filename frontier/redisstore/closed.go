@@ -17,9 +17,9 @@ const (
 	rebuilding = "rebuilding"
 )
 
-// checkOpen returns an error if the crawl is being deleted or rebuilt, or if that was
-// interrupted and must be finished. A worker calls it before it opens the filters and again
-// after it has registered. So either the worker notices the change, or shut finds the worker.
+// checkOpen returns an error if the crawl is being deleted or rebuilt, or if its deletion or
+// rebuild was interrupted. A worker calls it before it opens the filters and again after it
+// has registered. So either the worker notices the change, or shut finds the worker.
 func (s *Store) checkOpen(ctx context.Context) error {
 	switch closed, err := s.closed(ctx); {
 	case err != nil:
@@ -40,8 +40,8 @@ func (s *Store) closed(ctx context.Context) (string, error) {
 	return closed, s.classify(ctx, err)
 }
 
-// shut prevents workers from opening the crawl from now on. If the crawl has live workers,
-// it undoes that and returns an ErrLocked with their names.
+// shut prevents workers from opening the crawl. If the crawl has live workers, shut undoes
+// this and returns a frontier.ErrLocked with their names.
 func (s *Store) shut(ctx context.Context, why string) error {
 	before, err := s.closed(ctx)
 	if err != nil {

@@ -13,12 +13,13 @@ import (
 )
 
 // Complete implements frontier.Store. It offers the links first, then it writes and syncs
-// the records, and then the rest takes effect in one step. So links that were added stay if
-// the rest fails. The step takes effect only if no node that answered a link has restarted
-// since. Otherwise the links are offered again.
+// the records, and then the rest takes effect in one step. So links that were added stay
+// added if the rest fails. The step takes effect only if no node that answered a link has
+// restarted since. Otherwise the links are offered again.
 //
-// Links whose partitions are on other nodes of a cluster delay Complete by two seconds, after
-// which they are on disk, or until Config.Wait replicas have them.
+// If links belong to partitions on other nodes of a cluster, Complete waits until Config.Wait
+// replicas have them. If Config.Wait is 0, it waits for two seconds, after which the links
+// are on disk.
 //
 // If an answer was lost and the caller repeats the call, nothing is done twice: links are
 // not offered again, and records are not written again.
@@ -74,7 +75,7 @@ type completing struct {
 // todo is one completion.
 type todo struct {
 	*frontier.Completion
-	item *heldItem // this call holds item.turn
+	item *heldItem // this call has locked item.turn
 }
 
 // followed is the progress of a completion before it takes effect.
@@ -114,7 +115,6 @@ func (c *completing) begin(done []frontier.Completion) error {
 	return nil
 }
 
-// end unlocks the turns.
 func (c *completing) end() {
 	for _, t := range c.todo {
 		t.item.turn.Unlock()
@@ -190,8 +190,9 @@ func (t *todo) tellRefused() {
 	}
 }
 
-// followAgain offers all links again, also the seen ones, because restarted nodes may have
-// lost them. It does not change the counts of the links, because a record may contain them.
+// followAgain offers all links again, including the seen ones, because restarted nodes may
+// have lost them. It does not change the counts of the links, because a record may already
+// contain them.
 func (c *completing) followAgain(ctx context.Context) error {
 	for _, t := range c.todo {
 		got, err := c.offerAgain(ctx, t.Links, true, t.item.pending.links)
@@ -244,7 +245,6 @@ func (c *completing) refused() error {
 	return errors.Join(frontier.ErrLeaseLost, c.writeRecord(job))
 }
 
-// linkCounts returns the link counts of a page.
 func (t *todo) linkCounts() (n frontier.LinkCounts) {
 	for _, v := range t.item.pending.links.verdicts {
 		n.Count(v.Answer, 1)
@@ -270,8 +270,8 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 	}
 	switch verdict := integer(made.reply); {
 	case verdict == 1, verdict == 2 && (c.update.End || c.h.state().doubtful):
-		// 2: an earlier call ended the lease, but its answer was lost. It may not have
-		// made these completions. Their items were then given back and are fetched again.
+		// 2: an earlier call ended the lease, but its answer was lost. If that call did not
+		// have these completions, their items were given back and are fetched again.
 		c.h.settle(c.todo, c.update)
 		if c.update.End {
 			c.schedule.wake(c.h.part)
@@ -300,8 +300,8 @@ const (
 	argItems     = 7 // the first completion
 )
 
-// maxJoinedArgs bounds joined calls: nothing is joined to a call that has that many
-// arguments, which is about fifty completions.
+// maxJoinedArgs bounds joined calls: no other call is joined to a call with this many
+// arguments, which are about fifty completions.
 const maxJoinedArgs = 1024
 
 // joinCompletions appends the completions of next, a call for the same lease, to a call of

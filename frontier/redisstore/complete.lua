@@ -3,15 +3,16 @@
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any;
 --          with an exact set also 12 exact, 13 outbox
 -- ARGV     2 the host key  3 the lease's id  4 the time until the host is due, ms
---          5 its delay, ms  6 "1": the lease ends  7 "1": ARGV[8] is the new blob
---          8 the blob  then for each completion: the item's number; done, failed,
---          retry or back; an argument, which is for failed the bytes to store
---          before the entry, and for retry the time until the item is ready, ms;
---          its fingerprint if it must leave exact, otherwise ''; n, and n counters
---          of meta, each with an amount; n, and n notes
+--          5 the host's delay, ms  6 "1" if the lease ends  7 "1" if ARGV[8] is the
+--          new blob  8 the blob
+--          then for each completion: the item's number; done, failed, retry or back;
+--            an argument: for failed the bytes to store before the entry, for retry
+--            the time until the item is ready, ms; its fingerprint if it must leave
+--            exact, otherwise ''; n, and n counters of meta, each with an amount; n,
+--            and n notes
 -- returns  1: the completions took effect. Otherwise nothing was changed, because
---          the lease is not held; 2: a completion ended it; 3: the partition was
---          lost; 0: for another reason
+--          the lease is not held. 2: a completion has ended the lease; 3: the
+--          partition was lost; 0: there is another reason
 -- cost     O(completions, their counters and notes); O(items of the lease) at its end
 local id, ending = ARGV[3], ARGV[6] == '1'
 local FAILED, FAILEDHOSTS, EXACT, OUTBOX = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
@@ -24,8 +25,9 @@ if not runsOut then
   return mine and 2 or redis.call('HEXISTS', META, 'epoch') == 1 and 0 or 3
 end
 
--- gone and leave have the items that are completed and leave active. Those in back
--- and again are set aside. failed has new elements of the list of failed items.
+-- gone and leave have the numbers of the completed items, which leave active. The
+-- items in back and again are set aside. failed has new elements for the list of
+-- failed items.
 local gone, leave, back, again, failed, prints, notes = {}, {}, {}, {}, {}, {}, {}
 
 local function settle(number, what, argument)

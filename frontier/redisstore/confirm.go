@@ -13,12 +13,13 @@ import (
 // waitReplicas is the maximum time to wait for replicas.
 const waitReplicas = time.Second
 
-// stand returns the epoch of the lease's node on which the answers to the links depend, or
-// nil if they depend on none. It returns errEpoch if an epoch on which they depend is over.
+// stand returns the epoch of the lease's node if answers to the links depend on it, otherwise
+// nil. It returns errEpoch if an epoch on which answers depend is over.
 //
-// Answers of the lease's own node are safe, because it cannot lose them without losing the
-// completion. Answers of other nodes must survive a crash. So stand waits until they are on
-// disk and checks that the nodes have not restarted, or waits until replicas have them.
+// Answers of the lease's own node are safe: if it loses them, it also loses the completion.
+// Answers of other nodes must survive a crash. So stand waits until they are on disk and
+// checks that the nodes have not restarted. With Config.Wait, it waits until replicas have
+// them.
 func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
 	node, err := c.nodeOf(ctx, c.h.part)
 	if err != nil {
@@ -57,8 +58,8 @@ func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
 	return own, nil
 }
 
-// confirm returns nil if the node of p is still in epoch ep, and Config.Wait of its replicas
-// have everything that it has written so far.
+// confirm returns nil if the node of p is still in epoch ep, and Config.Wait replicas have
+// everything that the node has written so far.
 func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
 	if s.cfg.Wait == 0 {
 		c := &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, under: ep}

@@ -1,7 +1,7 @@
 -- confirm.lua: prove that the server has not restarted since the script was loaded.
 -- KEYS     1 meta
--- ARGV     2 "1": write something, so that a WAIT that follows on the connection
---          waits for all writes before it
+-- ARGV     2 "1": write something, so that the next WAIT on the connection waits
+--          for all earlier writes
 -- returns  1
 -- cost     O(1)
 if ARGV[2] == '1' then redis.call('HINCRBY', KEYS[1], 'confirms', 1) end

@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// clusterBench is a crawl on a cluster, with a leased page and a host on
-// another node for its links.
+// clusterBench is a crawl on a cluster, with a lease of some pages and a host
+// on another node for their links.
 type clusterBench struct {
 	*testing.T
 	*Store
@@ -56,7 +56,7 @@ func (b *clusterBench) node(host string) *node {
 	return n
 }
 
-// complete completes the n-th item of the page with links to a host.
+// complete completes the n-th item of the lease with links to a host.
 func (b *clusterBench) complete(ctx context.Context, n int, host string) error {
 	done := finish(b.page.Items[n])
 	done.Links = testPages(host, 10*n, 10*n+5)
@@ -91,7 +91,7 @@ func TestConfirmByTime(t *testing.T) {
 }
 
 // TestConfirmNoticesRestart: the other node loses the links while the page
-// waits, and they are offered again.
+// waits. The links are offered again.
 func TestConfirmNoticesRestart(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 0, 0)
@@ -134,8 +134,7 @@ func TestConfirmNoticesRestart(t *testing.T) {
 	}
 }
 
-// TestConfirmByReplicas: a page completes when a replica has the links, and waits until
-// then.
+// TestConfirmByReplicas: a page completes only when a replica has its links.
 func TestConfirmByReplicas(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 1, 1)

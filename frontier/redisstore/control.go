@@ -24,14 +24,13 @@ func (s *Store) Pause(ctx context.Context, paused bool) error {
 	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), pausedField, 1).Err())
 }
 
-// paused reports whether the crawl is paused.
 func (s *Store) paused(ctx context.Context) (bool, error) {
 	paused, err := s.client.HExists(ctx, s.cfg.cardKey(), pausedField).Result()
 	return paused, s.classify(ctx, err)
 }
 
 // Retry implements frontier.Control. It works in steps. Items that fail meanwhile are not queued
-// again. After an error some items may have been queued again; the number counts them.
+// again. If Retry fails, the result is the number of items that it has queued again until then.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	if host != "" {
 		return s.retryHosts(ctx, s.partition(host), []string{host})
@@ -58,7 +57,7 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 // retrying is a host whose failed items are being queued again.
 type retrying struct {
 	host string
-	left int64    // items that had failed at the beginning and are still to be queued again
+	left int64    // items that had failed at the beginning and must still be queued again
 	head []string // the first of them
 }
 

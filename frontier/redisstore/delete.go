@@ -38,7 +38,7 @@ func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 }
 
 // unlinkAll removes the keys that match a pattern and returns their number. It repeats the
-// search until it finds none, because a slot of a cluster may move during a search.
+// search until it finds none, because a slot of a cluster can move during a search.
 func (s *Store) unlinkAll(ctx context.Context, pattern string) (total int, err error) {
 	for {
 		var removed atomic.Int64
@@ -54,8 +54,8 @@ func (s *Store) unlinkAll(ctx context.Context, pattern string) (total int, err e
 	}
 }
 
-// scan calls visit with batches of the keys of every server that match a pattern. Calls for
-// different servers may be concurrent.
+// scan calls visit with batches of the keys that match a pattern, of every server. Calls for
+// different servers can be concurrent.
 func (s *Store) scan(ctx context.Context, pattern string, visit func(context.Context, *redis.Client, []string) error) error {
 	err := s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		for cursor := uint64(0); ; {

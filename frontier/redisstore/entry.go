@@ -14,7 +14,7 @@ import (
 
 var errEntry = errors.New("redisstore: damaged queue entry")
 
-// An entry is the encoding of an item in a queue, without the parts that the key has:
+// An entry is the encoding of an item in a queue:
 //
 //	byte 0        flags, below
 //	byte 1        attempts
@@ -89,8 +89,8 @@ func roundOffset(it *frontier.Item) int {
 	return offset
 }
 
-// splitURL splits a URL for an entry. It returns the whole URL as path if that does not have
-// the canonical form or its authority is longer than maxAuthority.
+// splitURL splits a URL for an entry. It returns the whole URL as path if the URL does not
+// have the canonical form, or its authority is longer than maxAuthority.
 func splitURL(url string) (https bool, authority, path string) {
 	rest, https := strings.CutPrefix(url, "https://")
 	if !https {
@@ -167,8 +167,8 @@ func appendStatus(b []byte, status int) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
 }
 
-// splitFailed splits the value of a failed item, which is the inverse of appendFailed, and
-// returns its entry.
+// splitFailed splits the value of a failed item into the arguments of appendFailed and the
+// entry.
 func splitFailed(value string) (outcome frontier.Outcome, status int, entry string, err error) {
 	if len(value) < failedPrefix || int(value[0]) >= len(failedOutcomes) {
 		return "", 0, "", errEntry
@@ -198,7 +198,7 @@ func (r *entryReader) byte() byte {
 	return 0
 }
 
-// uvarint reads a number of at most five bytes that is at most most.
+// uvarint reads a number of at most five bytes. A number above most counts as damage.
 func (r *entryReader) uvarint(most uint64) uint64 {
 	v, n := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen32)]))
 	if n <= 0 || v > most {

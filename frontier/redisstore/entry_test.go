@@ -95,7 +95,7 @@ func TestDecodeEntryRefusesDamage(t *testing.T) {
 	}
 }
 
-// FuzzEntry: every item comes back from its entry.
+// FuzzEntry: decoding the entry of an item returns the item.
 func FuzzEntry(f *testing.F) {
 	f.Add("https://a.test/x?y", "a.test", uint16(3), uint8(1), uint8(1), uint8(1), uint32(1), uint64(7))
 	f.Add("http://[::1]:80/", "", uint16(0), uint8(0), uint8(9), uint8(0), uint32(0), uint64(0))

@@ -72,8 +72,8 @@ func (b *epochBench) wantDueIn(host string, wait time.Duration) {
 	}
 }
 
-// TestEpochHoldsLeases: in a new epoch no host is leased for the TTL of a lease plus its
-// delay. Leases that the server still has continue.
+// TestEpochHoldsLeases: in a new epoch no host is leased for the TTL of a lease plus the
+// host's delay. Leases that the server still has continue.
 func TestEpochHoldsLeases(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -110,9 +110,9 @@ func TestEpochHoldsLeases(t *testing.T) {
 	b.wantDueIn("new.test", 12*time.Second)
 }
 
-// TestEpochForgotLease: the server loses its last writes, among them a lease. The
-// holder's calls are refused, and the host is not leased again before the delay after
-// the holder's last possible request.
+// TestEpochForgotLease: the server loses its last writes, among them a lease. The calls of
+// the lease's holder are refused. The host is not leased again until its delay has passed
+// since the last request that the holder can have sent.
 func TestEpochForgotLease(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -137,7 +137,7 @@ func TestEpochForgotExtension(t *testing.T) {
 }
 
 // wantLost calls take, makes the server lose the writes of take, and checks that the
-// lease that take returned is lost. It lasts for at most one TTL from now.
+// lease that take returned is lost. The lease must last for at most one TTL from now.
 func (b *epochBench) wantLost(take func() frontier.Lease) {
 	b.Helper()
 	before := b.dump()
@@ -201,8 +201,8 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 	}
 }
 
-// TestLeaseKnowsItsEpoch: a host that was found due before the server was replaced is not
-// leased afterwards, even if there was no call between.
+// TestLeaseKnowsItsEpoch: a host is found due, and then the server is replaced. The host is
+// not leased, even if there was no call between.
 func TestLeaseKnowsItsEpoch(t *testing.T) {
 	t.Parallel()
 	b := newScriptBench(t)

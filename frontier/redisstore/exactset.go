@@ -16,7 +16,7 @@ import (
 // set. Without an exact set, partition.exact decides.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
-// answer returns the verdict on an offer if that needs no server. Otherwise answered is
+// answer returns the verdict on an offer that needs no server. For other offers answered is
 // false.
 func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
@@ -38,10 +38,10 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 	return v, false, nil
 }
 
-// standing reports, by index, which answers to decided offers stand: those whose epoch has
-// not ended, and refusals, which the exact set knows. Such an offer must not be repeated,
-// because its item may be finished by now and would be queued again. again are the offers to
-// repeat, in which the decision of these is Known.
+// standing reports, by index, which answers to decided offers stay valid: those whose epoch
+// has not ended, and refusals, which the exact set knows. Such an offer must not be repeated:
+// its item may be finished by now, and would be queued again. Therefore its decision is Known
+// in again, the offers for the next try.
 func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, stand []bool) {
 	again, stand = offers, make([]bool, len(offers))
 	for i := range offers {
@@ -62,8 +62,9 @@ func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, 
 	return again, stand
 }
 
-// exactPrint returns the fingerprint of an exact item beside an exact set, which is in
-// partition.exact while the item is queued or leased. It returns "" for other items.
+// exactPrint returns the fingerprint of an exact item if there is an exact set, otherwise "".
+// With an exact set, partition.exact contains the fingerprint while the item is queued or
+// leased.
 func (s *Store) exactPrint(it *frontier.Item) any {
 	if !s.cfg.ExactSet || it.Class == frontier.Bulk {
 		return ""
@@ -88,7 +89,7 @@ func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error)
 	return waits, nil
 }
 
-// restoreExact rebuilds the sets of waiting exact items from the queues.
+// restoreExact rebuilds the sets of queued and leased exact items from the queues and leases.
 func (r *rebuild) restoreExact(ctx context.Context) error {
 	for _, p := range r.parts {
 		if err := r.client.Unlink(ctx, p.exact).Err(); err != nil {

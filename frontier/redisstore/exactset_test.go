@@ -14,14 +14,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// exactConfig returns the config of a crawl beside an exact set.
+// exactConfig returns the config of a crawl with an exact set.
 func exactConfig(server *servers.RedisServer) Config {
 	cfg := config(server)
 	cfg.ExactSet = true
 	return cfg
 }
 
-// decided returns items as exact ones with a decision and a round.
+// decided returns copies of items that are exact, with a decision and a round.
 func decided(decision frontier.Decision, round uint32, items []frontier.Offer) []frontier.Offer {
 	items = slices.Clone(items)
 	for i := range items {
@@ -30,8 +30,8 @@ func decided(decision frontier.Decision, round uint32, items []frontier.Offer) [
 	return items
 }
 
-// strayPrints returns the differences between the sets of waiting exact items
-// and the items in queues and leases. The crawl must not change meanwhile.
+// strayPrints returns the differences between partition.exact and the exact items
+// in queues and leases. The crawl must not change meanwhile.
 func strayPrints(ctx context.Context, s *Store) (stray []string, err error) {
 	waiting := make(map[bloomstore.Fingerprint]string)
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
@@ -123,8 +123,8 @@ func TestWrongDecisionsAreRefused(t *testing.T) {
 }
 
 // TestFullQueueRefusesDecided: a full queue refuses a link with the decision New, like any
-// other link. But a link that waits already is answered Seen, so that the exact set does
-// not revert its decision.
+// other link. But a link that is queued already is answered Seen, so that the exact set
+// does not revert its decision.
 func TestFullQueueRefusesDecided(t *testing.T) {
 	t.Parallel()
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
@@ -197,7 +197,7 @@ func TestAuditOfDecided(t *testing.T) {
 	}
 }
 
-// TestStandingAnswers: decided links whose answers may not be valid any more are offered
+// TestStandingAnswers: decided links whose answers might not be valid any more are offered
 // again with their decision, the others with the decision Known.
 func TestStandingAnswers(t *testing.T) {
 	lasting, over := new(epoch), new(epoch)
@@ -227,8 +227,8 @@ func TestStandingAnswers(t *testing.T) {
 	}
 }
 
-// TestRebuildBesideExactSet: after a rebuild, the sets of waiting exact items contain the
-// items in the queues and no others. The outbox does not change.
+// TestRebuildBesideExactSet: after a rebuild, partition.exact contains the exact items in
+// queues and leases, and no others. The outbox does not change.
 func TestRebuildBesideExactSet(t *testing.T) {
 	t.Parallel()
 	for _, bare := range []bool{false, true} {

@@ -1,11 +1,11 @@
--- expire.lua: end a lease that ran out. Items that it did not complete return to
--- their places. Those that its worker may have been requesting count one more
--- delivery. The host is due one delay after the end of the lease, because its
--- worker may have sent a request at the last moment, or later if the worker has
--- stored a later due time.
+-- expire.lua: end a lease that ran out. Items that were not completed return to the
+-- queues. Those that the worker may have requested count one more delivery.
+-- The host is due one delay after the end of the lease, because the worker may have
+-- sent a request at the last moment. If the worker has stored a later due time, the
+-- host is due then.
 -- KEYS     as in host.lua
 -- ARGV     2 the host key  3 the delay of a host that has none of its own, ms
---          4 the maximum that deliveries are counted to
+--          4 the maximum count of deliveries
 -- returns  1, or 0 if the host is not leased or its lease has not run out
 -- cost     O(items of the lease)
 local ranOut = tonumber(redis.call('ZSCORE', LEASED, HOST))

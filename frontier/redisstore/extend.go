@@ -11,9 +11,8 @@ import (
 // maxTopUp bounds the items that one call of Extend adds.
 const maxTopUp = 1024
 
-// Extend implements frontier.Store. It adds at most maxTopUp items. A repeated call can
-// return again at most the last maxRecent of the items that earlier calls counted in
-// topUp.Known.
+// Extend implements frontier.Store. It adds at most maxTopUp items. Of the items that an
+// earlier call counted in topUp.Known, Extend can return only the last maxRecent again.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	h := s.held.get(id)
 	if h == nil || !h.current(s.now()) {
@@ -43,8 +42,8 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	return s.extend(ctx, h, open, most, until, topUp.Known)
 }
 
-// extend restarts the TTL of a lease, and adds items until open items are open, but at most
-// most items. The limit most is valid until until, see fence.
+// extend restarts the TTL of a lease. It adds up to most items, until the number of open items
+// reaches open. The limit most is valid until the time until, see fence.
 func (s *Store) extend(ctx context.Context, h *holding, open, most int, until time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
 	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{

@@ -28,7 +28,7 @@ type expedition struct {
 	over         atomic.Bool // set when the servers are not disturbed any more
 
 	mu      sync.Mutex
-	asked   map[string]time.Time // the last start of each host
+	asked   map[string]time.Time // time of the last request to each host
 	records map[string]int       // by URL
 	lost    int                  // number of lost leases
 	held    int                  // number of calls that returned ErrUnavailable
@@ -67,8 +67,8 @@ func (e *expedition) links(item frontier.Item) (links []frontier.Offer) {
 	return links
 }
 
-// seed adds the first page, and repeats that until the store answers, because a
-// server may have forgotten it.
+// seed adds the first page, which a server may have forgotten. It repeats the
+// call until the store answers.
 func (e *expedition) seed(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, err := e.stores[0].Add(ctx, []frontier.Offer{e.page(0)})
@@ -78,7 +78,7 @@ func (e *expedition) seed(ctx context.Context) {
 	}
 }
 
-// run crawls until chaos, which disturbs the servers, has returned and the crawl is empty.
+// run crawls while chaos disturbs the servers, and then until the crawl is empty.
 func (e *expedition) run(limit time.Duration, chaos func(ctx context.Context)) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), limit)
@@ -129,7 +129,6 @@ func (e *expedition) passes(ctx context.Context, err error) bool {
 	return false
 }
 
-// work is one worker's loop.
 func (e *expedition) work(ctx context.Context, s *Store) {
 	for ctx.Err() == nil {
 		over, asked := e.over.Load(), time.Now()
@@ -176,7 +175,6 @@ func (e *expedition) visit(ctx context.Context, s *Store, l frontier.Lease, dead
 	}
 }
 
-// fetched returns the completion of an item.
 func (e *expedition) fetched(item frontier.Item) frontier.Completion {
 	done := finish(item)
 	done.Links = e.links(item)

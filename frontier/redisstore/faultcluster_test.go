@@ -21,7 +21,7 @@ func clusterConfig(cluster *servers.Cluster) Config {
 }
 
 // TestSlotsMoveUnderLoad moves the slots of partitions between nodes during a crawl, so
-// slowly that calls find slots of which a part has moved.
+// slowly that calls meet slots that are only partly moved.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	moves, pages := 4, 1500
@@ -72,8 +72,8 @@ func (e *expedition) moveSlot(ctx context.Context, cluster *servers.Cluster, slo
 }
 
 // TestNodeLosesItsLastMoments kills a node of a cluster and cuts its log during a crawl.
-// Nothing is lost, because pages of other nodes were not completed before their links on
-// this node were safe.
+// Nothing is lost, because no page of another node is completed before its links on this
+// node are safe.
 func TestNodeLosesItsLastMoments(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// logWatch notes the length of a server's log at several times of the last seconds.
+// logWatch notes how long a server's log was at several times.
 type logWatch struct {
 	server *servers.RedisServer
 	file   string
@@ -97,7 +97,7 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 	forgot, cut := 0, int64(0)
 	e.run(time.Duration(60+20*rounds)*time.Second, func(ctx context.Context) {
 		for range rounds {
-			// After its restart the server leases nothing for a lease time.
+			// After a restart no host is leased for the TTL of a lease.
 			w := &logWatch{server: server}
 			for until := time.Now().Add(e.ttl + 500*time.Millisecond + time.Duration(rng.Int64N(1e9))); time.Now().Before(until); {
 				w.look(t)
@@ -145,7 +145,7 @@ func (e *expedition) forgotten(ctx context.Context) bool {
 	return false
 }
 
-// TestFullServerDrains: a server without memory refuses to add, and still
+// TestFullServerDrains: a server without memory refuses to add, but still
 // leases, extends and completes.
 func TestFullServerDrains(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,5 @@
--- free.lua: functions that complete, expire, ready and retry share. free ends a
--- lease: items that it did not complete return to their places, and its host is
--- not leased any more.
+-- free.lua: functions that complete, expire, ready and retry share. free ends the
+-- lease of a host, and puts the items that were not completed back into the queues.
 -- KEYS     as in host.lua, which comes before it
 -- returns  nothing: it defines names for the rest of the script
 -- cost     O(items of the lease)
@@ -25,9 +24,9 @@ end
 
 -- free puts the items of open and back at the head of their queues, in the order
 -- of their numbers. It puts those of again at the end of their queues, or among
--- the delayed items if they are not ready. It makes the host due at due. was is
--- the result of standing. free itself only changes counts; it returns the function
--- that makes the other writes.
+-- the delayed items if they are not ready. The host becomes due at due. was is the
+-- result of standing. free itself only changes counts, and returns a function that
+-- makes the writes.
 local function free(open, back, again, due, was)
   for _, item in ipairs(back) do open[#open + 1] = item end
   table.sort(open, earlier)
@@ -67,7 +66,7 @@ local function free(open, back, again, due, was)
     redis.call('ZREM', LEASED, HOST)
     redis.call('DEL', ACTIVE)
     -- The state of a host without items is kept until its due time has passed, and
-    -- as long as a worker that lost a reply may repeat its last completion.
+    -- long enough for a worker that lost a reply to repeat its last completion.
     if idle then redis.call('PEXPIRE', STATE, int(math.max(due - now(), 60000))) end
   end
 end

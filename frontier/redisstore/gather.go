@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxGroups is how many groups of one node may be in progress at once. The client then
+	// maxGroups is how many groups of one node can be in progress at once. So the client
 	// works on one while the server works on the other.
 	maxGroups    = 2
 	maxGroupAsks = 4096 // bounds the asks of one group
@@ -38,8 +38,8 @@ func (o *offering) wait(ctx context.Context) error {
 	return nil
 }
 
-// newOfferQueue returns a queue that groups the offers of several callers to a node, because
-// the server then has less work.
+// newOfferQueue returns a queue that groups the offers of several callers to a node. The
+// groups save the server work.
 func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	groups := sync.Pool{New: func() any {
 		return &group{s: s, node: n, reader: redisbits.NewReader(n.client)}
@@ -56,7 +56,7 @@ func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	})
 }
 
-// group is a number of asks that are decided together on one node. Its buffers are reused.
+// group is a set of asks that are decided together on one node. Its buffers are reused.
 type group struct {
 	s    *Store
 	node *node
@@ -70,8 +70,8 @@ type group struct {
 	bytes  []byte             // memory of blocks and edits
 }
 
-// maxAsked bounds how many times an ask is sent. It is repeated if the filter grew, or if the
-// same URL was offered several times.
+// maxAsked bounds how many times an ask is sent. An ask is repeated if the filter grew, or if
+// the same URL was offered several times.
 const maxAsked = 16
 
 // decide answers all asks of offerings in the order in which they were offered. Each gets a
@@ -79,7 +79,7 @@ const maxAsked = 16
 func (g *group) decide(ctx context.Context, offerings []*offering) {
 	for _, o := range offerings {
 		for i := range o.asks {
-			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller may have more
+			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller can have more
 				g.decideOpen(ctx)
 			}
 		}
@@ -87,7 +87,6 @@ func (g *group) decide(ctx context.Context, offerings []*offering) {
 	g.decideOpen(ctx)
 }
 
-// decideOpen answers all open asks.
 func (g *group) decideOpen(ctx context.Context) {
 	for range maxAsked {
 		if len(g.open) == 0 {
@@ -174,14 +173,14 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 	for a != nil {
 		follower := a.next
 		a.next = nil
-		if v.Answer == frontier.Seen && !exact && a.exact { // an exact item needs more than the filter
+		if v.Answer == frontier.Seen && !exact && a.exact { // the filter does not decide about an exact item
 			g.later = append(g.later, a)
 		} else {
 			a.verdict, a.under = v, ep
 		}
 		if v.Answer == frontier.Added {
 			v = frontier.Verdict{Answer: frontier.Seen}
-			exact = exact || !g.s.cfg.ExactSet // otherwise an exact item would be queued in addition to a bulk one
+			exact = exact || !g.s.cfg.ExactSet // an exact item must not be queued in addition to a bulk one
 		}
 		a = follower
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// holding is a lease as the process that asked for it has it. The server identifies items by
-// their numbers within the lease, callers by fingerprint. It is safe for concurrent use.
+// holding is a lease of this process. The server identifies its items by their numbers within
+// the lease; callers identify them by fingerprint. A holding is safe for concurrent use.
 type holding struct {
 	id   frontier.LeaseID
 	part *partition
@@ -28,10 +28,10 @@ type holding struct {
 
 // leaseState is the state of a lease, as far as this process knows.
 type leaseState struct {
-	deadline time.Time // not later than the server's, because it counts from before the request
+	deadline time.Time // not after the server's deadline, because it counts from before the request
 	granted  bool      // if false, the answer to the request was lost
 	ended    bool      // a completion that was answered has ended it
-	doubtful bool      // a completion's answer was lost, so it may have taken effect
+	doubtful bool      // a completion may have taken effect, but its answer was lost
 }
 
 // current reports whether the process has the lease.
@@ -39,7 +39,6 @@ func (l leaseState) current(now time.Time) bool {
 	return l.granted && !l.ended && now.Before(l.deadline)
 }
 
-// state returns the present state of the lease.
 func (h *holding) state() leaseState {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,14 +47,13 @@ func (h *holding) state() leaseState {
 
 func (h *holding) current(now time.Time) bool { return h.state().current(now) }
 
-// heldItem is an item of a holding.
 type heldItem struct {
 	number int64
 	item   frontier.Item
 
-	turn    sync.Mutex // held by the call that completes it
+	turn    sync.Mutex // locked by the call that completes the item
 	pending *followed  // progress of its completion, nil for none; guarded by turn
-	settled bool       // its completion took effect; set with both turn and holding.mu held
+	settled bool       // its completion took effect; set with both turn and holding.mu locked
 }
 
 func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
@@ -78,8 +76,8 @@ func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 	h.receive(items)
 }
 
-// receive adds the items that are new. The caller must hold mu. It compares numbers, because
-// replies may arrive in another order than the server sent them.
+// receive adds the items that are new. It compares numbers, because replies can arrive in
+// another order than the server sent them. The caller must hold mu.
 func (h *holding) receive(items []*heldItem) {
 	for _, it := range items {
 		if it.number > h.received {
@@ -90,7 +88,7 @@ func (h *holding) receive(items []*heldItem) {
 	}
 }
 
-// maxRecent is how many items that the caller has received stay in holding.recent.
+// maxRecent is how many of the items that the caller knows stay in holding.recent.
 const maxRecent = 256
 
 // open returns how many items are leased and not completed.
@@ -112,8 +110,8 @@ func (h *holding) next() int64 {
 	return h.received + 1
 }
 
-// since returns the items of the lease after the first known ones. It drops all but the last
-// maxRecent of those known, so that a long lease stays small. The caller must hold mu.
+// since returns the items of the lease without the first known ones. It keeps only the last
+// maxRecent known ones in h.recent, so that a long lease stays small. The caller must hold mu.
 func (h *holding) since(known int) (items []frontier.Item) {
 	if surplus := min(known-h.past, len(h.recent)) - maxRecent; surplus > 0 {
 		h.recent = slices.Delete(h.recent, 0, surplus)
@@ -171,8 +169,8 @@ func (h *holding) lease(now time.Time) frontier.Lease {
 	return l
 }
 
-// holdings are the leases of this process. A lease that has ended is kept until its deadline,
-// so that repeated calls can be answered. It is safe for concurrent use.
+// holdings is a table of the leases of this process. A lease that has ended is kept until its
+// deadline, so that repeated calls can be answered. The table is safe for concurrent use.
 type holdings struct {
 	mu    sync.Mutex
 	byID  map[frontier.LeaseID]*holding
@@ -215,7 +213,7 @@ func (t *holdings) sweep(now time.Time) {
 	}
 }
 
-// live returns the number of leases that this process has.
+// live returns the number of current leases.
 func (t *holdings) live(now time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,8 +18,8 @@ func numberedItems(from, to int) (items []*heldItem) {
 	return items
 }
 
-// TestHoldingReceives: the replies to two top-ups may have the same items and arrive in
-// another order, but each item is received once.
+// TestHoldingReceives: the replies to two top-ups have some of the same items, and arrive
+// in another order. Each item is received once.
 func TestHoldingReceives(t *testing.T) {
 	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
 	h.grant(numberedItems(1, 4), nil, time.Time{})

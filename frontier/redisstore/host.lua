@@ -1,5 +1,5 @@
 -- host.lua: the names of a host's keys, and functions that move its items between
--- them. The scripts that lease a host and end its lease share them.
+-- these keys. Every script about one host contains this text.
 -- KEYS     1 meta, 2 due, 3 leased, 4 delayed; of the host: 5 active, 6 state,
 --          7 to 9 its queues by priority
 -- ARGV[2]  the host key
@@ -14,23 +14,23 @@
 --   g<number>  the entry of an item that is set aside because it was given back
 --   r<number>  an item that is set aside because it will be tried again: the time
 --         when it is ready, ms (0: it does not count as delayed), a colon, its entry
---   x     how many items failed under it, which are the last in the list of failed
---         items of the host
+--   x     how many items failed under it: they are the last ones in the host's list
+--         of failed items
 --   s     1: the host has no queued or leased items, so it is not counted in hosts
 --   <number>  the entry of an item that is open: handed out and not completed
 -- Items stay aside until the lease ends, because a lease must not get an item again
 -- that it has completed.
 -- state has only the fields that have a value:
---   b     the blob                    u  the host is not due before, ms
+--   b     the blob                    u  the time before which it is not due, ms
 --   y     the delay, ms               d  the number of its items in delayed
---   e     the id of the last lease that a completion ended, and its deadline, ms
+--   e     the id and the deadline, ms, of the last lease that a completion ended
 -- meta counts queued (including items set aside), delayed (part of queued), leased,
 -- done, failed, hosts (those with queued or leased items), and counters that other
 -- scripts name.
 --
--- A host that is leased is in leased and has an active. A host that is not leased
--- and has a queue that is not empty is in due. A script that queues the first item
--- of a host (add, ready, retry) must therefore do this:
+-- A host that is leased is in leased and has an active. A host that is not leased,
+-- but has items in its queues, is in due. A script that queues the first item of a
+-- host (add, ready, retry) must therefore do this:
 --   if the host is not leased, put it in due at the later of now and u, make state
 --     persist, and count it in hosts unless d is above 0;
 --   if it is leased and s is set, remove s and count it in hosts.
@@ -58,15 +58,15 @@ local function totals()
 end
 
 -- all runs a command on a key with the values of a list, at most 500 at a time,
--- because Lua cannot pass any number of arguments. An empty list runs nothing.
+-- because Lua limits the number of arguments. An empty list runs nothing.
 local function all(command, key, list)
   for i = 1, #list, 500 do
     redis.call(command, key, unpack(list, i, math.min(i + 499, #list)))
   end
 end
 
--- deadline returns the time when the lease with this id runs out, or nil if it is
--- not held any more. holder is the id in active.
+-- deadline returns the time when the lease with this id runs out, or nil if the
+-- lease is not held any more. holder is the id in active.
 local function deadline(holder, id)
   local at = tonumber(redis.call('ZSCORE', LEASED, HOST) or 0)
   if holder == id and at > now() then return at end
@@ -100,8 +100,8 @@ local function hand(entries, taken, last, fields)
   end
 end
 
--- open returns how many items of a lease are open: the number of fields of active
--- without i, n, f, a, x, s and the items that are set aside.
+-- open returns how many items of a lease are open: the number of fields of active,
+-- without i, n, f, a, x, s and the items that are set aside. idle: s is set.
 local function open(aside, idle)
   return redis.call('HLEN', ACTIVE) - 5 - aside - (idle and 1 or 0)
 end

@@ -16,11 +16,11 @@ import (
 )
 
 // Lookup implements frontier.Inspector. It reads the queue of the URL's host in steps, so it
-// may miss an item that moves meanwhile.
+// can miss an item that moves meanwhile.
 //
-// A done URL has only bits in the filter. So a URL that the filter claims, but that is
-// neither queued, leased nor failed, counts as done, without an outcome. It may also be a
-// false positive of the filter, which was never added.
+// A done URL has only bits in the filter. So if the filter claims a URL that is not queued,
+// leased or failed, Lookup returns Done, without an outcome. The URL can also be a false
+// positive of the filter, which was never added.
 func (s *Store) Lookup(ctx context.Context, host, url string) (frontier.Status, error) {
 	l, err := s.Locate(ctx, host, url)
 	return l.Status, err
@@ -30,17 +30,17 @@ func (s *Store) Lookup(ctx context.Context, host, url string) (frontier.Status, 
 type Location struct {
 	frontier.Status
 
-	// Waiting is the number of items of its host that wait, delayed ones included.
-	// Ahead is the number of those that are leased before the URL, or all of them if the
-	// URL does not wait. Leased items are not counted.
+	// Waiting is the number of queued items of the host, including delayed ones. Ahead is
+	// the number of them that are leased before the URL, or all of them if the URL is not
+	// queued.
 	Ahead, Waiting uint64
-	Delay          time.Duration // until it joins the queue; 0 means that it is not delayed
+	Delay          time.Duration // until the URL joins the queue; 0 means that it is not delayed
 
 	HostAdded uint64 // items ever added to its host, if their number is limited
 	HostMost  uint64 // maximum of HostAdded; 0 means no limit
 	HostBlob  []byte // of the last HostUpdate; nil means none
 
-	Claims []bool // which layers of the filter claim it, oldest first
+	Claims []bool // which layers of the filter claim the URL, oldest first
 }
 
 // Locate returns the location of a canonical URL whose host key is host. It reads the host's
@@ -149,7 +149,8 @@ func (s *Store) entries(ctx context.Context, p *partition, host string, states .
 	}
 }
 
-// structures returns, for each structure that has items of a host in one state, these items.
+// structures returns the items of a host in one state: a sequence for each structure that can
+// have some.
 func (s *Store) structures(ctx context.Context, p *partition, host string, state frontier.State) (all []iter.Seq2[hostEntry, error]) {
 	switch state {
 	case frontier.Queued:
@@ -281,7 +282,7 @@ func (s *Store) inDelayed(ctx context.Context, p *partition, host string) iter.S
 }
 
 // List implements frontier.Inspector, for Queued, Leased and Failed. It reads in steps, so an
-// item that moves meanwhile may be listed twice or not at all.
+// item that moves meanwhile can be listed twice or not at all.
 func (s *Store) List(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
 	for item, err := range s.items(ctx, state, host) {
 		if err != nil {
@@ -321,7 +322,7 @@ func (s *Store) items(ctx context.Context, state frontier.State, host string) it
 	}
 }
 
-// hostsWith returns the hosts of a partition that may have items in a state.
+// hostsWith returns the hosts of a partition that can have items in a state.
 func (s *Store) hostsWith(ctx context.Context, p *partition, state frontier.State) (hosts []string, err error) {
 	switch state {
 	case frontier.Failed:

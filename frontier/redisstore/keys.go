@@ -30,14 +30,14 @@ type partition struct {
 	due         string // sorted set, host by due time: hosts with ready items that are not leased
 	leased      string // sorted set, host by deadline
 	delayed     string // sorted set, delayed items by the time when they are ready: see delayedSeqBytes
-	exact       string // set of fingerprints of exact items; with Config.ExactSet only if queued or leased
+	exact       string // set of fingerprints of exact items; with Config.ExactSet only of those queued or leased
 	shadow      string // set of sampled fingerprints
 	failedHosts string // set of hosts that have failed items
 	outbox      string // list of notes: see appendNote
 
 	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; its segments are meta + "0.0" and so on
 	preparing atomic.Bool                     // the filter's next layer is being created
-	node      atomic.Pointer[node]            // its last known node; nil means not looked up yet
+	node      atomic.Pointer[node]            // its last known node; nil if it was not looked up yet
 	misplaced atomic.Bool                     // the node must be looked up again
 }
 
@@ -113,7 +113,6 @@ func partitionOf(host bloomstore.Fingerprint, partitions int) int {
 	return int(number)
 }
 
-// partition returns the partition of a host key.
 func (s *Store) partition(host string) *partition {
 	return s.parts[partitionOf(s.hasher.Fingerprint(host), len(s.parts))]
 }

@@ -15,10 +15,11 @@ type leaser struct {
 	lending  chan struct{} // a semaphore: only one call of Lease at a time asks the servers
 	schedule *schedule
 	held     holdings
-	// lastTotals are kept so that frequent calls need not read every partition; nil means none.
+	// lastTotals are the totals that were read last, so that frequent calls do not read every
+	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
-	// durable is how long after an answer it takes until the node has the answered writes
-	// on disk, unless it has restarted meanwhile. Nodes sync their log every second.
+	// durable is the time after an answer until the node has its writes on disk, unless the
+	// node has restarted. Nodes sync their log every second.
 	durable time.Duration
 }
 
@@ -72,7 +73,7 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	}
 	l.grant.Paused = paused
 	if s.cfg.Now != nil {
-		s.schedule.forget() // the clock of a test may have been put forward
+		s.schedule.forget() // tests move the clock forward
 	}
 	for _, step := range []func(context.Context) error{l.lookAround, l.lend, l.sum} {
 		if err := step(ctx); err != nil {
@@ -92,7 +93,7 @@ type loan struct {
 	request  frontier.LeaseRequest
 	grant    frontier.Grant
 	fresh    []frontier.LeaseID // ids without a host
-	doubtful []*holding         // leases that may be granted already, because the answer was lost
+	doubtful []*holding         // leases that may be granted already: the answer was lost
 	handed   int                // number of items that this call leased
 	failed   error
 }
@@ -130,7 +131,7 @@ func (l *loan) lookAround(ctx context.Context) error {
 	return err
 }
 
-// lookAt looks at partitions. It asks each for its share of the hosts that may be needed.
+// lookAt looks at partitions. It asks each for about twice its share of the hosts that are needed.
 func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
 	if len(parts) == 0 {
 		return nil
@@ -179,9 +180,9 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 	return tries
 }
 
-// try requests leases. Each may have up to most items. If until is not zero, that limit is
-// valid only until this time. Afterwards other workers may lease the items that MaxPages
-// still allows.
+// try requests leases of up to most items each. If until is not zero, the limit most is valid
+// only until that time. Afterwards other workers can lease the items that MaxPages still
+// allows.
 func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.Time) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))

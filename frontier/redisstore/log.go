@@ -11,11 +11,11 @@ import (
 // not run that transaction, but it keeps the transaction's first commands in the log and
 // appends to them. At its next start it runs them as part of the next transaction, so that
 // half of a script takes effect. (Redis 7.0.15 does so; Valkey fixed it in its pull request
-// 4342.) Therefore a worker has the server's log rewritten once after each restart, from the
-// server's memory.
+// 4342.) Therefore, once after each restart, a worker makes the server rewrite its log from
+// its memory.
 
-// fieldLog is a field in meta of the first partition of a node. It has the run id in which
-// the node's log was last known to be whole.
+// fieldLog is a field in meta of the first partition of a node. It contains the run id of the
+// last server process whose log is known to be whole.
 const fieldLog = "log"
 
 // renewLog makes a node rewrite its log, unless that was done in this epoch, or the crawl

@@ -10,8 +10,8 @@ import (
 )
 
 // TestHalfTransactionsStayForgotten cuts a server's log within the writes of add.lua, and
-// restarts the server twice. The first time it drops the whole transaction. The second
-// time it must not run a half of it.
+// restarts the server twice. At the first start the server drops the whole transaction. At
+// the second start it must not run half of it.
 func TestHalfTransactionsStayForgotten(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)
@@ -20,7 +20,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	add := func(from, to int) {
 		t.Helper()
 		_, err := s.Add(t.Context(), testPages("a.test", from, to))
-		for errors.Is(err, frontier.ErrUnavailable) { // its connections are to the old server
+		for errors.Is(err, frontier.ErrUnavailable) { // the store's connections are to the old server
 			_, err = s.Add(t.Context(), testPages("a.test", from, to))
 		}
 		if err != nil {
@@ -29,7 +29,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	}
 	add(0, 5)
 	awaitLog(t, s)
-	add(5, 6) // only one item: two whose bits are in one block would be two transactions
+	add(5, 6) // only one item, because two items with bits in one block would be two transactions
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}

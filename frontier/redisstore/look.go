@@ -17,7 +17,7 @@ const (
 	maxSteps = 16
 )
 
-// hostKeys returns the keys that scripts about one host take first.
+// hostKeys returns the first keys of scripts about one host.
 func (p *partition) hostKeys(host string) []string {
 	return []string{
 		p.meta, p.due, p.leased, p.delayed, p.active(host), p.host(host),
@@ -49,7 +49,7 @@ func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed 
 			s.schedule.saw(peek.part, newReport(peek.part, reply, asked, answered))
 			if todo := s.upkeep(peek.part, reply); len(todo) > 0 {
 				upkeep = append(upkeep, todo...)
-				parts = append(parts, peek.part) // more hosts may be due then
+				parts = append(parts, peek.part) // the upkeep can make more hosts due
 			}
 		}
 		s.runAll(ctx, upkeep)
@@ -62,10 +62,10 @@ func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed 
 	return failed
 }
 
-// lookAgain looks at a partition if it is due for a look, because a delayed item may be ready.
+// lookAgain looks at a partition if a look is due, because a delayed item may be ready.
 func (s *Store) lookAgain(ctx context.Context, p *partition) error {
 	if s.cfg.Now != nil {
-		s.schedule.wake(p) // the clock of a test may have been put forward
+		s.schedule.wake(p) // tests move the clock forward
 	}
 	if !s.schedule.isDue(p, s.now()) {
 		return nil
@@ -82,7 +82,7 @@ func newReport(p *partition, reply []any, asked, answered time.Time) report {
 		r.due = append(r.due, candidate{p, text(hosts[i]), int64(since)})
 	}
 	r.wait = waitOf(integer(at(reply, 2)))
-	if len(r.due) == 0 { // otherwise schedule.lent sets when the next one is due
+	if len(r.due) == 0 { // otherwise schedule.lent sets when the next host is due
 		r.wait = min(r.wait, waitOf(integer(at(reply, 1))))
 	}
 	return r
@@ -136,8 +136,8 @@ func hostOfDelayed(member string) (string, bool) {
 	return host, ok
 }
 
-// The functions list, at, text and integer read parts of the reply of a script, whose form is
-// described at the start of its file. They return zero if a part is missing.
+// The functions list, at, text and integer read parts of the reply of a script. The start of
+// the script's file describes the reply. The functions return zero if a part is missing.
 func list(reply any) []any {
 	values, _ := reply.([]any)
 	return values

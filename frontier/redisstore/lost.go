@@ -8,22 +8,23 @@ import (
 	"strconv"
 )
 
-// Loss is a number of items that a partition answered Added to a worker, but has not counted,
-// because its server lost its last writes.
+// Loss is a number of items that a partition does not count, although a worker got the answer
+// Added for them. The partition's server has lost its last writes.
 type Loss struct {
 	Worker    int    `json:"worker"` // its number
 	Partition int    `json:"partition"`
 	Items     uint64 `json:"items"`
 }
 
-// Lost compares the items that were answered Added to each worker with those that partitions
-// counted, and returns where the latter are fewer. Links that a worker offered again because a
-// server lost them are no longer a loss. Links that another worker found since still count.
+// Lost compares two numbers for each worker and partition: the items for which the worker got
+// the answer Added, and the items that the partition counted for it. It returns the differences
+// where the partition counted fewer. A lost link is no loss if the same worker has offered it
+// again, but still is one if another worker has found it since.
 //
-// Workers store these numbers once a second. The last second is missing for a worker that was
-// killed, and for concurrent calls. If a reply was lost, a partition has counted items that its
-// worker has not, which hides a loss of the same size. So the sum is a lower bound. It is exact
-// if the workers are alive and no reply was lost.
+// Workers store their numbers once a second. The last second is missing for a worker that was
+// killed, and for concurrent calls. If a reply was lost, the partition has counted items that the
+// worker has not counted, which hides a loss of the same size. So the sum is a lower bound. It is
+// exact if the workers are alive and no reply was lost.
 func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
 	known, err := s.acknowledgedBy(ctx) // read before the counters, which only grow
 	if err != nil {

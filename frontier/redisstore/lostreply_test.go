@@ -26,7 +26,6 @@ type lostReply struct {
 	out   countingOutput
 }
 
-// countingOutput counts records and syncs.
 type countingOutput struct{ records, syncs int }
 
 // countOutput opens an output that only counts.
@@ -132,7 +131,7 @@ func leaseIDs(n int) []frontier.LeaseID {
 	return ids
 }
 
-// TestLostReplies loses the reply to each script once, after it was executed.
+// TestLostReplies loses the reply to each script once, after the script has run.
 // The caller repeats the call, and the effect happens once.
 func TestLostReplies(t *testing.T) {
 	for name, check := range map[string]func(*lostReply){
@@ -344,7 +343,7 @@ func lostRetry(c *lostReply) {
 }
 
 // TestLostCompletionInDoubt: a record is not voided while it is unknown whether its
-// completion took effect. It is voided once it is certain that it did not.
+// completion took effect. It is voided once it is certain that the completion did not.
 func TestLostCompletionInDoubt(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run("lost="+strconv.FormatBool(lost), func(t *testing.T) {

@@ -44,7 +44,7 @@ func TestQueueMemory(t *testing.T) {
 			if perHost > 550 && hosts > 100 { // with few hosts, other memory distorts the result
 				t.Errorf("a host with a queued URL takes %.0f B, want at most 550", perHost)
 			}
-			if most := 1.3*path + 20; perURL > most && urls/hosts >= 1000 { // shorter lists end in a node that is not full
+			if most := 1.3*path + 20; perURL > most && urls/hosts >= 1000 { // in shorter lists, the last node, which is not full, counts more
 				t.Errorf("a URL in a long list takes %.1f B, want at most %.1f", perURL, most)
 			}
 		})

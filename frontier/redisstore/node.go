@@ -120,8 +120,8 @@ func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
 }
 
 // renew is called when a node answers NOSCRIPT in the epoch old, or has no epoch yet. It loads
-// the scripts and returns the current epoch. That is old itself if the node has not restarted
-// and only dropped its scripts.
+// the scripts and returns the current epoch. That is old if the node has not restarted, but has
+// only dropped its scripts.
 func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) {
 	n.look.Lock()
 	defer n.look.Unlock()
@@ -139,8 +139,8 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	if old == nil || old.run != run {
 		ep = &epoch{node: n, run: run, sha: make(map[*script]string)}
 	}
-	// The run id is read again on the connection that loads the scripts, so that the server
-	// process that has them is the one that they name.
+	// The run id is read again on the connection that loads the scripts. It must be the run id
+	// in their texts.
 	pipe := n.client.Pipeline()
 	check := pipe.InfoMap(ctx, "server")
 	for _, sc := range scripts {
@@ -169,7 +169,7 @@ type call struct {
 	script *script
 	keys   []string // all in part
 	args   []any    // from ARGV[2] on; ARGV[1] is the store's clock
-	under  *epoch   // the only epoch to run in, otherwise err is errEpoch; nil means any
+	under  *epoch   // the epoch in which it must run, otherwise err is errEpoch; nil means any
 
 	reply any    // nil, int64, string or []any of these
 	ran   *epoch // the epoch in which it ran, or may have run
@@ -195,8 +195,8 @@ func (s *Store) runAll(ctx context.Context, calls []*call) {
 	group.Wait()
 }
 
-// runOn runs calls on a node. Calls that the node refused because it lacked the scripts did not
-// run, and are sent again after loading them.
+// runOn runs calls on a node. If the node lacks the scripts, the calls do not run. Then runOn loads
+// the scripts and sends the calls again.
 func (s *Store) runOn(ctx context.Context, n *node, calls []*call) {
 	ep, err := s.epochOf(ctx, n)
 	for attempt := 0; err == nil && len(calls) > 0; attempt++ {
@@ -251,8 +251,8 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 	return unknown
 }
 
-// misplaced drops the known node of a partition if err may mean that the partition has moved. The
-// next call then asks the cluster.
+// misplaced drops the known node of a partition if err can mean that the partition has moved. Then
+// the next call asks the cluster.
 func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
 	_, replied := errors.AsType[redis.Error](err)
 	_, moved := redis.IsMovedError(err)
@@ -279,9 +279,9 @@ func endOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// classify returns the error to give to a caller for an error of a client: the cause if the
-// caller's context has ended, frontier.ErrUnavailable for a temporary error, or the error
-// itself. Errors of clients contain no credentials.
+// classify turns an error of a client into the error for a caller: the cause if the caller's
+// context has ended, frontier.ErrUnavailable for a temporary error, or the error itself. Errors
+// of clients contain no credentials.
 func (s *Store) classify(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -19,7 +19,7 @@ import (
 
 var _ exact.Outbox = (*Store)(nil)
 
-// A note in partition.outbox has an item and how it ended:
+// appendNote encodes a note in partition.outbox. It contains an item and the item's end:
 //
 //	byte, bytes      outcome, empty for an item that is not decided yet
 //	2 bytes          HTTP status, big-endian
@@ -127,8 +127,8 @@ func (s *Store) lookForNotes(ctx context.Context) (bool, error) {
 }
 
 // readNotes reads the first notes of a partition. The receipt identifies them by the number of
-// notes delivered before, because two batches may be equal, and by their content, because a
-// server that went back in time may repeat a number.
+// notes delivered before, because two batches can be equal, and by their content, because a
+// server that went back in time can repeat a number.
 func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteBatch, error) {
 	batch := exact.NoteBatch{Partition: p.number}
 	var delivered *redis.StringCmd

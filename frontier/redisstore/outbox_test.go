@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestLostRepliesBesideExactSet does the same as TestLostReplies for the scripts that are
-// used only beside an exact set.
+// TestLostRepliesBesideExactSet does the same as TestLostReplies for what scripts do only
+// with an exact set.
 func TestLostRepliesBesideExactSet(t *testing.T) {
 	for name, check := range map[string]func(*lostReply){
 		"add":              lostDecisions,

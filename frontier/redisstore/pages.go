@@ -19,20 +19,19 @@ import (
 type totals struct {
 	queued, leased, pages uint64
 	noted                 uint64 // notes in outboxes
-	ended                 uint64 // items that are done, failed, or failed and were queued again; only grows
+	ended                 uint64 // items that are done or failed, and failed items that were queued again; only grows
 	at                    time.Time
 }
 
-// allowance returns how many more items may be leased so that pages and leased items do not
-// exceed maxPages.
+// allowance returns how many more items can be leased until pages and leased items together
+// reach maxPages.
 func (t *totals) allowance(maxPages uint64) int {
 	return int(min(maxPages-min(t.pages+t.leased, maxPages), 1<<30))
 }
 
-// left returns how many items and notes are left.
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
 
-// totalsAge is the maximum age of totals for an answer that can change later.
+// totalsAge is the maximum age of totals for an answer that is not final.
 const totalsAge = 250 * time.Millisecond
 
 // recentTotals returns totals that are at most totalsAge old.
@@ -43,7 +42,6 @@ func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 	return s.readTotals(ctx)
 }
 
-// readTotals reads the counters of every partition.
 func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	sum := totals{at: s.now()}
 	pipe := s.client.Pipeline()
@@ -75,7 +73,7 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 // empty reports whether the crawl had no queued or leased items and no notes at some moment
 // during the call. A note leaves the outbox only after its item was added.
 //
-// One reading of all partitions may miss an item, because a page that ends in one partition
+// One reading of all partitions can miss an item, because a page that ends in one partition
 // can add links to another. But the number of ended items and the number of items ever added
 // (ended, queued or leased) only grow. empty reads all partitions twice. If the number of
 // items ever added in the second reading equals the number of ended items in the first, then
@@ -90,7 +88,8 @@ func (s *Store) empty(ctx context.Context) (bool, error) {
 }
 
 // sum sets the fields of the grant that depend on the counters. It reads no counters if the
-// grant has items and there is no limit of pages. A repeated lease may have no items left.
+// grant has items and there is no limit of pages. A lease that is granted again can have no
+// items left.
 func (l *loan) sum(ctx context.Context) error {
 	lent := slices.ContainsFunc(l.grant.Leases, func(g frontier.Lease) bool { return len(g.Items) > 0 })
 	if lent && l.request.MaxPages == 0 {
@@ -117,7 +116,7 @@ func (l *loan) sum(ctx context.Context) error {
 }
 
 // lendLimited leases hosts within MaxPages. The sum of pages and leased items grows only when
-// items are leased, and all calls with a limit do that under one lock of the whole crawl.
+// items are leased. All calls with a limit lease items under one lock of the whole crawl.
 func (l *loan) lendLimited(ctx context.Context) error {
 	if !l.schedule.enough(1, l.now()) && len(l.doubtful) == 0 {
 		return nil
@@ -145,9 +144,9 @@ func (l *loan) lendLimited(ctx context.Context) error {
 	return nil
 }
 
-// reserve takes the lock of MaxPages and returns how many items may be leased until the time
-// until. It returns 0 if another worker has the lock. Without an error, the caller must call
-// unlock.
+// reserve acquires the lock of MaxPages and returns how many items the caller can lease until
+// the time until. It returns 0 if another worker has the lock. If it returns no error, the
+// caller must call unlock.
 func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most int, until time.Time, unlock func(), err error) {
 	until, unlock, err = s.lockPages(ctx)
 	if err != nil || unlock == nil {
@@ -172,7 +171,7 @@ func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int
 		return most, nil
 	}
 	if s.cfg.Now != nil {
-		s.schedule.forget() // the clock of a test may have been put forward
+		s.schedule.forget() // tests move the clock forward
 	}
 	parts := s.schedule.toLook(s.now(), true)
 	if len(parts) == 0 {
@@ -187,15 +186,15 @@ func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int
 
 const (
 	// pagesLockTTL is the time after which the lock of a dead holder expires. pagesLockUse is
-	// the time for which a holder uses it.
+	// the time for which a holder uses the lock.
 	pagesLockTTL = 10 * time.Second
 	pagesLockUse = 5 * time.Second
 	// pagesLockWait is the maximum time that a caller waits for the lock.
 	pagesLockWait = 2 * time.Second
 )
 
-// lockPages takes the lock of MaxPages. After until, counters read under the lock may have
-// changed. A nil unlock without an error means that another worker has the lock.
+// lockPages acquires the lock of MaxPages. Counters that were read under the lock are valid
+// until the time until. A nil unlock without an error means that another worker has the lock.
 func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), err error) {
 	key, token := s.cfg.pagesKey(), rand.Text()
 	for giveUp := time.Now().Add(pagesLockWait); ; {
@@ -224,7 +223,7 @@ func (s *Store) unlockPages(ctx context.Context, token string) {
 }
 
 // fence converts until, the time at which a limit ends, to the server's time in ms for a
-// script. It returns "" for no end, if until is zero or a test sets the time.
+// script. It returns "", which means no end, if until is zero or a test sets the time.
 func (s *Store) fence(p *partition, until time.Time) any {
 	if until.IsZero() || s.cfg.Now != nil {
 		return ""

@@ -94,7 +94,7 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 			var done []frontier.Completion
 			for _, item := range append(l.Items, more.Items...) {
 				c := finish(item)
-				if item.Fingerprint[0]%3 == 0 { // not a page, so another item may be fetched instead
+				if item.Fingerprint[0]%3 == 0 { // not a page, so another item can be fetched instead
 					c.Outcome, c.Page = frontier.Robots, false
 				}
 				done = append(done, c)

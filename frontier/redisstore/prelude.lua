@@ -1,12 +1,12 @@
 -- prelude.lua: the start of every script, after a line that sets EPOCH to the run
 -- id of the server process that loaded the script.
 -- KEYS     as the script says
--- ARGV[1]  the time, ms since 1970; empty: the server's own (tests set it)
+-- ARGV[1]  the time, ms since 1970, if a test sets it; '' for the server's time
 -- returns  nothing: it defines int, now and soon for the rest of the script
 -- cost     O(1)
 
--- int formats a whole number. The operator .. and redis.call would keep only 14 or
--- 17 digits.
+-- int formats a whole number. The operator .. would keep only 14 digits of it, and
+-- redis.call only 17.
 local function int(n) return string.format('%.0f', n) end
 
 -- now returns the time in ms. It is the same during the whole script.
@@ -19,6 +19,6 @@ local function now()
   return told
 end
 
--- soon returns the time in ms, rounded up. Future times count from soon, because now
--- is rounded down, so that nothing happens too early.
+-- soon returns the time in ms, rounded up. Future times count from soon. If they
+-- counted from now, which is rounded down, things would happen too early.
 local function soon() return ARGV[1] == '' and now() + 1 or now() end

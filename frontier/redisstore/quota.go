@@ -62,7 +62,6 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 	return has, nil
 }
 
-// askQuota sends the keys of a group of calls.
 func (s *Store) askQuota(ctx context.Context, calls []*quotaCall) {
 	var asks []quotaAsk
 	for _, c := range calls {

@@ -29,13 +29,13 @@ type Rebuilt struct {
 }
 
 // Rebuild rebuilds the filter of the crawl cfg.Name after it was lost. It adds the URLs of
-// records, which must be all records that the crawl's workers ever wrote, and the items that are
-// queued, leased, failed or in an exact set. Other URLs are new to the crawl afterwards.
+// records, and the items that are queued, leased, failed or in an exact set. records must be all
+// records that the crawl's workers ever wrote. Other URLs are new to the crawl afterwards.
 //
-// If partitions lost their counters, too, Rebuild restores these and their lists of failed items
-// from the same sources. After Recreate these are all partitions that the servers have lost. That
-// takes some hundred bytes of memory for each failed item. If Rebuild is interrupted, the crawl
-// cannot be opened until Rebuild has been called again.
+// If partitions have lost their counters, too, Rebuild restores their counters and their lists of
+// failed items from the same sources. After Recreate, it does so for all partitions that the
+// servers have lost. This takes some hundred bytes of memory for each failed item. If Rebuild is
+// interrupted, the crawl cannot be opened until Rebuild has been called again.
 //
 // Rebuild returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if it has
 // live workers.
@@ -143,7 +143,6 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 	return r.known.flush(ctx)
 }
 
-// fillFromSet adds the fingerprints in a set of a partition.
 func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) error {
 	for cursor := uint64(0); ; {
 		members, next, err := r.client.SScan(ctx, key, cursor, "", scanStep).Result()
@@ -164,12 +163,12 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 	}
 }
 
-// MarkSeen marks URLs as seen without queueing them. From now on an offer of them is answered
-// Seen, except that an exact item is promoted. MarkSeen returns how many were new to the filter.
-// They count neither as found nor as added. A URL that waits stays unchanged.
+// MarkSeen marks URLs as seen without queueing them. Later offers of them are answered Seen,
+// except that an exact item is promoted. MarkSeen returns how many were new to the filter. They do
+// not count as found or added. A URL that is queued or leased stays so.
 //
-// It takes effect in steps of some hundred URLs. After an error those of earlier steps are marked.
-// Marking a URL twice has no further effect.
+// It takes effect in steps of some hundred URLs. After an error, the URLs of earlier steps are
+// marked. Marking a URL twice has no further effect.
 func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err error) {
 	news := make([]uint64, len(s.parts))
 	f := s.newFilterFiller(news)
@@ -210,8 +209,8 @@ func newFiller(parts []*partition, add func(context.Context, *partition, []bloom
 	return &filler{parts: parts, add: add, prints: make([][]bloomstore.Fingerprint, len(parts))}
 }
 
-// newFilterFiller returns a filler of the partitions' filters. It counts the fingerprints that
-// were new in fresh, by partition.
+// newFilterFiller returns a filler of the partitions' filters. It adds the number of fingerprints
+// that were new to each filter to fresh, by partition.
 func (s *Store) newFilterFiller(fresh []uint64) *filler {
 	return newFiller(s.parts, func(ctx context.Context, p *partition, prints []bloomstore.Fingerprint) error {
 		news, err := p.chain().Filter(s.client).AddIfAbsent(ctx, prints)
@@ -240,7 +239,6 @@ func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerp
 	return nil
 }
 
-// flush adds all collected fingerprints.
 func (f *filler) flush(ctx context.Context) error {
 	for _, p := range f.parts {
 		if err := f.fill(ctx, p); err != nil {

@@ -51,7 +51,7 @@ func writeRecords(output frontier.Output, jobs []*recordJob) {
 }
 
 // writeRecord runs a job and waits until it is written, and synced if job.sync is set. It takes
-// no context, because the job's functions use data of the caller, which must not return before.
+// no context: the job's functions use data of the caller, so the caller must wait for them.
 func (s *Store) writeRecord(job *recordJob) error {
 	if err := s.records.Add(job, 1).Wait(context.Background()); err != nil {
 		return err

@@ -197,8 +197,8 @@ func TestWorkerOfLostCrawl(t *testing.T) {
 	}
 }
 
-// TestPastRounds: an item has one record for each of its rounds. The last record is how
-// it ended, unless it waits again.
+// TestPastRounds: an item has one record for each of its rounds. The last record says how
+// the item ended, unless the item is queued again.
 func TestPastRounds(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

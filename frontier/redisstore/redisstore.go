@@ -24,12 +24,12 @@ const (
 	NoSeenCache = -1 // asks for no Config.SeenCache
 )
 
-// maxBatch is the most items of one host that a lease holds at first.
+// maxBatch is the maximum number of items in a new lease.
 const maxBatch = 32
 
 // Config configures a Store. Redis and Name are required.
 type Config struct {
-	Redis *redis.UniversalOptions // see ParseURL; MaxRetries is ignored, because the store repeats calls itself
+	Redis *redis.UniversalOptions // see ParseURL; MaxRetries is ignored: no command is repeated after its reply was lost
 	Name  string                  // name of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 
 	Settings       frontier.Settings // fixed when the crawl is created, and compared later
@@ -37,15 +37,15 @@ type Config struct {
 	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6, or as stored
 	Growth         bloomstore.Growth // fixed: what the filter does with more than FilterCapacity keys
 	Partitions     int               // fixed: number of partitions, at most 16384; 0 means 256, or as stored
-	ExactSet       bool              // fixed: an exact set decides about exact items; only bulk items are Undecided
+	ExactSet       bool              // fixed: whether an exact set decides about exact items; then only bulk items are Undecided
 
-	Delay time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay none
+	Delay time.Duration // delay of hosts without a HostUpdate; 0 means 1 s, NoDelay means none
 	// LeaseTTL is how long a lease lasts; 0 means 60 s. All processes use the value of the
-	// process that created the crawl, because after a server has lost its last writes, a
-	// worker must know how long others may still hold leases.
+	// process that created the crawl: after a server has lost its last writes, a worker must
+	// know how long other workers can still have leases.
 	LeaseTTL   time.Duration
 	MaxPerHost uint64 // items added to one host over the whole crawl; 0 means no limit
-	// MaxQueued limits the queued items of the whole crawl: while it is reached, outlinks are
+	// MaxQueued limits the queued items of the whole crawl. While the limit is reached, links are
 	// refused. Each worker reads the sum of all partitions once a second, so the limit can be
 	// exceeded by the items that all workers add within a second. 0 means no limit.
 	MaxQueued uint64
@@ -54,11 +54,11 @@ type Config struct {
 	Hosts func(host string) frontier.HostLimits
 
 	// OpenOutput opens the output of this worker's records. It is optional:
-	// without it completions must carry no Record.
+	// without it completions must not have a Record.
 	OpenOutput frontier.OpenOutput
 
 	Worker    string           // name of this process among the crawl's workers; empty means host name and process id
-	Wait      int              // number of replicas that must have the added items; 0 means that none need to
+	Wait      int              // number of replicas that must confirm added items; 0 means none
 	SeenCache int              // number of seen fingerprints that this process caches; 0 means 1,048,576, NoSeenCache none
 	Now       func() time.Time // for tests; nil means the servers' clocks
 	Logger    *slog.Logger     // nil discards
@@ -138,19 +138,19 @@ func (c *Config) fillFixed() {
 // Store gives one process access to a crawl. It is safe for concurrent use.
 type Store struct {
 	cfg    Config
-	client redis.UniversalClient // for commands that may be repeated: reads, and writes of fixed values
+	client redis.UniversalClient // for commands that can be repeated: reads, and writes of fixed values
 	card   card
 	hasher bloomstore.Hasher
 	layout *redisbits.Layout // of the filter of every partition
 	parts  []*partition      // by number
 	nodes  nodes
 	worker bool // false for Inspect
-	number int  // of this worker within the crawl; 0 means that it has none yet, or is no worker
+	number int  // number of this worker; 0 if it has none yet, or if the Store is no worker
 
 	background
 	heartbeat
 	close   func() error    // runs once, in Close
-	output  frontier.Output // nil means that there is none
+	output  frontier.Output // nil if there is none
 	records *groupcommit.Queue[*recordJob]
 
 	scope   *scopeCache
@@ -165,10 +165,12 @@ type Store struct {
 // Open joins the crawl cfg.Name as a worker, or creates it. The worker sends heartbeats until
 // Close.
 //
-// It returns frontier.ErrParamsMismatch if fixed values of cfg differ from the stored ones (for
-// Settings a *frontier.SettingsError) or the format differs; frontier.ErrFilterLost if bits of
-// the filter are lost, which Rebuild restores; ErrServer if the server is too old, evicts keys or
-// denies commands; and frontier.ErrUnavailable if the server does not answer.
+// It returns
+//   - frontier.ErrParamsMismatch if the format, or fixed values of cfg, differ from the stored
+//     ones (for Settings a *frontier.SettingsError),
+//   - frontier.ErrFilterLost if bits of the filter are lost, which Rebuild restores,
+//   - ErrServer if the server is too old, evicts keys or denies commands,
+//   - frontier.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
 func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
@@ -213,7 +215,7 @@ func newStore(cfg Config) *Store {
 	return s
 }
 
-// inOrder runs steps until one returns an error, and returns that.
+// inOrder runs steps until one returns an error, and returns that error.
 func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, run := range steps {
 		if err := run(ctx); err != nil {
@@ -223,7 +225,6 @@ func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// openOutput opens the output of this worker.
 func (s *Store) openOutput(context.Context) (err error) {
 	if s.cfg.OpenOutput == nil {
 		return nil
@@ -240,8 +241,8 @@ func (s *Store) openOutput(context.Context) (err error) {
 // workers. Fixed values that are zero in cfg are taken from the crawl.
 func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, false) }
 
-// Close ends the background work and closes the connections. It ends no leases: a worker must do
-// that before, otherwise they expire.
+// Close ends the background work and closes the connections. It does not end leases. Leases that
+// the worker has not ended expire.
 func (s *Store) Close() error { return s.close() }
 
 // errGone returns the error for a partition that its server has lost.
@@ -255,8 +256,8 @@ func (s *Store) ID() string { return s.card.ID }
 // Hasher returns the hasher of the crawl's fingerprints.
 func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 
-// clock returns ARGV[1] of scripts. It is empty, so that they use the server's clock, except in
-// tests that set the time.
+// clock returns ARGV[1] of scripts: the time in tests that set it. Otherwise it is empty, and
+// scripts use the server's clock.
 func (s *Store) clock() string {
 	if s.cfg.Now == nil {
 		return ""

@@ -13,7 +13,7 @@ import (
 // Ended is the end of an item in one round, according to its record.
 type Ended struct {
 	Item    frontier.Item    // if it failed, with everything that is needed to queue it again
-	Outcome frontier.Outcome // empty if the item waits in this round, or its end is not known
+	Outcome frontier.Outcome // empty if the item is queued or leased in this round, or its end is unknown
 	Status  int              // HTTP status, 0 for none
 }
 
@@ -73,8 +73,8 @@ func (h *past) reached(it *frontier.Item) {
 	}
 }
 
-// note counts a record. It does not count the record of an item that still waits in the same
-// round, because that is counted when the item ends.
+// note counts a record. It does not count the record of an item that is still queued or leased in
+// the same round, because the item is counted when it ends.
 func (h *past) note(end Ended) {
 	if h == nil {
 		return
@@ -125,7 +125,8 @@ func (r *rebuild) restore(ctx context.Context) error {
 	if !bare {
 		return nil
 	}
-	// How many items each worker added is lost, too. Lost must not compare with it.
+	// The counters of each worker's added items are lost, too. Lost must not compare the numbers
+	// of the workers with them.
 	return r.classify(ctx, r.client.Unlink(ctx, r.cfg.ackedKey()).Err())
 }
 
@@ -146,8 +147,8 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	for field, n := range h.counters {
 		fields = append(fields, field, n)
 	}
-	// An item may have been added in several rounds, and a key of the filter was perhaps
-	// never added.
+	// Some items may have been added in several rounds, and some keys of the filter were
+	// perhaps never added.
 	if keys := r.fresh[p.number]; added > keys {
 		fields = append(fields, fieldRenewed, added-keys)
 	} else if added < keys {

@@ -3,10 +3,10 @@
 -- queued or leased already stay failed, and move to the end of the list.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
--- ARGV     2 the host key, then for each item: its failed value, its new entry, and
---          its fingerprint if it must be added to exact, otherwise ''
--- returns  how many were queued, or -1 if these are not the first failed items any
---          more
+-- ARGV     2 the host key, then for each item: its value in the list of failed items,
+--          its new entry, and its fingerprint if it must be added to exact, otherwise ''
+-- returns  how many were queued, or -1 if the list does not begin with these items
+--          any more
 -- cost     O(items)
 local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
 local n = (#ARGV - 2) / 3

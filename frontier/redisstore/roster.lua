@@ -1,4 +1,4 @@
--- roster.lua: return the workers that the crawl has and had.
+-- roster.lua: return all workers that the crawl has or had.
 -- KEYS     1 the description of each worker, by its number; 2 the time of each
 --          worker's last heartbeat, ms
 -- returns  the time, ms; a list of numbers, each with the worker's description; a

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// maxLook is the longest time between two looks at a partition. Other processes may add items to
-// it meanwhile.
+// maxLook is the longest time between two looks at a partition. Other processes can add items to
+// the partition meanwhile.
 const maxLook = time.Second
 
-// leaveTo is the time for which only the worker in charge of a partition leases a host that has
-// become due there. That worker looks within maxLook. Otherwise the first worker of a small crawl
-// would lease every host as soon as it is found, and the others would have nothing to do.
+// leaveTo is how long a host that has become due is left to the worker in charge of its partition.
+// That worker looks within maxLook. Without leaveTo, the first worker of a small crawl would lease
+// every host as soon as it is found, and the others would have nothing to do.
 const leaveTo = maxLook + maxLook/4
 
-// schedule says when to look at each partition, which avoids needless requests. It is based on the
-// last answers of the partitions. It notices items that other processes add up to maxLook later.
-// It is safe for concurrent use.
+// schedule tells when to look at each partition, based on the last answers of the partitions. This
+// avoids needless requests. Items that other processes add are noticed up to maxLook later. A
+// schedule is safe for concurrent use.
 type schedule struct {
 	mu     sync.Mutex
 	parts  []prospect  // by number
@@ -35,7 +35,7 @@ type prospect struct {
 	at     time.Time // time of this process's clock
 }
 
-// candidate is a host that may be leased.
+// candidate is a host that was due at the last look.
 type candidate struct {
 	part  *partition
 	host  string
@@ -106,7 +106,6 @@ type report struct {
 	wait            time.Duration // from asked until there is more to do
 }
 
-// isDue reports whether it is time to look at a partition.
 func (s *schedule) isDue(p *partition, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,13 +139,14 @@ func (s *schedule) take(n int) []candidate {
 	return taken
 }
 
-// lent notes, after leases in a partition, that its next host is due wait after asked, or earlier.
+// lent is called after leases in a partition. It schedules a look for wait after asked, when the
+// next host is due, unless an earlier look is scheduled.
 func (s *schedule) lent(p *partition, asked time.Time, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := &s.parts[p.number]
 	if wait <= 0 && slices.ContainsFunc(s.due, func(c candidate) bool { return c.part == p }) {
-		return // it has known due hosts
+		return // other hosts of the partition are known to be due
 	}
 	if next := asked.Add(wait); next.Before(at.next) {
 		at.next = next
@@ -169,8 +169,9 @@ func (s *schedule) wait(now time.Time) time.Duration {
 	return max(first.Sub(now), 0)
 }
 
-// serverTime returns a time in ms that the clock of a partition's server has reached when this
-// process's clock is t. It returns 0 if the partition has not answered yet.
+// serverTime converts t, a time of this process, to the clock of a partition's server, in ms. The
+// result is not later than what that clock shows at t. It is 0 if the partition has not answered
+// yet.
 func (s *schedule) serverTime(p *partition, t time.Time) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,8 +23,7 @@ func newTimetable(t *testing.T, n int) *timetable {
 	return tt
 }
 
-// answer makes a partition report hosts that have been due since some ms, and
-// more work after wait.
+// answer makes a partition report due hosts, and more work after wait.
 func (tt *timetable) answer(part int, wait time.Duration, hosts ...candidate) {
 	for i := range hosts {
 		hosts[i].part = tt.parts[part]
@@ -67,7 +66,7 @@ func TestScheduleAsksOnlyDuePartitions(t *testing.T) {
 	tt.wantLook(false, 0, 1, 2)
 	tt.answer(0, 300*time.Millisecond)
 	tt.answer(1, 500*time.Millisecond)
-	tt.answer(2, time.Hour) // another worker may add to it meanwhile
+	tt.answer(2, time.Hour) // another worker can add to it meanwhile
 	tt.wantLook(true)
 	tt.wantWait(300 * time.Millisecond)
 	tt.now = tt.now.Add(400 * time.Millisecond)

@@ -53,8 +53,8 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 	return open, nil
 }
 
-// rememberedKeys is the least number of keys that each cache of scope keys or quota keys remembers.
-// A crawl of that many hosts takes some megabytes for them.
+// rememberedKeys is the minimum number of keys that each cache of scope keys or quota keys
+// remembers. They take some megabytes.
 const rememberedKeys = 1 << 18
 
 // scopeCache remembers keys that are in the set of scope keys, or in their quota groups. They stay

@@ -15,7 +15,6 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// lua returns the text of a file.
 func lua(name string) string {
 	text, err := files.ReadFile(name + ".lua")
 	if err != nil {
@@ -43,7 +42,7 @@ var (
 		confirmScript, retryScript, deliveredScript,
 	}
 
-	// These scripts may be repeated, so they are sent like any other command.
+	// These scripts can safely be repeated, so they are sent like any other command.
 	beatScript     = redis.NewScript(lua("beat"))
 	recreateScript = redis.NewScript(lua("recreate"))
 	reserveScript  = redis.NewScript(lua("reserve"))

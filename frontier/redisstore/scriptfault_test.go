@@ -37,7 +37,7 @@ type scenario struct {
 	name    string
 	prepare func(*scriptBench) *call // makes the state, and returns the call of the script
 	items   int                      // number of items; they are numbered from 0
-	done    []int                    // items that may be removed; the others must be stored, whichever command fails
+	done    []int                    // items that can be removed; the others must be stored, whichever command fails
 }
 
 // scriptBench runs scripts on its own server, with its own clock.
@@ -130,8 +130,8 @@ func (b *scriptBench) leaves(number int) any {
 	return b.exactPrint(&item)
 }
 
-// notes returns a count and that many notes for complete.lua, beside an exact
-// set.
+// notes returns the notes of a completion for complete.lua: their number, and,
+// with an exact set, two notes.
 func (b *scriptBench) notes(number int) []any {
 	if !b.cfg.ExactSet {
 		return []any{0}
@@ -140,7 +140,7 @@ func (b *scriptBench) notes(number int) []any {
 	return []any{2, appendNote(nil, &item, "", 0), appendNote(nil, &item, frontier.OK, 200)}
 }
 
-// renew queues the first failed item again, because its window has ended.
+// renew queues the first failed item again, as if its window had ended.
 func (b *scriptBench) renew() {
 	b.Helper()
 	item, err := b.nextRound(b.admin.LIndex(b.Context(), b.partition(faultHost).failed(faultHost), 0).Val(), faultHost)
@@ -152,7 +152,7 @@ func (b *scriptBench) renew() {
 	mustAdd(b, b.Store, []frontier.Offer{offer})
 }
 
-// noteCall makes notes, and the call that removes some of them.
+// noteCall makes notes, and returns the call that removes some of them.
 func (b *scriptBench) noteCall() *call {
 	b.Helper()
 	b.must(b.completeCall(b.lend(), 1, "1"), "complete")
@@ -257,7 +257,7 @@ var faultScenarios = []scenario{
 	}, 8, []int{0, 1}},
 }
 
-// exactScenarios are runs of scripts beside an exact set.
+// exactScenarios are runs of scripts with an exact set.
 var exactScenarios = []scenario{
 	{"delivered", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -275,14 +275,14 @@ var exactScenarios = []scenario{
 }
 
 // TestScriptFaults makes each command of each script fail once. A script that fails before
-// its first write changes nothing, and a repeat does everything. After its first write no
-// command can fail because of the type of a key, because the script has read every key
-// before as the type that it writes. If a command fails nevertheless, no item is lost,
-// because each item is written to its new place before it is removed from the old one.
+// its first write changes nothing, and a repeat does everything. Before its first write, a
+// script reads every key as the type that it will write. So no later command can fail
+// because of the type of a key. If a command fails nevertheless, no item is lost, because
+// each item is written to its new place before it is removed from the old one.
 func TestScriptFaults(t *testing.T) { testScriptFaults(t, faultScenarios, config) }
 
-// TestScriptFaultsBesideExactSet does the same for the structures that only a crawl beside
-// an exact set has: the set of waiting items and the outbox.
+// TestScriptFaultsBesideExactSet does the same for the structures that only a crawl with an
+// exact set has: the set of queued and leased exact items, and the outbox.
 func TestScriptFaultsBesideExactSet(t *testing.T) {
 	scenarios := exactScenarios
 	for _, sc := range faultScenarios {
@@ -354,8 +354,8 @@ var readCommands = []string{
 	"EXISTS", "GETRANGE", "HGET", "HGETALL", "HLEN", "HMGET", "LLEN", "LRANGE", "SCARD", "SISMEMBER", "TIME", "ZCARD", "ZMSCORE", "ZRANGE", "ZSCORE",
 }
 
-// checkReadFirst checks that every key is read before the first write of any,
-// and returns the index of that write.
+// checkReadFirst checks that every key that is written is read before the first
+// write. It returns the index of the first write.
 func checkReadFirst(t *testing.T, log []string) (first int) {
 	read := map[string]bool{}
 	first = -1

@@ -9,17 +9,17 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// seenCache caches fingerprints that the store answered as seen. It is a table of sets of eight
-// words, and each set is one cache line. It may drop entries. The probability that it claims a
+// seenCache caches fingerprints for which the store answered Seen. It is a table of sets of eight
+// words, and each set is one cache line. It can drop entries. The probability that it claims a
 // fingerprint that was not added is below 10⁻¹⁸. It is safe for concurrent use, without locks:
-// if callers write to one set at the same time, an entry may be lost.
+// if callers write to one set at the same time, an entry can be lost.
 type seenCache struct {
 	words  []atomic.Uint64 // 0 means empty
 	sets   uint64
 	victim atomic.Uint32 // rotates over the words of a set
 
 	changing sync.Mutex
-	gen      atomic.Uint64 // generation: words of earlier ones match nothing; odd during a change
+	gen      atomic.Uint64 // generation: words of earlier generations match nothing; odd during a change
 }
 
 // seenWays is the number of words in a set.
@@ -44,7 +44,7 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// change empties the cache and calls happen, which makes the old entries wrong. For other
+// change empties the cache and calls happen, after which the old entries would be wrong. For other
 // goroutines both take effect together.
 func (c *seenCache) change(happen func()) {
 	if c == nil {
@@ -58,8 +58,8 @@ func (c *seenCache) change(happen func()) {
 	c.gen.Add(1)
 }
 
-// find returns the set of a fingerprint, which its first half selects, and its word there, which
-// is computed from its second half.
+// find returns the set of a fingerprint, which its first half selects. It also returns the word
+// of the fingerprint in that set, which its second half determines.
 func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
 	const golden = 0x9e3779b97f4a7c15
 	at, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
@@ -90,8 +90,8 @@ func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	return false
 }
 
-// add caches fp, unless the generation in which the store answered it as seen is over. It replaces
-// an entry in the second half of fp's set.
+// add caches fp, unless the generation in which the store answered Seen is over. It replaces an
+// entry in the second half of fp's set.
 func (c *seenCache) add(fp bloomstore.Fingerprint, generation uint64) {
 	if c == nil || generation%2 == 1 {
 		return

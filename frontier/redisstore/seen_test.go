@@ -69,8 +69,8 @@ func TestSeenCache(t *testing.T) {
 	}
 }
 
-// TestSeenCacheClaimsNothing looks up fingerprints that were never added, many
-// of which share their first half with an added one.
+// TestSeenCacheClaimsNothing looks up fingerprints that were never added. Many
+// of them begin with the first half of an added one.
 func TestSeenCacheClaimsNothing(t *testing.T) {
 	rng, c := newRand(t), newSeenCache(1<<12)
 	for range 1 << 14 {

@@ -15,7 +15,7 @@ import (
 )
 
 // Stats implements frontier.Inspector. The counters of each partition are of one moment, but those
-// of different partitions are not. The sum balances nevertheless, because each partition does.
+// of different partitions are not. The sum balances nevertheless, because each partition balances.
 func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	stats, err := s.Counters(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	return stats, nil
 }
 
-// Counters returns Stats without Filter, for which it would have to read blocks of the filter.
+// Counters returns Stats without Filter. So it reads no blocks of the filter.
 func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 	stats := newStats()
 	metas, err := s.readMetas(ctx)
@@ -52,7 +52,6 @@ func newStats() frontier.Stats {
 	}
 }
 
-// readMetas reads the counters of all partitions.
 func (s *Store) readMetas(ctx context.Context) ([]map[string]string, error) {
 	pipe := s.client.Pipeline()
 	cmds := make([]*redis.MapStringStringCmd, len(s.parts))
@@ -149,9 +148,9 @@ func (s *Store) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error
 const probeBatch = 4096
 
 // Probe tests up to n random fingerprints with the filters of random partitions. It returns how
-// many these claimed, and how many it tested. A random fingerprint is like that of a URL that was
-// never offered, because fingerprints are keyed and uniform. Probe stops early when ctx ends,
-// without an error. It changes nothing.
+// many of them the filters claimed, and how many it tested. A random fingerprint is like the
+// fingerprint of a URL that was never offered, because fingerprints are keyed and uniform. Probe
+// stops early when ctx ends, without an error. It changes nothing.
 func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	asks := make([]redisbits.Ask, probeBatch)
 	reader := redisbits.NewReader(s.client)

@@ -35,8 +35,8 @@ func (c crawl) Reopen() (frontiertest.Crawl, error) {
 	return c.Crash()
 }
 
-// Crash implements frontiertest.Reopener. It leaves the receiver open, because that is not
-// used any more.
+// Crash implements frontiertest.Reopener. It leaves the receiver open, which is not used
+// any more.
 func (c crawl) Crash() (frontiertest.Crawl, error) {
 	cfg := c.cfg
 	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0
@@ -96,8 +96,8 @@ func openAgain(t testing.TB, cfg Config) crawl {
 	return crawl{s, t}
 }
 
-// TestSuiteOnServer runs the suite on one server. Its user may run only the
-// commands that Open checks, and only on the keys of crawls.
+// TestSuiteOnServer runs the suite on one server. The Redis user is allowed to run
+// only the commands that Open checks, and only on the keys of crawls.
 func TestSuiteOnServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{Config: map[string]string{"user": crawlUser(commands)}})

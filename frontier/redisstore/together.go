@@ -26,7 +26,7 @@ func (s *Store) newCallQueue(n *node) *groupcommit.Queue[*groupedCall] {
 }
 
 // runTogether runs a call like runAll, in one pipeline with the calls of other callers. If ctx ends
-// before the answer arrives, the call may still run. lease is the lease of a call of complete.lua,
+// before the answer arrives, the call can still run. lease is the lease of a call of complete.lua,
 // and nil for other scripts. The caller must not use the call's arguments afterwards.
 func (s *Store) runTogether(ctx context.Context, c *call, lease *holding) {
 	n, err := s.nodeOf(ctx, c.part)
@@ -42,7 +42,6 @@ func (s *Store) runTogether(ctx context.Context, c *call, lease *holding) {
 	*c = grouped.call
 }
 
-// runGroup runs the calls of a group on a node.
 func (s *Store) runGroup(ctx context.Context, n *node, group []*groupedCall) {
 	s.runOn(ctx, n, joinCalls(group))
 	for _, c := range group {

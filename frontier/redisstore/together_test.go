@@ -82,8 +82,8 @@ func TestCallsTravelTogether(t *testing.T) {
 }
 
 // TestCompletionsOfOneLeaseAreOneCall makes completions of a lease wait for one pipeline.
-// Those up to the end of the lease take effect in one step, as if each had been made after
-// the one before. Those after the end do nothing.
+// Those up to the end of the lease take effect in one step, as if they had been made one
+// after the other. Those after the end do nothing.
 func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -149,7 +149,6 @@ func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	}
 }
 
-// TestRunTogetherOnClosedStore: calls after Close fail.
 func TestRunTogetherOnClosedStore(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

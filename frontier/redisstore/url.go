@@ -21,16 +21,16 @@ import (
 //	unix://[[user]:password@]/path/of/socket[?db=database]
 //
 // Several hosts are nodes of one cluster. For a cluster, one of its nodes is enough. The default
-// port is 6379. With rediss://, ?ca=FILE names a PEM file with certificates of authorities. Only these
-// may sign the server's certificate; those that the system trusts may not. User and password
-// must be percent-encoded if they contain delimiters. Errors contain neither.
+// port is 6379. With rediss://, ?ca=FILE names a PEM file with certificates of authorities. Then
+// only these are trusted, instead of those of the system. User and password must be
+// percent-encoded if they contain delimiters. Errors do not contain them.
 func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found || scheme != "redis" && scheme != "rediss" && scheme != "unix" {
 		return nil, errors.New("redisstore: a Redis URL begins with redis://, rediss:// or unix://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	if strings.Contains(query, "@") { // the ? may be within a password, and an error would show a part of it
+	if strings.Contains(query, "@") { // the ? may belong to a password, and an error would show a part of it
 		return nil, errors.New("redisstore: the Redis URL has an @ behind a ?: write the ? of a user or password as %3F, and the @ of a parameter as %40")
 	}
 	values, err := url.ParseQuery(query)

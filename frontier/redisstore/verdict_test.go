@@ -7,8 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestForgottenVerdict: an item without a verdict is an error. An earlier version answered
-// Seen, which lost the URL.
+// TestForgottenVerdict: an item without a verdict is an error. With the answer Seen, the
+// URL would be lost.
 func TestForgottenVerdict(t *testing.T) {
 	got := answers{verdicts: make([]frontier.Verdict, 1)}
 	forgotten := &offering{asks: []ask{{item: testPages("a.test", 0, 1)[0].Item(bloomstore.Fingerprint{})}}}

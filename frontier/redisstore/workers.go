@@ -16,8 +16,8 @@ import (
 const (
 	// beatEvery is the interval of a worker's heartbeats.
 	beatEvery = time.Second
-	// beatLimit is the time without a heartbeat after which a worker counts as dead. Others
-	// then take charge of its partitions, but its leases last until they expire.
+	// beatLimit is the time without a heartbeat after which a worker counts as dead. Then other
+	// workers take charge of its partitions, but its leases last until they expire.
 	beatLimit = 10 * time.Second
 	// beatLeave is the timeout of a worker's last heartbeat.
 	beatLeave = 2 * time.Second
@@ -122,7 +122,7 @@ func (s *Store) sendBeat(ctx context.Context, word string) (live []string, err e
 	acked := s.packAcknowledged()
 	changed := acked
 	if acked == s.acked && word != "" {
-		changed = "" // but the last heartbeat sends it again, because the server may have lost it
+		changed = "" // only the last heartbeat sends it again, because the server may have lost it
 	}
 	live, err = beatScript.Run(ctx, s.client, keys, s.number, word, changed, beatLimit.Milliseconds()).StringSlice()
 	if err != nil {
@@ -156,8 +156,8 @@ func (s *Store) share(live []string) {
 }
 
 // ownership returns, by number, which of n partitions a worker is in charge of: those for which it
-// has the highest lot of all live workers (rendezvous hashing). So if a worker joins or leaves, only
-// the partitions that it gets or had change their worker.
+// has the highest lot of all live workers (rendezvous hashing). So if a worker joins or leaves, no
+// partitions move between other workers.
 func ownership(n, worker int, live []int) []bool {
 	mine := make([]bool, n)
 	for p := range mine {
@@ -168,8 +168,8 @@ func ownership(n, worker int, live []int) []bool {
 	return mine
 }
 
-// lot returns the lot of a worker for a partition. Lots of different workers differ, because every
-// step of the mixing is invertible (splitmix64).
+// lot returns a pseudo-random number for a worker and a partition. No two workers have the same
+// lot, because every step of the mixing is invertible (splitmix64).
 func lot(worker, partition int) uint64 {
 	x := (uint64(worker)<<32 | uint64(partition)) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -177,8 +177,8 @@ func lot(worker, partition int) uint64 {
 	return x ^ x>>31
 }
 
-// Workers returns the workers that the crawl has and had. Live ones come first; each group is
-// ordered by start.
+// Workers returns all workers that the crawl has or had, first the live ones. The live workers and
+// the others are each ordered by start.
 func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
 	keys := []string{s.cfg.workersKey(), s.cfg.heardKey()}
 	reply, err := rosterScript.Run(ctx, s.client, keys).Slice()

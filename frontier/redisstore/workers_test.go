@@ -24,7 +24,7 @@ func eventually(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// liveWorkers returns the names of the live workers that a store sees.
+// liveWorkers returns the live workers that a store sees.
 func liveWorkers(t *testing.T, s *Store) (live []Worker) {
 	t.Helper()
 	workers, err := s.Workers(t.Context())
@@ -102,8 +102,8 @@ func TestWorkersAreListed(t *testing.T) {
 	}
 }
 
-// TestOwnershipOfPartitions: each partition has one owner, and if a worker leaves, only its
-// partitions get another one.
+// TestOwnershipOfPartitions: each partition has one owner. If a worker leaves, only its
+// partitions get another owner.
 func TestOwnershipOfPartitions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, uint64(*seed)))
 	const partitions = 256
@@ -141,8 +141,8 @@ func TestOwnershipOfPartitions(t *testing.T) {
 	}
 }
 
-// TestLostIsCounted: items that a worker added and that a partition no longer
-// counts are reported, by that worker and by others.
+// TestLostIsCounted: a partition does not count some items that a worker added.
+// That worker and other workers report the difference.
 func TestLostIsCounted(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

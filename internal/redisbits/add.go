@@ -111,8 +111,8 @@ type addCmd struct{ *redis.Cmd }
 
 func (addCmd) NoRetry() bool { return true }
 
-// calls returns the calls for the asks of w, which it groups by chain without changing their
-// order. It copies the blocks.
+// calls groups the asks of w by chain, without changing their order, and returns the calls for
+// them. It copies the blocks.
 func (w *window) calls(ctx context.Context) []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)
@@ -159,8 +159,8 @@ func anys(keys []string) []any {
 	return list
 }
 
-// run sends calls in one pipeline. It sends a call again if the server did not begin it: with
-// the text of the script, if the server did not have it, or else after a pause.
+// run sends calls in one pipeline. If the server did not begin a call, run sends the call again:
+// with the text of the script if the server lacks the script, otherwise after a pause.
 func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	pipe := f.client.Pipeline()
 	for _, call := range calls {
@@ -196,8 +196,9 @@ func (f *Filter) rerun(ctx context.Context, call *addCall) error {
 	}
 }
 
-// The first and the last pause before a call is sent again. All pauses together take two
-// seconds, the time that a cluster needs to move a slot or to fail over.
+// The first pause before a call is sent again, and the limit of the pauses. Each pause is
+// twice as long as the one before. All pauses together take about one second, because a
+// cluster needs some time to move a slot or to fail over.
 const (
 	firstPause = 4 * time.Millisecond
 	lastPause  = time.Second
@@ -239,7 +240,6 @@ type addReply struct {
 	answers []int64 // one for each fingerprint
 }
 
-// parse reads the reply of a call.
 func (c *addCall) parse() (addReply, error) {
 	switch reply := c.cmd.Val().(type) {
 	case string:

@@ -1,5 +1,5 @@
--- add.lua: add fingerprints to the newest layer of one chain, except those whose bits are set already.
--- It begins with block.lua.
+-- add.lua: add fingerprints to the newest layer of one chain, except those whose bits
+-- are set already. block.lua comes before it in the script.
 -- KEYS     the chain's record, then segments of its newest layer; all with one hash tag
 -- ARGV[1]  number of layers that the caller knows
 -- ARGV[2]  number of keys that the newest layer is sized for; '' means no limit

@@ -3,9 +3,9 @@
 -- ARGV[1]  number of the layer, counting from 0
 -- ARGV[2]  length of each segment
 -- ARGV     then the header of each segment
--- returns  'begun'; 'stale' if the chain has the layer already; 'lost' if there is no
---          such chain or a segment has another length, 'foreign' if a segment has
---          another header, and then nothing was written
+-- returns  'begun'. Otherwise nothing was written: 'stale' if the chain has the layer
+--          already; 'lost' if there is no such chain or a segment has another length;
+--          'foreign' if a segment has another header
 -- cost     O(segments), two commands for each; 128 segments for four gigabytes
 local layers = redis.call('HGET', KEYS[1], 'layers')
 if not layers then return 'lost' end

@@ -1,22 +1,23 @@
--- block.lua: local functions with which add scripts, which begin with this text, test and change a chain.
+-- block.lua: local functions that test and change a chain. Add scripts begin with this text.
 -- KEYS     none of its own: functions take keys that the script declares, all with one hash tag
 -- returns  nothing: the script after this text returns its result
 -- cost     given at each function, in commands; the scripts limit the number of calls
 --
 -- The caller has read the block of a fingerprint, and sends it as it was read and as
--- it should be. Usually the stored block has not changed since. It is then replaced,
--- which takes one comparison of strings and no arithmetic. If it has changed, the
--- script stores the union of both. Offsets are decimal strings, because passing Lua
--- numbers to Redis is slow.
+-- it should be. Usually the stored block has not changed since. Then the script
+-- replaces it, which takes one comparison of strings and no arithmetic. If the stored
+-- block has changed, the script stores the union of that block and the new one.
+-- Offsets are decimal strings, because passing Lua numbers to Redis is slow.
 --
 -- An add script calls bloom_begin and bloom_segment before it writes anything. After
 -- these calls no function in this text fails.
 
 -- bloom_begin(chain, layers, capacity) returns the number of keys for which the newest
 -- layer of a chain still has room. layers is the number of layers that the caller
--- knows, and capacity the number of keys that the newest is sized for, '' for no
--- limit. Instead it returns nil and 'stale' if the chain has another number of layers
--- by now, so that the caller must test again, or nil and 'lost'. One command.
+-- knows. capacity is the number of keys that the newest layer is sized for, '' for no
+-- limit. If the chain has another number of layers by now, bloom_begin returns nil and
+-- 'stale', and the caller must test again. If the record is lost, it returns nil and
+-- 'lost'. One command.
 local function bloom_begin(chain, layers, capacity)
   local record = redis.call('HMGET', chain, 'layers', 'keys' .. layers)
   if not record[1] then return nil, 'lost' end

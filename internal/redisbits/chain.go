@@ -26,9 +26,9 @@ var (
 )
 
 // Chain is one filter under one hash tag: layers of segments, and a record with the
-// number of layers. It caches that number. Other processes may add a layer. Every add
-// script notices that (see Block), and Refresh reads the number. A Chain must be opened
-// with Open or Create. It is safe for concurrent use.
+// number of layers. It caches that number. Other processes can add a layer. Every add
+// script notices a new layer (see Block), and Refresh reads the number. A Chain must be
+// opened with Open or Create. It is safe for concurrent use.
 //
 // The keys in Redis begin with the prefix. It is followed by "f" for the record, by
 // "f0.0" for segment 0 of layer 0, and so on. The record is a hash with the fields head
@@ -68,8 +68,8 @@ func (l *Layout) Chain(id ID, partition int, prefix string) *Chain {
 	return c
 }
 
-// Filter returns the chain, which must be open, as a separate Filter. It is for callers
-// that do not choose the chain of a key by its fingerprint.
+// Filter returns a Filter that consists of this chain, which must be open. It is for
+// callers that do not choose the chain of a key by its fingerprint.
 func (c *Chain) Filter(client redis.UniversalClient) *Filter {
 	return newFilter(client, c.layout, []*Chain{c})
 }
@@ -84,7 +84,7 @@ func (c *Chain) SegmentKey(layer, segment int) string {
 
 // Layers returns the cached number of layers. It only grows, unless the server loses its
 // latest changes. It identifies the state of the chain: the answer that a key is absent is
-// valid only for the number of layers that were asked.
+// valid only as long as the chain has the number of layers that were asked.
 func (c *Chain) Layers() int { return len(*c.keyed.Load()) }
 
 // keyedLayer returns the layer with this number and its keys.
@@ -122,8 +122,8 @@ func (c *Chain) setLayers(layers int) {
 }
 
 // Create creates the record of the chain, unless it exists, and its first layer. It must
-// not be called for a chain that was created before and lost, because it would replace it
-// by an empty one. So the caller must store elsewhere that the chain was created.
+// not be called for a chain that was created before and lost, because it would replace the
+// lost chain by an empty one. So the caller must store elsewhere that the chain was created.
 func (c *Chain) Create(ctx context.Context, client redis.UniversalClient) error {
 	_, err := client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.HSetNX(ctx, c.Record(), "head", c.header.head())
@@ -208,8 +208,8 @@ func (c *Chain) parseRecord(fields []any) (layers int, err error) {
 }
 
 // Verify reads the header and the length of every known segment of the chain. It returns
-// an ErrFilterLost if a segment is missing or too short, and an ErrParamsMismatch if it
-// belongs to another chain.
+// an ErrFilterLost if a segment is missing or too short, and an ErrParamsMismatch if a
+// segment belongs to another chain.
 func (c *Chain) Verify(ctx context.Context, client redis.UniversalClient) error {
 	return verify(ctx, client, []*Chain{c})
 }
@@ -297,9 +297,9 @@ func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, numbe
 	return false, fmt.Errorf("make key %q: %w", t.keys[made], Fault(reply))
 }
 
-// Extend adds a layer to a chain that had the given number of layers, of which the last
-// one was full. It creates the segments of the new layer that are missing. From then on
-// keys are added only to the new layer. If another caller has added the layer already,
+// Extend adds a layer to a chain whose last layer was full. layers is the number of layers
+// that the chain had then. Extend creates the missing segments of the new layer. From then
+// on keys are added only to the new layer. If another caller has added the layer already,
 // Extend only reads the new number of layers.
 func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers int) error {
 	if c.Layers() != layers {
@@ -347,9 +347,9 @@ func (c *Chain) begin(ctx context.Context, client redis.UniversalClient, number 
 	return reply, nil
 }
 
-// Delete removes the chain in steps that are short for the server: first the segments, one
-// by one and those of the newest layer first, and then the record. It also removes a chain
-// that has lost parts.
+// Delete removes the chain in steps that are short for the server: the segments one by one,
+// from the newest layer to the oldest, and then the record. It also removes a chain that has
+// lost parts.
 func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error {
 	layers, err := client.HGet(ctx, c.Record(), "layers").Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -371,8 +371,8 @@ func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error 
 	return nil
 }
 
-// ErrStale reports that a chain has begun another layer since it was asked. The caller must
-// Refresh the chain and ask again.
+// ErrStale reports that a chain has begun another layer since the caller asked it. The caller
+// must Refresh the chain and ask again.
 var ErrStale = errors.New("redisbits: the chain has another layer by now")
 
 // Fault returns the error for a script's reply: ErrStale for 'stale', ErrFilterLost for

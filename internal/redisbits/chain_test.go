@@ -65,8 +65,8 @@ func TestSegmentsAreCreatedWhole(t *testing.T) {
 	}
 }
 
-// TestExtendChain: the next layer of a chain is created piece by piece, and the number of
-// layers increases when all pieces exist.
+// TestExtendChain: the next layer of a chain is created segment by segment, and the number
+// of layers increases when all segments exist.
 func TestExtendChain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
@@ -146,8 +146,8 @@ func TestUsedSegmentIsNeverCreatedAgain(t *testing.T) {
 	}
 }
 
-// TestPreparedSegmentMayBeLost: a layer that has not begun may lose a segment, because the server
-// lost its latest changes or because another key has the segment's name.
+// TestPreparedSegmentMayBeLost: a chain can grow although the server has lost a segment of the next
+// layer. It cannot grow if the name of a segment belongs to a foreign key.
 func TestPreparedSegmentMayBeLost(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000})
@@ -193,8 +193,8 @@ func TestServerLosesALayer(t *testing.T) {
 	}
 }
 
-// runBlock runs add.lua for one fingerprint in the newest layer, as a caller does that has
-// read the block old.
+// runBlock runs add.lua for one fingerprint in the newest layer, like a caller that has read
+// its block as old.
 func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Fingerprint, old []byte) int64 {
 	t.Helper()
 	newest := (*c.keyed.Load())[c.Layers()-1]
@@ -261,8 +261,8 @@ func place(l *Layer, fp bloomstore.Fingerprint) []int64 {
 	return []int64{int64(segment), from}
 }
 
-// TestDeleteLeavesNothing: Delete removes all keys, also those of a prepared
-// layer and of a filter that lost parts, and after an interruption.
+// TestDeleteLeavesNothing: Delete removes all keys, including those of a prepared
+// layer, even if the filter has lost parts or a Delete was interrupted before.
 func TestDeleteLeavesNothing(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	ctx := t.Context()

@@ -93,7 +93,6 @@ func wantNamed(t *testing.T, who string, err, want error) {
 	}
 }
 
-// unlinkAll removes all keys of one filter.
 func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
 	for _, c := range f.chains {
 		if err := c.Delete(ctx, client); err != nil {
@@ -103,8 +102,8 @@ func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
 	return nil
 }
 
-// TestReplacedSegmentIsNoticedInASecond: a read of a replaced segment checks the header if the
-// last check was a second ago, and not before.
+// TestReplacedSegmentIsNoticedInASecond: a read checks the headers again if more than a second has
+// passed since the last check, and not before.
 func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	c := layoutOf(t, Params{}).Chain(ID{}, 0, "{x}")
 	at := func(after time.Duration) time.Time { return c.born.Add(after) }
@@ -206,7 +205,7 @@ func TestOtherParameters(t *testing.T) {
 	open(t, client, config) // the filter was not changed
 }
 
-// TestEvictionPolicyIsRefused: a server that may evict any key is refused.
+// TestEvictionPolicyIsRefused: a server that can evict any key is refused.
 func TestEvictionPolicyIsRefused(t *testing.T) {
 	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "noeviction": false, "volatile-lru": false} {
 		client := dial(t, servers.Redis(t, servers.RedisOptions{Config: map[string]string{"maxmemory": "100mb", "maxmemory-policy": policy}}))

@@ -9,13 +9,13 @@
 // addresses and passwords are left to the caller. Sizes come from package sizing.
 // docs/design/filter.md describes what is stored, byte by byte.
 //
-// A filter is never lost silently. If a part is missing, short, of another type, of
-// other parameters or of another filter, the error is an ErrFilterLost or an
+// A filter is never lost silently. If a part is missing or short, has another type or
+// other parameters, or belongs to another filter, the error is an ErrFilterLost or an
 // ErrParamsMismatch. A read fails if its block is missing. An add fails if the segment
 // that it would change was replaced. Reads fail within a second after a segment was
 // replaced, when the headers are verified again. There is one exception: if a server
-// loses its last moments (an append-only file synced every second, a failover), the keys
-// added in them are lost like all its data, and the headers do not show it.
+// loses its last writes (an append-only file synced every second, a failover), the keys
+// in these writes are lost, and the headers do not show it.
 package redisbits
 
 import (
@@ -74,12 +74,12 @@ func (c Config) params() Params {
 }
 
 // Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any
-// number of processes may have the same one open.
+// number of processes can have the same one open.
 //
 // A call changes each chain in one step. If several callers add one fingerprint at the
-// same time, one of them gets true. The client never repeats a command that adds: if a
-// connection fails during AddIfAbsent, the error is returned, and prints may or may not
-// have been recorded (see bloomstore.Filter). Reads are repeated according to the
+// same time, one of them gets true. The client never repeats a command that adds. If a
+// connection fails during AddIfAbsent, the error is returned, and it is unknown which
+// prints were recorded (see bloomstore.Filter). Reads are repeated according to the
 // client's options.
 type Filter struct {
 	client    redis.UniversalClient
@@ -94,9 +94,9 @@ var _ bloomstore.Filter = (*Filter)(nil)
 // Open returns the filter named in config, and creates it if there is none. It finishes
 // a creation that was interrupted. It returns an ErrParamsMismatch with both values if
 // the filter has other parameters, an ErrFilterLost if it has lost a part, and an
-// ErrEvicts if the server may evict any key.
+// ErrEvicts if the server can evict any key.
 //
-// The client must read from primaries, because a replica may lag behind.
+// The client must read from primaries, because a replica can lag behind.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
 	config, err := config.withDefaults()
 	layout, layoutErr := NewLayout(config.params())
@@ -119,9 +119,9 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 	return f
 }
 
-// filterKey returns the key of a filter's own record. It is a hash with the fields head, a
-// header whose partition is the number of partitions, and ready, which is set when all
-// chains were created. From then on a missing chain is lost, not new.
+// filterKey returns the key of a filter's own record, a hash with two fields: head is a
+// header whose partition is the number of partitions, and ready is set when all chains
+// were created. From then on a missing chain is lost, not new.
 func filterKey(name string) string { return "{" + name + "}f" }
 
 func chainPrefix(name string, partition int) string {
@@ -191,8 +191,8 @@ func each(n int, do func(i int) error) error {
 
 // Delete removes the filter with this name, even if parts of it are lost, in steps that
 // are short for the server. The next Delete continues an interrupted one. If there is no
-// such filter, Delete returns nil. If the name is that of a key that is not a filter,
-// Delete leaves the key alone and returns an ErrFilterLost.
+// such filter, Delete returns nil. If the filter's key contains something else, Delete
+// leaves the key alone and returns an ErrFilterLost.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
 	key := filterKey(name)
 	head, err := client.HGet(ctx, key, "head").Result()
@@ -232,7 +232,7 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 }
 
 // contains stores the answers to the asks of w in known. It asks again about prints that
-// no layer claimed if their chain has more layers by then.
+// no layer claimed, if their chains have more layers by then.
 func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []bool) error {
 	for len(w.asks) > 0 {
 		if err := r.Read(ctx, w.asks); err != nil {

@@ -129,8 +129,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// migratingSlots moves the slots of a filter from node to node while racers add keys. Each key
-// must be new once, and none may be lost.
+// migratingSlots moves the slots of a filter from node to node while racers add keys. No key is
+// new twice, and no key is lost.
 func migratingSlots(t *testing.T, client redis.UniversalClient, cluster *servers.Cluster) {
 	config := Config{Capacity: 20_000, Partitions: 4}
 	f := fresh(t, client, config)
@@ -173,8 +173,8 @@ func migratingSlots(t *testing.T, client redis.UniversalClient, cluster *servers
 	}
 }
 
-// halfMovedSlot adds to a chain of which only some segments have been moved to another node.
-// The servers refuse the script until all segments have moved, and the client sends it again.
+// halfMovedSlot adds to a chain when only some of its keys have been moved to another node. The
+// servers refuse the script until all keys have moved, and the client sends it again.
 func halfMovedSlot(t *testing.T, client redis.UniversalClient, cluster *servers.Cluster) {
 	f := fresh(t, client, Config{Capacity: 1000, Partitions: 1})
 	fp := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 1)
@@ -347,8 +347,8 @@ func TestFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// measure adds n keys and looks up others. It compares the share of these that is claimed with
-// the configured rate, and with the rate for the actual sizes of the layers.
+// measure adds n keys and looks up other keys. It compares the share of claimed keys among these
+// with the configured rate, and with the rate for the actual sizes of the layers.
 func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for left := n; left > 0; {

@@ -88,8 +88,8 @@ func NewLayout(params Params) (*Layout, error) {
 // Params returns the params of the layout, defaults filled in.
 func (l *Layout) Params() Params { return l.params }
 
-// Grows reports whether a chain may have a layer with this number, counting from 0. The
-// last possible layer is far larger than any memory, and takes all further keys.
+// Grows reports whether a chain can have a layer with this number, counting from 0. The
+// last possible layer is far larger than any memory, and all further keys go into it.
 func (l *Layout) Grows(number int) bool {
 	return number == 0 || l.params.Growth == GrowthOn && l.params.Capacity <= maxKeys>>number
 }
@@ -105,14 +105,14 @@ func (l *Layout) Layer(number int) *Layer {
 	return l.layers[number]
 }
 
-// aheadPerMiB determines when the next layer is created: when the layer has room for this
-// number of keys for each MiB of the next layer. Redis creates a MiB in a fraction of a
-// millisecond, and fewer keys are added in that time.
+// aheadPerMiB determines when the next layer is created: when the current layer has room for
+// only this number of keys for each MiB of the next layer. Redis creates a MiB in a fraction
+// of a millisecond, and fewer keys are added in that time.
 const aheadPerMiB = 128
 
 // Ahead reports whether a layer with room for this many more keys is so full that the next
-// layer should be created. It returns true late, because the next layer takes memory and a
-// filter with no more keys than it is sized for does not need it.
+// layer should be created. It returns true late, because the next layer takes memory. A
+// filter that stays within its capacity does not need it.
 func (l *Layout) Ahead(number int, room uint64) bool {
 	if room > l.Layer(number).Capacity/2 || !l.Grows(number+1) {
 		return false
@@ -194,7 +194,7 @@ func PartitionOf(fp bloomstore.Fingerprint, partitions int) int {
 
 // expansion computes any number of words from a fingerprint. Each word is a hash of the
 // fingerprint and a counter. Each use has its own counters, so that partition, block and
-// positions are independent of each other, also in different layers. The sample
+// positions are independent of each other, even in different layers. The sample
 // (Fingerprint.Sampled) uses another hash. Fingerprints depend on a secret key, so a site
 // cannot choose positions.
 type expansion struct {

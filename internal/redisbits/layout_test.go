@@ -232,9 +232,9 @@ func TestRateOfLayers(t *testing.T) {
 	}
 }
 
-// TestLayersAreSizedForOfferedKeys: a full layer does not exceed its rate, although more keys
-// were offered than it counts, because it counts only those that were new to it. The test has
-// a high rate and sizes to which the allocator adds no bits, because there a fault would show.
+// TestLayersAreSizedForOfferedKeys: a full layer does not exceed its rate. More keys were offered
+// to it than it counts, because it counts only those that were new to it. A fault would show at a
+// high rate and at sizes to which the allocator adds no bits, so the test uses these.
 func TestLayersAreSizedForOfferedKeys(t *testing.T) {
 	for capacity := uint64(10_000); capacity < 10_400; capacity += 10 {
 		l := newLayer(Params{Capacity: capacity, FPR: 0.5, BlockBits: minBlockBits}, 0)
@@ -245,7 +245,7 @@ func TestLayersAreSizedForOfferedKeys(t *testing.T) {
 	}
 }
 
-// TestBlocksAreSpreadEvenly: blocks, segments and partitions get equal parts.
+// TestBlocksAreSpreadEvenly: keys are spread evenly over blocks, segments and partitions.
 func TestBlocksAreSpreadEvenly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	l := layoutOf(t, Params{Capacity: 20_000_000}).Layer(0)

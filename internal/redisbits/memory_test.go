@@ -41,8 +41,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestFullFilterHasNoNextLayer: a filter that is filled to its capacity does not have memory for the
-// next layer yet.
+// TestFullFilterHasNoNextLayer: a filter that is filled to its capacity has no segments of the next
+// layer yet.
 func TestFullFilterHasNoNextLayer(t *testing.T) {
 	const n = 100_000
 	r := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))

@@ -77,8 +77,8 @@ const (
 	// maxPipeline is the maximum number of commands in one pipeline. The replies wait in
 	// the server's memory until they are read.
 	maxPipeline = 1024
-	// verifyEvery is the time for which a verification of a chain's headers is valid when
-	// blocks are read. A replaced segment is noticed within that time.
+	// verifyEvery is the time after which a read of blocks verifies the headers of a chain
+	// again. So reads notice a replaced segment within that time.
 	verifyEvery = time.Second
 )
 
@@ -161,7 +161,8 @@ func (r *Reader) plan(asks []Ask) {
 const crlf = 2
 
 // fill makes the commands for as many of asks as fit into a pipeline, but at least for one,
-// and returns their number. It asks the newest layer first. The blocks will be in room.
+// and returns the number of these asks. It asks the newest layer first. The blocks will be
+// in room.
 func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {
@@ -201,7 +202,7 @@ func (r *Reader) exec(ctx context.Context) error {
 	return nil
 }
 
-// shortBlock returns the error for a block that is too short, because its segment is.
+// shortBlock returns the error for a block that is cut off, because its segment is too short.
 func shortBlock(key string, got, want int) error {
 	return fmt.Errorf("key %q: %d bytes of a block, want %d: %w", key, got, want, bloomstore.ErrFilterLost)
 }
@@ -220,7 +221,6 @@ func (r *Reader) answer(asks []Ask) {
 	}
 }
 
-// verify verifies the chains that are due.
 func (r *Reader) verify(ctx context.Context) error {
 	if len(r.due) == 0 {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrEvicts reports that a server may evict any key when its memory is full. A filter could
-// then lose segments.
+// ErrEvicts reports that a server can evict any key when its memory is full, so that a filter
+// could lose segments.
 var ErrEvicts = errors.New("redisbits: the server may evict any key")
 
 // CheckServer checks that a server and its client are safe for a filter. It returns an
 // ErrEvicts if the server has a maxmemory-policy of allkeys-…, and an error if the client
-// reads from replicas, which may return old data. It asks every primary of a cluster, with
+// reads from replicas, which can return old data. It asks every primary of a cluster, with
 // INFO. It must be called when a filter is opened and after a reconnect, because the policy
 // can change.
 func CheckServer(ctx context.Context, client redis.UniversalClient) error {

@@ -25,7 +25,7 @@ type Stats struct {
 	Layers    []LayerStats // oldest first
 }
 
-// LayerStats describe the layers with one number, those of all chains together.
+// LayerStats describe the layers with the same number in all chains together.
 type LayerStats struct {
 	Chains   int     // number of chains that have the layer
 	Keys     uint64  // keys added
@@ -121,8 +121,9 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 	blocks := float64(s.Bits) / blockBits
 	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
-	// If there are few keys, all of them may be in blocks that were not read, and the sample
-	// then shows no spread. So the error is at least what one key in the sample stands for.
+	// If there are few keys, all of them may be in blocks that were not read. Then the sample
+	// shows no spread. So the error is at least the number of keys that one key in the sample
+	// stands for.
 	unseen := 0.0
 	if s.Keys > 0 {
 		unseen = blocks / float64(sample)
@@ -156,8 +157,8 @@ func sumKeys(ctx context.Context, client redis.UniversalClient, records []string
 }
 
 // sampleBlocks reads random blocks of keyed, as many as sample says, and calls visit with the
-// number of bits that are set in each. A block may be read several times. It does not use
-// BITCOUNT, because that would not show that a block is short.
+// number of bits that are set in each. A block can be read several times. sampleBlocks does not
+// use BITCOUNT, which would not show that a block is short.
 func sampleBlocks(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, sample int, visit func(set int)) error {
 	shape := keyed[0]
 	for sample > 0 {
