@@ -62,8 +62,7 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	// The URL can contain a password. The environment is readable only by this user; arguments
-	// are not.
+	// The URL can contain a password. Other users can read arguments, but not the environment.
 	cmd.Env = append(os.Environ(), "CRAWLER_REDIS="+server.URL, fmt.Sprintf("CRAWLER_NAME=bench-broad-%d", os.Getpid()))
 	defer func() {
 		remove := c.Program(context.WithoutCancel(ctx), "delete", "--yes")
