@@ -19,7 +19,7 @@ type Theory struct {
 // of one set differs from the mean by chance, more so if the set is small.
 type Rate struct {
 	Mean      float64
-	Variance  float64 // of the sets' rates
+	Variance  float64 // of the rates of sets
 	Asymmetry float64 // third central moment of the rates of sets
 }
 

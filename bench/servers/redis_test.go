@@ -108,7 +108,7 @@ func TestRedisWithoutLogForgets(t *testing.T) {
 	}
 }
 
-// TestCutAOF checks that a log without its last byte loses only the last write.
+// TestCutAOF checks that cutting the last byte of a log loses only the last write.
 func TestCutAOF(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
@@ -159,7 +159,7 @@ func TestPausedRedisIsSilent(t *testing.T) {
 }
 
 // TestRedisOptions checks that the server uses the directives of the options, and that
-// users and passwords in them do not lock Client out.
+// Client works although these contain users and passwords.
 func TestRedisOptions(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{TLS: true, Config: map[string]string{
@@ -207,8 +207,8 @@ func TestRedisCosts(t *testing.T) {
 	}
 }
 
-// TestStartRedis checks the errors of StartRedis, and that Close keeps the folder of
-// the options and removes all else.
+// TestStartRedis checks the errors of StartRedis, and that Close removes everything
+// except RedisOptions.Dir.
 func TestStartRedis(t *testing.T) {
 	t.Parallel()
 	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{Program: "no-such-program"}); !errors.Is(err, servers.ErrMissing) {
