@@ -1,5 +1,5 @@
 // Package dedup compares `crawler dedup` with alternatives: sort -u, and a small program
-// with a map. Each runs in a process of its own, on one core, and reads and writes a file:
+// with a map. Each runs in a separate process, on one core, and reads and writes a file:
 //
 //	go test -run '^$' -bench . -benchtime 1x ./bench/dedup -urls 10000000
 package dedup
@@ -205,7 +205,7 @@ func BenchmarkDedup(b *testing.B) {
 			var all usage
 			for b.Loop() {
 				u := c.run(b, input)
-				// A filter may claim a few new URLs, at most one in a million.
+				// A filter can claim a few new URLs, usually at most one in a million.
 				if u.lines > fresh || u.lines < fresh-fresh/1000 {
 					b.Fatalf("%d lines are new, want %d", u.lines, fresh)
 				}

@@ -86,7 +86,7 @@ type Case struct {
 	FPR        float64 // target rate
 	Growth     bool
 	Partitions int    // number of partitions of a set in Redis
-	Hosts      uint64 // number of hosts, whose numbers of keys follow Zipf's law; 0 means an even distribution
+	Hosts      uint64 // number of hosts; their numbers of keys follow Zipf's law; 0 means an even distribution
 }
 
 // Name returns the name of the case, which is unique within its subject.

@@ -122,7 +122,7 @@ func (m *mutant) replaced(prints []bloomstore.Fingerprint) []bloomstore.Fingerpr
 	return all
 }
 
-// smaller returns the subject of quick, whose plan change modifies.
+// smaller returns the subject of quick, but calls change to modify the plan of its set.
 func smaller(change func(*sets.Plan)) Subject {
 	s := quick()
 	open := s.Open

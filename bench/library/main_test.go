@@ -124,7 +124,7 @@ func recorded(t *testing.T, lines []string) map[string]int {
 	return times
 }
 
-// holdsEach fails the test unless times contains each of urls once, and no other URL.
+// holdsEach checks that times contains each of urls once, and no other URL.
 func holdsEach(t *testing.T, times map[string]int, urls []string) {
 	t.Helper()
 	want := make(map[string]int)

@@ -66,8 +66,8 @@ func weighStore(dir string, class frontier.Class) weigh {
 	}
 }
 
-// InPostgres returns the subjects in Postgres: the exact set, whose schema is created in
-// the database at dsn, and a plain table of URLs.
+// InPostgres returns the subjects in Postgres: the exact set, and a plain table of URLs.
+// The schema of the exact set is created in the database at dsn.
 func InPostgres(dsn string) []Subject {
 	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (float64, error)) weigh {
 		return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {

@@ -11,8 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// peers are the crawlers that are compared with ours, by subcommand. Each crawl runs in its
-// own process.
+// peers are the crawlers that are compared with ours, by subcommand.
 var peers = map[string]func(ctx context.Context, order contest.Order) (contest.Took, error){"bare": bare, "colly": viaColly}
 
 // bare is the bare loop. Like colly, it parses the whole document with goquery to find

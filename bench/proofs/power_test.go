@@ -73,7 +73,7 @@ func (w *wire) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 }
 
 // machine is a crawl in this process whose store and records are on one simulated disk.
-// It stands for a computer between its start and a power loss.
+// It simulates a computer between its start and a power loss.
 type machine struct {
 	store *localstore.Store
 	files *record.Files

@@ -53,8 +53,8 @@ func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration)
 }
 
 // judgeLoss is judge for a crawl whose servers lost data. The audit is allowed to name
-// lost URLs, because a URL can be lost after a worker was told that it is added, and be
-// found again later.
+// lost URLs: a URL can be lost after a worker was told that it is added. Later it is
+// found again.
 func (m *team) judgeLoss(web *site) {
 	m.t.Helper()
 	audit := m.judge(web)

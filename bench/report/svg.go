@@ -161,7 +161,7 @@ type axis struct {
 	least, most float64 // values at its ends
 	linear      bool
 	ticks       []float64
-	every       int // one of so many ticks has a label
+	every       int // every nth tick has a label; this is n
 }
 
 // newAxis returns an axis. If exactly is not zero, it is the range of the axis. Otherwise

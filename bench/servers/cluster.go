@@ -74,7 +74,7 @@ func (c *Cluster) begin(ctx context.Context, opt ClusterOptions) error {
 	return nil
 }
 
-// form joins the nodes into one cluster. Before, they do not know each other.
+// form joins the new nodes into one cluster.
 func (c *Cluster) form(ctx context.Context) error {
 	for i, node := range c.Nodes {
 		// Nodes with equal epochs would first have to resolve the conflict.

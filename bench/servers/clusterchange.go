@@ -185,8 +185,8 @@ func (c *Cluster) MoveKeys(ctx context.Context, slot, n int, from, to *RedisServ
 	return len(keys), from.do(ctx, command...)
 }
 
-// CloseSlot gives an open slot without keys to its new primary. It tells the new
-// primary first, so that no node ever sees the slot without an owner.
+// CloseSlot makes the new primary the owner of an open slot without keys. The new
+// primary gets the command first, so that no node ever sees the slot without an owner.
 func (c *Cluster) CloseSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	target, err := to.id(ctx)
 	if err != nil {

@@ -65,7 +65,7 @@ func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 // neither in PATH nor where Debian installs them.
 //
 // Postgres refuses to run as root. If this process runs as root, the server runs as the
-// user postgres or, if that does not exist, as the user nobody.
+// user postgres or, if that does not exist, as the least privileged user of the system.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, error) {
 	p := &PostgresServer{opt: opt}
 	if err := p.begin(ctx); err != nil {

@@ -73,8 +73,8 @@ func KeysOf(links Links) []exact.Key {
 	})
 }
 
-// writtenTo returns the length of the server's write-ahead log. Postgres reports neither
-// its processor time nor its network traffic.
+// writtenTo returns the length of the server's write-ahead log. Postgres does not report
+// its processor time or its network traffic.
 func writtenTo(ctx context.Context, dsn string) (used Used, err error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

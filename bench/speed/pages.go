@@ -79,7 +79,7 @@ func (q *queue) turn(ctx context.Context, links uint64, timed timer) (uint64, er
 	return uint64(len(lease.Items)), nil
 }
 
-// links returns the links of a page, one of which is new.
+// links returns n links of a page. One of them is new.
 func (q *queue) links(n uint64) []frontier.Offer {
 	fresh := q.known.Add(1) - 1
 	offers := make([]frontier.Offer, 0, n)

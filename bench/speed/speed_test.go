@@ -48,7 +48,7 @@ func measureAll(t *testing.T, section *report.Section, steps []*agenda.Step) []m
 	return rows
 }
 
-// positive fails the test unless the row has a number above 0 in each column.
+// positive checks that the row has a number above 0 in each of the columns.
 func positive(t *testing.T, row map[string]report.Cell, columns ...string) {
 	t.Helper()
 	for _, column := range columns {

@@ -113,8 +113,8 @@ func asDate(now time.Time) (header string, wait time.Duration) {
 
 // resets is a hardship: for three pages of each host, the server breaks the connection,
 // before the first byte or in the middle of the body. One of the pages fails in every
-// attempt, the others twice. So a host fails at most eight times in all. A crawler that
-// gives up hosts after ten failures in a row gives up none of these.
+// attempt, the others twice. So a host fails at most eight times in all. A correct
+// crawl does not give up a host before ten failures in a row.
 var resets = hardship{
 	bit: Resets, name: "reset",
 	doc: "pages whose connection breaks before the headers or in the body, up to twice or for ever",

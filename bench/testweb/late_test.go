@@ -13,7 +13,7 @@ import (
 )
 
 // TestLatenessOfHosts checks that the latencies of hosts have a log-normal distribution
-// with the configured mean and spread, and that webs with the same seed have the same
+// with the configured mean and spread. Webs with the same seed must have the same
 // latencies.
 func TestLatenessOfHosts(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)

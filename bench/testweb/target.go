@@ -15,7 +15,7 @@ const (
 	noSitemap                     // a usual path for sitemaps, without a sitemap
 )
 
-// A target is what a canonical URL stands for. Its kind decides which of the other
+// A target is what a canonical URL refers to. Its kind decides which of the other
 // fields are used.
 type target struct {
 	kind     targetKind

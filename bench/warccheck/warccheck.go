@@ -54,7 +54,8 @@ type Record struct {
 	Body   string `json:"body"`   // SHA-256 of the payload without its codings; empty if the record is truncated
 }
 
-// check reads the files with gowarc and, unless warcio is empty, with warcio.
+// check reads the files with gowarc. If warcio is not empty, it also reads them with
+// warcio and compares the records.
 func check(ctx context.Context, warcio string, files []string) (all []Record, err error) {
 	for _, file := range files {
 		records, err := withGowarc(file)

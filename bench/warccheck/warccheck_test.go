@@ -146,7 +146,7 @@ func add(t *testing.T, w *warc.Writer, url string, wire *get.Wire) {
 	}
 }
 
-// holds fails the test unless the records contain each page once and complete.
+// holds checks that the records contain each page once and complete.
 func holds(t *testing.T, records []Record, bodies map[string]page) {
 	t.Helper()
 	answers := 0
@@ -224,7 +224,7 @@ func install(t *testing.T) string {
 // TestFindsFaults checks that check returns an error for files with a small change.
 func TestFindsFaults(t *testing.T) {
 	files, _ := archived(t)
-	var plain []byte // a WARC file may be without compression
+	var plain []byte // a WARC file can be uncompressed
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
