@@ -23,9 +23,9 @@ type queue struct {
 
 // host is a host with a delay.
 type host struct {
-	pages []string  // that wait until the page that is due, or with a worker, is done
+	pages []string  // pages that wait until the current page of the host is done
 	next  time.Time // the earliest time of the next request
-	busy  bool      // one of its pages is due, scheduled, or with a worker
+	busy  bool      // the host has a current page: it is due, scheduled, or with a worker
 }
 
 func newQueue(seeds []string, delay time.Duration) *queue {

@@ -34,8 +34,8 @@ type Config struct {
 // Subject is a set with its theory.
 type Subject struct {
 	sets.Kind
-	// Add and Probe are the approximate times for one key. The budget is divided by
-	// them.
+	// Add and Probe are the approximate times for one key. They determine the share of
+	// the budget.
 	Add, Probe time.Duration
 	// Probes is the maximum number of probes, but a case makes at least 100/p if the
 	// budget suffices. More probes make the interval of the rate narrower.

@@ -373,8 +373,8 @@ func TestBudgetIsStated(t *testing.T) {
 }
 
 // TestSmallLayers measures a grown filter whose first layer has only 39 keys in each part.
-// With this seed, its rate is by chance 1.7 times the theoretical rate. Such a small
-// filter is not checked against the promises. A grown filter with more keys is.
+// With this seed, its rate is by chance 1.7 times the theoretical rate. The promises are
+// not checked for such a small filter, but they are for a grown filter with more keys.
 func TestSmallLayers(t *testing.T) {
 	small := Case{Keys: 20_000, Capacity: 2500, FPR: 1e-4, Growth: true}
 	large := Case{Keys: 160_000, Capacity: 20_000, FPR: 1e-4, Growth: true}

@@ -43,7 +43,7 @@ func (r Rate) spread() float64 {
 // skewed reports whether the number of events in the given number of trials is
 // distributed too asymmetrically to be judged by σ. This is the case for sets with
 // small parts. With a skewness of 0.1, one figure in half a million exceeds 5σ (by the
-// Cornish-Fisher expansion). With 0.3, one in ten thousand does.
+// Cornish-Fisher expansion). With a skewness of 0.3, one in ten thousand does.
 func (r Rate) skewed(trials uint64) bool {
 	n := float64(trials)
 	return n*n*n*r.Asymmetry > 0.1*math.Pow(n*r.Mean+n*n*r.Variance, 1.5)

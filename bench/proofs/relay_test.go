@@ -25,8 +25,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// receiver is an unreliable webhook. It is sometimes unavailable, breaks connections, even
-// after it accepted an event, and refuses some events permanently.
+// receiver is an unreliable webhook. It is sometimes unavailable, and refuses some events
+// permanently. It also breaks connections, even after it accepted an event.
 type receiver struct {
 	server *httptest.Server
 

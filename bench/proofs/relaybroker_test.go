@@ -154,7 +154,7 @@ func (b *brokered) judge(want map[string]bool, order []event) {
 		hosts[e.ID], place[e.ID] = e.Host, i
 	}
 	stored := make(map[string]time.Time) // when an event was stored last
-	last := make(map[string]int)         // place of the event that was the last of a host to be stored for the first time
+	last := make(map[string]int)         // by host, the largest place of an event that was stored so far
 	within, again := 0, 0
 	for seq := uint64(1); seq <= stream.CachedInfo().State.LastSeq; seq++ {
 		m, err := stream.GetMsg(t.Context(), seq)

@@ -4,7 +4,8 @@ package servers
 
 import "syscall"
 
-// endWithParent does nothing. Only Linux can end a process with its parent.
+// endWithParent does nothing, because only Linux can end a process together with its
+// parent.
 func endWithParent(*syscall.SysProcAttr) {}
 
 // children returns no ids, because there is no /proc. So signals go only to the server

@@ -40,7 +40,8 @@ func Postgres(open OpenPostgres) Kind {
 	}}
 }
 
-// ofKeys makes a Set of an exact set. It contains the keys that were decided.
+// ofKeys makes a Set of an exact set. The Set contains the keys that the exact set has
+// decided.
 func ofKeys(keys exact.Set) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {

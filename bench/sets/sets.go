@@ -108,8 +108,9 @@ type store interface {
 	Close() error
 }
 
-// ofStore makes a Set of a store. It contains the queued items. No item is leased, so an
-// added item stays queued. A link that is seen without being queued is a false positive.
+// ofStore makes a Set of a store. The Set contains the queued items of the store. No
+// item is leased, so an added item stays queued. A link that is seen without being
+// queued is a false positive.
 func ofStore(s store) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {

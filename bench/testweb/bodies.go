@@ -52,8 +52,8 @@ var fateHuge = &fate{
 	answer: func(w *Web, _ page, _ int, answer *answer) { answer.size = w.cfg.HugeBytes },
 }
 
-// gzipped is a hardship: a quarter of the pages are compressed for clients that
-// accept gzip. The expected digest is always that of the HTML.
+// gzipped is a hardship: a quarter of the pages are compressed for clients that accept
+// gzip. The expected digest is always that of the uncompressed HTML.
 var gzipped = hardship{
 	bit: Gzip, name: "gzip",
 	doc: "a quarter of the pages are compressed for clients that accept gzip",

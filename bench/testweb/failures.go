@@ -26,8 +26,8 @@ func refused(status int) *fate {
 }
 
 // serverErrors is a hardship: three pages of each host answer 500, 502 or 504 to the
-// first one, two or three requests, and then normally. So at most the fourth attempt
-// succeeds. A fourth page always fails.
+// first one, two or three requests, and then normally. So each of them succeeds in the
+// fourth attempt or earlier. A fourth page always fails.
 var serverErrors = hardship{
 	bit: ServerErrors, name: "5xx",
 	doc: "pages that answer 500, 502 or 504 up to three times, or for ever",

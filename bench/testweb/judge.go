@@ -58,8 +58,8 @@ type Verdict struct {
 	// crash, the requests that were in flight are repeated.
 	Refetched int
 
-	// Closest is the gap that is shortest relative to its delay, even if it is within
-	// the tolerance. It is nil if there was no gap.
+	// Closest is the gap with the smallest difference Gap - Want, even if it is within
+	// the tolerance. It is nil if no gap had to be kept.
 	Closest  *Gap
 	Examples []string // up to three of each fault
 }
@@ -142,7 +142,7 @@ func (j *judge) observe(r *Request) {
 		host.robotsAsked = true // so that it is reported once for each host
 		j.fault(&j.verdict.Unannounced, "unannounced", r, "was asked for before robots.txt")
 	}
-	// The Crawl-delay does not apply to the gap right after robots.txt, but to the gaps after it.
+	// The Crawl-delay applies to all gaps after robots.txt, except for the first.
 	if t.kind == aRobots {
 		host.delay = j.promised.Delay
 	} else if host.robotsAsked && (t.kind == aPage || t.kind == aHop) && !j.promised.IgnoreRobots {

@@ -66,7 +66,8 @@ var sitemaps = hardship{
 	},
 }
 
-// The limits of one sitemap (sitemaps.org). The rest of it does not count.
+// The limits of one sitemap (sitemaps.org). A correct crawl ignores what is beyond
+// them.
 const (
 	maxSitemapBytes   = 50 << 20
 	maxSitemapEntries = 50_000

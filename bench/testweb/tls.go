@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// authority is a certificate authority. It signs a certificate for each host when
-// a client first asks for it. All certificates have the same key, so that a new
-// host costs only a signature.
+// authority is a certificate authority. It signs a certificate for each host when a
+// client first asks for it. All certificates have the same key, so that a new host
+// needs only a signature.
 type authority struct {
 	cert   *x509.Certificate
 	key    *ecdsa.PrivateKey // of the authority and all hosts

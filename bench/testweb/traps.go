@@ -47,8 +47,8 @@ var calendar = hardship{
 // docs/reference/web-policy.md describes this limit and those of the other traps.
 const maxYearsAhead = 5
 
-// sessions is a hardship: each page has links with new session ids, in their paths
-// or queries. Without the session ids there are only five pages.
+// sessions is a hardship: each page has links with new session ids, in their paths or
+// queries. Without session ids, there are only five pages.
 var sessions = hardship{
 	bit: Sessions, name: "sessions",
 	doc: "session ids in paths and queries",
@@ -68,7 +68,7 @@ var sessions = hardship{
 	},
 }
 
-// withSessions returns spellings of a path that carry a session id.
+// withSessions returns spellings of a path that contain a session id.
 func withSessions(path, id string) (all []string) {
 	file, query, hasQuery := strings.Cut(path, "?")
 	begin, end := "?", ""
