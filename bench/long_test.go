@@ -52,7 +52,6 @@ func BenchmarkLongCrawl(b *testing.B) {
 	}
 }
 
-// moment is a sample of a running crawl.
 type moment struct {
 	at    time.Duration
 	pages uint64
@@ -130,7 +129,6 @@ func pagesSoFar(ctx context.Context, bin, dir string) uint64 {
 	return status.Stats.Pages
 }
 
-// residentMB returns the resident memory of a process.
 func residentMB(pid int) float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {

@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// diary is a Watcher that records its calls.
 type diary struct {
 	told   []string
 	shares []float64

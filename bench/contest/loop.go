@@ -123,7 +123,6 @@ func gcShare() float64 {
 	return classes[0].Value.Float64() / max(classes[1].Value.Float64()-classes[2].Value.Float64(), 1e-9)
 }
 
-// loop is a running crawl.
 type loop struct {
 	Order
 	todo      *queue

@@ -111,7 +111,6 @@ func (p Endpoint) Arguments() []string {
 	return append(args, p.Seeds...)
 }
 
-// countPages counts the records of HTML pages.
 func countPages(name string) (pages uint64, err error) {
 	file, err := os.Open(name)
 	if err != nil {

@@ -21,7 +21,6 @@ type queue struct {
 	closed bool
 }
 
-// host is a host with a delay.
 type host struct {
 	pages []string  // pages that wait until the current page of the host is done
 	next  time.Time // the earliest time of the next request
@@ -37,7 +36,6 @@ func newQueue(seeds []string, delay time.Duration) *queue {
 	return q
 }
 
-// hostOf returns the host of a URL.
 func hostOf(page string) string {
 	_, rest, _ := strings.Cut(page, "://")
 	host, _, _ := strings.Cut(rest, "/")

@@ -51,7 +51,6 @@ const (
 	onRedis  = "Redis"
 )
 
-// broadCase is one crawl.
 type broadCase struct {
 	subject     string
 	tls         bool
@@ -89,7 +88,6 @@ func broadCases(config BroadConfig) (all []broadCase) {
 	return all
 }
 
-// broad is a running measurement.
 type broad struct {
 	config  BroadConfig
 	section *report.Section
@@ -138,7 +136,6 @@ crawl's report.`,
 // seeds returns the number of seeds of a crawl.
 func (c *BroadConfig) seeds() int { return int(min(broadSeeds, c.Hosts)) }
 
-// run makes one crawl.
 func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 	served, err := b.config.Program.Serve(ctx, contest.Site{
 		Pages: pagesPerHost * b.config.Hosts, Hosts: b.config.Hosts, Latency: broadLatency, Links: broadLinks,
@@ -172,7 +169,6 @@ func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 	return nil
 }
 
-// report adds the rows of a crawl.
 func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	name := report.Words(c.name())
 	row := []report.Cell{name, report.Fixed(took.Seconds, 1), report.Count(took.Pages), report.Fixed(took.Rate(), 0),

@@ -82,7 +82,6 @@ func sites(config Config) (all []contest.Site) {
 	return all
 }
 
-// measurement is a running measurement.
 type measurement struct {
 	config  Config
 	section *report.Section
@@ -162,7 +161,6 @@ func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest
 	return took, times, err
 }
 
-// report adds the rows of a site.
 func (m *measurement) report(site contest.Site, crawl, bare contest.Took, times map[string]time.Duration) {
 	m.rates.Row(report.Words(nameOf(site)), report.Count(crawl.Pages), report.Fixed(crawl.Seconds, 1), report.Fixed(crawl.Rate(), 0),
 		report.Fixed(crawl.PerPage(), 0), memory(crawl), report.Fixed(bare.Rate(), 0), report.Fixed(bare.PerPage(), 0), memory(bare),

@@ -32,7 +32,6 @@ func stageTimes(packed io.Reader) (map[string]time.Duration, error) {
 	return times, nil
 }
 
-// stageOf returns the stage of a sample.
 func stageOf(s *profile.Sample) string {
 	if label := s.Label[stage.Label]; len(label) > 0 {
 		return label[0]

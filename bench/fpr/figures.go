@@ -9,7 +9,6 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// label returns the first cell of a row.
 func (c Case) label(s Subject) report.Cell {
 	switch {
 	case c.Hosts > 0:

@@ -111,7 +111,6 @@ func (c Case) probes() uint64 { return uint64(math.Ceil(100 / c.FPR)) }
 // in 3.5 million exceeds it.
 const limit = 5
 
-// rates are the default false-positive rates.
 var rates = []float64{0.05, 0.01, 1e-3, 1e-4, 1e-6}
 
 // Steps returns the steps of the whole measurement, and their section.
@@ -166,7 +165,6 @@ const exactShare = 10
 // evenPartitions is for keys that are distributed evenly.
 const zipfPartitions, evenPartitions = 256, 16
 
-// measurement is a running measurement.
 type measurement struct {
 	section        *report.Section
 	full, filling  *report.Table
@@ -196,7 +194,6 @@ pgstore has no filter.`, config.Keys, limit))
 	return m
 }
 
-// step returns the measurement of one case.
 func (m *measurement) step(s Subject, c Case, seed uint64) *agenda.Step {
 	name := s.Name
 	if !s.Exact {
@@ -213,7 +210,6 @@ func (s Subject) goal(c Case) uint64 {
 	return max(c.probes(), min(uint64(narrow/c.FPR), s.Probes))
 }
 
-// run measures one case and reports it.
 func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c Case, seed uint64) (err error) {
 	plan := sets.Plan{Capacity: c.Capacity, FPR: c.FPR, Growth: bloomstore.GrowthOff, Partitions: c.Partitions}
 	if c.Growth {

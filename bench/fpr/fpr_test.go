@@ -23,14 +23,12 @@ import (
 
 var seed = flag.Uint64("seed", 0, "replay random tests with this seed; 0: a new one")
 
-// silent is a Watcher that prints nothing.
 type silent struct{}
 
 func (silent) Begin(*agenda.Step)       {}
 func (silent) Progress(float64)         {}
 func (silent) End(*agenda.Step, string) {}
 
-// measure runs all steps of config.
 func measure(t *testing.T, config Config) *report.Section {
 	t.Helper()
 	if config.Seed = *seed; config.Seed == 0 {
@@ -100,7 +98,6 @@ func (m *mutant) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, err
 }
 
-// set makes a Set of a filter.
 func set(f bloomstore.Filter) *sets.Set {
 	return &sets.Set{
 		Add: func(ctx context.Context, links sets.Links) ([]bool, error) {

@@ -116,7 +116,6 @@ func meanRate(l layer, held float64) float64 {
 	return sum / (3 * intervals)
 }
 
-// memoryTheory is the theory of membits.
 func memoryTheory(c Case, _ []uint64) Theory {
 	whole := chain{Case: c, capacity: c.Capacity, layout: func(p float64, keys uint64) pieces {
 		bits, k := sizing.ShardedBits(keys, p, sizing.DefaultShards)

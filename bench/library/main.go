@@ -37,7 +37,6 @@ func main() {
 	}
 }
 
-// run runs one command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("library", flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -34,7 +34,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is a run of the program.
 type process struct {
 	*exec.Cmd
 	lines  *bufio.Scanner // of stdout

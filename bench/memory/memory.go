@@ -100,7 +100,6 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	return m.section, steps
 }
 
-// measurement is a running measurement.
 type measurement struct {
 	section *report.Section
 	promise *report.Promise
@@ -131,7 +130,6 @@ func (m *measurement) table(n uint64) *report.Table {
 		"crawler size", "measured / predicted", "bound", "times the bound")
 }
 
-// step returns the measurement of one store.
 func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Step {
 	name := fmt.Sprintf("%s, %s items", s.Name, report.Count(n).Text)
 	return &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,

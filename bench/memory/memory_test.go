@@ -16,14 +16,12 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
-// silent is a Watcher that prints nothing.
 type silent struct{}
 
 func (silent) Begin(*agenda.Step)       {}
 func (silent) Progress(float64)         {}
 func (silent) End(*agenda.Step, string) {}
 
-// weighAll runs all steps of config.
 func weighAll(t *testing.T, config Config) *report.Section {
 	t.Helper()
 	section, steps := Steps(config)

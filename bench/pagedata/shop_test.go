@@ -93,7 +93,6 @@ type template struct {
 	write  func(w *writer, p *product)
 }
 
-// writer writes a page.
 type writer struct {
 	strings.Builder
 	ascii bool // write JSON in ASCII, because the charset of the page does not have all characters
@@ -243,7 +242,6 @@ var templates = []template{
 	},
 }
 
-// linked returns the product as JSON-LD.
 func (p *product) linked(offers any) map[string]any {
 	m := map[string]any{"@type": []string{"Thing", "Product"}, "name": p.name, "image": p.images, "offers": offers, "brand": map[string]any{"@type": "Brand", "name": "no"}}
 	if p.sku != "" {
@@ -296,7 +294,6 @@ var charsets = []struct {
 	{header: "text/html; charset=Shift_JIS", code: japanese.ShiftJIS},
 }
 
-// newPage makes page n.
 func newPage(dice *rand.Rand, n int) page {
 	p := newProduct(dice, n)
 	t := n % len(templates)

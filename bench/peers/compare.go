@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// measure is the result of one crawl.
 type measure struct {
 	peer string
 	contest.Took
@@ -103,7 +102,6 @@ func median(measures []measure) measure {
 	return sorted[(len(sorted)-1)/2]
 }
 
-// compete crawls the site with one contestant.
 func compete(ctx context.Context, name string, ours, product contest.Program, site contest.Endpoint) (took contest.Took, err error) {
 	var flags []string
 	switch name {

@@ -198,7 +198,6 @@ type place struct {
 	offset int64
 }
 
-// warcRecord is a record of a WARC file.
 type warcRecord struct {
 	offset int64 // in the compressed file
 	fields map[string]string

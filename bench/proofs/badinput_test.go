@@ -101,7 +101,6 @@ func checkExact(t *testing.T, c *crawl, web *site) {
 	checkBooks(t, c.stats(), parse(t, written), len(web.Seeds()), runs)
 }
 
-// begin crawls some pages and stops.
 func (c *crawl) begin() { c.finish("--max-pages", "60") }
 
 func (c *crawl) path(name string) string { return filepath.Join(c.dir, name) }

@@ -37,7 +37,6 @@ func newCrawl(t *testing.T, args ...string) *crawl {
 	return &crawl{t: t, bin: crawlerBinary(t), dir: filepath.Join(t.TempDir(), "proof.crawl"), args: args}
 }
 
-// process is a run of the crawler.
 type process struct {
 	t              *testing.T
 	cmd            *exec.Cmd
@@ -68,14 +67,12 @@ func (c *crawl) start(more ...string) *process {
 	return command(c.t, c.bin, slices.Concat([]string{"crawl", "--dir", c.dir}, c.args, more)...)
 }
 
-// end describes how a process ended.
 type end struct {
 	code           int  // exit code; -1 after a signal
 	killed         bool // by SIGKILL
 	stdout, stderr string
 }
 
-// wait waits until the process has ended.
 func (p *process) wait() end {
 	p.t.Helper()
 	err := p.cmd.Wait()

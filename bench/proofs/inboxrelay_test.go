@@ -119,7 +119,6 @@ func TestInboxKilled(t *testing.T) {
 	compareEffects(t, pool, chainWhere+" ", want)
 }
 
-// killServer kills and restarts a server.
 func killServer(t *testing.T, server interface {
 	Kill() error
 	Restart() error

@@ -79,7 +79,6 @@ func TestOnPageKilled(t *testing.T) {
 	compareEffects(t, pool, "", want)
 }
 
-// treeSite serves pages that form a binary tree.
 func treeSite(pages int) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := 0
@@ -209,7 +208,6 @@ func TestOnPageProgram(t *testing.T) {
 	}
 }
 
-// dieHere ends the process with SIGKILL.
 func dieHere() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}

@@ -80,7 +80,6 @@ type machine struct {
 	crawl *fetcher.Crawl
 }
 
-// boot opens the crawl on a disk.
 func boot(disk vfs.FS, w *wire) (*machine, error) {
 	m := new(machine)
 	var err error
@@ -121,7 +120,6 @@ func (m *machine) run(stop context.Context, seeds []string) (fetcher.End, error)
 	return m.crawl.Run(stop)
 }
 
-// read returns all records on a disk.
 func read(t *testing.T, disk vfs.FS) []byte {
 	t.Helper()
 	var all bytes.Buffer

@@ -90,7 +90,6 @@ func crawlerBinary(t *testing.T) string {
 	return path
 }
 
-// build builds the crawler, and returns its path.
 var build = sync.OnceValues(func() (string, error) {
 	// The cache of go test depends on the files that this process reads, but not on
 	// those that the go command below reads. Without this walk, go test would reuse old

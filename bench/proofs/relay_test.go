@@ -132,7 +132,6 @@ func (r *relayed) run(ctx context.Context, more ...string) (state *syscall.WaitS
 	return &status, text.String()
 }
 
-// ending describes how a process ended.
 func ending(state *syscall.WaitStatus) string {
 	switch {
 	case state == nil:

@@ -65,7 +65,6 @@ func outboxRate(t *testing.T, cfg testweb.Config, sink string, relay bool) float
 	return pageRate(web)
 }
 
-// lineCount is an io.Writer that counts lines.
 type lineCount int
 
 func (n *lineCount) Write(text []byte) (int, error) {

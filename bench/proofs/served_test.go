@@ -61,7 +61,6 @@ func (s *served) has(url string, status int, body []byte, cut bool) bool {
 	return false
 }
 
-// times returns how often a URL was answered.
 func (s *served) times(url string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,7 +51,6 @@ type worker struct {
 	kill kill // where it kills itself; the zero value means nowhere
 }
 
-// crawlName is the name of shared crawls.
 const crawlName = "proof"
 
 // newTeam returns a team without workers. Its crawl is on the Redis server at url.
@@ -144,7 +143,6 @@ func (m *team) run(n int) {
 	}
 }
 
-// reap handles the end of a worker.
 func (m *team) reap(w *worker) {
 	m.t.Helper()
 	m.working = slices.DeleteFunc(m.working, func(other *worker) bool { return other == w })
@@ -185,7 +183,6 @@ func (m *team) killOne() {
 	}
 }
 
-// dead returns the number of killed workers.
 func (m *team) dead() (n int) {
 	for _, times := range m.deaths {
 		n += times

@@ -65,7 +65,6 @@ func (l *Line) Add(at Point) {
 // interval returns the 95 % interval of the point, or Y for both ends if there is none.
 func (at Point) interval() (low, high float64) { return cmp.Or(at.Low, at.Y), cmp.Or(at.High, at.Y) }
 
-// drawable reports whether the plot has any points.
 func (p *Plot) drawable() bool {
 	return slices.ContainsFunc(p.Lines, func(l *Line) bool { return len(l.Points) > 0 })
 }

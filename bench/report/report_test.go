@@ -47,7 +47,6 @@ func madeUp() *Report {
 	}
 }
 
-// golden compares text with a file of testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)

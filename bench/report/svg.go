@@ -32,7 +32,6 @@ func SVG(plots ...*Plot) []byte {
 	return b.Bytes()
 }
 
-// drawing is a plot that is being drawn.
 type drawing struct {
 	out  *bytes.Buffer
 	plot *Plot
@@ -210,7 +209,6 @@ func (a axis) at(value float64) float64 {
 	return a.from + share*(a.to-a.from)
 }
 
-// label returns the label of a tick.
 func (a axis) label(tick int) string {
 	value := a.ticks[tick]
 	switch {

@@ -28,7 +28,6 @@ func (m member) owned() int {
 	return n
 }
 
-// owns reports whether the member owns a slot.
 func (m member) owns(slot int) bool {
 	return slices.ContainsFunc(m.ranges, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
 }

@@ -17,7 +17,6 @@ type link struct {
 	lost sync.Map // drop by number of the request whose reply must be lost
 }
 
-// abort resets both connections.
 func (l *link) abort() {
 	l.end.Do(func() {
 		reset(l.client)

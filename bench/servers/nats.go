@@ -58,7 +58,6 @@ func (n *NATSServer) begin(ctx context.Context) error {
 	return n.launch(ctx, func() error { return os.WriteFile(config, []byte(n.config()), 0o600) })
 }
 
-// config returns the text of nats.conf.
 func (n *NATSServer) config() string {
 	text := fmt.Sprintf("listen: %q\nserver_name: %q\njetstream { store_dir: %q }\n", n.Addr(), n.name(),
 		n.file("data"))

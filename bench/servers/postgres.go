@@ -159,7 +159,6 @@ func (p *PostgresServer) as(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// initialise makes the server's data folder.
 func (p *PostgresServer) initialise(ctx context.Context) error {
 	secret := p.file("password")
 	if err := os.WriteFile(secret, []byte(cmp.Or(p.opt.Password, "none")), 0o600); err != nil {

@@ -139,7 +139,6 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-// await returns nil when the server answers.
 func (p *process) await(ctx context.Context) error {
 	for {
 		err := p.ready(ctx)

@@ -106,7 +106,6 @@ func (r *RedisServer) begin(ctx context.Context) error {
 	return r.launch(ctx, func() error { return os.WriteFile(config, r.config(), 0o600) })
 }
 
-// config returns the text of redis.conf.
 func (r *RedisServer) config() []byte {
 	var text bytes.Buffer
 	directive := func(name, value string) { fmt.Fprintf(&text, "%s %s\n", name, value) }

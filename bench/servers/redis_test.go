@@ -38,7 +38,6 @@ func dial(t *testing.T, server *servers.RedisServer) *redis.Client {
 	return client
 }
 
-// count returns how many keys a server has.
 func count(t *testing.T, server *servers.RedisServer) int64 {
 	t.Helper()
 	n, err := server.Client().DBSize(t.Context()).Result()
@@ -48,7 +47,6 @@ func count(t *testing.T, server *servers.RedisServer) int64 {
 	return n
 }
 
-// fill writes n keys.
 func fill(t *testing.T, server *servers.RedisServer, n int) {
 	t.Helper()
 	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {

@@ -90,7 +90,6 @@ func Local(dir string) Kind {
 	}}
 }
 
-// ofFilter makes a Set of a filter.
 func ofFilter(filter bloomstore.Filter) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {

@@ -52,7 +52,6 @@ func Handler(dir string) http.Handler { return &folder{dir: dir} }
 // path once.
 func Packed(dir string) http.Handler { return &folder{dir: dir, packed: true} }
 
-// folder is a served directory.
 type folder struct {
 	dir    string
 	packed bool
@@ -105,7 +104,6 @@ func (f *folder) find(name string) *answer {
 	return a
 }
 
-// read makes the answer for a path.
 func (f *folder) read(name string) (*answer, error) {
 	// path.Clean removes each leading /.. of a path, so file is below f.dir.
 	file := filepath.Join(f.dir, filepath.FromSlash(path.Clean("/"+name)))

@@ -80,7 +80,6 @@ func TestHandlerServesSite(t *testing.T) {
 	}
 }
 
-// nowhere is a ResponseWriter that discards all bodies.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }

@@ -106,7 +106,6 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// together calls call from n goroutines.
 func together(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {
 	group, within := errgroup.WithContext(ctx)
 	for i := range n {

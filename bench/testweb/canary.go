@@ -61,7 +61,6 @@ func listenCanaries() (*Canaries, error) {
 	return c, nil
 }
 
-// accept records each connection and closes it.
 func (c *Canaries) accept(l net.Listener) {
 	for {
 		conn, err := l.Accept()

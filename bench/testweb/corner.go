@@ -221,7 +221,6 @@ func (s *site) redirect(path, location, canonical string) *resource {
 	return p
 }
 
-// missing adds a 404 at path.
 func (s *site) missing(path string) *resource {
 	p := s.add(path, sought).html().expects("client_error", http.StatusNotFound)
 	p.status = http.StatusNotFound
@@ -245,7 +244,6 @@ func (p *resource) document(title string, text []byte) *resource {
 	return p
 }
 
-// documentOf returns an HTML page.
 func documentOf(title string, links []string) []byte {
 	var b bytes.Buffer
 	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<title>" + html.EscapeString(title) + "</title>\n</head>\n<body>\n")
@@ -256,7 +254,6 @@ func documentOf(title string, links []string) []byte {
 	return b.Bytes()
 }
 
-// body makes text the body of p.
 func (p *resource) body(text []byte) *resource {
 	p.isLive = false
 	p.plain = func(out io.Writer) error {
@@ -307,7 +304,6 @@ func (p *resource) refuses(reason string, links uint64) *resource {
 	return p
 }
 
-// with sets a header of the answer.
 func (p *resource) with(name string, values ...string) *resource {
 	p.header[http.CanonicalHeaderKey(name)] = values
 	return p

@@ -37,7 +37,6 @@ type reference struct {
 	tries   map[string]int
 }
 
-// crawl crawls w and returns its records.
 func crawl(t *testing.T, w *Web, delay time.Duration) *bytes.Buffer {
 	t.Helper()
 	out := &bytes.Buffer{}

@@ -43,7 +43,6 @@ func deadName(deadHost int) string {
 	return "dead" + string(appendPadded(nil, deadHost)) + ".test"
 }
 
-// parseDeadName is the reverse of deadName.
 func (w *Web) parseDeadName(name string) (deadHost int, known bool) {
 	digits, begins := strings.CutPrefix(name, "dead")
 	digits, ends := strings.CutSuffix(digits, ".test")

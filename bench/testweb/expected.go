@@ -71,7 +71,6 @@ func (w *Web) expect(t target) Expectation {
 	return e
 }
 
-// accepts reports whether outcome is right.
 func (e *Expectation) accepts(outcome string) bool {
 	return outcome == e.Outcome || slices.Contains(e.Also, outcome)
 }

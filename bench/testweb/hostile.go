@@ -223,7 +223,6 @@ func zstdBomb(begin []byte, out io.Writer) error {
 	return err
 }
 
-// repeat writes piece n times.
 func repeat(out io.Writer, piece []byte, n int) error {
 	for range n {
 		if _, err := out.Write(piece); err != nil {

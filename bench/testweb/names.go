@@ -123,7 +123,6 @@ func (w *Web) styleOf(p page) int {
 	return int(bits % plainStyles)
 }
 
-// appendPath appends the path and query of p.
 func (w *Web) appendPath(dst []byte, p page) []byte {
 	if p.index == 0 {
 		return append(dst, '/')

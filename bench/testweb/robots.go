@@ -23,7 +23,6 @@ var robots = hardship{
 // page, and the judge finds the request in the log.
 var fateRobots = &fate{name: "disallowed", outcome: "robots"}
 
-// robotsKind is the kind of a host's robots.txt.
 type robotsKind int
 
 const (

@@ -75,7 +75,6 @@ func linkers(n int) int { return max(1, (n-1+branch-1)/branch) }
 func (s shape) hosts() int { return len(s.first) - 1 }
 func (s shape) pages() int { return s.first[s.hosts()] }
 
-// size returns the number of host's pages.
 func (s shape) size(host int) int { return s.first[host+1] - s.first[host] }
 
 // inner reports whether a crawl reaches other pages through p. A crawl must be able to

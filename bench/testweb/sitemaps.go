@@ -91,10 +91,8 @@ func (c *corners) siteWithMaps(host string, paths ...string) *site {
 	return s
 }
 
-// at returns the URL of a path.
 func (s *site) at(path string) string { return "http://" + s.host + path }
 
-// sitemap adds a sitemap at path.
 func (s *site) sitemap(path, text string) *resource {
 	p := s.add(path, sought).body([]byte(text)).typed("application/xml")
 	p.limit = maxSitemapBytes

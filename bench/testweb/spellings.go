@@ -188,7 +188,6 @@ func escape(value string, quote byte, ampersand string) spelling {
 	return spelling{value: []byte(value), html: []byte(html), quote: quote}
 }
 
-// appendAttribute appends the attribute with its quotes.
 func (s spelling) appendAttribute(dst []byte, name string) []byte {
 	dst = append(append(dst, name...), '=')
 	if s.quote == 0 {

@@ -75,7 +75,6 @@ func (w *Web) drawn(host, path string) target {
 	return target{}
 }
 
-// targetOf returns the target of a canonical URL.
 func (w *Web) targetOf(url string) target {
 	rest, isOurs := strings.CutPrefix(url, w.scheme+"://")
 	slash := strings.IndexByte(rest, '/')
@@ -131,7 +130,6 @@ func (w *Web) appendURL(dst []byte, t target) []byte {
 	return w.appendTargetPath(dst, t)
 }
 
-// url returns the canonical URL of t.
 func (w *Web) url(t target) string { return string(w.appendURL(nil, t)) }
 
 // ordinal returns the number of a URL that a crawl should find, for use in a bitset. It

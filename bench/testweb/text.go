@@ -60,7 +60,6 @@ func newParagraph(d *dice) string {
 	return b.String()
 }
 
-// appendTitle appends p's title as text.
 func (w *Web) appendTitle(dst []byte, p page) []byte {
 	d := w.roll(forText, p)
 	dst = append(dst, adjectives[d.below(len(adjectives))]...)

@@ -152,7 +152,6 @@ func answer(block []byte) (status int, body []byte, err error) {
 	return response.StatusCode, body, err
 }
 
-// withWarcio reads the files with warcio.
 func withWarcio(ctx context.Context, dir string, files []string) (records []Record, err error) {
 	args := []string{"check.mjs"}
 	for _, file := range files {

@@ -29,7 +29,6 @@ import (
 
 var proof = flag.Bool("proof", false, "install warcio with npm and let it read the files too")
 
-// page is an answer of the site.
 type page struct {
 	body   []byte // without content coding
 	status int    // 0 means 200

@@ -8,7 +8,6 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// head is the beginning of the document.
 const head = `# Proofs
 
 This page has the results of ` + "`make proof`" + `. Each proof is a group of tests at full size; ` + "`make test`" + ` runs the same

@@ -58,7 +58,6 @@ var (
 	resultLine = regexp.MustCompile(`^Result: (?:pass, (\d+) tests? in (\d+) s|\*\*FAIL\*\*: (.*))\.$`)
 )
 
-// parseOutcome parses a section of the document.
 func parseOutcome(section string) outcome {
 	var o outcome
 	for _, paragraph := range strings.Split(section, "\n\n") {

@@ -12,13 +12,11 @@ import (
 	"strings"
 )
 
-// results are the results of a batch.
 type results struct {
 	tests  map[string]*result // by the name of the test
 	failed bool               // a test or a package failed, or was not built
 }
 
-// result is the result of one test.
 type result struct {
 	action string   // pass, fail or skip
 	lines  []string // attributes and logged lines
