@@ -231,7 +231,7 @@ func TestMemory(t *testing.T) {
 		t.Skip("measures memory: without -short")
 	}
 	const urls = 20_000_000
-	input, _ := writeURLs(t, 300_000) // these URLs set about 300 bits in every memory page of the filter, so that all its pages are in memory
+	input, _ := writeURLs(t, 300_000) // they set bits in every memory page of the filter, so all are in memory
 	crawler := crawlerBinary(t)
 	text, err := exec.Command(crawler, "size", "--json", fmt.Sprint("--urls=", urls)).Output()
 	if err != nil {

@@ -191,7 +191,7 @@ func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes flo
 	)
 	var last, clients float64
 	for try := range tries {
-		info, err := sets.Info(ctx, client, "memory", "clients") // few sections, because a long answer would need an additional buffer
+		info, err := sets.Info(ctx, client, "memory", "clients") // few sections: a long answer would need a second buffer
 		if err != nil {
 			return 0, err
 		}

@@ -21,7 +21,7 @@ type misfortune struct {
 	// run, it repairs the directory if the crawler cannot do that itself.
 	provoke func(t *testing.T, c *crawl, web *site) end
 	code    int      // the exit code
-	says    []string // regular expressions; each must match a line of the message, and each line must match one of them
+	says    []string // regular expressions: each must match a line, and each line must match one
 }
 
 // TestBadInput checks that the crawler reports each misfortune with one clear message

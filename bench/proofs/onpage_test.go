@@ -32,7 +32,7 @@ const (
 	onPageSite  = "PROOFS_ONPAGE_SITE"
 	onPageDSN   = "PROOFS_ONPAGE_DSN"
 	onPageDir   = "PROOFS_ONPAGE_DIR"
-	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": where to die in call N of OnPage: inside or after the transaction
+	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": die inside or after the transaction of call N
 )
 
 // TestOnPageKilled repeatedly kills a program whose OnPage calls inbox.Once. The
