@@ -24,9 +24,9 @@ var (
 
 // BenchmarkLongCrawl crawls the test web without delay with the real binary, and samples
 // the crawler's rate and memory. Another process serves the web. It reports pages/s and the
-// largest RSS. It also reports two ratios: the largest RSS in the second half to that
-// around one fifth of the time, and the rate of the last whole interval to that of the
-// first. A long crawl:
+// largest RSS. It also reports two ratios. The first is the largest RSS of the second half,
+// divided by the largest between 10 % and 25 % of the time. The other is the rate of the
+// last whole interval, divided by the rate of the first. Command for a long crawl:
 //
 //	go test ./bench -run '^$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
 func BenchmarkLongCrawl(b *testing.B) {
@@ -52,7 +52,6 @@ func BenchmarkLongCrawl(b *testing.B) {
 	}
 }
 
-// moment is a sample of a running crawl.
 type moment struct {
 	at    time.Duration
 	pages uint64
@@ -130,7 +129,6 @@ func pagesSoFar(ctx context.Context, bin, dir string) uint64 {
 	return status.Stats.Pages
 }
 
-// residentMB returns the resident memory of a process.
 func residentMB(pid int) float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {

@@ -23,18 +23,18 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// justified has the pages that only one of the two crawlers gets, by tree and path, with
-// the reason why ours is right.
+// justified has the pages that only one of the two crawlers fetches, by tree and path,
+// with the reason why our crawler is right.
 var justified = map[string]map[string]string{
 	"sqlite": {
 		"/": `lang_expr.html has <a href="\">: to the URL standard a backslash is a slash, wget asks for /%5C`,
 	},
 }
 
-// TestRealWeb crawls documentation that people wrote with wget -r and with crawler, both
-// from index.html and without delay. Both get the same HTML pages with status 200, except
-// for the justified differences. The crawler has one record for each page that the server
-// sent, with the digest of its bytes.
+// TestRealWeb crawls documentation written by people, first with wget -r, then with
+// crawler. Both begin at index.html and crawl without delay. Both must get the same HTML
+// pages with status 200, except for the justified differences. The crawler must have one
+// record, with the digest of the body, for each page that the server sent.
 func TestRealWeb(t *testing.T) {
 	trees, err := realhtml.Installed()
 	if err != nil {
@@ -75,8 +75,8 @@ func TestRealWeb(t *testing.T) {
 	}
 }
 
-// missing skips a test that needs something that make deps installs, or fails it if
-// CRAWLER_TEST_SERVERS is "require".
+// missing skips a test because of err: something that `make deps` installs is missing.
+// If CRAWLER_TEST_SERVERS is "require", it fails the test instead.
 func missing(t *testing.T, err error) {
 	t.Helper()
 	if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
@@ -145,7 +145,7 @@ func runWget(t *testing.T, wget, start string) {
 	t.Helper()
 	crawl := exec.Command(wget, "--no-config", "--no-verbose", "--recursive", "--level=inf",
 		"--no-host-directories", "--delete-after", "--directory-prefix="+t.TempDir(), start)
-	// Exit code 8: some answers were errors. Documentation has dead links.
+	// Exit code 8 means that some answers were errors: documentation has dead links.
 	if out, err := crawl.CombinedOutput(); err != nil && crawl.ProcessState.ExitCode() != 8 {
 		t.Fatalf("wget: %v\n%s", err, tail(out))
 	}
@@ -182,7 +182,7 @@ func runCrawl(t *testing.T, crawler, start string) []crawlRecord {
 	}
 }
 
-// checkRecords compares crawler's records with the pages that the server sent.
+// checkRecords compares the crawler's records with the pages that the server sent.
 func checkRecords(t *testing.T, dir string, records []crawlRecord, sent map[string]int) {
 	t.Helper()
 	recorded := make(map[string]bool)
@@ -223,7 +223,8 @@ func checkRecords(t *testing.T, dir string, records []crawlRecord, sent map[stri
 	}
 }
 
-// tail returns the end of a program's output, which has the reason of a failure.
+// tail returns the end of a program's output, which usually has the reason of a
+// failure.
 func tail(out []byte) []byte {
 	const most = 4 << 10
 	return out[max(0, len(out)-most):]

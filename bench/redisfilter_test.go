@@ -19,15 +19,16 @@ import (
 var filterKeys = flag.Uint64("filter.keys", 100_000, "keys of BenchmarkRedisFilter")
 
 // BenchmarkRedisFilter fills a filter with an error rate of one in a million, in a Redis
-// with an append-only file. It probes the filter with 100/p keys, or with as many as were
-// added (at least a million) if that is less. Then it restarts the server twice: with the
-// log as it is, and with a log that was just rewritten. It reports keys/s, errors in a
-// million probes with their 95 % interval, and for both restarts the time and the size of
-// the log. The memory of the filter is measured by `crawler bench memory`. A long run:
+// with an append-only file. It then probes the filter with as many new keys as were
+// added, but with at least a million and at most 100/p. At the end it restarts the server
+// twice: with the log as it is, and with a log that was just rewritten. It reports
+// keys/s, the errors in a million probes with their 95 % interval, and for each restart
+// its time and the size of the log. `crawler bench memory` measures the memory of the
+// filter. Command for a long run:
 //
 //	go test ./bench -run '^$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
 //
-// BenchmarkRestart of package localstore measures restarts of the embedded store.
+// For the embedded store, BenchmarkRestart of package localstore measures restarts.
 func BenchmarkRedisFilter(b *testing.B) {
 	for b.Loop() {
 		redisFilter(b, *filterKeys)
@@ -110,7 +111,7 @@ func restart(b *testing.B, server *servers.RedisServer, what string) {
 	b.ReportMetric(float64(size)/1e6, "MB-log-"+what)
 }
 
-// rewriteLog makes the server rewrite its log, and waits until it has.
+// rewriteLog makes the server rewrite its log, and waits for the end of the rewriting.
 func rewriteLog(b *testing.B, server *servers.RedisServer) {
 	if err := server.Client().BgRewriteAOF(b.Context()).Err(); err != nil {
 		b.Fatal(err)

@@ -1,9 +1,8 @@
-// Package agenda runs the steps of a benchmark one after the other, within a
-// budget of time.
+// Package agenda runs the steps of a benchmark one after the other, within a time
+// budget.
 //
-// It owns the division of the budget. In the section of a step, it also reports if the
-// step was interrupted, had no time or failed, so that no figure is missing silently.
-// The measurement is left to the step.
+// It owns the division of the budget. If a step is interrupted, has no time or fails,
+// its section says so: no figure is missing silently. The steps do the measuring.
 package agenda
 
 import (
@@ -20,12 +19,12 @@ type Step struct {
 	Section *report.Section
 	Name    string        // unique within the section
 	Cost    time.Duration // approximate; determines the share of the budget
-	Long    bool          // runs after all steps that are not Long, so that small sizes come first
+	Long    bool          // runs after the steps that are not Long, so that small sizes come first
 	Run     func(ctx context.Context, turn *Turn) error
 }
 
-// Sizes returns the sizes of a measurement that is repeated: smallest, and each next one ten
-// times as large, as long as they are below most, and most.
+// Sizes returns the sizes at which a measurement is repeated: smallest, then ten times as
+// many each time while that is below most, and finally most.
 func Sizes(smallest, most uint64) (all []uint64) {
 	for n := smallest; n < most; n *= 10 {
 		all = append(all, n)
@@ -36,9 +35,9 @@ func Sizes(smallest, most uint64) (all []uint64) {
 // Watcher receives the progress of a run. It gets one call at a time.
 type Watcher interface {
 	Begin(s *Step)
-	// Progress receives the share of the whole agenda that is done, 0 to 1.
+	// Progress receives the share of all steps that is done, from 0 to 1.
 	Progress(share float64)
-	// End receives the result of s in a few words, or the reason why it failed.
+	// End receives the result of s in a few words, or the reason why s failed.
 	End(s *Step, found string)
 }
 
@@ -50,7 +49,7 @@ type Turn struct {
 }
 
 // Left returns the rest of the step's share of the budget. A step should choose an amount
-// of work that fits.
+// of work that it can do in this time.
 func (t *Turn) Left() time.Duration { return time.Until(t.deadline) }
 
 // Progress reports the share of the step that is done, 0 to 1.
@@ -62,8 +61,8 @@ func (t *Turn) Found(format string, args ...any) { t.found = fmt.Sprintf(format,
 // errBudget reports that a step took longer than the rest of the budget.
 var errBudget = errors.New("the budget was used up")
 
-// Run runs steps in order, the long ones last, and returns the errors of failed steps and
-// ctx.Err(). The sections name the steps that have no result.
+// Run runs steps in order, the Long ones last. It returns the errors of failed steps and
+// ctx.Err(), joined. The sections name the steps that have no result.
 func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher) error {
 	end := time.Now().Add(budget)
 	within, cancel := context.WithDeadlineCause(ctx, end, errBudget)

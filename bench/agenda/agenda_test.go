@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// diary is a Watcher that records its calls.
 type diary struct {
 	told   []string
 	shares []float64
@@ -96,8 +95,8 @@ func TestInterruptedAgenda(t *testing.T) {
 	}
 }
 
-// TestBudgetIsKept checks that Run ends with the budget even if a step would take longer,
-// and that this is no error.
+// TestBudgetIsKept checks that Run ends when the budget is used up, even if a step would
+// take longer, and that Run then returns no error.
 func TestBudgetIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, begun := section(), time.Now()
@@ -108,8 +107,8 @@ func TestBudgetIsKept(t *testing.T) {
 	})
 }
 
-// TestSharesOfBudget checks that each step gets its share of the budget that the steps
-// before it left.
+// TestSharesOfBudget checks that each step gets its share of what the earlier steps
+// left of the budget.
 func TestSharesOfBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, left := section(), make(map[string]time.Duration)

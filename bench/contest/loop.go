@@ -1,9 +1,9 @@
-// Package contest runs the parts of a comparison: a site, the crawler, and a bare loop:
-// a crawler without the crawler's guarantees (see Loop). Each part is a process of its
-// own, so that the resources of one do not count for another.
+// Package contest runs the parts of a comparison: a site, the crawler, and a bare loop.
+// The bare loop crawls without the crawler's guarantees (see Loop). Each part is a
+// separate process, so that its resources can be measured alone.
 //
-// It owns the orders to these processes and the measurement of their resources. Packages
-// crawl and peers decide what is compared.
+// It owns the orders, which tell the processes what to do, and the measurement of their
+// resources. Packages crawl and peers decide what is compared.
 package contest
 
 import (
@@ -31,22 +31,23 @@ import (
 type Endpoint struct {
 	Addr  string   // of the server
 	Seeds []string // where a crawl begins
-	Any   bool     // the server answers for all hosts, and all of them belong to the site
+	Any   bool     // the server answers for all hosts, and they all belong to the site
 	CA    string   // certificate to trust, as PEM; empty means the URLs are http
 }
 
 // Order describes a crawl of the bare loop.
 type Order struct {
 	Endpoint
-	Workers int           // requests at once
-	Delay   time.Duration // between the starts of two requests to a host; 0 means a host can be asked many times at once
+	Workers int           // number of concurrent requests
+	Delay   time.Duration // between the starts of two requests to a host; 0 allows many requests to a host at once
 	Time    time.Duration // when to end; 0 means when nothing is left
-	// Links appends the links of a page to found, each once and without fragment. It is
-	// not part of an order to another process.
+	// Links appends the links of a page to found, each once and without its fragment.
+	// It is not sent to another process.
 	Links func(body *bytes.Buffer, found []string) ([]string, error) `json:"-"`
 }
 
-// Obey decodes an order to this process, calls do with it, and prints the result.
+// Obey decodes the order that this process received, calls do with it, and prints the
+// result.
 func Obey(ctx context.Context, order string, out io.Writer, do func(ctx context.Context, order Order) (Took, error)) error {
 	var o Order
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
@@ -68,9 +69,9 @@ func Tokenizing(ctx context.Context, order Order) (Took, error) {
 var errTimeOver = errors.New("the time is over")
 
 // Loop crawls as fast as net/http, a parser of links and a map can, until no page is left
-// or the time is over. It shows the cost of the crawler's guarantees, because it gives
-// none: it ignores robots.txt and charsets, limits no body, stores nothing on disk, and
-// stops at the first error.
+// or the time is over. A comparison with it shows the cost of the crawler's guarantees.
+// Loop ignores robots.txt and charsets, does not limit bodies, stores nothing on disk,
+// and stops at the first error.
 func Loop(ctx context.Context, order Order) (took Took, err error) {
 	dialer := new(net.Dialer)
 	l := &loop{Order: order, todo: newQueue(order.Seeds, order.Delay), transport: &http.Transport{
@@ -78,7 +79,7 @@ func Loop(ctx context.Context, order Order) (took Took, err error) {
 			return dialer.DialContext(ctx, network, order.Addr)
 		},
 		MaxIdleConns: order.Workers, MaxIdleConnsPerHost: order.Workers, // the default of 2 closes nearly every connection
-		// Without this it would request gzip, and decompressing costs more time than sending
+		// Without this it would request gzip. Decompressing takes more time than sending
 		// more bytes over loopback.
 		DisableCompression: true,
 		ReadBufferSize:     64 << 10,
@@ -114,15 +115,14 @@ func Loop(ctx context.Context, order Order) (took Took, err error) {
 	return took, err
 }
 
-// gcShare returns the share of garbage collection in the processor time of this
-// process so far, as the runtime estimates it.
+// gcShare returns the share of this process's processor time that garbage collection
+// took so far, as the runtime estimates it.
 func gcShare() float64 {
 	classes := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}}
 	metrics.Read(classes)
 	return classes[0].Value.Float64() / max(classes[1].Value.Float64()-classes[2].Value.Float64(), 1e-9)
 }
 
-// loop is a running crawl.
 type loop struct {
 	Order
 	todo      *queue
@@ -166,7 +166,7 @@ func (l *loop) work(ctx context.Context) (err error) {
 	}
 }
 
-// fetch reads a page into body, or returns where it redirects.
+// fetch reads a page into body. If the page is a redirect, target is its destination.
 func (l *loop) fetch(ctx context.Context, page *url.URL, body *bytes.Buffer) (isHTML bool, target *url.URL, err error) {
 	request := (&http.Request{Method: http.MethodGet, URL: page, Header: make(http.Header, 1)}).WithContext(ctx)
 	response, err := l.transport.RoundTrip(request) // a Client would add cookies, timers and redirects

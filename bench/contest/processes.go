@@ -34,17 +34,17 @@ type Took struct {
 	Pages    uint64
 	Seconds  float64
 	CPU      time.Duration // of the process
-	Resident uint64        // maximum, in bytes; 0 means unknown on this system
+	Resident uint64        // maximum, in bytes; 0 if this system does not report it
 
-	// Only set for crawls that end when their time is over.
-	Later float64 // pages a second in the second half
-	GC    float64 // share of garbage collection in the processor time
+	// The other fields are only set for crawls that end when their time is over.
+	Later float64 // pages per second in the second half of the time
+	GC    float64 // share of the processor time that garbage collection took
 }
 
-// Rate returns pages a second.
+// Rate returns the pages per second.
 func (t Took) Rate() float64 { return float64(t.Pages) / max(t.Seconds, 1e-9) }
 
-// PerPage returns the processor time for a page, in µs.
+// PerPage returns the processor time per page, in µs.
 func (t Took) PerPage() float64 {
 	return float64(t.CPU.Nanoseconds()) / 1e3 / float64(max(t.Pages, 1))
 }
@@ -55,8 +55,8 @@ func (t *Took) Used(cmd *exec.Cmd) {
 	t.Resident = resident(cmd.ProcessState)
 }
 
-// resident returns the maximum resident memory of a process that has ended, in bytes. It is 0
-// on other systems than Linux, because the unit of Maxrss differs between systems.
+// resident returns the maximum resident memory of a process that has ended, in bytes. It
+// returns 0 on systems other than Linux, because the unit of Maxrss differs between systems.
 func resident(state *os.ProcessState) uint64 {
 	usage, ok := state.SysUsage().(*syscall.Rusage)
 	if !ok || runtime.GOOS != "linux" {
@@ -65,8 +65,8 @@ func resident(state *os.ProcessState) uint64 {
 	return uint64(usage.Maxrss) << 10 // Linux counts KiB
 }
 
-// Loop runs the bare loop in a process of its own, by a subcommand of the program, and
-// returns the result that the process prints.
+// Loop runs the bare loop in another process and returns the result that the process
+// prints. command is the subcommand of the program that runs the loop.
 func (run Program) Loop(ctx context.Context, order Order, command ...string) (took Took, err error) {
 	text, err := json.Marshal(order)
 	if err != nil {
@@ -84,8 +84,8 @@ func (run Program) Loop(ctx context.Context, order Order, command ...string) (to
 	return took, nil
 }
 
-// Crawl runs the crawler on a site without delay, in a directory below dir and with more
-// flags. Took.Seconds is the time of the whole process.
+// Crawl runs the crawler on a site, without delay and with additional flags. The crawl
+// directory is below dir. Took.Seconds is the time of the whole process.
 func (run Program) Crawl(ctx context.Context, endpoint Endpoint, dir string, flags ...string) (took Took, err error) {
 	dir = filepath.Join(dir, "bench.crawl")
 	args := append([]string{"crawl", "--dir", dir, "--delay", "0", "--host-concurrency", strconv.Itoa(HostConcurrency)}, flags...)
@@ -111,7 +111,6 @@ func (p Endpoint) Arguments() []string {
 	return append(args, p.Seeds...)
 }
 
-// countPages counts the records of HTML pages.
 func countPages(name string) (pages uint64, err error) {
 	file, err := os.Open(name)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // queue hands out each page once, and detects that no more pages can be found. With a
-// delay it hands out one page of a host at a time, with at least the delay between the
-// pages of a host.
+// delay, it hands out one page of a host at a time, and waits at least the delay
+// between two pages of a host.
 type queue struct {
 	delay time.Duration
 
@@ -21,11 +21,10 @@ type queue struct {
 	closed bool
 }
 
-// host is a host with a delay.
 type host struct {
-	pages []string  // that wait for the page that is due or with a worker
-	next  time.Time // when it may be asked again
-	busy  bool      // one of its pages is due, scheduled, or with a worker
+	pages []string  // pages that wait until the current page of the host is done
+	next  time.Time // the earliest time of the next request
+	busy  bool      // the host has a current page: it is due, scheduled, or with a worker
 }
 
 func newQueue(seeds []string, delay time.Duration) *queue {
@@ -37,14 +36,13 @@ func newQueue(seeds []string, delay time.Duration) *queue {
 	return q
 }
 
-// hostOf returns the host of a URL.
 func hostOf(page string) string {
 	_, rest, _ := strings.Cut(page, "://")
 	host, _, _ := strings.Cut(rest, "/")
 	return host
 }
 
-// add queues those pages that are new.
+// add queues the pages that are new.
 func (q *queue) add(found []string) {
 	for _, page := range found {
 		if _, old := q.seen[page]; old {
@@ -67,8 +65,8 @@ func (q *queue) add(found []string) {
 	}
 }
 
-// schedule makes the next page of a host due, now or when its delay is over. It does
-// nothing if another page of the host is due, scheduled, or with a worker.
+// schedule makes the next page of a host due, now or when the host's delay is over. It
+// does nothing if another page of the host is due, scheduled, or with a worker.
 func (q *queue) schedule(h *host) {
 	if h.busy || len(h.pages) == 0 {
 		return
@@ -110,7 +108,7 @@ func (q *queue) take() (page string, ok bool) {
 	return page, true
 }
 
-// put adds the links of a page that are new, and ends the work on that page.
+// put ends the work on a page, and adds those of its links that are new.
 func (q *queue) put(page string, found []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

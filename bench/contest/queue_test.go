@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestQueueWithDelay checks that each page is handed out once, that the pages of a host
-// come with the delay between them, and that workers are told when no page is left.
+// TestQueueWithDelay checks that each page is handed out once, and that the delay of a
+// host is kept between its pages. It also checks that take tells all workers when no
+// page is left.
 func TestQueueWithDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = time.Second

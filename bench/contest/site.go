@@ -26,8 +26,9 @@ type Site struct {
 	Folder       string // empty means a synthetic web
 	Packed       bool   // whether a folder's files are sent with gzip
 
-	// The following fields are for synthetic webs. Zero values are those of package testweb.
-	Latency time.Duration // mean latency of the hosts, with the spread LateSpread
+	// The following fields are for synthetic webs. Zero values mean the defaults of package
+	// testweb.
+	Latency time.Duration // mean latency of the hosts; its spread is LateSpread
 	Links   int           // mean number of links of a page
 	Seeds   int           // number of hosts whose root pages are the seeds
 	TLS     bool
@@ -37,8 +38,9 @@ type Site struct {
 const LateSpread = 0.8
 
 // Serve serves the site that order describes on loopback and prints its Endpoint on out.
-// It serves until in or ctx ends, so that a process of its own ends with the parent that
-// holds in open. At the end it prints the testweb.Traffic of a synthetic web.
+// It serves until in is at its end or ctx is done. So a process that calls Serve ends
+// with its parent, which keeps in open. At the end Serve prints the testweb.Traffic of a
+// synthetic web.
 func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error {
 	var what Site
 	if err := json.Unmarshal([]byte(order), &what); err != nil {
@@ -53,7 +55,7 @@ func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// This goroutine may run until the process ends, because a read cannot be cancelled.
+	// This goroutine can run until the process ends, because a read cannot be cancelled.
 	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
 	endpoint := Endpoint{Addr: listener.Addr().String()}
 	if what.Folder != "" {
@@ -102,7 +104,7 @@ func (s Site) serveFolder(ctx context.Context, listener net.Listener) error {
 // Served is a site that another process serves.
 type Served struct {
 	Endpoint
-	Stop func() testweb.Traffic // ends the process; returns zero for a folder
+	Stop func() testweb.Traffic // ends the process; returns a zero Traffic for a folder
 }
 
 // Serve starts a process that serves a site. The caller must call Served.Stop.

@@ -18,14 +18,14 @@ import (
 type BroadConfig struct {
 	Hosts       uint64          // of the web; 0 means 20,000
 	Concurrency []string        // values of --concurrency: numbers, or AutoConcurrency; nil means 64, 1,000 and 4,000
-	Time        time.Duration   // of each crawl, less if the budget is short; 0 means 15 s
-	TLS         bool            // crawl over TLS, too
+	Time        time.Duration   // of each crawl; less if the budget is short; 0 means 15 s
+	TLS         bool            // also crawl over TLS
 	Dir         string          // parent of the temporary directories of crawls
 	Program     contest.Program // required
-	Redis       sets.OpenRedis  // nil means no crawls on Redis
+	Redis       sets.OpenRedis  // nil means no crawls in Redis
 }
 
-// AutoConcurrency leaves the concurrency to the crawler.
+// AutoConcurrency lets the crawler choose the concurrency.
 const AutoConcurrency = "auto"
 
 // Fixed parameters of the broad crawl.
@@ -36,22 +36,21 @@ const (
 	broadDelay    = time.Second
 	broadLinks    = 12
 	broadSeeds    = 1000 // at most
-	pagesPerHost  = 100  // more than a crawl gets in its time
+	pagesPerHost  = 100  // more than a crawl can fetch in its time
 	shortestBroad = 2 * time.Second
-	broadOverhead = 5 * time.Second // time of a crawl to start, and to finish its requests
+	broadOverhead = 5 * time.Second // time that a crawl takes to start, and to finish its requests
 )
 
 var broadConcurrency = []string{"64", "1000", "4000"}
 
-// subjects of the broad crawl. The loop comes first, because the others are reported as
-// shares of its rate.
+// Names of the programs that are compared. The loop comes first, because the rates of
+// the others are reported as shares of its rate.
 const (
 	bareLoop = "bare loop"
 	embedded = "embedded"
 	onRedis  = "Redis"
 )
 
-// broadCase is one crawl.
 type broadCase struct {
 	subject     string
 	tls         bool
@@ -69,7 +68,7 @@ func (c broadCase) name() string {
 	return name + ", " + c.concurrency
 }
 
-// broadCases returns all crawls of a measurement in their order.
+// broadCases returns all crawls of a measurement, in order.
 func broadCases(config BroadConfig) (all []broadCase) {
 	transports := []bool{false}
 	if config.TLS {
@@ -89,7 +88,6 @@ func broadCases(config BroadConfig) (all []broadCase) {
 	return all
 }
 
-// broad is a running measurement.
 type broad struct {
 	config  BroadConfig
 	section *report.Section
@@ -135,10 +133,9 @@ crawl's report.`,
 	return b
 }
 
-// seeds returns how many roots a crawl begins with.
+// seeds returns the number of seeds of a crawl.
 func (c *BroadConfig) seeds() int { return int(min(broadSeeds, c.Hosts)) }
 
-// run makes one crawl.
 func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 	served, err := b.config.Program.Serve(ctx, contest.Site{
 		Pages: pagesPerHost * b.config.Hosts, Hosts: b.config.Hosts, Latency: broadLatency, Links: broadLinks,
@@ -172,7 +169,6 @@ func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 	return nil
 }
 
-// report adds the rows of a crawl.
 func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	name := report.Words(c.name())
 	row := []report.Cell{name, report.Fixed(took.Seconds, 1), report.Count(took.Pages), report.Fixed(took.Rate(), 0),
@@ -191,7 +187,7 @@ func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	b.costs.Row(costs...)
 	at, err := strconv.ParseFloat(c.concurrency, 64)
 	if err != nil {
-		return // auto is no number
+		return // AutoConcurrency is not a number
 	}
 	line, style := c.subject, map[string]report.Style{bareLoop: report.Dashed, embedded: report.Solid, onRedis: report.Dotted}[c.subject]
 	if c.tls {

@@ -23,8 +23,8 @@ func TestBroadCrawlRows(t *testing.T) {
 	t.Run("crawl fails", func(t *testing.T) { broadFails(t, bin) })
 }
 
-// measuresBroad crawls a few hundred late hosts in all ways, and checks that every figure has
-// a possible value.
+// measuresBroad runs every kind of broad crawl on a few hundred slow hosts, and checks that
+// each figure has a possible value.
 func measuresBroad(t *testing.T, bin contest.Program) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	left := t.TempDir()
@@ -69,7 +69,7 @@ func measuresBroad(t *testing.T, bin contest.Program) {
 func checkCosts(t *testing.T, costs *report.Table, row []report.Cell) {
 	t.Helper()
 	name, connections, trips, limits := row[0].Text, row[1], row[3], row[5].Text
-	if *connections.Value <= 0 || *connections.Value > 1.2 { // some connections may break and be replaced
+	if *connections.Value <= 0 || *connections.Value > 1.2 { // some connections can break and be replaced
 		t.Errorf("%s: %s connections for a request", name, connections.Text)
 	}
 	if gc := *row[2].Value; gc < 0 || gc > 100 {
@@ -86,8 +86,8 @@ func checkCosts(t *testing.T, costs *report.Table, row []report.Cell) {
 	}
 }
 
-// broadFails checks that a crawl that does not start is an error with the crawl's output,
-// and that it leaves no files.
+// broadFails checks that a crawl that fails to start is reported as an error with the
+// crawl's output, and leaves no files.
 func broadFails(t *testing.T, whole contest.Program) {
 	left := t.TempDir()
 	_, steps := BroadSteps(BroadConfig{Hosts: 10, Concurrency: []string{"auto", "no number"}, Time: 2 * time.Second, Dir: left,

@@ -24,13 +24,13 @@ import (
 // broadTook is the result of a broad crawl, and the resources that it took.
 type broadTook struct {
 	contest.Took
-	all      uint64   // pages, including those in flight at the end of the time
+	all      uint64   // number of pages, including those of requests in flight at the end of the time
 	trips    float64  // round trips to the store per page
-	redisCPU float64  // µs of Redis for each page
-	limits   []string // what limited the crawl, longest first
+	redisCPU float64  // processor time of Redis per page, in µs
+	limits   []string // what limited the crawl; the longest limit comes first
 }
 
-// crawl runs the crawler on a site for some time.
+// crawl runs the crawler on a site for the time long.
 func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what broadCase, long time.Duration) (took broadTook, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
@@ -55,14 +55,14 @@ func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what bro
 	return took, err
 }
 
-// crawlOnRedis runs the crawl of cmd on a Redis, and removes it from there.
+// crawlOnRedis runs the crawl of cmd in a Redis, and then removes the crawl from it.
 func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *broadTook, dir string, long time.Duration) (err error) {
 	server, err := c.Redis(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	// The URL may have a password, so it is in the environment, which only this user can read.
+	// The URL can contain a password. Other users can read arguments, but not the environment.
 	cmd.Env = append(os.Environ(), "CRAWLER_REDIS="+server.URL, fmt.Sprintf("CRAWLER_NAME=bench-broad-%d", os.Getpid()))
 	defer func() {
 		remove := c.Program(context.WithoutCancel(ctx), "delete", "--yes")
@@ -89,7 +89,7 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 }
 
 // crawl runs a crawl below dir, reads its metrics after half of the time and at the end,
-// and interrupts it. The time begins when the crawl serves its metrics.
+// and then interrupts the crawl. The time begins when the crawl serves its metrics.
 func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long time.Duration) error {
 	said := &complaints{serving: make(chan string, 1)}
 	cmd.Stderr = said
@@ -99,7 +99,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long t
 	ended := make(chan struct{})
 	var result error
 	go func() { defer close(ended); result = cmd.Wait() }()
-	defer func() { _ = cmd.Process.Kill(); <-ended }() // only matters after an error
+	defer func() { _ = cmd.Process.Kill(); <-ended }() // has an effect only after an error
 	var addr string
 	select {
 	case addr = <-said.serving:
@@ -142,7 +142,7 @@ const interrupted = 130
 // readReport reads the report of the crawl below dir.
 func (t *broadTook) readReport(dir string) error {
 	var names []string
-	for _, pattern := range []string{"*/report.json", "*/*/report.json"} { // of a crawl, or of a worker
+	for _, pattern := range []string{"*/report.json", "*/*/report.json"} { // of a crawl in a directory, or of a worker
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err
@@ -181,7 +181,8 @@ func shareOf(part, whole float64) float64 {
 	return part / whole
 }
 
-// complaints collects the stderr of a crawl, which contains the address of its metrics.
+// complaints collects the stderr of a crawl, and finds the address of the crawl's
+// metrics in it.
 type complaints struct {
 	serving chan string // receives the address; has a buffer of one
 
@@ -209,14 +210,14 @@ func (c *complaints) String() string {
 	return c.text.String()
 }
 
-// figures are the metrics without labels of a crawl at one time.
+// figures are the metrics of a crawl at one time, without those that have labels.
 type figures struct {
 	at    time.Time
 	value map[string]float64
 }
 
-// figuresAt reads the metrics of a crawl at addr at some time. If the crawl ends before
-// that time, it returns an error.
+// figuresAt waits until the time at, and reads the metrics of a crawl from addr. It
+// returns an error if the crawl ends before that time.
 func figuresAt(ctx context.Context, addr string, at time.Time, ended <-chan struct{}) (f figures, err error) {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
@@ -232,7 +233,7 @@ func figuresAt(ctx context.Context, addr string, at time.Time, ended <-chan stru
 	return f, err
 }
 
-// scrape returns the metrics without labels at a URL.
+// scrape reads metrics from a URL, and returns those without labels.
 func scrape(ctx context.Context, addr string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, addr, nil)
 	if err != nil {

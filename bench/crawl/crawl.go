@@ -3,8 +3,8 @@
 // loop of package contest.
 //
 // It owns the sites that are crawled and the evaluation of profiles. Package contest runs
-// crawler, loop and site. This package checks only that a crawl found as many pages as
-// the loop; package testweb judges crawls.
+// the crawler, the loop and the site. This package only checks that a crawl found as many
+// pages as the loop. Package testweb judges crawls in detail.
 package crawl
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	Program contest.Program // required
 }
 
-// Concurrency for a site without delay.
+// Concurrency of the crawler and of the loop. The sites have no delay.
 const (
 	hostsAtOnce = 64
 	loopWorkers = 64
@@ -41,11 +41,11 @@ const (
 const smallest = 10_000
 
 // fewHosts is the number of hosts of the webs with few hosts. The webs with many hosts
-// have one for each ten pages.
+// have one host for every ten pages.
 const fewHosts = 10
 
-// perPage is the approximate time of a page in crawler, loop and site. It divides the
-// budget.
+// perPage is the approximate time that crawler, loop and site take for a page. It is
+// used to divide the budget.
 const perPage = 600 * time.Microsecond
 
 // stages are the columns of the processor time by stage.
@@ -67,8 +67,8 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	return m.section, steps
 }
 
-// sites returns the sites that are crawled: webs of several sizes on few and on many hosts,
-// and the folder.
+// sites returns the sites that are crawled: webs of several sizes, each with few and with
+// many hosts, and the folder.
 func sites(config Config) (all []contest.Site) {
 	for _, n := range agenda.Sizes(smallest, config.Pages) {
 		hosts := []uint64{min(fewHosts, n), max(n/10, 1)}
@@ -82,7 +82,6 @@ func sites(config Config) (all []contest.Site) {
 	return all
 }
 
-// measurement is a running measurement.
 type measurement struct {
 	config  Config
 	section *report.Section
@@ -141,7 +140,7 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site contest.S
 	return nil
 }
 
-// crawl runs the crawler on a site. It also returns the processor time of its stages.
+// crawl runs the crawler on a site. times is the processor time of each stage.
 func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest.Took, times map[string]time.Duration, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
@@ -162,7 +161,6 @@ func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest
 	return took, times, err
 }
 
-// report adds the rows of a site.
 func (m *measurement) report(site contest.Site, crawl, bare contest.Took, times map[string]time.Duration) {
 	m.rates.Row(report.Words(nameOf(site)), report.Count(crawl.Pages), report.Fixed(crawl.Seconds, 1), report.Fixed(crawl.Rate(), 0),
 		report.Fixed(crawl.PerPage(), 0), memory(crawl), report.Fixed(bare.Rate(), 0), report.Fixed(bare.PerPage(), 0), memory(bare),

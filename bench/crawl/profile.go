@@ -18,7 +18,8 @@ const (
 )
 
 // stageTimes reads a CPU profile and returns the processor time of each stage. Goroutines
-// that libraries start have no label; the functions on their stacks decide the stage.
+// that libraries start have no label. Their stage is found by the functions on their
+// stacks.
 func stageTimes(packed io.Reader) (map[string]time.Duration, error) {
 	p, err := profile.Parse(packed)
 	if err != nil {
@@ -26,12 +27,11 @@ func stageTimes(packed io.Reader) (map[string]time.Duration, error) {
 	}
 	times := make(map[string]time.Duration)
 	for _, s := range p.Sample {
-		times[stageOf(s)] += time.Duration(s.Value[len(s.Value)-1]) // in ns, after the number of samples
+		times[stageOf(s)] += time.Duration(s.Value[len(s.Value)-1]) // the last value is the time in ns
 	}
 	return times, nil
 }
 
-// stageOf returns the stage of a sample.
 func stageOf(s *profile.Sample) string {
 	if label := s.Label[stage.Label]; len(label) > 0 {
 		return label[0]

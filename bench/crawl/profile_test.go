@@ -38,7 +38,7 @@ func TestStageTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"parse", "record", other} {
-		if times[name] < 10*time.Millisecond { // on a loaded machine it gets less processor time than spin takes
+		if times[name] < 10*time.Millisecond { // on a loaded machine the processor time is shorter than the time of spin
 			t.Errorf("%s has %v, want more: %v", name, times[name], times)
 		}
 	}

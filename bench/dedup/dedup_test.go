@@ -1,5 +1,5 @@
 // Package dedup compares `crawler dedup` with alternatives: sort -u, and a small program
-// with a map. Each runs in a process of its own, on one core, and reads and writes a file:
+// with a map. Each runs in a separate process, on one core, and reads and writes a file:
 //
 //	go test -run '^$' -bench . -benchtime 1x ./bench/dedup -urls 10000000
 package dedup
@@ -24,8 +24,8 @@ import (
 
 var lines = flag.Int("urls", 300_000, "lines of the benchmark's input; three quarters of them are new URLs")
 
-// mapEnv is an environment variable. If it is set, the test binary is the program with a
-// map.
+// mapEnv is an environment variable. If it is set, the test binary runs as the program
+// with a map.
 const mapEnv = "CRAWLER_BENCH_MAP"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// dedupByMap copies each different line of r to w once. It does not bring URLs to a
+// dedupByMap copies each distinct line of r to w once. It does not bring URLs to their
 // canonical form.
 func dedupByMap(r io.Reader, w io.Writer) error {
 	seen := make(map[string]struct{})
@@ -61,8 +61,8 @@ func dedupByMap(r io.Reader, w io.Writer) error {
 
 var built string // the path of the binary that crawlerBinary built, or empty
 
-// crawlerBinary returns the path of the crawler: $CRAWLER_BIN, or one that it builds as for
-// a release.
+// crawlerBinary returns the path of the crawler: $CRAWLER_BIN, or a binary that it builds
+// like a release.
 func crawlerBinary(tb testing.TB) string {
 	tb.Helper()
 	if path := os.Getenv("CRAWLER_BIN"); path != "" {
@@ -89,8 +89,9 @@ var build = sync.OnceValues(func() (string, error) {
 	return built, nil
 })
 
-// writeURLs writes a file with n canonical URLs of about 85 bytes, a quarter of which are
-// repetitions. It returns the name of the file and the number of different URLs.
+// writeURLs writes a file with n canonical URLs of about 85 bytes. A quarter of the URLs
+// are repetitions. writeURLs returns the name of the file and the number of distinct
+// URLs.
 func writeURLs(tb testing.TB, n int) (name string, fresh int) {
 	tb.Helper()
 	name = filepath.Join(tb.TempDir(), "urls.txt")
@@ -115,7 +116,7 @@ func writeURLs(tb testing.TB, n int) (name string, fresh int) {
 	return name, fresh
 }
 
-// contestant is a program that reads lines and writes those that are new.
+// contestant is a program that reads lines and writes each distinct line once.
 type contestant struct {
 	name string
 	path string
@@ -136,7 +137,7 @@ func contestants(tb testing.TB, urls int) []contestant {
 		{"dedup-exact", crawler, []string{"dedup", "--exact"}, ""},
 		{"go-map", self, nil, mapEnv + "=1"},
 	}
-	if sort, err := exec.LookPath("sort"); err == nil { // unlike the others, it does not keep the order
+	if sort, err := exec.LookPath("sort"); err == nil { // unlike the other programs, sort does not keep the order
 		all = append(all, contestant{"sort-u", sort, []string{"-u"}, "LC_ALL=C"})
 	}
 	return all
@@ -145,12 +146,12 @@ func contestants(tb testing.TB, urls int) []contestant {
 // usage is the result of a process and the resources that it took.
 type usage struct {
 	took, cpu time.Duration
-	rss       int64 // bytes; at least the RSS of this process, which started it
+	rss       int64 // bytes; never below the RSS of this process, which started the other one
 	lines     int   // number of lines that it wrote
 }
 
-// run runs a contestant with the given input and a file for its output. Go programs run on
-// one core.
+// run runs a contestant with the given input. Its output goes to a file. Go programs run
+// on one core.
 func (c contestant) run(tb testing.TB, input string) usage {
 	tb.Helper()
 	in, err := os.Open(input)
@@ -204,7 +205,7 @@ func BenchmarkDedup(b *testing.B) {
 			var all usage
 			for b.Loop() {
 				u := c.run(b, input)
-				// A filter may claim a few new URLs, at most one in a million.
+				// A filter can claim a few new URLs, usually at most one in a million.
 				if u.lines > fresh || u.lines < fresh-fresh/1000 {
 					b.Fatalf("%d lines are new, want %d", u.lines, fresh)
 				}
@@ -220,7 +221,8 @@ func BenchmarkDedup(b *testing.B) {
 }
 
 // baseBytes is the memory of the process without the set (docs/reference/dedup.md). Most of
-// it is the program file, of which systems keep different amounts in memory.
+// this memory holds parts of the program file. How much of the file is in memory depends on
+// the system.
 const baseBytes = 40 << 20
 
 // TestMemory compares the memory of the process with the filter's size from `crawler size`.
@@ -229,7 +231,7 @@ func TestMemory(t *testing.T) {
 		t.Skip("measures memory: without -short")
 	}
 	const urls = 20_000_000
-	input, _ := writeURLs(t, 300_000) // they set about 300 bits in every page of the filter, so all pages are in memory
+	input, _ := writeURLs(t, 300_000) // they set bits in every memory page of the filter, so all are in memory
 	crawler := crawlerBinary(t)
 	text, err := exec.Command(crawler, "size", "--json", fmt.Sprint("--urls=", urls)).Output()
 	if err != nil {

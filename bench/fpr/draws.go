@@ -14,7 +14,7 @@ import (
 // like the hosts of the case.
 type draws struct {
 	rng     *rand.Rand
-	weights []uint64 // of each partition; nil means fingerprints as they come
+	weights []uint64 // of each partition; nil means that all fingerprints are accepted
 	most    uint64   // the largest weight
 	loads   []uint64 // keys drawn so far; nil without weights
 }
@@ -29,9 +29,10 @@ func newDraws(c Case, rng *rand.Rand) *draws {
 	return d
 }
 
-// keys is a bloomrate.Keys. If partitions have weights, it samples by rejection: it
-// accepts a fingerprint with the probability of its partition's weight divided by the
-// largest weight. The bits of a fingerprint do not depend on its partition.
+// keys is a bloomrate.Keys. If partitions have weights, it uses rejection sampling: the
+// probability that it accepts a fingerprint is the weight of the fingerprint's
+// partition, divided by the largest weight. The bits of a fingerprint do not depend on
+// its partition.
 func (d *draws) keys(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
 	if d.weights == nil {
 		return bloomrate.Random(d.rng, prints)

@@ -9,7 +9,6 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// label returns the first cell of a row.
 func (c Case) label(s Subject) report.Cell {
 	switch {
 	case c.Hosts > 0:
@@ -29,13 +28,13 @@ type counted struct {
 
 func (n counted) rate() float64 { return float64(n.count) / float64(n.trials) }
 
-// off returns the deviation of the events from a rate, in σ.
+// off returns the deviation of the number of events from a rate, in σ.
 func (n counted) off(rate float64) float64 {
 	return bloomrate.Deviation(n.count, n.trials, rate, n.theory.spread())
 }
 
-// cells returns the columns measured, interval, theory, ratio and deviation. Columns
-// that are undefined are empty.
+// cells returns the cells of the columns for the measured rate, its interval, the
+// theory, the ratio and the deviation. An undefined value is a dash.
 func (n counted) cells() []report.Cell {
 	lo, hi := sizing.Interval(n.count, n.trials)
 	theory := n.theory.Mean
@@ -49,7 +48,8 @@ func (n counted) cells() []report.Cell {
 	return []report.Cell{report.Count(n.count), report.Number(n.rate(), 4), report.Between(lo, hi), report.Number(theory, 4), ratio, off}
 }
 
-// hold checks a promise: rates from least to most must explain the number of events.
+// hold checks a promise: a rate between least and most must explain the number of
+// events.
 func (n counted) hold(promise *report.Promise, what string, least, most float64) {
 	bound, off := most, n.off(most)
 	kept := off <= limit
@@ -60,8 +60,8 @@ func (n counted) hold(promise *report.Promise, what string, least, most float64)
 	promise.Hold(kept, "%s: %d of %d, a rate of %.4g: %+.1fσ from %.4g", what, n.count, n.trials, n.rate(), off, bound)
 }
 
-// judged reports whether promises can be checked with the events, and adds a note if
-// not: the rates of sets with few keys are not normally distributed.
+// judged reports whether the number of events can be used to check promises, and adds a
+// note if not. The rates of sets with few keys are not normally distributed.
 func (m *measurement) judged(n counted, what string) bool {
 	skewed := n.theory.skewed(n.trials)
 	if skewed {
@@ -71,7 +71,7 @@ func (m *measurement) judged(n counted, what string) bool {
 	return !skewed
 }
 
-// reportFull adds the row of a set that has all its keys.
+// reportFull adds the row for a set to which all its keys were added.
 func (m *measurement) reportFull(turn *agenda.Turn, s Subject, c Case, claimed, probes uint64, theory Theory) {
 	n := counted{claimed, probes, theory.FPR}
 	m.full.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3), report.Count(probes)}, n.cells()...)...)
@@ -86,7 +86,7 @@ func (m *measurement) reportFull(turn *agenda.Turn, s Subject, c Case, claimed, 
 	turn.Found("%.4g in %s probes, %.3f of the theory", n.rate(), report.Count(probes).Text, n.rate()/mean)
 }
 
-// reportLost adds the row of the keys that a set lost while it was filled.
+// reportLost adds the row for the keys that a set lost while it was filled.
 func (m *measurement) reportLost(s Subject, c Case, lost uint64, theory Theory) {
 	n, what, mean := counted{lost, c.Keys, theory.Lost}, s.Name+", "+c.Name()+", while filling", theory.Lost.Mean
 	m.filling.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3)}, n.cells()...)...)
@@ -95,8 +95,8 @@ func (m *measurement) reportLost(s Subject, c Case, lost uint64, theory Theory) 
 	}
 }
 
-// reportExact adds the row of a store that must not err, neither when keys are added nor
-// when it looks up keys that were not added.
+// reportExact adds the row for a store that must never err: it must recognise every new
+// key as new, both when the key is added and when it is only looked up.
 func (m *measurement) reportExact(turn *agenda.Turn, s Subject, c Case, lost, claimed uint64) {
 	n, asked := counted{lost, c.Keys, Rate{}}, min(c.Keys, sample)
 	m.filling.Row(append([]report.Cell{report.Words(s.Name), report.Count(c.Keys), report.Words("exact")}, n.cells()...)...)

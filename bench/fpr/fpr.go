@@ -2,8 +2,9 @@
 // are full and while they are filled. It compares the rates with the formulas of
 // package sizing, and reports a broken promise if they differ by more than chance.
 //
-// It owns the cases, and the theory for the layout of each set. Package bloomrate counts
-// errors and computes their deviation, and package sets opens the sets.
+// It owns the cases, and the theory for the structure of each set. Package bloomrate
+// counts errors and computes how far their number is from the expected one. Package sets
+// opens the sets.
 package fpr
 
 import (
@@ -24,7 +25,7 @@ import (
 
 // Config says what to measure. The zero value has no subjects, so nothing is measured.
 type Config struct {
-	Keys     uint64    // offered to each set; 0 means 250,000
+	Keys     uint64    // number of keys that are offered to each set; 0 means 250,000
 	Rates    []float64 // nil means 5 %, 1 %, 0.1 %, 1e-4 and 1e-6
 	Seed     uint64    // of all keys
 	Subjects []Subject
@@ -33,21 +34,22 @@ type Config struct {
 // Subject is a set with its theory.
 type Subject struct {
 	sets.Kind
-	// Add and Probe are the approximate times for one key. They divide the budget.
+	// Add and Probe are the approximate times for one key. They determine the share of
+	// the budget.
 	Add, Probe time.Duration
-	// Probes is the maximum number of probes. A rate needs 100/p of them; more make
-	// its interval narrower.
+	// Probes is the maximum number of probes, but a case makes at least 100/p if the
+	// budget suffices. More probes make the interval of the rate narrower.
 	Probes uint64
-	// Hosts reports that all keys of a host are in one partition, so that unequal hosts
-	// change the rate.
+	// Hosts means that all keys of a host are in one partition, so that hosts of
+	// different sizes change the rate.
 	Hosts bool
-	// Exact reports that the set never errs, so that one rate suffices.
+	// Exact means that the set never errs, so that measuring one case suffices.
 	Exact  bool
 	Theory func(c Case, loads []uint64) Theory // nil for an exact one
 }
 
 // Memory returns the subject for package membits. Its rate does not depend on hosts, because
-// it spreads keys by fingerprint.
+// membits distributes keys by fingerprint.
 func Memory() Subject {
 	return Subject{Kind: sets.Memory(), Add: 250 * time.Nanosecond, Probe: 100 * time.Nanosecond, Probes: 20_000_000, Theory: memoryTheory}
 }
@@ -64,7 +66,7 @@ func Exact(kind sets.Kind, add time.Duration) Subject {
 	return Subject{Kind: kind, Add: add, Exact: true}
 }
 
-// filter is a Set as a bloomstore.Filter.
+// filter makes a bloomstore.Filter of a Set.
 type filter struct{ *sets.Set }
 
 // AddIfAbsent implements bloomstore.Filter.
@@ -84,7 +86,7 @@ type Case struct {
 	FPR        float64 // target rate
 	Growth     bool
 	Partitions int    // number of partitions of a set in Redis
-	Hosts      uint64 // number of hosts, over which Zipf's law spreads the keys; 0 means an even distribution
+	Hosts      uint64 // number of hosts; their numbers of keys follow Zipf's law; 0 means an even distribution
 }
 
 // Name returns the name of the case, which is unique within its subject.
@@ -105,11 +107,10 @@ func (c Case) growth() uint64 { return (c.Keys + c.Capacity/2) / c.Capacity }
 // probes returns the number of probes in which a hundred errors are expected.
 func (c Case) probes() uint64 { return uint64(math.Ceil(100 / c.FPR)) }
 
-// limit is the deviation, in σ, that breaks a promise. By chance it occurs once in 3.5
-// million figures.
+// limit is the deviation, in σ, above which a promise is broken. By chance, one figure
+// in 3.5 million exceeds it.
 const limit = 5
 
-// rates are the default false-positive rates.
 var rates = []float64{0.05, 0.01, 1e-3, 1e-4, 1e-6}
 
 // Steps returns the steps of the whole measurement, and their section.
@@ -132,9 +133,9 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 // rates only, because their effect hardly depends on the rate.
 func (config Config) cases(s Subject) (all []Case) {
 	if s.Exact {
-		// The filters of exact stores are sized for a hundredth of the keys, at the
-		// highest rate that can be configured. They soon claim every new URL, so a
-		// store that used the filter's answer would lose nearly all keys.
+		// The filter of an exact store is sized for a hundredth of the keys, at the
+		// highest rate that can be configured. It soon claims every new key. A store
+		// that believed the filter would lose nearly all keys.
 		n := max(config.Keys/exactShare, 1)
 		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
 	}
@@ -156,14 +157,14 @@ func (config Config) cases(s Subject) (all []Case) {
 	return all
 }
 
-// exactShare is the ratio of the keys of filters to those of stores, which are slower.
+// exactShare is the number of keys of a filter for each key of an exact store. Exact
+// stores are slower.
 const exactShare = 10
 
-// Numbers of partitions of a filter in Redis: zipfPartitions is the default of a crawl,
-// and evenPartitions is for keys that are spread by fingerprint.
+// Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
+// evenPartitions is for keys that are distributed evenly.
 const zipfPartitions, evenPartitions = 256, 16
 
-// measurement is a running measurement.
 type measurement struct {
 	section        *report.Section
 	full, filling  *report.Table
@@ -193,7 +194,6 @@ pgstore has no filter.`, config.Keys, limit))
 	return m
 }
 
-// step returns the measurement of one case.
 func (m *measurement) step(s Subject, c Case, seed uint64) *agenda.Step {
 	name := s.Name
 	if !s.Exact {
@@ -204,13 +204,12 @@ func (m *measurement) step(s Subject, c Case, seed uint64) *agenda.Step {
 	}}
 }
 
-// goal returns the number of probes if the budget suffices.
+// goal returns the number of probes that are made if the budget suffices.
 func (s Subject) goal(c Case) uint64 {
-	const narrow = 1e5 // with so many errors, σ is 0.3 % of the rate
+	const narrow = 1e5 // number of errors; with so many, σ is 0.3 % of the rate
 	return max(c.probes(), min(uint64(narrow/c.FPR), s.Probes))
 }
 
-// run measures one case and reports it.
 func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c Case, seed uint64) (err error) {
 	plan := sets.Plan{Capacity: c.Capacity, FPR: c.FPR, Growth: bloomstore.GrowthOff, Partitions: c.Partitions}
 	if c.Growth {
@@ -255,7 +254,7 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 	if probes < c.probes() {
 		m.section.Miss(s.Name+", "+c.Name(), fmt.Sprintf("the budget was enough for %.2g/p probes only, not 100/p", float64(probes)*c.FPR))
 	}
-	if probes > 0 && (err == nil || ctx.Err() != nil) { // after an interruption, the probes until then count
+	if probes > 0 && (err == nil || ctx.Err() != nil) { // an interrupted measurement reports the probes that it made
 		m.reportFull(turn, s, c, claimed, probes, theory)
 	}
 	return err
@@ -270,14 +269,15 @@ func (s Subject) cost(c Case) time.Duration {
 	return cost
 }
 
-// owed is the number of probes that are made even if the time is up. They take seconds,
-// and without them the rate is too uncertain.
+// owed is the maximum number of probes that are made even if the time is up. They take
+// seconds, and without them the rate is too uncertain.
 const owed = 1_000_000
 
 // chunk is the number of keys between two checks of the clock.
 const chunk = 1 << 15
 
-// chunks calls count for n keys in chunks, while more reports true, and returns the sum.
+// chunks calls count for n keys in chunks, as long as more returns true. It returns the
+// sum of the counts and the number of keys that were done.
 func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint64) bool) (sum, done uint64, err error) {
 	for done < n {
 		some := min(chunk, n-done)
@@ -293,10 +293,10 @@ func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint6
 	return sum, done, nil
 }
 
-// sample is the number of keys that are looked up individually.
+// sample is the maximum number of keys for a check of single answers.
 const sample = 1000
 
-// checkKnown looks up some of the added keys, which it generates again.
+// checkKnown generates the first keys again and checks that the set contains them.
 func (m *measurement) checkKnown(ctx context.Context, set filter, s Subject, c Case, seed uint64) error {
 	again, n := newDraws(c, rand.New(rand.NewPCG(seed, 0))), min(c.Keys, sample)
 	known, err := bloomrate.Probe(ctx, set, again.keys, n)

@@ -23,14 +23,12 @@ import (
 
 var seed = flag.Uint64("seed", 0, "replay random tests with this seed; 0: a new one")
 
-// silent is a Watcher that prints nothing.
 type silent struct{}
 
 func (silent) Begin(*agenda.Step)       {}
 func (silent) Progress(float64)         {}
 func (silent) End(*agenda.Step, string) {}
 
-// measure runs all steps of config.
 func measure(t *testing.T, config Config) *report.Section {
 	t.Helper()
 	if config.Seed = *seed; config.Seed == 0 {
@@ -83,8 +81,8 @@ func TestMemoryKeepsPromises(t *testing.T) {
 // mutant is a filter with a fault.
 type mutant struct {
 	filter
-	seen func(bloomstore.Fingerprint) bloomstore.Fingerprint // the fingerprint that it uses for a key
-	lies func(bloomstore.Fingerprint) (claims, denies bool)  // whether Contains always claims, or never claims, a key
+	seen func(bloomstore.Fingerprint) bloomstore.Fingerprint // the fingerprint that the mutant uses for a key
+	lies func(bloomstore.Fingerprint) (claims, denies bool)  // whether Contains always claims a key, or always denies it
 }
 
 func (m *mutant) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
@@ -100,7 +98,6 @@ func (m *mutant) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, err
 }
 
-// set returns a filter as a Set.
 func set(f bloomstore.Filter) *sets.Set {
 	return &sets.Set{
 		Add: func(ctx context.Context, links sets.Links) ([]bool, error) {
@@ -122,7 +119,7 @@ func (m *mutant) replaced(prints []bloomstore.Fingerprint) []bloomstore.Fingerpr
 	return all
 }
 
-// smaller returns quick with a set that is made for a changed plan.
+// smaller returns the subject of quick, but calls change to modify the plan of its set.
 func smaller(change func(*sets.Plan)) Subject {
 	s := quick()
 	open := s.Open
@@ -130,7 +127,7 @@ func smaller(change func(*sets.Plan)) Subject {
 	return s
 }
 
-// mutated returns quick with a mutant.
+// mutated returns the subject of quick, with a mutant of its set.
 func mutated(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
 	s := quick()
 	open := s.Open
@@ -144,7 +141,7 @@ func mutated(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func
 func itself(fp bloomstore.Fingerprint) bloomstore.Fingerprint { return fp }
 func honest(bloomstore.Fingerprint) (claims, denies bool)     { return false, false }
 
-// own is a simple Bloom filter of this test.
+// own is a simple Bloom filter, implemented for this test.
 type own struct {
 	bits   []uint64
 	m      uint64 // number of bits
@@ -181,8 +178,8 @@ func (o *own) claims(fp bloomstore.Fingerprint) bool {
 	return true
 }
 
-// textbook returns a subject with a filter of one part. It has fewer hash functions than
-// the optimum, as many as fewer says, and its positions are those of at.
+// textbook returns a subject whose set is one own filter. The filter has the optimal
+// number of hash functions, minus fewer. at computes its positions.
 func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
 	s := quick()
 	s.Open = func(_ context.Context, plan sets.Plan) (*sets.Set, error) {
@@ -200,7 +197,7 @@ func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) u
 	return s
 }
 
-// apart returns independent positions.
+// apart returns position i of a fingerprint. The positions are independent.
 func apart(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	x := half(fp, 0) + uint64(i)*(half(fp, 8)|1)
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
@@ -208,7 +205,8 @@ func apart(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (x ^ x>>32) % m
 }
 
-// together returns positions of which every second one follows the one before.
+// together returns position i of a fingerprint. Each odd position directly follows the
+// even one before it.
 func together(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (apart(fp, i/2, m) + uint64(i%2)) % m
 }
@@ -220,8 +218,8 @@ func half(fp bloomstore.Fingerprint, from int) (x uint64) {
 	return x
 }
 
-// TestFindsFaults checks that sets with one fault each break the given promises, and that a
-// set of this test without a fault breaks none.
+// TestFindsFaults checks that each faulty set breaks the expected promises, and that a
+// sound set breaks none.
 func TestFindsFaults(t *testing.T) {
 	const bound, theory, known = 0, 1, 3 // the promises, in the order of the section
 	for _, c := range []struct {
@@ -266,8 +264,8 @@ func TestFindsFaults(t *testing.T) {
 	}
 }
 
-// TestFindsLostExactKeys checks that an exact set that loses one key in a thousand, or claims
-// keys that were not added, breaks a promise.
+// TestFindsLostExactKeys checks that an exact set breaks a promise if it loses one key in a
+// thousand, or claims keys that were not added.
 func TestFindsLostExactKeys(t *testing.T) {
 	exact := func(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
 		return Exact(sets.Kind{Name: "in memory", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
@@ -293,8 +291,8 @@ func TestFindsLostExactKeys(t *testing.T) {
 	}
 }
 
-// TestPostgresSetIsExact checks that the exact set loses no key and claims no other, and that
-// the measurement leaves no crawl behind.
+// TestPostgresSetIsExact checks that the exact set in Postgres loses no key and claims no key
+// that was not added, and that the measurement removes its crawl.
 func TestPostgresSetIsExact(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	s := measure(t, Config{Keys: 50_000, Subjects: []Subject{Exact(sets.Postgres(func(context.Context) (string, func() error, error) {
@@ -319,8 +317,9 @@ func TestPostgresSetIsExact(t *testing.T) {
 	}
 }
 
-// TestRedisSetsKeepPromises checks that the filter, with even and with Zipf hosts, and the
-// exact keys of both stores keep the promises, and that no keys are left in Redis.
+// TestRedisSetsKeepPromises checks that the promises are kept by the filter in Redis, with
+// even and with Zipf hosts, and by the exact keys of both stores. It also checks that no
+// keys are left in Redis.
 func TestRedisSetsKeepPromises(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*sets.Redis, error) {
@@ -344,8 +343,8 @@ func TestRedisSetsKeepPromises(t *testing.T) {
 	}
 }
 
-// TestZipfDraws checks that the numbers of keys of partitions are proportional to their
-// weights.
+// TestZipfDraws checks that each partition's number of keys is proportional to its
+// weight.
 func TestZipfDraws(t *testing.T) {
 	c := Case{Keys: 100_000, Hosts: 1000, Partitions: 16}
 	d := newDraws(c, rand.New(rand.NewPCG(1, 1)))
@@ -358,7 +357,7 @@ func TestZipfDraws(t *testing.T) {
 	}
 }
 
-// TestBudgetIsStated checks that the report names a rate as missing if the budget did not
+// TestBudgetIsStated checks that the report mentions a rate for which the budget did not
 // suffice for 100/p probes.
 func TestBudgetIsStated(t *testing.T) {
 	section, steps := Steps(Config{Keys: 1000, Rates: []float64{1e-9}, Subjects: []Subject{Memory()}})
@@ -371,8 +370,8 @@ func TestBudgetIsStated(t *testing.T) {
 }
 
 // TestSmallLayers measures a grown filter whose first layer has only 39 keys in each part.
-// With this seed its rate is by chance 1.7 times that of the theory. Such a rate neither
-// breaks a promise nor counts as a kept one. A grown filter with more keys is judged.
+// With this seed, its rate is by chance 1.7 times the theoretical rate. The promises are
+// not checked for such a small filter, but they are for a grown filter with more keys.
 func TestSmallLayers(t *testing.T) {
 	small := Case{Keys: 20_000, Capacity: 2500, FPR: 1e-4, Growth: true}
 	large := Case{Keys: 160_000, Capacity: 20_000, FPR: 1e-4, Growth: true}

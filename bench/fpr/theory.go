@@ -9,21 +9,22 @@ import (
 
 // Theory is the predicted behaviour of a set.
 type Theory struct {
-	FPR  Rate // that a new key is claimed after all keys were offered
-	Lost Rate // share of the keys that were claimed when they were offered
+	FPR  Rate // rate at which new keys are claimed after all keys were offered
+	Lost Rate // share of the offered keys that were claimed although they were new
 	// Slack is the relative error of the formulas.
 	Slack float64
 }
 
-// Rate is the mean rate of events over all sets of one layout. The rates of single sets
-// differ from the mean by chance, those of small sets by much.
+// Rate is the distribution of a rate of events over all sets of one structure. The rate
+// of one set differs from the mean by chance, more so if the set is small.
 type Rate struct {
 	Mean      float64
-	Variance  float64 // of the sets' rates
-	Asymmetry float64 // their third central moment
+	Variance  float64 // of the rates of sets
+	Asymmetry float64 // third central moment of the rates of sets
 }
 
-// add adds an independent part with a weight: see sizing.RateSpread.
+// add adds the rate of an independent part, multiplied by weight. See
+// sizing.RateSpread.
 func (r *Rate) add(weight, mean, deviation, skewness float64) {
 	sigma := weight * mean * deviation
 	r.Mean += weight * mean
@@ -31,7 +32,7 @@ func (r *Rate) add(weight, mean, deviation, skewness float64) {
 	r.Asymmetry += skewness * sigma * sigma * sigma
 }
 
-// spread returns the standard deviation of the sets' rates, relative to their mean.
+// spread returns the standard deviation of the rates of sets, relative to their mean.
 func (r Rate) spread() float64 {
 	if r.Mean == 0 {
 		return 0
@@ -39,10 +40,10 @@ func (r Rate) spread() float64 {
 	return math.Sqrt(r.Variance) / r.Mean
 }
 
-// skewed reports whether the distribution of the sets' rates, together with the chance
-// of so many trials, is too skewed to be judged by σ. Sets with small parts are. With a
-// skewness of 0.1, 5σ are exceeded once in half a million figures (by the expansion of
-// Cornish and Fisher); with 0.3, once in ten thousand.
+// skewed reports whether the number of events in the given number of trials is
+// distributed too asymmetrically to be judged by σ. This is the case for sets with
+// small parts. With a skewness of 0.1, one figure in half a million exceeds 5σ (by the
+// Cornish-Fisher expansion). With a skewness of 0.3, one in ten thousand does.
 func (r Rate) skewed(trials uint64) bool {
 	n := float64(trials)
 	return n*n*n*r.Asymmetry > 0.1*math.Pow(n*r.Mean+n*n*r.Variance, 1.5)
@@ -50,15 +51,16 @@ func (r Rate) skewed(trials uint64) bool {
 
 // layer is the theory of one layer of a chain.
 type layer struct {
-	room float64 // keys offered to it until it is full
+	room float64 // number of offered keys after which the layer is full
 	pieces
 }
 
-// pieces describes the structure of a layer: equal parts of so many bits.
+// pieces describes the structure of a layer: equal parts with the given number of bits
+// each.
 type pieces struct {
 	parts, bits uint64
 	hashes      uint
-	rate        func(held float64) float64 // false-positive rate after so many offered keys, at least one
+	rate        func(held float64) float64 // false-positive rate after held keys were offered; held is at least 1
 }
 
 // chain is a set that adds layers.
@@ -66,7 +68,7 @@ type chain struct {
 	Case
 	capacity uint64 // of the first layer
 	layout   func(p float64, keys uint64) pieces
-	layers   []layer // computed so far
+	layers   []layer // layers that were computed so far
 }
 
 func (c *chain) layer(number int) layer {
@@ -81,10 +83,10 @@ func (c *chain) layer(number int) layer {
 	return c.layers[number]
 }
 
-// add adds one chain with a weight to a theory: its false-positive rate after so many
-// offered keys, and the share of these that were false positives when they were
-// offered. A key is added to the layer that is the newest at that time, and is tested
-// against all layers that exist then.
+// add adds the rates of one chain, multiplied by weight, to a theory. The rates are the
+// chain's false-positive rate after so many offered keys, and the share of these keys
+// that were false positives when they were offered. A key is tested against all layers
+// that exist when it is offered, and is added to the newest one.
 func (c *chain) add(t *Theory, offered, weight float64) {
 	passes := 1.0 // probability that no earlier layer claims a new key
 	for number, rest := 0, offered; rest > 0; number++ {
@@ -102,11 +104,11 @@ func (c *chain) add(t *Theory, offered, weight float64) {
 }
 
 // meanRate returns the mean of a layer's rate while held keys are offered, by Simpson's
-// rule. The rate is about a power of the number of keys, for which 64 intervals give a
-// relative error of 1e-4.
+// rule. The rate is approximately a power of the number of keys. For a power, 64
+// intervals have a relative error of 1e-4.
 func meanRate(l layer, held float64) float64 {
 	const intervals = 64
-	sum := l.rate(held) // that at 0 is 0
+	sum := l.rate(held) // the rate at 0 is 0
 	for i := 1; i < intervals; i++ {
 		weight := 2 + 2*float64(i%2)
 		sum += weight * l.rate(held*float64(i)/intervals)
@@ -114,7 +116,6 @@ func meanRate(l layer, held float64) float64 {
 	return sum / (3 * intervals)
 }
 
-// memoryTheory is the theory of membits.
 func memoryTheory(c Case, _ []uint64) Theory {
 	whole := chain{Case: c, capacity: c.Capacity, layout: func(p float64, keys uint64) pieces {
 		bits, k := sizing.ShardedBits(keys, p, sizing.DefaultShards)
@@ -127,8 +128,8 @@ func memoryTheory(c Case, _ []uint64) Theory {
 	return t
 }
 
-// redisTheory is the theory of redisbits, with the given number of keys in each partition,
-// or the same number in all. Its slack is the error that
+// redisTheory is the theory of redisbits. loads are the numbers of keys of the partitions;
+// nil means the same number in each. The slack is the error that
 // sizing.ExactBlockedFalsePositiveRate documents.
 func redisTheory(c Case, loads []uint64) Theory {
 	each := float64(c.Capacity) / float64(c.Partitions)

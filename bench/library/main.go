@@ -1,6 +1,6 @@
-// Command library is a crawler like one that a user of package crawl may write. It prints
-// the title of each page, resumes killed crawls, and inspects crawls that other processes
-// run. It imports no other package of the crawler's module, so its tests prove that
+// Command library is a crawler such as a user of package crawl could write. It prints the
+// title of each page, resumes killed crawls, and inspects crawls that other processes
+// run. It imports no other package of the crawler's module. So its tests prove that
 // package crawl suffices.
 package main
 
@@ -37,7 +37,6 @@ func main() {
 	}
 }
 
-// run runs one command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("library", flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -34,14 +34,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is a run of the program.
 type process struct {
 	*exec.Cmd
 	lines  *bufio.Scanner // of stdout
 	stderr bytes.Buffer
 }
 
-// start starts the program. It is killed at the end of the test.
+// start starts the program, which is killed at the end of the test.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
@@ -59,8 +58,8 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// rest returns the lines that the program still prints. It fails the test if the program
-// ends with an error.
+// rest returns the remaining lines of the program's output. It fails the test if the
+// program ends with an error.
 func (p *process) rest(t *testing.T) (lines []string) {
 	t.Helper()
 	for p.lines.Scan() {
@@ -89,7 +88,7 @@ func site(t *testing.T, hosts, pages int) (urls []string) {
 		}
 		names = append(names, listener.Addr().String())
 		_, port, _ = net.SplitHostPort(names[0])
-		go server.Serve(listener) //nolint:errcheck // it ends with Close
+		go server.Serve(listener) //nolint:errcheck // it returns after Close
 	}
 	for page := range pages {
 		path := fmt.Sprintf("/%d", page)
@@ -124,7 +123,7 @@ func recorded(t *testing.T, lines []string) map[string]int {
 	return times
 }
 
-// holdsEach fails the test unless times contains each of urls once, and no other URL.
+// holdsEach checks that times contains each of urls once, and no other URL.
 func holdsEach(t *testing.T, times map[string]int, urls []string) {
 	t.Helper()
 	want := make(map[string]int)
@@ -170,8 +169,8 @@ func TestCrawl(t *testing.T) {
 	holdsEach(t, recorded(t, start(t, "records", "-dir", dir).rest(t)), urls)
 }
 
-// TestResume kills a crawl, inspects it from other processes before and after, and
-// resumes it twice. Each page has one record.
+// TestResume kills a crawl and resumes it twice. Before and after the kill, other
+// processes inspect the crawl. At the end, each page has one record.
 func TestResume(t *testing.T) {
 	urls := site(t, 1, 60)
 	dir := filepath.Join(t.TempDir(), "site.crawl")
@@ -230,8 +229,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestNoCrawl checks the error of a status of a crawl that does not exist, and that it
-// makes no directory.
+// TestNoCrawl checks that `status` for a crawl that does not exist fails with a clear
+// error, and makes no directory.
 func TestNoCrawl(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none.crawl")
 	cmd := exec.Command(os.Args[0], "status", "-dir", dir)

@@ -66,8 +66,8 @@ func weighStore(dir string, class frontier.Class) weigh {
 	}
 }
 
-// InPostgres returns the subjects in Postgres: the exact set, whose schema is created in
-// the database at dsn, and a plain table of URLs.
+// InPostgres returns the subjects in Postgres: the exact set, and a plain table of URLs.
+// The schema of the exact set is created in the database at dsn.
 func InPostgres(dsn string) []Subject {
 	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (float64, error)) weigh {
 		return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
@@ -90,19 +90,21 @@ func InPostgres(dsn string) []Subject {
 	}
 }
 
-// turns is the number of turns in which an exact set is filled. After each turn its keys
-// are finished and the tables vacuumed, so that a tenth of the keys wait at a time.
+// turns is the number of turns in which an exact set is filled. After each turn, its
+// keys are marked as finished and the tables are vacuumed. So only a tenth of the keys
+// are waiting at any time.
 const turns = 10
 
 // postgresFill fills an exact set with keys in a number of turns. The keys of a turn are
-// finished before the next turn; with one turn, all keys wait.
+// marked as finished before the next turn. If there is only one turn, all keys remain
+// waiting.
 type postgresFill struct {
 	dsn   string
 	turns uint64
 }
 
-// weigh returns the size of the keys in tables and indexes. For waiting keys it includes
-// the rows that are needed to queue them.
+// weigh returns the bytes that n keys take in tables and indexes. If the keys remain
+// waiting, these include the rows that are needed to queue them.
 func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
 	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
 	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}
@@ -129,7 +131,7 @@ func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progr
 				return 0, err
 			}
 		}
-		// In the hours of a real crawl the server does this by itself.
+		// A real crawl takes hours, in which the server does this by itself.
 		if _, err := conn.Exec(ctx, fmt.Sprintf("VACUUM crawler.exact_key_%d, crawler.exact_waiting_%[1]d, crawler.exact_pending_%[1]d", id)); err != nil {
 			return 0, err
 		}
@@ -145,7 +147,8 @@ func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progr
 // keyBatch is the number of keys in one call of the exact set.
 const keyBatch = 500
 
-// decide decides about the keys in [from, to), marks them as queued, and returns them.
+// decide adds the keys with numbers in [from, to) to the set, marks them as queued, and
+// returns them.
 func decide(ctx context.Context, set exact.Set, from, to uint64, progress func(share float64)) (all []exact.Ref, err error) {
 	links := urls(0, urlHosts)
 	links.Class = frontier.Exact
@@ -183,7 +186,8 @@ func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
 	return nil
 }
 
-// weighTable returns the size of a table with URLs as its primary key, and of its index.
+// weighTable returns the size of a table whose primary key is the URL, including its
+// index.
 func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
 	table := fmt.Sprintf("crawler_bench_%d", rand.Uint64())
 	if _, err := conn.Exec(ctx, "CREATE TABLE "+table+" (url text PRIMARY KEY)"); err != nil {

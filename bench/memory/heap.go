@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// InHeap returns the subjects in the memory of a Go program: our filter at each of rates,
-// and maps.
+// InHeap returns the subjects in the memory of a Go program: our filter at each of the
+// rates, and maps.
 func InHeap(rates []float64) (all []Subject) {
 	for _, p := range rates {
 		all = append(all, Subject{
@@ -37,7 +37,7 @@ func InHeap(rates []float64) (all []Subject) {
 		goMap("Go map of 16-byte fingerprints", func(links sets.Range, i int) bloomstore.Fingerprint { return links.Print(i) }))
 }
 
-// goMap measures a map of keys.
+// goMap returns the subject for a map of keys.
 func goMap[K comparable](name string, key func(links sets.Range, i int) K) Subject {
 	return Subject{Name: name, Usual: true, Most: most, Add: time.Microsecond, Predict: exactStore(name), By: "heap",
 		Weigh: weighHeap(func(links sets.Range) (any, error) {
@@ -49,7 +49,8 @@ func goMap[K comparable](name string, key func(links sets.Range, i int) K) Subje
 		})}
 }
 
-// exactStore returns the prediction of sizing.ExactStores for the store of that name.
+// exactStore returns the prediction that sizing.ExactStores makes for the store with
+// that name.
 func exactStore(name string) func(n uint64) (low, high float64) {
 	return exactly(func(n uint64) float64 {
 		for _, store := range sizing.ExactStores(n, sets.URLBytes) {
@@ -61,8 +62,8 @@ func exactStore(name string) func(n uint64) (low, high float64) {
 	})
 }
 
-// weighHeap returns a Weigh for the result of keep. It makes so many copies that other
-// allocations of the program do not matter.
+// weighHeap returns a Weigh that measures the result of keep. It calls keep so often
+// that other allocations of the program do not matter.
 func weighHeap(keep func(links sets.Range) (any, error)) weigh {
 	const enough = 16 << 20 // bytes
 	return func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {

@@ -2,9 +2,9 @@
 // compares the result with `crawler size`, with the information bound, and with common
 // alternatives.
 //
-// It owns the compared stores and the method of each measurement: the bytes that Go's heap
-// or Redis has allocated, the size of a relation, or the size of a directory. Package
-// sizing predicts the results.
+// It owns the compared stores and the method of each measurement: the allocated bytes of
+// Go's heap or of Redis, the size of a relation in Postgres, or the size of a directory.
+// Package sizing predicts the results.
 package memory
 
 import (
@@ -24,24 +24,24 @@ import (
 // Config describes the measurement. The zero value has no subjects, so nothing is
 // measured.
 type Config struct {
-	Keys     uint64 // of the largest measurement; 0 means a million
+	Keys     uint64 // number of keys in the largest measurement; 0 means a million
 	Subjects []Subject
 }
 
-// Subject is one way to keep URLs.
+// Subject is one way to store URLs.
 type Subject struct {
 	Name   string
-	Family string        // name in the plot, which several rates of one store share
-	Ours   bool          // its size is a promise: within tolerance of Predict
-	FPR    float64       // false-positive rate; 0 means that it is exact
+	Family string        // name in the plot; a store has the same one for all its rates
+	Ours   bool          // whether it is a promise that the size is within tolerance of Predict
+	FPR    float64       // false-positive rate; 0 means an exact store
 	Most   uint64        // the maximum number of items that are measured; 0 means no limit
-	Usual  bool          // a usual alternative to a filter, and a level in the plot
-	Add    time.Duration // approximate time for an item; determines the share of the budget
+	Usual  bool          // whether it is a usual alternative to a filter, drawn as a level in the plot
+	Add    time.Duration // approximate time per item; determines the share of the budget
 	// Weigh stores n items, returns the bytes of all of them, and removes them.
 	Weigh weigh
 	By    string // the method of measurement
 	// Predict returns the least and the most bytes of n items according to package
-	// sizing; nil if that has no prediction.
+	// sizing. It is nil if package sizing makes no prediction.
 	Predict func(n uint64) (low, high float64)
 }
 
@@ -63,8 +63,8 @@ func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, hig
 	}
 }
 
-// fixedCost is the approximate time of a measurement in addition to that for its items: a
-// process or server starts and becomes idle.
+// fixedCost is the approximate time of a measurement that does not depend on the number
+// of items: a process or server starts and becomes idle.
 const fixedCost = 3 * time.Second
 
 // tolerance is the allowed difference between our stores and `crawler size`.
@@ -100,7 +100,6 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	return m.section, steps
 }
 
-// measurement is a running measurement.
 type measurement struct {
 	section *report.Section
 	promise *report.Promise
@@ -131,7 +130,6 @@ func (m *measurement) table(n uint64) *report.Table {
 		"crawler size", "measured / predicted", "bound", "times the bound")
 }
 
-// step returns the measurement of one store.
 func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Step {
 	name := fmt.Sprintf("%s, %s items", s.Name, report.Count(n).Text)
 	return &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,
@@ -162,7 +160,7 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 			predicted = report.Words(fmt.Sprintf("%.4g to %.4g", low/float64(n), high/float64(n)))
 		}
 		turn.Found("%.4g bytes each by %s, predicted %s", each, s.By, predicted.Text)
-		of := min(max(bytes, low), high) // the predicted value that is nearest
+		of := min(max(bytes, low), high) // the nearest value of the predicted interval
 		share = report.Fixed(bytes/of, 3)
 		if s.Ours {
 			off := bytes/of - 1
@@ -174,8 +172,8 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 	m.draw(s, each)
 }
 
-// draw adds a store to the plot: a filter as a mark, and a usual alternative as a level. Of
-// several sizes of a store the plot shows the last one.
+// draw adds a store to the plot: a filter as a mark, and a usual alternative as a level. If
+// a store is measured with several sizes, the plot shows the last one.
 func (m *measurement) draw(s Subject, each float64) {
 	const least, most = 1e-9, 0.1
 	name := cmp.Or(s.Family, s.Name)

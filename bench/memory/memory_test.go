@@ -16,14 +16,12 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
-// silent is a Watcher that prints nothing.
 type silent struct{}
 
 func (silent) Begin(*agenda.Step)       {}
 func (silent) Progress(float64)         {}
 func (silent) End(*agenda.Step, string) {}
 
-// weighAll runs all steps of config.
 func weighAll(t *testing.T, config Config) *report.Section {
 	t.Helper()
 	section, steps := Steps(config)
@@ -33,7 +31,7 @@ func weighAll(t *testing.T, config Config) *report.Section {
 	return section
 }
 
-// scale returns a Weigh that measures nothing and returns the given bytes.
+// scale returns a Weigh that measures nothing and returns bytes(n).
 func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(float64)) (float64, error) {
 	return func(_ context.Context, n uint64, _ func(float64)) (float64, error) {
 		return bytes(n), nil
@@ -41,7 +39,7 @@ func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(floa
 }
 
 // TestHoldsToPrediction checks that a difference of up to 10 % keeps the promise, that a
-// larger one breaks it, and that there is no promise about stores that are not ours.
+// larger one breaks it, and that stores of others have no promise.
 func TestHoldsToPrediction(t *testing.T) {
 	ten := func(n uint64) (float64, float64) { return 10 * float64(n), 12 * float64(n) }
 	for _, c := range []struct {
@@ -99,7 +97,7 @@ func TestRedisIsWeighed(t *testing.T) {
 	}
 	for i, subject := range InRedis(open, []float64{1e-6}, false) {
 		if i == 2 || i == 3 {
-			continue // queues with other numbers of hosts
+			continue // the queue, again with other numbers of hosts
 		}
 		bytes, err := subject.Weigh(t.Context(), 2000, func(float64) {})
 		if err != nil {

@@ -12,9 +12,10 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// InRedis returns the subjects in Redis: the filter of a crawl at each of rates, its queue,
-// and common alternatives. Each is measured in a Redis that open returns. If other clients
-// use that server, their changes count, too. hasBloom reports whether it has BF.RESERVE.
+// InRedis returns the subjects in Redis: the filter of a crawl at each of the rates, the
+// queue of a crawl, and common alternatives. Each subject is measured in a Redis that open
+// returns. If other clients use that server, their changes are measured too. hasBloom
+// reports whether the server has the command BF.RESERVE.
 func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject) {
 	for _, p := range rates {
 		all = append(all, crawlFilter(open, p))
@@ -35,9 +36,9 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 	return all
 }
 
-// weighRedis returns a Weigh that measures the data in a Redis after the set that fill
-// returned was closed. fill calls base after it has created everything that must not be
-// counted.
+// weighRedis returns a Weigh that measures the data in a Redis. fill creates and fills
+// a set. It calls base once it has created everything that must not be counted. The set
+// is closed before the final measurement.
 func weighRedis(open sets.OpenRedis, fill func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error)) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
 		r, err := open(ctx)
@@ -79,7 +80,8 @@ func weighSet(open sets.OpenRedis, kind func(sets.OpenRedis) sets.Kind, p float6
 	})
 }
 
-// filled adds links to a set. After an error it closes and removes the set.
+// filled adds links to a set and returns the set. After an error it closes and removes
+// the set.
 func filled(ctx context.Context, set *sets.Set, links sets.Range, progress func(share float64)) (*sets.Set, error) {
 	const batch = 1000
 	for all := links.N; links.First < all; links.First += batch {
@@ -92,8 +94,8 @@ func filled(ctx context.Context, set *sets.Set, links sets.Range, progress func(
 	return set, nil
 }
 
-// warm fills a crawl and removes it, so that the server has allocated the memory that all
-// crawls share: scripts and their interpreter.
+// warm fills a crawl and removes it. After that, the server has allocated the memory that
+// all crawls share: scripts and their interpreter.
 func warm(ctx context.Context, in sets.OpenRedis) error {
 	set, err := sets.RedisStore(in).Open(ctx, sets.Plan{Capacity: 1000})
 	if err != nil {
@@ -105,8 +107,8 @@ func warm(ctx context.Context, in sets.OpenRedis) error {
 	return set.End(ctx)
 }
 
-// crawlFilter measures the filter of a new crawl. The prediction assumes that each
-// partition gets the same number of keys.
+// crawlFilter returns the subject for the filter of a new crawl. The prediction assumes
+// that each partition has the same number of keys.
 func crawlFilter(open sets.OpenRedis, p float64) Subject {
 	return Subject{
 		Name: fmt.Sprintf("filter of a crawl in Redis, p = %g", p), Family: "filter of a crawl in Redis", Ours: true, FPR: p,
@@ -123,8 +125,8 @@ func crawlFilter(open sets.OpenRedis, p float64) Subject {
 	}
 }
 
-// crawlQueue measures the queued URLs of a crawl. It subtracts the memory of the filter,
-// because the filter grows in partitions that get more URLs than others.
+// crawlQueue returns the subject for the queued URLs of a crawl. It subtracts the memory
+// of the filter, because the filter grows in partitions with more URLs than others.
 func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 	var filter float64
 	fill := func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error) {
@@ -174,10 +176,11 @@ func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error
 	return sum, err
 }
 
-// usedMemory returns the memory of a Redis once it is idle: it has freed memory in the
-// background, and our other clients and their buffers are gone. Clients of other programs
-// count. The connection that asks does not count. Its buffers shrink while it waits, and for a
-// small filter this change is as large as the difference that is tolerated.
+// usedMemory returns the memory that a Redis uses once it is idle: the server has freed memory
+// in the background, and our other clients and their buffers are gone. The memory includes the
+// clients of other programs, but not the connection of usedMemory itself. The buffers of this
+// connection shrink while it waits. For a small filter, this change is as large as the
+// tolerated difference.
 func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes float64, err error) {
 	client := sets.NewClient(options)
 	defer func() { err = errors.Join(err, client.Close()) }()
@@ -188,7 +191,7 @@ func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes flo
 	)
 	var last, clients float64
 	for try := range tries {
-		info, err := sets.Info(ctx, client, "memory", "clients") // few sections: a long answer needs a buffer of its own
+		info, err := sets.Info(ctx, client, "memory", "clients") // few sections: a long answer would need a second buffer
 		if err != nil {
 			return 0, err
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 )
 
-// BenchmarkFields extracts five fields from a product page of 30 KB, with a plain loop of
-// goquery and with package fields, which have the same selectors. It also measures parsing
-// alone. Processor time is that of the whole process.
+// BenchmarkFields extracts five fields from a product page of 30 KB, once with a plain
+// loop that uses goquery, and once with package fields. Both use the same selectors. It
+// also measures parsing alone. The processor time is that of the whole process.
 func BenchmarkFields(b *testing.B) {
 	p := newProduct(rand.New(rand.NewPCG(1, 1)), 1)
 	p.images, p.cents, p.sku = []string{"img/1.jpg", "img/2.jpg"}, 129900, "0815-X"

@@ -1,6 +1,6 @@
-// Package pagedata contains the proofs and benchmarks of the data that a crawl extracts from
-// pages: the fields of a synthetic shop, whose right values are known, and the main text of
-// pages that people wrote. It contains only tests.
+// Package pagedata tests and measures the data that a crawl extracts from pages: the fields
+// of a synthetic shop, whose correct values are known, and the main text of pages that
+// people wrote. The package has only tests.
 package pagedata
 
 import (
@@ -26,8 +26,9 @@ var (
 	proof = flag.Bool("proof", false, "the shop at full size")
 )
 
-// TestShop crawls a shop of 1,000 product pages from ten templates, with broken HTML, several
-// charsets and missing values. Each field of each record is exact.
+// TestShop crawls a shop of 1,000 product pages, made from ten templates, with broken HTML,
+// several charsets and missing values. It compares each field of each record with its
+// expected value.
 func TestShop(t *testing.T) {
 	n := 1000
 	if *proof {
@@ -80,7 +81,7 @@ func TestShop(t *testing.T) {
 		path := strings.TrimPrefix(r.URL, server.URL)
 		p, ok := pages[path]
 		if !ok {
-			continue // the index
+			continue // the index page
 		}
 		seen++
 		base := r.URL[:strings.LastIndexByte(r.URL, '/')+1]

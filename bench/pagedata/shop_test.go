@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// product is a product of the shop. Each has a page, which lacks the empty fields.
+// product is a product of the shop. Its page has no data for fields that are empty.
 type product struct {
 	name, sku, date string // date has the format 2006-01-02
 	cents           int    // 0 means that there is no price
@@ -40,8 +40,8 @@ func newProduct(dice *rand.Rand, n int) product {
 	return p
 }
 
-// fields returns the fields that the record of the page must have, byte for byte. Relative
-// URLs of images follow base.
+// fields returns the fields that the record of the page must have, byte for byte. base is
+// put before relative URLs of images.
 func (p *product) fields(base string) string {
 	var members []string
 	add := func(name, value string) { members = append(members, fmt.Sprintf("%q:%s", name, value)) }
@@ -78,8 +78,8 @@ func (p *product) amount(group, decimal string) string {
 	return fmt.Sprintf("%s%s%02d", whole, decimal, p.cents%100)
 }
 
-// day returns the date in a layout, in which Y is the year, MM the month with two digits, B
-// its name, and D the day.
+// day returns the date in a layout. In the layout, Y is the year, MM the month with two
+// digits, B the name of the month, and D the day.
 func (p *product) day(layout string) string {
 	months := []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
 	var y, m, d int
@@ -87,19 +87,18 @@ func (p *product) day(layout string) string {
 	return strings.NewReplacer("Y", fmt.Sprint(y), "MM", fmt.Sprintf("%02d", m), "D", fmt.Sprint(d), "B", months[max(m-1, 0)]).Replace(layout)
 }
 
-// template makes some of the pages of the shop.
+// template is a layout that some of the shop's pages have.
 type template struct {
 	fields []string // the rules for name, price, sku, date and images
 	write  func(w *writer, p *product)
 }
 
-// writer writes a page.
 type writer struct {
 	strings.Builder
 	ascii bool // write JSON in ASCII, because the charset of the page does not have all characters
 }
 
-// f writes HTML; it escapes texts.
+// f writes HTML. It escapes texts, but not format.
 func (w *writer) f(format string, texts ...string) {
 	args := make([]any, len(texts))
 	for i, text := range texts {
@@ -108,7 +107,7 @@ func (w *writer) f(format string, texts ...string) {
 	fmt.Fprintf(w, format, args...)
 }
 
-// if_ is f if has is true, and otherwise does nothing.
+// if_ calls f if has is true.
 func (w *writer) if_(has bool, format string, texts ...string) {
 	if has {
 		w.f(format, texts...)
@@ -217,7 +216,7 @@ var templates = []template{
 			w.images(p, "<a class=image href='%s'>Image</a>")
 		},
 	},
-	{ // fonts and nested tables, as pages were once made
+	{ // font elements and nested tables, as in old pages
 		[]string{"name=font[size='+2'] b", "price=td.p b | number | required", "sku=td:nth-child(2) tt", "date=center i | date", "images[]=table table img@src"},
 		func(w *writer, p *product) {
 			w.f("<center><font size=+2><b>%s</b></font>", p.name)
@@ -230,7 +229,7 @@ var templates = []template{
 			w.f("</table></table>")
 		},
 	},
-	{ // fields with several sources, of which the first lack the value
+	{ // fields with several sources; the first sources have no value
 		[]string{"name=jsonld:Product.name || article h1", "price=meta:price || article .amount | number | required", "sku=.none || article footer@data-sku || .sku", "date=article .none | date", "images[]=article source@srcset || article img@src"},
 		func(w *writer, p *product) {
 			w.f("<article><h1>%s</h1>", p.name)
@@ -243,7 +242,6 @@ var templates = []template{
 	},
 }
 
-// linked returns the product as JSON-LD.
 func (p *product) linked(offers any) map[string]any {
 	m := map[string]any{"@type": []string{"Thing", "Product"}, "name": p.name, "image": p.images, "offers": offers, "brand": map[string]any{"@type": "Brand", "name": "no"}}
 	if p.sku != "" {
@@ -276,12 +274,12 @@ func (w *writer) json(value any) string {
 type page struct {
 	path, contentType string
 	body              []byte
-	want              string // the fields of its record
-	incomplete        bool   // it lacks the required price
+	want              string // the fields that its record must have
+	incomplete        bool   // the required price is missing
 }
 
 // charsets are the ways in which pages declare their charset: in the header, in a meta
-// element, or by a byte order mark, which overrides a wrong header.
+// element, or by a byte order mark. The byte order mark overrides a wrong header.
 var charsets = []struct {
 	header, meta string
 	code         encoding.Encoding
@@ -296,7 +294,6 @@ var charsets = []struct {
 	{header: "text/html; charset=Shift_JIS", code: japanese.ShiftJIS},
 }
 
-// newPage makes page n.
 func newPage(dice *rand.Rand, n int) page {
 	p := newProduct(dice, n)
 	t := n % len(templates)
@@ -305,7 +302,7 @@ func newPage(dice *rand.Rand, n int) page {
 	w.f("<!DOCTYPE html>")
 	w.if_(charset.meta != "", "<meta charset=%s>", charset.meta)
 	w.f("<title>%s</title>", p.name)
-	for range dice.IntN(4) { // faults of HTML
+	for range dice.IntN(4) { // some faulty HTML
 		w.WriteString([]string{"</div>", "<b><i>x</b></i>", "<p><font color=red>", "<!-- a -- b -->", "<a href=x", "<br/><br/>", "</p>", "<unknown x=1 x=2>", "&nosuch;&#xfffff;", "<div class='a\" b'>"}[dice.IntN(10)] + ">")
 	}
 	templates[t].write(w, &p)

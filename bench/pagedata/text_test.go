@@ -17,15 +17,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/maintext"
 )
 
-// frames has selectors of the elements of each tree that are not content.
+// frames has a selector for each tree. It matches the elements that are not content.
 var frames = map[string]string{
 	"git":    "head, script, style, #footer, #header",
 	"sqlite": "head, script, style, .nosearch, #toc_sub",
 }
 
-// TestRealText compares the extracted main text of pages of Debian packages with their text
-// without frames. It counts the words that are in both. The recall must be at least 0.93 and
-// the precision at least 0.97.
+// TestRealText compares two texts of each page from Debian packages: the extracted main
+// text, and all text outside the page's frames. It counts the words that are in both. The
+// recall of the main text must be at least 0.93, and its precision at least 0.97.
 func TestRealText(t *testing.T) {
 	trees, err := realhtml.Installed()
 	if errors.Is(err, realhtml.ErrMissing) && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
@@ -40,7 +40,7 @@ func TestRealText(t *testing.T) {
 			document := goquery.CloneDocument(goquery.NewDocumentFromNode(root))
 			document.Find(frames[tree.Name]).Remove()
 			want := words(textOf(t, document.Nodes[0]))
-			if total(want) < 100 { // pages with only a redirect or a drawing
+			if total(want) < 100 { // the page has only a redirect or a drawing
 				continue
 			}
 			got := words(maintext.Extract(root, nil).Text)
@@ -59,7 +59,7 @@ func TestRealText(t *testing.T) {
 	}
 }
 
-// documents returns the pages below dir that can be parsed.
+// documents returns the parsed pages below dir. It skips pages that cannot be parsed.
 func documents(t testing.TB, dir string) (all []*html.Node) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -81,7 +81,7 @@ func documents(t testing.TB, dir string) (all []*html.Node) {
 	return all
 }
 
-// textOf returns all text of a document, as a field extracts it.
+// textOf returns all text of a document, extracted by a field.
 func textOf(t testing.TB, root *html.Node) string {
 	t.Helper()
 	rules, err := fields.New(fields.Group{Fields: []string{"text=body | raw"}})

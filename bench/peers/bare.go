@@ -11,10 +11,11 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// peers are the crawlers, by subcommand. Each carries out an order in a process of its own.
+// peers are the crawlers that are compared with ours, by subcommand.
 var peers = map[string]func(ctx context.Context, order contest.Order) (contest.Took, error){"bare": bare, "colly": viaColly}
 
-// bare is the bare loop, with links from whole documents of goquery, as in colly.
+// bare is the bare loop. Like colly, it parses the whole document with goquery to find
+// links.
 func bare(ctx context.Context, order contest.Order) (contest.Took, error) {
 	order.Links = references
 	return contest.Loop(ctx, order)
@@ -22,13 +23,13 @@ func bare(ctx context.Context, order contest.Order) (contest.Took, error) {
 
 var links = cascadia.MustCompile("a[href]")
 
-// references appends each different link of a page to found, without its fragment.
+// references appends each distinct link of a page to found, without its fragment.
 func references(body *bytes.Buffer, found []string) ([]string, error) {
 	document, err := goquery.NewDocumentFromReader(body)
 	if err != nil {
 		return found, err
 	}
-	known := make(map[string]bool) // most links are on a page several times
+	known := make(map[string]bool) // the same link is often on a page several times
 	for _, node := range document.FindMatcher(links).Nodes {
 		for _, attribute := range node.Attr {
 			if attribute.Key != "href" {

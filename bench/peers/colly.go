@@ -12,14 +12,15 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// viaColly is the crawler that colly's documentation shows. It is asynchronous,
-// stays on one host, makes order.Workers requests at once, and has otherwise
-// colly's default settings. It stores nothing of a page, and its visited set is in
+// viaColly is the crawler that colly's documentation shows. It is asynchronous, stays
+// on one host, and makes up to order.Workers requests at once. All other settings are
+// colly's defaults. It stores nothing of a page, and keeps the set of visited URLs in
 // memory.
 //
-// Fragments are cut off, because for colly each one makes another page. Pages are
-// counted by URL, because colly does not check and mark a page as visited in one
-// step: two links at once can fetch it twice.
+// Fragments are cut off, because colly treats URLs with different fragments as
+// different pages. Pages are counted by URL, because colly does not check and mark a
+// page as visited in one step: it can fetch a page twice if two links are followed at
+// once.
 func viaColly(ctx context.Context, order contest.Order) (took contest.Took, err error) {
 	start, began := order.Seeds[0], time.Now()
 	base, err := url.Parse(start)

@@ -14,14 +14,13 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// measure is the result of one crawl.
 type measure struct {
 	peer string
 	contest.Took
 }
 
-// cpu returns the processor time in seconds. Unlike the rate, it hardly depends on
-// other processes of the machine.
+// cpu returns the processor time in seconds. Unlike the rate, it hardly depends on what
+// else the machine is doing.
 func (m measure) cpu() float64 { return m.CPU.Seconds() }
 
 func (m measure) String() string {
@@ -29,16 +28,16 @@ func (m measure) String() string {
 		m.peer, m.Pages, m.Seconds, m.Rate(), float64(m.Resident)/(1<<20), m.cpu())
 }
 
-// contestants are the crawlers of compare, in the order of a round. "archiving" is
-// crawler with --save all.
+// contestants are the crawlers that compare runs, in the order of a round. "archiving"
+// is crawler with --save all.
 var contestants = []string{"bare", "crawler", "archiving", "colly"}
 
-// workers is the number of requests that each contestant makes at once.
+// workers is the number of concurrent requests of each contestant.
 const workers = 16
 
-// compare crawls one site with all contestants in turn, for several rounds. Each
-// crawl has a process of its own. compare prints every measure, and the medians with
-// their ratios to those of the bare loop.
+// compare crawls one site with all contestants in turn, for several rounds. Each crawl
+// runs in its own process. compare prints the measure of each crawl, and then, for each
+// contestant, the median and its ratio to the median of the bare loop.
 func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("peers compare", flag.ContinueOnError)
 	dir := flags.String("dir", "", "the folder of HTML files")
@@ -96,14 +95,13 @@ func program(name string) contest.Program {
 	return func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, name, args...) }
 }
 
-// median returns the measure with the median rate. Of two in the middle, it returns
-// the lower one.
+// median returns the measure with the median rate. If two are in the middle, it returns
+// the one with the lower rate.
 func median(measures []measure) measure {
 	sorted := slices.SortedFunc(slices.Values(measures), func(a, b measure) int { return cmp.Compare(a.Rate(), b.Rate()) })
 	return sorted[(len(sorted)-1)/2]
 }
 
-// compete lets one contestant crawl the site.
 func compete(ctx context.Context, name string, ours, product contest.Program, site contest.Endpoint) (took contest.Took, err error) {
 	var flags []string
 	switch name {

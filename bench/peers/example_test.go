@@ -14,11 +14,12 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 )
 
-// A program can use the filter alone, in front of colly. Colly's own visited set is
-// switched off. Of all pages that link to a URL, only one visits it. Ten million URLs
-// take 36 MB.
+// A program can use the filter alone, in front of colly. Colly's own set of visited
+// URLs is switched off. If several pages link to a URL, the URL is visited once. Ten
+// million URLs take 36 MB.
 func Example_filterInFrontOfColly() {
-	// The site has a home page and four other pages. All five link to the four.
+	// The site has a home page and four other pages. Each of the five links to these
+	// four.
 	var fetched atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fetched.Add(1)

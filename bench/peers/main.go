@@ -1,5 +1,5 @@
 // Command peers compares the speed and the cost of crawler with those of two others:
-// a bare loop, which gives none of crawler's guarantees, and colly.
+// colly, and a bare loop, which gives none of crawler's guarantees.
 //
 //	peers layout -dir DIR                 make DIR a site of the installed documentation of Debian packages
 //	peers compare -dir DIR -crawler BIN   crawl the site in DIR with both and with crawler itself, and print the ratios

@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// TestMain makes the test binary also the program of the processes that compare
-// starts: the server, the peers, and a fake crawler.
+// TestMain lets the test binary also run as the processes that compare starts: the
+// server, the peers, and a fake crawler.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && slices.Contains([]string{"bench", "bare", "colly"}, os.Args[1]):
@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// fakeCrawler writes records like those of a crawl of web, with as many HTML pages.
+// fakeCrawler writes records like those of a crawl of web, with the same number of HTML
+// pages.
 func fakeCrawler(args []string) int {
 	dir := args[slices.Index(args, "--dir")+1]
 	var records strings.Builder
@@ -43,8 +44,8 @@ func fakeCrawler(args []string) int {
 	return 0
 }
 
-// pagesOfWeb is the number of HTML pages that a crawl of web finds: five files, one of
-// which has the two URLs / and /index.html.
+// pagesOfWeb is the number of HTML pages that a crawl of web finds. web has five linked
+// HTML files. One of them has two URLs, / and /index.html.
 const pagesOfWeb = 6
 
 // web returns the files of a site. Its pages link to each other in many ways, to a
@@ -83,8 +84,8 @@ func crawlOf(ctx context.Context, name string, server *httptest.Server) (pages u
 	return took.Pages, err
 }
 
-// TestPeersFindTheSamePages checks that each peer finds all pages, so that their rates
-// can be compared.
+// TestPeersFindTheSamePages checks that each peer finds all pages. Otherwise their
+// rates could not be compared.
 func TestPeersFindTheSamePages(t *testing.T) {
 	server := httptest.NewServer(site.Handler(layOut(t)))
 	defer server.Close()

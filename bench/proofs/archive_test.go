@@ -22,15 +22,15 @@ import (
 )
 
 // TestArchiveKilled repeatedly kills and resumes a crawl that keeps all answers. At the
-// end, its WARC files contain the answer of each record once, at the place that the
-// record names and as it was served. All other answers in them are those of
-// robots.txt.
+// end, the WARC files contain the answer for each record once, exactly as it was
+// served, at the place that the record names. All other answers in the files are those
+// for robots.txt.
 func TestArchiveKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 5))
 	saw := &served{answers: make(map[string][]bodyServed)}
-	// A small run has no hardships with retries, for which a crawl waits 20 s.
+	// A small run has no hardships with retries, because a crawl waits 20 s for them.
 	waits := testweb.Dead | sized(testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None)
 	web := serveSite(t, testweb.Config{
 		Seed: seed, Hosts: sized(12, 100), Pages: sized(400, 20_000), Hardships: testweb.All &^ waits,
@@ -59,15 +59,15 @@ func TestArchiveKilled(t *testing.T) {
 // archiveDelay is short, because other proofs test the delay.
 const archiveDelay = 20 * time.Millisecond
 
-// drawArchiveKills returns kills in random order. Some are at each step that writes
-// answers, the others after a random number of requests.
+// drawArchiveKills returns kills in random order. Some are at the steps that write
+// answers, and the others after a random number of requests.
 func drawArchiveKills(rng *rand.Rand) []kill {
 	most := sized(6, 100)
 	kills := []kill{
 		{point: "warc append", times: 1 + rng.IntN(most)}, // half of the answers are written
-		{point: "warc rotate", times: 1 + rng.IntN(2)},    // there is a new file that no commit names
-		{point: "append", times: 1 + rng.IntN(most)},      // the answers are on disk, and half of their records
-		{point: "commit", times: 1 + rng.IntN(most)},      // both are on disk, and not committed
+		{point: "warc rotate", times: 1 + rng.IntN(2)},    // a new file exists, but no commit names it
+		{point: "append", times: 1 + rng.IntN(most)},      // the answers and half of their records are on disk
+		{point: "commit", times: 1 + rng.IntN(most)},      // answers and records are on disk, but not committed
 		{point: "open", times: 1},                         // files are truncated
 	}
 	if *proof {
@@ -108,7 +108,7 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	ids, answers, robots := make(map[string]bool), 0, []warcRecord(nil)
 	for _, file := range files {
 		name := filepath.ToSlash(filepath.Join("warc", filepath.Base(file)))
-		answer := "" // the id of the last answer, if its request has not come yet
+		answer := "" // the id of the last answer, until its request is read
 		all := readWARC(t, file)
 		if len(all) < 2 {
 			t.Errorf("%s has %d records: a file that was not committed?", name, len(all))
@@ -155,9 +155,9 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	return files
 }
 
-// checkRobots checks the answers that no record points to. They must be answers for a
-// robots.txt, or for the target of its redirects, as they were served and no more
-// often.
+// checkRobots checks the answers that no record points to. Each must be an answer for a
+// robots.txt, or for the target of a redirect from one. It must be exactly as it was
+// served, and must not occur more often than it was served.
 func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
 	t.Helper()
 	asked := make(map[string]bool) // targets of redirects
@@ -198,15 +198,14 @@ type place struct {
 	offset int64
 }
 
-// warcRecord is a record of a WARC file.
 type warcRecord struct {
 	offset int64 // in the compressed file
 	fields map[string]string
 	block  []byte
 }
 
-// readWARC returns the records of a file. The file must consist of gzip members with
-// one record each.
+// readWARC returns the records of a file, which must consist of gzip members with one
+// record each.
 func readWARC(t *testing.T, file string) (all []warcRecord) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -254,8 +253,8 @@ func (r *warcRecord) read(member io.Reader) error {
 	return nil
 }
 
-// answers returns nil if the record contains the answer for a line as it was served,
-// and otherwise an error with the difference.
+// answers returns nil if the record contains the answer for a line exactly as it was
+// served. Otherwise it returns an error with the difference.
 func (r *warcRecord) answers(l line, saw *served) error {
 	if r.target() != l.URL {
 		return fmt.Errorf("it is one of %s", r.target())
@@ -282,7 +281,7 @@ func (r *warcRecord) answers(l line, saw *served) error {
 	return nil
 }
 
-// gowarc validates the files with bench/warccheck, which is a module of its own.
+// gowarc validates the files with bench/warccheck, which is a separate module.
 func gowarc(t *testing.T, files []string) {
 	t.Helper()
 	checker := filepath.Join(t.TempDir(), "warccheck")

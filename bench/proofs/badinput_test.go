@@ -17,15 +17,15 @@ import (
 // A misfortune is a mistake of a user or a fault of a machine that makes a crawl fail.
 type misfortune struct {
 	name string
-	// provoke makes a run of the crawl fail, and returns how the run ended. It then
-	// repairs the directory, unless the crawler can do that itself.
+	// provoke makes a run of the crawl fail, and returns how the run ended. After the
+	// run, it repairs the directory if the crawler cannot do that itself.
 	provoke func(t *testing.T, c *crawl, web *site) end
 	code    int      // the exit code
-	says    []string // regular expressions; each must match a line of the message, and each line one of them
+	says    []string // regular expressions: each must match a line, and each line must match one
 }
 
 // TestBadInput checks that the crawler reports each misfortune with one clear message
-// and the documented exit code. Nothing is lost: the crawl can be resumed and ends
+// and the documented exit code. Nothing must be lost: the crawl can be resumed and ends
 // with the exact set.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
@@ -91,8 +91,8 @@ func (m misfortune) check(t *testing.T, e end) {
 	}
 }
 
-// checkExact checks that a finished crawl has the exact set of its web, and balanced
-// books.
+// checkExact checks that a finished crawl has the exact set of its web, and that its
+// books balance.
 func checkExact(t *testing.T, c *crawl, web *site) {
 	t.Helper()
 	written := records(t, c.dir)
@@ -101,13 +101,11 @@ func checkExact(t *testing.T, c *crawl, web *site) {
 	checkBooks(t, c.stats(), parse(t, written), len(web.Seeds()), runs)
 }
 
-// begin crawls some pages and stops.
 func (c *crawl) begin() { c.finish("--max-pages", "60") }
 
 func (c *crawl) path(name string) string { return filepath.Join(c.dir, name) }
 
-// swapped runs the crawl after a change of one of its files, and then restores the
-// file.
+// swapped changes one of the crawl's files, runs the crawl, and restores the file.
 func (c *crawl) swapped(name string, change func(content []byte) []byte) end {
 	c.t.Helper()
 	content, err := os.ReadFile(name)
@@ -124,7 +122,7 @@ func (c *crawl) swapped(name string, change func(content []byte) []byte) end {
 	return c.start().wait()
 }
 
-// file makes a file in a new folder, and returns its path.
+// file makes a file in a new folder, and returns the path of the file.
 func file(t *testing.T, name, content string) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
@@ -352,7 +350,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// shell runs a line of shell, in which "$@" is the command that runs the crawl.
+// shell runs a shell command line. In this line, "$@" is the command that runs the
+// crawl.
 func (c *crawl) shell(line string) end {
 	c.t.Helper()
 	args := append([]string{"-c", line, "sh", c.bin, "crawl", "--dir", c.dir}, c.args...)
@@ -374,7 +373,7 @@ func (c *crawl) underWay(web *site) *process {
 }
 
 // smallDisk mounts a file system that is too small for a crawl, and returns its path. If
-// that is not allowed, as in most containers, it skips the test.
+// mounting is not allowed, as in most containers, it skips the test.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,10 +10,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestBroad crawls thousands of late hosts with all hardships at once, and kills and
-// resumes the crawl. It ends with the exact set, is polite to every host, and does not
-// exceed its memory by more than a tenth. If this process may make a control group,
-// the kernel kills a crawl that does.
+// TestBroad crawls thousands of late hosts at once, with nearly all hardships, and
+// kills and resumes the crawl. The crawl must end with the exact set, be polite to
+// every host, and exceed its memory limit by at most a tenth. If this process is
+// allowed to make a control group, the kernel kills a crawl that takes more.
 func TestBroad(t *testing.T) {
 	t.Parallel()
 	const memory = 512 << 20

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// confined returns a crawl whose runs share a memory control group of limit bytes. The
-// kernel kills runs that take more. If this process may not make such a group,
-// confined returns c itself and false.
+// confined returns a copy of c whose runs are in a memory control group. The kernel
+// kills a run that takes more than limit bytes. If this process is not allowed to make
+// such a group, confined returns c itself and false.
 func confined(t *testing.T, c *crawl, limit int64) (*crawl, bool) {
 	t.Helper()
 	group, err := makeGroup(limit)
@@ -33,8 +33,8 @@ func confined(t *testing.T, c *crawl, limit int64) (*crawl, bool) {
 	return &inside, true
 }
 
-// makeGroup makes a control group, of version 1 or 2, whose processes may take limit
-// bytes of memory together. It returns its path.
+// makeGroup makes a control group, of version 1 or 2, whose processes can take limit
+// bytes of memory together. It returns the path of the group.
 func makeGroup(limit int64) (path string, err error) {
 	parent, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 	if _, err := os.Stat(filepath.Join(parent, file)); err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
-// filterSize is the --urls of the proofs.
+// filterSize is the value of --urls in the proofs.
 const filterSize = 200_000
 
 // page is the state of a URL in a crawl.
 type page struct {
-	done     bool // it has a committed record
+	done     bool // whether it has a committed record
 	attempts int  // number of its requests, as the crawl counts them
 }
 
-// openCopy opens a copy of a killed crawl's directory, audits it, and returns all
+// openCopy opens a copy of a killed crawl's directory, audits the copy, and returns all
 // its URLs.
 func openCopy(t *testing.T, dir, when string) map[string]page {
 	t.Helper()
@@ -99,8 +99,7 @@ func copyFiles(t *testing.T, to, from string) {
 	}
 }
 
-// audit compares the counters of a store with counts of its tables, its filter and
-// its records.
+// audit compares the counters of a store with its tables, its filter and its records.
 func audit(t *testing.T, store *localstore.Store, records int, when string) {
 	t.Helper()
 	a, err := store.Audit(t.Context())

@@ -24,12 +24,12 @@ import (
 // patience returns the time after which a run of the crawler counts as hung.
 func patience() time.Duration { return sized(2*time.Minute, 30*time.Minute) }
 
-// crawl is a crawl in a directory that the real binary runs.
+// crawl is a crawl in a directory. The real binary runs it.
 type crawl struct {
 	t    *testing.T
 	bin  string
 	dir  string
-	args []string // of crawler crawl, in addition to --dir
+	args []string // arguments of crawler crawl, in addition to --dir
 }
 
 func newCrawl(t *testing.T, args ...string) *crawl {
@@ -37,7 +37,6 @@ func newCrawl(t *testing.T, args ...string) *crawl {
 	return &crawl{t: t, bin: crawlerBinary(t), dir: filepath.Join(t.TempDir(), "proof.crawl"), args: args}
 }
 
-// process is a run of the crawler.
 type process struct {
 	t              *testing.T
 	cmd            *exec.Cmd
@@ -50,7 +49,7 @@ func command(t *testing.T, bin string, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience())
 	p := &process{t: t, cmd: exec.CommandContext(ctx, bin, args...), hung: func() bool { return ctx.Err() != nil }}
-	t.Cleanup(func() { // also if the test fails
+	t.Cleanup(func() { // even if the test fails
 		cancel()
 		_ = p.cmd.Wait()
 	})
@@ -68,14 +67,12 @@ func (c *crawl) start(more ...string) *process {
 	return command(c.t, c.bin, slices.Concat([]string{"crawl", "--dir", c.dir}, c.args, more)...)
 }
 
-// end describes how a process ended.
 type end struct {
 	code           int  // exit code; -1 after a signal
 	killed         bool // by SIGKILL
 	stdout, stderr string
 }
 
-// wait waits until the process has ended.
 func (p *process) wait() end {
 	p.t.Helper()
 	err := p.cmd.Wait()
@@ -183,7 +180,7 @@ func parse(t *testing.T, records []byte) []line {
 }
 
 // checkBooks compares the books of a finished crawl with its records. seeds is the
-// number of seeds, and offers the largest number of runs that may have offered them.
+// number of seeds. offers is the maximum number of runs that offered the seeds.
 func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers int) {
 	t.Helper()
 	checkOutcomes(t, stats, lines)
@@ -191,8 +188,8 @@ func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers 
 	for _, l := range lines {
 		found, added = found+l.LinksFound, added+l.LinksAdded
 	}
-	// The records contain the number of links that were found. Each run found the seeds
-	// in addition.
+	// The records contain the number of links that were found. In addition, each run
+	// found the seeds.
 	if low, high := found+uint64(seeds), found+uint64(seeds*offers); stats.Found < low || stats.Found > high {
 		t.Errorf("found %d, want %d to %d: the links of all records and the seeds", stats.Found, low, high)
 	}

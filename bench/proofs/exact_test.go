@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// hardWeb serves the web of most proofs, with all hardships of generated pages. At
-// the small size it has no dead hosts, because a crawler takes 70 s to give up the
+// hardWeb serves the web of most proofs, with all hardships of generated pages. At the
+// small size it has no dead hosts, because a crawler needs 70 s to give up the
 // robots.txt of a dead host.
 func hardWeb(t *testing.T, seed uint64) *site {
 	t.Helper()
@@ -37,8 +37,8 @@ func hardFlags(web *site) []string {
 		"--urls", strconv.Itoa(filterSize), "--log-level", "warn")
 }
 
-// TestExactSet checks a crawl of a hard web: it records exactly the expected URLs, each
-// once, has balanced books, and is polite to every host.
+// TestExactSet checks a crawl of a hard web. The crawl must record exactly the expected
+// URLs, each once, and be polite to every host. Its books must balance.
 func TestExactSet(t *testing.T) {
 	t.Parallel()
 	web := hardWeb(t, newSeed(t))

@@ -32,19 +32,19 @@ import (
 // Environment variables of the programs that TestInboxKilled kills.
 const (
 	chainRole  = "PROOFS_CHAIN_ROLE" // "relay" or "consumer"
-	chainName  = "PROOFS_CHAIN_NAME" // of the relay
+	chainName  = "PROOFS_CHAIN_NAME" // name of the relay
 	chainDir   = "PROOFS_CHAIN_DIR"
 	chainNATS  = "PROOFS_CHAIN_NATS"
 	chainDSN   = "PROOFS_CHAIN_DSN"
-	chainDeath = "PROOFS_CHAIN_DEATH" // number of the call of its handler in which the consumer dies, before the commit
-	chainWhere = "urn:crawler:proof"  // no variable: the source of the events
+	chainDeath = "PROOFS_CHAIN_DEATH" // number of the handler's call in which the consumer dies, before the commit
+	chainWhere = "urn:crawler:proof"  // not a variable, but the source of the events
 )
 
-// TestInboxKilled kills relay, broker, consumer and database at random while records
-// go from a crawl's files through JetStream and an inbox into a table. The consumer
-// also dies between its handler's write and the commit. Relays with new names send
-// everything again after the duplicate window of the stream. At the end the table has
-// each record once.
+// TestInboxKilled sends records from a crawl's files through JetStream and an inbox
+// into a table. Meanwhile it kills the relay, the broker, the consumer and the database
+// at random. The consumer also dies between its handler's write and the commit. Relays
+// with new names send everything again after the duplicate window of the stream. At the
+// end, the table must have each record once.
 func TestInboxKilled(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))
@@ -105,7 +105,7 @@ func TestInboxKilled(t *testing.T) {
 		}
 	}
 	consumer.kill()
-	consumer = startProgram(t, env, chainRole+"=consumer") // it is not killed before it has handled everything
+	consumer = startProgram(t, env, chainRole+"=consumer") // this one is killed only after it has handled everything
 	sent := awaitHandled(t, broker.URL())
 	consumer.kill()
 	figure(t, "kills", "%d", killed)
@@ -119,7 +119,6 @@ func TestInboxKilled(t *testing.T) {
 	compareEffects(t, pool, chainWhere+" ", want)
 }
 
-// killServer kills and restarts a server.
 func killServer(t *testing.T, server interface {
 	Kill() error
 	Restart() error
@@ -140,7 +139,7 @@ type program struct {
 	ended chan struct{} // closed when it has ended
 }
 
-// startProgram starts TestChainProgram in a process of its own.
+// startProgram starts TestChainProgram in another process.
 func startProgram(t *testing.T, env []string, more ...string) *program {
 	t.Helper()
 	p := &program{cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestChainProgram$"), ended: make(chan struct{})}
@@ -182,8 +181,8 @@ func awaitHandled(t *testing.T, url string) uint64 {
 	}
 }
 
-// TestChainProgram is not a test. In a process of TestInboxKilled it is the relay or the
-// consumer.
+// TestChainProgram is not a test. In a process that TestInboxKilled starts, it is the
+// relay or the consumer.
 func TestChainProgram(t *testing.T) {
 	var err error
 	switch role := os.Getenv(chainRole); role {
@@ -217,14 +216,15 @@ func runRelay(ctx context.Context, dir, name, url string) error {
 }
 
 func runConsumer(ctx context.Context, dsn, url string) error {
-	// Enough connections also for a handler that is broken on purpose and writes outside its transaction.
+	// There must be enough connections even for a handler that writes outside its transaction,
+	// as a deliberately broken one does.
 	pool, err := pgxpool.New(ctx, dsn+"&pool_max_conns=8")
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
 	var calls atomic.Int32
-	death, _ := strconv.Atoi(os.Getenv(chainDeath)) // 0 if the consumer shall not die
+	death, _ := strconv.Atoi(os.Getenv(chainDeath)) // 0 if the consumer must not die
 	var box *inbox.Inbox
 	var consumer jetstream.Consumer
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) { // until database, broker and stream are available

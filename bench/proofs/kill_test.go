@@ -12,8 +12,8 @@ import (
 // A kill ends a run of the crawler with SIGKILL.
 type kill struct {
 	point    string // the crash point at which the crawler kills itself; empty means that this process kills it
-	times    int    // which visit of point kills the crawler, counted from 1
-	requests int    // this process kills the crawler after so many more requests
+	times    int    // the number of the visit of point that kills the crawler, from 1
+	requests int    // number of further requests after which this process kills the crawler
 }
 
 func (k kill) String() string {
@@ -31,22 +31,22 @@ func (k kill) flags() []string {
 	return []string{"--crash-at", k.String()}
 }
 
-// drawKills returns the kills of a proof in random order: at least one at each of
-// some crash points, and the others after a random number of requests.
+// drawKills returns the kills of a proof in random order. There is at least one at each
+// crash point in the list. The others come after a random number of requests.
 func drawKills(rng *rand.Rand) []kill {
-	most := sized(12, 200) // the maximum number of commits, leases or appends before a kill
+	most := sized(12, 200) // maximum number of commits or leases before a kill
 	kills := []kill{
-		{point: "commit", times: 1 + rng.IntN(most)},   // a batch is collected, and nothing written
-		{point: "lease", times: 1 + rng.IntN(most)},    // hosts are chosen, and no lease returned
+		{point: "commit", times: 1 + rng.IntN(most)},   // a batch is collected, but nothing is written
+		{point: "lease", times: 1 + rng.IntN(most)},    // hosts are chosen, but no lease is returned
 		{point: "append", times: 1 + rng.IntN(2*most)}, // half of the records are written
 		{point: "checkpoint", times: 1 + rng.IntN(2)},  // half of the filter is written
-		{point: "rotate", times: 1 + rng.IntN(2)},      // a record file is closed, and that not committed
-		{point: "open", times: 1},                      // files are truncated, and leases not released
+		{point: "rotate", times: 1 + rng.IntN(2)},      // a record file is closed, but this is not committed
+		{point: "open", times: 1},                      // files are truncated, but leases are not released
 	}
 	if *proof {
 		for range 2 {
 			kills = append(kills,
-				kill{point: "committed", times: 1 + rng.IntN(most)}, // the batch is on disk, and no caller has its answer
+				kill{point: "committed", times: 1 + rng.IntN(most)}, // the batch is on disk, but no caller has its answer
 				kill{point: "recover", times: 1},                    // the leases of the killed process are found
 				kill{point: "open", times: 1}, kill{point: "rotate", times: 1},
 			)
@@ -62,7 +62,7 @@ func drawKills(rng *rand.Rand) []kill {
 	return kills
 }
 
-// early returns the place of a kill in the order of drawKills.
+// early returns a number by which drawKills orders its kills.
 func early(k kill) int {
 	switch k.point {
 	case "checkpoint":
@@ -74,7 +74,7 @@ func early(k kill) int {
 }
 
 // TestKilled repeatedly kills a crawl of a hard web and resumes it with the same
-// command. Its records are exactly those of a crawl that was never killed.
+// command. The records must be exactly those of a crawl that was never killed.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -100,9 +100,9 @@ func TestKilled(t *testing.T) {
 	w.finalJudge(c, len(kills))
 }
 
-// finalJudge checks a crawl that finished after some kills: its records are the exact
-// set, the books balance, no request was repeated without need, and no host was
-// requested too early.
+// finalJudge checks a crawl that finished after some kills. Its records must be the
+// exact set and its books must balance. No request was repeated without need, and no
+// host was requested too early.
 func (w *witness) finalJudge(c *crawl, kills int) {
 	w.t.Helper()
 	written := records(w.t, c.dir)
@@ -131,23 +131,24 @@ type witness struct {
 	t   *testing.T
 	web *site
 
-	concurrency int // of the crawl; 0 means the one in hardFlags
+	concurrency int // concurrency of the crawl; 0 means that of hardFlags
 
-	// done has the URLs that were done at a kill, each with the length of the web's
-	// log at the first such kill.
+	// done has the URLs that were done at some kill. The value is the length of the
+	// web's log at the first such kill.
 	done map[string]int
 
-	lost     int // requests in flight at the kills, whose outcome was lost
-	mostLost int // the most that one kill lost
-	unheard  int // answers with Retry-After for URLs with lost requests
+	lost     int // number of requests in flight at all kills so far; their outcomes are lost
+	mostLost int // maximum of lost requests at one kill
+	unheard  int // number of answers with Retry-After for URLs with lost requests
 }
 
 func newWitness(t *testing.T, web *site) *witness {
 	return &witness{t: t, web: web, done: make(map[string]int)}
 }
 
-// examine checks a copy of the directory after a kill: its books balance, it has
-// every URL that was requested, and every URL that was done before is still done.
+// examine checks a copy of the directory after a kill. Its books must balance, it must
+// have every URL that was requested, and every URL that was done before must still be
+// done.
 func (w *witness) examine(dir string, k kill) {
 	w.t.Helper()
 	books := openCopy(w.t, dir, k.String())
@@ -167,8 +168,8 @@ func (w *witness) examine(dir string, k kill) {
 	}
 }
 
-// countLost returns the number of requests in log that are not among the attempts of
-// books, and sets w.unheard.
+// countLost returns the number of requests in log that books does not count as
+// attempts. It also sets w.unheard.
 func (w *witness) countLost(log []asked, books map[string]page, when string) (lost int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range log {
@@ -208,7 +209,7 @@ func (w *witness) judge(lines []line) {
 	for _, r := range log {
 		hosts[r.Host] = true
 	}
-	// A commit takes less than the delay of a host, also on a busy machine.
+	// A commit takes less than the delay of a host, even on a busy machine.
 	asking := cmp.Or(w.concurrency, concurrency)
 	if most := asking + max(asking, len(hosts)); w.mostLost > most {
 		w.t.Errorf("%d requests were in flight at one kill, want at most %d: %d being asked, and as many or one of each of %d hosts being committed",

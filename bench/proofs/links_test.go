@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestLinksKilled repeatedly kills and resumes a crawl that keeps links. At the end it
-// has exactly the links of the pages with records, each once.
+// TestLinksKilled repeatedly kills and resumes a crawl that keeps links. At the end,
+// the crawl must have exactly the links of the pages with records, each once.
 func TestLinksKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -33,8 +33,9 @@ func TestLinksKilled(t *testing.T) {
 	checkLinks(t, web, parse(t, records(t, c.dir)), []byte(links.stdout))
 }
 
-// TestSharedLinksKilled does the same with workers that share a crawl and die before
-// and after a completion. The links are those of the records that export chooses.
+// TestSharedLinksKilled is TestLinksKilled with workers that share a crawl and die
+// before and after a completion. The links must be those of the records that `crawler
+// export` chooses.
 func TestSharedLinksKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -53,10 +54,10 @@ func TestSharedLinksKilled(t *testing.T) {
 	checkLinks(t, web, parse(t, written), []byte(links.stdout))
 }
 
-// checkLinks compares links with those that the web has on the pages with records.
+// checkLinks compares links with the real links of the pages that have records.
 func checkLinks(t *testing.T, web *site, lines []line, links []byte) {
 	t.Helper()
-	type page struct { // a URL may be fetched in several rounds
+	type page struct { // a URL can be fetched in several rounds
 		url   string
 		round uint32
 	}

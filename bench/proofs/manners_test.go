@@ -7,15 +7,15 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// judgeManners judges the politeness of the crawl that wrote lines, by the web's log
-// and with the judge's tolerance of 25 ms or a tenth of the delay. If the crawler was
-// killed, up to unheard answers with Retry-After may have been lost.
+// judgeManners judges the politeness of the crawl that wrote lines. It uses the web's
+// log and the judge's tolerance of 25 ms or a tenth of the delay. unheard is the
+// maximum number of answers with Retry-After that the crawl lost because it was killed.
 //
-// The web reads a request later than the crawler starts it, and on a busy machine
+// The web reads a request later than the crawler starts it. On a busy machine it can be
 // much later. Then the gap after this request looks too short. If some gaps look too
-// short, judgeManners judges again with a larger tolerance: it adds the worst lateness
-// of all requests and the longest stall of the web's process. The stall covers
-// requests for robots.txt, whose lateness is in no record.
+// short, judgeManners judges again with a larger tolerance: it adds the longest lag of
+// a request and the longest stall of the web's process. The stall covers requests for
+// robots.txt, whose lag is in no record.
 func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	t.Helper()
 	log := web.Log()
@@ -46,9 +46,9 @@ func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	}
 }
 
-// lagOf returns how long after their start the web read the requests. It uses the last
-// request of each URL with a record, which contains its start: the time right before
-// the crawler sends the request.
+// lagOf measures how long after their start the web read the requests. It uses the last
+// request for each URL that has a record. The record contains the start of the request:
+// the time directly before the crawler sends it.
 func lagOf(t *testing.T, log []testweb.Request, lines []line) testweb.LagFigures {
 	t.Helper()
 	lag := testweb.NewLag()

@@ -32,13 +32,13 @@ const (
 	onPageSite  = "PROOFS_ONPAGE_SITE"
 	onPageDSN   = "PROOFS_ONPAGE_DSN"
 	onPageDir   = "PROOFS_ONPAGE_DIR"
-	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": in call N of OnPage, inside or after the transaction
+	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": die inside or after the transaction of call N
 )
 
-// TestOnPageKilled repeatedly kills a program whose OnPage calls inbox.Once: inside the
-// transaction, or between its commit and the completion of the page. At the end the
-// program's table has each record of the crawl once, with the id of the record's
-// event.
+// TestOnPageKilled repeatedly kills a program whose OnPage calls inbox.Once. The
+// program dies inside the transaction, or between the commit and the completion of the
+// page. At the end, the program's table must have each record of the crawl once, with
+// the id of the record's event.
 func TestOnPageKilled(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))
@@ -79,7 +79,6 @@ func TestOnPageKilled(t *testing.T) {
 	compareEffects(t, pool, "", want)
 }
 
-// treeSite serves pages that form a binary tree.
 func treeSite(pages int) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := 0
@@ -93,8 +92,8 @@ func treeSite(pages int) *httptest.Server {
 	}))
 }
 
-// effectTable makes the tables of an inbox, and the table effect for the rows of its
-// handler.
+// effectTable makes the tables of an inbox, and the table effect, to which the handler
+// adds rows.
 func effectTable(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), dsn)
@@ -114,12 +113,13 @@ func effectTable(t *testing.T, dsn string) *pgxpool.Pool {
 }
 
 // compareEffects compares the table effect with want, which has the URLs by the ids of
-// their events. Each event must be in the table once. The ids there begin with prefix.
+// their events. Each event must be in the table once. The ids in the table begin with
+// prefix.
 func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[string]string) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), "SELECT event, url FROM effect")
 	if err != nil {
-		rows, err = pool.Query(t.Context(), "SELECT event, url FROM effect") // the first connection was older than a kill
+		rows, err = pool.Query(t.Context(), "SELECT event, url FROM effect") // the first connection can be older than a kill of the server
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -163,8 +163,8 @@ func eventsOf(t *testing.T, path string) map[string]string {
 	return urls
 }
 
-// TestOnPageProgram is not a test. In a process of TestOnPageKilled it is the program
-// that is killed.
+// TestOnPageProgram is not a test. In a process that TestOnPageKilled starts, it is the
+// program that is killed.
 func TestOnPageProgram(t *testing.T) {
 	if os.Getenv(onPageSite) == "" {
 		t.Skip("this is the program of TestOnPageKilled")
@@ -208,7 +208,6 @@ func TestOnPageProgram(t *testing.T) {
 	}
 }
 
-// dieHere ends the process with SIGKILL.
 func dieHere() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}

@@ -19,7 +19,7 @@ import (
 const insideNamespace = "CRAWLER_PROOF_PORTS"
 
 // TestPortsShort crawls late hosts on a machine with only 200 ports for connections. The
-// crawl fetches every page, and its report names the machine as a limit.
+// crawl must fetch every page, and its report must name the machine as a limit.
 func TestPortsShort(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(insideNamespace) == "" {
@@ -41,8 +41,8 @@ func TestPortsShort(t *testing.T) {
 	figure(t, "ports", "200; they limited %.0f %% of a run of %v", 100*share, time.Since(began).Round(100*time.Millisecond))
 }
 
-// rerunInNamespace runs the test in another process with a network namespace of its
-// own, so that other processes keep their ports.
+// rerunInNamespace runs the test in another process, which has its own network
+// namespace, so that other processes keep their ports.
 func rerunInNamespace(t *testing.T) {
 	t.Helper()
 	args := []string{"-test.run=^" + t.Name() + "$", "-test.v"}

@@ -24,7 +24,7 @@ type exactCrawl struct {
 	queueDir string // the folder of Redis's files
 }
 
-// newExactCrawl returns an exactCrawl on servers of its own. Postgres syncs its commits.
+// newExactCrawl returns an exactCrawl with its own servers. Postgres syncs its commits.
 func newExactCrawl(t *testing.T, rng *rand.Rand, flags ...string) *exactCrawl {
 	t.Helper()
 	r := &exactCrawl{queueDir: t.TempDir(), database: servers.Postgres(t, servers.PostgresOptions{FSync: true})}
@@ -41,9 +41,9 @@ func hardExactCrawl(t *testing.T, web *site, rng *rand.Rand, sink string, more .
 	return newExactCrawl(t, rng, sharedFlags(web, append(exact, more...)...)...)
 }
 
-// strike sets up calls of blow during the next run of the crawl: n calls, each after a
-// random number of requests between 1 and most. There are fewer if the crawl finishes
-// first. blows counts the calls.
+// strike makes the next run of the crawl call blow n times. Before each call it waits
+// for a random number of requests between 1 and most. There are fewer calls if the
+// crawl finishes first. blows counts the calls.
 func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *atomic.Int32) {
 	blows = new(atomic.Int32)
 	crawling, over := context.WithCancel(r.t.Context())
@@ -64,7 +64,8 @@ func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *a
 	return blows
 }
 
-// eachSink runs a proof twice: with the records in files and in Postgres.
+// eachSink runs a proof twice: with the records in files, and with the records in
+// Postgres.
 func eachSink(t *testing.T, prove func(t *testing.T, sink string)) {
 	t.Parallel()
 	for _, sink := range []string{"jsonl", "postgres"} {
@@ -75,7 +76,7 @@ func eachSink(t *testing.T, prove func(t *testing.T, sink string)) {
 	}
 }
 
-// reconciled is the output of crawler reconcile.
+// reconciled is the output of `crawler reconcile --json`.
 type reconciled struct{ Notes, Offered, Added, Refused uint64 }
 
 func (r *exactCrawl) reconcile() (done reconciled) {
@@ -100,10 +101,10 @@ func (r *exactCrawl) keys() exactKeys {
 	return *status.Exact
 }
 
-// hasten makes small runs shorter until stop is called. A relay waits a minute before it
-// offers the pending keys of other workers. With hasten it waits ten seconds, because
-// hasten makes these keys older. Within ten seconds, the worker that decided about a key
-// may still offer it.
+// hasten makes small runs shorter until stop is called. Usually, a relay waits a minute
+// before it offers the pending keys of other workers. With hasten it waits only ten
+// seconds, because hasten makes older keys look a minute older. It leaves newer keys
+// alone, because the worker that decided them can still offer them.
 func (r *exactCrawl) hasten() (stop func()) {
 	if *proof {
 		return func() {}
@@ -112,7 +113,7 @@ func (r *exactCrawl) hasten() (stop func()) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for ctx.Err() == nil {
-			_ = r.agePending(ctx) // Postgres may be down, or may not have the table yet
+			_ = r.agePending(ctx) // Postgres can be down, or can lack the table
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -146,9 +147,9 @@ func (r *exactCrawl) work(n int) {
 	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), counts(r.deaths))
 }
 
-// judgeExact checks a finished crawl whose keys are all exact: its records are exactly
-// the expected ones, the books of both stores agree with them, each key has one
-// record, and nothing is left to reconcile.
+// judgeExact checks a finished crawl whose keys are all exact. Its records must be
+// exactly the expected ones, and the books of both stores must agree with the records.
+// Each key must have one record, and nothing must be left to reconcile.
 func (r *exactCrawl) judgeExact(web *site) {
 	r.t.Helper()
 	if left := r.reconcile(); left != (reconciled{}) {
@@ -165,8 +166,8 @@ func (r *exactCrawl) judgeExact(web *site) {
 	}
 }
 
-// exactPoints returns the kills of workers of an exactCrawl at crash points, in random
-// order. Among the points are those in docs/design/exact-urls.md.
+// exactPoints returns kills of an exactCrawl's workers at crash points, in random
+// order. The points include those in docs/design/exact-urls.md.
 func exactPoints(rng *rand.Rand) []kill {
 	points := []string{"decided", "offered", "marked", "recorded", "finished", "completed"}
 	var kills []kill
@@ -180,7 +181,7 @@ func exactPoints(rng *rand.Rand) []kill {
 }
 
 // TestPostgresWorkersKilled kills workers at any moment, and at each crash point between
-// the steps of the two stores. Every exact key has one record.
+// the steps of the two stores. Every exact key must have one record.
 func TestPostgresWorkersKilled(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)
@@ -195,7 +196,7 @@ func TestPostgresWorkersKilled(t *testing.T) {
 
 // TestPostgresKilled kills Postgres at random moments and restarts it after a while.
 // Meanwhile the crawl goes on, or pauses if its records are in Postgres. Every exact
-// key has one record.
+// key must have one record.
 func TestPostgresKilled(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)

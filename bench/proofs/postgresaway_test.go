@@ -17,9 +17,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// chains is a web of hosts with a chain of pages each. Every page links to the next one,
-// and every tenth page also to a leaf. So a crawl finds links all the time, each on only
-// one page.
+// chains is a web whose hosts have a chain of pages each. Every page links to the next
+// one, and every tenth page also links to a leaf. So a crawl finds new links all the
+// time. Each link is on only one page.
 type chains struct {
 	addr          string
 	hosts, length int
@@ -69,7 +69,8 @@ func (c *chains) note(leaf bool) {
 	c.enough(requests)
 }
 
-// rate returns how many pages a second, without leaves, were requested between two times.
+// rate returns the number of pages per second that were requested between two times,
+// without leaves.
 func (c *chains) rate(from, to time.Time) (pages float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,16 +110,16 @@ func (c *chains) compare(lines []line) error {
 	return errors.Join(faults[:min(len(faults), 10)]...)
 }
 
-// TestPostgresAway takes Postgres away for a while in the middle of a crawl. Meanwhile
-// the crawl fetches bulk URLs as fast as before. After that it also fetches all exact
-// URLs, and each page has one record.
+// TestPostgresAway stops Postgres for a while in the middle of a crawl. Meanwhile the
+// crawl must fetch bulk URLs as fast as before. After that it must also fetch all exact
+// URLs, and each page must have one record.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	delay, away := sized(150*time.Millisecond, 300*time.Millisecond), sized(4*time.Second, time.Minute)
 	begun := make(chan struct{})
 	first := sync.OnceFunc(func() { close(begun) })
-	// By the delays of the hosts, the crawl takes at least 15 s at the small and 200 s at
-	// the full size.
+	// Because of the delays of the hosts, the crawl takes at least 15 s at the small size
+	// and 200 s at the full size.
 	web := serveChains(t, sized(25, 60), sized(90, 600), func(requests int) {
 		if requests > sized(150, 1500) {
 			first()
@@ -166,16 +167,16 @@ func TestPostgresAway(t *testing.T) {
 	}
 }
 
-// hundredth matches all URLs of four of 400 hosts. It has patterns for hosts, because a
-// regular expression that must be tried on every link would cost the crawl more than
-// its exact keys.
+// hundredth matches all URLs of four of 400 hosts. It has patterns for hosts. A regular
+// expression would have to be tried on every link, which would cost the crawl more than
+// the exact keys.
 const hundredth = "host=*h000100.*,host=*h000101.*,host=*h000102.*,host=*h000103.*"
 
-// TestPostgresSpeed measures what exact keys cost: it compares the rates of two workers
-// when a hundredth of all URLs is exact and when none is. The runs take turns. The load
-// of other processes makes a larger difference than the keys, so the figures are the
-// ratio of the best runs and the median of the ratios of all pairs. It checks no limit,
-// because a rate is not a promise.
+// TestPostgresSpeed measures what exact keys cost. It compares the rate of two workers
+// if a hundredth of all URLs is exact with their rate if none is. The two kinds of runs
+// alternate. The load of other processes makes a larger difference than the keys. So
+// the figures are the ratio of the best runs, and the median of the ratios of all
+// pairs. The test checks no limit, because a rate is not a promise.
 func TestPostgresSpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("a rate, measured with -proof only")
@@ -195,7 +196,8 @@ func TestPostgresSpeed(t *testing.T) {
 	figure(t, "ratio", "%.3f of the best runs; run by run %.3f in the middle, %.3f", some/none, ratios[len(ratios)/2], ratios)
 }
 
-// exactRate returns the pages a second of two workers with these rules for --exact.
+// exactRate returns the pages per second of two workers with the given rules for
+// --exact.
 func exactRate(t *testing.T, cfg testweb.Config, rules string) float64 {
 	web := serveSite(t, cfg, nil)
 	queue := servers.Redis(t, servers.RedisOptions{AppendOnly: true})

@@ -14,16 +14,15 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// The parameters of a weak filter: its capacity is a sixth of the URLs of the crawl. At
-// the end nine tenths of the new URLs are false positives.
+// The parameters of a weak filter. Its capacity is a sixth of the number of the crawl's
+// URLs. At the end, nine tenths of the new URLs are false positives.
 const (
 	overfill = 6
 	weakRate = 0.01
 )
 
-// TestPostgresWeakFilter checks that a crawl whose URLs are all exact finds each of them
-// although its filter is weak. The crawl counts the URLs that the filter alone would
-// have lost.
+// TestPostgresWeakFilter checks that a crawl with a weak filter finds all its URLs if
+// they are exact. The crawl must count the URLs that the filter alone would have lost.
 func TestPostgresWeakFilter(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -52,8 +51,8 @@ func TestPostgresWeakFilter(t *testing.T) {
 	}
 	promised := swallowed(layers[0], stats.Added)
 	figure(t, "recovered", "%d of %d, the filter promises %.0f; its rate is %.2f at the end", stats.Recovered, stats.Added, promised, stats.Filter.FPR)
-	// The distribution of keys among blocks is random too. This adds to the deviation,
-	// above all in a small filter, which has only some dozen blocks.
+	// The distribution of keys among blocks is also random. This makes the deviation
+	// larger, especially in a small filter, which has only a few dozen blocks.
 	deviation := 5*math.Sqrt(promised) + promised*sized(0.3, 0.05)
 	if math.Abs(float64(stats.Recovered)-promised) > deviation {
 		t.Errorf("%d keys were recovered, want %.0f ± %.0f", stats.Recovered, promised, deviation)
@@ -72,9 +71,9 @@ func swallowed(layer frontier.FilterLayer, n uint64) (sum float64) {
 }
 
 // TestPostgresBulkLoss checks that a weak filter loses as many bulk URLs as its stated
-// false-positive rates predict. The number of new URLs that are answered seen must be
-// near the sum of the rates at the calls that offer them. All URLs of a call are looked
-// up before any of them is added.
+// false-positive rates predict. The number of new URLs with the answer seen must be
+// near the sum of the rates at the times of their offers. A call looks up all its URLs
+// before it adds any of them.
 func TestPostgresBulkLoss(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -120,7 +119,7 @@ func TestPostgresBulkLoss(t *testing.T) {
 	}
 	sigma, last := math.Sqrt(variance), rate()
 	figure(t, "seen", "%d of %d, the fill says %.0f: %+.2f sigma; the rate is %.2f at the end", seen, total, promised, (float64(seen)-promised)/sigma, last)
-	if math.Abs(float64(seen)-promised) > 5*sigma { // happens by chance once in some million runs
+	if math.Abs(float64(seen)-promised) > 5*sigma { // happens by chance once in a few million runs
 		t.Errorf("%d URLs that were new are answered seen, want %.0f ± %.0f", seen, promised, 5*sigma)
 	}
 	if last < 0.7 { // partitions are a little larger than their share

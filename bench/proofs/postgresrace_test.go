@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// TestPostgresRace runs workers, each with its own relay, and four processes of crawler
-// reconcile at once. Meanwhile Postgres is killed and restarted, so that the outbox gets
-// notes. Each URL has one record, and nothing is left to reconcile.
+// TestPostgresRace runs workers, each with its own relay, and at the same time four
+// processes of `crawler reconcile`. Meanwhile Postgres is killed and restarted, so that
+// the outbox gets notes. Each URL must have one record, and nothing must be left to
+// reconcile.
 func TestPostgresRace(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -40,8 +41,9 @@ func TestPostgresRace(t *testing.T) {
 	r.judgeExact(web)
 }
 
-// reconcilers runs crawler reconcile repeatedly, n at a time, until over is closed. It
-// returns the number of runs, and of those that failed because Postgres was away.
+// reconcilers runs `crawler reconcile` repeatedly, n processes at a time, until over is
+// closed. It returns the number of runs, and the number of runs that failed because
+// Postgres was down.
 func (r *exactCrawl) reconcilers(n int, over <-chan struct{}) (runs, unanswered int) {
 	var mu sync.Mutex
 	var running sync.WaitGroup

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// lose makes Redis lose all its data: by a command, or by a kill and the removal of the
-// files in dir.
+// lose makes Redis lose all its data. It either sends a command, or kills the server
+// and removes the files in dir.
 func (r *exactCrawl) lose(dir string) error {
 	if r.rng.IntN(2) == 0 {
 		return r.queue.Client().FlushAll(r.t.Context()).Err()
@@ -30,8 +30,9 @@ func (r *exactCrawl) lose(dir string) error {
 }
 
 // TestPostgresRedisLost makes Redis lose everything in the middle of a crawl. The workers
-// report that and end. Crawler rebuild restores the crawl from Postgres and the records,
-// and after that reconcile has nothing to add. Every exact key has one record.
+// must report the loss and end. `crawler rebuild` must restore the crawl from Postgres
+// and the records so completely that `crawler reconcile` has nothing to add. Every exact
+// key must have one record.
 func TestPostgresRedisLost(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)

@@ -20,7 +20,7 @@ const (
 	slowURL = "http://slow.test/"
 )
 
-// slowSite is a web of two pages. The slow one is answered only after free is closed.
+// slowSite is a web of two pages. The slow page is answered only after free is closed.
 type slowSite struct {
 	addr  string
 	begun chan struct{} // closed when the slow page is requested
@@ -64,10 +64,10 @@ func (s *slowSite) requests(url string) []time.Time {
 	return append([]time.Time(nil), s.asked[url]...)
 }
 
-// TestPostgresWindow offers two seeds with a short window all the time. One of them is
-// fetched again each time its window is over, and not before, in a new round. The
-// request for the other takes longer than the window; until its end this seed is not
-// new.
+// TestPostgresWindow repeatedly offers two seeds with a short window. One of them must
+// be fetched again, in a new round, each time its window is over, and not earlier. The
+// first request for the other seed takes longer than the window. This seed must not be
+// new before the request has ended.
 func TestPostgresWindow(t *testing.T) {
 	t.Parallel()
 	web := serveSlow(t)

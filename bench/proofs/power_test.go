@@ -30,8 +30,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// quickWeb returns a small web that a crawl without delay finishes quickly. It has all
-// hardships except those that make a crawl wait.
+// quickWeb returns a small web that a crawl without delay finishes quickly. It has no
+// huge pages, and no hardships that make a crawl wait.
 func quickWeb(t *testing.T, seed uint64) *testweb.Web {
 	t.Helper()
 	web, err := testweb.New(testweb.Config{
@@ -48,8 +48,8 @@ func quickWeb(t *testing.T, seed uint64) *testweb.Web {
 // wire is an http.RoundTripper that sends requests to a web without a network.
 type wire struct {
 	web      http.Handler
-	requests atomic.Int64 // so far
-	alarmAt  atomic.Int64 // the number of the request that calls alarm
+	requests atomic.Int64 // number of requests so far
+	alarmAt  atomic.Int64 // number of the request that calls alarm
 	alarm    func()
 }
 
@@ -73,14 +73,13 @@ func (w *wire) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 }
 
 // machine is a crawl in this process whose store and records are on one simulated disk.
-// It stands for a computer between its start and a power loss.
+// It simulates a computer between its start and a power loss.
 type machine struct {
 	store *localstore.Store
 	files *record.Files
 	crawl *fetcher.Crawl
 }
 
-// boot opens the crawl on a disk.
 func boot(disk vfs.FS, w *wire) (*machine, error) {
 	m := new(machine)
 	var err error
@@ -113,7 +112,7 @@ func boot(disk vfs.FS, w *wire) (*machine, error) {
 	return m, nil
 }
 
-// run adds the seeds and crawls until no URL is left or stop ends.
+// run adds the seeds and crawls until no URL is left or stop is done.
 func (m *machine) run(stop context.Context, seeds []string) (fetcher.End, error) {
 	if _, err := m.crawl.Seeds(stop, seeds); err != nil {
 		return "", err
@@ -121,7 +120,6 @@ func (m *machine) run(stop context.Context, seeds []string) (fetcher.End, error)
 	return m.crawl.Run(stop)
 }
 
-// read returns all records on a disk.
 func read(t *testing.T, disk vfs.FS) []byte {
 	t.Helper()
 	var all bytes.Buffer
@@ -145,8 +143,8 @@ func read(t *testing.T, disk vfs.FS) []byte {
 	}
 }
 
-// checkWhole closes a finished crawl and checks that it has the exact set of its web.
-// lives is the number of runs that offered the seeds.
+// checkWhole checks that a finished crawl has the exact set of its web, and closes the
+// crawl. lives is the number of runs that offered the seeds.
 func checkWhole(t *testing.T, web *testweb.Web, m *machine, disk vfs.FS, lives int) {
 	t.Helper()
 	stats, err := m.store.Stats(t.Context())
@@ -164,7 +162,7 @@ func checkWhole(t *testing.T, web *testweb.Web, m *machine, disk vfs.FS, lives i
 
 // TestPowerLoss runs crawls whose store and records are on one disk. Several times, at
 // random moments, the disk loses data that were not synced, and the crawl is resumed.
-// It ends with exactly the records of a crawl without a loss.
+// At the end, it must have exactly the records of a crawl without a loss.
 func TestPowerLoss(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 3))
@@ -179,7 +177,7 @@ func TestPowerLoss(t *testing.T) {
 	figure(t, "crawls", "%d crawls over %d power losses: the exact set each, every URL once, the books audited", crawls, losses)
 }
 
-// losePower crawls web with some power losses, and returns their number.
+// losePower crawls web with some power losses, and returns the number of losses.
 func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
@@ -204,16 +202,16 @@ func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 	return losses
 }
 
-// lifeUntilLoss crawls until a power loss, and returns the disk as it is after the loss.
-// It returns nil if the crawl finished first.
+// lifeUntilLoss crawls until a power loss, and returns the state of the disk after the
+// loss. It returns nil if the crawl finished first.
 func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng *rand.Rand) (left *vfs.MemFS) {
 	t.Helper()
 	stop, cut := context.WithCancel(t.Context())
 	defer cut()
 	kept := vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}
 	lost := make(chan struct{})
-	// A separate goroutine clones the disk while those of the crawl go on. So the loss can
-	// come at any point of their work.
+	// A separate goroutine clones the disk while the crawl's goroutines continue. So the
+	// loss can come at any point of their work.
 	cloned := make(chan *vfs.MemFS, 1)
 	go func() {
 		select {
@@ -258,9 +256,9 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 	return <-cloned
 }
 
-// TestDiskErrors makes a random write to the disk fail, and in half of the crawls also
-// all writes after it. The crawl ends with that error. Then there is a power loss, the
-// disk works again, and the resumed crawl ends with the exact set.
+// TestDiskErrors makes a random write to the disk fail. In half of the crawls, all
+// later writes fail too. The crawl must end with that error. Then there is a power
+// loss, and the disk works again. The resumed crawl must end with the exact set.
 func TestDiskErrors(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 4))

@@ -1,6 +1,6 @@
-// Package proofs tests the promises of the crawler from outside. The real binary
-// crawls a synthetic web that this process serves. It is killed, gets no more disk
-// space, or gets wrong input, and its records and books must still be exact.
+// Package proofs tests the promises of the crawler from outside. The real binary crawls
+// a synthetic web that this process serves. The crawler is killed, runs out of disk
+// space, or gets wrong input. Its records and books must still be exact.
 //
 // Every proof runs at a small size by default, and at full size with -proof.
 // `make proof` runs the proofs of all packages and writes docs/proofs.md (see
@@ -73,12 +73,12 @@ func sized[T any](small, full T) T {
 
 var built string // the path of the binary that crawlerBinary built, or empty
 
-// crawlerBinary returns the path of the crawler that is tested: $CRAWLER_BIN, or one
-// that it builds as for a release.
+// crawlerBinary returns the path of the crawler to test: $CRAWLER_BIN, or a binary that
+// it builds like a release.
 func crawlerBinary(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("CRAWLER_BIN"); path != "" {
-		if _, err := os.Stat(path); err != nil { // also makes go test's cache depend on the file
+		if _, err := os.Stat(path); err != nil { // Stat also makes go test's cache depend on the file
 			t.Fatal(err)
 		}
 		return path
@@ -90,11 +90,10 @@ func crawlerBinary(t *testing.T) string {
 	return path
 }
 
-// build builds the crawler, and returns its path.
 var build = sync.OnceValues(func() (string, error) {
-	// The cache of go test notes the files that this process reads, but not those that
-	// the go command below reads. Without this walk, it would reuse old results after
-	// a change of the crawler.
+	// The cache of go test depends on the files that this process reads, but not on
+	// those that the go command below reads. Without this walk, go test would reuse old
+	// results after a change of the crawler.
 	nothing := func(string, fs.DirEntry, error) error { return nil }
 	if err := filepath.WalkDir("../../cmd/crawler", nothing); err != nil {
 		return "", err

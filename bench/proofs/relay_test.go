@@ -25,16 +25,16 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// receiver is an unreliable webhook. It is sometimes unavailable, breaks connections, also
-// after it took an event, and refuses some events permanently.
+// receiver is an unreliable webhook. It is sometimes unavailable, and refuses some events
+// permanently. It also breaks connections, even after it accepted an event.
 type receiver struct {
 	server *httptest.Server
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	away    time.Time           // the end of its unavailability
-	settled map[string]int      // how often it took or refused an event, by the event's id
-	order   map[string][]string // ids by host, in the order in which they were first settled
+	away    time.Time           // time until which the receiver is unavailable
+	settled map[string]int      // how often it accepted or refused an event, by id
+	order   map[string][]string // ids by host, in the order of the first acceptance or refusal
 	refused map[string]bool     // ids of the events that it refuses permanently
 	faults  map[string]int      // number of other answers, by name
 	source  map[string]bool     // sources of the events
@@ -44,7 +44,7 @@ type receiver struct {
 type event struct {
 	ID, Source, Type, Subject string
 	Host                      string `json:"partitionkey"`
-	inDoubt                   bool   // in a journal: it may be delivered after later ones
+	inDoubt                   bool   // in a journal, this event can be delivered after later ones
 }
 
 func newReceiver(t *testing.T, seed uint64) *receiver {
@@ -118,8 +118,8 @@ func newRelayed(t *testing.T, seed uint64, bin string, name ...string) *relayed 
 		kills: sized(12, 300), deaths: make(map[string]int)}
 }
 
-// run runs a relay until it ends or ctx does. It returns how the relay ended, and its
-// stderr.
+// run runs a relay until the relay ends or ctx is done. It returns how the relay ended,
+// and its stderr.
 func (r *relayed) run(ctx context.Context, more ...string) (state *syscall.WaitStatus, stderr string) {
 	cmd := exec.CommandContext(ctx, r.bin, slices.Concat([]string{"relay", "--to", r.to.server.URL, "--relay", "index"}, r.name, more)...)
 	var text bytes.Buffer
@@ -132,7 +132,6 @@ func (r *relayed) run(ctx context.Context, more ...string) (state *syscall.WaitS
 	return &status, text.String()
 }
 
-// ending describes how a process ended.
 func ending(state *syscall.WaitStatus) string {
 	switch {
 	case state == nil:
@@ -143,8 +142,8 @@ func ending(state *syscall.WaitStatus) string {
 	return fmt.Sprint("exit code ", state.ExitStatus())
 }
 
-// keep runs relays until ctx ends. It kills each of them, after some time or at a crash
-// point, until there were r.kills.
+// keep runs relays until ctx is done. It kills the first r.kills relays, after some
+// time or at a crash point.
 func (r *relayed) keep(ctx context.Context) {
 	points := []string{"publish", "acknowledgement", "cursor"}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -198,7 +197,7 @@ func (r *relayed) beside(crawl func()) {
 	}
 }
 
-// ask runs a command about the crawl.
+// ask runs a crawler command for the crawl. Its exit code must be 0.
 func (r *relayed) ask(args ...string) end {
 	r.t.Helper()
 	e := command(r.t, r.bin, slices.Concat(args, r.name)...).wait()
@@ -209,8 +208,9 @@ func (r *relayed) ask(args ...string) end {
 }
 
 // judge compares the delivered events with want, the ids of the events of all records.
-// Each of these was delivered at least once, and no others. The dead letters are the
-// refused events. The events of each host were delivered in the order of each of orders.
+// Each of these events must have been delivered at least once, and no other event. The
+// dead letters must be the refused events. The events of each host must have been
+// delivered in the order of each element of orders.
 func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 	r.t.Helper()
 	to := r.to
@@ -260,7 +260,7 @@ func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 }
 
 // judgeOrder compares the order of delivery with one order. It ignores events that are
-// in several orders, or in doubt.
+// in doubt or in several orders.
 func (r *relayed) judgeOrder(order []event, in map[string]int) {
 	r.t.Helper()
 	at := make(map[string]int)
@@ -285,8 +285,8 @@ func (r *relayed) judgeOrder(order []event, in map[string]int) {
 	}
 }
 
-// eventsIn returns the events of the records in dir, in their order. It ignores an
-// incomplete last line, which a killed worker may leave.
+// eventsIn returns the events of the records in dir, in the order of the records. It
+// ignores an incomplete last line, which a killed worker can leave.
 func eventsIn(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	text := records(t, dir)
@@ -298,8 +298,9 @@ func eventsIn(t *testing.T, dir string) (all []event) {
 	return all
 }
 
-// journalOf returns the events of a worker's journal, in their order. Those whose
-// completion is unknown after the death of a worker, by the journal, are in doubt.
+// journalOf returns the events of a worker's journal, in the order of the journal. An
+// event is in doubt if the journal does not tell whether its completion succeeded
+// before a worker died.
 func journalOf(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	reader := record.Reader{Dir: dir}
@@ -327,9 +328,9 @@ func journalOf(t *testing.T, dir string) (all []event) {
 	}
 }
 
-// TestRelayBesideCrawl repeatedly kills a crawl and its relay, the relay also at each of
-// its crash points, and the receiver is unreliable. The receiver gets exactly the events
-// of the records, and those of a host in order.
+// TestRelayBesideCrawl repeatedly kills a crawl and its relay, which also dies at each
+// of its crash points. The receiver is unreliable. It must get exactly the events of the
+// records, and the events of each host in order.
 func TestRelayBesideCrawl(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -350,10 +351,10 @@ func TestRelayBesideCrawl(t *testing.T) {
 	r.judge(ids(parse(t, records(t, c.dir))), eventsIn(t, c.dir))
 }
 
-// TestRelayOfWorkers does the same with workers on Redis, which have their own records
-// and are killed. The events of a host come in the order of the worker's journal, except
-// for those that a death left in doubt. Each of these is delivered once the queue has
-// decided, perhaps after later ones (docs/reference/events.md).
+// TestRelayOfWorkers is TestRelayBesideCrawl with workers on Redis, which have their own
+// records and are killed. The events of a host must come in the order of the worker's
+// journal, except for events that a death left in doubt. These are delivered as soon as
+// the queue has decided, possibly after later events (docs/reference/events.md).
 func TestRelayOfWorkers(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -386,8 +387,8 @@ func TestRelayOfWorkers(t *testing.T) {
 	r.judge(ids(parse(t, m.export())), journals...)
 }
 
-// TestRelayOfRows does the same with records in Postgres, which is killed too. A worker
-// that starts while Postgres is down fails, and is replaced.
+// TestRelayOfRows is TestRelayBesideCrawl with records in Postgres, which is also
+// killed. A worker that starts while Postgres is down fails and is replaced.
 func TestRelayOfRows(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

@@ -19,8 +19,9 @@ import (
 // TestRelayToBroker delivers the events of a crawl to a stream of a real NATS server.
 // Relays with new names deliver them several times. Relays are killed at any moment and
 // at each crash point, and the server is killed too. In the middle there is a pause that
-// is longer than the stream's duplicate window. The stream has the events of all records
-// and no others, none twice within its window, and those of each host in order.
+// is longer than the stream's duplicate window. The stream must have the events of all
+// records and no others. No event is stored twice within the window, and the events of
+// each host are in order.
 func TestRelayToBroker(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -54,20 +55,20 @@ type brokered struct {
 	rng    *rand.Rand
 	window time.Duration
 
-	name   int            // number in the relay's name; grows when the relay has delivered everything
+	name   int            // number in the relay's name; increases when a relay has delivered everything
 	killed int            // number of kills, of relays and of the server
 	deaths map[string]int // number of kills, by crash point or by what was killed
 }
 
-// life runs a relay until it is killed or has delivered everything. In one of five cases
-// it kills and restarts the server meanwhile.
+// life runs a relay until the relay is killed or has delivered everything. In one of
+// five cases, it meanwhile kills and restarts the server.
 func (b *brokered) life() {
 	after := time.Duration(b.rng.IntN(400)) * time.Millisecond
 	switch draw := b.rng.IntN(5); draw {
 	case 0:
 		killed := b.run(func(pid int) {
 			time.Sleep(after)
-			_ = syscall.Kill(pid, syscall.SIGKILL) // the relay may have ended
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it is possible that the relay has ended
 		})
 		if killed {
 			b.deaths["any moment"]++
@@ -92,8 +93,8 @@ func (b *brokered) life() {
 	}
 }
 
-// run runs a relay, calls beside (if not nil) meanwhile, and reports whether the relay was
-// killed.
+// run runs a relay, and reports whether the relay was killed. Meanwhile it calls beside,
+// if that is not nil.
 func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience())
@@ -130,8 +131,8 @@ func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	return false
 }
 
-// judge compares the events in the stream with those of the records. order has the latter
-// in their order.
+// judge compares the events in the stream with want, the ids of the events of the
+// records. order has the same events, in the order of the records.
 func (b *brokered) judge(want map[string]bool, order []event) {
 	t := b.t
 	t.Helper()
@@ -153,7 +154,7 @@ func (b *brokered) judge(want map[string]bool, order []event) {
 		hosts[e.ID], place[e.ID] = e.Host, i
 	}
 	stored := make(map[string]time.Time) // when an event was stored last
-	last := make(map[string]int)         // place of the last event of a host that was stored for the first time
+	last := make(map[string]int)         // by host, the largest place of an event that was stored so far
 	within, again := 0, 0
 	for seq := uint64(1); seq <= stream.CachedInfo().State.LastSeq; seq++ {
 		m, err := stream.GetMsg(t.Context(), seq)

@@ -14,10 +14,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestRelaySpeed measures what an outbox and its relay cost a crawl: how many pages
-// a second two workers fetch with their records in files, with them in Postgres, and
-// with a relay that reads them there and prints them. The three run by turns, five
-// times. It judges nothing: a rate is no promise.
+// TestRelaySpeed measures what an outbox and its relay cost a crawl. It compares the
+// rate of two workers with records in files, with records in Postgres, and with records
+// in Postgres that a relay reads and prints. The three kinds of runs take turns, five
+// times. The test checks no limit, because a rate is not a promise.
 func TestRelaySpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("a rate, measured with -proof only")
@@ -47,7 +47,7 @@ func outboxRate(t *testing.T, cfg testweb.Config, sink string, relay bool) float
 	var relaying sync.WaitGroup
 	if relay {
 		relaying.Go(func() {
-			for ctx.Err() == nil { // until there is a crawl, it ends at once
+			for ctx.Err() == nil { // the relay ends at once as long as there is no crawl
 				cmd := exec.CommandContext(ctx, m.bin, slices.Concat([]string{"relay", "--to", "-", "--relay", "speed"}, m.name)...)
 				cmd.Stdout = &printed
 				_ = cmd.Run()
@@ -65,7 +65,6 @@ func outboxRate(t *testing.T, cfg testweb.Config, sink string, relay bool) float
 	return pageRate(web)
 }
 
-// lineCount is an io.Writer that counts lines.
 type lineCount int
 
 func (n *lineCount) Write(text []byte) (int, error) {

@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// served remembers the answers of a web by URL, to compare them with archives.
+// served records the answers of a web by URL, to compare them with archives.
 type served struct {
 	mu      sync.Mutex
 	answers map[string][]bodyServed
 }
 
-// prefixBytes is the length of the prefix of a body that is kept, to compare it with
-// truncated answers.
+// prefixBytes is the number of bytes at the beginning of a body that are kept for the
+// comparison with truncated answers.
 const prefixBytes = 1 << 10
 
 // bodyServed is a body as it was sent, with its content coding.
@@ -26,11 +26,11 @@ type bodyServed struct {
 	prefix []byte
 }
 
-// around returns a handler that calls answer and remembers its answers.
+// around returns a handler that calls answer and records what answer sends.
 func (s *served) around(answer http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := &noting{ResponseWriter: w, body: bodyServed{status: http.StatusOK}, sum: sha256.New()}
-		defer func() { // also if answer panics to break the connection
+		defer func() { // even if answer panics to break the connection
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			n.sum.Sum(n.body.sum[:0])
@@ -41,8 +41,9 @@ func (s *served) around(answer http.Handler) http.Handler {
 	})
 }
 
-// has reports whether there was such an answer for a URL. If the body was cut, only its
-// beginning is compared.
+// has reports whether an answer for a URL had the given status and body. If cut is
+// true, body is only the beginning of the answer's body, and at most prefixBytes of it
+// are compared.
 func (s *served) has(url string, status int, body []byte, cut bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,14 +61,13 @@ func (s *served) has(url string, status int, body []byte, cut bool) bool {
 	return false
 }
 
-// times returns how often a URL was answered.
 func (s *served) times(url string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.answers[url])
 }
 
-// noting is an http.ResponseWriter that remembers what is written.
+// noting is an http.ResponseWriter that records what is written.
 type noting struct {
 	http.ResponseWriter
 	body bodyServed

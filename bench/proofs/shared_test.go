@@ -21,40 +21,39 @@ type team struct {
 	t          *testing.T
 	bin        string
 	name       []string // flags that name the crawl
-	flags      []string // further flags of crawler crawl
+	flags      []string // further flags of `crawler crawl`
 	workersDir string   // contains the workers' directories
 
 	rng     *rand.Rand
-	working []*worker      // that have not ended
+	working []*worker      // workers that have not ended
 	ended   chan *worker   // receives each worker that ends
-	started int            // number of workers so far
-	over    bool           // a worker has ended because no URL was left
+	started int            // number of workers that were started so far
+	over    bool           // whether a worker has ended because no URL was left
 	deaths  map[string]int // number of killed workers, by crash point
-	points  []kill         // the crash points of the next workers
+	points  []kill         // crash points for the next workers
 	gaveUp  int            // number of workers whose failure mayFail accepted
 	reused  int            // number of workers that took over the directory of a killed one
 
 	killEvery time.Duration // interval at which this process kills a worker; 0 means never
-	mostKills int           // the maximum number of these kills
+	mostKills int           // maximum number of kills at killEvery
 	trouble   func() error  // runs while the workers run, to make servers fail; optional
 
 	joined   func(*worker)     // called for each new worker; optional
 	whenOver func()            // called when a worker ends because no URL is left; optional
-	mayFail  func(string) bool // reports, by its stderr, whether a worker may fail; nil means that none may
-	tryAgain int               // the number of failed workers that are replaced
+	mayFail  func(string) bool // reports whether a worker with this stderr is allowed to fail; nil means that none is
+	tryAgain int               // number of failed workers that are replaced
 }
 
 // A worker is one worker of a team.
 type worker struct {
 	*process
 	dir  string
-	kill kill // how it kills itself; the zero value means that it does not
+	kill kill // where it kills itself; the zero value means nowhere
 }
 
-// crawlName is the name of shared crawls.
 const crawlName = "proof"
 
-// newTeam returns a team without workers whose crawl is on the Redis server at url.
+// newTeam returns a team without workers. Its crawl is on the Redis server at url.
 func newTeam(t *testing.T, url string, rng *rand.Rand, flags ...string) *team {
 	t.Helper()
 	return &team{
@@ -63,7 +62,8 @@ func newTeam(t *testing.T, url string, rng *rand.Rand, flags ...string) *team {
 	}
 }
 
-// leaseTime returns the lease time, after which other workers get a dead worker's hosts.
+// leaseTime returns the lease time. When it is over, other workers get the hosts of a
+// dead worker.
 func leaseTime() time.Duration { return sized(3*time.Second, 10*time.Second) }
 
 // sharedFlags returns the flags and seeds of a shared crawl of a hard web.
@@ -101,8 +101,9 @@ func (m *team) join(dir string) {
 	})
 }
 
-// run runs n workers until the crawl has finished. A killed worker is replaced. The new
-// worker takes over its directory or gets a new one, at random.
+// run runs n workers until the crawl has finished. A killed worker is replaced. At
+// random, the new worker takes over the directory of the killed one or gets a new
+// directory.
 func (m *team) run(n int) {
 	m.t.Helper()
 	const most = 10_000 // workers in one run
@@ -142,7 +143,6 @@ func (m *team) run(n int) {
 	}
 }
 
-// reap handles the end of a worker.
 func (m *team) reap(w *worker) {
 	m.t.Helper()
 	m.working = slices.DeleteFunc(m.working, func(other *worker) bool { return other == w })
@@ -183,7 +183,6 @@ func (m *team) killOne() {
 	}
 }
 
-// dead returns the number of killed workers.
 func (m *team) dead() (n int) {
 	for _, times := range m.deaths {
 		n += times
@@ -219,8 +218,8 @@ func (m *team) stats() frontier.Stats {
 	return status.Stats
 }
 
-// lostTerm is the term of the audit for URLs whose addition was acknowledged to a worker
-// and that the crawl has lost.
+// lostTerm is the audit's term for URLs that the crawl has lost after it acknowledged
+// their addition to a worker.
 const lostTerm = "acknowledged and lost"
 
 // audited has the parts of an audit that the proofs use.
@@ -229,12 +228,12 @@ type audited struct {
 	text   string
 	lost   uint64
 	faults []string // terms that do not balance
-	noted  bool     // the audit has notes: something was not counted
+	noted  bool     // the audit has notes, because something was not counted
 }
 
-// audit runs an audit of the crawl with its records. The audit counts the records only
-// if no worker is registered as running, so it is repeated until killed workers no longer
-// are.
+// audit runs an audit of the crawl with its records. An audit counts the records only if
+// no worker is registered as running. So it is repeated until the registrations of killed
+// workers have expired.
 func (m *team) audit() (a audited) {
 	m.t.Helper()
 	for until := time.Now().Add(patience()); ; {
@@ -271,8 +270,9 @@ func (m *team) auditOnce() audited {
 	return a
 }
 
-// judge checks a finished crawl: its records are exactly the expected ones, its books
-// balance, and it was polite. It returns an audit of the crawl.
+// judge checks a finished crawl. Its records must be exactly the expected ones, its
+// books must balance, and it must have been polite. judge returns an audit of the
+// crawl.
 func (m *team) judge(web *site) audited {
 	m.t.Helper()
 	written := m.export()
@@ -288,10 +288,10 @@ func (m *team) judge(web *site) audited {
 	return audit
 }
 
-// fetchedOnce compares the requests for each URL with the attempts in its record. once
-// has the records of URLs without further requests. again is the number of further
-// requests, whose outcome was lost with a killed worker. unheard is the number of answers
-// with Retry-After for the URLs of these requests.
+// fetchedOnce compares the number of requests for each URL with the attempts in its
+// record. again is the number of requests that no record counts, because their outcomes
+// were lost with killed workers. once has the records of URLs without such requests.
+// unheard is the number of answers with Retry-After for URLs with such requests.
 func fetchedOnce(web *site, lines []line) (once []line, again, unheard int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range web.pages() {

@@ -12,9 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestSharedArchive runs two workers of one crawl that keep all answers, each in its own
-// files. Each record that export writes names the place of exactly one answer, in the
-// files of one of the workers and as it was served.
+// TestSharedArchive runs two workers of one crawl, which keep all answers, each in its
+// own files. Each record that `crawler export` writes must name the place of exactly one
+// answer in the files of one worker. This answer must be exactly as it was served.
 func TestSharedArchive(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -50,8 +50,9 @@ func TestSharedArchive(t *testing.T) {
 }
 
 // withheld returns a handler that answers the first requests at once, so that a crawl
-// finds the other hosts. It answers the later ones only when n of them have come. If a
-// worker makes fewer than n requests at once, at least two workers must crawl then.
+// finds the other hosts. It answers all later requests only when n of them have come.
+// If a worker makes fewer than n requests at once, this happens only when at least two
+// workers crawl.
 func withheld(first, n int64, answer http.Handler) http.Handler {
 	var requests atomic.Int64
 	enough := make(chan struct{})
@@ -67,9 +68,9 @@ func withheld(first, n int64, answer http.Handler) http.Handler {
 	})
 }
 
-// keptAnswers returns the answers in the WARC files of the workers below dir, by their
-// places. Two workers may have answers at the same place of their files. Each worker must
-// have some files.
+// keptAnswers returns the answers in the WARC files of the workers below dir, by place.
+// Two workers can have answers at the same place of their files. Each worker must have
+// some files.
 func keptAnswers(t *testing.T, dir string) map[place][]warcRecord {
 	t.Helper()
 	workers, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -9,27 +9,27 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// drawPoints returns the crash points at which workers kill themselves, each at least
-// once. The first two are before and after a completion.
+// drawPoints returns kills of workers at crash points. There is at least one at each
+// point.
 func drawPoints(rng *rand.Rand) []kill {
-	most := sized(20, 200) // the maximum number of completions of a worker before it dies
+	most := sized(20, 200) // maximum number of completions of a worker before it dies
 	var points []kill
 	for range sized(1, 4) {
 		points = append(points,
-			kill{point: "recorded", times: 1 + rng.IntN(most)},  // the record is on disk, and the page not completed
-			kill{point: "completed", times: 1 + rng.IntN(most)}, // the page is completed, and the worker does not know
-			kill{point: "offered", times: 1 + rng.IntN(most)},   // the links are queued, and the page has no record
+			kill{point: "recorded", times: 1 + rng.IntN(most)},  // the record is on disk, but the page is not completed
+			kill{point: "completed", times: 1 + rng.IntN(most)}, // the page is completed, but the worker does not know it
+			kill{point: "offered", times: 1 + rng.IntN(most)},   // the links are queued, but the page has no record
 			kill{point: "append", times: 1 + rng.IntN(most)},    // half of the records are written
-			kill{point: "leased", times: 1 + rng.IntN(5)},       // hosts are leased, and the worker does not know
+			kill{point: "leased", times: 1 + rng.IntN(5)},       // hosts are leased, but the worker does not know it
 		)
 	}
 	return points
 }
 
 // TestSharedKilled kills and replaces workers of one crawl every two seconds, and at
-// crash points before and after a completion. The merged records are exactly those of a
-// crawl that was not killed. No host is requested too early, and no URL is lost after a
-// worker was told that it is added.
+// crash points before and after a completion. The merged records must be exactly those
+// of a crawl that was not killed. No host must be requested too early, and no URL must
+// be lost after a worker was told that the URL is added.
 func TestSharedKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

@@ -19,7 +19,8 @@ func reached(web *site, n int) <-chan struct{} {
 	return there
 }
 
-// await waits until a channel is closed. It returns the cause of ctx if ctx ends before.
+// await waits until a channel is closed. It returns the cause of ctx if ctx is done
+// before.
 func await(ctx context.Context, there <-chan struct{}) error {
 	select {
 	case <-there:
@@ -29,9 +30,10 @@ func await(ctx context.Context, there <-chan struct{}) error {
 	}
 }
 
-// powerCut kills a server and cuts its log at a random byte, as a power failure does with
-// a log that is synced every second. It removes at least half of the bytes that the
-// server wrote in the time within before the kill, and returns their number.
+// powerCut kills a server and cuts the end of its log, as a power failure does if the log
+// is synced every second. It waits for the time within before the kill, and removes at
+// least half of the bytes that the server wrote in that time. It returns the number of
+// removed bytes.
 func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration) (cut int64, err error) {
 	before, err := server.AOFSize()
 	if err != nil {
@@ -50,8 +52,9 @@ func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration)
 	return cut, server.CutAOF(func(size int64) int64 { return size - cut })
 }
 
-// judgeLoss is judge for a crawl whose servers lost data. The audit may name lost URLs: a
-// URL may be lost after a worker was told that it is added, and be found again later.
+// judgeLoss is judge for a crawl whose servers lost data. The audit is allowed to name
+// lost URLs: a URL can be lost after a worker was told that it is added. Later it is
+// found again.
 func (m *team) judgeLoss(web *site) {
 	m.t.Helper()
 	audit := m.judge(web)
@@ -66,8 +69,8 @@ func (m *team) judgeLoss(web *site) {
 }
 
 // TestSharedServerLoss kills the Redis server of a crawl and removes the end of its log.
-// The crawl continues by itself with the remaining data. Its records are exactly the
-// expected ones, and no host is requested too early.
+// The crawl must continue by itself with the remaining data. Its records must be exactly
+// the expected ones, and no host must be requested too early.
 func TestSharedServerLoss(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -98,8 +101,8 @@ func TestSharedServerLoss(t *testing.T) {
 }
 
 // TestSharedClusterLoss kills each node of a cluster in turn, removes the end of its log,
-// and restarts it. The records are exactly the expected ones, because a page on another
-// node is completed only after its links to this node are safe.
+// and restarts it. The records must be exactly the expected ones, because a page on
+// another node is completed only after its links to this node are safe.
 func TestSharedClusterLoss(t *testing.T) {
 	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -116,7 +119,7 @@ func TestSharedClusterLoss(t *testing.T) {
 }
 
 // TestSharedFailover kills primaries of a cluster, so that their replicas take over. Each
-// completion of the crawl waits for one replica. The records are exactly the expected
+// completion of the crawl waits for one replica. The records must be exactly the expected
 // ones.
 func TestSharedFailover(t *testing.T) {
 	seed := newClusterSeed(t)
@@ -136,8 +139,8 @@ func newClusterSeed(t *testing.T) uint64 {
 }
 
 // crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. replicas
-// is the number of replicas of each primary, for all of which each completion waits.
-// During the crawl it calls fail for one primary after the other.
+// is the number of replicas of each primary. Each completion waits for all of them. During
+// the crawl, fail is called for one primary after the other.
 func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})
@@ -159,7 +162,7 @@ func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas i
 }
 
 // failOver kills a primary, waits until its replica has taken over, and restarts the old
-// primary, which then is a replica.
+// primary, which is then a replica.
 func failOver(ctx context.Context, cluster *servers.Cluster, primary *servers.RedisServer) error {
 	replica, err := cluster.ReplicaOf(ctx, primary)
 	if err != nil {

@@ -24,7 +24,7 @@ type hub struct {
 	leaves []string // URLs of the pages that it links to
 
 	asked  chan struct{} // closed when the hub's page is requested
-	answer chan struct{} // closed by the test; then the hub's page is answered
+	answer chan struct{} // closed by the test, so that the hub's page is answered
 }
 
 const hubURL = "http://hub.test/"
@@ -49,7 +49,7 @@ func serveHub(t *testing.T, leaves int) *hub {
 			_, _ = io.WriteString(w, page.String())
 		}
 	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients may break off requests
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients can break off requests
 	server.Start()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -59,9 +59,9 @@ func serveHub(t *testing.T, leaves int) *hub {
 	return h
 }
 
-// withoutReplica chooses a primary that has no keys of the hub's host and none of the
-// crawl as a whole. It waits until the primary's replica has all its data, kills the
-// replica, and returns both.
+// withoutReplica chooses a primary that has no keys of the hub's host and no keys of
+// the whole crawl. It waits until the primary's replica has all data of the primary.
+// Then it kills the replica and returns both.
 func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, replica *servers.RedisServer, err error) {
 	for _, node := range cluster.Nodes[:3] {
 		hub, err := node.Client().Keys(ctx, "*hub.test*").Result()
@@ -90,10 +90,11 @@ func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, rep
 	return primary, replica, errors.Join(replica.FlushAOF(ctx), replica.Kill())
 }
 
-// TestSharedFailoverNames kills a primary that has got links of a page, and lets a replica
-// without these links take over. With --redis-wait 0 the page is done before that, and
-// the audit names as many lost URLs as have no record at the end. With --redis-wait 1 the
-// page is not done before the replica has the links, and no record is missing.
+// TestSharedFailoverNames kills a primary that has received links of a page, and lets a
+// replica without these links take over. With --redis-wait 0, the page is done before the
+// failover. The audit must name as many lost URLs as there are missing records at the end.
+// With --redis-wait 1, the page is done only after the replica has the links, and no
+// record must be missing.
 func TestSharedFailoverNames(t *testing.T) {
 	t.Parallel()
 	for wait := range sized(1, 2) { // --redis-wait 1 takes longer
@@ -125,7 +126,7 @@ func proveFailoverNames(t *testing.T, wait int) {
 		}
 		return err
 	}
-	if wait > 0 { // the page is not done before the failover
+	if wait > 0 { // the page is done only after the failover
 		alone := m.trouble
 		m.trouble = func() error {
 			if err := alone(); err != nil {

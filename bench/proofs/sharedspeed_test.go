@@ -9,10 +9,11 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestSharedSpeed compares the rate of two workers on one Redis server with that of one
-// crawler with the embedded store. Redis and the web's server run on the same machine.
-// The runs take turns, and the best of three counts, because other load of the machine
-// makes single runs slower. The test checks no limit, because a rate is not a promise.
+// TestSharedSpeed compares the rate of two workers on one Redis server with the rate of
+// one crawler with the embedded store. Redis and the web's server run on the same
+// machine. The two kinds of runs alternate. The best of three counts, because other
+// load of the machine makes single runs slower. The test checks no limit, because a
+// rate is not a promise.
 func TestSharedSpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("a rate, measured with -proof only")
@@ -30,7 +31,7 @@ func TestSharedSpeed(t *testing.T) {
 }
 
 // TestSharedOnce runs workers on a web without delays or hardships, so that they find the
-// same pages at the same time. No worker dies, so each page is requested only once.
+// same pages at the same time. No worker dies, so each page must be requested only once.
 func TestSharedOnce(t *testing.T) {
 	seed := newSeed(t)
 	for i := range sized(2, 8) {
@@ -74,7 +75,8 @@ func sharedRate(t *testing.T, cfg testweb.Config) float64 {
 	return pageRate(web)
 }
 
-// pageRate returns the requests for pages a second, from the first to the last one.
+// pageRate returns the number of requests for pages per second, from the first request
+// to the last.
 func pageRate(web *site) float64 {
 	log := web.pages()
 	return float64(len(log)-1) / (log[len(log)-1].Start - log[0].Start).Seconds()

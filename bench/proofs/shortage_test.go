@@ -21,8 +21,8 @@ import (
 )
 
 // TestNamesShort crawls many hosts while the name server is slow, or refuses to answer,
-// for some time. The crawl continues after that and fetches every page. Its report names
-// the limit.
+// for some time. After that the crawl must continue and fetch every page. Its report
+// must name the limit.
 func TestNamesShort(t *testing.T) {
 	t.Parallel()
 	slow, lasts := sized(time.Second, 3*time.Second), sized(3*time.Second, 30*time.Second)
@@ -65,7 +65,7 @@ func TestNamesShort(t *testing.T) {
 }
 
 // TestLateNames crawls many hosts with a name server that takes 100 ms for each answer. A
-// look-up delays only its own host, and only once.
+// look-up must delay only its own host, and only once.
 func TestLateNames(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(400, 10_000))
@@ -81,8 +81,8 @@ func TestLateNames(t *testing.T) {
 	figure(t, "late_names", "%d hosts in %v, %.0f/s", len(lines), took.Round(100*time.Millisecond), float64(len(lines))/took.Seconds())
 }
 
-// TestDescriptorsShort checks a crawl that may open only few files: it fetches every page,
-// and its report names the limit.
+// TestDescriptorsShort checks a crawl that can open only few files. It must fetch every
+// page, and its report must name the limit.
 func TestDescriptorsShort(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(600, 10_000))
@@ -97,7 +97,7 @@ func TestDescriptorsShort(t *testing.T) {
 }
 
 // judge checks that c fetched every page, and that its report names limited as a limit. It
-// returns the share of the run for which this was the limit.
+// returns the share of the run in which this was the limit.
 func (n *named) judge(t *testing.T, c *crawl, limited report.Kind) (share float64) {
 	t.Helper()
 	lines := parse(t, records(t, c.dir))
@@ -125,8 +125,8 @@ func (n *named) judge(t *testing.T, c *crawl, limited report.Kind) (share float6
 	return share
 }
 
-// named is a web of hosts with one page each. A name server of its own resolves their
-// names. The page of a host links to the pages of two other hosts.
+// named is a web of hosts with one page each, and a name server for their names. The
+// page of a host links to the pages of two other hosts.
 type named struct {
 	hosts    int
 	port     string

@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// site is a test web on a loopback port of this process. It keeps serving when a crawler
-// is killed.
+// site is a test web on a loopback port of this process. It continues to serve when a
+// crawler is killed.
 type site struct {
 	*testweb.Web
 	addr string
@@ -27,12 +27,12 @@ type site struct {
 	stalled atomic.Int64 // the longest time for which this process did not run, in ns
 
 	mu       sync.Mutex
-	requests int // so far
-	alarmAt  int // the number of the request that calls alarm
+	requests int // number of requests so far
+	alarmAt  int // number of the request that calls alarm
 	alarm    func()
 }
 
-// serveSite serves a web until the end of the test. around is optional and may wrap the
+// serveSite serves a web until the end of the test. around is optional. It can wrap the
 // web's handler.
 func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.Handler) *site {
 	t.Helper()
@@ -68,8 +68,8 @@ func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.
 	return s
 }
 
-// watch measures how much too long short sleeps of this process take. It keeps the
-// longest excess in s.stalled.
+// watch repeatedly sleeps for a short time, and measures how much longer each sleep
+// takes than it should. It keeps the longest such excess in s.stalled.
 func (s *site) watch(stop <-chan struct{}) {
 	const pause = 2 * time.Millisecond
 	for {
@@ -99,7 +99,7 @@ func (s *site) count() {
 	}
 }
 
-// ringAfter makes the site call alarm after n more requests, before the last of them is
+// ringAfter makes the site call alarm when the nth request from now comes, before it is
 // answered. It replaces an earlier alarm.
 func (s *site) ringAfter(n int, alarm func()) {
 	s.mu.Lock()
@@ -120,8 +120,8 @@ func compareRecords(t *testing.T, web *testweb.Web, records []byte) testweb.Repo
 	return report
 }
 
-// compareExactly is compareRecords for a web none of whose records depends on the order of
-// the crawl. It adds the numbers of records to the figures.
+// compareExactly is compareRecords, and adds the numbers of records to the figures. It is
+// for webs whose records do not depend on the order of the crawl.
 func compareExactly(t *testing.T, web *testweb.Web, records []byte) testweb.Report {
 	t.Helper()
 	report := compareRecords(t, web, records)
@@ -130,7 +130,7 @@ func compareExactly(t *testing.T, web *testweb.Web, records []byte) testweb.Repo
 	return report
 }
 
-// asked is a request of the log with its URL.
+// asked is a request of the log, with its URL.
 type asked struct {
 	testweb.Request
 	url string
@@ -152,7 +152,7 @@ func (s *site) flags() []string {
 	return []string{"--scope", "any", "--connect-to", "*=" + s.addr}
 }
 
-// counts formats numbers with their names, in the order of the names.
+// counts formats named numbers, sorted by name.
 func counts(byName map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(byName)) {

@@ -9,13 +9,13 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestWholeWeb checks a crawl of a web with every hardship: it has the expected records,
-// refuses as many links as a correct crawl for each reason, is polite to every host, and
-// connects to no forbidden address.
+// TestWholeWeb checks a crawl of a web with every hardship. The crawl must have the
+// expected records, refuse as many links for each reason as a correct crawl, be polite
+// to every host, and connect to no forbidden address.
 func TestWholeWeb(t *testing.T) {
 	t.Parallel()
-	// A small run has no hardships that make a crawl wait: it tries an unreachable
-	// robots.txt for 70 s, a body that comes a byte at a time for 10 s, and a page with
+	// A small run has no hardships that make a crawl wait. A crawl tries an unreachable
+	// robots.txt for 70 s, a body that comes byte by byte for 10 s, and a page with
 	// retries for 20 s.
 	waits := sized(testweb.Dead|testweb.FailingRobots|testweb.Endless|testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None)
 	canaries, err := testweb.ListenCanaries()
@@ -47,7 +47,7 @@ func TestWholeWeb(t *testing.T) {
 		report.Records, report.Expected, report.Optional, report.Missing, report.Unexpected, report.Duplicates)
 	figure(t, "outcomes", "%s", counts(report.Outcomes))
 	lines, stats := parse(t, written), c.stats()
-	checkOutcomes(t, stats, lines) // not checkBooks, because sitemaps in robots.txt are no links of a page
+	checkOutcomes(t, stats, lines) // not checkBooks, because sitemaps in robots.txt are not links of a page
 	refused, byReason := make(map[string]uint64), make(map[string]int)
 	for reason, n := range stats.Refused {
 		refused[string(reason)], byReason[string(reason)] = n, int(n)
@@ -67,7 +67,7 @@ func TestWholeWeb(t *testing.T) {
 }
 
 // serveNames serves the names of a web and returns the address of the name server. It also
-// serves the web on a second listener.
+// serves the web on the listener more.
 func (s *site) serveNames(t *testing.T, more net.Listener) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,9 +1,9 @@
 // Package realhtml finds web pages that people wrote: the HTML documentation that
-// Debian packages install. It is for tests and measurements whose results would be
-// too good with generated pages.
+// Debian packages install. It is for tests and measurements for which generated pages
+// would be too easy.
 //
-// It finds the pages and lays them out as one site. It does not install them (make
-// deps does) and does not serve them (package site does).
+// It finds the pages and makes one site of them. `make deps` installs the pages, and
+// package site serves them.
 package realhtml
 
 import (
@@ -22,8 +22,9 @@ type Tree struct {
 	Deb  string // the name of the package
 }
 
-// Trees returns the trees that this package knows. All their links are relative, so
-// that a copy of a tree links only to itself. The first page of each is index.html.
+// Trees returns the trees that this package knows. All links inside a tree are
+// relative, so that a copy of a tree links only to itself. The first page of each tree
+// is index.html.
 func Trees() []Tree {
 	return []Tree{
 		{"git", "/usr/share/doc/git-doc", "git-doc"},        // 242 pages, 38 KB on average
@@ -55,11 +56,10 @@ func installed(trees []Tree) ([]Tree, error) {
 	return trees, nil
 }
 
-// LayOut makes dir the root of one site. The site contains each tree as often as
-// copies says, and an index.html that links to each copy. Several copies are needed,
-// because a crawl of a single one is too short to be measured. They are symbolic
-// links, so that they take no disk space, and no memory in package site. dir must be
-// empty, or not exist.
+// LayOut makes dir the root of one site. The site contains the given number of copies
+// of each tree, and an index.html that links to each copy. A crawl of a single copy
+// would be too short to measure. Copies are symbolic links, so that they take no disk
+// space, and no memory in package site. dir must be empty or must not exist.
 func LayOut(dir string, trees []Tree, copies int) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

@@ -13,7 +13,7 @@ type Cell struct {
 	Value *float64 `json:"value,omitempty"` // nil means words
 }
 
-// Words returns a cell that has no value.
+// Words returns a cell with a text and without a value.
 func Words(text string) Cell { return Cell{Text: text} }
 
 // Number returns a cell with value, printed with the given number of significant digits.
@@ -21,18 +21,18 @@ func Number(value float64, digits int) Cell {
 	return Cell{fmt.Sprintf("%.*g", digits, value), finite(value)}
 }
 
-// Fixed returns a cell with value, printed with up to so many decimals.
+// Fixed returns a cell with value, printed with at most the given number of decimals.
 func Fixed(value float64, decimals int) Cell {
 	return Cell{humanize.CommafWithDigits(roundTo(value, decimals), decimals), finite(value)}
 }
 
-// Count returns a cell with a number of things.
+// Count returns a cell with a whole number.
 func Count(n uint64) Cell {
 	value := float64(n)
 	return Cell{humanize.Comma(int64(min(n, math.MaxInt64))), &value}
 }
 
-// Between returns a cell with the ends of an interval; it has no value.
+// Between returns a cell that prints the ends of an interval. The cell has no value.
 func Between(lo, hi float64) Cell {
 	return Words(fmt.Sprintf("%.3g … %.3g", lo, hi))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Machine is the machine of a run.
+// Machine describes the machine of a run.
 type Machine struct {
 	Go        string `json:"go"`
 	OS        string `json:"os"`
@@ -32,7 +32,7 @@ func ThisMachine() Machine {
 		m.Kernel = strings.TrimSpace(string(kernel))
 	}
 	if kilobytes, isKB := strings.CutSuffix(field("/proc/meminfo", "MemTotal"), " kB"); isKB {
-		n, _ := strconv.ParseUint(kilobytes, 10, 64) // 0 if it is no number
+		n, _ := strconv.ParseUint(kilobytes, 10, 64) // 0 if it is not a number
 		m.Memory = n << 10
 	}
 	return m
@@ -49,8 +49,8 @@ func (m Machine) String() string {
 	return strings.Join(append(parts, strings.TrimSpace(m.OS+" "+m.Kernel)+" "+m.Arch), ", ")
 }
 
-// field returns the value of the first line with that name in a file of lines
-// "name : value", or "" if there is none.
+// field returns the value of the first line with the given name, or "" if there is
+// none. The lines of the file have the form "name : value".
 func field(file, name string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Markdown returns the report in Markdown, for a file or a terminal. If plots is true, it
-// refers to the files of the plots that Write creates.
+// Markdown returns the report in Markdown, for a file or a terminal. If plots is true,
+// the report refers to the files of the plots, which Write creates.
 func (r *Report) Markdown(plots bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmark results\n\n```\n%s\n```\n\n", r.Command)
@@ -22,7 +22,8 @@ func (r *Report) Markdown(plots bool) string {
 	return b.String()
 }
 
-// facts returns the origin of the figures, such as version and machine, one fact per line.
+// facts describes the origin of the figures, such as version and machine, with one fact
+// per element.
 func (r *Report) facts() []string {
 	version := r.Version
 	if r.Commit != "" {
@@ -109,8 +110,8 @@ func (t *Table) markdown(b *strings.Builder) {
 	}
 }
 
-// Fold breaks text into lines of at most width characters. A longer word has a line of its
-// own.
+// Fold breaks text into lines of at most width characters. A word that is longer than
+// width has its own line.
 func Fold(text string, width int) string {
 	var b strings.Builder
 	column := 0

@@ -37,7 +37,7 @@ const (
 	Level  Style = "level" // a horizontal line from the first point to the last, with its name on it
 )
 
-// Point is a value, with its 95 % interval unless Low and High are 0.
+// Point is a value with its 95 % interval. If Low and High are 0, it has no interval.
 type Point struct {
 	X    float64 `json:"x"`
 	Y    float64 `json:"y"`
@@ -55,17 +55,16 @@ func (p *Plot) Line(name string, style Style) *Line {
 	return l
 }
 
-// Add adds a point, unless a logarithmic axis cannot show it.
+// Add adds a point. It drops a point that a logarithmic axis cannot show.
 func (l *Line) Add(at Point) {
 	if at.X > 0 && at.Y > 0 {
 		l.Points = append(l.Points, at)
 	}
 }
 
-// interval returns the 95 % interval of the point, or Y twice if it has none.
+// interval returns the 95 % interval of the point, or Y for both ends if there is none.
 func (at Point) interval() (low, high float64) { return cmp.Or(at.Low, at.Y), cmp.Or(at.High, at.Y) }
 
-// drawable reports whether the plot has any points.
 func (p *Plot) drawable() bool {
 	return slices.ContainsFunc(p.Lines, func(l *Line) bool { return len(l.Points) > 0 })
 }

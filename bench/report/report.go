@@ -1,9 +1,10 @@
-// Package report is the report of a benchmark run: tables, plots, and promises that were
-// kept or broken, with the machine, the versions and the command of the run.
+// Package report makes the report of a benchmark run. A report has tables, plots, and
+// promises that were kept or broken. It names the machine, the versions and the command
+// of the run.
 //
-// It owns the format of report.json, from which it makes the Markdown, the text for a
-// terminal and the plots. It describes the machine, but measures nothing else. A report is
-// valid at any time: it lists the measurements that are missing.
+// It owns the format of report.json. From the same data it makes the Markdown, the text
+// for a terminal and the plots. It finds out about the machine, but measures nothing else.
+// A report is valid at any time: it lists the measurements that are missing.
 package report
 
 import (
@@ -30,16 +31,16 @@ type Report struct {
 	Sections []*Section `json:"sections"`
 }
 
-// Server is a program that took part.
+// Server is a server that was used in the run.
 type Server struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Private bool   `json:"private"` // started for this run, and used by no other program
 }
 
-// Section is one subject of a report.
+// Section is the part of a report about one subject.
 type Section struct {
-	Name     string     `json:"name"` // of the subcommand
+	Name     string     `json:"name"` // the name of the subcommand
 	Title    string     `json:"title"`
 	About    string     `json:"about"` // how it was measured
 	Promises []*Promise `json:"promises"`
@@ -98,7 +99,7 @@ func (s *Section) Plot(p Plot) *Plot {
 // Miss adds a measurement that has no result.
 func (s *Section) Miss(what, why string) { s.Missing = append(s.Missing, Missing{what, why}) }
 
-// Row adds a row; missing cells at its end are empty.
+// Row adds a row. If there are fewer cells than columns, the last cells are empty.
 func (t *Table) Row(cells ...Cell) {
 	for len(cells) < len(t.Columns) {
 		cells = append(cells, Cell{})
@@ -106,7 +107,8 @@ func (t *Table) Row(cells ...Cell) {
 	t.Rows = append(t.Rows, cells)
 }
 
-// Hold records whether one figure keeps the promise, with a description of the figure.
+// Hold records whether one figure keeps the promise. format and args describe the
+// figure.
 func (p *Promise) Hold(kept bool, format string, args ...any) {
 	p.Checks++
 	if !kept {
@@ -114,7 +116,7 @@ func (p *Promise) Hold(kept bool, format string, args ...any) {
 	}
 }
 
-// Verdict is the state of a promise in one word.
+// Verdict returns the state of the promise in a few words.
 func (p *Promise) Verdict() string {
 	switch {
 	case len(p.Broken) > 0:

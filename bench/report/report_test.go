@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata again")
 
-// madeUp returns a report with all kinds of content.
+// madeUp returns a report with every kind of content.
 func madeUp() *Report {
 	s := NewSection("fpr", "False positives", "Filled and probed. It is a long sentence that has to be broken somewhere, since nobody reads lines without end.")
 	kept, broken := s.Promise("a new key is taken for a known one with a probability of at most p"), s.Promise("exact stores lose nothing")
@@ -35,7 +35,7 @@ func madeUp() *Report {
 	plot.Line("theory", Dashed).Points = []Point{{X: 1e-6, Y: 1e-6}, {X: 0.1, Y: 0.1}}
 	marks := plot.Line("membits", Marks)
 	marks.Add(Point{X: 0.01, Y: 0.0123, Low: 0.0121, High: 0.0126})
-	marks.Add(Point{X: 0.01, Y: 0}) // not added: a logarithmic axis has no 0
+	marks.Add(Point{X: 0.01, Y: 0}) // not added, because a logarithmic axis cannot show 0
 	s.Plot(Plot{Title: "Empty", X: "x", Y: "y"}).Line("nothing", Solid)
 	s.Miss("redisbits", "redis-server is not installed")
 	return &Report{
@@ -47,7 +47,6 @@ func madeUp() *Report {
 	}
 }
 
-// golden compares text with a file of testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
@@ -72,8 +71,8 @@ func TestMarkdownTables(t *testing.T) {
 	}
 }
 
-// TestRoundTrip checks that Read returns the report that Write wrote, and which files Write
-// creates.
+// TestRoundTrip checks which files Write creates, and that Read returns the report that
+// Write wrote.
 func TestRoundTrip(t *testing.T) {
 	dir, want := filepath.Join(t.TempDir(), "new", "folder"), madeUp()
 	if err := want.Write(dir); err != nil {
@@ -129,7 +128,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestPlotsAreSVG checks that plots are valid XML with their texts, for all kinds of points.
+// TestPlotsAreSVG checks that plots with all kinds of points are valid XML and contain their
+// texts.
 func TestPlotsAreSVG(t *testing.T) {
 	for name, p := range map[string]Plot{
 		"one mark":         {Title: "title", X: "p", Y: "y", Lines: []*Line{{Name: "series", Style: Marks, Points: []Point{{X: 0.1, Y: 1}}}}},

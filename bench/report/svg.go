@@ -16,8 +16,8 @@ const (
 	legendRow                                        = 15
 )
 
-// SVG draws plots side by side. Lines differ in dashes and lightness, so that they differ in
-// a print without colours too.
+// SVG draws plots side by side. Lines differ in dashes and lightness, so that one can tell
+// them apart in print without colours.
 func SVG(plots ...*Plot) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" font-family="sans-serif" font-size="11">`+"\n",
@@ -32,7 +32,6 @@ func SVG(plots ...*Plot) []byte {
 	return b.Bytes()
 }
 
-// drawing is a plot that is being drawn.
 type drawing struct {
 	out  *bytes.Buffer
 	plot *Plot
@@ -101,7 +100,8 @@ func (d *drawing) draw() {
 }
 
 // levels draws horizontal lines with their names and values on them. The texts are
-// alternately at the left and at the right, so that those of neighbours do not overlap.
+// alternately at the left and at the right, so that the texts of neighbouring lines do
+// not overlap.
 func (d *drawing) levels(lines []*Line) {
 	slices.SortFunc(lines, func(a, b *Line) int { return cmp.Compare(a.Points[0].Y, b.Points[0].Y) })
 	for i, l := range lines {
@@ -117,9 +117,10 @@ func (d *drawing) levels(lines []*Line) {
 }
 
 // marks draws the points of a line with their intervals. The number of the line determines
-// the shape, and a shift to the right, so that the marks of several lines do not overlap.
+// the shape of the marks and how far they are shifted to the right. The shift keeps the
+// marks of several lines apart.
 func (d *drawing) marks(l *Line, shade, number int, row float64) {
-	shapes := []string{ // within a square of 8×8 pixels around 0
+	shapes := []string{ // each fits in a square of 8×8 pixels around the origin
 		`<circle r="4" fill="%s"/>`, `<circle r="3.4" fill="none" stroke="%s" stroke-width="1.4"/>`, `<path d="M0-4.5 4.2 3.5-4.2 3.5z" fill="%s"/>`,
 		`<path d="M-3.5-3.5h7v7h-7z" fill="%s"/>`, `<path d="M-4-4 4 4M-4 4 4-4" stroke="%s" stroke-width="1.6"/>`,
 	}
@@ -159,12 +160,12 @@ type axis struct {
 	least, most float64 // values at its ends
 	linear      bool
 	ticks       []float64
-	every       int // every so many ticks, one has a label
+	every       int // every nth tick has a label; this is n
 }
 
-// newAxis returns an axis that contains all values, or the range exactly if that is not
-// zero. A logarithmic axis without a range begins and ends with powers of ten. Its ticks are
-// the powers of ten, unless others are given.
+// newAxis returns an axis. If exactly is not zero, it is the range of the axis. Otherwise
+// the axis contains all values, and a logarithmic axis begins and ends with powers of ten.
+// The ticks of a logarithmic axis are the powers of ten, unless ticks has others.
 func newAxis(exactly [2]float64, values []float64, linear bool, from, to float64, ticks []float64) axis {
 	a := axis{from: from, to: to, least: math.Inf(1), linear: linear, ticks: ticks, every: 1}
 	for _, value := range values {
@@ -208,7 +209,6 @@ func (a axis) at(value float64) float64 {
 	return a.from + share*(a.to-a.from)
 }
 
-// label returns the label of a tick.
 func (a axis) label(tick int) string {
 	value := a.ticks[tick]
 	switch {

@@ -15,7 +15,7 @@ const (
 	MarkdownFile = "RESULTS.md"
 )
 
-// Write writes report.json, RESULTS.md and an SVG file for each plot to dir, which it makes
+// Write writes report.json, RESULTS.md and an SVG file for each plot to dir. It makes dir
 // if needed. Each file is written as a whole or not at all.
 func (r *Report) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

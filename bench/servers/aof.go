@@ -13,8 +13,8 @@ import (
 func (r *RedisServer) AOFDir() string { return filepath.Join(r.data, "appendonlydir") }
 
 // FlushAOF returns when the server has written all acknowledged commands to its
-// append-only file, though perhaps not yet to the disk. Redis buffers new commands
-// for up to 2 s while it syncs earlier ones; Kill loses the buffer.
+// append-only file. The file need not be synced yet. Redis buffers new commands for up
+// to 2 s while it syncs earlier ones. Kill loses the buffer.
 func (r *RedisServer) FlushAOF(ctx context.Context) error {
 	for {
 		held, err := r.Info("persistence", "aof_buffer_length")
@@ -54,9 +54,9 @@ func (r *RedisServer) AOFSize() (int64, error) {
 	return total, nil
 }
 
-// CutAOF truncates the newest append-only file to the length that keep returns
-// for its size. So it simulates a power failure, which can take the end of a log
-// that is synced only every second. The server must be down.
+// CutAOF truncates the newest append-only file to the length that keep returns for the
+// file's size. This simulates a power failure: a log that is synced every second can
+// lose its end. The server must be down.
 func (r *RedisServer) CutAOF(keep func(size int64) int64) error {
 	if pid := r.Pid(); pid != 0 {
 		return fmt.Errorf("cut the append-only file of a server that runs as process %d", pid)
@@ -76,9 +76,9 @@ func (r *RedisServer) CutAOF(keep func(size int64) int64) error {
 	return os.Truncate(path, length)
 }
 
-// newestAOF returns the path of the file that the server appends to. It is the
-// last file of type i (incremental) in the manifest, whose lines have the form
-// "file NAME seq NUMBER type LETTER".
+// newestAOF returns the path of the file that the server appends to: the last file of
+// type i (incremental) in the manifest. The lines of the manifest have the form "file
+// NAME seq NUMBER type LETTER".
 func (r *RedisServer) newestAOF() (string, error) {
 	manifests, err := filepath.Glob(filepath.Join(r.AOFDir(), "*.manifest"))
 	if err != nil || len(manifests) != 1 {

@@ -21,8 +21,9 @@ const (
 	keyFile  = "key.pem"
 )
 
-// certify makes a certificate authority, and a certificate of it for this machine,
-// and writes both as PEM files. It does not keep the authority's private key.
+// certify makes a certificate authority, and a certificate for this machine that the
+// authority signs. It writes both certificates and the key of the second as PEM files.
+// It discards the authority's private key.
 func (p *process) certify() error {
 	now := time.Now()
 	ca := &x509.Certificate{
@@ -33,7 +34,7 @@ func (p *process) certify() error {
 	server := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
-		// The nodes of a cluster are each other's clients.
+		// Each node of a cluster is also a client of the other nodes.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}

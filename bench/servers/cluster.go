@@ -20,23 +20,23 @@ const slots = 16_384
 type ClusterOptions struct {
 	Primaries   int           // 0 means 3
 	Replicas    int           // of each primary
-	NodeTimeout time.Duration // after which a silent node counts as failed; 0 means 1 s
-	Node        RedisOptions  // of each node; Dir must be empty
+	NodeTimeout time.Duration // time after which a silent node counts as failed; 0 means 1 s
+	Node        RedisOptions  // options of each node; Dir must be empty
 }
 
 // Cluster is a running Redis Cluster. Its methods are safe for concurrent use.
 type Cluster struct {
-	// Nodes are first the primaries, in the order of their slots, and then the
-	// replicas. After the start, each replica Nodes[i] replicates
-	// Nodes[i % number of primaries].
+	// Nodes has first the primaries, in the order of their slots, and then the
+	// replicas. After the start, each replica Nodes[i] replicates Nodes[i % number of
+	// primaries].
 	Nodes []*RedisServer
 
 	primaries int
 }
 
-// RedisCluster starts a Redis Cluster that is closed at the end of the test, and returns
-// when all its nodes agree that it works. If redis-server is not installed, it skips or
-// fails the test, as the function Redis does.
+// RedisCluster starts a Redis Cluster that is closed at the end of the test. It returns
+// when all nodes agree that the cluster works. If redis-server is not installed, it
+// skips or fails the test like Redis.
 //
 // It takes at least 2 s, because a primary refuses writes for 2 s after its start.
 func RedisCluster(t TB, opt ClusterOptions) *Cluster {
@@ -55,7 +55,7 @@ func (c *Cluster) begin(ctx context.Context, opt ClusterOptions) error {
 		"cluster-enabled":                 "yes",
 		"cluster-node-timeout":            strconv.FormatInt(opt.NodeTimeout.Milliseconds(), 10),
 		"cluster-require-full-coverage":   "no",
-		"cluster-replica-validity-factor": "0", // a replica may take over even if its data are old
+		"cluster-replica-validity-factor": "0", // a replica can take over even if its data are old
 		"repl-diskless-sync-delay":        "0",
 	}
 	maps.Copy(node.Config, opt.Node.Config)
@@ -74,10 +74,10 @@ func (c *Cluster) begin(ctx context.Context, opt ClusterOptions) error {
 	return nil
 }
 
-// form joins the nodes, which do not know each other yet, into one cluster.
+// form joins the new nodes into one cluster.
 func (c *Cluster) form(ctx context.Context) error {
 	for i, node := range c.Nodes {
-		// Nodes with the same epoch would first have to resolve the conflict.
+		// Nodes with equal epochs would first have to resolve the conflict.
 		if err := node.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (r *RedisServer) do(ctx context.Context, command ...any) error {
 	return nil
 }
 
-// id returns the node id of a server in a cluster.
+// id returns the server's node id in its cluster.
 func (r *RedisServer) id(ctx context.Context) (string, error) {
 	id, err := r.admin.ClusterMyID(ctx).Result()
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *RedisServer) id(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// Close ends all nodes as RedisServer.Close does.
+// Close closes all nodes: see RedisServer.Close.
 func (c *Cluster) Close() error {
 	var errs []error
 	for _, node := range c.Nodes {
@@ -152,8 +152,8 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// URL returns the first node's URL with the hosts of all nodes, separated by
-// commas.
+// URL returns the URL of the first node, but with the addresses of all nodes, separated
+// by commas.
 func (c *Cluster) URL() string {
 	u, err := url.Parse(c.Nodes[0].URL())
 	if err != nil {
@@ -163,13 +163,13 @@ func (c *Cluster) URL() string {
 	return u.String()
 }
 
-// AwaitOK returns when all nodes that are neither down nor paused agree that the
-// cluster works: every slot has a primary that answers, and every replica is
-// connected to its primary. It also waits until nodes that were restarted have
-// joined the cluster again.
+// AwaitOK returns when the cluster works: every slot has a primary that answers, and
+// every replica is connected to its primary. All nodes must agree on this, except for
+// those that are down or paused. AwaitOK also waits until restarted nodes have joined
+// the cluster again.
 func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.works) }
 
-// await calls check for all nodes that answer, repeatedly, until it returns nil for
+// await repeatedly calls check for all nodes that answer, until check returns nil for
 // each.
 func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
 	return poll(ctx, func() (wrong error) {

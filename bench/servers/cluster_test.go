@@ -19,8 +19,8 @@ func dialCluster(t *testing.T, cluster *servers.Cluster) *redis.ClusterClient {
 	return client
 }
 
-// TestSlotMigratesUnderLoad moves a slot to another primary while a client writes
-// to it. No key is lost.
+// TestSlotMigratesUnderLoad checks that no key is lost when a slot moves to another
+// primary while a client writes to the slot.
 func TestSlotMigratesUnderLoad(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -71,8 +71,9 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFailoverOfPrimary checks that AwaitReplica waits for all writes of the primary, and
-// that a replica takes over on request, and after its primary is killed. The killed node comes back as its replica.
+// TestFailoverOfPrimary checks that AwaitReplica waits for all writes of the primary, and that
+// a replica takes over on request, and after its primary is killed. The killed node must come
+// back as a replica of the new primary.
 func TestFailoverOfPrimary(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -118,7 +119,7 @@ func TestFailoverOfPrimary(t *testing.T) {
 		t.Errorf("the killed node is not the replica of the new primary (%v)", err)
 	}
 
-	// If the primary is down, the replica takes over without its agreement.
+	// The replica can take over although its primary is down and cannot agree.
 	must(t, first.Kill())
 	must(t, cluster.Failover(timeout, second))
 	if owner, err := cluster.PrimaryOf(ctx, "key"); err != nil || owner != second {

@@ -32,7 +32,7 @@ func (c *Cluster) PrimaryOf(ctx context.Context, key string) (*RedisServer, erro
 	return owner, nil
 }
 
-// ReplicaOf returns a replica of a primary. The primary may be down.
+// ReplicaOf returns a replica of a primary, even if the primary is down.
 func (c *Cluster) ReplicaOf(ctx context.Context, primary *RedisServer) (*RedisServer, error) {
 	leader := ""
 	_, err := c.find(ctx, func(m member) bool {
@@ -51,9 +51,9 @@ func (c *Cluster) ReplicaOf(ctx context.Context, primary *RedisServer) (*RedisSe
 	return replica, nil
 }
 
-// AwaitReplica returns when a replica has applied every write that its primary has executed
-// so far, by any client. The command WAIT cannot tell this: it waits only for the writes of
-// its own connection.
+// AwaitReplica returns when a replica has applied every write of any client that its
+// primary has executed so far. The command WAIT would not suffice: it waits only for the
+// writes of its own connection.
 func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServer) error {
 	written, err := primary.number("replication", "master_repl_offset")
 	if err != nil {
@@ -94,9 +94,9 @@ func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServe
 	return nil, errors.New("no node of the cluster answers")
 }
 
-// Failover makes a replica the primary, and returns when all nodes know it. If the
-// old primary answers, the two agree on the change, and no write is lost. If not,
-// writes that the replica has not received are lost.
+// Failover makes a replica the primary, and returns when all nodes know the new
+// primary. If the old primary answers, the two nodes agree on the change, and no write
+// is lost. Otherwise, writes that the replica has not received are lost.
 func (c *Cluster) Failover(ctx context.Context, replica *RedisServer) error {
 	leader, err := replica.Info("replication", "master_port")
 	if err != nil {
@@ -112,9 +112,9 @@ func (c *Cluster) Failover(ctx context.Context, replica *RedisServer) error {
 	return c.AwaitPrimary(ctx, replica)
 }
 
-// AwaitPrimary returns when all nodes that answer see node as a primary with
-// slots. A replica becomes one by itself some time after its primary stops
-// answering.
+// AwaitPrimary returns when all nodes that answer see node as a primary with slots.
+// Some time after a primary stops answering, a replica of it becomes the primary by
+// itself.
 func (c *Cluster) AwaitPrimary(ctx context.Context, node *RedisServer) error {
 	return c.await(ctx, func(ctx context.Context, asked *RedisServer) error {
 		members, err := members(ctx, asked)
@@ -131,8 +131,8 @@ func (c *Cluster) AwaitPrimary(ctx context.Context, node *RedisServer) error {
 }
 
 // MigrateSlot moves a slot with its keys from one primary to another: it calls
-// OpenSlot, MoveKeys until no key is left, and CloseSlot. Clients may use the slot
-// meanwhile.
+// OpenSlot, then MoveKeys until no key is left, and then CloseSlot. Clients can use the
+// slot meanwhile.
 func (c *Cluster) MigrateSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	if err := c.OpenSlot(ctx, slot, from, to); err != nil {
 		return err
@@ -149,9 +149,9 @@ func (c *Cluster) MigrateSlot(ctx context.Context, slot int, from, to *RedisServ
 	}
 }
 
-// OpenSlot begins to move a slot. From then on, the old primary redirects commands
-// to the new one if it has none of their keys (ASK), and refuses commands of whose
-// keys it has only some (TRYAGAIN).
+// OpenSlot begins to move a slot. From then on, the old primary redirects a command to
+// the new one if it has none of the command's keys (ASK). If it has only some of the
+// keys, it refuses the command (TRYAGAIN).
 func (c *Cluster) OpenSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	source, err := from.id(ctx)
 	if err != nil {
@@ -167,8 +167,8 @@ func (c *Cluster) OpenSlot(ctx context.Context, slot int, from, to *RedisServer)
 	return from.do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
 }
 
-// MoveKeys moves up to n keys of an open slot, and returns the number of moved
-// keys. It is 0 if no key is left.
+// MoveKeys moves up to n keys of an open slot, and returns the number of moved keys,
+// which is 0 if no key is left.
 func (c *Cluster) MoveKeys(ctx context.Context, slot, n int, from, to *RedisServer) (moved int, err error) {
 	keys, err := from.admin.ClusterGetKeysInSlot(ctx, slot, n).Result()
 	if err != nil {
@@ -185,8 +185,8 @@ func (c *Cluster) MoveKeys(ctx context.Context, slot, n int, from, to *RedisServ
 	return len(keys), from.do(ctx, command...)
 }
 
-// CloseSlot gives an open slot without keys to its new primary. It tells the new
-// primary first, so that no node ever sees the slot without an owner.
+// CloseSlot makes the new primary the owner of an open slot without keys. The new
+// primary gets the command first, so that no node ever sees the slot without an owner.
 func (c *Cluster) CloseSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	target, err := to.id(ctx)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// member is a node of a cluster according to a node: one line of CLUSTER NODES.
+// member describes a node of a cluster: one line of the answer to CLUSTER NODES.
 type member struct {
 	id     string
 	addr   string
 	flags  []string // "master", "slave", "fail", "fail?", "handshake", …
-	leader string   // the id of the primary that it replicates; "-" if it is a primary
+	leader string   // the id of its primary; "-" if it is a primary itself
 	ranges [][2]int // the first and the last slot of each range that it owns
 }
 
@@ -28,7 +28,6 @@ func (m member) owned() int {
 	return n
 }
 
-// owns reports whether the member owns a slot.
 func (m member) owns(slot int) bool {
 	return slices.ContainsFunc(m.ranges, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
 }
@@ -51,8 +50,8 @@ func members(ctx context.Context, node *RedisServer) ([]member, error) {
 }
 
 // parseMember parses "ID HOST:PORT@BUS[,NAME] FLAGS LEADER PING PONG EPOCH LINK
-// SLOTS…". Slots are "7" or "0-5460". Slots in brackets are migrating; it ignores
-// these.
+// SLOTS…". Slots are "7" or "0-5460". It ignores slots in brackets, which are
+// migrating.
 func parseMember(line string) (member, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 8 {

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// KafkaServer is a broker of the Kafka protocol in a process of its own. Its
-// methods are safe for concurrent use.
+// KafkaServer is a running broker of the Kafka protocol. Its methods are safe for
+// concurrent use.
 type KafkaServer struct {
 	process
 }
 
-// Kafka starts a broker that is closed at the end of the test, and returns when it
-// accepts connections. command returns the command of a broker that listens on a
-// loopback port and has its data in dir; see package kfake.
+// Kafka starts a broker that is closed at the end of the test, and returns when the
+// broker accepts connections. command returns the command of a broker that listens on
+// the given loopback port and has its data in dir. See package kfake.
 func Kafka(t TB, command func(port int, dir string) *exec.Cmd) *KafkaServer {
 	t.Helper()
 	k := new(KafkaServer)

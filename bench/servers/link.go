@@ -7,17 +7,16 @@ import (
 	"sync"
 )
 
-// link is a client's connection to the proxy with the proxy's connection to the
-// upstream.
+// link is a pair of connections: a client's connection to the proxy, and the proxy's
+// connection to the upstream.
 type link struct {
 	proxy            *ProxyServer
 	client, upstream net.Conn
 
 	end  sync.Once
-	lost sync.Map // the drops of replies to lose, by the numbers of their requests
+	lost sync.Map // drop by number of the request whose reply must be lost
 }
 
-// abort resets both connections.
 func (l *link) abort() {
 	l.end.Do(func() {
 		reset(l.client)
@@ -25,7 +24,7 @@ func (l *link) abort() {
 	})
 }
 
-// finish closes both connections; the peers still get the data sent before.
+// finish closes both connections. The peers still get the data that was sent before.
 func (l *link) finish() {
 	l.end.Do(func() {
 		_ = l.client.Close()
@@ -65,9 +64,9 @@ func (l *link) send() {
 	}
 }
 
-// receive forwards replies to the client, until one side closes its connection or
-// a reply is lost. Replies come in the order of the requests. A push (RESP3) is
-// not a reply.
+// receive forwards replies to the client, until one side closes its connection or a
+// reply must be lost. Replies come in the order of the requests. A push (RESP3) is not
+// a reply.
 func (l *link) receive() {
 	from, to := bufio.NewReader(l.upstream), bufio.NewWriter(l.client)
 	for number := 0; ; {
@@ -92,7 +91,7 @@ func (l *link) receive() {
 	}
 }
 
-// reset closes a connection so that its peer gets an error instead of an end of
+// reset closes a connection in such a way that its peer gets an error, not an end of
 // file.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {

@@ -27,12 +27,12 @@ type NATSServer struct {
 	opt NATSOptions
 }
 
-// NATS starts a NATS server that is closed at the end of the test, and returns when
-// its JetStream answers. If nats-server is not installed, the test is skipped, or
-// fails if CRAWLER_TEST_SERVERS is "require".
+// NATS starts a NATS server that is closed at the end of the test, and returns when the
+// server's JetStream answers. If nats-server is not installed, the test is skipped. If
+// CRAWLER_TEST_SERVERS is "require", it fails instead.
 //
-// Messages that JetStream acknowledged survive Kill. They need not survive a power
-// failure, because the server syncs its files only every two minutes.
+// Messages that JetStream acknowledged survive Kill. A power failure can lose them,
+// because the server syncs its files only every two minutes.
 func NATS(t TB, opt NATSOptions) *NATSServer {
 	t.Helper()
 	n := &NATSServer{opt: opt}
@@ -58,7 +58,6 @@ func (n *NATSServer) begin(ctx context.Context) error {
 	return n.launch(ctx, func() error { return os.WriteFile(config, []byte(n.config()), 0o600) })
 }
 
-// config returns the text of nats.conf.
 func (n *NATSServer) config() string {
 	text := fmt.Sprintf("listen: %q\nserver_name: %q\njetstream { store_dir: %q }\n", n.Addr(), n.name(),
 		n.file("data"))
@@ -68,12 +67,13 @@ func (n *NATSServer) config() string {
 	return text + n.opt.Config + "\n"
 }
 
-// name returns the server's name, by which ping recognizes it if another server
-// took its port.
+// name returns the server's name. With it, ping notices if another server took the
+// port.
 func (n *NATSServer) name() string { return filepath.Base(n.run) + "-" + strconv.Itoa(n.port) }
 
-// ping returns nil if this server answers and its JetStream works. If the options
-// ask for a password, it only checks that a server refuses a client without one.
+// ping returns nil if this server answers and its JetStream works. If the configuration
+// requires a password, ping returns nil as soon as a server refuses a client without
+// one.
 func (n *NATSServer) ping(ctx context.Context) error {
 	client, err := nats.Connect(n.URL(), n.trust(), nats.Timeout(time.Second))
 	if errors.Is(err, nats.ErrAuthorization) {
@@ -96,8 +96,8 @@ func (n *NATSServer) ping(ctx context.Context) error {
 	return err
 }
 
-// trust returns the option of a client that trusts the server's certificate. It
-// does nothing without TLS.
+// trust returns a client option that trusts the server's certificate. Without TLS, the
+// option does nothing.
 func (n *NATSServer) trust() nats.Option {
 	if n.opt.TLS {
 		return nats.RootCAs(n.CACert())
@@ -113,6 +113,6 @@ func (n *NATSServer) URL() string {
 	return "nats://" + n.Addr()
 }
 
-// CACert returns the path of the certificate authority's certificate, in PEM. If
-// the server uses TLS, its clients must trust it.
+// CACert returns the path of the certificate authority's certificate, in PEM. If the
+// server uses TLS, its clients must trust this authority.
 func (n *NATSServer) CACert() string { return n.file(caFile) }

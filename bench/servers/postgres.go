@@ -26,15 +26,15 @@ import (
 // PostgresOptions is the configuration of a Postgres server. With the zero value,
 // clients need no password, and the server does not sync its files.
 type PostgresOptions struct {
-	// FSync makes the server sync its files, as in production, so that commits
-	// survive a power failure. Commits survive Kill without it too.
+	// FSync makes the server sync its files, as in production, so that commits survive
+	// a power failure. Commits survive Kill even without FSync.
 	FSync bool
 	// Password is the password of the user postgres; empty means that clients need
 	// none.
 	Password string
-	// WAL is an empty folder for the write-ahead log; the server becomes its owner.
-	// A test can put it on a disk that it fills. Empty means a folder within the
-	// data.
+	// WAL is an empty folder for the write-ahead log. The user that the server runs as
+	// becomes its owner. For example, a test can choose a folder on a disk that it
+	// fills. Empty means a folder inside the data folder.
 	WAL string
 	// Config are further settings of postgresql.conf, which override those of this
 	// package.
@@ -47,25 +47,25 @@ type PostgresServer struct {
 	process
 	opt       PostgresOptions
 	bin       string              // folder of the programs
-	owner     *syscall.Credential // the user that the server runs as; nil means the user of this process
+	owner     *syscall.Credential // the user that the server runs as; nil means the user that runs this process
 	databases atomic.Int32        // number of databases that NewDatabase made
 }
 
-// Postgres starts a Postgres server that is closed at the end of the test. If its
-// programs are not installed, the test is skipped, or fails if
-// CRAWLER_TEST_SERVERS is "require".
+// Postgres starts a Postgres server that is closed at the end of the test. If Postgres
+// is not installed, the test is skipped. If CRAWLER_TEST_SERVERS is "require", it fails
+// instead.
 func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 	t.Helper()
 	p := &PostgresServer{opt: opt}
 	return started(t, p, p.begin(t.Context()))
 }
 
-// StartPostgres starts a Postgres server and returns when it answers; ctx bounds
-// the start. The caller must call Close. The error is ErrMissing if the programs
-// are neither in PATH nor where Debian installs them.
+// StartPostgres starts a Postgres server and returns when it answers. ctx bounds the
+// start. The caller must call Close. The error wraps ErrMissing if the programs are
+// neither in PATH nor where Debian installs them.
 //
-// Postgres refuses to run as root. If this process does, the server runs as the
-// user postgres or, if there is none, as the least privileged user of the system.
+// Postgres refuses to run as root. If this process runs as root, the server runs as the
+// user postgres or, if that does not exist, as the least privileged user of the system.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, error) {
 	p := &PostgresServer{opt: opt}
 	if err := p.begin(ctx); err != nil {
@@ -81,13 +81,13 @@ func (p *PostgresServer) begin(ctx context.Context) (err error) {
 	if p.owner, err = unprivileged(); err != nil {
 		return err
 	}
-	// Not below a test's folder: other users cannot enter it, and its path is too
-	// long for a socket.
+	// The folder is not below a test's folder, because other users cannot enter that,
+	// and its path is too long for a socket.
 	if p.run, err = os.MkdirTemp("", "postgres-"); err != nil {
 		return err
 	}
 	p.command = func() *exec.Cmd { return p.as(exec.Command(filepath.Join(p.bin, "postgres"), "-D", p.data())) }
-	p.ready, p.stop = p.ping, syscall.SIGINT // a fast shutdown: it disconnects the clients
+	p.ready, p.stop = p.ping, syscall.SIGINT // a fast shutdown, which disconnects the clients
 	if err := p.initialise(ctx); err != nil {
 		return err
 	}
@@ -99,16 +99,17 @@ func (p *PostgresServer) begin(ctx context.Context) (err error) {
 	return p.launch(ctx, func() error { return os.WriteFile(config, slices.Concat(base, p.config()), 0o600) })
 }
 
-// FindPostgres returns nil if StartPostgres can find its programs, and otherwise
-// an error that wraps ErrMissing. It is for TestMain, because examples cannot skip
+// FindPostgres returns nil if StartPostgres can find the programs, and otherwise an
+// error that wraps ErrMissing. It is for TestMain, because examples cannot skip
 // themselves.
 func FindPostgres() error {
 	_, err := postgresPrograms()
 	return err
 }
 
-// postgresPrograms returns the folder of the server's programs: the one in PATH,
-// or that of the newest version where Debian installs them.
+// postgresPrograms returns the folder of the server's programs: the folder of
+// `postgres` in PATH or, if there is none, the folder of the newest version that Debian
+// installed.
 func postgresPrograms() (string, error) {
 	path, missing := program("postgres")
 	if missing == nil {
@@ -120,15 +121,15 @@ func postgresPrograms() (string, error) {
 		return "", errors.Join(missing, err)
 	}
 	version := func(path string) int {
-		v, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 if it is no number
+		v, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 if it is not a number
 		return v
 	}
 	newest := slices.MaxFunc(found, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
 	return filepath.Dir(newest), nil
 }
 
-// unprivileged returns the user that the server runs as if this process runs as
-// root, and otherwise nil.
+// unprivileged returns the user that the server runs as. It returns nil if this process
+// does not run as root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -151,15 +152,13 @@ func unprivileged() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// as makes a command run as the server's owner, in a folder that this user may
-// enter.
+// as makes a command run as the server's owner, in a folder that this user can enter.
 func (p *PostgresServer) as(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = p.run
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.owner}
 	return cmd
 }
 
-// initialise makes the server's data folder.
 func (p *PostgresServer) initialise(ctx context.Context) error {
 	secret := p.file("password")
 	if err := os.WriteFile(secret, []byte(cmp.Or(p.opt.Password, "none")), 0o600); err != nil {
@@ -190,7 +189,8 @@ func (p *PostgresServer) initialise(ctx context.Context) error {
 
 func (p *PostgresServer) data() string { return p.file("data") }
 
-// config returns the settings that are added to the postgresql.conf of initdb.
+// config returns the settings that are appended to the postgresql.conf that initdb
+// made.
 func (p *PostgresServer) config() []byte {
 	settings := map[string]string{
 		"listen_addresses":        "127.0.0.1",
@@ -198,8 +198,8 @@ func (p *PostgresServer) config() []byte {
 		"unix_socket_directories": p.run,
 		"fsync":                   "off",
 		"full_page_writes":        "off",
-		// Shared memory in files of the data folder, which Close removes. POSIX
-		// shared memory would remain when the server is killed.
+		// Shared memory is in files of the data folder, which Close removes. POSIX
+		// shared memory would remain after the server is killed.
 		"dynamic_shared_memory_type": "mmap",
 	}
 	if p.opt.FSync {
@@ -216,8 +216,8 @@ func (p *PostgresServer) config() []byte {
 // ping returns nil if the server answers a statement.
 func (p *PostgresServer) ping(ctx context.Context) error { return p.exec(ctx, "SELECT 1") }
 
-// exec runs a statement over a new connection. It connects to the unix socket,
-// which no other server can have.
+// exec runs a statement over a new connection. It connects to the unix socket, because
+// another server could have taken the TCP port.
 func (p *PostgresServer) exec(ctx context.Context, statement string) error {
 	config, err := pgx.ParseConfig(p.DSN())
 	if err != nil {
@@ -237,8 +237,8 @@ func (p *PostgresServer) Close() error {
 	return errors.Join(p.Kill(), p.removeSharedMemory(), p.process.Close())
 }
 
-// removeSharedMemory removes the System V segment that marks the data folder as in
-// use. A killed server does not remove it, and a system has room for only some
+// removeSharedMemory removes the System V segment that marks the data folder as in use.
+// A killed server does not remove the segment, and a system can have only a few
 // thousand segments.
 func (p *PostgresServer) removeSharedMemory() error {
 	pidFile, err := os.ReadFile(filepath.Join(p.data(), "postmaster.pid"))
@@ -255,7 +255,7 @@ func (p *PostgresServer) removeSharedMemory() error {
 	}
 	fields := strings.Fields(lines[line-1])
 	if len(fields) != 2 {
-		return nil // as above
+		return nil // the server was killed before it made the segment
 	}
 	id, err := strconv.Atoi(fields[1])
 	if err != nil {
@@ -268,12 +268,12 @@ func (p *PostgresServer) removeSharedMemory() error {
 	return err
 }
 
-// SocketDir returns the folder of the server's unix socket. A DSN can have it
-// instead of a host.
+// SocketDir returns the folder of the server's unix socket. In a DSN, the folder can
+// replace the host.
 func (p *PostgresServer) SocketDir() string { return p.run }
 
-// DSN returns the URL of the database "postgres" over TCP. It contains the
-// password of the options.
+// DSN returns the URL of the database "postgres" over TCP. It contains the password, if
+// the options have one.
 func (p *PostgresServer) DSN() string { return p.Database("postgres") }
 
 // Database returns the URL of a database over TCP.
@@ -285,8 +285,8 @@ func (p *PostgresServer) Database(name string) string {
 	return u.String()
 }
 
-// NewDatabase makes an empty database and returns its URL. With it many tests can
-// share a server, which is cheaper than a server for each.
+// NewDatabase makes an empty database and returns its URL. So many tests can share a
+// server, which is cheaper than a server for each test.
 func (p *PostgresServer) NewDatabase(ctx context.Context) (string, error) {
 	name := fmt.Sprintf("db%d", p.databases.Add(1))
 	if err := p.exec(ctx, "CREATE DATABASE "+name); err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// query runs a statement that returns one value.
 func query[T any](t *testing.T, dsn, statement string) T {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)

@@ -17,13 +17,13 @@ import (
 // errPortTaken reports that a server ended because it could not listen.
 var errPortTaken = errors.New("port is taken")
 
-// process runs the process of a server that listens on a loopback port. Its methods are
-// safe for concurrent use; those that stop or start the server run one at a time.
+// process runs a server that listens on a loopback port. Its methods are safe for
+// concurrent use. The methods that start or stop the server run one at a time.
 type process struct {
-	command func() *exec.Cmd                // returns the command that starts it
-	ready   func(ctx context.Context) error // nil once it answers
+	command func() *exec.Cmd                // returns the command that starts the server
+	ready   func(ctx context.Context) error // returns nil once the server answers
 	stop    os.Signal                       // signal for a graceful stop
-	run     string                          // folder of its files
+	run     string                          // folder of the server's files
 	port    int
 
 	mu   sync.Mutex
@@ -34,7 +34,7 @@ type process struct {
 type life struct {
 	cmd    *exec.Cmd
 	paused bool
-	ended  chan struct{} // closed when the process has ended and was waited for
+	ended  chan struct{} // closed after the process has ended and Wait has returned
 }
 
 func (l *life) over() bool {
@@ -61,8 +61,9 @@ func (p *process) log() string { return p.file("log") }
 // Close kills the server and removes its files. A second Close does nothing.
 func (p *process) Close() error { return errors.Join(p.Kill(), os.RemoveAll(p.run)) }
 
-// launch starts the server on a free port, for which configure writes the configuration.
-// If another process has taken the port by then, it tries another one.
+// launch chooses a free port, calls configure to write the configuration for this port,
+// and starts the server. If another process has taken the port meanwhile, launch tries
+// another port.
 func (p *process) launch(ctx context.Context, configure func() error) error {
 	var err error
 	for range portTries {
@@ -79,7 +80,7 @@ func (p *process) launch(ctx context.Context, configure func() error) error {
 	return err
 }
 
-// Pid returns the id of the server's process, 0 while it is down.
+// Pid returns the id of the server's process, or 0 while the server is down.
 func (p *process) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,8 +97,8 @@ func (p *process) answers() bool {
 	return !p.life.over() && !p.life.paused
 }
 
-// Restart stops the server gracefully if it runs, starts it with the same files and port,
-// and returns when it answers.
+// Restart stops the server gracefully if it runs, and starts it with the same files and
+// port. It returns when the server answers.
 func (p *process) Restart() error {
 	if err := p.Stop(); err != nil {
 		return err
@@ -105,8 +106,8 @@ func (p *process) Restart() error {
 	return p.start(context.Background())
 }
 
-// start starts the server and waits until it answers. After an error it kills the
-// server.
+// start starts the server and waits until it answers. If it does not answer, start
+// kills it.
 func (p *process) start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +139,6 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-// await returns nil when the server answers.
 func (p *process) await(ctx context.Context) error {
 	for {
 		err := p.ready(ctx)
@@ -159,7 +159,7 @@ func (p *process) await(ctx context.Context) error {
 	}
 }
 
-// Log returns what the server has logged so far.
+// Log returns the server's output since its last start.
 func (p *process) Log() (string, error) {
 	text, err := os.ReadFile(p.log())
 	return string(text), err
@@ -203,9 +203,9 @@ func (p *process) Stop() error {
 	}
 }
 
-// Kill kills the server and its child processes with SIGKILL, and returns when
-// they have ended. Data that they wrote to files remain, and data in their memory
-// are lost. It does nothing if the server is down.
+// Kill kills the server and its child processes with SIGKILL, and returns when they
+// have ended. Data that they wrote to files remain. Data in their memory are lost. Kill
+// does nothing if the server is down.
 func (p *process) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,8 +216,8 @@ func (p *process) kill() error {
 	if p.life.over() {
 		return nil
 	}
-	// A stopped parent starts no new children. It does not reap dead ones either, so that
-	// their ids are not used again.
+	// A stopped process starts no new children, and does not wait for dead ones. So the
+	// ids of dead children are not reused before the signals are sent.
 	pid := p.life.cmd.Process.Pid
 	if err := signal(syscall.SIGSTOP, pid); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (p *process) Pause() error {
 	if err := signal(syscall.SIGSTOP, pid); err != nil {
 		return err
 	}
-	return signal(syscall.SIGSTOP, children(pid)...) // a stopped parent starts no new ones
+	return signal(syscall.SIGSTOP, children(pid)...) // a stopped process starts no new children
 }
 
 // Resume continues a paused server.
@@ -267,7 +267,8 @@ func (p *process) resume() error {
 	return signal(syscall.SIGCONT, append(children(pid), pid)...)
 }
 
-// signal sends a signal to processes, in this order. It is no error if one has ended.
+// signal sends a signal to processes, in this order. It ignores processes that have
+// ended.
 func signal(sig syscall.Signal, pids ...int) error {
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// endWithParent makes the kernel kill the server when this process dies, so that
-// no server outlives a test, however the test ends.
+// endWithParent makes the kernel kill the server when this process dies. So no server
+// outlives a test, however the test ends.
 func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // children returns the ids of the running child processes of pid.
@@ -35,14 +35,14 @@ func runs(pid int) bool {
 	return state != 0 && state != 'Z'
 }
 
-// status returns the state of a process and the id of its parent; zeros if it does
-// not exist.
+// status returns the state of a process and the id of its parent, or zeros if the
+// process does not exist.
 func status(pid int) (state byte, parent int) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0
 	}
-	// The file is "pid (name) state parent …". The name may contain any character.
+	// The file is "pid (name) state parent …". The name can contain any character.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 || len(fields[0]) != 1 {
 		return 0, 0

@@ -4,12 +4,13 @@ package servers
 
 import "syscall"
 
-// endWithParent does nothing, because only Linux offers this.
+// endWithParent does nothing, because only Linux can end a process together with its
+// parent.
 func endWithParent(*syscall.SysProcAttr) {}
 
-// children returns none, because there is no /proc. So signals go only to the
-// server itself; its children end when they notice that it has ended.
+// children returns no ids, because there is no /proc. So signals go only to the server
+// itself. Its children end when they notice that the server has ended.
 func children(int) []int { return nil }
 
-// runs returns false.
+// runs returns false, because children returns no ids to wait for.
 func runs(int) bool { return false }

@@ -7,8 +7,8 @@ import (
 )
 
 // ProxyServer is a TCP proxy in front of a Redis server without TLS. It forwards
-// everything, except for the faults that Down and DropReply make. Its methods are
-// safe for concurrent use.
+// everything, unless Down or DropReply cause a fault. Its methods are safe for
+// concurrent use.
 type ProxyServer struct {
 	upstream string
 	listener net.Listener
@@ -17,17 +17,17 @@ type ProxyServer struct {
 	mu    sync.Mutex
 	links map[*link]bool
 	down  bool
-	drops []drop // those whose request has not come yet, oldest first
+	drops []drop // drops whose request has not come yet, oldest first
 }
 
 // drop is a call of DropReply.
 type drop struct {
 	match   func(request []byte) bool
-	dropped chan struct{} // closed when the reply was lost
+	dropped chan struct{} // closed when the reply is lost
 }
 
-// Proxy starts a proxy in front of the server at a TCP address. It is closed at
-// the end of the test.
+// Proxy starts a proxy in front of the server at the TCP address upstream. The proxy is
+// closed at the end of the test.
 func Proxy(t TB, upstream string) *ProxyServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,8 +50,8 @@ func (p *ProxyServer) Close() error {
 	return err
 }
 
-// Down resets all connections. Until Up is called, it also makes the proxy reset every
-// new one.
+// Down resets all connections. Until Up is called, the proxy also resets every new
+// connection.
 func (p *ProxyServer) Down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +61,7 @@ func (p *ProxyServer) Down() {
 	}
 }
 
-// Up makes the proxy forward new connections again after Down.
+// Up ends the effect of Down: the proxy forwards new connections again.
 func (p *ProxyServer) Up() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,13 +69,13 @@ func (p *ProxyServer) Up() {
 }
 
 // DropReply loses the reply to the next request for which match returns true. The
-// server executes the request, and the client gets the replies to requests before
-// it. Then the proxy closes the connection and the returned channel. The server may
-// also execute later requests on the connection.
+// server executes the request, and the client gets the replies to earlier requests.
+// Then the proxy closes the connection and the returned channel. The server possibly
+// also executes later requests of the connection.
 //
-// A request is a command as it is on the wire. match is called once for each
-// request, never concurrently, until it returns true. If several calls of DropReply
-// wait, the match of the oldest is called first.
+// A request is a command in the encoding of the wire. match is called once for each
+// request, never concurrently, until it returns true. If several calls of DropReply are
+// pending, the match of the oldest is called first.
 func (p *ProxyServer) DropReply(match func(request []byte) bool) (dropped <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,8 @@ func (p *ProxyServer) accept() {
 	}
 }
 
-// serve forwards between a client and the upstream until one of them ends.
+// serve forwards data between a client and the upstream until one of them closes its
+// connection.
 func (p *ProxyServer) serve(client net.Conn) {
 	upstream, err := net.Dial("tcp", p.upstream)
 	if err != nil {

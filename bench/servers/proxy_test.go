@@ -31,8 +31,8 @@ func await(t *testing.T, happens <-chan struct{}) {
 	}
 }
 
-// naming returns a function that matches the nth request that contains name, counted
-// from 1.
+// naming returns a function that matches the nth of the requests that contain name,
+// counted from 1.
 func naming(name string, n int) func([]byte) bool {
 	return func(request []byte) bool {
 		if bytes.Contains(request, []byte(name)) {
@@ -70,8 +70,8 @@ func TestDropReply(t *testing.T) {
 	}
 }
 
-// TestDropReplyInPipeline checks that replies of any type before the lost one arrive.
-// The replies after it are lost with the connection.
+// TestDropReplyInPipeline checks that replies of all types arrive if they come before
+// the lost one. Later replies are lost with the connection.
 func TestDropReplyInPipeline(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -99,8 +99,8 @@ func TestDropReplyInPipeline(t *testing.T) {
 			if err == nil {
 				t.Error("the pipeline reports no error")
 			}
-			// The client sets its error in all commands of the pipeline, so the values
-			// show which commands were answered.
+			// The client sets the same error in all commands of the pipeline, but the
+			// values show which commands were answered.
 			got := []any{
 				commands[0].(*redis.StatusCmd).Val(), commands[1].(*redis.StringCmd).Val() == value,
 				commands[3].(*redis.IntCmd).Val(), commands[4].(*redis.MapStringStringCmd).Val()["field"],
@@ -118,7 +118,7 @@ func TestDropReplyInPipeline(t *testing.T) {
 	}
 }
 
-// TestProxyBreaksConnections checks that clients get errors after Down until Up, and
+// TestProxyBreaksConnections checks that clients get errors between Down and Up, and
 // when the server is down.
 func TestProxyBreaksConnections(t *testing.T) {
 	t.Parallel()

@@ -30,10 +30,11 @@ type RedisOptions struct {
 	// (see RedisServer.CACert). The socket does not use TLS.
 	TLS bool
 	// Config are further directives of redis.conf, which override those of this
-	// package. A value of several lines repeats the directive ("user").
+	// package. A value with several lines repeats the directive for each line, such as
+	// "user".
 	Config map[string]string
-	// Dir is the folder of the data, which Close does not remove. Empty means a
-	// temporary folder, which Close removes.
+	// Dir is the folder of the data. Close does not remove it. Empty means a temporary
+	// folder, which Close removes.
 	Dir string
 	// Program is the name or path of redis-server or a compatible server; empty
 	// means "redis-server".
@@ -49,21 +50,21 @@ type RedisServer struct {
 	admin *redis.Client // nil before the first start
 }
 
-// adminUser is the user of this package, in addition to those of the options. It has all
-// rights and no password, because only this machine can reach the server.
+// adminUser is the Redis user of this package, in addition to the users in the options.
+// It has all rights and no password, because only this machine can reach the server.
 const adminUser = "servers"
 
-// Redis starts a Redis server that is closed at the end of the test. If
-// redis-server is not installed, the test is skipped, or fails if
-// CRAWLER_TEST_SERVERS is "require".
+// Redis starts a Redis server that is closed at the end of the test. If redis-server is
+// not installed, the test is skipped. If CRAWLER_TEST_SERVERS is "require", it fails
+// instead.
 func Redis(t TB, opt RedisOptions) *RedisServer {
 	t.Helper()
 	r := &RedisServer{opt: opt}
 	return started(t, r, r.begin(t.Context()))
 }
 
-// StartRedis starts a Redis server and returns when it answers; ctx bounds the
-// start. The caller must call Close. The error is ErrMissing if the program is not
+// StartRedis starts a Redis server and returns when it answers. ctx bounds the start.
+// The caller must call Close. The error wraps ErrMissing if the program is not
 // installed.
 func StartRedis(ctx context.Context, opt RedisOptions) (*RedisServer, error) {
 	r := &RedisServer{opt: opt}
@@ -78,8 +79,8 @@ func (r *RedisServer) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The path of a socket must be short (108 bytes), so it cannot be below the
-	// folder of a test, whose path contains the test's name.
+	// The path of a socket must be shorter than 108 bytes. The folder of a test has a
+	// longer path, because it contains the test's name.
 	if r.run, err = os.MkdirTemp("", "redis-"); err != nil {
 		return err
 	}
@@ -105,7 +106,6 @@ func (r *RedisServer) begin(ctx context.Context) error {
 	return r.launch(ctx, func() error { return os.WriteFile(config, r.config(), 0o600) })
 }
 
-// config returns the text of redis.conf.
 func (r *RedisServer) config() []byte {
 	var text bytes.Buffer
 	directive := func(name, value string) { fmt.Fprintf(&text, "%s %s\n", name, value) }
@@ -163,16 +163,15 @@ func (r *RedisServer) Close() error {
 	return err
 }
 
-// Client returns a client over the socket with all rights, independently of the
-// users in the options. It never repeats a command by itself. The server's Close
-// closes it.
+// Client returns a client that uses the socket. It has all rights, whatever users the
+// options have. It never retries a command by itself. The server's Close closes it.
 func (r *RedisServer) Client() *redis.Client { return r.admin }
 
 // Socket returns the path of the server's unix socket.
 func (r *RedisServer) Socket() string { return r.file("socket") }
 
-// URL returns the URL of the TCP port. It contains the password if the options
-// have a "requirepass".
+// URL returns the URL of the TCP port. It contains the password, if Config has
+// "requirepass".
 func (r *RedisServer) URL() string {
 	u := url.URL{Scheme: "redis", Host: r.Addr()}
 	if r.opt.TLS {
@@ -184,8 +183,8 @@ func (r *RedisServer) URL() string {
 	return u.String()
 }
 
-// CACert returns the path of the authority's certificate (PEM); it is empty
-// without TLS.
+// CACert returns the path of the authority's certificate, in PEM. It is empty without
+// TLS.
 func (r *RedisServer) CACert() string {
 	if !r.opt.TLS {
 		return ""
@@ -193,8 +192,8 @@ func (r *RedisServer) CACert() string {
 	return r.file(caFile)
 }
 
-// CPU returns the processor time of the server's process since its start, of all
-// its threads and without its children.
+// CPU returns the processor time of the server's process since its start, including all
+// threads, but not child processes.
 func (r *RedisServer) CPU() (time.Duration, error) {
 	var total time.Duration
 	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
@@ -207,7 +206,7 @@ func (r *RedisServer) CPU() (time.Duration, error) {
 	return total, nil
 }
 
-// UsedMemory returns the bytes that the server allocated (used_memory).
+// UsedMemory returns the number of bytes that the server has allocated (used_memory).
 func (r *RedisServer) UsedMemory() (int64, error) {
 	used, err := r.number("memory", "used_memory")
 	return int64(used), err

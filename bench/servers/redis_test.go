@@ -38,7 +38,6 @@ func dial(t *testing.T, server *servers.RedisServer) *redis.Client {
 	return client
 }
 
-// count returns how many keys a server has.
 func count(t *testing.T, server *servers.RedisServer) int64 {
 	t.Helper()
 	n, err := server.Client().DBSize(t.Context()).Result()
@@ -48,7 +47,6 @@ func count(t *testing.T, server *servers.RedisServer) int64 {
 	return n
 }
 
-// fill writes n keys.
 func fill(t *testing.T, server *servers.RedisServer, n int) {
 	t.Helper()
 	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -108,7 +106,7 @@ func TestRedisWithoutLogForgets(t *testing.T) {
 	}
 }
 
-// TestCutAOF checks that a log without its last byte loses only the last write.
+// TestCutAOF checks that cutting the last byte of a log loses only the last write.
 func TestCutAOF(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
@@ -159,7 +157,7 @@ func TestPausedRedisIsSilent(t *testing.T) {
 }
 
 // TestRedisOptions checks that the server uses the directives of the options, and that
-// users and passwords in them do not lock Client out.
+// Client works although these contain users and passwords.
 func TestRedisOptions(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{TLS: true, Config: map[string]string{
@@ -207,8 +205,8 @@ func TestRedisCosts(t *testing.T) {
 	}
 }
 
-// TestStartRedis checks the errors of StartRedis, and that Close keeps the folder of
-// the options and removes all else.
+// TestStartRedis checks the errors of StartRedis, and that Close removes everything
+// except RedisOptions.Dir.
 func TestStartRedis(t *testing.T) {
 	t.Parallel()
 	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{Program: "no-such-program"}); !errors.Is(err, servers.ErrMissing) {

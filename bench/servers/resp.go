@@ -8,12 +8,13 @@ import (
 	"strconv"
 )
 
-// longest is more than the length of a Redis string can be: 512 MiB.
+// longest is the maximum length that appendRESP accepts. Redis strings have at most 512
+// MiB.
 const longest = 1 << 30
 
-// appendRESP reads one value of RESP2 or RESP3 and appends it to message as it is
-// on the wire. A line begins with the type of a value. The rest of the line is the
-// value, its length, or the number of values that follow.
+// appendRESP reads one value of RESP2 or RESP3 and appends its bytes to message. A line
+// begins with the type of a value. The rest of the line is the value, its length, or
+// the number of values that follow.
 func appendRESP(message []byte, from *bufio.Reader) ([]byte, error) {
 	for values := 1; values > 0; values-- {
 		line, err := from.ReadBytes('\n')

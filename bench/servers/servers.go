@@ -1,12 +1,11 @@
 // Package servers starts private Redis, Postgres, NATS and Kafka servers, and makes
-// them fail in the ways that servers fail: it kills them, pauses them, cuts their
-// connections, and removes the last bytes of their logs.
+// them fail as real servers do: it kills them, pauses them, cuts their connections, and
+// removes the last bytes of their logs.
 //
-// It owns the processes, their files and the faults. Only this machine can reach
-// the servers. Each has its data in a folder of its own and ends with the process
-// that started it. The package does not depend on crawls and imports no other
-// package of this module, so that the tests of all packages and the benchmarks can
-// use it.
+// It owns the processes, their files and the faults. Only this machine can reach the
+// servers. Each server has its own folder for its data, and ends with the process that
+// started it. The package knows nothing about crawls and imports no other package of
+// this module. So the tests of all packages and the benchmarks can use it.
 package servers
 
 import (
@@ -25,15 +24,15 @@ import (
 var ErrMissing = errors.New("servers: program not found")
 
 const (
-	// startTimeout bounds the time until a server answers. On a busy machine a server may
-	// take long to read its log.
+	// startTimeout bounds the time until a server answers. On a busy machine, a server
+	// can take long to read its log.
 	startTimeout = 60 * time.Second
 	// stopTimeout bounds a graceful stop. Redis alone waits up to 10 s for its replicas.
 	stopTimeout = 30 * time.Second
 )
 
-// TB is the part of testing.TB that servers need. With it, programs that start servers do
-// not import package testing.
+// TB is the part of testing.TB that servers need. Because of it, programs that start
+// servers do not import package testing.
 type TB interface {
 	Helper()
 	Context() context.Context
@@ -45,9 +44,9 @@ type TB interface {
 	Skip(args ...any)
 }
 
-// started returns a server that was started, and closes it at the end of the test. err is
-// the error of the start. If the server's program is missing, it skips the test, or fails
-// it if CRAWLER_TEST_SERVERS is "require". After any other error it fails the test.
+// started returns server and arranges that it is closed at the end of the test. err is
+// the error of the start. If the server's program is missing, started skips the test. It
+// fails the test after any other error, and also if CRAWLER_TEST_SERVERS is "require".
 func started[S interface{ Close() error }](t TB, server S, err error) S {
 	t.Helper()
 	if err != nil {
@@ -80,14 +79,14 @@ func program(name string) (string, error) {
 	return path, nil
 }
 
-// busDistance is the difference between the port of a Redis node for the other nodes of
-// its cluster and its port for clients.
+// busDistance is the difference between two ports of a node of a Redis Cluster: the
+// port for other nodes, and the port for clients.
 const busDistance = 10_000
 
 // freePort returns an unused loopback port. The port busDistance above it is unused
-// too. Both are below the ports that systems give to outgoing connections (Linux:
-// from 32768). Otherwise such a connection could take the port of a server that is
-// down for a moment.
+// too. Both are below the ports that systems use for outgoing connections (Linux: from
+// 32768). Otherwise an outgoing connection could take the port of a server that is down
+// for a moment.
 func freePort() (int, error) {
 	const lowest, highest = 10_240, 32_767 - busDistance
 	for range 100 {

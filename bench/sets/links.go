@@ -18,12 +18,13 @@ type Links interface {
 	Offer(i int) frontier.Offer
 }
 
-// URLBytes is the length of the URLs of a Range. It equals the mean that
-// `crawler size` assumes.
+// URLBytes is the length of the URLs of a Range. `crawler size` assumes the same mean
+// length.
 const URLBytes = 80
 
-// Range is N different links, numbered from First on. Run successive links share a
-// host. After the last of its Hosts the first one follows again.
+// Range is N different links with consecutive numbers, beginning with First. Run
+// consecutive links have the same host. The links after those of the last host belong
+// to the first host again.
 type Range struct {
 	First, N   uint64
 	Hosts, Run uint64
@@ -33,7 +34,8 @@ type Range struct {
 // Len implements Links.
 func (r Range) Len() int { return int(r.N) }
 
-// Print returns a random fingerprint, which is as good as a keyed hash of a URL.
+// Print returns a pseudo-random fingerprint, which depends only on the number of the
+// link.
 func (r Range) Print(i int) (fp bloomstore.Fingerprint) {
 	random := rand.NewPCG(r.First+uint64(i), 1)
 	binary.LittleEndian.PutUint64(fp[:8], random.Uint64())
@@ -41,8 +43,8 @@ func (r Range) Print(i int) (fp bloomstore.Fingerprint) {
 	return fp
 }
 
-// Offer returns a link for a number up to 10¹². Its URL compresses worse than most real
-// URLs.
+// Offer returns link i. Its number must be below 10¹². The URL compresses worse than
+// most real URLs.
 func (r Range) Offer(i int) frontier.Offer {
 	n := r.First + uint64(i)
 	host := fmt.Sprintf("host%06d.example.org", n/r.Run%r.Hosts)
@@ -89,7 +91,7 @@ func printsOf(links Links) []bloomstore.Fingerprint {
 
 func offersOf(links Links) []frontier.Offer { return each(links, links.Offer) }
 
-// each calls of for each link and returns the results.
+// each calls of with the index of each link and returns the results.
 func each[T any](links Links, of func(i int) T) []T {
 	all := make([]T, links.Len())
 	for i := range all {

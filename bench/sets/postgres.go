@@ -13,13 +13,13 @@ import (
 // Callers is the maximum number of concurrent callers of a set.
 const Callers = 16
 
-// OpenPostgres starts a Postgres or uses a running one. It returns the URL of a database,
-// in which the schema of package pgstore is created.
+// OpenPostgres starts a Postgres or uses a running one. It returns the URL of a database.
+// The schema of package pgstore is created in it.
 type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
 
-// Postgres returns the kind of the exact set in package pgstore, which decides about a link
-// before it is offered to the queue. Its batches are as large as the links of one or several
-// pages.
+// Postgres returns the kind of the exact set in package pgstore. In a crawl, this set
+// decides whether a link is new before the link is offered to the queue. A batch has as many
+// links as one or several pages.
 func Postgres(open OpenPostgres) Kind {
 	return Kind{Name: "pgstore", Batches: []uint64{4, 100, 500}, Open: func(ctx context.Context, _ Plan) (*Set, error) {
 		dsn, end, err := open(ctx)
@@ -40,7 +40,8 @@ func Postgres(open OpenPostgres) Kind {
 	}}
 }
 
-// ofKeys returns a Set of the keys that an exact set has decided about.
+// ofKeys makes a Set of an exact set. The Set contains the keys that the exact set has
+// decided.
 func ofKeys(keys exact.Set) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {
@@ -73,8 +74,8 @@ func KeysOf(links Links) []exact.Key {
 	})
 }
 
-// writtenTo returns the length of the server's write-ahead log. Postgres reports neither
-// its processor time nor its network traffic.
+// writtenTo returns the length of the server's write-ahead log. Postgres does not report
+// its processor time or its network traffic.
 func writtenTo(ctx context.Context, dsn string) (used Used, err error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

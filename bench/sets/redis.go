@@ -18,10 +18,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// Redis is the server or cluster that has the sets. Its whole memory and processor time
-// are attributed to them, so no other client should use it.
+// Redis is the server or cluster that has the sets. All its memory and processor time
+// are attributed to the sets, so no other client should use it.
 type Redis struct {
-	URL     string // may have a password
+	URL     string // can have a password
 	Options *redis.UniversalOptions
 	Client  redis.UniversalClient
 	Close   func() error
@@ -30,7 +30,7 @@ type Redis struct {
 // OpenRedis starts a Redis or connects to a running one.
 type OpenRedis func(ctx context.Context) (*Redis, error)
 
-// DialRedis returns the Redis of a URL.
+// DialRedis returns the Redis at a URL.
 func DialRedis(url string) (*Redis, error) {
 	options, err := redisstore.ParseURL(url)
 	if err != nil {
@@ -52,8 +52,8 @@ func StartRedis(ctx context.Context, options servers.RedisOptions) (*Redis, erro
 	return r, nil
 }
 
-// NewClient returns a client that sends no commands of its own, so that it works with
-// servers of any version.
+// NewClient returns a client that sends no commands by itself. So it works with servers
+// of any version.
 func NewClient(options *redis.UniversalOptions) redis.UniversalClient {
 	settings := *options
 	settings.DisableIdentity = true
@@ -69,7 +69,7 @@ func EachServer(ctx context.Context, client redis.UniversalClient, visit func(co
 	case *redis.Client:
 		return visit(ctx, c)
 	case *redis.ClusterClient:
-		var one sync.Mutex // masters are visited at once
+		var one sync.Mutex // ForEachMaster visits all masters concurrently
 		return c.ForEachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
 			one.Lock()
 			defer one.Unlock()
@@ -80,14 +80,14 @@ func EachServer(ctx context.Context, client redis.UniversalClient, visit func(co
 	}
 }
 
-// Info returns the numbers in the given sections of INFO, or in all of them, summed over
-// all servers of client. It adds "servers", the number of servers, and "asking_memory",
-// the memory of the connections that asked.
+// Info returns the numbers in the given sections of INFO, summed over all servers of
+// client. No sections means the default ones. Info adds "servers", the number of
+// servers, and "asking_memory", the memory of the connections that it used.
 func Info(ctx context.Context, client redis.UniversalClient, sections ...string) (map[string]float64, error) {
 	sum := make(map[string]float64)
 	err := EachServer(ctx, client, func(ctx context.Context, server *redis.Client) error {
 		pipe := server.TxPipeline()
-		asking, info := pipe.ClientInfo(ctx), pipe.Info(ctx, sections...) // in this order, because answers take memory, too
+		asking, info := pipe.ClientInfo(ctx), pipe.Info(ctx, sections...) // in this order, because the answer of INFO takes memory too
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("ask Redis what it uses: %w", err)
 		}
@@ -104,17 +104,18 @@ func Info(ctx context.Context, client redis.UniversalClient, sections ...string)
 	return sum, err
 }
 
-// Used is what a server used since its start; 0 means that the server does not report it.
+// Used is the resources that a server used since its start. A field is 0 if the server
+// does not report it.
 type Used struct {
 	CPU  time.Duration
 	Wire float64 // bytes, both ways
 	Log  float64 // bytes
 }
 
-// used returns the resources used so far, after everything that was answered is in the
-// log. Redis delays writes to its log for up to 2 s while it syncs earlier ones.
+// used waits until all answered commands are in the log, and returns the resources used
+// so far. Redis delays writes to its log for up to 2 s while it syncs earlier ones.
 func (r *Redis) used(ctx context.Context) (Used, error) {
-	const patience = 3 * time.Second // bounded, because other clients may write all the time
+	const patience = 3 * time.Second // bounded, because other clients can write all the time
 	for began := time.Now(); ; {
 		info, err := Info(ctx, r.Client)
 		if err != nil || info["aof_buffer_length"] == 0 || time.Since(began) > patience {
@@ -131,7 +132,8 @@ func (r *Redis) used(ctx context.Context) (Used, error) {
 	}
 }
 
-// inRedis opens a set on a Redis that is closed with the set.
+// inRedis returns a function that opens a Redis and a set in it. The Redis is closed
+// when the set is removed.
 func inRedis(open OpenRedis, set func(ctx context.Context, r *Redis, plan Plan) (*Set, error)) func(context.Context, Plan) (*Set, error) {
 	return func(ctx context.Context, plan Plan) (*Set, error) {
 		r, err := open(ctx)
@@ -183,8 +185,8 @@ func RedisStore(open OpenRedis) Kind {
 	})}
 }
 
-// RedisSet returns the kind of a SET of URLs, or of their 8-byte hashes if hashed is true. A
-// set sends one SADD for each link, because each link needs an answer.
+// RedisSet returns the kind of a Redis SET of URLs, or of their 8-byte hashes if hashed is
+// true. It sends one SADD for each link, because each link needs an answer.
 func RedisSet(open OpenRedis, hashed bool) Kind {
 	kind := Kind{Name: "SADD of URLs"}
 	if hashed {
@@ -208,7 +210,8 @@ func RedisSet(open OpenRedis, hashed bool) Kind {
 	return kind
 }
 
-// RedisBloom returns the kind of the filter of the server's Bloom module; see HasBloom.
+// RedisBloom returns the kind of the filter that the server's Bloom module implements.
+// See HasBloom.
 func RedisBloom(open OpenRedis) Kind {
 	reserve := func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error {
 		return client.BFReserve(ctx, key, cmp.Or(plan.FPR, 1e-6), int64(plan.Capacity)).Err()
@@ -224,7 +227,7 @@ func HasBloom(ctx context.Context, client redis.UniversalClient) (bool, error) {
 	return err == nil && len(commands) == 1 && commands[0] != nil, err
 }
 
-// plain opens a set that consists of one Redis key.
+// plain returns a function that opens a set that consists of one Redis key.
 func plain(
 	open OpenRedis, reserve func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error,
 	add func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error),

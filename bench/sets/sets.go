@@ -1,8 +1,8 @@
 // Package sets opens the sets that benchmarks compare: our filters and stores, and
 // common alternatives. Each set is new and empty.
 //
-// It owns the links, and one interface to all sets. The measurements are in packages
-// fpr, memory and speed.
+// It owns the links, and a common interface to all sets. The measurements are in
+// packages fpr, memory and speed.
 package sets
 
 import (
@@ -28,17 +28,18 @@ type Kind struct {
 
 // Plan is the configuration of a filter. Exact sets ignore it.
 type Plan struct {
-	Capacity   uint64  // 0 means the set's own default, as for FPR and Partitions
-	FPR        float64 // of new links
+	Capacity   uint64  // 0 means the default of the set, also for FPR and Partitions
+	FPR        float64 // false-positive rate
 	Growth     bloomstore.Growth
-	Partitions int // of a set in Redis
+	Partitions int // number of partitions of a set in Redis
 }
 
 // Set is an open set of links.
 type Set struct {
 	// Add adds links and reports, index for index, which were not there before.
 	Add func(ctx context.Context, links Links) (added []bool, err error)
-	// Contains reports which links the set claims to contain; nil if it cannot be asked.
+	// Contains reports which links the set claims to contain. It is nil if this kind of
+	// set does not implement it.
 	Contains func(ctx context.Context, links Links) (known []bool, err error)
 	Store    frontier.Store                          // nil if the set has no queue
 	Used     func(ctx context.Context) (Used, error) // nil if the set has no server
@@ -46,7 +47,7 @@ type Set struct {
 	Remove   func(ctx context.Context) error         // removes its data; called after Close
 }
 
-// End closes the set and removes what it left.
+// End closes the set and removes its data.
 func (s *Set) End(ctx context.Context) error {
 	return errors.Join(s.Close(), s.Remove(context.WithoutCancel(ctx)))
 }
@@ -55,7 +56,7 @@ func newName() string                   { return "bench-" + strconv.FormatUint(r
 func nothing() error                    { return nil }
 func nothingLeft(context.Context) error { return nil }
 
-// membits returns the plan as a configuration of package membits.
+// membits makes a configuration of package membits from the plan.
 func (p Plan) membits() membits.Config {
 	return membits.Config{Capacity: p.Capacity, FPR: p.FPR, Growth: p.Growth}
 }
@@ -71,8 +72,8 @@ func Memory() Kind {
 	}}
 }
 
-// Local returns the kind of the store in package localstore. Each store has a folder of its
-// own below dir.
+// Local returns the kind of the store in package localstore. Each store has its own folder
+// below dir.
 func Local(dir string) Kind {
 	return Kind{Name: "localstore", Queue: true, Open: func(_ context.Context, plan Plan) (*Set, error) {
 		dir, err := os.MkdirTemp(dir, "set-")
@@ -89,7 +90,6 @@ func Local(dir string) Kind {
 	}}
 }
 
-// ofFilter returns the Set of a filter.
 func ofFilter(filter bloomstore.Filter) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {
@@ -107,8 +107,9 @@ type store interface {
 	Close() error
 }
 
-// ofStore returns the Set of the items that a store has queued. No item is leased, so an
-// added item stays queued. A link in any other state is a false positive.
+// ofStore makes a Set of a store. The Set contains the queued items of the store. No
+// item is leased, so an added item stays queued. A link that is seen without being
+// queued is a false positive.
 func ofStore(s store) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {

@@ -71,8 +71,8 @@ func contains(t *testing.T, set *Set, links Links) []bool {
 	return known
 }
 
-// TestRangeOfLinks checks that all URLs of a Range are different and URLBytes long, and the
-// order of its hosts.
+// TestRangeOfLinks checks that all URLs of a Range are different and URLBytes long, and
+// that the hosts follow each other in order.
 func TestRangeOfLinks(t *testing.T) {
 	links, seen := Range{N: 5000, Hosts: 1000, Run: 3}, make(map[string]bool)
 	for i := range links.Len() {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPackedPages checks that clients that accept gzip get the same answers with gzip,
-// also the second time, and that other clients get them without.
+// TestPackedPages checks that clients that accept gzip get compressed answers, also the
+// second time, and that other clients get the same answers uncompressed.
 func TestPackedPages(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("/ is here"), 0o600); err != nil {

@@ -1,10 +1,10 @@
 // Package site serves a folder of files as one web site, for measurements. It reads
-// each file once. After that it takes very little time compared to the crawler that
-// is measured.
+// each file once. After that, it takes very little time compared to the measured
+// crawler.
 //
 // It serves files with the content type of their extension, and index.html for a
-// folder. It lists no folders, and does not notice that a file changes. Sites that
-// are difficult to crawl are in package testweb.
+// folder. It does not list folders, and does not notice when a file changes. Package
+// testweb has sites that are difficult to crawl.
 package site
 
 import (
@@ -24,7 +24,7 @@ import (
 
 // contentTypes are the content types of files in documentation, by extension. The
 // answers of package mime would depend on files of the machine. The types have no
-// charset, so that the meta elements of pages decide about it.
+// charset, so that the meta elements of a page determine its charset.
 var contentTypes = map[string]string{
 	".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml",
 	".css": "text/css", ".js": "text/javascript", ".json": "application/json", ".xml": "text/xml",
@@ -42,21 +42,21 @@ func ContentType(name string) string {
 	return "application/octet-stream"
 }
 
-// Handler returns a handler that serves the files below dir. It follows symbolic
-// links, also out of dir. It keeps requested files in memory, each file only once,
-// even if several links lead to it.
+// Handler returns a handler that serves the files below dir. It follows symbolic links,
+// even those that lead out of dir. It keeps requested files in memory, and each file
+// only once even if several links lead to it.
 func Handler(dir string) http.Handler { return &folder{dir: dir} }
 
-// Packed returns a handler like Handler's that sends answers with gzip, as most
-// servers do, to clients that accept it. It compresses the answer for each path once.
+// Packed returns a handler like Handler. In addition, it compresses answers with gzip
+// for clients that accept it, as most servers do. It compresses the answer for each
+// path once.
 func Packed(dir string) http.Handler { return &folder{dir: dir, packed: true} }
 
-// folder is a served directory.
 type folder struct {
 	dir    string
 	packed bool
-	answer sync.Map // *answer by path as requested
-	body   sync.Map // []byte by file with symbolic links resolved
+	answer sync.Map // *answer by requested path
+	body   sync.Map // []byte by file name without symbolic links
 }
 
 // answer is a complete response.
@@ -64,7 +64,7 @@ type answer struct {
 	status int
 	header http.Header // shared between requests, never changed
 	body   []byte
-	packed func() *answer // returns the same answer with gzip
+	packed func() *answer // returns the same answer, compressed with gzip
 }
 
 func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -82,13 +82,13 @@ func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(a.status)
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(a.body) // an error means that the client has gone
+		_, _ = w.Write(a.body) // an error means that the client closed the connection
 	}
 }
 
 // find returns the answer for a path. It remembers the answer if the path exists. It
-// does not remember missing paths, so that a client cannot fill the memory with
-// made-up ones.
+// does not remember paths that do not exist, because a client could fill the memory
+// with them.
 func (f *folder) find(name string) *answer {
 	if known, ok := f.answer.Load(name); ok {
 		return known.(*answer)
@@ -104,9 +104,8 @@ func (f *folder) find(name string) *answer {
 	return a
 }
 
-// read makes the answer for a path.
 func (f *folder) read(name string) (*answer, error) {
-	// A path with a leading slash that path.Clean returns does not lead above the root.
+	// path.Clean removes each leading /.. of a path, so file is below f.dir.
 	file := filepath.Join(f.dir, filepath.FromSlash(path.Clean("/"+name)))
 	info, err := os.Stat(file)
 	if err != nil {
@@ -125,7 +124,8 @@ func (f *folder) read(name string) (*answer, error) {
 	return f.load(file)
 }
 
-// load makes the answer with a file. It reads the file if it is not in memory.
+// load makes the answer that has the content of a file. It reads the file if it is not
+// in memory.
 func (f *folder) load(file string) (*answer, error) {
 	linked := file
 	file, err := filepath.EvalSymlinks(file)

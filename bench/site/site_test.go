@@ -11,7 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// tree makes a folder with these files, and a file outside it that must not be served.
+// tree makes a folder with the given files, and a file outside the folder that must not
+// be served.
 func tree(t testing.TB, files map[string]string) string {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "served")
@@ -79,7 +80,6 @@ func TestHandlerServesSite(t *testing.T) {
 	}
 }
 
-// nowhere is a ResponseWriter that discards all bodies.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }
@@ -87,7 +87,7 @@ func (n nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (n nowhere) WriteHeader(int)             {}
 
 // BenchmarkHandler shows that serving is cheap compared to fetching: after the first
-// request the handler opens no file and copies no bytes.
+// request, the handler does not open the file again.
 func BenchmarkHandler(b *testing.B) {
 	page := string(bytes.Repeat([]byte("<p>text "), 14<<10/8))
 	handler := site.Handler(tree(b, map[string]string{"page.html": page}))

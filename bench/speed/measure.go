@@ -16,13 +16,13 @@ import (
 // timer makes a call and records its duration.
 type timer func(call func() error) error
 
-// work makes the n-th call, or several that belong together, and returns the number of
-// items that were processed.
+// work makes call number n, or several calls that belong together, and returns the
+// number of processed items.
 type work func(ctx context.Context, n uint64, timed timer) (items uint64, err error)
 
 // measured is the result of a workload.
 type measured struct {
-	items, calls uint64 // processed items, and calls of work
+	items, calls uint64 // numbers of processed items and of calls of work
 	took         time.Duration
 	own          time.Duration // processor time
 	server       sets.Used
@@ -32,7 +32,7 @@ type measured struct {
 
 func (m *measured) rate() float64 { return float64(m.items) / max(m.took.Seconds(), 1e-9) }
 
-// quantile returns the duration in ms that the given share of the calls did not exceed.
+// quantile returns a duration in ms: the given share of the calls took no longer.
 func (m *measured) quantile(share float64) float64 {
 	if len(m.waits) == 0 {
 		return 0
@@ -41,16 +41,17 @@ func (m *measured) quantile(share float64) float64 {
 	return float64(m.waits[at].Nanoseconds()) / 1e6
 }
 
-// warmCalls is the number of calls that each caller makes before the measurement, so that
-// pools have their connections and servers their statements and scripts.
+// warmCalls is the number of calls that each caller makes before the measurement.
+// Afterwards, pools have open connections, and servers know the statements and scripts.
 const warmCalls = 3
 
-// measure lets n callers warm up, and then call work until it was called most times or
-// nine tenths of span are over. The rest of span is left for set-up and removal. Each
-// call gets another number. The result is valid even if the time is over.
+// measure starts n callers. Each first calls warm a few times, and then do, until do
+// was called most times in all or nine tenths of span are over. The rest of span is for
+// set-up and removal. Each call gets a different number. The result is valid even if
+// the time is over.
 func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, do work) *measured {
 	m := new(measured)
-	for round := range warmCalls { // all callers at once, so that each opens a connection
+	for round := range warmCalls { // all callers call at once, so that each opens a connection
 		if err := together(ctx, n, func(ctx context.Context, i int) error { return warm(ctx, uint64(round*n+i)) }); err != nil {
 			return &measured{err: err}
 		}
@@ -69,7 +70,8 @@ func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.D
 			waits[i] = append(waits[i], time.Since(start))
 			return err
 		}
-		// One call is always made, because the share of the budget may be 0.
+		// The first caller makes at least one call, because the share of the budget can
+		// be 0.
 		for first := true; first && i == 0 || time.Since(began) < span-span/10; first = false {
 			call := next.Add(1) - 1
 			if call >= most {
@@ -89,7 +91,7 @@ func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.D
 	slices.Sort(m.waits)
 	after, err := usedBy(ctx, set)
 	m.err = errors.Join(m.err, err)
-	// If the log was rewritten meanwhile, it is shorter.
+	// If the log was rewritten meanwhile, it can be shorter than before.
 	m.server = sets.Used{CPU: after.CPU - before.CPU, Wire: after.Wire - before.Wire, Log: max(after.Log-before.Log, 0)}
 	return m
 }
@@ -104,7 +106,6 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// together calls call from n goroutines.
 func together(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {
 	group, within := errgroup.WithContext(ctx)
 	for i := range n {

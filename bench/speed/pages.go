@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// waiting is the number of queued items, which stays the same during the measurement. Each
-// host has 32 of them.
+// waiting is the number of queued items. It stays the same during the measurement. Each
+// host has 32 items.
 const waiting = 32_000
 
 // pages is a workload that leases hosts and completes their items as pages.
@@ -44,7 +44,7 @@ func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, set *set
 // queue is a store, for a workload that leases and completes items.
 type queue struct {
 	store frontier.Store
-	known atomic.Uint64 // links that were offered
+	known atomic.Uint64 // number of different links that were offered
 }
 
 // turn leases a host, completes its items as pages, and ends the lease. It returns the
@@ -56,7 +56,7 @@ func (q *queue) turn(ctx context.Context, links uint64, timed timer) (uint64, er
 	if err != nil {
 		return 0, err
 	}
-	if len(grant.Leases) == 0 { // other callers have all hosts that are due
+	if len(grant.Leases) == 0 { // other callers have leased all hosts that are due
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
@@ -79,7 +79,7 @@ func (q *queue) turn(ctx context.Context, links uint64, timed timer) (uint64, er
 	return uint64(len(lease.Items)), nil
 }
 
-// links returns the links of a page, one of which is new.
+// links returns n links of a page. One of them is new.
 func (q *queue) links(n uint64) []frontier.Offer {
 	fresh := q.known.Add(1) - 1
 	offers := make([]frontier.Offer, 0, n)

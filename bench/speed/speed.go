@@ -1,11 +1,10 @@
-// Package speed measures how many links a set or store decides in a second, how many pages
-// a frontier leases and completes in a second, how long callers wait, and how much
-// processor time, network traffic and log this takes.
+// Package speed measures how many links per second a set or store decides, and how many
+// pages per second a frontier leases and completes. It also measures how long callers
+// wait, and how much processor time, network traffic and server log this takes.
 //
-// It owns the workloads and the counting; package sets opens the sets. It checks none
-// of the crawler's promises (docs/design/promises.md), because rates of different or busy
-// machines cannot be compared. The processor time per item is nearly independent of other
-// load.
+// It owns the workloads and the counting. Package sets opens the sets. It checks no
+// promise (docs/design/promises.md), because rates of different or busy machines cannot
+// be compared. The processor time per item hardly depends on other load.
 package speed
 
 import (
@@ -32,7 +31,8 @@ var (
 	callers   = []int{1, 4, sets.Callers}
 )
 
-// links returns n links from the first on. As on a page, most of them have one host.
+// links returns n links, beginning with number first. As on a page, most neighbouring
+// links have the same host.
 func links(first, n uint64) sets.Range { return sets.Range{First: first, N: n, Hosts: 1000, Run: 32} }
 
 // used has the headings of the last columns: the waiting times of calls, and the resources
@@ -43,7 +43,8 @@ const units = `Each caller makes some calls before the time begins, so that the 
 calls. The other columns are for each %s: processor time of this process, which has the callers in it, and of the server,
 bytes on the wire both ways, and of the server's log.`
 
-// Seen returns the steps that measure how links are decided, and their section.
+// Seen returns the steps that measure how fast it is decided whether links are new, and
+// their section.
 func Seen(config Config) (*report.Section, []*agenda.Step) {
 	s := report.NewSection("seen", "Links a second", `Links are offered to fresh sets in calls of 4 and of 100 (to Postgres of 500, too) by 1, 4 and 16 callers: first new ones, then
 those again, until there are no more of them or the time is over. Stores queue what is new and have it on disk, or in
@@ -55,8 +56,8 @@ They remember links and queue nothing. `+fmt.Sprintf(units, "link"))
 	return s, config.steps(s, seen, table, false)
 }
 
-// Frontier returns the steps that measure how pages are completed, and their
-// section.
+// Frontier returns the steps that measure how fast pages are leased and completed, and
+// their section.
 func Frontier(config Config) (*report.Section, []*agenda.Step) {
 	s := report.NewSection("frontier", "Pages through the queue", `Callers lease a host without delay, complete its items one by one, each as a page with 4 or 100 links, of
 which one is new and the others known, and give it back: the queue stays as long as it is. A call is the completion of a
@@ -68,8 +69,8 @@ page. No page is fetched. `+fmt.Sprintf(units, "page"))
 // workload measures a set with n callers.
 type workload func(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error
 
-// steps returns the steps of a workload for each set, or, if queues is true, for each set with
-// a queue.
+// steps returns the steps of a workload for each set. If queues is true, it leaves out sets
+// without a queue.
 func (config Config) steps(s *report.Section, load workload, table *report.Table, queues bool) (steps []*agenda.Step) {
 	const cost = 4 * time.Second // determines only the share of the budget; a step uses its whole share
 	keys := cmp.Or(config.Keys, 1_000_000)
@@ -92,7 +93,7 @@ func (config Config) steps(s *report.Section, load workload, table *report.Table
 	return steps
 }
 
-// seen is a workload that offers links, first new ones and then the same again.
+// seen is a workload that offers new links, and then offers the same links again.
 func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
 	batches := kind.Batches
 	if batches == nil {
@@ -108,7 +109,7 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 		return added, err
 	}
 	var from uint64  // number of the first link that was not offered yet
-	beyond := keys   // links from this number on are for warming up
+	beyond := keys   // number of the first link that is still free for warming up
 	var fresh uint64 // number of calls with new links of this batch size
 	var rates []float64
 	parts := 2 * len(batches)
@@ -144,8 +145,8 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 	return nil
 }
 
-// row adds the row of a workload: set, callers and batch size, the cells of more, and the
-// results.
+// row adds the row of a workload to table: set, callers and batch size, then the cells of
+// more, then the results.
 func (m *measured) row(table *report.Table, kind sets.Kind, n int, batch uint64, more ...report.Cell) {
 	each := func(sum float64, decimals int) report.Cell {
 		if m.items == 0 || sum == 0 {

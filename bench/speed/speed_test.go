@@ -30,8 +30,8 @@ func privateRedis(t *testing.T, config map[string]string) sets.OpenRedis {
 	}
 }
 
-// measureAll runs steps and returns the rows of the first table. Each row has its cells by
-// the names of the columns.
+// measureAll runs steps and returns the rows of the first table. Each row maps the name of
+// a column to a cell.
 func measureAll(t *testing.T, section *report.Section, steps []*agenda.Step) []map[string]report.Cell {
 	t.Helper()
 	if err := agenda.Run(t.Context(), time.Minute, steps, silent{}); err != nil {
@@ -48,7 +48,7 @@ func measureAll(t *testing.T, section *report.Section, steps []*agenda.Step) []m
 	return rows
 }
 
-// positive fails the test unless the row has a number above 0 in each column.
+// positive checks that the row has a number above 0 in each of the columns.
 func positive(t *testing.T, row map[string]report.Cell, columns ...string) {
 	t.Helper()
 	for _, column := range columns {
@@ -106,8 +106,8 @@ func TestFrontierRows(t *testing.T) {
 	}
 }
 
-// TestPostgresRows checks that there are calls of three sizes, and that new links make the log
-// longer.
+// TestPostgresRows checks that calls of three sizes are measured, and that new links make the
+// log longer.
 func TestPostgresRows(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	kind := sets.Postgres(func(context.Context) (string, func() error, error) {
@@ -129,7 +129,7 @@ func TestPostgresRows(t *testing.T) {
 	}
 }
 
-// TestForgetfulSetIsFound checks that it is an error if a set forgets links.
+// TestForgetfulSetIsFound checks that a set that forgets links causes an error.
 func TestForgetfulSetIsFound(t *testing.T) {
 	_, steps := Seen(Config{Keys: 200, Sets: []sets.Kind{{
 		Name: "forgetful", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
@@ -147,8 +147,8 @@ func TestForgetfulSetIsFound(t *testing.T) {
 	}
 }
 
-// TestMeasureRate checks that the measurement begins only after all calls for warming up, and
-// the counts of items and calls.
+// TestMeasureRate checks that the measurement begins after all calls for warming up, and that
+// it counts items and calls correctly.
 func TestMeasureRate(t *testing.T) {
 	var used sets.Used
 	set := &sets.Set{Used: func(context.Context) (sets.Used, error) {

@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead
-// to private addresses. The addresses are spelled in many ways, or belong to
-// names, some of which change their address between two look-ups. A crawler must
-// not connect to any of them. Canaries listen on the loopback addresses among
-// them, and Web.ServeDNS resolves the names.
+// addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead to
+// private addresses. The addresses are spelled in many ways, or are the addresses of
+// names. Some names change their address between two look-ups. A crawler must not
+// connect to any private address. Canaries listen on some of the loopback addresses,
+// and Web.ServeDNS resolves the names.
 //
-// The crawler's --connect-to must not cover these names and addresses, so it
-// covers the other names only ('*.test=ADDR' and '*.example=ADDR'), and the
-// crawler uses Web.ServeDNS as its name server. A few names also have a harmless
-// address, which the crawler may be allowed to connect to.
+// The crawler's --connect-to must not cover these names and addresses. So it covers
+// only the other names ('*.test=ADDR' and '*.example=ADDR'), and the crawler uses
+// Web.ServeDNS as its name server. A few names also have a harmless address. A test can
+// allow the crawler to connect to it.
 var addresses = hardship{
 	bit: Addresses, name: "addresses",
 	doc: "private addresses, names for them, redirects to them, names that change",
@@ -48,7 +48,7 @@ var addresses = hardship{
 		}
 		local := c.site("localhost" + c.canary)
 		c.entry(local.at("/"))
-		local.add("/", closed).html().expects("address", 0).also("network", "host_dead", "robots") // some systems do not resolve it
+		local.add("/", closed).html().expects("address", 0).also("network", "host_dead", "robots") // some systems do not resolve localhost
 
 		inward := c.site("inward.corner.test")
 		literal, named := c.site("127.0.0.1"+c.canary), c.site("loopback"+nameSuffix+c.canary)
@@ -58,7 +58,7 @@ var addresses = hardship{
 		literal.add("/secret", closed).html().expects("address", 0)
 		named.add("/secret", closed).html().expects("address", 0)
 
-		robots := c.site("robots-inward.corner.test") // its robots.txt cannot be fetched, so no page may be
+		robots := c.site("robots-inward.corner.test") // its robots.txt cannot be fetched, so a crawler must not fetch its pages
 		robots.movedRobots("/robots.txt", literal.at("/robots.txt"))
 		c.entry(robots.at("/"))
 		robots.add("/", closed).html().expects("address", 0).also("robots", "network", "host_dead")
@@ -73,8 +73,8 @@ var addresses = hardship{
 	},
 }
 
-// portOf returns the suffix of a host in a URL with that port: ":PORT", or
-// nothing for port 80.
+// portOf returns the suffix that a host in a URL has for a port: ":PORT", or nothing
+// for port 80.
 func portOf(port int) string {
 	if port == 80 {
 		return ""
@@ -88,13 +88,13 @@ const nameSuffix = ".addresses.invalid"
 // A name is a host name that ServeDNS resolves.
 type name struct {
 	host string // without nameSuffix
-	// turns[i] are the addresses that look-up number i returns. The last element
-	// is also for all look-ups after it.
+	// turns[i] are the addresses that look-up number i returns. All later look-ups
+	// return the last element.
 	turns [][]netip.Addr
 }
 
-// harmless is a loopback address at which no service listens. No canary listens
-// there: it may be given to the web (Canaries.Harmless).
+// harmless is a loopback address without a canary. The web can be served there: see
+// Canaries.Harmless.
 var harmless = netip.MustParseAddr("127.8.0.1")
 
 var names = []name{

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// cut is the point at which an answer breaks off.
+// cut is the point at which the server breaks off an answer.
 type cut uint8
 
 const (
@@ -20,28 +20,28 @@ func (c cut) String() string {
 	return [...]string{"whole", "reset", "closed", "body cut"}[c]
 }
 
-// An answer is the answer to a request. It is complete before anything is sent,
-// so that the request log can contain it.
+// An answer is the answer to a request. It is decided before anything is sent, so that
+// the request log can describe it.
 type answer struct {
 	target      target
 	status      int
 	contentType string
 	location    string
 	body        func(dst []byte) []byte // appends the body; nil means an empty body
-	size        int64                   // filler text makes the body at least this long
+	size        int64                   // the body is extended with filler text to at least this size
 	gzip        bool                    // compress the body for clients that accept gzip
 
 	header http.Header               // further headers
-	stream func(out io.Writer) error // if not nil, writes the body instead of body and size
-	isLive bool                      // the output of stream is sent while it is written, without Content-Length
+	stream func(out io.Writer) error // if not nil, it writes the body, and body and size are ignored
+	isLive bool                      // the output of stream is sent at once, without Content-Length
 
 	wait   time.Duration // time before the headers are sent
 	pieces int           // number of pieces in which the body is sent; 0 means 1
 	pause  time.Duration // time between two pieces
 	cut    cut
 
-	// askRetry returns the Retry-After header and the wait that it asks for; nil
-	// means no such header.
+	// askRetry returns the Retry-After header and the wait that the header asks for.
+	// nil means no Retry-After header.
 	askRetry    func(now time.Time) (header string, wait time.Duration)
 	retryHeader string // the header that askRetry returned
 }
@@ -58,8 +58,8 @@ func (a *answer) refuse(status int) {
 
 const contentHTML = "text/html; charset=utf-8"
 
-// answer returns the answer to a request for t; try is the number of requests
-// for t before it.
+// answer returns the answer to a request for t. try is the number of earlier requests
+// for t.
 func (w *Web) answer(t target, try int) *answer {
 	a := &answer{target: t, status: http.StatusOK, contentType: contentHTML}
 	switch t.kind {

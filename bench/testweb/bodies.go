@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// types is a hardship: links to bodies other than HTML. A crawler that wants only
-// HTML need not read them.
+// types is a hardship: links to bodies other than HTML. A crawler that wants only HTML
+// does not have to read them.
 var types = hardship{
 	bit: Types, name: "types",
 	doc: "3 % of the pages are PDF files or images",
@@ -32,8 +32,8 @@ func ofType(contentType, magic string) *fate {
 	}
 }
 
-// huge is a hardship: up to eight pages of the whole web are Config.HugeBytes
-// long, of which a correct crawl reads Config.MaxBodyBytes.
+// huge is a hardship: up to eight pages of the whole web are Config.HugeBytes long. A
+// correct crawl reads only Config.MaxBodyBytes of them.
 var huge = hardship{
 	bit: Huge, name: "huge",
 	doc: "a few pages are longer than the limit of a body",
@@ -52,8 +52,8 @@ var fateHuge = &fate{
 	answer: func(w *Web, _ page, _ int, answer *answer) { answer.size = w.cfg.HugeBytes },
 }
 
-// gzipped is a hardship: a quarter of the pages are compressed for clients that
-// accept gzip. The expected digest is always that of the HTML.
+// gzipped is a hardship: a quarter of the pages are compressed for clients that accept
+// gzip. The expected digest is always that of the uncompressed HTML.
 var gzipped = hardship{
 	bit: Gzip, name: "gzip",
 	doc: "a quarter of the pages are compressed for clients that accept gzip",
@@ -67,8 +67,8 @@ var gzipWriters = sync.Pool{New: func() any {
 	return writer
 }}
 
-// compressed returns a writer that compresses its input and writes it to w. Close
-// must be called; it does not close w.
+// compressed returns a writer that compresses its input and writes the result to w. The
+// caller must call Close, which does not close w.
 func compressed(w io.Writer) io.WriteCloser {
 	writer := gzipWriters.Get().(*gzip.Writer)
 	writer.Reset(w)
@@ -79,13 +79,13 @@ type pooledGzip struct{ *gzip.Writer }
 
 func (g pooledGzip) Close() error {
 	err := g.Writer.Close()
-	g.Writer.Reset(io.Discard) // keep no reference to the response
+	g.Writer.Reset(io.Discard) // so that the pool keeps no reference to the response
 	gzipWriters.Put(g.Writer)
 	return err
 }
 
-// deep is a hardship: one in sixteen of the pages with child pages has its links
-// below 600 open elements. golang.org/x/net/html parses only 512.
+// deep is a hardship: of the pages with child pages, one in sixteen has its links below
+// 600 open elements. golang.org/x/net/html parses only 512.
 var deep = hardship{
 	bit: Deep, name: "deep",
 	doc: "pages whose links are below 600 nested elements",

@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// Canaries listen where no crawl may connect: on loopback addresses, at a port
-// that the URLs of the addresses hardship name (Config.CanaryPort).
+// Canaries listen where a crawl must not connect: on loopback addresses, at the port
+// that URLs of the addresses hardship contain (Config.CanaryPort).
 type Canaries struct {
-	// Harmless listens on the same port of 127.8.0.1. The web must be served
-	// there too, for crawlers that are allowed to connect to this address. It is
-	// nil on systems with only one loopback address.
+	// Harmless listens on the same port of 127.8.0.1. For crawlers that are allowed to
+	// connect to this address, the web must be served there too. It is nil on systems
+	// with only one loopback address.
 	Harmless net.Listener
-	Port     int // for Config.CanaryPort
+	Port     int // the value for Config.CanaryPort
 
 	listeners []net.Listener
 	accepting sync.WaitGroup
@@ -46,7 +46,7 @@ func listenCanaries() (*Canaries, error) {
 	for _, host := range []string{"::1", "127.9.9.9", harmless.String()} {
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(c.Port)))
 		switch {
-		case errors.Is(err, syscall.EADDRINUSE): // by another process
+		case errors.Is(err, syscall.EADDRINUSE): // another process uses it
 			return nil, errors.Join(err, c.Close())
 		case err != nil: // this machine does not have the address, so no client can connect to it
 		case host == harmless.String():
@@ -61,7 +61,6 @@ func listenCanaries() (*Canaries, error) {
 	return c, nil
 }
 
-// accept notes each connection, and closes it.
 func (c *Canaries) accept(l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -94,7 +93,7 @@ func (c *Canaries) Close() error {
 	}
 	c.accepting.Wait()
 	if c.Harmless != nil {
-		if err := c.Harmless.Close(); !errors.Is(err, net.ErrClosed) { // Serve closes it as well
+		if err := c.Harmless.Close(); !errors.Is(err, net.ErrClosed) { // Serve also closes it
 			errs = append(errs, err)
 		}
 	}

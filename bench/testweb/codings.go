@@ -9,10 +9,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// codings is a hardship: bodies in every content coding that crawlers usually
-// accept, sent whatever the request accepts; bodies whose announced coding is not
-// used; and bodies with unusual or several codings, which a crawler may or may
-// not decode.
+// codings is a hardship: bodies in every content coding that crawlers usually accept,
+// even if the request does not accept it; bodies that do not have their announced
+// coding; and bodies with unusual or several codings. Whether a crawler decodes the
+// last kind is up to the crawler.
 var codings = hardship{
 	bit: Codings, name: "codings",
 	doc: "brotli, zstd and gzip, mislabelled, stacked or damaged, and unknown codings",
@@ -53,7 +53,7 @@ var codings = hardship{
 			p := s.listed("/"+name).with("Content-Encoding", coding)
 			plain := documentOf(p.titleOf(), nil)
 			p.packed = func(out io.Writer) error { _, err := out.Write(pack(plain)); return err }
-			p.want.Title, p.want.isRead = "", false // a crawler may decode it or not
+			p.want.Title, p.want.isRead = "", false // a crawler is free to decode it or not
 		}
 		leaf("stacked", "gzip, gzip", func(b []byte) []byte { return gzipOf(gzipOf(b)) })
 		leaf("mixed", "br, gzip", func(b []byte) []byte { return gzipOf(brotliOf(b)) })
@@ -64,8 +64,8 @@ var codings = hardship{
 
 func gzipOf(b []byte) []byte { return gzippedAt(gzip.BestCompression, b) }
 
-// storedGzip returns b as gzip without compression, so that a decoder returns
-// all bytes before a damaged place.
+// storedGzip returns b as gzip without compression. If the result is damaged, a decoder
+// returns all bytes before the damage.
 func storedGzip(b []byte) []byte { return gzippedAt(gzip.NoCompression, b) }
 
 func gzippedAt(level int, b []byte) []byte {

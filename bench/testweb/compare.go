@@ -7,14 +7,15 @@ import (
 	"strconv"
 )
 
-// Report is how the records of a crawl compare with what it should have found.
+// Report is the result of a comparison of a crawl's records with those of a correct
+// crawl.
 type Report struct {
 	Records  int // lines read
 	Expected int // URLs that a correct crawl records
 
 	Missing    int // expected URLs without a record
 	Unexpected int // records of URLs that a correct crawl does not find
-	Duplicates int // records beyond the first of one URL in one round
+	Duplicates int // further records of a URL in the same round
 
 	WrongOutcome   int
 	WrongStatus    int
@@ -24,7 +25,7 @@ type Report struct {
 	WrongDigest    int
 
 	Outcomes map[string]int // records by outcome
-	// Optional counts the records of URLs that a correct crawl may request, but need not.
+	// Optional counts the records of URLs that a correct crawl can request or leave out.
 	Optional int
 
 	Examples []string // up to ten of each fault
@@ -45,8 +46,8 @@ func (r *Report) faults() []namedCount {
 	}
 }
 
-// Err returns nil if the records are the expected ones, or an error with the
-// number of each fault and examples.
+// Err returns nil if the records are as expected, or otherwise an error with the number
+// of each fault and examples.
 func (r *Report) Err() error { return faultError(r.faults(), r.Examples) }
 
 // namedCount is the number of faults of one kind.
@@ -55,8 +56,8 @@ type namedCount struct {
 	what  string
 }
 
-// faultError returns an error that names each fault with its number, followed by
-// the examples; nil if all numbers are 0.
+// faultError returns an error that names each fault with its number, followed by the
+// examples. It returns nil if all numbers are 0.
 func faultError(counts []namedCount, examples []string) error {
 	var faults []error
 	for _, c := range counts {
@@ -73,7 +74,7 @@ func faultError(counts []namedCount, examples []string) error {
 	return errors.Join(faults...)
 }
 
-// record is what Compare reads of a crawler's record.
+// record has the fields of a crawler's record that Compare reads.
 type record struct {
 	URL        string  `json:"url"`
 	Round      uint32  `json:"round"`
@@ -85,11 +86,10 @@ type record struct {
 	Digest     *string `json:"digest"` // sha256:HEX of the body
 }
 
-// Compare reads the records of a crawl and returns how they differ from the
-// records of a correct crawl. Each line is a JSON object with at least the field
-// url. A field that no record has is not compared. If some record has a field, a
-// record without the field counts as one with the zero value. Compare takes two
-// bits of memory for each URL.
+// Compare reads the records of a crawl and compares them with those of a correct crawl.
+// Each line is a JSON object with at least the field url. A field that no record has is
+// not compared. If a field is missing in some records only, it counts as the zero value
+// there. Compare takes two bits of memory for each URL.
 func (w *Web) Compare(records io.Reader) (Report, error) {
 	c := w.newComparison()
 	if err := decode(records, "records", c.observe); err != nil {
@@ -132,10 +132,10 @@ type laterRound struct {
 // A field counts the faults of one field of the records.
 type field struct {
 	name      string
-	count     *int   // records in which it is wrong
+	count     *int   // number of records in which the field is wrong
 	isWritten bool   // some record has the field
-	leftOut   int    // records that lack the field, but should have it
-	first     string // URL of the first of these
+	leftOut   int    // number of records that lack the field, but should have it
+	first     string // URL of the first of these records
 }
 
 func (w *Web) newComparison() *comparison {
@@ -182,8 +182,8 @@ func (c *comparison) observe(r *record) {
 	c.judge(r, &e)
 }
 
-// observeNoSitemap judges the record of a usual path of sitemaps at which there is none. Any
-// outcome except ok and redirect is right.
+// observeNoSitemap judges a record of a usual path for sitemaps, if there is no sitemap at
+// it. Any outcome except ok and redirect is right.
 func (c *comparison) observeNoSitemap(r *record) {
 	c.report.Optional++
 	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {
@@ -192,7 +192,7 @@ func (c *comparison) observeNoSitemap(r *record) {
 	}
 }
 
-// isFirst reports whether a URL has no record in this round yet.
+// isFirst reports whether this is the first record of a URL in this round.
 func (c *comparison) isFirst(ordinal int, round uint32) bool {
 	c.seen.add(ordinal)
 	if round == 0 {
@@ -223,7 +223,7 @@ func (c *comparison) judge(r *record, e *Expectation) {
 	c.compare(&c.digest, r, r.Digest, "sha256:"+e.BodySHA256, false)
 }
 
-// text returns value as formatted by format, or nil if value is nil.
+// text formats value, or returns nil if value is nil.
 func text[T any](value *T, format func(T) string) *string {
 	if value == nil {
 		return nil
@@ -232,8 +232,8 @@ func text[T any](value *T, format func(T) string) *string {
 	return &s
 }
 
-// compare judges a field of r. got is nil if the record does not have the field.
-// That is right if the wanted value is zero (isZero).
+// compare judges a field of r. got is nil if the record does not have the field, which
+// is right if the wanted value is zero (isZero).
 func (c *comparison) compare(f *field, r *record, got *string, want string, isZero bool) {
 	switch {
 	case got != nil && *got == want:
@@ -250,7 +250,7 @@ func (c *comparison) compare(f *field, r *record, got *string, want string, isZe
 	}
 }
 
-// example keeps an example, up to ten of each fault.
+// example keeps up to ten examples of each fault.
 func (c *comparison) example(fault, example string) {
 	if c.shown[fault]++; c.shown[fault] <= 10 {
 		c.report.Examples = append(c.report.Examples, fault+": "+example)

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// corners are the hosts of some hardships, in addition to the generated pages. Each of
-// their URLs is written by hand, with the result that a correct crawl has for it. All are
-// found from one page, http://corners.test/.
+// corners are the additional hosts that some hardships have. Each URL of these hosts is
+// written by hand, together with the result that a correct crawl has for it. A crawl
+// finds all of them from one page, http://corners.test/.
 type corners struct {
 	agent    string // the product token of the crawler
 	year     int    // of the crawl
@@ -25,7 +25,7 @@ type corners struct {
 
 	sites     map[string]*site // by host name
 	resources []*resource      // in the order in which they were made
-	index     *resource        // links to the entries of all corners; nil means that there is none
+	index     *resource        // the page that links to entries; nil if there are no corners
 	entries   []string
 }
 
@@ -34,9 +34,9 @@ type site struct {
 	corners   *corners
 	host      string // with the port, if it has one
 	resources map[string]*resource
-	list      []string // paths of the pages that listed added
-	// beyond makes the answers for the further URLs of a trap, which a correct crawl
-	// does not request. If it is nil or returns nil, there is no resource.
+	list      []string // paths of the pages that the method listed added
+	// beyond makes the resources for further URLs of a trap, which a correct crawl does
+	// not request. If beyond is nil or returns nil, there is no resource.
 	beyond func(path string) *resource
 }
 
@@ -45,10 +45,10 @@ type role uint8
 
 const (
 	sought   role = iota // found, and recorded
-	optional             // requested and recorded or not: crawlers may differ in what is a link
+	optional             // requested and recorded, or not: crawlers differ in what they treat as a link
 	closed               // recorded, but never requested: robots.txt or the address forbids it
 	aside                // requested, but never recorded: robots.txt, and the targets of its redirects
-	trapped              // neither: beyond the limits of what a correct crawl follows
+	trapped              // neither requested nor recorded: beyond the limits of a correct crawl
 )
 
 // A resource is one URL of a corner.
@@ -56,7 +56,7 @@ type resource struct {
 	number int
 	role   role
 	host   string // with the port, if it has one
-	path   string // and query
+	path   string // with the query
 
 	status      int
 	contentType string // empty means that no Content-Type is sent
@@ -64,26 +64,26 @@ type resource struct {
 	location    string
 	plain       func(out io.Writer) error // writes the body without its content coding
 	packed      func(out io.Writer) error // writes the body as it is sent; nil means plain
-	isLive      bool                      // the body is sent while it is written: it may be endless
+	isLive      bool                      // the body is sent while it is written, because it can be endless
 
-	fails     int // the number of requests that fail before a good answer, or forever
-	badStatus int // the status of the failures, or one of the values below
+	fails     int // number of requests that fail before a good answer, or forever
+	badStatus int // status of the failures, or one of the values below
 	tries     int // requests so far; Web.mu guards it
 
-	limit   int64 // the number of bytes that a correct crawl reads; 0 means Config.MaxBodyBytes
+	limit   int64 // number of bytes that a correct crawl reads; 0 means Config.MaxBodyBytes
 	want    Expectation
-	refused map[string]uint64 // the number of its links that a correct crawl refuses, by reason
+	refused map[string]uint64 // number of its links that a correct crawl refuses, by reason
 }
 
 // Values of resource.badStatus that are not HTTP statuses.
 const (
 	broken   = 0  // the connection is reset
 	noAnswer = -1 // the server sends nothing
-	asGood   = -2 // the answer does not change, but a correct crawl treats it as a failure
+	asGood   = -2 // the answer is the good one, but a correct crawl treats it as a failure
 )
 
-// leastCornerBody is the minimum of Config.MaxBodyBytes for corners. Their
-// ordinary pages are not longer.
+// leastCornerBody is the minimum of Config.MaxBodyBytes for webs with corners. Ordinary
+// pages of corners are not longer.
 const leastCornerBody = 256 << 10
 
 // newCorners returns the corners of the hardships of a web.
@@ -111,7 +111,7 @@ func newCorners(cfg *Config) *corners {
 	return c
 }
 
-// site returns the site of a host, and adds it if it is new.
+// site returns the site of a host. It adds the site if it is new.
 func (c *corners) site(host string) *site {
 	name := bareHost(host)
 	if c.sites[name] == nil {
@@ -131,8 +131,8 @@ func bareHost(host string) string {
 	return host
 }
 
-// find returns the resource at a path of a corner's host. known is whether host
-// is the host of a corner.
+// find returns the resource at a path of a host. known reports whether the host belongs
+// to a corner.
 func (c *corners) find(host, path string) (t target, known bool) {
 	s := c.sites[host]
 	if s == nil {
@@ -170,7 +170,7 @@ func newResource() *resource {
 
 func (p *resource) url() string { return "http://" + p.host + p.path }
 
-// page adds an HTML page with those links at path.
+// page adds an HTML page with the given links at path.
 func (s *site) page(path string, links ...string) *resource {
 	return s.add(path, sought).html(links...)
 }
@@ -182,22 +182,22 @@ func (s *site) pages(paths ...string) {
 	}
 }
 
-// enter is page for a page that the index page of the corners links to.
+// enter adds a page like page does. The index page of the corners links to it.
 func (s *site) enter(path string, links ...string) *resource {
 	s.corners.entry("http://" + s.host + path)
 	return s.page(path, links...)
 }
 
-// listed is page for a page that the root page of the site links to, after those before
-// it. There must be a root page.
+// listed adds a page like page does, and appends a link to it to the root page of the
+// site. There must be a root page.
 func (s *site) listed(path string, links ...string) *resource {
 	s.list = append(s.list, path)
 	s.resources["/"].html(s.list...)
 	return s.page(path, links...)
 }
 
-// closed adds pages that robots.txt disallows. The server answers requests for them, and
-// the judge reports these requests.
+// closed adds pages that robots.txt disallows. The server answers requests for them, but
+// the judge reports such requests.
 func (s *site) closed(paths ...string) {
 	for _, path := range paths {
 		s.add(path, closed).html().expects("robots", 0)
@@ -207,7 +207,7 @@ func (s *site) closed(paths ...string) {
 // robots answers /robots.txt with text.
 func (s *site) robots(text string) *resource { return s.robotsAt("/robots.txt", text) }
 
-// robotsAt adds a robots.txt at path, for redirects of /robots.txt.
+// robotsAt adds a robots.txt at path, as the target of a redirect from /robots.txt.
 func (s *site) robotsAt(path, text string) *resource {
 	p := s.add(path, aside).body([]byte(text))
 	p.contentType = "text/plain"
@@ -221,31 +221,29 @@ func (s *site) redirect(path, location, canonical string) *resource {
 	return p
 }
 
-// missing adds a 404 at path.
 func (s *site) missing(path string) *resource {
 	p := s.add(path, sought).html().expects("client_error", http.StatusNotFound)
 	p.status = http.StatusNotFound
 	return p
 }
 
-// titleOf returns the title that html gives p.
+// titleOf returns the title of the page that html makes.
 func (p *resource) titleOf() string {
 	title := "Corner " + p.host + " " + p.path
-	return title[:min(len(title), 200)] // crawlers may cut longer titles
+	return title[:min(len(title), 200)] // crawlers can cut longer titles
 }
 
-// html makes p a page with those links.
+// html makes p a page with the given links.
 func (p *resource) html(links ...string) *resource {
 	return p.document(p.titleOf(), documentOf(p.titleOf(), links))
 }
 
-// document makes p a page with that title and HTML.
+// document makes p a page with the given title and HTML.
 func (p *resource) document(title string, text []byte) *resource {
 	p.body(text).want.Title = title
 	return p
 }
 
-// documentOf returns an HTML page.
 func documentOf(title string, links []string) []byte {
 	var b bytes.Buffer
 	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<title>" + html.EscapeString(title) + "</title>\n</head>\n<body>\n")
@@ -256,7 +254,6 @@ func documentOf(title string, links []string) []byte {
 	return b.Bytes()
 }
 
-// body makes text the body of p.
 func (p *resource) body(text []byte) *resource {
 	p.isLive = false
 	p.plain = func(out io.Writer) error {
@@ -267,13 +264,14 @@ func (p *resource) body(text []byte) *resource {
 	return p
 }
 
-// stream makes the output of write the body of p. The body may be endless.
+// stream makes the output of write the body of p. The body can be endless.
 func (p *resource) stream(write func(out io.Writer) error) *resource {
 	p.plain, p.isLive, p.want.isRead = write, true, true
 	return p
 }
 
-// expects sets the expected outcome of p and its last status; 0 means no status.
+// expects sets the expected outcome and the expected last status of p. A status of 0
+// means no status.
 func (p *resource) expects(outcome string, status int) *resource {
 	p.want.Outcome, p.want.Status = outcome, status
 	if outcome != "ok" {
@@ -282,21 +280,22 @@ func (p *resource) expects(outcome string, status int) *resource {
 	return p
 }
 
-// also accepts further outcomes, for pages whose outcome depends on the order of
-// the crawl or on the crawler.
+// also adds further outcomes that are right. It is for pages whose outcome depends on
+// the order of the crawl or on the crawler.
 func (p *resource) also(outcomes ...string) *resource {
 	p.want.Also, p.want.OrderFree = append(p.want.Also, outcomes...), false
 	return p
 }
 
-// failing makes the first answers fail. status is their HTTP status, or broken,
+// failing makes the first answers of p fail. status is their HTTP status, or broken,
 // noAnswer or asGood.
 func (p *resource) failing(times, status int) *resource {
 	p.fails, p.badStatus = times, status
 	return p
 }
 
-// refuses adds to the number of links of p that a correct crawl refuses for reason.
+// refuses adds links to the number of links of p that a correct crawl refuses for
+// reason.
 func (p *resource) refuses(reason string, links uint64) *resource {
 	if p.refused == nil {
 		p.refused = map[string]uint64{}
@@ -305,20 +304,19 @@ func (p *resource) refuses(reason string, links uint64) *resource {
 	return p
 }
 
-// with sets a header of the answer.
 func (p *resource) with(name string, values ...string) *resource {
 	p.header[http.CanonicalHeaderKey(name)] = values
 	return p
 }
 
-// typed sets the content type; empty means that none is sent.
+// typed sets the content type. Empty means that none is sent.
 func (p *resource) typed(contentType string) *resource {
 	p.contentType = contentType
 	return p
 }
 
-// answer sets a to the answer to a request for p; try is the number of requests
-// for p before it.
+// answer sets a to the answer to a request for p. try is the number of earlier requests
+// for p.
 func (p *resource) answer(a *answer, try int) {
 	a.status, a.contentType, a.location = p.status, p.contentType, p.location
 	a.header = p.header
@@ -337,18 +335,18 @@ func (p *resource) answer(a *answer, try int) {
 	}
 }
 
-// digest returns the SHA-256 of what a correct crawl reads of p, and false if
-// its body is not judged.
+// digest returns the SHA-256 of the part of p's body that a correct crawl reads. isRead
+// is false if the body is not judged.
 func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
 	if !p.want.isRead || p.role == aside || p.role == trapped {
 		return "", false
 	}
 	hash := &atMost{out: sha256.New(), left: cmp.Or(p.limit, maxBody)}
-	_ = p.plain(hash) // hash fails at the limit, which ends a longer body
+	_ = p.plain(hash) // hash fails at the limit, which ends endless bodies
 	return hex.EncodeToString(hash.out.Sum(nil)), true
 }
 
-// atMost passes on a limited number of bytes, and then fails.
+// atMost passes on a limited number of bytes. After that, Write fails.
 type atMost struct {
 	out interface {
 		io.Writer
@@ -367,7 +365,8 @@ func (a *atMost) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// each calls visit for the resources that a crawl should find, until it returns false.
+// each calls visit for the resources that a crawl should find, until visit returns
+// false.
 func (c *corners) each(visit func(target) bool) (goOn bool) {
 	for _, p := range c.resources {
 		if (p.role == sought || p.role == closed) && !visit(target{kind: aResource, resource: p}) {

@@ -27,7 +27,7 @@ func cornerWeb(t testing.TB, set Hardships) *Web {
 	return newWeb(t, Config{Seed: *seed, Hosts: 5, Pages: 50, Hardships: set, MeanBytes: 500, MaxBodyBytes: leastCornerBody, Year: 2030, CanaryPort: 8099, KeepLog: true})
 }
 
-// TestCornerURLs parses every URL of the corners back into its target.
+// TestCornerURLs checks that every URL of the corners is parsed into the right target.
 func TestCornerURLs(t *testing.T) {
 	w := cornerWeb(t, Everything)
 	seen, ordinals := map[string]bool{}, newBitset(w.ordinals())
@@ -61,8 +61,8 @@ func TestCornerURLs(t *testing.T) {
 	}
 }
 
-// TestEachCornerStandsAlone makes a web of each hardship with a corner alone, and finds
-// the corner from the last seed.
+// TestEachCornerStandsAlone makes a web for each hardship with a corner, without other
+// hardships, and finds the corner from the last seed.
 func TestEachCornerStandsAlone(t *testing.T) {
 	for _, h := range hardships() {
 		if (h.corner != nil) != (Corners&h.bit != 0) {
@@ -82,8 +82,8 @@ func TestEachCornerStandsAlone(t *testing.T) {
 	}
 }
 
-// TestCornersAnswer requests every URL of the corners with a finite body until the
-// answer is good. The answer must be the expected one.
+// TestCornersAnswer requests every URL of the corners that has a finite body, until it
+// no longer fails. The last answer must be the expected one.
 func TestCornersAnswer(t *testing.T) {
 	w := cornerWeb(t, Corners&^Codings)
 	for _, p := range w.corners.resources {
@@ -110,7 +110,7 @@ func TestCornersAnswer(t *testing.T) {
 	}
 }
 
-// TestCodings unpacks each coding with its decoder.
+// TestCodings decodes bodies with each content coding.
 func TestCodings(t *testing.T) {
 	w, unpacked := cornerWeb(t, Codings), 0
 	for _, path := range []string{"/gzip", "/brotli", "/zstd", "/members", "/listed", "/none"} {
@@ -155,8 +155,8 @@ func decoder(t *testing.T, coding string, packed io.Reader) io.Reader {
 	return packed
 }
 
-// TestBombs unpacks the first 32 MiB of each bomb, or with -proof more than a
-// gigabyte, and compares the size with that on the wire.
+// TestBombs unpacks the first 32 MiB of each bomb (with -proof, more than a gigabyte),
+// and compares this with the number of bytes on the wire.
 func TestBombs(t *testing.T) {
 	w := cornerWeb(t, Bombs)
 	for _, path := range []string{"/gzip", "/brotli", "/zstd"} {
@@ -195,7 +195,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestHugeRobotsIsCutWithinALine checks that the limit is right after "Disallow: /".
+// TestHugeRobotsIsCutWithinALine checks that the limit is directly after "Disallow: /".
 func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	w := cornerWeb(t, HugeRobots)
 	for _, host := range []string{"robots-long", "robots-huge"} {
@@ -206,8 +206,9 @@ func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	}
 }
 
-// TestTrapsGoOn requests URLs of traps beyond the limits. They are answered with
-// further links, are not expected, and are faults to the judge.
+// TestTrapsGoOn requests URLs of traps beyond the limits. The answers have further
+// links. A correct crawl does not record such a URL, and the judge reports the request
+// as a fault.
 func TestTrapsGoOn(t *testing.T) {
 	w := cornerWeb(t, Calendar|Facets|RepeatedPaths|LongURLs)
 	for _, url := range []string{
@@ -251,8 +252,8 @@ func TestRefusedIsCompared(t *testing.T) {
 	}
 }
 
-// TestCornerRecordsAreJudged compares made-up records, right and wrong, of the
-// corners.
+// TestCornerRecordsAreJudged checks what Compare says about made-up records of corners,
+// some right and some wrong.
 func TestCornerRecordsAreJudged(t *testing.T) {
 	w := cornerWeb(t, Everything)
 	var right []map[string]any
@@ -342,7 +343,7 @@ func TestCornerRequestsAreJudged(t *testing.T) {
 	}
 }
 
-// TestServeDNS looks names up through Go's resolver.
+// TestServeDNS looks up names through Go's resolver.
 func TestServeDNS(t *testing.T) {
 	w := cornerWeb(t, Addresses)
 	ctx, stop := context.WithCancel(t.Context())
@@ -422,7 +423,7 @@ func TestCanariesSeeConnections(t *testing.T) {
 }
 
 // TestStreamsEndWithTheirClient checks that an endless answer ends when its client
-// has gone.
+// disconnects.
 func TestStreamsEndWithTheirClient(t *testing.T) {
 	w := cornerWeb(t, Endless)
 	for _, path := range []string{"http://endless.corner.test/text", "http://drip.corner.test/body", "http://pause.corner.test/body"} {

@@ -21,9 +21,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// reference is a small correct crawler that is made of other people's parsers. It
-// requests one URL at a time, and runs under a fake clock, so that delays take no
-// time.
+// reference is a small correct crawler that uses parsers of other projects. It requests
+// one URL at a time. It runs under a fake clock, so that delays take no time.
 type reference struct {
 	t       *testing.T
 	web     *Web
@@ -33,12 +32,11 @@ type reference struct {
 	queue   []string
 	seen    map[string]bool
 	robots  map[string]string        // robots.txt by host
-	due     map[string]time.Time     // when a host may be requested, by host
+	due     map[string]time.Time     // earliest time of the next request, by host
 	delays  map[string]time.Duration // by host
 	tries   map[string]int
 }
 
-// crawl crawls w and returns its records.
 func crawl(t *testing.T, w *Web, delay time.Duration) *bytes.Buffer {
 	t.Helper()
 	out := &bytes.Buffer{}
@@ -99,7 +97,8 @@ func (c *reference) visit(url string) {
 	}
 }
 
-// again queues a URL that failed, or records it as failed after four attempts.
+// again queues a URL that failed. After four attempts, it records the URL as failed
+// instead.
 func (c *reference) again(url, host string, response *http.Response, status int) {
 	if c.tries[url]++; c.tries[url] < 4 {
 		c.queue = append(c.queue, url)
@@ -173,7 +172,7 @@ func (c *reference) allowed(host, url string) bool {
 	return grobotstxt.AgentAllowed(rules, "crawler", url)
 }
 
-// get waits until host is due and requests url. A nil response means that the
+// get waits until host is due, and then requests url. A nil response means that the
 // server broke the connection.
 func (c *reference) get(host, url string) (response *http.Response, body []byte) {
 	time.Sleep(time.Until(c.due[host]))
@@ -218,8 +217,8 @@ type href struct {
 	isBase bool
 }
 
-// extract returns the title of a page, and its links and <base> elements in their
-// order.
+// extract returns the title of a page, and its links and <base> elements in the order
+// of the page.
 func extract(body []byte) (title string, links []href) {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	for {
@@ -243,11 +242,11 @@ func extract(body []byte) (title string, links []href) {
 	}
 }
 
-// normalized replaces the percent-encodings that the web uses by their normal form.
+// normalized brings the percent-encodings that the web uses to their normal form.
 var normalized = strings.NewReplacer("%7E", "~", "%7e", "~", "%61", "a", "%72", "r", "%c3%a9", "%C3%A9", "%C3%a9", "%C3%A9")
 
-// canonical resolves ref and returns its canonical form, or "" if ref is no URL with
-// the scheme http or https.
+// canonical resolves ref and returns its canonical form. It returns "" if the result is
+// not an http or https URL.
 func canonical(base, ref string) string {
 	parsed, err := url.ParseRef(base, ref)
 	if err != nil || parsed.Scheme() != "http" && parsed.Scheme() != "https" {
@@ -264,8 +263,9 @@ func canonical(base, ref string) string {
 	return parsed.Scheme() + "://" + parsed.Host() + path + query
 }
 
-// TestReferenceCrawl crawls webs of several sizes with the reference crawler. It
-// finds every page with the expected outcome, and the judge finds no fault.
+// TestReferenceCrawl crawls webs of several sizes with the reference crawler. The
+// crawler must find every page with the expected outcome, and the judge must find no
+// fault.
 func TestReferenceCrawl(t *testing.T) {
 	for _, cfg := range []Config{
 		{Hosts: 1, Pages: 1},

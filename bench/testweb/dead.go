@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// dead is a hardship: hosts that close every connection without an answer, also
-// for robots.txt. There is one for 64 living hosts. Some root pages of living
-// hosts link to the six pages of a dead one. A crawler may record such a page as
-// a network error, as one of a dead host, or as disallowed, because RFC 9309
-// forbids all pages if robots.txt is unreachable. That depends on the crawler and
-// on the order of the crawl, so all three outcomes are right.
+// dead is a hardship: hosts that close every connection without an answer, even for
+// robots.txt. For every 64 living hosts there is one dead host. Some root pages of
+// living hosts link to the six pages of a dead host. A crawler can record such a page
+// as a network error or as a page of a dead host. It can also record it as disallowed,
+// because RFC 9309 forbids all pages if robots.txt is unreachable. This depends on the
+// crawler and on the order of the crawl, so all three outcomes are right.
 var dead = hardship{
 	bit: Dead, name: "dead",
 	doc: "hosts that close every connection, one for 64 living ones",
@@ -28,8 +28,8 @@ func (w *Web) deadHosts() int {
 	return 1 + w.shape.hosts()/64
 }
 
-// deadFrom calls visit for the dead hosts that the root of a living one links
-// to. Every dead host has one such root.
+// deadFrom calls visit for the dead hosts that the root page of a living host links to.
+// For each dead host, exactly one root page links to it.
 func (w *Web) deadFrom(host int, visit func(deadHost int)) {
 	dead, hosts := w.deadHosts(), w.shape.hosts()
 	for d := host * dead / hosts; d < dead && d*hosts/dead <= host; d++ {
@@ -43,7 +43,6 @@ func deadName(deadHost int) string {
 	return "dead" + string(appendPadded(nil, deadHost)) + ".test"
 }
 
-// parseDeadName is the reverse of deadName.
 func (w *Web) parseDeadName(name string) (deadHost int, known bool) {
 	digits, begins := strings.CutPrefix(name, "dead")
 	digits, ends := strings.CutSuffix(digits, ".test")

@@ -5,9 +5,8 @@ import (
 	"math/bits"
 )
 
-// A purpose selects one of the random numbers of a page. Numbers for different
-// purposes are independent, and a new purpose does not change the numbers of the
-// others.
+// A purpose selects one of the random numbers of a page. Numbers for different purposes
+// are independent. Adding a purpose does not change the numbers for the others.
 type purpose uint64
 
 const (
@@ -29,21 +28,21 @@ const (
 
 const golden = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a
-// bijection whose output bits each depend on every input bit.
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). It is a
+// bijection, and each output bit depends on every input bit.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// draw returns the 64 random bits that the web's seed gives p for one purpose.
+// draw returns 64 random bits, which depend on the web's seed, the purpose and p.
 func (w *Web) draw(why purpose, p page) uint64 {
 	salt := mix(w.cfg.Seed + golden*uint64(why+1))
 	return mix(salt ^ mix(uint64(p.host)<<32^uint64(p.index)))
 }
 
-// dice is a sequence of random numbers: SplitMix64.
+// dice is a generator of random numbers: SplitMix64.
 type dice struct{ state uint64 }
 
 // roll returns the dice of p for one purpose.
@@ -66,8 +65,9 @@ func (d *dice) oneIn(n int) bool { return d.below(n) == 0 }
 // unit returns a random number in [0, 1).
 func (d *dice) unit() float64 { return float64(d.next()>>11) * 0x1p-53 }
 
-// normal returns a random number whose distribution is nearly the standard
-// normal one. It is a sum of four uniform numbers, and so within ±3.5.
+// normal returns a random number whose distribution is nearly the standard normal
+// distribution. The number is computed from the sum of four uniform numbers, so it is
+// within ±3.5.
 func (d *dice) normal() float64 {
 	bits := d.next()
 	sum := uint64(0)

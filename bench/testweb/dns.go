@@ -34,9 +34,9 @@ func (w *Web) Lookups() []Lookup {
 	return slices.Clone(w.names.kept)
 }
 
-// ServeDNS answers questions for the names of the addresses hardship until ctx
-// ends, and closes conn. For all other names it answers that they do not exist.
-// It returns nil if it ended because ctx did.
+// ServeDNS answers questions for the names of the addresses hardship until ctx is done,
+// and then closes conn. For all other names it answers that they do not exist. It
+// returns nil if it ended because ctx is done.
 func (w *Web) ServeDNS(ctx context.Context, conn net.PacketConn) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	packet := make([]byte, 4<<10)
@@ -72,7 +72,7 @@ func (w *Web) resolve(packet []byte) ([]byte, error) {
 	}
 	b := dnsmessage.NewBuilder(nil, header)
 	errs := []error{b.StartQuestions(), b.Question(question), b.StartAnswers()}
-	resource := dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class} // TTL 0: not to be cached
+	resource := dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class} // a TTL of 0 forbids caching
 	for _, ip := range addrs {
 		if question.Type == dnsmessage.TypeA {
 			errs = append(errs, b.AResource(resource, dnsmessage.AResource{A: ip.As4()}))
@@ -86,7 +86,7 @@ func (w *Web) resolve(packet []byte) ([]byte, error) {
 	return b.Finish()
 }
 
-// lookUp logs a question and returns the addresses for this look-up. known is
+// lookUp logs a question and returns the addresses for this look-up. known reports
 // whether the name exists.
 func (w *Web) lookUp(question dnsmessage.Question) (addrs []netip.Addr, known bool) {
 	asked := strings.ToLower(strings.TrimSuffix(question.Name.String(), "."))

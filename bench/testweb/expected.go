@@ -12,29 +12,29 @@ import (
 	"slices"
 )
 
-// Expectation is what a correct crawl records of one URL.
+// Expectation is what a correct crawl records for one URL.
 type Expectation struct {
 	URL     string `json:"url"`     // canonical
 	Outcome string `json:"outcome"` // ok, redirect, client_error, robots, type, server_error, network
-	Status  int    `json:"status"`  // of the last answer; 0 if there is none, or if the crawl may not request the URL
-	// OrderFree means that Outcome and Status do not depend on the order of the
-	// crawl. If it is false, the outcomes in Also are right as well.
+	Status  int    `json:"status"`  // of the last answer; 0 if there is none, or if the URL must not be requested
+	// OrderFree means that Outcome and Status do not depend on the order of the crawl.
+	// If it is false, the outcomes in Also are right too.
 	OrderFree  bool     `json:"order_free"`
 	Also       []string `json:"also,omitempty"`
 	RedirectTo string   `json:"redirect_to,omitempty"` // canonical
 	Title      string   `json:"title,omitempty"`       // only of pages whose body is read
 	Truncated  bool     `json:"truncated,omitempty"`   // the body is longer than Config.MaxBodyBytes
-	Optional   bool     `json:"optional,omitempty"`    // a correct crawl may record the URL, but need not
-	// BodySHA256 is the SHA-256 of the HTML that is read, in hexadecimal; a body
-	// that is too long is cut before. Only WriteExpected sets it, because it has
-	// to generate the page. For a single URL there is Web.Digest.
+	Optional   bool     `json:"optional,omitempty"`    // a correct crawl can record the URL or leave it out
+	// BodySHA256 is the SHA-256 of the part of the HTML that a correct crawl reads, in
+	// hexadecimal. Only WriteExpected sets it, because the page must be generated to
+	// compute it. For a single URL, use Web.Digest.
 	BodySHA256 string `json:"body_sha256,omitempty"`
 
 	isRead bool // a correct crawl reads the body; title and digest are compared
 }
 
-// Expect returns what a correct crawl records of a URL, and false if a correct
-// crawl never finds the URL.
+// Expect returns what a correct crawl records for a URL. isExpected is false if a
+// correct crawl never finds the URL.
 func (w *Web) Expect(url string) (e Expectation, isExpected bool) {
 	t := w.targetOf(url)
 	if _, isExpected = w.ordinal(t); isExpected {
@@ -43,8 +43,8 @@ func (w *Web) Expect(url string) (e Expectation, isExpected bool) {
 	return e, isExpected
 }
 
-// Expected returns what a correct crawl records of each URL. It generates one
-// URL at a time, so that it takes little memory, and leaves out the digests.
+// Expected returns what a correct crawl records for each URL, without digests. It
+// generates one URL at a time, so that it takes little memory.
 func (w *Web) Expected() iter.Seq[Expectation] {
 	return func(yield func(Expectation) bool) {
 		w.each(func(t target) bool { return yield(w.expect(t)) })
@@ -71,13 +71,12 @@ func (w *Web) expect(t target) Expectation {
 	return e
 }
 
-// accepts reports whether outcome is right.
 func (e *Expectation) accepts(outcome string) bool {
 	return outcome == e.Outcome || slices.Contains(e.Also, outcome)
 }
 
-// Digest returns the SHA-256 of the body that a correct crawl reads of a URL, in
-// hexadecimal, and false if it reads none.
+// Digest returns the SHA-256 of the part of a URL's body that a correct crawl reads, in
+// hexadecimal. isRead is false if a correct crawl does not read the body.
 func (w *Web) Digest(url string) (digest string, isRead bool) {
 	return w.digestOf(w.targetOf(url))
 }
@@ -127,8 +126,9 @@ func (w *Web) WriteExpected(out io.Writer) error {
 	return nil
 }
 
-// decode reads values that are written as lines of JSON, such as records, and calls visit
-// for each. An incomplete value at the end of r is no error: it is still being written.
+// decode reads lines of JSON, such as records, and calls visit for each value. An
+// incomplete value at the end of r is not an error, because it is possibly still being
+// written.
 func decode[T any](r io.Reader, what string, visit func(*T)) error {
 	decoder := json.NewDecoder(r)
 	for line := 1; ; line++ {

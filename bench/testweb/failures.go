@@ -25,9 +25,9 @@ func refused(status int) *fate {
 	}
 }
 
-// serverErrors is a hardship: three pages of each host answer 500, 502 or 504 to
-// the first one, two or three requests, and then normally, so that one of four
-// attempts succeeds. A fourth page always fails.
+// serverErrors is a hardship: three pages of each host answer 500, 502 or 504 to the
+// first one, two or three requests, and then normally. So each of them succeeds in the
+// fourth attempt or earlier. A fourth page always fails.
 var serverErrors = hardship{
 	bit: ServerErrors, name: "5xx",
 	doc: "pages that answer 500, 502 or 504 up to three times, or for ever",
@@ -59,11 +59,11 @@ func brokenTimes(status, times int) *fate {
 // always returns a slot with the same fate on every host.
 func always(f *fate) slot { return func(*Web, int) *fate { return f } }
 
-// throttling is a hardship: one page on a quarter of the hosts answers the first
-// one or two requests with a Retry-After of two seconds, and then normally. There
-// are not more such pages, because a crawler may back off from the whole host, and
-// for much longer. The page counts requests and ignores their times: a request
-// that comes too early gets the same answer, but the judge reports it.
+// throttling is a hardship: on a quarter of the hosts, one page answers the first one
+// or two requests with a Retry-After of two seconds, and then normally. There are no
+// more such pages, because a crawler can back off from the whole host, and for much
+// longer. The page only counts requests: a request that comes too early gets the same
+// answer as one in time, but the judge reports it.
 var throttling = hardship{
 	bit: Throttling, name: "429",
 	doc: "a page on a quarter of the hosts answers 429 or 503 with Retry-After (seconds or date) at first",
@@ -100,7 +100,8 @@ func throttledTimes(times, status int, ask func(time.Time) (string, time.Duratio
 	}
 }
 
-// inSeconds and asDate return a Retry-After header and the wait that it asks for.
+// inSeconds and asDate return a Retry-After header and the wait that the header asks
+// for.
 func inSeconds(time.Time) (header string, wait time.Duration) {
 	return strconv.Itoa(int(retryAfter / time.Second)), retryAfter
 }
@@ -110,11 +111,10 @@ func asDate(now time.Time) (header string, wait time.Duration) {
 	return until.UTC().Format(http.TimeFormat), until.Sub(now)
 }
 
-// resets is a hardship: for three pages of each host the server breaks the
-// connection, before the first byte or in the middle of the body. It does so for
-// one of the pages in every attempt, for the others at most twice. So a host
-// fails at most eight times in all, and a crawler that gives up hosts after ten
-// failures in a row gives up none.
+// resets is a hardship: for three pages of each host, the server breaks the connection,
+// before the first byte or in the middle of the body. One of the pages fails in every
+// attempt, the others twice. So a host fails at most eight times in all. A correct
+// crawl does not give up a host before ten failures in a row.
 var resets = hardship{
 	bit: Resets, name: "reset",
 	doc: "pages whose connection breaks before the headers or in the body, up to twice or for ever",
@@ -129,7 +129,7 @@ var resets = hardship{
 	},
 }
 
-// cutTimes returns the fate of a page whose first answers break off.
+// cutTimes returns the fate of a page whose first answers are broken off.
 func cutTimes(how cut, times int) *fate {
 	return &fate{
 		name: how.String() + " at first", outcome: "ok", status: http.StatusOK, fails: times,

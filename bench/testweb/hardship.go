@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Hardships is a set of difficulties that a web has for crawlers.
+// Hardships is a set of difficulties for crawlers.
 type Hardships uint64
 
 const (
@@ -26,7 +26,8 @@ const (
 	Dead
 	Gzip
 
-	// The following ones have corners: hosts of their own with one difficulty each.
+	// The following hardships have corners: additional hosts that have only this
+	// difficulty.
 	FailingRobots
 	HugeRobots
 	MovedRobots
@@ -54,41 +55,41 @@ const (
 	Everything Hardships = All | Corners
 )
 
-// A hardship adds pages that do not behave like plain ones, or changes the answers to
-// pages. A new one needs a constant above, a variable with its value, and an entry in
-// hardships.
+// A hardship adds pages that do not behave like plain pages, or changes the answers of
+// pages. To add a hardship, add a constant above, a variable of this type, and an entry
+// in the function hardships.
 type hardship struct {
 	bit  Hardships
 	name string // in --hardships
 	doc  string // one line for --help
 
 	leaves   []leaf                               // fates that depend on the page alone
-	slots    []slot                               // fates that count requests, or are expensive
-	decorate func(w *Web, p page, answer *answer) // changes the answer of an ordinary page
-	corner   func(c *corners)                     // builds hosts of its own
+	slots    []slot                               // fates that count requests or are expensive
+	decorate func(w *Web, p page, answer *answer) // changes the answer for an ordinary page
+	corner   func(c *corners)                     // adds hosts
 }
 
-// A leaf is the fate of share in 1024 of the pages without child pages.
+// A leaf is the fate of a share of the pages without child pages: share pages in 1024.
 type leaf struct {
 	share int
 	fate  *fate
 }
 
-// A slot chooses the fate of at most one page of each host; nil means a plain page. The
-// pages of a host's slots are far from each other. Slots limit the memory of the web and
-// the number of failures of a host, independently of its size.
+// A slot chooses the fate of one page of a host. nil means a plain page. A host has at
+// most one page for each slot, and these pages are far from each other. So slots limit
+// the memory of the web and the number of failures of a host, however large the host is.
 type slot func(w *Web, host int) *fate
 
 // A fate is the behaviour of a page when a crawler requests it.
 type fate struct {
 	name      string
-	outcome   string // that a correct crawl records
+	outcome   string // recorded by a correct crawl
 	status    int    // of the last answer; 0 if there is none
-	fails     int    // the number of requests that fail before a good answer, or forever
+	fails     int    // number of requests that fail before a good answer, or forever
 	truncated bool   // the body is longer than Config.MaxBodyBytes
-	inner     *fate  // the fate instead, for pages with child pages; nil means plain
-	// answer changes the answer to a request; try is the number of requests
-	// before it. nil means that the answer is the page.
+	inner     *fate  // the fate that pages with child pages have instead; nil means plain
+	// answer changes the answer to a request. try is the number of earlier requests.
+	// nil means that the answer is the page.
 	answer func(w *Web, p page, try int, answer *answer)
 }
 
@@ -98,7 +99,7 @@ const forever = 1 << 30
 // plain is the fate of a page that is answered with its HTML.
 var plain = &fate{name: "plain", outcome: "ok", status: 200}
 
-// hasLinks reports whether a correct crawl reads the page, and so its links.
+// hasLinks reports whether a correct crawl reads the page and its links.
 func (f *fate) hasLinks() bool { return f.outcome == "ok" }
 
 // hardships returns all hardships, in the order of their bits.
@@ -113,8 +114,8 @@ func hardships() []hardship {
 }
 
 // ParseHardships parses a comma-separated list of names. A minus sign removes a name:
-// "all,-dead". Four names stand for sets: "none", "all" (the hardships of generated
-// pages), "corners", and "everything" (both).
+// "all,-dead". Four names mean sets: "none", "all" (the hardships of generated pages),
+// "corners", and "everything" (both).
 func ParseHardships(list string) (Hardships, error) {
 	set := None
 	for name := range strings.SplitSeq(list, ",") {
@@ -212,11 +213,11 @@ func newFates(set Hardships) (f fates) {
 	return f
 }
 
-// slotOf returns the number of the slot that p fills on its host, if it fills one. At
-// most one page in eight fills a slot, so small hosts have only some of the slots, at
-// random.
+// slotOf returns the number of p's slot on its host. isSlot reports whether p has a
+// slot. At most one page in eight has one, so a small host has only some of the slots,
+// at random.
 func (w *Web) slotOf(p page) (number int, isSlot bool) {
-	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root never fills a slot
+	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root page never has a slot
 	if slots == 0 || p.index == 0 {
 		return 0, false
 	}
@@ -231,8 +232,8 @@ func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	return (number + turn) % slots, true
 }
 
-// fateOf returns the fate of p. A page with child pages can always be read in the end,
-// and a root page at the first request.
+// fateOf returns the fate of p. A page with child pages can be read at least in the
+// last attempt, and a root page at the first request.
 func (w *Web) fateOf(p page) *fate {
 	if p.index == 0 {
 		return plain

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// find returns the first page whose fate has that name.
+// find returns the first page whose fate has the given name.
 func find(t *testing.T, w *Web, fate string) page {
 	t.Helper()
 	var found *page
@@ -72,8 +72,8 @@ func TestFateOfEachPage(t *testing.T) {
 	}
 }
 
-// TestFailsAsOftenAsItSays requests every page that fails at first, until it no
-// longer fails.
+// TestFailsAsOftenAsItSays checks that every page that fails at first fails the right
+// number of times.
 func TestFailsAsOftenAsItSays(t *testing.T) {
 	w, passing := hard(t, ServerErrors|Throttling|Resets), map[int]int{} // pages by number of failures
 	w.each(func(to target) bool {
@@ -96,8 +96,8 @@ func TestFailsAsOftenAsItSays(t *testing.T) {
 	}
 }
 
-// TestHostsFailSeldom checks that no living host breaks ten connections, and that
-// pages that fail on purpose are rare on small hosts too.
+// TestHostsFailSeldom checks that no living host breaks ten connections, and that pages
+// that fail on purpose are rare even on small hosts.
 func TestHostsFailSeldom(t *testing.T) {
 	w := hard(t, All)
 	for host := range w.shape.hosts() {
@@ -200,8 +200,8 @@ func TestChainsOfRedirects(t *testing.T) {
 	}
 }
 
-// TestTimeAndBytes counts the pages that are late, slow, compressed, huge or deep,
-// under a fake clock.
+// TestTimeAndBytes counts the pages that are late, slow, compressed, huge or deep. It
+// runs under a fake clock.
 func TestTimeAndBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := hard(t, Latency|Slow|Gzip|Huge|Deep)
@@ -228,7 +228,7 @@ func TestTimeAndBytes(t *testing.T) {
 		})
 		for name, c := range map[string]struct{ got, low, high int }{
 			"late": {late, 500, 2000}, "slow": {slowly, 5, 40}, "compressed": {packed, 800, 1200},
-			"huge": {huge, 1, 8}, "deep": {deep, 5, 80}, // of 4,000 pages, of which 500 have child pages
+			"huge": {huge, 1, 8}, "deep": {deep, 5, 80}, // of 4,000 pages; 500 of them have child pages
 		} {
 			if c.got < c.low || c.got > c.high {
 				t.Errorf("%d pages are %s, want %d to %d", c.got, name, c.low, c.high)
@@ -259,8 +259,8 @@ func TestRobotsKinds(t *testing.T) {
 	}
 }
 
-// TestOnTheWire tests over real connections: resets, closed connections, half bodies,
-// and the end of Serve.
+// TestOnTheWire tests resets, closed connections, incomplete bodies and the end of
+// Serve over real connections.
 func TestOnTheWire(t *testing.T) {
 	w := hard(t, All&^(Latency|Slow))
 	listener, err := Listen()

@@ -11,9 +11,9 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// endless is a hardship: bodies that never end. A correct crawl cuts those that
-// come fast at its limit, also inside a tag or a comment. Bodies that come a byte
-// a second, or stop, are failures in every attempt.
+// endless is a hardship: bodies that never end. If a body comes fast, a correct crawl
+// cuts it at its limit, even inside a tag or a comment. If a body comes at one byte per
+// second, or stops, every attempt fails.
 var endless = hardship{
 	bit: Endless, name: "endless",
 	doc: "bodies without end, fast or a byte a second",
@@ -39,8 +39,9 @@ var endless = hardship{
 	},
 }
 
-// dripping returns a function that writes some text, and then a byte a second
-// without end; or, if isSlow is false, one byte more and then nothing.
+// dripping returns a function that writes some text. After that, the function writes
+// one byte per second without end. If isSlow is false, it writes one byte more and then
+// nothing.
 func dripping(isSlow bool) func(io.Writer) error {
 	return func(out io.Writer) error {
 		if !drip(out, bytes.Repeat([]byte("<p>on</p>"), 100), 0) {
@@ -54,9 +55,9 @@ func dripping(isSlow bool) func(io.Writer) error {
 	}
 }
 
-// headers is a hardship: answers with very large headers, in one line or in many.
-// A correct crawl treats an answer with a header of a megabyte as a network
-// error, and accepts one of about 100 KiB. The limit is 256 KiB.
+// headers is a hardship: answers with very large headers, in one line or in many. A
+// correct crawl treats an answer with a header of a megabyte as a network error, and
+// accepts a header of about 100 KiB. The limit is 256 KiB.
 var headers = hardship{
 	bit: Headers, name: "headers",
 	doc: "headers of a megabyte, in one line or in many, and large but valid headers",
@@ -87,8 +88,8 @@ var headers = hardship{
 	},
 }
 
-// nesting is a hardship: links inside 5,000 nested elements, and after the end
-// tags of these. Parsers treat some of the kinds of elements specially.
+// nesting is a hardship: links inside 5,000 nested elements, and after the end tags of
+// these elements. Parsers treat some kinds of elements specially.
 var nesting = hardship{
 	bit: Nesting, name: "nesting",
 	doc: "pages of 5,000 nested elements with links at the bottom",
@@ -109,10 +110,10 @@ var nesting = hardship{
 	},
 }
 
-// bombs is a hardship: pages, a robots.txt and a sitemap that are small on the
-// wire and more than a gigabyte when they are unpacked. A correct crawl reads
-// them like others, up to the limit of a body. The server repeats pieces that it
-// compressed once, and never holds a whole bomb.
+// bombs is a hardship: pages, a robots.txt and a sitemap that are small on the wire,
+// but more than a gigabyte when they are unpacked. A correct crawl reads them like
+// other bodies, up to the usual limit. The server repeats pieces that it compressed
+// once, and never has a whole bomb in memory.
 var bombs = hardship{
 	bit: Bombs, name: "bombs",
 	doc: "pages of 1.1 GB, compressed to a megabyte or less with gzip, brotli, zstd",
@@ -165,9 +166,9 @@ func gzipBomb(begin []byte, out io.Writer) error {
 	return repeat(out, gzipOf(blankPiece()), bombBytes/bombPiece)
 }
 
-// brotliBomb compresses begin and a few blank pieces, and then repeats the
-// compressed form of the last piece. After the first blank pieces, the
-// compressor's output is the same for each further one.
+// brotliBomb compresses begin and a few blank pieces, and then repeats the compressed
+// form of the last piece. This is valid, because after the first blank pieces the
+// compressor's output is the same for each further piece.
 func brotliBomb(begin []byte, out io.Writer) error {
 	head, piece, tail := brotliPieces(begin)
 	if _, err := out.Write(head); err != nil {
@@ -198,8 +199,8 @@ func brotliPieces(begin []byte) (head, piece, tail []byte) {
 	return head, piece, packed.Bytes()
 }
 
-// zstdBomb writes a frame (RFC 8878) of one raw block and many RLE blocks. An
-// RLE block is one byte with a count: four bytes for 128 KiB.
+// zstdBomb writes a frame (RFC 8878) with one raw block and many RLE blocks. An RLE
+// block is one byte and the number of its repetitions: four bytes for 128 KiB.
 func zstdBomb(begin []byte, out io.Writer) error {
 	const (
 		block    = 128 << 10
@@ -222,7 +223,6 @@ func zstdBomb(begin []byte, out io.Writer) error {
 	return err
 }
 
-// repeat writes piece n times.
 func repeat(out io.Writer, piece []byte, n int) error {
 	for range n {
 		if _, err := out.Write(piece); err != nil {

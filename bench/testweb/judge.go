@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// Manners are the rules of politeness that a crawl promised to keep.
+// Manners are the rules of politeness that a crawl must keep.
 type Manners struct {
-	// Delay is the shortest time between the starts of two requests to one host,
-	// including robots.txt. If robots.txt sets a longer Crawl-delay, that one
-	// applies between the requests after robots.txt. 0 means that the crawl
-	// promised no delay.
+	// Delay is the minimum time between the starts of two requests to one host,
+	// including robots.txt. If robots.txt sets a longer Crawl-delay, that applies
+	// between the requests after robots.txt. 0 means that the crawl has no delay.
 	Delay time.Duration
-	// Tolerance is how much shorter than the delay a gap may be in the log. The
-	// server reads a request later than the crawler starts it, so a gap can look
+	// Tolerance is how much shorter than the delay a gap in the log is allowed to be.
+	// The server reads a request later than the crawler starts it, so a gap can look
 	// too short. 0 means 25 ms, or 10 % of the delay if that is more.
 	Tolerance time.Duration
-	// Lag is added to the tolerance. It is how late the server may have read a
-	// request on a busy machine. See LagFigures.Most.
+	// Lag is added to the tolerance. It is the maximum time after which the server read
+	// a request on a busy machine. See LagFigures.Most.
 	Lag time.Duration
-	// IgnoreRobots means that the crawl did not promise to obey robots.txt.
+	// IgnoreRobots means that the crawl does not have to obey robots.txt.
 	IgnoreRobots bool
 }
 
-// tolerance returns how much shorter than delay a gap may be.
+// tolerance returns how much shorter than delay a gap is allowed to be.
 func (m Manners) tolerance(delay time.Duration) time.Duration {
 	return cmp.Or(m.Tolerance, max(25*time.Millisecond, delay/10)) + m.Lag
 }
@@ -48,25 +47,25 @@ type Verdict struct {
 
 	// Faults.
 	TooEarly    int // requests that started before their host's delay was over
-	Replayed    int // those of TooEarly that repeat the request before, as net/http may do on its own
+	Replayed    int // those of TooEarly that repeat the previous request, as net/http can do by itself
 	Impatient   int // requests for a URL before its Retry-After was over
 	Disallowed  int // requests that robots.txt disallows
-	Unannounced int // hosts of which a page was requested before robots.txt
+	Unannounced int // hosts with a page that was requested before robots.txt
 	Unknown     int // requests for URLs that no page links to
-	Trapped     int // requests deeper into a trap than any crawl should follow
+	Trapped     int // requests for URLs of traps that no crawl should follow
 
-	// Refetched counts requests in addition to those of a crawl without a crash. A
-	// crash repeats the requests that were in flight.
+	// Refetched counts requests that a crawl without a crash does not make. After a
+	// crash, the requests that were in flight are repeated.
 	Refetched int
 
-	// Closest is the gap that is shortest in relation to the promised delay, even if
-	// it is within the tolerance; nil if there was no gap.
+	// Closest is the gap with the smallest difference Gap - Want, even if it is within
+	// the tolerance. It is nil if no gap had to be kept.
 	Closest  *Gap
 	Examples []string // up to three of each fault
 }
 
-// Err returns nil if the crawl made no fault, or an error that names every
-// fault. Refetches are not a fault.
+// Err returns nil if the crawl has no faults, or an error that names every fault.
+// Refetched requests are not a fault.
 func (v *Verdict) Err() error {
 	return faultError([]namedCount{
 		{v.TooEarly, "requests too early"},
@@ -88,8 +87,8 @@ func (w *Web) Judge(log []Request, promised Manners) Verdict {
 	return j.verdict
 }
 
-// JudgeLog is Judge for a log that was written to Config.Log. It takes memory
-// for each host and a bit for each URL, and none for the requests.
+// JudgeLog is Judge for a log that was written to Config.Log. It takes memory for each
+// host and one bit for each URL, but none for the requests.
 func (w *Web) JudgeLog(log io.Reader, promised Manners) (Verdict, error) {
 	j := w.newJudge(promised)
 	err := decode(log, "request log", j.observe)
@@ -102,17 +101,17 @@ type judge struct {
 	promised Manners
 	hosts    map[string]*visited
 	fetched  bitset                   // URLs that were requested
-	retryAt  map[string]time.Duration // when a URL may be requested again after a Retry-After
+	retryAt  map[string]time.Duration // earliest time of the next request for a URL after a Retry-After
 	examples map[string]int           // number of examples of each fault
 	verdict  Verdict
 }
 
-// visited is what a judge remembers of one host.
+// visited is what a judge remembers about one host.
 type visited struct {
 	path        string        // of the last request
 	start       time.Duration // of the last request
-	delay       time.Duration // that the next request must keep
-	robotsAsked bool          // robots.txt was requested, or the lack of it reported
+	delay       time.Duration // the delay that the next request must keep
+	robotsAsked bool          // robots.txt was requested, or the missing request was reported
 }
 
 func (w *Web) newJudge(promised Manners) *judge {
@@ -140,10 +139,10 @@ func (j *judge) observe(r *Request) {
 	case t.kind == unknown:
 		j.fault(&j.verdict.Unknown, "unknown", r, "is not linked by any page")
 	case !host.robotsAsked && !j.promised.IgnoreRobots:
-		host.robotsAsked = true // once for each host
+		host.robotsAsked = true // so that it is reported once for each host
 		j.fault(&j.verdict.Unannounced, "unannounced", r, "was asked for before robots.txt")
 	}
-	// The Crawl-delay does not apply to the gap right after robots.txt, but to the gaps after it.
+	// The Crawl-delay applies to all gaps after robots.txt, except for the first.
 	if t.kind == aRobots {
 		host.delay = j.promised.Delay
 	} else if host.robotsAsked && (t.kind == aPage || t.kind == aHop) && !j.promised.IgnoreRobots {
@@ -172,8 +171,8 @@ func (j *judge) observeGap(host *visited, r *Request) {
 	}
 }
 
-// observeURL judges r by the requests for the same URL before it, and by the
-// rules of robots.txt.
+// observeURL judges r by earlier requests for the same URL, and by the rules of
+// robots.txt.
 func (j *judge) observeURL(t target, r *Request) {
 	ordinal, isExpected := j.web.ordinal(t)
 	if t.kind == aResource && t.resource.role == trapped {
@@ -215,7 +214,7 @@ func (j *judge) needed(t target) int {
 	return min(j.web.fateOf(t.page).fails+1, attempts)
 }
 
-// fault counts a fault, and keeps up to three examples of each name.
+// fault counts a fault, and keeps up to three examples for each name.
 func (j *judge) fault(count *int, name string, r *Request, what string) {
 	*count++
 	if j.examples[name]++; j.examples[name] <= 3 {

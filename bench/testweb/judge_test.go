@@ -39,7 +39,7 @@ func TestJudgeForgedLogs(t *testing.T) {
 		log    []Request
 		want   Verdict // without Closest and Examples
 		isBad  bool
-		closer time.Duration // how much the closest gap is too short
+		closer time.Duration // by how much the closest gap is too short
 	}{
 		{name: "nothing"},
 		{
@@ -157,7 +157,7 @@ func TestCrawlDelayIsJudged(t *testing.T) {
 }
 
 // TestLogRoundTrip checks that the written log and the log in memory have the same
-// requests and the same verdict.
+// requests and lead to the same verdict.
 func TestLogRoundTrip(t *testing.T) {
 	var out bytes.Buffer
 	w := newWeb(t, Config{Seed: *seed, Hosts: 100, Pages: 4000, Hardships: All, MeanBytes: 500, MaxBodyBytes: 128 << 10, KeepLog: true, Log: &out})
@@ -190,8 +190,8 @@ func TestLogRoundTrip(t *testing.T) {
 	}
 }
 
-// TestCompareForgedRecords makes each kind of fault in the records of a correct
-// crawl.
+// TestCompareForgedRecords puts each kind of fault into the records of a correct crawl,
+// and checks that Compare finds it.
 func TestCompareForgedRecords(t *testing.T) {
 	w := newWeb(t, Config{Seed: *seed, Hosts: 20, Pages: 800, Hardships: All, MeanBytes: 500, MaxBodyBytes: 64 << 10})
 	var right []map[string]any

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// Lag measures the lag of a crawl's requests: the time from the start of a
-// request, by the crawl's records, until the server reads it. On a busy machine
-// the lag can be long. Then the gap to the next request is shorter in the
-// server's log than it was, which is not a fault of the crawl. Use NewLag.
+// Lag measures the lag of a crawl's requests: the time from the start of a request,
+// according to the crawl's records, until the server reads the request. On a busy
+// machine the lag can be long. Then the gap to the next request is shorter in the
+// server's log than in reality, which is not a fault of the crawl. Use NewLag to make a
+// Lag.
 type Lag struct {
-	read  map[string]time.Time // when the last request for each URL was read, by URL without scheme
+	read  map[string]time.Time // when the server read the last request for a URL, by URL without scheme
 	lags  []time.Duration
-	stall time.Duration // the longest Request.Stall
+	stall time.Duration // the maximum Request.Stall
 }
 
 // NewLag returns a Lag without requests.
@@ -43,15 +44,15 @@ func (l *Lag) Started(url string, at time.Time) {
 // ReadLog calls Read for each request of a log that was written to Config.Log.
 func (l *Lag) ReadLog(log io.Reader) error { return decode(log, "request log", l.Read) }
 
-// start is what ReadRecords reads of a crawler's record.
+// start has the fields of a crawler's record that ReadRecords reads.
 type start struct {
 	URL       string
 	Attempts  *int
 	FetchedAt time.Time `json:"fetched_at"`
 }
 
-// ReadRecords calls Started for each record that has a fetched_at and whose
-// attempts are not 0: a URL without attempts was not requested.
+// ReadRecords calls Started for each record that has a fetched_at. It skips records
+// with 0 attempts, because their URLs were not requested.
 func (l *Lag) ReadRecords(records io.Reader) error {
 	return decode(records, "records", func(r *start) {
 		if !r.FetchedAt.IsZero() && (r.Attempts == nil || *r.Attempts > 0) {
@@ -62,12 +63,12 @@ func (l *Lag) ReadRecords(records io.Reader) error {
 
 // LagFigures are what a Lag has measured.
 type LagFigures struct {
-	Requests             int           // whose start is known
+	Requests             int           // number of requests whose start is known
 	Least, Median, Worst time.Duration // of their lags
 	Stall                time.Duration // the longest time for which the server's process did not run
 }
 
-// Figures returns what was measured so far.
+// Figures returns the figures that were measured so far.
 func (l *Lag) Figures() LagFigures {
 	f := LagFigures{Requests: len(l.lags), Stall: l.stall}
 	if f.Requests > 0 {
@@ -77,11 +78,11 @@ func (l *Lag) Figures() LagFigures {
 	return f
 }
 
-// maxLeast is the longest credible lag of the fastest request.
+// maxLeast is the maximum credible lag of the fastest request.
 const maxLeast = 10 * time.Millisecond
 
-// Err returns an error if even the fastest request has a lag of more than 10 ms.
-// Then the recorded starts are probably wrong, because some request is always
+// Err returns an error if even the fastest request has a lag of more than 10 ms. In
+// this case the recorded starts are probably wrong, because some requests are always
 // read at once.
 func (f LagFigures) Err() error {
 	if f.Least > maxLeast {
@@ -96,13 +97,14 @@ func (f LagFigures) Err() error {
 func (f LagFigures) Most() time.Duration { return max(f.Worst, 0) + f.Stall }
 
 func (f LagFigures) String() string {
-	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) } // as exact as times in records
+	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) } // the precision of times in records
 	return fmt.Sprintf("%v median and %v at most from a request's start to its being read; the server stalled for up to %v",
 		round(f.Median), round(f.Worst), round(f.Stall))
 }
 
-// watchStalls measures, until ctx ends, how much too long short sleeps of this
-// process take. It keeps the longest excess in w.stall, if it is over 1 ms.
+// watchStalls repeatedly sleeps for a short time until ctx is done, and measures how
+// much longer each sleep takes than it should. It keeps the longest such excess in
+// w.stall, if that is over 1 ms.
 func (w *Web) watchStalls(ctx context.Context) {
 	const pause = 2 * time.Millisecond
 	for slept := time.Now(); sleep(ctx, pause); slept = time.Now() {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestLagOfLog checks that a gap is no fault if it looks too short only because the
-// server read the request before it late. It is a fault if it is too short even with
-// that lag.
+// TestLagOfLog checks that a gap is not a fault if it looks too short only because the
+// server read the earlier request late. If the gap is too short even with this lag, it
+// is a fault.
 func TestLagOfLog(t *testing.T) {
 	w := hard(t, None)
 	root := "http://" + hostName(0) + "/"
@@ -63,8 +63,8 @@ func TestLagOfLog(t *testing.T) {
 	}
 }
 
-// TestHalfALine checks that an incomplete line at the end of a log is ignored, and
-// that one before the end is an error.
+// TestHalfALine checks that an incomplete line at the end of a log is ignored, and that
+// an incomplete line before the end is an error.
 func TestHalfALine(t *testing.T) {
 	w := hard(t, None)
 	whole := fmt.Sprintf(`{"host":%q,"path":"/robots.txt","start_ns":1,"status":404}`, hostName(0))

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestLatenessOfHosts checks that the latencies of hosts have a log-normal
-// distribution with the configured mean and spread, and are the same for each web with
-// that seed.
+// TestLatenessOfHosts checks that the latencies of hosts have a log-normal distribution
+// with the configured mean and spread. Webs with the same seed must have the same
+// latencies.
 func TestLatenessOfHosts(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
 	const hosts, mean, spread = 20_000, 300 * time.Millisecond, 0.8
@@ -29,8 +29,8 @@ func TestLatenessOfHosts(t *testing.T) {
 		l := math.Log(late.Seconds())
 		sum, logs, squares = sum+late.Seconds(), logs+l, squares+l*l
 	}
-	// The tolerances are five standard errors. That of the mean is 0.95·mean/√n, that of
-	// the spread is spread/√(2n).
+	// The tolerances are five standard errors. The standard error of the mean is
+	// 0.95·mean/√n, and that of the spread is spread/√(2n).
 	if got := sum / hosts; math.Abs(got-mean.Seconds()) > 5*0.95*mean.Seconds()/math.Sqrt(hosts) {
 		t.Errorf("mean %.4f s, want about %v", got, mean)
 	}
@@ -63,7 +63,7 @@ func TestLateAnswers(t *testing.T) {
 	})
 }
 
-// TestTLS fetches pages of several hosts over TLS, by HTTP/1.1 and HTTP/2. The client
+// TestTLS fetches pages of several hosts over TLS, with HTTP/1.1 and HTTP/2. The client
 // trusts only the web's authority.
 func TestTLS(t *testing.T) {
 	w := newWeb(t, Config{TLS: true})

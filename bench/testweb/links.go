@@ -4,12 +4,12 @@ import "math"
 
 // Link is a link of a page.
 type Link struct {
-	Raw       string `json:"raw"`       // the attribute's value, character references resolved
+	Raw       string `json:"raw"`       // the attribute's value, with character references resolved
 	Canonical string `json:"canonical"` // the canonical URL that it leads to
 }
 
-// LinksOf returns the links of the page at a canonical URL, in the order of the
-// page and with repetitions; none if a correct crawl does not read the page.
+// LinksOf returns the links of the page at a canonical URL, in the order of the page
+// and with repetitions. It returns none if a correct crawl does not read the page.
 func (w *Web) LinksOf(url string) []Link {
 	t := w.targetOf(url)
 	if t.kind != aPage || !w.fateOf(t.page).hasLinks() {
@@ -28,9 +28,9 @@ func (w *Web) LinksOf(url string) []Link {
 	return links
 }
 
-// links appends the targets of p's links. The first are the children of p, its
-// chain of redirects and its pages of dead hosts: perhaps no other page links to
-// these. The rest are random pages of its own and of other hosts.
+// links appends the targets of p's links. The first targets are the children of p, its
+// chain of redirects and its pages of dead hosts. Possibly no other page links to
+// these. The rest are random pages of the same host and of other hosts.
 func (w *Web) links(dst []target, p page) []target {
 	w.shape.children(p, func(child page) { dst = append(dst, target{kind: aPage, page: child}) })
 	if w.ownsChain(p) {
@@ -44,11 +44,11 @@ func (w *Web) links(dst []target, p page) []target {
 		})
 	}
 	d := w.roll(forLinks, p)
-	many := -math.Log(1-d.unit()) * float64(w.cfg.MeanLinks) // exponential: many pages with few links, few with many
+	many := -math.Log(1-d.unit()) * float64(w.cfg.MeanLinks) // exponential: many pages have few links, and few pages have many
 	for range int(min(many, 8*float64(w.cfg.MeanLinks))) {
 		dst = append(dst, target{kind: aPage, page: w.popular(&d, p)})
 	}
-	if w.has(Spellings) { // repeat some, which are then spelled in another way
+	if w.has(Spellings) { // repeat some links, which are then spelled in another way
 		for i, n := 0, len(dst); i < n; i += 4 {
 			dst = append(dst, dst[i])
 		}
@@ -56,9 +56,9 @@ func (w *Web) links(dst []target, p page) []target {
 	return dst
 }
 
-// popular returns a random target of a link of p. In two of three cases it is on
-// the same host. The number of links to a host or page decreases as a power of
-// its rank, as on the web (Broder and others, WWW 2000).
+// popular returns a random target for a link of p. In two of three cases, the target is
+// on the same host. The number of links to a host or page decreases as a power of its
+// rank, as on the real web (Broder and others, WWW 2000).
 func (w *Web) popular(d *dice, p page) page {
 	to := p
 	if d.below(3) == 0 {

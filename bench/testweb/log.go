@@ -10,14 +10,14 @@ import (
 
 // Request is one request that the server got: a line of the request log.
 type Request struct {
-	Host string `json:"host"` // as asked for, without port
-	Path string `json:"path"` // and query
-	// Start is the time from New until the server read the request, by a
-	// monotonic clock. The log is in the order of Start.
+	Host string `json:"host"` // the requested host, without port
+	Path string `json:"path"` // with the query
+	// Start is the time from New until the server read the request, by a monotonic
+	// clock. Requests in the log are ordered by Start.
 	Start time.Duration `json:"start_ns"`
 	Read  time.Time     `json:"read"` // the same moment by the system's clock
-	// Stall is the longest time since the previous request in which the server's
-	// process did not run, as measured by Serve.
+	// Stall is the longest time for which the server's process did not run since the
+	// previous request. Serve measures it.
 	Stall time.Duration `json:"stall_ns,omitempty"`
 	// Attempt is the number of requests for this URL so far, from 1. It is 0 for URLs
 	// that do not fail on purpose.
@@ -26,7 +26,7 @@ type Request struct {
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"` // the wait that the answer asked for
 }
 
-// requestLog keeps or writes requests in the order of their start.
+// requestLog keeps or writes requests, ordered by their start.
 type requestLog struct {
 	began time.Time
 	keep  bool
@@ -55,15 +55,15 @@ func (l *requestLog) add(r *Request) {
 	}
 }
 
-// Log returns the requests so far; none without Config.KeepLog.
+// Log returns the requests so far. It returns none without Config.KeepLog.
 func (w *Web) Log() []Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.log.kept)
 }
 
-// Flush writes the buffered lines of the request log to Config.Log, and returns
-// the first error of writing the log. Serve calls it at its end.
+// Flush writes the buffered lines of the request log to Config.Log, and returns the
+// first error that occurred while the log was written. Serve calls Flush at its end.
 func (w *Web) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,8 +73,8 @@ func (w *Web) Flush() error {
 	return w.log.err
 }
 
-// take counts and logs a request, and decides its answer. It reads the clock and
-// adds to the log under one lock, so that the log is in the order of Start.
+// take counts and logs a request, and decides its answer. It reads the clock and adds
+// to the log while it holds one lock, so that the log is ordered by Start.
 func (w *Web) take(host, path string) *answer {
 	t := w.target(host, path)
 	slot, counted := 0, false

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A hostForm is a way to name a host. Most are plain, some have subdomains,
-// another top-level domain, or letters beyond ASCII. No form is a name that
-// exists on the internet (RFC 2606).
-type hostForm struct{ prefix, suffix, unicode string } // unicode is suffix in Unicode; empty if suffix is ASCII
+// A hostForm is a form of host names. Most names have the plain form. Others have
+// subdomains, another top-level domain, or letters outside ASCII. No such name exists
+// on the internet (RFC 2606).
+type hostForm struct{ prefix, suffix, unicode string } // unicode is suffix in Unicode, or empty
 
-// plainForm is the form of most hosts. otherForms has the forms of the others, by the
-// remainder of the host's number.
+// plainForm is the form of most hosts. otherForms has the forms of the other hosts, by
+// the remainder of the host's number.
 var (
 	plainForm  = hostForm{prefix: "h", suffix: ".test"}
 	otherForms = [16]hostForm{
@@ -59,10 +59,10 @@ func parseHost(name string) (host int, known bool) {
 	return 0, false
 }
 
-// A style is a way to write a page's path: prefix, page number, suffix.
+// A style is a form of a page's path: prefix, page number, suffix.
 type style struct {
 	prefix, suffix string
-	other          []string // spellings of prefix that have prefix as their canonical form
+	other          []string // other spellings with the canonical form prefix
 }
 
 // The styles of a page's path. Those from styleTilde to styleSemicolon occur only
@@ -109,7 +109,7 @@ var styles = [...]style{
 	stylePrintOpen:   {prefix: "/print?doc=", suffix: "&view=1"},
 }
 
-// styleOf returns the style of p's path, as an index of styles. p is no root.
+// styleOf returns the style of p's path, as an index of styles. p is not a root page.
 func (w *Web) styleOf(p page) int {
 	bits := w.draw(forStyle, p)
 	if w.has(Robots) {
@@ -123,7 +123,6 @@ func (w *Web) styleOf(p page) int {
 	return int(bits % plainStyles)
 }
 
-// appendPath appends the path and query of p.
 func (w *Web) appendPath(dst []byte, p page) []byte {
 	if p.index == 0 {
 		return append(dst, '/')
@@ -134,7 +133,7 @@ func (w *Web) appendPath(dst []byte, p page) []byte {
 	return append(dst, s.suffix...)
 }
 
-// parsePath is the reverse of appendPath. It knows only that spelling of the path.
+// parsePath is the reverse of appendPath. It accepts no other spelling of a path.
 func (w *Web) parsePath(host int, path string) (p page, known bool) {
 	if path == "/" {
 		return page{host, 0}, true
@@ -156,8 +155,8 @@ func (w *Web) parsePath(host int, path string) (p page, known bool) {
 	return page{}, false
 }
 
-// parseNumber parses a number of up to ten digits, as strconv.AppendInt writes
-// it: without a sign or a leading zero.
+// parseNumber parses a number of up to ten digits, in the form that strconv.AppendInt
+// writes: without a sign or a leading zero.
 func parseNumber(s string) (n int, isNumber bool) {
 	if s == "" || len(s) > 10 || s[0] == '0' && len(s) > 1 {
 		return 0, false

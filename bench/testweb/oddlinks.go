@@ -1,10 +1,10 @@
 package testweb
 
-// oddLinks is a hardship: links in elements other than <a href>, and text that
-// looks like a link but is none. The content of <noscript> is for clients that do
-// not run scripts, such as crawlers (HTML, 4.12.2). The content of <template> is
-// not part of the document unless a script or shadowrootmode inserts it, so a
-// crawler may follow its links or not.
+// oddLinks is a hardship: links in elements other than <a href>, and text that looks
+// like a link but is not one. The content of <noscript> is for clients that do not run
+// scripts, such as crawlers (HTML, 4.12.2). The content of <template> is not part of
+// the document until a script or shadowrootmode inserts it. So a crawler is free to
+// follow its links or not.
 var oddLinks = hardship{
 	bit: OddLinks, name: "odd-links",
 	doc: "links in areas, frames, refreshes, noscript; not in comments, scripts, textareas",

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// redirects is a hardship: pages link to chains of one to five redirects. A chain
-// ends at a page, or leads back to one of its own redirects. Its redirects are on
-// one host or on several. Each redirect of a chain has a URL of its own, which a
-// crawl reaches only through the redirect before, so that the number of redirects
-// in a row does not depend on the order of the crawl.
+// redirects is a hardship: pages link to chains of one to five redirects. A chain ends
+// at a page, or leads back to one of its own redirects. Its redirects are on one host
+// or on several. A crawl reaches each redirect of a chain only through the redirect
+// before it. So the number of redirects in a row does not depend on the order of the
+// crawl.
 var redirects = hardship{
 	bit: Redirects, name: "redirects",
 	doc: "chains of up to five redirects, across hosts, and loops",
@@ -18,16 +18,17 @@ var redirects = hardship{
 
 const maxHops = 5
 
-// A chain is a chain of redirects. One page, its owner, links to its first hop.
+// A chain is a chain of redirects. Its owner, a page, links to its first redirect, or
+// hop.
 type chain struct {
 	hops  int  // number of redirects, 1 to maxHops
-	loops bool // the last hop leads to hop number back; otherwise to end
+	loops bool // whether the last hop leads to hop number back; otherwise it leads to end
 	back  int
 	end   page
 }
 
-// ownsChain reports whether p links to a chain of redirects. Of the pages with
-// child pages, which every correct crawl reads, every second one does.
+// ownsChain reports whether p links to a chain of redirects. Every second page with
+// child pages does, because every correct crawl reads such pages.
 func (w *Web) ownsChain(p page) bool {
 	return w.has(Redirects) && p.index%2 == 0 && w.shape.inner(p)
 }
@@ -44,8 +45,8 @@ func (w *Web) chainOf(owner page) chain {
 	return c
 }
 
-// hopHost returns the host of redirect number hop of owner's chain. In half of
-// the chains it is a random host, otherwise owner's host.
+// hopHost returns the host of redirect number hop of owner's chain. In half of the
+// chains it is a random host, in the others it is owner's host.
 func (w *Web) hopHost(owner page, hop int) int {
 	if drawn := w.draw(forChain, owner); drawn%2 == 0 {
 		return int(mix(drawn+uint64(hop)) % uint64(w.shape.hosts()))

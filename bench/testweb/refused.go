@@ -8,7 +8,7 @@ import (
 )
 
 // Refused returns the number of links that a correct crawl refuses, by reason. It
-// counts each distinct link of each page once. It visits all pages.
+// counts each distinct link of each page once, and visits all pages for this.
 func (w *Web) Refused() map[string]uint64 {
 	all := map[string]uint64{}
 	w.each(func(t target) bool {
@@ -26,10 +26,10 @@ func (w *Web) Refused() map[string]uint64 {
 	return all
 }
 
-// CompareRefused returns nil if a crawl refused as many links for each reason as
-// a correct crawl, or an error that names every difference. For the reason
-// too_many there may be more, because crawlers may read different amounts of an
-// endless sitemap.
+// CompareRefused returns nil if a crawl refused as many links for each reason as a
+// correct crawl, or an error that names every difference. For the reason too_many the
+// number can be larger, because crawlers can read different amounts of an endless
+// sitemap.
 func (w *Web) CompareRefused(refused map[string]uint64) error {
 	want := w.Refused()
 	reasons := slices.Concat(slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(refused)))

@@ -8,11 +8,11 @@ import (
 )
 
 // robots is a hardship: seven of eight hosts answer a request for robots.txt with
-// something other than 404. The kinds of files differ in how they disallow pages:
-// by prefixes, longer Allow lines, * and $, groups for several crawlers, groups
-// that are merged, or lines with CRLF and comments; one also sets a Crawl-delay.
-// They disallow 5 % of the pages. As many pages have similar paths, but may be
-// fetched. Without the hardship every robots.txt is a 404.
+// something other than 404. The kinds of files differ in how they disallow pages. They
+// have prefixes, longer Allow lines, * and $, groups for several crawlers, groups that
+// must be merged, or lines with CRLF and comments. One kind also sets a Crawl-delay.
+// The files disallow 5 % of the pages. Another 5 % have similar paths, but are allowed.
+// Without the hardship, every robots.txt is a 404.
 var robots = hardship{
 	bit: Robots, name: "robots",
 	doc:    "robots.txt of many kinds, and pages that it disallows",
@@ -23,7 +23,6 @@ var robots = hardship{
 // page, and the judge finds the request in the log.
 var fateRobots = &fate{name: "disallowed", outcome: "robots"}
 
-// robotsKind is what a host's robots.txt is like.
 type robotsKind int
 
 const (
@@ -33,7 +32,7 @@ const (
 	robotsWildcards
 	robotsGroups
 	robotsCrawlDelay
-	robotsForbidden // 403 means that everything may be fetched (RFC 9309, 2.3.1.3)
+	robotsForbidden // status 403, which allows everything (RFC 9309, 2.3.1.3)
 	robotsMessy
 )
 
@@ -47,12 +46,12 @@ func hasRules(host int) bool {
 	return true
 }
 
-// robotsStyle returns a style that matches, or nearly matches, a rule of
-// robots.txt: for each disallowed page, and for one in twenty of the others.
+// robotsStyle returns a style that matches, or nearly matches, a rule of robots.txt. It
+// decides the style of each disallowed page, and of one in twenty of the others.
 func robotsStyle(p page, disallowed bool, bits uint64) (style int, decided bool) {
 	closed, open := [2]int{stylePrivate, stylePrivate}, [2]int{stylePrivateOpen, stylePrivateOpen}
 	switch robotsOf(p.host) {
-	case robotsMissing, robotsEmpty, robotsForbidden: // everything is open
+	case robotsMissing, robotsEmpty, robotsForbidden: // everything is allowed
 		open = [2]int{stylePrivate, styleScript}
 	case robotsWildcards:
 		closed, open = [2]int{styleScript, stylePrint}, [2]int{styleScriptOpen, stylePrintOpen}
@@ -66,11 +65,10 @@ func robotsStyle(p page, disallowed bool, bits uint64) (style int, decided bool)
 	return open[pick], bits>>16%20 == 0
 }
 
-// maxCrawlDelayPages is the number of pages of the largest host that sets a
-// Crawl-delay.
+// maxCrawlDelayPages is the maximum number of pages of a host that sets a Crawl-delay.
 const maxCrawlDelayPages = 128
 
-// crawlDelay returns the Crawl-delay of a host's robots.txt; 0 if it sets none.
+// crawlDelay returns the Crawl-delay of a host's robots.txt, or 0 if it sets none.
 func (w *Web) crawlDelay(host int) time.Duration {
 	if !w.has(Robots) || robotsOf(host) != robotsCrawlDelay || w.shape.size(host) > maxCrawlDelayPages {
 		return 0

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// failingRobots is a hardship: a robots.txt that is unreachable forbids all pages
-// (RFC 9309, 2.3.1.4), and a crawler must ask for it again. Most recover, and one
-// never does. For the page of its host, several outcomes are right. A robots.txt
-// that answers 4xx forbids nothing (2.3.1.3).
+// failingRobots is a hardship: robots.txt files that are unreachable at first. Such a
+// file forbids all pages (RFC 9309, 2.3.1.4), and a crawler must request it again. Most
+// recover, and one never does. For the page of its host, several outcomes are right. A
+// robots.txt that answers 4xx forbids nothing (2.3.1.3).
 var failingRobots = hardship{
 	bit: FailingRobots, name: "failing-robots",
 	doc: "robots.txt that answers 5xx, 429 or nothing, for a while or for ever",
@@ -45,9 +45,9 @@ var failingRobots = hardship{
 	},
 }
 
-// hugeRobots is a hardship: only the first 500 KiB of a robots.txt count (RFC 9309, 2.5),
-// and of these only whole lines. The limit is within a line whose first part alone would
-// forbid the whole host.
+// hugeRobots is a hardship: very long robots.txt files. Only the first 500 KiB count (RFC
+// 9309, 2.5), without an incomplete last line. In these files the limit is within a line
+// whose first part alone would forbid the whole host.
 var hugeRobots = hardship{
 	bit: HugeRobots, name: "huge-robots",
 	doc: "robots.txt of more than 500 KiB, or without end",
@@ -76,8 +76,8 @@ var hugeRobots = hardship{
 // robotsLimit is the number of bytes of a robots.txt that count.
 const robotsLimit = 500 << 10
 
-// upToCut returns a robots.txt of robotsLimit bytes that starts with begin and
-// ends with last.
+// upToCut returns a robots.txt with robotsLimit bytes that starts with begin and ends
+// with last.
 func upToCut(begin, last string) string {
 	filler := strings.Repeat("# a line that says nothing at all\n", robotsLimit/34+1)
 	return begin + filler[len(filler)-(robotsLimit-len(begin)-len(last)):] + last
@@ -93,8 +93,8 @@ func endlessly(out io.Writer, begin, more string) error {
 	return err
 }
 
-// malformedRobots is a hardship: robots.txt files with the faults and oddities
-// that occur on the web. Each disallows /closed, except those without rules.
+// malformedRobots is a hardship: robots.txt files with faults and peculiarities that
+// occur on the web. Each file disallows /closed, unless it has no rules.
 var malformedRobots = hardship{
 	bit: MalformedRobots, name: "malformed-robots",
 	doc: "robots.txt with other line ends, NULs, HTML, unknown lines, groups to be merged",
@@ -102,7 +102,7 @@ var malformedRobots = hardship{
 		tokens := strings.NewReplacer("TOKEN", c.agent, "UPPER", strings.ToUpper(c.agent))
 		for _, file := range []struct {
 			name, text string
-			open       bool // it has no rules
+			open       bool // whether it has no rules
 		}{
 			{name: "bom", text: "\ufeffUser-agent: *\nDisallow: /closed\n"},
 			{name: "cr", text: "User-agent: *\rDisallow: /closed\rAllow: /open\r"},
@@ -145,9 +145,9 @@ var malformedRobots = hardship{
 	},
 }
 
-// movedRobots is a hardship: a robots.txt behind redirects. The file after at
-// most five redirects has the rules of the host that was asked first, even if it
-// is on another host. After more redirects there are no rules (RFC 9309, 2.3.1.2).
+// movedRobots is a hardship: robots.txt files behind redirects. A file that is reached
+// after at most five redirects has the rules for the first host, even if the file is on
+// another host. With more redirects there are no rules (RFC 9309, 2.3.1.2).
 var movedRobots = hardship{
 	bit: MovedRobots, name: "moved-robots",
 	doc: "robots.txt that redirects, up to six times, in a circle, or to another host",

@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// robotsTags is a hardship: pages that ask crawlers not to follow their links, by
-// a header, a meta element or the rel attribute of a link. Some pages ask only
-// another crawler. If a page has the same link with and without nofollow, it may
-// be followed.
+// robotsTags is a hardship: pages that ask crawlers not to follow their links, by a
+// header, a meta element or the rel attribute of a link. Some pages ask only a
+// different crawler. A link that a page has both with and without nofollow is allowed.
 var robotsTags = hardship{
 	bit: RobotsTags, name: "robots-tags",
 	doc: "X-Robots-Tag, robots meta elements and rel=nofollow, some for another crawler",
 	corner: func(c *corners) {
 		s := c.site("tags.corner.test")
 		s.enter("/")
-		further := "" // where the last page leads
+		further := "" // target of the last page's links
 		page := func(follows bool) *resource {
 			number := strconv.Itoa(len(s.list))
 			further = "/further/" + number
@@ -62,7 +61,7 @@ var robotsTags = hardship{
 		}
 		for _, a := range []struct {
 			follows bool
-			links   string // to F
+			links   string // HTML of the links; F is their target
 		}{
 			{false, `<a rel="external NoFollow" href="F">on</a>`},
 			{false, `<a rel=nofollow href="F">on</a><a rel=nofollow href="F#x">on</a>`},

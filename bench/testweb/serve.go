@@ -19,16 +19,16 @@ import (
 // Listen returns a listener on a free port of the loopback interface.
 func Listen() (net.Listener, error) { return ListenOn(context.Background(), "127.0.0.1:0") }
 
-// ListenOn returns a listener on a TCP address. It turns off keep-alive probes,
-// which cost four system calls for each connection.
+// ListenOn returns a listener on a TCP address. It turns off keep-alive probes, which
+// take four system calls for each connection.
 func ListenOn(ctx context.Context, addr string) (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1}
 	return config.Listen(ctx, "tcp", addr)
 }
 
-// Serve answers requests on listener until ctx ends, and closes listener.
-// Requests in flight are aborted when ctx ends. It returns nil if it ended
-// because ctx did.
+// Serve answers requests on listener until ctx is done. Then it aborts the requests in
+// flight, closes listener and calls Flush. It returns nil if it ended because ctx is
+// done and Flush succeeded.
 func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		ConnState: func(_ net.Conn, state http.ConnState) {
@@ -39,7 +39,7 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 		Handler:           w.Handler(),
 		ReadHeaderTimeout: time.Minute,
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends answers that wait
-		ErrorLog:          log.New(io.Discard, "", 0),                        // crawlers may abort requests
+		ErrorLog:          log.New(io.Discard, "", 0),                        // crawlers can abort requests
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -69,7 +69,7 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	return errors.Join(err, w.Flush())
 }
 
-// Traffic counts the requests and connections that Serve has had so far.
+// Traffic is the number of requests and connections that a Web has had so far.
 type Traffic struct {
 	Requests    uint64 // for all paths, including robots.txt
 	Connections uint64 // accepted
@@ -109,8 +109,8 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// send writes an answer with its body, or the first half of its body if a.cut
-// says so.
+// send writes an answer with its body, or with only the first half of its body if a.cut
+// is cutBody.
 func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []byte) {
 	header := rw.Header()
 	if header.Set("Content-Type", a.contentType); a.contentType == "" {
@@ -170,10 +170,10 @@ func (w *Web) stream(rw http.ResponseWriter, r *http.Request, a *answer) {
 		return
 	}
 	rw.WriteHeader(a.status)
-	_ = a.stream(&live{ctx: r.Context(), out: rw}) // returns when the client has gone
+	_ = a.stream(&live{ctx: r.Context(), out: rw}) // returns when the client disconnects
 }
 
-// live writes to a client, and fails once the client has gone.
+// live writes to a client. Write fails once the client has disconnected.
 type live struct {
 	ctx context.Context
 	out http.ResponseWriter
@@ -186,8 +186,8 @@ func (l *live) Write(b []byte) (int, error) {
 	return l.out.Write(b)
 }
 
-// drip writes b without buffering, and then waits. It returns false if the
-// client has gone. If out is not a client's connection, drip does not wait.
+// drip writes b without buffering, and then waits. It returns false if the client has
+// disconnected. If out is not a client's connection, drip does not wait.
 func drip(out io.Writer, b []byte, wait time.Duration) bool {
 	if _, err := out.Write(b); err != nil {
 		return false
@@ -200,7 +200,7 @@ func drip(out io.Writer, b []byte, wait time.Duration) bool {
 	return sleep(l.ctx, wait)
 }
 
-// fill writes n bytes of text, which are always the same.
+// fill writes n bytes of text. The text is always the same.
 func (w *Web) fill(out io.Writer, n int64) error {
 	if n <= 0 {
 		return nil
@@ -214,7 +214,7 @@ func (w *Web) fill(out io.Writer, n int64) error {
 	return nil
 }
 
-// sleep waits for d, and returns false if ctx ended before.
+// sleep waits for d. It returns false if ctx is done before that.
 func sleep(ctx context.Context, d time.Duration) (elapsed bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -226,8 +226,8 @@ func sleep(ctx context.Context, d time.Duration) (elapsed bool) {
 	}
 }
 
-// hangUp closes the connection. In tests without a network there is none; then
-// it panics with http.ErrAbortHandler.
+// hangUp closes the connection. In tests without a network there is no connection, and
+// hangUp panics with http.ErrAbortHandler.
 func hangUp(rw http.ResponseWriter, how cut) {
 	if how == cutBody {
 		_ = http.NewResponseController(rw).Flush()

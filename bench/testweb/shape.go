@@ -2,23 +2,24 @@ package testweb
 
 import "math"
 
-// A page is the page number index of a host. Index 0 is the root page.
+// A page is a page of a host: number index of host number host. Index 0 is the root
+// page.
 type page struct{ host, index int }
 
-// branch is the number of children of a page in the tree of its host, and of a
-// host in the tree of hosts. The numbers of children are computed, as in a heap,
-// so that no tree is stored.
+// branch is the number of children of a page in the tree of its host, and of a host in
+// the tree of hosts. The indexes of children are computed, as in a heap. So no tree is
+// stored.
 const branch = 8
 
-// shape holds the number of pages of each host. A Web stores nothing else of its
+// shape has the number of pages of each host. A Web stores nothing else about its
 // structure, so that its memory does not depend on the number of pages.
 type shape struct {
 	first  []int // first[h] is the number of pages of all hosts before h; first[hosts] is the number of all pages
-	owners []int // owners[h] is the same for pages that may own a redirect chain
+	owners []int // owners[h] is the same for pages that can own a redirect chain
 }
 
-// newShape divides pages among hosts. The first host gets share of them. The
-// sizes of the others are proportional to rank^-0.8. No host is larger than the
+// newShape divides pages among hosts. The first host gets the given share of the pages.
+// The sizes of the others are proportional to rank^-0.8. No host is larger than the
 // first, and none is empty.
 func newShape(hosts, pages int, share float64) shape {
 	largest := max(int(share*float64(pages)), (pages+hosts-1)/hosts)
@@ -67,26 +68,25 @@ func newShape(hosts, pages int, share float64) shape {
 	return s
 }
 
-// linkers returns how many pages of a host with n pages have children in its
-// tree. It counts the root in any case. These pages have the lowest indexes.
+// linkers returns the number of pages that have children in the tree of a host with n
+// pages. The root page always counts. These pages have the lowest indexes.
 func linkers(n int) int { return max(1, (n-1+branch-1)/branch) }
 
 func (s shape) hosts() int { return len(s.first) - 1 }
 func (s shape) pages() int { return s.first[s.hosts()] }
 
-// size returns the number of host's pages.
 func (s shape) size(host int) int { return s.first[host+1] - s.first[host] }
 
-// inner reports whether a crawl reaches other pages through p. Such a page must
-// be readable in the end.
+// inner reports whether a crawl reaches other pages through p. A crawl must be able to
+// read such a page.
 func (s shape) inner(p page) bool { return p.index < linkers(s.size(p.host)) }
 
 // number returns the number of p among all pages.
 func (s shape) number(p page) int { return s.first[p.host] + p.index }
 
-// children calls visit for the children of p in the tree of its host and, if p
-// is a root, for its children in the tree of hosts. Every page is a descendant
-// of the first host's root.
+// children calls visit for the children of p in the tree of its host. If p is a root
+// page, it also calls visit for p's children in the tree of hosts. Every page is a
+// descendant of the first host's root page.
 func (s shape) children(p page, visit func(page)) {
 	last := min(branch*p.index+branch, s.size(p.host)-1)
 	for child := branch*p.index + 1; child <= last; child++ {

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// sitemaps is a hardship: pages that only sitemaps name. There are indexes within
-// indexes, and sitemaps that are compressed, lists of lines, broken, endless, too
-// long, on another host, or with URLs of other hosts. With this hardship a
-// correct crawl is one that reads sitemaps. It may also look for sitemaps of
-// hosts that have none.
+// sitemaps is a hardship: pages that only sitemaps name. There are indexes inside
+// indexes, and sitemaps that are compressed, in plain text, broken, endless, too long,
+// on another host, or with URLs of other hosts. With this hardship, a correct crawl
+// reads sitemaps. It is allowed to look for sitemaps of hosts that have none.
 var sitemaps = hardship{
 	bit: Sitemaps, name: "sitemaps",
 	doc: "sitemaps of all kinds, and pages that only they name: for crawls with --sitemaps",
 	corner: func(c *corners) {
-		c.site("sitemaps.test").add("/all.xml", optional).html().expects("client_error", 404).status = 404 // two robots.txt name it
+		c.site("sitemaps.test").add("/all.xml", optional).html().expects("client_error", 404).status = 404 // two robots.txt files name it
 
 		s := c.siteWithMaps("maps-named.corner.test", "/maps/index.xml", "/list.txt")
 		s.sitemap("/maps/index.xml", indexOf(s.at("/maps/inner.xml"), s.at("/maps/b.xml.gz")))
@@ -56,7 +55,7 @@ var sitemaps = hardship{
 		begin := strings.TrimSuffix(urlsetOf(s.at("/only/before")), "</urlset>\n")
 		s.sitemap("/endless.xml", "").stream(func(out io.Writer) error {
 			return endlessly(out, begin, "<url><loc>"+s.at("/")+"</loc></url>\n")
-		}).want.isRead = false // crawlers may stop at different points
+		}).want.isRead = false // crawlers can stop at different points
 		s.pages("/only/first", "/only/last", "/only/before")
 		s.beyond = func(path string) *resource {
 			if path == "/only/beyond" {
@@ -67,13 +66,14 @@ var sitemaps = hardship{
 	},
 }
 
-// The limits of one sitemap (sitemaps.org). The rest of it does not count.
+// The limits of one sitemap (sitemaps.org). A correct crawl ignores what is beyond
+// them.
 const (
 	maxSitemapBytes   = 50 << 20
 	maxSitemapEntries = 50_000
 )
 
-// isSitemapPath reports whether path is one at which crawlers look for sitemaps.
+// isSitemapPath reports whether crawlers look for sitemaps at path.
 func isSitemapPath(path string) bool {
 	return slices.Contains([]string{"/sitemap.xml", "/sitemap_index.xml", "/sitemap.xml.gz", "/sitemap.txt"}, path)
 }
@@ -91,10 +91,8 @@ func (c *corners) siteWithMaps(host string, paths ...string) *site {
 	return s
 }
 
-// at returns the URL of a path.
 func (s *site) at(path string) string { return "http://" + s.host + path }
 
-// sitemap puts a sitemap at path.
 func (s *site) sitemap(path, text string) *resource {
 	p := s.add(path, sought).body([]byte(text)).typed("application/xml")
 	p.limit = maxSitemapBytes
@@ -114,8 +112,8 @@ func listOf(list, entry string, urls []string) string {
 	return b.String()
 }
 
-// manyEntries writes a sitemap with one entry more than the limit. Nearly all
-// entries name the same page, because a crawl of so many pages would take long.
+// manyEntries writes a sitemap with one entry more than the limit. Nearly all entries
+// name the same page, because a crawl of that many pages would take long.
 func (s *site) manyEntries(out io.Writer) error {
 	text := urlsetOf(slices.Concat([]string{s.at("/only/first")}, slices.Repeat([]string{s.at("/")}, maxSitemapEntries-2),
 		[]string{s.at("/only/last"), s.at("/only/beyond")})...)

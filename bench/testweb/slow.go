@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// latency is a hardship: a quarter of the hosts answer 10 to 60 ms late. The
-// delay differs from page to page.
+// latency is a hardship: a quarter of the hosts answer 10 to 60 ms late. Each page has
+// a different latency.
 var latency = hardship{
 	bit: Latency, name: "latency",
 	doc: "a quarter of the hosts answer 10 to 60 ms late",
@@ -21,7 +21,7 @@ var latency = hardship{
 // depend mostly on hosts that are slower than any crawler's timeout.
 const maxSpread = 4
 
-// lateness returns the latency of a host, as Config.Latency asks for. It is 0 for
+// lateness returns the latency of a host, which Config.Latency describes. It is 0 for
 // the hosts of corners and for dead hosts.
 func (w *Web) lateness(name string) time.Duration {
 	if w.cfg.Latency == 0 {

@@ -6,24 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// spellings is a hardship: half of all links are not written in their canonical
-// form. They are relative, with or without <base href>, or have other case, a
-// default port, a user, dot segments, needless or missing percent-encoding,
-// fragments, tracking parameters, character references, spaces around them, line
-// ends within them, backslashes, or hosts in Unicode. Pages also repeat links,
-// and contain text that looks like links but is none. A crawler that makes a
-// wrong canonical form requests a URL that the web does not have.
+// spellings is a hardship: half of all links are not written in their canonical form.
+// They are relative, with or without <base href>, or have different case, a default
+// port, a user, dot segments, needless or missing percent-encoding, fragments, tracking
+// parameters, character references, spaces around them, line ends within them,
+// backslashes, or hosts in Unicode. Pages also repeat links, and contain text that only
+// looks like links. A crawler that computes a wrong canonical form requests a URL that
+// the web does not have.
 var spellings = hardship{
 	bit: Spellings, name: "spellings",
 	doc: "links spelled in many ways, and things that look like links",
 }
 
-// A base is the host and folder to which the relative links of a page are
-// relative.
+// A base is the host and folder that the relative links of a page are resolved against.
 type base struct {
 	host   int
 	folder string // path up to its last slash
-	tag    string // the page's <base> element
+	tag    string // the page's <base> element, or empty
 }
 
 // baseOf returns the base of the links of p.
@@ -50,11 +49,11 @@ type spelling struct {
 	quote byte   // the quote around html; 0 means none
 }
 
-// spelled draws whether the next link of a page is written in another form than
-// the canonical one.
+// spelled decides at random whether the next link of a page is written in a form other
+// than the canonical one.
 func (w *Web) spelled(d *dice) bool { return w.has(Spellings) && d.oneIn(2) }
 
-// spell writes a link to t from a page with that base.
+// spell returns a spelling of a link to t from a page with the given base.
 func (w *Web) spell(d *dice, from base, t target) spelling {
 	value := w.spellOrigin(d, from, t)
 	if d.oneIn(6) {
@@ -66,13 +65,13 @@ func (w *Web) spell(d *dice, from base, t target) spelling {
 	case 0:
 		value = []byte("  " + string(value) + " ")
 		quote = '"'
-	case 1: // by the URL standard, tabs and line ends are removed everywhere
+	case 1: // the URL standard removes tabs and line ends everywhere
 		middle := len(value) / 2
 		for !utf8.RuneStart(value[middle]) {
 			middle--
 		}
 		value = []byte("\n\t" + string(value[:middle]) + "\n" + string(value[middle:]) + "\t\n")
-		quote, ampersand = '\'', "&amp;" // a bare & is unsafe: "&copy=" is no character reference, but "&copy\n" is
+		quote, ampersand = '\'', "&amp;" // a bare & is unsafe: "&copy\n" is a character reference, "&copy=" is not
 	}
 	if bytes.ContainsAny(value, " \n\t") && quote == 0 {
 		quote = '"'
@@ -80,7 +79,7 @@ func (w *Web) spell(d *dice, from base, t target) spelling {
 	return escape(string(value), quote, ampersand)
 }
 
-// spellOrigin writes a URL of t without a fragment, absolute or relative.
+// spellOrigin returns an absolute or relative URL of t, without a fragment.
 func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
 	path := w.spellPath(d, t)
 	isLocal := t.kind != aDeadPage && w.hostOf(t) == from.host
@@ -120,7 +119,7 @@ func (w *Web) defaultPort() string {
 	return ":80"
 }
 
-// spellHost writes the host of t, sometimes in other case or in Unicode.
+// spellHost returns the host of t, sometimes in different case or in Unicode.
 func (w *Web) spellHost(d *dice, t target) string {
 	name := string(w.appendTargetHost(nil, t))
 	if t.kind != aDeadPage {
@@ -137,7 +136,7 @@ func (w *Web) spellHost(d *dice, t target) string {
 	return name
 }
 
-// spellPath writes the path and query of t, sometimes with other percent-encoding
+// spellPath returns the path and query of t, sometimes with different percent-encoding
 // or with tracking parameters.
 func (w *Web) spellPath(d *dice, t target) string {
 	path := string(w.appendTargetPath(nil, t))
@@ -163,7 +162,7 @@ func (w *Web) spellPath(d *dice, t target) string {
 	return path + "&" + tracking
 }
 
-// dotted writes an absolute path, sometimes with dot segments.
+// dotted returns an absolute path, to which it sometimes adds dot segments.
 func dotted(d *dice, path string) string {
 	if !d.oneIn(5) {
 		return path
@@ -171,7 +170,7 @@ func dotted(d *dice, path string) string {
 	return [...]string{"/.", "/x/..", "/%2e", "/x/y/../%2E%2e", "/../.."}[d.below(5)] + path
 }
 
-// relative writes a path relative to a folder.
+// relative returns a path in relative form, for links from a folder.
 func relative(d *dice, folder, path string) string {
 	if below, is := strings.CutPrefix(path, folder); is && below != "" && below[0] != '?' && !d.oneIn(4) {
 		return [...]string{"", "./", "a/../"}[d.below(3)] + below
@@ -183,14 +182,12 @@ func relative(d *dice, folder, path string) string {
 	return up + path[1:]
 }
 
-// escape returns the spelling of an attribute's value. ampersand is how "&" is
-// written.
+// escape returns the spelling of an attribute's value. It replaces "&" by ampersand.
 func escape(value string, quote byte, ampersand string) spelling {
 	html := strings.ReplaceAll(value, "&", ampersand)
 	return spelling{value: []byte(value), html: []byte(html), quote: quote}
 }
 
-// appendAttribute appends the attribute with its quotes.
 func (s spelling) appendAttribute(dst []byte, name string) []byte {
 	dst = append(append(dst, name...), '=')
 	if s.quote == 0 {
@@ -200,8 +197,8 @@ func (s spelling) appendAttribute(dst []byte, name string) []byte {
 	return append(append(dst, s.html...), s.quote)
 }
 
-// The number of links in noLinks that a correct crawl refuses: those with other
-// schemes, and those that are no valid URL.
+// The numbers of links in noLinks that a correct crawl refuses: links with other
+// schemes, and links that are not valid URLs.
 const (
 	noLinksSchemes   = 5
 	noLinksMalformed = 2

@@ -7,15 +7,15 @@ type targetKind uint8
 const (
 	unknown     targetKind = iota // the web has no such URL
 	aPage                         // a page
-	aHop                          // a redirect: number part of the chain that page owns
+	aHop                          // redirect number part of the chain that page owns
 	aDeadPage                     // page number part of the dead host page.host
 	aRobots                       // robots.txt of page.host
 	aDeadRobots                   // robots.txt of the dead host page.host
 	aResource                     // a URL of a corner: resource
-	noSitemap                     // a usual path of sitemaps at which there is none
+	noSitemap                     // a usual path for sitemaps, without a sitemap
 )
 
-// A target is the meaning of one canonical URL. Its kind says which of the other
+// A target is what a canonical URL refers to. Its kind decides which of the other
 // fields are used.
 type target struct {
 	kind     targetKind
@@ -24,8 +24,8 @@ type target struct {
 	resource *resource
 }
 
-// target returns the target of a request for a path and query of a host. It
-// knows only the canonical spelling of the path.
+// target returns the target of a request for a path and query of a host. It accepts
+// only the canonical spelling of the path.
 func (w *Web) target(host, path string) target {
 	t, known := w.drawn(host, path), true
 	if t.kind == unknown {
@@ -37,8 +37,8 @@ func (w *Web) target(host, path string) target {
 	return t
 }
 
-// isHost reports whether the web has a host of that name. It does not know the
-// hosts of corners.
+// isHost reports whether the web has a host with that name. It ignores the hosts of
+// corners.
 func (w *Web) isHost(name string) bool {
 	if _, isDead := w.parseDeadName(name); isDead {
 		return true
@@ -47,7 +47,8 @@ func (w *Web) isHost(name string) bool {
 	return known && h < w.shape.hosts()
 }
 
-// drawn is target for the hosts with generated pages and for dead hosts.
+// drawn returns the target of a request for a host with generated pages or for a dead
+// host.
 func (w *Web) drawn(host, path string) target {
 	if d, isDead := w.parseDeadName(host); isDead {
 		if path == "/robots.txt" {
@@ -74,7 +75,6 @@ func (w *Web) drawn(host, path string) target {
 	return target{}
 }
 
-// targetOf returns the target of a canonical URL.
 func (w *Web) targetOf(url string) target {
 	rest, isOurs := strings.CutPrefix(url, w.scheme+"://")
 	slash := strings.IndexByte(rest, '/')
@@ -130,11 +130,10 @@ func (w *Web) appendURL(dst []byte, t target) []byte {
 	return w.appendTargetPath(dst, t)
 }
 
-// url returns the canonical URL of t.
 func (w *Web) url(t target) string { return string(w.appendURL(nil, t)) }
 
-// ordinal returns the number of a URL that a crawl should find, in
-// [0, w.ordinals()), for use as an index of a bitset. Some numbers are unused.
+// ordinal returns the number of a URL that a crawl should find, for use in a bitset. It
+// is in [0, w.ordinals()). Some numbers are unused.
 func (w *Web) ordinal(t target) (number int, isExpected bool) {
 	hops := w.shape.pages()
 	dead := hops + maxHops*w.shape.owners[w.shape.hosts()]
@@ -156,7 +155,7 @@ func (w *Web) ordinals() int {
 	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts() + len(w.corners.resources)
 }
 
-// each calls visit for every URL that a crawl should find, until it returns false.
+// each calls visit for every URL that a crawl should find, until visit returns false.
 func (w *Web) each(visit func(target) bool) {
 	for host := range w.shape.hosts() {
 		for index := range w.shape.size(host) {

@@ -1,38 +1,35 @@
-// Package testweb serves a synthetic web, knows what a correct crawl of it
-// finds, and judges crawls.
+// Package testweb serves a synthetic web, knows what a correct crawl of this web finds,
+// and judges crawls.
 //
-// It judges this project's crawler and any other one. So it imports no other
-// package of this project and shares no code with the crawlers that it judges:
-// its own generator writes every link, together with the canonical form of the
-// link.
+// It can judge any crawler, not only that of this project. Therefore it imports no
+// other package of this project and shares no code with the crawlers that it judges.
+// Its own generator writes every link, together with the canonical form of the link.
 //
 // Every answer is a pure function of Config.Seed, the host and the page, and is
-// made for each request: a web of 10⁸ pages takes only the memory of its hosts,
-// a few dozen bytes each. The difficulties for crawlers are chosen by name
-// (Hardships).
+// computed for each request. So a web of 10⁸ pages takes only a few dozen bytes of
+// memory for each host. The difficulties for crawlers are chosen by name (Hardships).
 //
 // # The web
 //
-// All hosts are virtual hosts of one server on one port, under names that do
-// not exist (.test, .example). URLs have the scheme http, or https with
-// Config.TLS, and no port. So a crawler must be told to connect to the server
-// for every name; this project's takes --connect-to '*=127.0.0.1:PORT'. The
-// pages of a host form a tree below its root page, and the root pages of all
-// hosts form a tree. All other links lead to random pages, most often to the
-// first hosts and to the first pages of a host. Every page can be reached from
-// the first seed.
+// All hosts are virtual hosts of one server on one port, under names that do not exist
+// (.test, .example). URLs have no port, and the scheme http, or https with Config.TLS.
+// So a crawler needs a setting that makes it connect to the server for every name. The
+// crawler of this project has the flag --connect-to '*=127.0.0.1:PORT'. The pages of a
+// host form a tree below its root page, and the root pages of all hosts form a tree.
+// All other links lead to random pages, most often to the first hosts and to the first
+// pages of a host. Every page can be reached from the first seed.
 //
 // # What a correct crawl is
 //
 // The expected records do not depend on the order of the crawl, but they depend
 // on its rules. They are right for a crawl that
 //
-//   - starts from Seeds, follows links of <a href> into any host (--scope any)
-//     to any depth, has no limit of pages, and takes no sitemaps or assets;
+//   - starts from Seeds, follows links of <a href> to any host (--scope any) and
+//     to any depth, has no limit of pages, and uses no sitemaps or assets;
 //   - identifies URLs as the WHATWG URL standard does, without fragment and user,
 //     with unreserved characters decoded and escapes in upper case, and without
 //     the parameters utm_*, gclid and fbclid;
-//   - records a redirect as a result of its own, treats its target like a link,
+//   - records each redirect as a separate result, treats its target like a link,
 //     and follows at least five redirects in a row;
 //   - makes up to four attempts (--retries 3) after network errors, 5xx and 429;
 //   - obeys robots.txt (RFC 9309) under the product token Config.Agent;
@@ -41,30 +38,28 @@
 //
 // # Corners
 //
-// Some hardships (Corners) add hosts of their own. All URLs of these hosts are
-// written by hand, and a crawl finds them all from one page. With such hardships
-// a correct crawl also
+// Some hardships (Corners) add hosts. All URLs of these hosts are written by hand, and
+// a crawl finds them all from one page. With such hardships, a correct crawl also
 //
-//   - reads 500 KiB of a robots.txt, and follows five redirects to it; asks again
-//     for a robots.txt that it could not get, and meanwhile for no page of the
-//     host;
+//   - reads 500 KiB of a robots.txt, and follows five redirects to it;
+//   - tries again if it could not get a robots.txt, and requests no page of the
+//     host before it succeeds;
 //   - obeys nofollow in X-Robots-Tag, robots meta elements and links;
-//   - with the hardship Sitemaps, reads the sitemaps that robots.txt names, or
-//     else /sitemap.xml, and up to 50 MiB and 50,000 entries of each;
+//   - with the hardship Sitemaps, reads the sitemaps that robots.txt names or, if
+//     it names none, /sitemap.xml, and up to 50 MiB and 50,000 entries of each;
 //   - decodes pages as the HTML standard says, and follows the links that the
-//     standard defines for clients without scripts: those of areas, frames,
-//     refreshes and <link rel=next> too;
-//   - refuses URLs of more than 2,048 bytes, with one path segment more than four
-//     times, with more than 32 parameters, or with a date before 1900 or more
-//     than five years ahead (Web.Refused counts what is refused);
-//   - removes session ids: PHPSESSID, jsessionid, sid and their like;
-//   - accepts headers of up to 256 KiB, and gives up a body that comes a byte at
-//     a time or stops in the middle;
+//     standard defines for clients without scripts, including those of areas,
+//     frames, refreshes and <link rel=next>;
+//   - refuses URLs with more than 2,048 bytes, with the same path segment more than
+//     four times, with more than 32 parameters, or with a date before 1900 or more
+//     than five years ahead (Web.Refused counts the refused links);
+//   - removes session ids, such as PHPSESSID, jsessionid and sid;
+//   - accepts headers of up to 256 KiB, and gives up a body that comes byte by byte
+//     or stops in the middle;
 //   - connects to no private address (Canaries, Web.ServeDNS).
 //
-// Some outcomes depend on the order of the crawl, such as the way in which a
-// page of a dead host fails. For these, several outcomes are right
-// (Expectation.OrderFree).
+// Some outcomes depend on the order of the crawl, such as those of pages of dead hosts.
+// For such pages, several outcomes are right (Expectation.OrderFree).
 package testweb
 
 import (
@@ -82,58 +77,57 @@ import (
 type Config struct {
 	Seed  uint64
 	Hosts int // 0 means 20
-	Pages int // on all hosts together, at least one for each; 0 means 1,000
+	Pages int // on all hosts together, at least one per host; 0 means 1,000
 
 	Hardships Hardships
 
 	// Latency is the mean time until hosts answer, in addition to the delays of
-	// hardships; 0 means that they answer at once. Each host with generated pages
-	// has one latency for all its pages and robots.txt. The latencies have a
-	// log-normal distribution; LatencySpread is the standard deviation of their
-	// logarithms.
+	// hardships. 0 means that they answer at once. Each host with generated pages has
+	// one latency for all its pages and its robots.txt. The latencies have a log-normal
+	// distribution. LatencySpread is the standard deviation of their logarithms.
 	Latency       time.Duration
 	LatencySpread float64 // 0 means all hosts have the same latency
-	// TLS serves HTTPS only; Web.CACert is the certificate authority that clients
-	// must trust. It cannot be combined with Corners, whose URLs have the scheme
-	// http.
+	// TLS means that the web serves only HTTPS. Clients must trust the certificate
+	// authority Web.CACert. TLS cannot be combined with Corners, whose URLs have the
+	// scheme http.
 	TLS bool
 
-	// LargestShare is the share of the pages that the largest host has, in
-	// (0, 1]; 0 means 0.02. The largest host never has less than an even share.
+	// LargestShare is the share of the pages that the largest host has, in (0, 1]. 0
+	// means 0.02. The largest host always has at least an even share.
 	LargestShare float64
-	// MeanLinks is the mean number of links of a page, in addition to those that
-	// make every page reachable; 0 means 20, a negative number none.
+	// MeanLinks is the mean number of links of a page, in addition to those that make
+	// every page reachable. 0 means 20, and a negative number means none.
 	MeanLinks int
-	// MeanBytes is the mean size of a page's HTML; 0 means 14 KiB. Pages with
-	// many links can be larger than their random size.
+	// MeanBytes is the mean size of a page's HTML. 0 means 14 KiB. Pages with many
+	// links can be larger than their random size.
 	MeanBytes int
-	// MaxBodyBytes is the number of bytes of a body that the crawler reads; 0
+	// MaxBodyBytes is the maximum number of bytes of a body that the crawler reads. 0
 	// means 10 MiB. With corners it must be 256 KiB or more.
 	MaxBodyBytes int64
-	// HugeBytes is the size of huge pages, and larger than MaxBodyBytes; 0 means
+	// HugeBytes is the size of huge pages. It must be larger than MaxBodyBytes. 0 means
 	// 1.1 times MaxBodyBytes.
 	HugeBytes int64
-	// Year is the year of the crawl, for the calendar hardship; 0 means the
-	// current year.
+	// Year is the year of the crawl, for the calendar hardship. 0 means the current
+	// year.
 	Year int
-	// CanaryPort is the port of the Canaries, which the URLs of the addresses
-	// hardship contain. 0 means 80.
+	// CanaryPort is the port of the Canaries. URLs of the addresses hardship contain
+	// it. 0 means 80.
 	CanaryPort int
-	// CrawlDelay is the Crawl-delay in some robots.txt files; 0 means 200 ms. It
-	// is written with all its decimals.
+	// CrawlDelay is the Crawl-delay in some robots.txt files. 0 means 200 ms. It is
+	// written with all its decimals.
 	CrawlDelay time.Duration
-	// Agent is the product token of the crawler, for which robots.txt files have
-	// rules; empty means "crawler".
+	// Agent is the product token of the crawler. robots.txt files have rules for it.
+	// Empty means "crawler".
 	Agent string
 
-	// Log receives the request log as lines of JSON, for JudgeLog; nil writes
-	// none. The lines are buffered: Web.Flush writes the rest.
+	// Log receives the request log as lines of JSON, for JudgeLog. nil means that no
+	// log is written. The lines are buffered. Web.Flush writes the rest.
 	Log io.Writer
 	// KeepLog keeps the request log in memory, for Web.Log.
 	KeepLog bool
 }
 
-// withDefaults returns c with its zero values replaced, or an error that names
+// withDefaults returns c with defaults instead of zero values, or an error that names
 // all faults of c.
 func (c Config) withDefaults() (Config, error) {
 	c.Hosts = cmp.Or(c.Hosts, 20)
@@ -187,7 +181,7 @@ type Web struct {
 	traffic   traffic
 	stall     atomic.Int64 // ns, see Request.Stall
 
-	mu    sync.Mutex // guards the fields below, which requests change
+	mu    sync.Mutex // guards the fields below
 	tries []uint8    // for each host and slot, the number of requests so far, at most 255
 	log   requestLog
 	names nameLog
@@ -219,9 +213,9 @@ func New(cfg Config) (*Web, error) {
 	return w, nil
 }
 
-// Seeds returns canonical URLs from which every page can be reached: the root
-// pages of the first hosts; with the hardship Redirects, a URL that redirects;
-// with corners, the page that links to them.
+// Seeds returns canonical URLs from which every page can be reached: the root pages of
+// the first hosts, with the hardship Redirects also a URL that redirects, and with
+// corners also the page that links to all of them.
 func (w *Web) Seeds() []string {
 	var seeds []string
 	for host := range min(4, w.shape.hosts()) {

@@ -25,8 +25,8 @@ func newWeb(t testing.TB, cfg Config) *Web {
 	return w
 }
 
-// hard returns a web with the hardships of set. It is small enough to request every
-// page.
+// hard returns a web with the hardships of set. The web is small enough to request
+// every page.
 func hard(t testing.TB, set Hardships) *Web {
 	t.Helper()
 	t.Logf("replay with -seed=%d", *seed)
@@ -81,8 +81,8 @@ func TestShapeOfWeb(t *testing.T) {
 	}
 }
 
-// TestURLs parses every expected URL back into its target. URLs that differ from it a
-// little are unknown.
+// TestURLs checks that every expected URL is parsed into the right target, and that
+// slightly different URLs are unknown.
 func TestURLs(t *testing.T) {
 	w := hard(t, All)
 	seen := map[string]bool{}
@@ -118,7 +118,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestLinksAreWhatPagesSay compares LinksOf with the links of the pages, and the
+// TestLinksAreWhatPagesSay compares LinksOf with the links in the pages, and the
 // canonical form of each link with the result of a WHATWG parser.
 func TestLinksAreWhatPagesSay(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
@@ -163,8 +163,8 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 	}
 }
 
-// TestSpellings writes links to pages of every style many times, with every kind of
-// base.
+// TestSpellings spells links to pages of every style many times, with every kind of
+// base, and checks their canonical form.
 func TestSpellings(t *testing.T) {
 	w := hard(t, Spellings|Robots|Redirects)
 	pages := map[int][]page{}
@@ -182,7 +182,7 @@ func TestSpellings(t *testing.T) {
 		own, _, _ := strings.Cut(styles[style].prefix, "?")
 		own = own[:strings.LastIndexByte(own, '/')+1] // the page's own folder
 		times := 500
-		if style == styleCopy { // a line end right after &copy, which would make it ©, is rare
+		if style == styleCopy { // a line end directly after &copy, which would make it ©, is rare
 			times = 8000
 		}
 		for i := range times {
@@ -226,8 +226,8 @@ func TestDrawsAreApart(t *testing.T) {
 	}
 }
 
-// TestFlatMemory checks the memory of a web of 10⁸ pages after a walk over some of its
-// URLs.
+// TestFlatMemory checks that a web of 10⁸ pages takes little memory, even after a walk
+// over some of its URLs.
 func TestFlatMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()

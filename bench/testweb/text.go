@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// corpus is text that is generated once. All pages consist of pieces of it, so
-// that a page costs little more than copying its bytes.
+// corpus is text that is generated once. All pages consist of pieces of it, so that
+// making a page takes little more time than copying its bytes.
 type corpus struct {
 	paragraphs []string // elements of about 50 to 900 bytes
 }
@@ -60,7 +60,6 @@ func newParagraph(d *dice) string {
 	return b.String()
 }
 
-// appendTitle appends p's title as text.
 func (w *Web) appendTitle(dst []byte, p page) []byte {
 	d := w.roll(forText, p)
 	dst = append(dst, adjectives[d.below(len(adjectives))]...)
@@ -72,8 +71,8 @@ func (w *Web) appendTitle(dst []byte, p page) []byte {
 	return appendHost(dst, p.host)
 }
 
-// appendPage appends p's HTML: a head, and the links between paragraphs, until
-// the page has its size.
+// appendPage appends p's HTML: a head, then the links between paragraphs, and further
+// paragraphs until the page has its size.
 func (w *Web) appendPage(dst []byte, p page) []byte {
 	start := len(dst)
 	from, d := w.baseOf(p), w.roll(forText, p)
@@ -136,7 +135,7 @@ func (w *Web) appendAnchor(dst []byte, d *dice, from base, t target) []byte {
 	return append(dst, "</a>"...)
 }
 
-// appendEscaped appends a URL as HTML.
+// appendEscaped appends a URL, escaped for HTML.
 func appendEscaped(dst, url []byte) []byte {
 	for {
 		i := bytes.IndexByte(url, '&')

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// authority is a certificate authority. It signs a certificate for each host when
-// a client first asks for it. All certificates have the same key, so that a new
-// host costs only a signature.
+// authority is a certificate authority. It signs a certificate for each host when a
+// client first asks for it. All certificates have the same key, so that a new host
+// needs only a signature.
 type authority struct {
 	cert   *x509.Certificate
 	key    *ecdsa.PrivateKey // of the authority and all hosts
@@ -49,8 +49,8 @@ func newAuthority() (*authority, error) {
 	return a, nil
 }
 
-// CACert returns the certificate of the authority that signs for all hosts, in
-// PEM; nil without Config.TLS. Each Web has an authority of its own.
+// CACert returns the certificate of the authority that signs for all hosts, in PEM. It
+// returns nil without Config.TLS. Each Web has its own authority.
 func (w *Web) CACert() []byte {
 	if w.authority == nil {
 		return nil
@@ -67,7 +67,7 @@ func (w *Web) tlsConfig() *tls.Config {
 	}}
 }
 
-// certificate returns the certificate of a host, the same each time.
+// certificate returns the certificate of a host, always the same one.
 func (a *authority) certificate(host string) (*tls.Certificate, error) {
 	if known, ok := a.hosts.Load(host); ok {
 		return known.(*tls.Certificate), nil

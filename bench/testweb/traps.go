@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// calendar is a hardship: each month links to the next one without end, in the
-// path and in the query. The calendar begins near the last month that a correct
-// crawl follows, because a crawl of many months takes long. One link leads to a
-// month before 1900.
+// calendar is a hardship: each month links to the next one without end. There is a
+// calendar with the month in the path, and one with the month in the query. They begin
+// near the last month that a correct crawl follows, because a crawl of many months
+// takes long. One link leads to a month before 1900.
 var calendar = hardship{
 	bit: Calendar, name: "calendar",
 	doc: "calendars whose next month never ends, in path and query",
@@ -43,12 +43,12 @@ var calendar = hardship{
 	},
 }
 
-// maxYearsAhead is how many years ahead the date in a URL may be. This limit and
-// those of the other traps are in docs/reference/web-policy.md.
+// maxYearsAhead is how many years ahead the date in a URL is allowed to be.
+// docs/reference/web-policy.md describes this limit and those of the other traps.
 const maxYearsAhead = 5
 
-// sessions is a hardship: each page has links with new session ids, in their paths
-// or queries. Without the session ids there are only five pages.
+// sessions is a hardship: each page has links with new session ids, in their paths or
+// queries. Without session ids, there are only five pages.
 var sessions = hardship{
 	bit: Sessions, name: "sessions",
 	doc: "session ids in paths and queries",
@@ -68,7 +68,7 @@ var sessions = hardship{
 	},
 }
 
-// withSessions returns spellings of a path that carry a session id.
+// withSessions returns spellings of a path that contain a session id.
 func withSessions(path, id string) (all []string) {
 	file, query, hasQuery := strings.Cut(path, "?")
 	begin, end := "?", ""
@@ -81,7 +81,7 @@ func withSessions(path, id string) (all []string) {
 	return append(all, file+begin+"PHPSESSID="+id, file+"?sid="+id+end, file+"?ASPSESSIONIDQX="+id+end, file+begin+"CFID=7&cftoken="+id)
 }
 
-// tracking is a hardship: links to one page in many spellings, which differ in campaign
+// tracking is a hardship: links to one page in many spellings. They differ in campaign
 // parameters, fragment, case, port, user, dots or escapes.
 var tracking = hardship{
 	bit: Tracking, name: "tracking",
@@ -104,9 +104,9 @@ var tracking = hardship{
 	},
 }
 
-// facets is a hardship: a shop whose pages add more and more filters to the
-// query. Each page with n filters links to two pages with n+8, so that a crawl
-// reaches the limit after few pages.
+// facets is a hardship: a shop whose pages add more and more filters to the query. Each
+// page with n filters links to two pages with n+8 filters, so that a crawl reaches the
+// limit after a few pages.
 var facets = hardship{
 	bit: Facets, name: "facets",
 	doc: "a shop whose pages add parameters to the query without end",
@@ -150,12 +150,12 @@ var facets = hardship{
 	},
 }
 
-// maxParameters is the largest number of parameters of a query that a correct
-// crawl follows.
+// maxParameters is the maximum number of parameters in the query of a URL that a
+// correct crawl follows.
 const maxParameters = 32
 
-// repeatedPaths is a hardship: a link without its leading slash leads one folder deeper
-// on each page.
+// repeatedPaths is a hardship: the leading slash of a link is missing, so that the link
+// leads deeper on each page.
 var repeatedPaths = hardship{
 	bit: RepeatedPaths, name: "repeated-paths",
 	doc: "relative links that lead ever deeper: /a/b/a/b/",
@@ -177,11 +177,11 @@ var repeatedPaths = hardship{
 	},
 }
 
-// maxRepeats is how often a path may contain the same segment.
+// maxRepeats is how often a path is allowed to contain the same segment.
 const maxRepeats = 4
 
-// longURLs is a hardship: pages whose link is longer than their own URL, and
-// links at and beyond the limit of length.
+// longURLs is a hardship: pages with a link that is longer than the page's own URL, and
+// links whose length is at the limit or beyond it.
 var longURLs = hardship{
 	bit: LongURLs, name: "long-urls",
 	doc: "URLs that grow without end, or are too long at once",
@@ -191,7 +191,7 @@ var longURLs = hardship{
 		longest := "/at/" + strings.Repeat("x", maxURLBytes-len("http://"+host+"/at/"))
 		s.enter("/", "/grows/", longest, longest+"x", "/much/"+strings.Repeat("x", 100_000)).refuses("too_long", 2)
 		s.pages(longest)
-		const piece = "0123456789/0123456789/" // made different for each page: no segment repeats
+		const piece = "0123456789/0123456789/" // changed for each page, so that no segment repeats
 		path := "/grows/"
 		for n := 0; ; n++ {
 			next := strings.ReplaceAll(strings.Repeat(piece, 20), "/", fmt.Sprintf("-%d", n)) + "/"

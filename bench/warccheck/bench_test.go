@@ -20,8 +20,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 )
 
-// realPages returns answers with pages that people wrote, and their mean size in
-// bytes. If coded is true, the bodies are compressed with gzip.
+// realPages returns answers that contain pages that people wrote, and their mean size
+// in bytes. If coded is true, the bodies are compressed with gzip.
 func realPages(b *testing.B, coded bool) (wires []*get.Wire, size int64) {
 	b.Helper()
 	trees, err := realhtml.Installed()
@@ -59,7 +59,7 @@ func realPages(b *testing.B, coded bool) (wires []*get.Wire, size int64) {
 }
 
 // BenchmarkWriter measures how fast goroutines on all cores pack and append pages that
-// people wrote. Each goroutine syncs the file after a hundred pages.
+// people wrote. Each goroutine syncs the file after every hundred pages.
 func BenchmarkWriter(b *testing.B) {
 	for _, coded := range []bool{false, true} {
 		wires, size := realPages(b, coded)

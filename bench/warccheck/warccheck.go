@@ -1,10 +1,10 @@
-// Command warccheck validates WARC files with other programs: with the strict validation
-// of gowarc and, if its directory is given, with warcio. Both must find the same records.
+// Command warccheck validates WARC files with other libraries: with the strict validation
+// of gowarc and, if DIR is given, with warcio. Both must find the same records.
 //
 //	warccheck [-warcio DIR] FILE...
 //
-// DIR is a copy of this folder in which "npm ci" was run. The command is a module of
-// its own, so that the product does not depend on the programs that check it.
+// DIR is a copy of this folder in which "npm ci" was run. The command is a separate
+// module, so that the product does not depend on the libraries that check it.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 		flag.NArg(), kinds["warcinfo"], kinds["response"], kinds["request"])
 }
 
-// Record is a WARC record as one of the programs reads it.
+// Record is a WARC record as one of the libraries reads it.
 type Record struct {
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`
@@ -54,7 +54,8 @@ type Record struct {
 	Body   string `json:"body"`   // SHA-256 of the payload without its codings; empty if the record is truncated
 }
 
-// check reads the files with gowarc and, unless warcio is empty, with warcio.
+// check reads the files with gowarc. If warcio is not empty, it also reads them with
+// warcio and compares the records.
 func check(ctx context.Context, warcio string, files []string) (all []Record, err error) {
 	for _, file := range files {
 		records, err := withGowarc(file)
@@ -81,8 +82,8 @@ func check(ctx context.Context, warcio string, files []string) (all []Record, er
 	return all, nil
 }
 
-// withGowarc reads a file. It returns an error for each fault that the strict validation
-// finds.
+// withGowarc reads a file with gowarc. It returns an error if the strict validation
+// finds a fault.
 func withGowarc(file string) (records []Record, err error) {
 	reader, err := gowarc.NewWarcFileReader(file, 0, gowarc.WithStrictValidation())
 	if err != nil {
@@ -135,7 +136,7 @@ func describe(record gowarc.WarcRecord) (Record, error) {
 	return found, err
 }
 
-// answer returns the status of an HTTP answer, and its body without codings.
+// answer returns the status of an HTTP answer, and its decoded body.
 func answer(block []byte) (status int, body []byte, err error) {
 	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(block)), nil)
 	if err != nil {
@@ -151,7 +152,6 @@ func answer(block []byte) (status int, body []byte, err error) {
 	return response.StatusCode, body, err
 }
 
-// withWarcio reads the files with warcio.
 func withWarcio(ctx context.Context, dir string, files []string) (records []Record, err error) {
 	args := []string{"check.mjs"}
 	for _, file := range files {
@@ -168,7 +168,7 @@ func withWarcio(ctx context.Context, dir string, files []string) (records []Reco
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaint.Bytes()))
 	}
-	names := make(map[string]string) // the caller's name of each file, by absolute path
+	names := make(map[string]string) // the name that the caller uses for each file, by absolute path
 	for i, file := range files {
 		names[args[i+1]] = file
 	}

@@ -29,7 +29,6 @@ import (
 
 var proof = flag.Bool("proof", false, "install warcio with npm and let it read the files too")
 
-// page is an answer of the site.
 type page struct {
 	body   []byte // without content coding
 	status int    // 0 means 200
@@ -100,8 +99,8 @@ func record(t *testing.T, address, path string) *get.Wire {
 	return wire
 }
 
-// archived returns WARC files with the answers of a site, and the pages that they must
-// contain.
+// archived returns WARC files with the answers of a site, and the pages that the files
+// must contain.
 func archived(t *testing.T) (files []string, bodies map[string]page) {
 	t.Helper()
 	mux, dir := http.NewServeMux(), t.TempDir()
@@ -119,7 +118,7 @@ func archived(t *testing.T) (files []string, bodies map[string]page) {
 	defer w.Close()
 	for _, path := range slices.Sorted(maps.Keys(bodies)) {
 		wire := record(t, site.Listener.Addr().String(), path)
-		if path == "/chunked" || path == "/gzip" { // as if the crawler read only a part
+		if path == "/chunked" || path == "/gzip" { // as if the crawler had read only a part
 			cut := *wire
 			cut.Response, cut.Truncated = cut.Response[:len(cut.Response)-100], true
 			add(t, w, "http://cut.test"+path, &cut)
@@ -146,7 +145,7 @@ func add(t *testing.T, w *warc.Writer, url string, wire *get.Wire) {
 	}
 }
 
-// holds fails the test unless the records contain each page once and whole.
+// holds checks that the records contain each page once and complete.
 func holds(t *testing.T, records []Record, bodies map[string]page) {
 	t.Helper()
 	answers := 0
@@ -224,7 +223,7 @@ func install(t *testing.T) string {
 // TestFindsFaults checks that check returns an error for files with a small change.
 func TestFindsFaults(t *testing.T) {
 	files, _ := archived(t)
-	var plain []byte // a WARC file may be without compression
+	var plain []byte // a WARC file can be uncompressed
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

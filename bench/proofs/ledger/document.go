@@ -8,7 +8,6 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// head is the beginning of the document.
 const head = `# Proofs
 
 This page has the results of ` + "`make proof`" + `. Each proof is a group of tests at full size; ` + "`make test`" + ` runs the same
@@ -24,8 +23,8 @@ records must show that the URLs were found again.
 
 `
 
-// document returns the Markdown document with the outcomes, in the order of the
-// proofs. The keys of outcomes are the titles of the proofs.
+// document returns the Markdown document with the outcomes, in the order of proofs. The
+// keys of outcomes are the titles of the proofs.
 func document(outcomes map[string]outcome) string {
 	var b strings.Builder
 	b.WriteString(head)
@@ -58,8 +57,8 @@ func document(outcomes map[string]outcome) string {
 	return b.String()
 }
 
-// writeSection writes the section of a proof: its claim and its outcome, in the form
-// that parseOutcome reads.
+// writeSection writes the section of a proof: its claim and its outcome. parseOutcome
+// reads the same form.
 func (p proof) writeSection(b *strings.Builder, o outcome) {
 	fmt.Fprintf(b, "\n## %s\n\n", p.title)
 	writeParagraph(b, "", p.claim)
@@ -81,11 +80,11 @@ func (p proof) writeSection(b *strings.Builder, o outcome) {
 
 func writeItem(b *strings.Builder, text string) { writeParagraph(b, "* ", text) }
 
-// columns is the maximum length of a line of the document in characters.
+// columns is the maximum length of a line of the document, in characters.
 const columns = 118
 
 // writeParagraph writes text in lines of up to columns characters. The first line
-// begins with mark. The others are indented by as many spaces.
+// begins with mark. The other lines are indented by the length of mark.
 func writeParagraph(b *strings.Builder, mark, text string) {
 	indent := strings.Repeat(" ", len(mark))
 	lines := report.Fold(text, columns-len(mark))

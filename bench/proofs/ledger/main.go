@@ -3,9 +3,9 @@
 // section with its claim and the measurements of its tests. `make proof` runs ledger
 // in the repository's root.
 //
-// The proofs are listed in proofs.go. A test needs only the flag -proof. Ledger reads
-// the output of `go test -json`: figures are the attributes of a test
-// (testing.T.Attr) and the lines that it logs.
+// proofs.go lists the proofs. A test needs only the flag -proof to be part of a proof.
+// Ledger reads the output of `go test -json`. Figures are the attributes of a test
+// (testing.T.Attr) and the lines that the test logs.
 package main
 
 import (
@@ -46,8 +46,8 @@ func main() {
 	}
 }
 
-// run runs the proofs whose title matches only, and writes file after each of them.
-// It reports whether all of these proofs hold.
+// run runs the proofs whose titles match only, and writes file after each proof. It
+// reports whether all of these proofs hold.
 func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err error) {
 	before, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +109,7 @@ func (b batch) run() (*results, error) {
 	if parseErr != nil {
 		return nil, fmt.Errorf("%s: %w", cmd, parseErr)
 	}
-	if err != nil && results.hold() { // no test failed, so the error is another one
+	if err != nil && results.hold() { // no test failed, so the error has another cause
 		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, &said)
 	}
 	return results, nil

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDocumentIsComplete checks that outcomesOf reads the outcomes of a document back, and
-// that no line is too long.
+// TestDocumentIsComplete checks that outcomesOf returns the outcomes from which a document
+// was made, and that no line is too long.
 func TestDocumentIsComplete(t *testing.T) {
 	long := strings.Repeat("words that fill a line ", 20)
 	want := map[string]outcome{

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// An outcome is the result of one run of a proof. The document contains it as text,
-// and parseOutcome parses that text, because the document is the only record of
-// earlier runs.
+// An outcome is the result of one run of a proof. The document contains it as text. It
+// is the only record of earlier runs, so parseOutcome parses this text.
 type outcome struct {
 	date, commit, machine string
-	tests                 int      // number of tests, without subtests
+	tests                 int      // number of tests; subtests do not count
 	seconds               int      // time of all tests
 	failed                []string // tests that failed
 	figures               []string // measurements, one line for each test
@@ -31,11 +30,11 @@ func (o *outcome) result() string {
 	return fmt.Sprintf("pass, %s in %d s", tests, o.seconds)
 }
 
-// dropped matches lines of tests that are not in the document, because they are no
-// results: how to repeat a test, and figures from which the judge of a crawl makes
-// its verdict, which is another line. Among these are the requests that look too
-// early in the web's log: the verdict takes into account how late the web may have
-// read the requests before them.
+// dropped matches lines of tests that are not results, so that the document leaves them
+// out. Some tell how to repeat a test. Others have figures that the judge of a crawl
+// uses for its verdict, which is in another line. An example is the number of requests
+// that look too early in the web's log: the verdict takes into account how late the web
+// read the earlier requests.
 var dropped = regexp.MustCompile(`^(replay |-seed |seed: |duration: |outcomes: |requests: |worst gap: |lateness: |refetched: |export: |and \d+ lines more|\d+ tests within it|workers: \d+, of whom 0 )`)
 
 // most is the maximum number of figures of one test in the document.
@@ -59,7 +58,6 @@ var (
 	resultLine = regexp.MustCompile(`^Result: (?:pass, (\d+) tests? in (\d+) s|\*\*FAIL\*\*: (.*))\.$`)
 )
 
-// parseOutcome parses a section of the document.
 func parseOutcome(section string) outcome {
 	var o outcome
 	for _, paragraph := range strings.Split(section, "\n\n") {

@@ -3,7 +3,7 @@ package main
 import "path"
 
 // A proof has one line and one section in the document. Its title must not change,
-// because ledger finds the outcomes of earlier runs by it.
+// because ledger uses the title to find the outcomes of earlier runs.
 type proof struct {
 	title, size, claim string
 	batches            []batch
@@ -14,9 +14,9 @@ type batch struct {
 	pkg    string
 	tests  string // the expression for -run, or for -fuzz
 	race   bool   // use the race detector
-	fixed  bool   // the tests have only one size, and no flag -proof
+	fixed  bool   // the tests have only one size, and do not have the flag -proof
 	fuzz   bool   // tests matches one fuzz target, which runs for fuzzTime
-	nested bool   // the package is a module of its own
+	nested bool   // the package is a separate module
 }
 
 // fuzzTime is the time for which each fuzz target of a proof runs.

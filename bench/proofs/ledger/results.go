@@ -12,13 +12,11 @@ import (
 	"strings"
 )
 
-// results are the results of a batch.
 type results struct {
 	tests  map[string]*result // by the name of the test
 	failed bool               // a test or a package failed, or was not built
 }
 
-// result is the result of one test.
 type result struct {
 	action string   // pass, fail or skip
 	lines  []string // attributes and logged lines
@@ -34,7 +32,8 @@ type event struct {
 	Value  string
 }
 
-// logged matches a line that a test logged, after its file and line number.
+// logged matches a line that a test logged. Its group is the text after file name and
+// line number.
 var logged = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)\n$`)
 
 // fuzzed matches a line with the progress of a fuzz target.
@@ -90,8 +89,8 @@ func (r *results) hold() bool {
 	return passed && !r.failed
 }
 
-// add adds the tests of a batch to a proof's outcome: their number, the failed ones,
-// and their figures.
+// add adds the tests of a batch to a proof's outcome: the number of tests, the failed
+// tests, and the figures.
 func (r *results) add(o *outcome) {
 	for _, name := range slices.Sorted(maps.Keys(r.tests)) {
 		t := r.tests[name]

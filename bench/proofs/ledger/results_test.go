@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestResultsOfTests checks that the output of go test becomes an outcome, independently of
+// TestResultsOfTests checks that the output of go test becomes the right outcome, whatever
 // the order in which parallel tests end.
 func TestResultsOfTests(t *testing.T) {
 	const said = `
@@ -38,8 +38,8 @@ func TestResultsOfTests(t *testing.T) {
 	}
 }
 
-// TestResultsOfFuzzing checks that the last progress of a fuzz target becomes its figure, and
-// the arguments of the go command for all kinds of batches.
+// TestResultsOfFuzzing checks that the last progress of a fuzz target becomes its figure. It
+// also checks the arguments of the go command for all kinds of batches.
 func TestResultsOfFuzzing(t *testing.T) {
 	const said = `
 {"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 0s, gathering baseline coverage: 0/211 completed\n"}
@@ -67,7 +67,7 @@ func TestResultsOfFuzzing(t *testing.T) {
 }
 
 // TestHeldResults checks that a batch does not hold if a test failed, was not built, or did
-// not run, and that the outcome names a failure.
+// not run, and that the outcome names the failure.
 func TestHeldResults(t *testing.T) {
 	for name, said := range map[string]string{
 		"nothing":      `{"Action":"pass","Package":"p"}`,

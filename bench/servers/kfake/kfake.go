@@ -1,8 +1,9 @@
-// Package kfake runs kfake, the Kafka broker for tests of franz-go, in a process of
-// its own and with its data in files, so that a test can kill it like a real server.
+// Package kfake runs kfake, the Kafka broker that franz-go has for tests. The broker
+// runs in a separate process and has its data in files, so that a test can kill it like
+// a real server.
 //
-// The process runs the test's own program. For this, TestMain must call Main before
-// anything else.
+// The process runs the same program as the test. For this, TestMain must call Main
+// before anything else.
 package kfake
 
 import (
@@ -45,8 +46,8 @@ func Start(t servers.TB, opt Options) *servers.KafkaServer {
 	})
 }
 
-// Main runs a broker and does not return if this process was started as a broker.
-// Otherwise it does nothing.
+// Main runs a broker if Start started this process, and then does not return. Otherwise
+// it does nothing.
 func Main() {
 	text := os.Getenv(envPort)
 	if text == "" {
@@ -59,7 +60,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// serve runs a broker on a port until SIGTERM.
+// serve runs a broker on a port until the process gets SIGTERM.
 func serve(text string) error {
 	port, err := strconv.Atoi(text)
 	if err != nil {
@@ -89,7 +90,7 @@ func serve(text string) error {
 	return nil
 }
 
-// Trust returns the TLS configuration of clients of a broker with TLS.
+// Trust returns a TLS configuration for clients of a broker with TLS.
 func Trust() *tls.Config {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -98,8 +99,8 @@ func Trust() *tls.Config {
 	return &tls.Config{RootCAs: pool}
 }
 
-// certified returns a configuration with package httptest's certificate of
-// 127.0.0.1, which is the same in each process.
+// certified returns a configuration with the certificate for 127.0.0.1 that package
+// httptest has. It is the same in each process.
 func certified() *tls.Config {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
