@@ -58,7 +58,7 @@ func (h Hasher) Fingerprint(s string) Fingerprint {
 //
 // All backends implement Filter; package bloomtest tests them. The stores of a crawl
 // use their backends directly, because a crash could come between a call of a Filter
-// and the change of the queue that belongs to it.
+// and the matching change of the queue.
 type Filter interface {
 	// AddIfAbsent records prints and reports, index for index, which of them are new.
 	// If prints contains a fingerprint several times, only the first can be new. If

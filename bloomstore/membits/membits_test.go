@@ -98,9 +98,9 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 				t.Fatalf("%+v, want 4 full layers", stats)
 			}
 			want := 1 - (1-0.9*c.p)*(1-0.05*c.p)*(1-0.025*c.p)*(1-0.0125*c.p)
-			// Nearly all of the rate is that of the first layer, which has few of the
-			// keys. So the random variation of the rate is mainly that of the fill of
-			// this layer.
+			// The first layer has few of the keys, but nearly all of the false-positive
+			// rate. So the rate varies at random mainly because the fill of this layer
+			// does.
 			bloomtest.Probe(t, f, want, c.n/growth, c.probes)
 		})
 	}
