@@ -43,8 +43,8 @@ func asCrawlUser(addrs ...string) redis.UniversalOptions {
 	return redis.UniversalOptions{Addrs: addrs, Username: "crawl", Password: crawlPassword}
 }
 
-// TestDeniedCommands: commands contains every command that scripts run.
-// TestSuiteOnServer shows that no others are needed.
+// TestDeniedCommands: the list commands contains every command that scripts run.
+// TestSuiteOnServer shows that a crawl needs no commands outside the list.
 func TestDeniedCommands(t *testing.T) {
 	files, err := filepath.Glob("*.lua")
 	if err != nil || len(files) < 10 {

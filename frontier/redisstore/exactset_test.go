@@ -198,7 +198,8 @@ func TestAuditOfDecided(t *testing.T) {
 }
 
 // TestStandingAnswers: decided links whose answers might not be valid any more are offered
-// again with their decision, the others with the decision Known.
+// again with the same decision. All other decided links are offered with the decision
+// Known.
 func TestStandingAnswers(t *testing.T) {
 	lasting, over := new(epoch), new(epoch)
 	for _, ep := range []*epoch{lasting, over} {

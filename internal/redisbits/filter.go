@@ -285,7 +285,8 @@ func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, d
 	return nil
 }
 
-// keep removes asks for which still returns false, and keeps the order.
+// keep removes the asks for which a call of still returns false. It does not change the
+// order of the other asks.
 func (w *window) keep(still func(ask *Ask, index int) bool) {
 	n := 0
 	for i := range w.asks {
