@@ -85,11 +85,11 @@ type (
 	}
 )
 
-// oneCall returns how many of the first items go into one call of the script: at least one.
-// The argument call is the number of that call. The items of a call belong to one
-// partition, were tested with the same layers, and have their bits in different blocks.
-// oneCall also sets the edits of these items, which expect that the earlier calls have
-// changed the blocks.
+// oneCall returns how many of items, counted from the first, go into one call of the
+// script: at least one. The argument call is the number of that call. The items of a call
+// belong to one partition, were tested with the same layers, and have their bits in
+// different blocks. oneCall also sets the edits of these items, which expect that the
+// earlier calls have changed the blocks.
 func (g *group) oneCall(items []pending, call int) int {
 	first := &items[0]
 	layers := first.test.Layers()

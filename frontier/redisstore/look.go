@@ -26,10 +26,10 @@ func (p *partition) hostKeys(host string) []string {
 	}
 }
 
-// look asks each partition for hosts that are due, at most the number in most. It passes
-// these hosts to the schedule. It also does the partitions' upkeep: it ends expired leases
-// and queues delayed items that are ready. If a partition cannot be asked, look continues
-// with the others.
+// look asks each partition for hosts that are due, and passes them to the schedule. The
+// argument most limits the hosts of each partition. It also does the partitions' upkeep:
+// it ends expired leases and queues delayed items that are ready. If a partition cannot be
+// asked, look continues with the others.
 func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed error) {
 	for step := 0; len(parts) > 0 && step < maxSteps; step++ {
 		asked := s.now()

@@ -18,7 +18,7 @@ type Loss struct {
 
 // Lost compares two numbers for each worker and partition: the items for which the worker got
 // the answer Added, and the items that the partition counted for it. It returns the differences
-// where the partition counted fewer. A lost link does not count if the same worker has added it
+// where the partition counted fewer. A lost link does not count if Complete has offered it
 // again. It still counts if another worker has added it since.
 //
 // Workers store their numbers once a second. The last second is missing for a worker that was

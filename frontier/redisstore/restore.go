@@ -110,7 +110,7 @@ func (h *past) lost() (lost []Ended) {
 }
 
 // restore restores lost counters. It counts queued, leased and failed items, takes the number of
-// done items from the records, and sets the number of added items to the sum of these.
+// done items from the records, and sets the number of added items to their sum.
 func (r *rebuild) restore(ctx context.Context) error {
 	bare := false
 	for i, p := range r.parts {

@@ -102,8 +102,8 @@ func (s *schedule) toLook(now time.Time, idle bool) (parts []*partition) {
 type report struct {
 	asked, answered time.Time
 	server          int64         // time of its server's clock, ms
-	due             []candidate   // the host that has been due longest first
-	wait            time.Duration // from asked until there is more to do
+	due             []candidate   // the host that has been due longest comes first
+	wait            time.Duration // time from asked until there is more to do
 }
 
 func (s *schedule) isDue(p *partition, now time.Time) bool {
@@ -127,8 +127,8 @@ func (s *schedule) saw(p *partition, r report) {
 	s.due = append(s.due, r.due...)
 }
 
-// take removes and returns up to n hosts that were due, the one that has been due longest first.
-// The caller must call lent or wake for the partition of each.
+// take removes and returns up to n hosts that were due. The host that has been due longest comes
+// first. The caller must call lent or wake for the partition of each.
 func (s *schedule) take(n int) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,8 +58,8 @@ func (c *seenCache) change(happen func()) {
 	c.gen.Add(1)
 }
 
-// find returns the set that the first half of a fingerprint selects, and the word that stands
-// for the fingerprint in that set, which is made from the second half.
+// find returns the set that the first half of a fingerprint selects. It also returns the word
+// of the fingerprint in that set, which is computed from the second half.
 func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
 	const golden = 0x9e3779b97f4a7c15
 	at, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
