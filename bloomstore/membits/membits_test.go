@@ -159,7 +159,7 @@ func TestZeroConfig(t *testing.T) {
 	}
 }
 
-// TestSmallestFilters makes filters for so few keys that most shards have none.
+// TestSmallestFilters adds keys to filters with a capacity of at most three keys.
 func TestSmallestFilters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for _, config := range []Config{{Capacity: 1}, {Capacity: 1, Shards: 256, FPR: 0.99}, {Capacity: 3, Shards: 1, FPR: minFPR}} {

@@ -106,7 +106,7 @@ func TestOpenRefusesServers(t *testing.T) {
 	}
 }
 
-// TestCommandsAreNotRun: checking permissions changes nothing.
+// TestCommandsAreNotRun: a check of the permissions adds and removes no keys.
 func TestCommandsAreNotRun(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))

@@ -201,8 +201,8 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 	}
 }
 
-// TestLeaseKnowsItsEpoch: a host is found due, and then the server is replaced. The host is
-// not leased, even if there was no call between.
+// TestLeaseKnowsItsEpoch: lease.lua leases no host in an epoch that is new to the
+// partition.
 func TestLeaseKnowsItsEpoch(t *testing.T) {
 	t.Parallel()
 	b := newScriptBench(t)

@@ -43,8 +43,8 @@ func TestMaxPagesAcrossWorkers(t *testing.T) {
 	}
 }
 
-// TestMaxPagesOfTheDead: the leases of a dead worker do not count once they
-// have expired, on any node.
+// TestMaxPagesOfTheDead: the leases of a dead worker do not count after they have
+// expired.
 func TestMaxPagesOfTheDead(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

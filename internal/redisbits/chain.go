@@ -221,7 +221,7 @@ func (c *Chain) verifyDue(now time.Time) bool {
 	return (last == 0 || since-last > int64(verifyEvery)) && c.checked.CompareAndSwap(last, max(since, 1))
 }
 
-// verify verifies chains, in one pipeline after the other.
+// verify verifies chains, with one pipeline at a time.
 func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) error {
 	pipe := client.Pipeline()
 	var checks []func() error

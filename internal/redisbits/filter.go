@@ -263,7 +263,7 @@ type window struct {
 	index []int // index of each ask in the call
 }
 
-// windows calls do with one window of prints after the other.
+// windows calls do with each window of prints in turn.
 func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, do func(*Reader, *window) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
