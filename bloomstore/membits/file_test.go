@@ -324,7 +324,7 @@ func TestWriteToPassesErrorsOn(t *testing.T) {
 	}
 }
 
-// TestMemoryIsFlat: neither saving nor reading makes a copy of the filter.
+// TestMemoryIsFlat: saving and reading need memory for only one more sub-filter.
 func TestMemoryIsFlat(t *testing.T) {
 	config := Config{Capacity: 1_000_000}
 	f := open(t, config)

@@ -102,8 +102,8 @@ func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
 	return nil
 }
 
-// TestReplacedSegmentIsNoticedInASecond: a read checks the headers again if more than a second has
-// passed since the last check, and not before.
+// TestReplacedSegmentIsNoticedInASecond: a check of the headers is due again if more than
+// verifyEvery has passed since the last check, and not before.
 func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	c := layoutOf(t, Params{}).Chain(ID{}, 0, "{x}")
 	at := func(after time.Duration) time.Time { return c.born.Add(after) }
