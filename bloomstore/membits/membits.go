@@ -39,7 +39,7 @@ const (
 
 const (
 	maxShards = 256
-	maxKeys   = 1 << 40 // of a layer, which then takes 4 TB at 1e-6; no size overflows
+	maxKeys   = 1 << 40 // of a layer: 4 TB at 1e-6, so that no size overflows
 	minFPR    = 1e-12
 )
 

@@ -27,9 +27,9 @@ func (p *partition) hostKeys(host string) []string {
 }
 
 // look asks each partition for hosts that are due, and passes them to the schedule. The
-// argument most limits the hosts of each partition. It also does the partitions' upkeep:
-// it ends expired leases and queues delayed items that are ready. If a partition cannot be
-// asked, look continues with the others.
+// argument most limits the hosts of each partition. look also does the upkeep of the
+// partitions: it ends expired leases and queues delayed items that are ready. If a
+// partition cannot be asked, look continues with the others.
 func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed error) {
 	for step := 0; len(parts) > 0 && step < maxSteps; step++ {
 		asked := s.now()
