@@ -58,7 +58,7 @@ func (h Hasher) Fingerprint(s string) Fingerprint {
 //
 // All backends implement Filter; package bloomtest tests them. The stores of a crawl
 // use their backends directly, because a crash could come between a call of a Filter
-// and the change of the queue that belongs to it.
+// and the matching change of the queue.
 type Filter interface {
 	// AddIfAbsent records prints and reports, index for index, which of them are new.
 	// If prints contains a fingerprint several times, only the first can be new. If
@@ -75,9 +75,9 @@ type Filter interface {
 type Growth uint8
 
 const (
-	// GrowthOn adds layers, each for twice the keys of the one before. The first gets
-	// 0.9 of the false-positive rate and the others share the rest, so the rate stays
-	// below the configured one for any number of keys.
+	// GrowthOn adds layers, each for twice the keys of the one before. The first layer
+	// gets 0.9 of the false-positive rate, and the later layers share the other 0.1. So
+	// the rate stays below the configured one for any number of keys.
 	GrowthOn Growth = iota
 	// GrowthOff keeps one layer, which gets the whole rate. Beyond the capacity the
 	// rate rises above the configured one.

@@ -43,7 +43,7 @@ func Interval(successes, trials uint64) (lo, hi float64) {
 	reach := scale * z * math.Sqrt(rate*(1-rate)/n+z*z/(4*n*n))
 	lo, hi = max(centre-reach, 0), min(centre+reach, 1)
 	if successes == 0 {
-		lo = 0 // without the rounding error
+		lo = 0 // the formula has a rounding error
 	}
 	if successes == trials {
 		hi = 1

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// near fails the test if got differs from want by more than half a unit of the last of
-// its decimals.
+// near fails the test if got differs from want by more than half a unit of the last
+// decimal.
 func near(t *testing.T, what string, got, want float64, decimals int) {
 	t.Helper()
 	if half := 0.5001 * math.Pow10(-decimals); math.Abs(got-want) > half {
@@ -73,8 +73,8 @@ func TestBosePower(t *testing.T) {
 	}
 }
 
-// TestOccupancyPower compares the approximation for random collisions with their
-// distribution, in a filter of some thousand bits.
+// TestOccupancyPower compares the approximation with the result of the exact
+// distribution, for filters of some thousand bits.
 func TestOccupancyPower(t *testing.T) {
 	for _, p := range []float64{0.1, 0.01, 1e-6, 1e-12} {
 		n := uint64(16000 / BitsPerKey(p, 1+uint(math.Log2(1/p))))
@@ -139,7 +139,7 @@ func TestExactBlockedBits(t *testing.T) {
 }
 
 // TestExactBlockedFalsePositiveRate compares the approximation within a block with the
-// distribution itself.
+// result of the exact distribution.
 func TestExactBlockedFalsePositiveRate(t *testing.T) {
 	for _, c := range []struct {
 		bits float64

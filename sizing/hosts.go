@@ -48,7 +48,7 @@ func evenLoads(n uint64, partitions int) []uint64 {
 	return loads
 }
 
-// harmonic returns 1 + 1/2 + ... + 1/n, for n > 100 by Euler's expansion.
+// harmonic returns 1 + 1/2 + ... + 1/n. For n > 100 it uses Euler's expansion.
 func harmonic(n uint64) float64 {
 	if n == 0 {
 		panic("sizing: 0 hosts")

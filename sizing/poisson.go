@@ -5,10 +5,10 @@ import "math"
 // poissonMean returns the mean of f(N) for a Poisson N with the given mean. f must be
 // in [0, 1] and must not decrease.
 //
-// It sums terms outwards from the most likely N until the rest is negligible. If the
-// distribution is wide, it uses every stride-th N only, with eight of them per
-// standard deviation. The trapezoidal rule is exact to full precision for such a bell
-// curve, and the sum has some hundred terms.
+// It sums terms outwards from the most likely N until the remaining terms are
+// negligible. If the distribution is wide, it uses every stride-th N only, with eight
+// of them per standard deviation. The trapezoidal rule is exact to full precision for
+// such a bell curve, and the sum has some hundred terms.
 func poissonMean(mean float64, f func(n float64) float64) float64 {
 	const negligible = 1e-17
 	sigma := math.Sqrt(mean)

@@ -30,8 +30,8 @@ func TestSimulatedSpread(t *testing.T) {
 		mean := sum / filters
 		got := math.Sqrt(squares/filters-mean*mean) / mean
 		want, skewness := RateSpread(float64(c.n), c.parts, size, k)
-		// The relative error of a standard deviation that is computed from so many filters
-		// is about 1/√(2·filters). It is larger if the rates are skewed.
+		// The relative error of a standard deviation that is computed from this number of
+		// filters is about 1/√(2·filters). It is larger if the rates are skewed.
 		if off := math.Abs(got/want - 1); off > 5*(1+skewness)/math.Sqrt(2*filters) {
 			t.Errorf("%d keys in %d parts at %g: rates differ by %.4f, want %.4f (skewness %.2f)", c.n, c.parts, c.p, got, want, skewness)
 		}

@@ -50,8 +50,8 @@ func Bench(b *testing.B, open func(b *testing.B) bloomstore.Filter) {
 }
 
 // spread makes b.N calls of do from several goroutines, each with the next batch of
-// prints. After the last batch it waits for the goroutines, calls the function again
-// without timing it, and starts over.
+// prints. After the last batch of prints it waits for the goroutines, calls again()
+// without timing it, and starts over with the first batch.
 func spread(b *testing.B, callers, batch int, prints []bloomstore.Fingerprint,
 	do func([]bloomstore.Fingerprint) error, again func()) {
 	perRound := len(prints) / batch

@@ -5,8 +5,8 @@
 // that never errs, and Faulty returns a filter that fails on purpose. The package
 // imports no backend.
 //
-// Random cases print their seed. If the test binary defines the flag -seed, that flag
-// repeats a run; if it defines -proof, that flag runs the cases at full size.
+// Random cases print their seed. A test binary can define two flags: -seed repeats a
+// run, and -proof runs the cases at full size.
 package bloomtest
 
 import (

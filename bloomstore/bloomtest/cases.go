@@ -193,7 +193,9 @@ func cancelledContext(ctx context.Context, t *trial) error {
 	return wantKnown(ctx, filter, append(old, fresh...))
 }
 
-// keepsNoReference changes the arguments and the results of earlier calls.
+// keepsNoReference reuses the argument of a call, and checks that the filter still has
+// the keys of that call. It also checks that a call does not change the results of an
+// earlier one.
 func keepsNoReference(ctx context.Context, t *trial) error {
 	filter, prints, others := t.open(), t.prints(1000), t.prints(1000)
 	batch := slices.Clone(prints)

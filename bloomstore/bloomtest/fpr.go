@@ -32,7 +32,7 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 //
 // σ covers the random variation of the number of hits and of the fill, for a filter
 // whose size is optimal for n keys: see sizing.RateSpread. For a filter with several
-// layers, n is the number of keys in the layer that has most of the rate.
+// layers, n is the number of keys in the layer that contributes most to the rate.
 func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	if err := newTrial(t).probe(t.Context(), filter, p, n, probes); err != nil {

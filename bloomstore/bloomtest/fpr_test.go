@@ -124,8 +124,8 @@ func TestFPRTellsGoodFromBad(t *testing.T) {
 	}
 }
 
-// TestFalseLimit compares falseLimit with the tail of the Poisson distribution, which
-// another program has summed from the smallest term on.
+// TestFalseLimit compares falseLimit with the tail of the Poisson distribution. Another
+// program has computed the tail.
 func TestFalseLimit(t *testing.T) {
 	for _, c := range []struct{ lookups, want int }{
 		{0, 0}, {1000, 2}, {1 << 20, 9}, {100_000_000, 154},

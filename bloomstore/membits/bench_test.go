@@ -19,8 +19,8 @@ func BenchmarkFilter(b *testing.B) {
 	})
 }
 
-// full returns a filter with ten million keys at 1e-6, which takes 36 MB, and a million of
-// its keys.
+// full returns a filter of 36 MB with ten million keys at 1e-6, and a million of these
+// keys.
 func full(b *testing.B) (f *Filter, known []bloomstore.Fingerprint) {
 	f, rng := open(b, Config{Growth: GrowthOff}), rand.New(rand.NewPCG(1, 0))
 	for i := range 10_000_000 {
@@ -64,9 +64,9 @@ func BenchmarkHas(b *testing.B) {
 	}
 }
 
-// BenchmarkWays compares ways to test one sub-filter of a filter of 36 MB. They use our
-// draws one at a time as in layer.test, our draws with TestLocations, and the library's
-// own positions in sub-filters that were filled with these positions.
+// BenchmarkWays compares ways to test one sub-filter of a filter of 36 MB. The ways
+// are: our draws, one at a time, as in layer.test; our draws with TestLocations; the
+// library's own positions, in sub-filters that were filled by the library.
 func BenchmarkWays(b *testing.B) {
 	f, known := full(b)
 	l := (*f.chain.Load())[0]

@@ -22,7 +22,7 @@ const (
 	fixedBytes = 56 // of the header, before the table of layers
 	entryBytes = 32 // of one layer in the table
 	sumBytes   = 4
-	maxLayers  = 41 // layers a chain can have: maxKeys is 2⁴⁰
+	maxLayers  = 41 // maximum number of layers, because maxKeys is 2⁴⁰
 )
 
 // header is the first part of a file.
@@ -220,7 +220,7 @@ type sumReader struct {
 	buf  []byte
 }
 
-// read fills b with the next part. Errors name the part as what.
+// read fills b with the next part. what is the name of the part in errors.
 func (r *sumReader) read(b []byte, what string) error {
 	if err := r.fill(b, what); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (r *sumReader) fill(b []byte, what string) error {
 	return nil
 }
 
-// check reads a stored checksum and compares it with that of all parts so far.
+// check reads a stored checksum and compares it with the checksum of all parts so far.
 func (r *sumReader) check(what string) error {
 	var stored [sumBytes]byte
 	if err := r.fill(stored[:], "the checksum of "+what); err != nil {
@@ -272,7 +272,7 @@ func (r *sumReader) words(n int, what string) ([]uint64, error) {
 	return words, nil
 }
 
-// end returns an error unless the file ends here.
+// end returns an error if the file has more bytes.
 func (r *sumReader) end() error {
 	var one [1]byte
 	switch n, err := io.ReadFull(r.from, one[:]); {

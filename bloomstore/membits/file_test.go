@@ -22,7 +22,7 @@ import (
 
 var tag = [16]byte([]byte("the crawl's name"))
 
-// small and tiny are filters whose files of four layers are short.
+// small and tiny are configs of filters whose files are short, even with four layers.
 var (
 	small = Config{Capacity: 30, FPR: 1e-3, Shards: 4}
 	tiny  = Config{Capacity: 2, FPR: 1e-2, Shards: 2}
@@ -324,7 +324,7 @@ func TestWriteToPassesErrorsOn(t *testing.T) {
 	}
 }
 
-// TestMemoryIsFlat: neither saving nor reading makes a copy of the filter.
+// TestMemoryIsFlat: saving and reading need memory for only one more sub-filter.
 func TestMemoryIsFlat(t *testing.T) {
 	config := Config{Capacity: 1_000_000}
 	f := open(t, config)
@@ -385,7 +385,8 @@ func TestFileGolden(t *testing.T) {
 }
 
 // FuzzRead: for any bytes, Read returns one of two errors, or a filter that writes the
-// same bytes. repair corrects the header's checksum, so that the rest is read too.
+// same bytes. If repair is true, the test corrects the header's checksum, so that Read
+// also reads the parts after the header.
 func FuzzRead(f *testing.F) {
 	file := saved(f, fourLayers(f, small), tag)
 	for _, cut := range []int{0, 8, 56, 187, 192, 300, len(file)} {

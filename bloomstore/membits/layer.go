@@ -20,8 +20,8 @@ type shape struct {
 	hashes     uint
 }
 
-// shape returns the size of the layer with this number. The number must be 0, or grows
-// must return true for it.
+// shape returns the size of the layer with this number: 0, or a number for which
+// f.grows returns true.
 func (f *Filter) shape(number int) shape {
 	growing := f.config.Growth == GrowthOn
 	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, growing)
@@ -52,9 +52,9 @@ func newLayer(s shape) *layer {
 	return l
 }
 
-// subFilter returns a filter of the library over words. The caller allocates words,
-// because bloom.New does not report a failed allocation: it returns a filter of length
-// 0, for which every key is new.
+// subFilter returns a filter of the library that keeps its bits in words. The caller
+// allocates words, because bloom.New does not report a failed allocation: it returns a
+// filter of length 0, for which every key is new.
 func subFilter(words []uint64, s shape) *bloom.BloomFilter {
 	return bloom.FromWithM(words, uint(s.shardBits), s.hashes)
 }

@@ -39,7 +39,7 @@ const (
 
 const (
 	maxShards = 256
-	maxKeys   = 1 << 40 // of a layer: 4 TB at 1e-6, far below any overflow
+	maxKeys   = 1 << 40 // of a layer: 4 TB at 1e-6, so that no size overflows
 	minFPR    = 1e-12
 )
 
@@ -177,8 +177,8 @@ func (f *Filter) Add(fp bloomstore.Fingerprint) (number int, added bool) {
 
 // Restore adds prints to the layer with this number. It repeats calls of Add that a
 // journal recorded. The bits can be set already; each of prints is counted once. If the
-// layer is the next one, Restore starts it. For a higher number it returns an
-// ErrFilterLost, because a journal that is read in order starts layers in order.
+// layer is the next one, Restore starts it. For an even higher number, Restore returns
+// an ErrFilterLost, because a journal that is read in order starts layers in order.
 func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 	chain := *f.chain.Load()
 	if number < 0 || number > len(chain) || number == len(chain) && !f.grows(number) {

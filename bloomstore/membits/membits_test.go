@@ -98,9 +98,9 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 				t.Fatalf("%+v, want 4 full layers", stats)
 			}
 			want := 1 - (1-0.9*c.p)*(1-0.05*c.p)*(1-0.025*c.p)*(1-0.0125*c.p)
-			// Nearly all of the rate is that of the first layer, which has few of the
-			// keys. So the random variation of the rate is mainly that of the fill of
-			// this layer.
+			// The first layer has few of the keys, but nearly all of the false-positive
+			// rate. So the rate varies at random mainly because the fill of this layer
+			// does.
 			bloomtest.Probe(t, f, want, c.n/growth, c.probes)
 		})
 	}
@@ -159,7 +159,7 @@ func TestZeroConfig(t *testing.T) {
 	}
 }
 
-// TestSmallestFilters makes filters for so few keys that most shards have none.
+// TestSmallestFilters adds keys to filters with a capacity of at most three keys.
 func TestSmallestFilters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for _, config := range []Config{{Capacity: 1}, {Capacity: 1, Shards: 256, FPR: 0.99}, {Capacity: 3, Shards: 1, FPR: minFPR}} {

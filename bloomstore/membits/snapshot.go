@@ -18,10 +18,10 @@ type Snapshot struct {
 // stores tag, usually the id of the crawl, in the file, and Read must be given the
 // same tag.
 //
-// The caller must not add keys during the call, so that it can note the position in its
-// journal that belongs to the snapshot. The file can also have bits of keys that are
-// added before WriteTo ends. To get a filter with the bits and counts of f, call Read,
-// and then Restore for all keys that the journal has after that position.
+// The caller must not add keys during the call, and must note the position in its
+// journal at that time. The file can also have bits of keys that are added before
+// WriteTo ends. To get a filter with the bits and counts of f, call Read, and then
+// Restore for all keys that the journal has after that position.
 func (f *Filter) Snapshot(tag [16]byte) *Snapshot {
 	s := &Snapshot{filter: f, header: header{config: f.config, tag: tag}}
 	for _, l := range *f.chain.Load() {
@@ -48,8 +48,8 @@ func (s *Snapshot) Bytes() int64 {
 }
 
 // WriteTo writes the file that Read reads. It holds the lock of a shard only while it
-// copies one sub-filter, so keys can be added meanwhile. Each write has a whole
-// sub-filter, so w needs no buffer.
+// copies one sub-filter, so keys can be added meanwhile. Each call of w.Write gets a
+// whole sub-filter, so w needs no buffer.
 func (s *Snapshot) WriteTo(w io.Writer) (written int64, err error) {
 	put := func(part []byte) error {
 		n, err := w.Write(part)

@@ -8,9 +8,9 @@
 //
 // A filter is never lost silently. If a part is missing, short, of another type, of
 // other parameters or of another filter, the error is a bloomstore.ErrFilterLost or a
-// bloomstore.ErrParamsMismatch. There is one exception: a server can lose the writes of
-// its last moments (an append-only file synced every second, a failover). Keys that
-// were added then are lost too, and no error shows it.
+// bloomstore.ErrParamsMismatch. There is one exception: a server can lose its last
+// writes, because it syncs its append-only file only every second, or in a failover.
+// The keys in these writes are lost too, and no error shows it.
 package redisbits
 
 import (

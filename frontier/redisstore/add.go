@@ -199,7 +199,7 @@ func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links b
 		if before.verdicts[i].Answer != frontier.Added {
 			continue
 		}
-		if got.verdicts[i].Answer == frontier.Added { // the server had lost the item, which must count once
+		if got.verdicts[i].Answer == frontier.Added { // the server lost the item and added it again: count it once
 			s.acknowledged[got.parts[i].number].Add(^uint64(0))
 		}
 		got.verdicts[i] = before.verdicts[i]
@@ -227,7 +227,7 @@ func (c counts) add(field string, n uint64) {
 	}
 }
 
-// seen and refused count offers that were not added.
+// The methods seen and refused count offers that were not added.
 func (c counts) seen(n uint64) {
 	c.add(fieldOther, n)
 	c.add(fieldSeen, n)
@@ -287,7 +287,8 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 	return s.classify(ctx, err)
 }
 
-// beginSums sums the queued items once and then every second, if their number is limited.
+// beginSums sums the queued items once before it returns, and then every second. It does
+// nothing if their number is not limited.
 func (s *Store) beginSums(ctx context.Context) error {
 	if s.cfg.MaxQueued == 0 {
 		return nil

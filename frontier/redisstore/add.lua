@@ -10,9 +10,10 @@
 --          4 the field of meta that counts the items that the caller adds
 --          5 the number of special items. Each has five arguments: its number, from
 --            1; its letters; its fingerprint; the offset of the round in its entry;
---            its delay, ms. The letters are x: exact; or the decision of an exact
---            set, n: new, p: promoted, r: again; q, with n, p or r: refuse the item
---            unless it is queued or leased; s: in the shadow sample; z: delayed
+--            its delay, ms. An exact item has the letter x or, if an exact set has
+--            decided, n: new, p: promoted or r: again. Further letters are s: in
+--            the shadow sample; z: delayed; q, in addition to n, p or r: refuse the
+--            item, but not if it is queued or leased already
 --          then for each host: the host key; the index of its state; the maximum
 --            number of its items and the field of its budget, or '' if it has no
 --            limit; the number of its runs of items. A run has the index of its
@@ -161,7 +162,8 @@ if added > 0 then
   end
 end
 
--- Entries are written before bits, so that every known URL was queued.
+-- Entries are written before bits, so that the filter never has a URL that was not
+-- queued.
 for _, host in ipairs(hosts) do
   for _, entries in ipairs(host) do redis.call('RPUSH', unpack(entries)) end
   if host.delayed then

@@ -85,9 +85,10 @@ type (
 	}
 )
 
-// oneCall returns how many items from the start of items, at least one, go into call number
-// call. The items of a call belong to one partition, were tested with the same layers, and
-// have their bits in different blocks. oneCall also sets their edits, which expect that the
+// oneCall returns how many of items, counted from the first, go into one call of the
+// script: at least one. The argument call is the number of that call. The items of a call
+// belong to one partition, were tested with the same layers, and have their bits in
+// different blocks. oneCall also sets the edits of these items, which expect that the
 // earlier calls have changed the blocks.
 func (g *group) oneCall(items []pending, call int) int {
 	first := &items[0]
@@ -141,9 +142,9 @@ func newEdit(at blockKey, old, new []byte) edit {
 
 // rebase bases e on a block that an earlier call changes to old. The range of bytes does not
 // change: it contains all bits that were missing when the item was tested. So the script
-// notices if the earlier call did not set those that it should set. If the block of the
-// earlier call was read later, another worker may have added the item meanwhile. Then old
-// has all bits of the item, and the script answers that the item is known.
+// notices if the earlier call did not change the block to old. The block may have been read
+// once more for the earlier call, after another worker added the item. Then old has all bits
+// of the item, and the script answers that the item is known.
 func (e *edit) rebase(at blockKey, old, new []byte) {
 	from, to := e.from-at.offset, e.to-at.offset+1
 	e.old, e.new = old[from:to], new[from:to]

@@ -61,8 +61,8 @@ func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAd
 	}
 }
 
-// planAdd makes the n-th command of add.lua fail. With 0 none fails. Below 0 none fails,
-// and commands are not logged.
+// planAdd makes the n-th command of add.lua fail. If n is 0, no command fails. If n is
+// negative, no command fails and none is logged.
 func (b *faultyAdd) planAdd(n int) { b.plan(&call{script: addScript}, n) }
 
 // queued reports whether an item has an entry, ready or delayed.

@@ -32,8 +32,8 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 	}
 }
 
-// Audit implements frontier.Inspector. Done is the counter, because only the records contain
-// the done URLs. Added is an estimate:
+// Audit implements frontier.Inspector. Done comes from the counter, because only the records
+// contain the done URLs. Added is an estimate:
 //   - the number of keys in the filter, from a sample of its blocks,
 //   - plus the items that were queued although the filter claimed them,
 //   - minus the keys of MarkSeen,
@@ -86,7 +86,7 @@ func (s *Store) recount(ctx context.Context) (recount, error) {
 }
 
 // recountPartition adds the counts of a partition to r. It reads the list of hosts first. If
-// the transaction that counts then finds other hosts, it starts again.
+// the transaction that counts then finds other hosts, recountPartition starts again.
 func (s *Store) recountPartition(ctx context.Context, p *partition, r *recount) error {
 	for {
 		waiting, err := s.hostsWith(ctx, p, frontier.Queued)
@@ -226,8 +226,8 @@ func (c *recounting) checkHost(r *recount, host string, items uint64, due, lease
 	}
 }
 
-// countActive counts the items in the hash of a lease: those that are leased, those that are set
-// aside, and those of them that count as delayed.
+// countActive counts the items in the hash of a lease: the leased ones, and the ones that are
+// set aside. delayed is the number of items set aside that count as delayed.
 func countActive(lease map[string]string) (open, aside, delayed uint64) {
 	for _, it := range activeItems(lease) {
 		if it.aside {

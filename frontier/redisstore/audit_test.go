@@ -16,8 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestRecountNamesCorruption damages the structures and the counters one by one.
-// The recount names the terms that depend on the damaged one, and no others.
+// TestRecountNamesCorruption damages the structures and the counters one by one. The
+// recount names the terms that depend on the damaged structure or counter, and no
+// others.
 func TestRecountNamesCorruption(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -166,8 +167,8 @@ func restoreAll(t *testing.T, admin *redis.Client, dump map[string]string) {
 	}
 }
 
-// TestAuditCountsTheFilter: the number of keys in the filter is estimated
-// without its counter, and the audit notices cleared bits.
+// TestAuditCountsTheFilter: the audit estimates the number of keys in the filter
+// without the filter's counter, and notices cleared bits.
 func TestAuditCountsTheFilter(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

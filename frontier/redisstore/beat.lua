@@ -1,9 +1,9 @@
 -- beat.lua: note that a worker is alive, and return all workers that are alive.
 -- KEYS     1 the description of each worker, by its number; 2 the time of each
---          worker's last call, ms; 3 the items answered Added to each worker
+--          worker's last call, ms; 3 how many items each worker has added
 -- ARGV[1]  the worker's number
 -- ARGV[2]  its description, '' if it has ended
--- ARGV[3]  the items answered Added to it, '' if they have not changed
+-- ARGV[3]  how many items it has added, '' if that has not changed
 -- ARGV[4]  the time without a call, ms, after which a worker counts as dead
 -- returns  the numbers of the workers that are alive
 -- cost     O(log workers), O(workers that are alive)

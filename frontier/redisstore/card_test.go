@@ -112,7 +112,7 @@ func TestJoinCompares(t *testing.T) {
 			t.Errorf("another %s: %v, want an %v that shows it", name, err, frontier.ErrParamsMismatch)
 		}
 	}
-	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0 // compares none of these
+	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0 // zero values are not compared
 	if joined := openStore(t, cfg); joined.cfg.FilterCapacity != 10_000 || len(joined.parts) != 4 {
 		t.Errorf("joined a crawl for %d keys in %d partitions, want 10000 and 4", joined.cfg.FilterCapacity, len(joined.parts))
 	}

@@ -43,8 +43,8 @@ func asCrawlUser(addrs ...string) redis.UniversalOptions {
 	return redis.UniversalOptions{Addrs: addrs, Username: "crawl", Password: crawlPassword}
 }
 
-// TestDeniedCommands: commands contains every command that scripts run.
-// TestSuiteOnServer shows that no others are needed.
+// TestDeniedCommands: the list commands contains every command that scripts run.
+// TestSuiteOnServer shows that a crawl needs no commands outside the list.
 func TestDeniedCommands(t *testing.T) {
 	files, err := filepath.Glob("*.lua")
 	if err != nil || len(files) < 10 {
@@ -106,7 +106,7 @@ func TestOpenRefusesServers(t *testing.T) {
 	}
 }
 
-// TestCommandsAreNotRun: checking permissions changes nothing.
+// TestCommandsAreNotRun: a check of the permissions adds and removes no keys.
 func TestCommandsAreNotRun(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))

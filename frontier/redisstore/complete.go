@@ -13,9 +13,9 @@ import (
 )
 
 // Complete implements frontier.Store. It offers the links first, then it writes and syncs
-// the records, and then the rest takes effect in one step. So links that were added stay
-// added if the rest fails. The step takes effect only if no node that answered a link has
-// restarted since. Otherwise the links are offered again.
+// the records, and then the completions take effect in one step. So links that were added
+// stay added if that step fails. The step takes effect only if no node that answered a
+// link has restarted since. Otherwise the links are offered again.
 //
 // If links belong to partitions on other nodes of a cluster, Complete waits until Config.Wait
 // replicas have them. If Config.Wait is 0, it waits for two seconds, after which the links
@@ -255,8 +255,8 @@ func (t *todo) linkCounts() (n frontier.LinkCounts) {
 	return n
 }
 
-// commit makes the completions take effect if the node's epoch is under. A nil under means
-// any epoch.
+// commit makes the completions take effect if the node is in the epoch under. A nil under
+// means any epoch.
 func (c *completing) commit(ctx context.Context, under *epoch) error {
 	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
 	c.runTogether(ctx, made, c.h)
@@ -300,8 +300,8 @@ const (
 	argItems     = 7 // the first completion
 )
 
-// maxJoinedArgs bounds joined calls: no other call is joined to a call with this many
-// arguments, which are about fifty completions.
+// maxJoinedArgs bounds joined calls. No call is joined to a call that already has this
+// many arguments, which are about fifty completions.
 const maxJoinedArgs = 1024
 
 // joinCompletions appends the completions of next, a call for the same lease, to a call of

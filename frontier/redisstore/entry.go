@@ -198,7 +198,8 @@ func (r *entryReader) byte() byte {
 	return 0
 }
 
-// uvarint reads a number of at most five bytes. A number above most counts as damage.
+// uvarint reads a number of at most five bytes. A number larger than the argument most
+// counts as damage.
 func (r *entryReader) uvarint(most uint64) uint64 {
 	v, n := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen32)]))
 	if n <= 0 || v > most {

@@ -136,8 +136,8 @@ func TestEpochForgotExtension(t *testing.T) {
 	})
 }
 
-// wantLost calls take, makes the server lose the writes of take, and checks that the
-// lease that take returned is lost. The lease must last for at most one TTL from now.
+// wantLost calls take, makes the server lose the writes of that call, and checks that
+// the returned lease is lost. The lease must last for at most one TTL from now.
 func (b *epochBench) wantLost(take func() frontier.Lease) {
 	b.Helper()
 	before := b.dump()
@@ -201,8 +201,8 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 	}
 }
 
-// TestLeaseKnowsItsEpoch: a host is found due, and then the server is replaced. The host is
-// not leased, even if there was no call between.
+// TestLeaseKnowsItsEpoch: lease.lua leases no host in an epoch that is new to the
+// partition.
 func TestLeaseKnowsItsEpoch(t *testing.T) {
 	t.Parallel()
 	b := newScriptBench(t)

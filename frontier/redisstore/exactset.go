@@ -38,10 +38,10 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 	return v, false, nil
 }
 
-// standing reports, by index, which answers to decided offers stay valid: those whose epoch
-// has not ended, and refusals, which the exact set knows. Such an offer must not be repeated:
-// its item may be finished by now, and would be queued again. Therefore its decision is Known
-// in again, the offers for the next try.
+// standing reports, by index, which answers to decided offers stay valid: answers whose epoch
+// has not ended, and refusals. It also returns the offers for the next try. An offer whose
+// answer stays valid has the decision Known there. With its old decision its item would be
+// queued again if it is finished by now.
 func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, stand []bool) {
 	again, stand = offers, make([]bool, len(offers))
 	for i := range offers {

@@ -152,9 +152,9 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestBulkThenDecided: one URL is offered twice in a call, first as a bulk item, then as
-// an exact one. The exact item is queued, too, because the store has no record that the
-// bulk item has the same URL.
+// TestBulkThenDecided: one call offers a URL as a bulk item, as an exact item, and as
+// both again. The first exact item is queued, too, because the store has no record that
+// the bulk item has the same URL.
 func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
@@ -198,7 +198,8 @@ func TestAuditOfDecided(t *testing.T) {
 }
 
 // TestStandingAnswers: decided links whose answers might not be valid any more are offered
-// again with their decision, the others with the decision Known.
+// again with the same decision. All other decided links are offered with the decision
+// Known.
 func TestStandingAnswers(t *testing.T) {
 	lasting, over := new(epoch), new(epoch)
 	for _, ep := range []*epoch{lasting, over} {

@@ -42,8 +42,9 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	return s.extend(ctx, h, open, most, until, topUp.Known)
 }
 
-// extend restarts the TTL of a lease. It adds up to most items, until the number of open items
-// reaches open. The limit most is valid until the time until, see fence.
+// extend restarts the TTL of a lease. It adds items until the lease has as many open items as
+// the argument open says. The argument most limits the number of added items, until the time
+// in until: see fence.
 func (s *Store) extend(ctx context.Context, h *holding, open, most int, until time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
 	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{

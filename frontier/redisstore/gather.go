@@ -38,8 +38,8 @@ func (o *offering) wait(ctx context.Context) error {
 	return nil
 }
 
-// newOfferQueue returns a queue that groups the offers of several callers to a node. The
-// groups save the server work.
+// newOfferQueue returns a queue that groups the offers of several callers to a node. A
+// group is less work for the server than a request for each offer.
 func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	groups := sync.Pool{New: func() any {
 		return &group{s: s, node: n, reader: redisbits.NewReader(n.client)}

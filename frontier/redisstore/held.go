@@ -22,7 +22,7 @@ type holding struct {
 
 	received int64                                // number of the last item received
 	recent   []*heldItem                          // the last items, in the order of leasing: see since
-	past     int                                  // number of items before recent
+	past     int                                  // number of items that were removed from recent
 	items    map[bloomstore.Fingerprint]*heldItem // all items of the lease
 }
 
@@ -110,8 +110,9 @@ func (h *holding) next() int64 {
 	return h.received + 1
 }
 
-// since returns the items of the lease without the first known ones. It keeps only the last
-// maxRecent known ones in h.recent, so that a long lease stays small. The caller must hold mu.
+// since returns the items of the lease without the first ones, which the caller knows. The
+// argument known is their number. since keeps only the last maxRecent of them in h.recent, so
+// that a long lease stays small. The caller must hold mu.
 func (h *holding) since(known int) (items []frontier.Item) {
 	if surplus := min(known-h.past, len(h.recent)) - maxRecent; surplus > 0 {
 		h.recent = slices.Delete(h.recent, 0, surplus)

@@ -28,7 +28,7 @@
 -- done, failed, hosts (those with queued or leased items), and counters that other
 -- scripts name.
 --
--- A host that is leased is in leased and has an active. A host that is not leased,
+-- A host that is leased is in leased and has the key active. A host that is not leased,
 -- but has items in its queues, is in due. A script that queues the first item of a
 -- host (add, ready, retry) must therefore do this:
 --   if the host is not leased, put it in due at the later of now and u, make state
@@ -88,8 +88,9 @@ local function take(most)
   return entries, taken
 end
 
--- hand moves the entries that take returned into the lease, numbered from last + 1.
--- It also sets the fields of active in fields, a list of names and values.
+-- hand moves entries, which a call of take returned, into the lease. It numbers them
+-- from last + 1. It also sets the fields of active in fields, a list of names and
+-- values.
 local function hand(entries, taken, last, fields)
   for i, entry in ipairs(entries) do
     fields[#fields + 1], fields[#fields + 2] = int(last + i), entry

@@ -133,8 +133,8 @@ type hostEntry struct {
 // pageSize is how many entries of a list are read at once.
 const pageSize = 1000
 
-// entries iterates over the items of a host that are in one of states. Queued items come in the
-// order of leasing. The iteration ends after an error.
+// entries iterates over the items of a host that are in one of the given states. Queued items
+// come in the order of leasing. The iteration ends after an error.
 func (s *Store) entries(ctx context.Context, p *partition, host string, states ...frontier.State) iter.Seq2[hostEntry, error] {
 	return func(yield func(hostEntry, error) bool) {
 		for _, state := range states {

@@ -18,8 +18,8 @@ type leaser struct {
 	// lastTotals are the totals that were read last, so that frequent calls do not read every
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
-	// durable is the time after an answer until the node has its writes on disk, unless the
-	// node has restarted. Nodes sync their log every second.
+	// durable is the time from the answer to a write until the write is on the node's
+	// disk, if the node does not restart meanwhile. Nodes sync their log every second.
 	durable time.Duration
 }
 
@@ -180,9 +180,9 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 	return tries
 }
 
-// try requests leases of up to most items each. If until is not zero, the limit most is valid
-// only until that time. Afterwards other workers can lease the items that MaxPages still
-// allows.
+// try requests leases. None gets more items than the argument most. If until is not zero,
+// that limit is valid only until that time. Afterwards other workers can lease the items that
+// MaxPages still allows.
 func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.Time) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))

@@ -13,7 +13,8 @@ const (
 	// maxUpkeep bounds the leases and the delayed items of a partition that one step
 	// handles.
 	maxUpkeep = 64
-	// maxSteps bounds the steps of one look. The rest waits for the next look.
+	// maxSteps bounds the steps of one look. Leases and items that are left wait for
+	// the next look.
 	maxSteps = 16
 )
 
@@ -25,9 +26,10 @@ func (p *partition) hostKeys(host string) []string {
 	}
 }
 
-// look asks each partition for up to most due hosts, and passes them to the schedule. It also
-// does the partitions' upkeep: it ends expired leases and queues delayed items that are
-// ready. If a partition cannot be asked, look continues with the others.
+// look asks each partition for hosts that are due, and passes them to the schedule. The
+// argument most limits the hosts of each partition. look also does the upkeep of the
+// partitions: it ends expired leases and queues delayed items that are ready. If a
+// partition cannot be asked, look continues with the others.
 func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed error) {
 	for step := 0; len(parts) > 0 && step < maxSteps; step++ {
 		asked := s.now()

@@ -18,8 +18,8 @@ type Loss struct {
 
 // Lost compares two numbers for each worker and partition: the items for which the worker got
 // the answer Added, and the items that the partition counted for it. It returns the differences
-// where the partition counted fewer. A lost link is no loss if the same worker has offered it
-// again, but still is one if another worker has found it since.
+// where the partition counted fewer. A lost link does not count if Complete has offered it
+// again. It still counts if another worker has added it since.
 //
 // Workers store their numbers once a second. The last second is missing for a worker that was
 // killed, and for concurrent calls. If a reply was lost, the partition has counted items that the

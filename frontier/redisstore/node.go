@@ -120,8 +120,8 @@ func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
 }
 
 // renew is called when a node answers NOSCRIPT in the epoch old, or has no epoch yet. It loads
-// the scripts and returns the current epoch. That is old if the node has not restarted, but has
-// only dropped its scripts.
+// the scripts and returns the current epoch. If the node has not restarted, but has only
+// dropped its scripts, renew returns old itself.
 func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) {
 	n.look.Lock()
 	defer n.look.Unlock()

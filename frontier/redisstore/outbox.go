@@ -57,7 +57,7 @@ const maxNoteHost = 1 << 20
 func (t *todo) notes() (notes []any) {
 	for i, v := range t.item.pending.links.verdicts {
 		if v.Answer == frontier.Deferred {
-			link := t.Links[i].Item(bloomstore.Fingerprint{}) // a note has none
+			link := t.Links[i].Item(bloomstore.Fingerprint{}) // a note has no fingerprint
 			notes = append(notes, appendNote(nil, &link, "", 0))
 		}
 	}

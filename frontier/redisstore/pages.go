@@ -144,9 +144,9 @@ func (l *loan) lendLimited(ctx context.Context) error {
 	return nil
 }
 
-// reserve acquires the lock of MaxPages and returns how many items the caller can lease until
-// the time until. It returns 0 if another worker has the lock. If it returns no error, the
-// caller must call unlock.
+// reserve acquires the lock of MaxPages. It returns how many items the caller can lease, and
+// the time until which that is valid. It returns 0 if another worker has the lock. If it
+// returns no error, the caller must call unlock.
 func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most int, until time.Time, unlock func(), err error) {
 	until, unlock, err = s.lockPages(ctx)
 	if err != nil || unlock == nil {
@@ -194,7 +194,8 @@ const (
 )
 
 // lockPages acquires the lock of MaxPages. Counters that were read under the lock are valid
-// until the time until. A nil unlock without an error means that another worker has the lock.
+// until the returned time. A nil unlock without an error means that another worker has the
+// lock.
 func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), err error) {
 	key, token := s.cfg.pagesKey(), rand.Text()
 	for giveUp := time.Now().Add(pagesLockWait); ; {

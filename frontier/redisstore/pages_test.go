@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestMaxPagesAcrossWorkers: workers that lease and top up at the same time together get
-// exactly as many items as MaxPages permits.
+// TestMaxPagesAcrossWorkers: several workers lease and top up at the same time. Together
+// they get exactly as many items as MaxPages permits.
 func TestMaxPagesAcrossWorkers(t *testing.T) {
 	t.Parallel()
 	const workers, hosts, limit = 4, 30, 100
@@ -43,8 +43,8 @@ func TestMaxPagesAcrossWorkers(t *testing.T) {
 	}
 }
 
-// TestMaxPagesOfTheDead: the leases of a dead worker do not count once they
-// have expired, on any node.
+// TestMaxPagesOfTheDead: the leases of a dead worker do not count after they have
+// expired.
 func TestMaxPagesOfTheDead(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -1,16 +1,16 @@
 -- peek.lua: return the work that a partition has now, and the time until it has more.
 -- KEYS     1 meta, 2 due, 3 leased, 4 delayed
 -- ARGV     2 the maximum number of due hosts, 3 the maximum length of the other lists
--- returns  1 the time, ms  2 the ms until the next host is due that is not in list 4
+-- returns  1 the time, ms  2 the ms until another host, not in list 4, is due
 --          3 the ms until the next lease runs out or the next delayed item is ready,
 --          0 for now  4 hosts that are due, each with its due time, ms  5 hosts whose
 --          lease ran out  6 members of delayed that are ready  7 1 if the epoch is
 --          new to the partition, else 0. 2 and 3 are -1 for never
 -- cost     O(log n) and O(length of the reply)
 
--- upTo returns the first members of a sorted set whose time has come, at most most,
--- each with its time. It also returns the ms until the time of the next member, or -1
--- if there is none.
+-- upTo returns the first members of a sorted set whose time has come, each with its
+-- time. The argument most is their maximum number. It also returns the ms until the
+-- time of the next member, or -1 if there is none.
 local function upTo(key, most)
   local first = redis.call('ZRANGE', key, 0, most, 'WITHSCORES')
   local come = {}

@@ -202,7 +202,7 @@ type filler struct {
 
 const (
 	fillBatch = 512     // number of fingerprints of one partition that are added at once
-	fillMost  = 1 << 18 // maximum number of fingerprints that are collected in all
+	fillMost  = 1 << 18 // maximum number of fingerprints that are collected in total
 )
 
 func newFiller(parts []*partition, add func(context.Context, *partition, []bloomstore.Fingerprint) error) *filler {

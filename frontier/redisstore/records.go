@@ -27,8 +27,8 @@ func (s *Store) newRecordQueue() *groupcommit.Queue[*recordJob] {
 	})
 }
 
-// writeRecords runs the jobs of a group and sets their errors. If a function of a job fails, it
-// skips the job's other functions.
+// writeRecords runs the jobs of a group and sets their errors. If a function of a job fails,
+// the job's other functions are skipped.
 func writeRecords(output frontier.Output, jobs []*recordJob) {
 	needed := false
 	for _, job := range jobs {

@@ -123,8 +123,8 @@ func testRecreate(t *testing.T, cfg Config, lose func(context.Context) *redis.St
 	wantBooks(t, again)
 }
 
-// TestRecreateRefusesCards: a damaged card is refused, and no error shows a
-// card.
+// TestRecreateRefusesCards: a damaged card is refused, and no error shows the key in
+// it.
 func TestRecreateRefusesCards(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))

@@ -109,8 +109,8 @@ func (h *past) lost() (lost []Ended) {
 	return lost
 }
 
-// restore restores lost counters. It counts queued, leased and failed items, takes done from the
-// records, and sets added to the sum.
+// restore restores lost counters. It counts queued, leased and failed items, takes the number of
+// done items from the records, and sets the number of added items to their sum.
 func (r *rebuild) restore(ctx context.Context) error {
 	bare := false
 	for i, p := range r.parts {
@@ -125,8 +125,8 @@ func (r *rebuild) restore(ctx context.Context) error {
 	if !bare {
 		return nil
 	}
-	// The counters of each worker's added items are lost, too. Lost must not compare the numbers
-	// of the workers with them.
+	// The counters of each worker's added items are lost, too. Store.Lost must not compare the
+	// numbers of the workers with them.
 	return r.classify(ctx, r.client.Unlink(ctx, r.cfg.ackedKey()).Err())
 }
 

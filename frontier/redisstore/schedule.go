@@ -31,8 +31,8 @@ type prospect struct {
 	part   *partition
 	next   time.Time // when to look again; zero means at once
 	theirs bool      // another worker is in charge of it
-	server int64     // time of its server's clock, ms, shortly before at
-	at     time.Time // time of this process's clock
+	server int64     // its server's clock, ms, shortly before the time in at
+	at     time.Time // this process's clock
 }
 
 // candidate is a host that was due at the last look.
@@ -102,8 +102,8 @@ func (s *schedule) toLook(now time.Time, idle bool) (parts []*partition) {
 type report struct {
 	asked, answered time.Time
 	server          int64         // time of its server's clock, ms
-	due             []candidate   // the host that has been due longest first
-	wait            time.Duration // from asked until there is more to do
+	due             []candidate   // the host that has been due longest comes first
+	wait            time.Duration // time from asked until there is more to do
 }
 
 func (s *schedule) isDue(p *partition, now time.Time) bool {
@@ -127,8 +127,8 @@ func (s *schedule) saw(p *partition, r report) {
 	s.due = append(s.due, r.due...)
 }
 
-// take removes and returns up to n hosts that were due, the one that has been due longest first.
-// The caller must call lent or wake for the partition of each.
+// take removes and returns up to n hosts that were due. The host that has been due longest comes
+// first. The caller must call lent or wake for the partition of each.
 func (s *schedule) take(n int) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *schedule) take(n int) []candidate {
 	return taken
 }
 
-// lent is called after leases in a partition. It schedules a look for wait after asked, when the
-// next host is due, unless an earlier look is scheduled.
+// lent is called after leases in a partition. It schedules a look at the time asked + wait, when
+// the next host is due, unless an earlier look is scheduled.
 func (s *schedule) lent(p *partition, asked time.Time, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,8 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// change empties the cache and calls happen, after which the old entries would be wrong. For other
-// goroutines both take effect together.
+// change calls happen, which makes the cached entries wrong, and empties the cache. Other
+// goroutines see both changes at once.
 func (c *seenCache) change(happen func()) {
 	if c == nil {
 		happen()
@@ -58,8 +58,8 @@ func (c *seenCache) change(happen func()) {
 	c.gen.Add(1)
 }
 
-// find returns the set of a fingerprint, which its first half selects. It also returns the word
-// of the fingerprint in that set, which its second half determines.
+// find returns the set that the first half of a fingerprint selects. It also returns the word
+// of the fingerprint in that set, which is computed from the second half.
 func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
 	const golden = 0x9e3779b97f4a7c15
 	at, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)

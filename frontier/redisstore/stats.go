@@ -31,7 +31,8 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	return stats, nil
 }
 
-// Counters returns Stats without Filter. So it reads no blocks of the filter.
+// Counters returns the same as Stats, but with an empty Filter. So it reads no blocks
+// of the filter.
 func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 	stats := newStats()
 	metas, err := s.readMetas(ctx)

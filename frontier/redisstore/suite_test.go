@@ -35,8 +35,8 @@ func (c crawl) Reopen() (frontiertest.Crawl, error) {
 	return c.Crash()
 }
 
-// Crash implements frontiertest.Reopener. It leaves the receiver open, which is not used
-// any more.
+// Crash implements frontiertest.Reopener. It does not close c, and the suite does not
+// use c afterwards.
 func (c crawl) Crash() (frontiertest.Crawl, error) {
 	cfg := c.cfg
 	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0

@@ -99,7 +99,7 @@ func FuzzParseURL(f *testing.F) {
 	f.Add("unix:///a")
 	f.Fuzz(func(t *testing.T, url string) {
 		if strings.Contains(url, "ca=") {
-			return // it reads the file
+			return // ParseURL would read the file
 		}
 		opt, err := ParseURL(url)
 		if err == nil && (len(opt.Addrs) == 0 || slices.Contains(opt.Addrs, "")) {

@@ -177,8 +177,8 @@ func lot(worker, partition int) uint64 {
 	return x ^ x>>31
 }
 
-// Workers returns all workers that the crawl has or had, first the live ones. The live workers and
-// the others are each ordered by start.
+// Workers returns all workers that the crawl has or had, first the live ones. Within each of these
+// two groups, workers are ordered by their start.
 func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
 	keys := []string{s.cfg.workersKey(), s.cfg.heardKey()}
 	reply, err := rosterScript.Run(ctx, s.client, keys).Slice()

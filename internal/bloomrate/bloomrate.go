@@ -50,7 +50,8 @@ func Probe(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (
 	})
 }
 
-// each calls ask with the next n keys, in batches, and counts the answers that equal counted.
+// each calls ask with the next n keys, in batches. It returns how many answers are equal to
+// the argument counted.
 func each(keys Keys, n uint64, counted bool, ask func([]bloomstore.Fingerprint) ([]bool, error)) (count uint64, err error) {
 	prints := make([]bloomstore.Fingerprint, min(n, batch))
 	for left := n; left > 0; left -= uint64(len(prints)) {
@@ -88,9 +89,9 @@ func Deviation(count, trials uint64, p, spread float64) float64 {
 	return (float64(count) - mean) / math.Sqrt(mean*(1-p)+math.Pow(mean*spread, 2))
 }
 
-// poissonDeviation returns the deviation, in σ, at which the tail of a normal distribution
-// has the same probability as the tail of a Poisson distribution with this mean that begins
-// at count. It is negative if count is below the mean.
+// poissonDeviation converts count, which has a Poisson distribution with this mean, to σ of
+// a normal distribution. The tail from count on and the tail from the returned deviation on
+// have the same probability. The deviation is negative if count is below the mean.
 func poissonDeviation(count, mean float64) float64 {
 	switch {
 	case count == mean:

@@ -79,7 +79,8 @@ func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	return nil
 }
 
-// follow does what the reply to a call requires for a chain.
+// follow refreshes, extends or prepares the chain of a call if the reply says that it
+// is necessary.
 func (f *Filter) follow(ctx context.Context, call *addCall, reply addReply) error {
 	switch {
 	case reply.stale:
@@ -175,7 +176,8 @@ func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	return nil
 }
 
-// rerun sends a call again while the server does not begin it, and returns its error.
+// rerun sends a call again until the server begins it, and returns the call's error.
+// After lastPause it gives up.
 func (f *Filter) rerun(ctx context.Context, call *addCall) error {
 	for pause := firstPause; ; {
 		switch err := call.cmd.Err(); {
@@ -225,8 +227,8 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// renew replaces the command of a call, which was sent already, by a new one. command replaces
-// the first two arguments.
+// renew replaces the command of a call, which was sent already, by a new one. The new one has
+// the arguments in command instead of the first two.
 func (c *addCall) renew(ctx context.Context, command ...any) {
 	c.cmd = redis.NewCmd(ctx, append(command[:2:2], c.cmd.Args()[2:]...)...)
 	c.cmd.SetFirstKeyPos(3)

@@ -22,7 +22,7 @@ func BenchmarkFilter(b *testing.B) {
 
 const benchKeys = 1_000_000
 
-// load calls do with one batch of prints after the other. It reports the keys per second, the
+// load calls do with each batch of prints in turn. It reports the keys per second, the
 // processor time of the server and, if the server has an append-only file, the growth of that
 // file.
 func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerprint, batch int, do func([]bloomstore.Fingerprint) error) {

@@ -83,8 +83,8 @@ func (c *Chain) SegmentKey(layer, segment int) string {
 }
 
 // Layers returns the cached number of layers. It only grows, unless the server loses its
-// latest changes. It identifies the state of the chain: the answer that a key is absent is
-// valid only as long as the chain has the number of layers that were asked.
+// latest changes. The number identifies the state of the chain: an answer that a key is
+// absent is valid only while the chain has no more layers than were asked.
 func (c *Chain) Layers() int { return len(*c.keyed.Load()) }
 
 // keyedLayer returns the layer with this number and its keys.
@@ -221,7 +221,7 @@ func (c *Chain) verifyDue(now time.Time) bool {
 	return (last == 0 || since-last > int64(verifyEvery)) && c.checked.CompareAndSwap(last, max(since, 1))
 }
 
-// verify verifies chains, in one pipeline after the other.
+// verify verifies chains, with one pipeline at a time.
 func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) error {
 	pipe := client.Pipeline()
 	var checks []func() error

@@ -193,8 +193,8 @@ func TestServerLosesALayer(t *testing.T) {
 	}
 }
 
-// runBlock runs add.lua for one fingerprint in the newest layer, like a caller that has read
-// its block as old.
+// runBlock runs add.lua for one fingerprint in the newest layer. old is the block as the
+// caller has read it.
 func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Fingerprint, old []byte) int64 {
 	t.Helper()
 	newest := (*c.keyed.Load())[c.Layers()-1]
@@ -220,7 +220,7 @@ func TestBlockChangedSinceItWasRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := c.layout.Layer(1)
-			// a and b are two keys of one block.
+			// a and b are two keys whose bits are in one block.
 			a := randomPrint(rng)
 			segment, from := l.Locate(a)
 			b := a
@@ -236,7 +236,7 @@ func TestBlockChangedSinceItWasRead(t *testing.T) {
 			}
 			want := wasAdded
 			if l.Known(l.Mask(slices.Clone(zero), a), b) {
-				want = wasKnown // because a has all bits of b
+				want = wasKnown // the first key has all bits of the second one
 			}
 			if got := runBlock(t, client, c, b, zero); got != want {
 				t.Errorf("another key, from the block as it was: %d, want %d", got, want)

@@ -102,8 +102,8 @@ func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
 	return nil
 }
 
-// TestReplacedSegmentIsNoticedInASecond: a read checks the headers again if more than a second has
-// passed since the last check, and not before.
+// TestReplacedSegmentIsNoticedInASecond: a check of the headers is due again if more than
+// verifyEvery has passed since the last check, and not before.
 func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	c := layoutOf(t, Params{}).Chain(ID{}, 0, "{x}")
 	at := func(after time.Duration) time.Time { return c.born.Add(after) }
@@ -151,7 +151,8 @@ func TestFailedVerificationIsRepeated(t *testing.T) {
 	}
 }
 
-// TestLostRecords deletes the records of a filter.
+// TestLostRecords deletes or damages the record of one chain. Open must return the
+// named error.
 func TestLostRecords(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	config := Config{Name: "harmed-records", Capacity: 100, Partitions: 4}
@@ -185,7 +186,8 @@ func TestLostRecords(t *testing.T) {
 	}
 }
 
-// TestOtherParameters opens a filter with every parameter changed.
+// TestOtherParameters opens a filter with other parameters, one at a time. The error
+// must name the parameter.
 func TestOtherParameters(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	config := Config{Name: "mine", Capacity: 10_000, Partitions: 4}
@@ -216,9 +218,8 @@ func TestEvictionPolicyIsRefused(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory: opening a filter that does not fit into memory returns an error, and no
-// smaller filter is created. The segments that were created are used when there is memory
-// again.
+// TestOutOfMemory: opening a filter that does not fit into memory returns an error. When
+// there is enough memory, the filter can be opened.
 func TestOutOfMemory(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{Config: map[string]string{"maxmemory": "20mb"}}))
 	config := Config{Name: "x", Capacity: 10_000_000, Partitions: 8}

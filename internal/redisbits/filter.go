@@ -263,7 +263,7 @@ type window struct {
 	index []int // index of each ask in the call
 }
 
-// windows calls do with one window of prints after the other.
+// windows calls do with each window of prints in turn.
 func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, do func(*Reader, *window) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -285,7 +285,8 @@ func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, d
 	return nil
 }
 
-// keep removes asks for which still returns false, and keeps the order.
+// keep removes the asks for which a call of still returns false. It does not change the
+// order of the other asks.
 func (w *window) keep(still func(ask *Ask, index int) bool) {
 	n := 0
 	for i := range w.asks {

@@ -69,8 +69,7 @@ func (w *twins) Contains(ctx context.Context, prints []bloomstore.Fingerprint) (
 }
 
 // TestLaggingProcess: a process that does not know the newest layer notices it before it adds
-// a key to an older layer and before it answers that a key is new, whether or not the older
-// layer is full.
+// a key to an older layer that is not full, and before it answers that a key is new.
 func TestLaggingProcess(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	config, lagging := named(t, client, Config{Capacity: 1000, Partitions: 1})

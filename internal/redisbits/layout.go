@@ -94,8 +94,8 @@ func (l *Layout) Grows(number int) bool {
 	return number == 0 || l.params.Growth == GrowthOn && l.params.Capacity <= maxKeys>>number
 }
 
-// Layer returns the shape of the layer with this number, for which Grows must return true.
-// The first call for a number takes some milliseconds.
+// Layer returns the shape of the layer with this number, for which l.Grows must return
+// true. The first call for a number takes some milliseconds.
 func (l *Layout) Layer(number int) *Layer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,8 +111,8 @@ func (l *Layout) Layer(number int) *Layer {
 const aheadPerMiB = 128
 
 // Ahead reports whether a layer with room for this many more keys is so full that the next
-// layer should be created. It returns true late, because the next layer takes memory. A
-// filter that stays within its capacity does not need it.
+// layer should be created. It returns true late, because the next layer takes memory, and
+// a filter that stays within its capacity never needs that layer.
 func (l *Layout) Ahead(number int, room uint64) bool {
 	if room > l.Layer(number).Capacity/2 || !l.Grows(number+1) {
 		return false
@@ -234,7 +234,7 @@ type draws struct {
 	size uint   // bits of one draw
 	at   uint64 // number of the current word
 	rest uint64 // the unused bits of the current word
-	left uint   // number of draws in rest
+	left uint   // number of draws in the field rest
 }
 
 func (l *Layer) draws(fp bloomstore.Fingerprint) draws {

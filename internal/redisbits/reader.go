@@ -160,9 +160,8 @@ func (r *Reader) plan(asks []Ask) {
 // second read.
 const crlf = 2
 
-// fill makes the commands for as many of asks as fit into a pipeline, but at least for one,
-// and returns the number of these asks. It asks the newest layer first. The blocks will be
-// in room.
+// fill makes the commands for the first asks, as many as fit into a pipeline, and returns
+// their number. The newest layer comes first. The commands will store the blocks in room.
 func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {
