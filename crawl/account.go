@@ -171,8 +171,8 @@ func Promises(stats frontier.Stats) error {
 	return err
 }
 
-// measure adds the state of the filter to r. It probes the filter with random
-// fingerprints for at most the time probe.
+// measure adds the state of the filter to r. The argument probe is the longest time for
+// which it probes the filter with random fingerprints.
 func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
 	layers, err := ses.engine.FilterLayers(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (ses *session) measure(ctx context.Context, r *report.Report, stats frontie
 	return err
 }
 
-// lastReport returns the report in the crawl's directory, nil if there is none.
+// lastReport returns the report in the crawl's directory, or nil if there is none.
 func (ses *session) lastReport() (*report.Report, error) {
 	if ses.dir == "" {
 		return nil, nil

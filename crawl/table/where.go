@@ -35,8 +35,9 @@ func (e *ConditionError) Error() string {
 // A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
 // !~ is a regular expression of package regexp. A column alone is false if its value is
 // absent, false, 0 or empty, and true otherwise. Text with white space needs quotes,
-// '…' or "…". Within quotes, two quotes mean one. The operators are not, and, or, from
-// the strongest to the weakest. An error is a *ConditionError.
+// '…' or "…". Within quotes, two quotes mean one. The
+// operator not binds more strongly than and, which binds more strongly than or. An error
+// is a *ConditionError.
 //
 // A comparison with a member that the record does not have is false, except != and !~,
 // which are always the opposites of = and ~. An absent bool is false. Members whose type

@@ -19,8 +19,8 @@ import (
 type flagError struct{ error }
 
 // flagFaults returns all faults of a command line with a faulty flag. Parsing stops at
-// the first fault. So flagFaults parses again without that flag, until no flag is faulty
-// and the command can check the rest.
+// the first faulty flag. So flagFaults removes this flag and parses again, until no flag
+// is faulty. Then the command can check its arguments.
 func flagFaults(ctx context.Context, s streams, args []string) (faults []error) {
 	for {
 		root := newRoot(s)

@@ -34,7 +34,7 @@ func TestRunsOfADirectory(t *testing.T) {
 	}
 }
 
-// TestFormIsKept: the canonical form of the first run applies to the others.
+// TestFormIsKept: the canonical form of the first run applies to the later runs.
 func TestFormIsKept(t *testing.T) {
 	dir := t.TempDir()
 	mustDedup(t, "http://a.test/?q=1\n", "--dir", dir, "--strip-param=q")
@@ -249,8 +249,8 @@ func TestDamageIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzJournal: openJournal returns for any content of a journal. If the journal is opened
-// again, it has the same keys.
+// FuzzJournal: for any content of a journal, openJournal succeeds or returns
+// ErrFilterLost. If the journal is opened again, the result is the same.
 func FuzzJournal(f *testing.F) {
 	id := [16]byte{7}
 	name := filepath.Join(f.TempDir(), "journal")
@@ -314,7 +314,7 @@ func write(t *testing.T, name string, text []byte) {
 	}
 }
 
-// TestExactSet: exactSet answers as a set does, and takes no more memory than documented.
+// TestExactSet: exactSet answers as a map does, and takes no more memory than documented.
 func TestExactSet(t *testing.T) {
 	rnd := random(t)
 	set := new(exactSet)

@@ -57,8 +57,8 @@ type counts struct {
 	fresh, known, malformed, void uint64
 }
 
-// run answers the lines of from until the input or ctx ends. Lines that were read but not
-// answered when ctx ends are neither printed nor remembered.
+// run answers the lines of its input until the input or ctx ends. When ctx ends, lines
+// that were read but not answered are neither printed nor remembered.
 func (s *stream) run(ctx context.Context, from io.Reader) error {
 	in := readAhead(from)
 	defer in.stop()
