@@ -139,9 +139,10 @@ func DefaultFixed() Fixed {
 	return f
 }
 
-// SettingNames returns the names under which the fields of Fixed are stored. every has
-// the names for every crawl, and redis the further names for a crawl in Redis. postgres
-// has the further names if the exact keys of a crawl in Redis are in Postgres.
+// SettingNames returns the names under which the fields of Fixed are stored. The list
+// every has the names for every crawl. The list redis has further names for a crawl in
+// Redis. The list postgres has further names for a crawl in Redis whose exact keys are in
+// Postgres.
 func SettingNames() (every, redis, postgres []string) {
 	names := func(of []setting) (names []string) {
 		for _, s := range of {
@@ -186,9 +187,9 @@ func (f *Fixed) adopt(stored frontier.Settings) error {
 	return errors.Join(errs...)
 }
 
-// texts returns the stored forms of the settings that the argument of lists. A call of
-// adopt must have completed f. If an existing crawl does not store a setting and f has
-// its default, the setting is left out.
+// texts returns the stored forms of the given settings. A call of f.adopt must have
+// completed f. If an existing crawl does not store a setting and f has its default, the
+// setting is left out.
 func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings {
 	texts := make(frontier.Settings)
 	for _, s := range of {

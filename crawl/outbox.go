@@ -18,9 +18,9 @@ import (
 // and the progress of the relays that deliver them.
 type Outbox = engine.Outbox
 
-// Outboxes are the outboxes of a crawl: one for each directory of a worker if the
-// crawl is in Redis and its records are in files, otherwise one. They are safe for
-// concurrent use.
+// Outboxes are the outboxes of a crawl. If the crawl is in Redis and its records are in
+// files, there is one outbox for each directory of a worker. Otherwise there is one
+// outbox. Outboxes are safe for concurrent use.
 type Outboxes struct {
 	list    func(ctx context.Context) ([]Outbox, error)
 	release func() error

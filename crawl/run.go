@@ -48,8 +48,9 @@ type SeedCounts struct {
 	All                  bool // no more seeds follow
 }
 
-// Feed prevents Run from ending for lack of URLs until done is called. done takes the
-// counts of the seeds that were added meanwhile. Feed must be called before Run.
+// Feed prevents Run from ending for lack of URLs until done is called. The caller
+// passes to done the counts of the seeds that were added meanwhile. Feed must be called
+// before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }

@@ -133,9 +133,9 @@ type Chain struct {
 	Outcome string   `json:"outcome,omitempty"` // as with Status
 }
 
-// Chains yields the chains of redirects: one that begins at each URL that is not the
-// target of a redirect, and one that begins at each URL of a loop. It reads the records
-// three times and keeps all redirects in memory, about 300 bytes each.
+// Chains yields the chains of redirects. A chain begins at each URL that redirects and is
+// not the target of a redirect, and at each URL of a loop. Chains reads the records three
+// times and keeps all redirects in memory, about 300 bytes each.
 func (s Source) Chains() iter.Seq2[Chain, error] {
 	return func(yield func(Chain, error) bool) {
 		next, ends, err := s.redirects()

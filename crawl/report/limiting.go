@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Gauges describe a worker and its hosts at one moment. Each host that the worker holds
-// is in one of the waiting states or is being asked. Pages that were received and wait
-// for the store are counted in addition.
+// Gauges describe a worker and its hosts at one moment. Each host that the worker has
+// leased is in one of the waiting states or is being asked. Pages that were received and
+// wait for the store are counted in addition.
 type Gauges struct {
 	Slots            int           // hosts that can be asked at once (--concurrency)
 	Asking           int           // hosts being asked
@@ -165,7 +165,7 @@ func (g Gauges) network() Kind {
 }
 
 // backingOff returns the number of hosts that wait after a failure and that no worker
-// holds.
+// has leased.
 func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
 
 // full reports whether all slots are in use.

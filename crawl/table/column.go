@@ -50,7 +50,7 @@ type Schema struct {
 	open    bool                          // lines can have members that are not in columns
 }
 
-// Records returns the schema of records: the fields of record.Record in their order.
+// Records returns the schema of records: the fields of record.Record, in the same order.
 // The additional column state has the value done or failed. It is derived from the column
 // outcome.
 func Records() *Schema {

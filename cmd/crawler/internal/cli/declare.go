@@ -71,8 +71,8 @@ type fixedFlag struct {
 	name string
 }
 
-// want makes the flag refuse a value if good returns false after the value is set. words
-// describe the valid values.
+// want makes the flag refuse a value if good returns false after the value is set. The
+// text in words describes the valid values.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
 // within restricts the flag to values from least to most, and the value of the argument none.

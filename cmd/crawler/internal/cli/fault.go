@@ -114,8 +114,8 @@ func flagFault(cmd *cobra.Command, err error) error {
 var secretFlags = []string{"header", "proxy", "redis", "postgres", "to", "events"}
 
 // badValue returns an error of one line. It says why a value of a flag is not valid, and
-// what a valid value is. where is the source of the value, such as --delay, CRAWLER_DELAY or
-// "config.yaml:3: delay".
+// what a valid value is. The argument where is the source of the value, such as --delay,
+// CRAWLER_DELAY or "config.yaml:3: delay".
 func badValue(where string, flag *pflag.Flag, text string, err error) error {
 	separator, want := ", ", wanted(flag.Value.Type(), err)
 	if !strings.HasPrefix(want, "want ") {

@@ -84,8 +84,8 @@ func TestPostgresIsShownWithoutSecrets(t *testing.T) {
 	}
 }
 
-// postgresCrawl starts servers for a crawl. The flags in named name the crawl. The
-// arguments in crawl run it.
+// postgresCrawl starts servers for a crawl. The result named has the flags
+// that name the crawl. The result crawl has the arguments that run the crawl.
 func postgresCrawl(t *testing.T, more ...string) (named, crawl []string, queue *servers.RedisServer) {
 	t.Helper()
 	queue = servers.Redis(t, servers.RedisOptions{})

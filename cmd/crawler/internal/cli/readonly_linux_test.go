@@ -134,7 +134,7 @@ func TestLookingWritesNothing(t *testing.T) {
 }
 
 // wantHeld checks that a crawl cannot be inspected while another process has it open. The
-// other process opens the crawl at the path dir. The inspection uses the path in at.
+// argument dir is its path for the other process, and at is its path for the inspection.
 func wantHeld(t *testing.T, dir, at string) {
 	t.Helper()
 	other := exec.Command(os.Args[0], "-test.run=^TestLookingWritesNothing$")

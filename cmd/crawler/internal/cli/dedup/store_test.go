@@ -130,8 +130,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// TestPrintedPartIsRemembered: if only a part of a group fits on a disk, that part is
-// remembered, and the next run prints the rest.
+// TestPrintedPartIsRemembered: if a disk becomes full within a group, the printed lines
+// are remembered. The next run prints the remaining lines of the group.
 func TestPrintedPartIsRemembered(t *testing.T) {
 	all := urls(100)
 	for _, room := range []int{0, 10, len(all) / 2, len(all) - 1} {

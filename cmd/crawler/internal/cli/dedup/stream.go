@@ -105,7 +105,7 @@ func (s *stream) group(in *input, c chunk) error {
 	}
 }
 
-// lines answers the complete lines in b, and keeps the rest.
+// lines answers the complete lines in b, and keeps an incomplete line at the end of b.
 func (s *stream) lines(b []byte) {
 	for {
 		n := bytes.IndexByte(b, s.end)
