@@ -68,7 +68,7 @@ type SeedAnswer struct {
 
 // Seed adds seeds to the crawl, and returns an answer to each, index for index. A
 // seed without a scheme is tried as https. If Seed returns an error, some of the
-// seeds may have been added, and repeating the call is safe. Seed does not look up
+// seeds might have been added, and repeating the call is safe. Seed does not look up
 // the names of hosts.
 func (h *Handle) Seed(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
 	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds})

@@ -16,7 +16,7 @@ type Gauges struct {
 	Slots            int           // hosts that can be asked at once (--concurrency)
 	Asking           int           // hosts being asked
 	FewDescriptors   bool          // Slots cannot grow, because the process cannot open more files
-	Late             int           // further hosts being asked; their answers are late, so they use no slots
+	Late             int           // more hosts being asked; their answers are late, so they use no slots
 	Held             int           // hosts leased by this worker
 	Parked           int           // held hosts that wait for their delay
 	RateWaiting      int           // requests waiting for --rate

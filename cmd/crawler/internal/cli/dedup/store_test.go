@@ -185,7 +185,7 @@ func TestTornJournal(t *testing.T) {
 		if n := cut - len(first); n > recordBytes && n%printBytes > 2 && !*proof {
 			continue
 		}
-		for _, tail := range [][]byte{nil, make([]byte, 50)} { // a file system may leave zeros
+		for _, tail := range [][]byte{nil, make([]byte, 50)} { // a file system can leave zeros
 			if len(tail) > 0 && bytes.Equal(second[cut:], make([]byte, len(second)-cut)) {
 				continue
 			}

@@ -74,7 +74,7 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 		}
 		end := s.group(in, c)
 		if end == io.EOF && (len(s.partial) > 0 || s.tooLong) {
-			s.line(s.partial) // the last line may have no newline
+			s.line(s.partial) // the last line can end without a newline
 		}
 		if err := s.flush(); err != nil {
 			return err
