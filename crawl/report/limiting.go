@@ -77,7 +77,7 @@ const busyCPU = 0.9
 // Kind returns what limits the crawl at this moment. It is the first of these that
 // applies:
 //
-// - store: the store does not answer. In this case, the other gauges can be too old to use.
+//   - store: the store does not answer. In this case, the other gauges can be too old to use.
 //   - paused: the user has paused the crawl.
 //   - seeds: nothing is queued or leased, and seeds are still being read.
 //   - empty: nothing is queued or leased.
