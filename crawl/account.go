@@ -76,8 +76,8 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	return r
 }
 
-// stoppedReport returns the report of a crawl that this process does not run. Its
-// counters are from the store, and the rest is from the report of the last run.
+// stoppedReport returns the report of a crawl that this process does not run. The
+// counters are from the store. Other parts are from the report of the last run.
 func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	stats, err := ses.engine.Stats(ctx)
 	if err != nil {
@@ -171,8 +171,8 @@ func Promises(stats frontier.Stats) error {
 	return err
 }
 
-// measure adds the state of the filter to r. It probes the filter with random
-// fingerprints for at most the time probe.
+// measure adds the state of the filter to r. The argument probe is the longest time for
+// which it probes the filter with random fingerprints.
 func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
 	layers, err := ses.engine.FilterLayers(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (ses *session) measure(ctx context.Context, r *report.Report, stats frontie
 	return err
 }
 
-// lastReport returns the report in the crawl's directory, nil if there is none.
+// lastReport returns the report in the crawl's directory, or nil if there is none.
 func (ses *session) lastReport() (*report.Report, error) {
 	if ses.dir == "" {
 		return nil, nil
@@ -275,9 +275,9 @@ func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	return &report.Lost{Expected: expected, Low: low, High: high}
 }
 
-// poissonRange returns the bounds between which a Poisson variable with this mean lies
-// with a probability of 95 %: the variable is below low with a probability of at most
-// 2.5 %, and above high with a probability of at most 2.5 %.
+// poissonRange returns the bounds of the 95 % interval of a Poisson variable with this
+// mean. The variable is below low with a probability of at most 2.5 %, and above high
+// with a probability of at most 2.5 %.
 func poissonRange(mean float64) (low, high float64) {
 	const tail, reach, many = 0.025, 1.959963984540054, 500
 	if mean > many { // the distribution is close to a normal one

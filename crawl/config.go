@@ -112,7 +112,7 @@ type Page = fetcher.Page
 // FieldGroup is a list of fields for some of the pages.
 type FieldGroup = fields.Group
 
-// Location returns where the crawl lives.
+// Location returns the Location that c names.
 func (c *Config) Location() Location { return Location{c.Dir, c.Redis, c.Postgres} }
 
 // Records says how records are written, and what else is kept beside the frontier.

@@ -28,7 +28,7 @@ type filterCrawl struct {
 	chain   sizing.Chain
 	prefix  string
 	offered int
-	lost    float64 // new URLs that were answered seen
+	lost    float64 // new URLs that the store took for known ones
 }
 
 func newFilterCrawl(t *testing.T, keys uint64, p float64) *filterCrawl {

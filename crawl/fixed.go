@@ -139,9 +139,10 @@ func DefaultFixed() Fixed {
 	return f
 }
 
-// SettingNames returns the names under which the fields of Fixed are stored. every has
-// the names for every crawl, and redis the further names for a crawl in Redis. postgres
-// has the further names if the exact keys of a crawl in Redis are in Postgres.
+// SettingNames returns the names under which the fields of Fixed are stored. The list
+// every has the names for every crawl. The list redis has further names for a crawl in
+// Redis. The list postgres has further names for a crawl in Redis whose exact keys are in
+// Postgres.
 func SettingNames() (every, redis, postgres []string) {
 	names := func(of []setting) (names []string) {
 		for _, s := range of {
@@ -186,9 +187,9 @@ func (f *Fixed) adopt(stored frontier.Settings) error {
 	return errors.Join(errs...)
 }
 
-// texts returns the stored forms of the settings in of. adopt must have completed f.
-// If an existing crawl does not store a setting and f has its default, the setting is
-// left out.
+// texts returns the stored forms of the given settings. A call of f.adopt must have
+// completed f. If an existing crawl does not store a setting and f has its default, the
+// setting is left out.
 func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings {
 	texts := make(frontier.Settings)
 	for _, s := range of {
@@ -261,9 +262,9 @@ func duration(key, def string, field func(*Fixed) *time.Duration) setting {
 	}, def}
 }
 
-// number returns a setting that is a whole number. none is the text of NoLimit, and
-// least is the text of SeedsOnly or ThisYear. If none or least is empty, the setting
-// does not have that value.
+// number returns a setting that is a whole number. The argument none is the text of
+// NoLimit, and the argument least is the text of SeedsOnly or ThisYear. An empty text
+// means that the setting does not have that value.
 func number(key, def string, field func(*Fixed) *int, words func(int) string, none, least string) setting {
 	text := func(f *Fixed) string {
 		switch n := *field(f); {

@@ -28,7 +28,7 @@ type Handle struct {
 	kept *session // the session that Keep opened; nil if each call opens its own
 }
 
-// Location returns where the crawl lives.
+// Location returns the location of the crawl.
 func (h *Handle) Location() Location { return h.location }
 
 // Running reports whether a process runs the crawl from the handle's directory. A crawl
@@ -68,7 +68,7 @@ type SeedAnswer struct {
 
 // Seed adds seeds to the crawl, and returns an answer to each, index for index. A
 // seed without a scheme is tried as https. If Seed returns an error, some of the
-// seeds may have been added, and repeating the call is safe. Seed does not look up
+// seeds might have been added, and repeating the call is safe. Seed does not look up
 // the names of hosts.
 func (h *Handle) Seed(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
 	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds})
@@ -120,9 +120,9 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	}
 }
 
-// Report returns the account of the crawl. It probes the filter with random
-// fingerprints for at most the time probe; 0 means no probes. Probing keeps a core
-// busy.
+// Report returns the account of the crawl. The argument probe is the longest time for
+// which Report probes the filter with random fingerprints; 0 means no probes. Probing
+// keeps a core busy.
 func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	return verbReport.ask(ctx, h, probe)
 }
@@ -156,8 +156,8 @@ type FilterState struct {
 	Ran    time.Duration // time since the process began to run the crawl; 0 if no process runs it
 }
 
-// Retry queues failed URLs again, in a new round: those of the host key host, or all
-// of them if host is empty. It returns their number.
+// Retry queues failed URLs again, in a new round, and returns their number. It queues
+// the URLs with the given host key, or all failed URLs if host is empty.
 func (h *Handle) Retry(ctx context.Context, host string) (int, error) {
 	return verbRetry.ask(ctx, h, host)
 }
@@ -207,8 +207,8 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
-// lines calls of with the committed records, and yields the lines of the source that of
-// returns. It stops after an error.
+// lines calls the given function with the committed records, and yields the lines of the
+// result. It stops after an error.
 func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine.RecordSource, error)) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		records, closeRecords, err := h.records(ctx)

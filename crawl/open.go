@@ -71,10 +71,10 @@ func (c *Crawl) Close() error {
 	return c.ses.close()
 }
 
-// Attach returns a Handle on the crawl at l, whether a process runs it or not. It
-// creates nothing, and calls that only read need no write permission. It returns
-// ErrNoCrawl if there is no crawl, and a *WorkerError for the directory of a worker
-// that is not running.
+// Attach returns a Handle on the crawl at l, whether a process runs it or not. Attach
+// creates nothing. Methods of the Handle that only read the crawl need no permission to
+// write. Attach returns ErrNoCrawl if there is no crawl, and a *WorkerError for the
+// directory of a worker that is not running.
 func Attach(ctx context.Context, l Location) (*Handle, error) {
 	backend, err := l.backend()
 	if err != nil {
@@ -104,7 +104,7 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 }
 
 // openStored opens an existing crawl with its stored settings, without running it.
-// It makes no request, so the settings of a run do not matter.
+// No request is made, so the settings of a run do not matter.
 func openStored(ctx context.Context, l Location, backend engine.Backend, why engine.Purpose, c Config) (*session, error) {
 	stored, err := backend.Stored(ctx)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // and the progress of the relays that deliver them.
 type Outbox = engine.Outbox
 
-// Outboxes are the outboxes of a crawl: one for each directory of a worker if the
-// crawl is in Redis and its records are in files, otherwise one. They are safe for
-// concurrent use.
+// Outboxes are the outboxes of a crawl. If the crawl is in Redis and its records are in
+// files, there is one outbox for each directory of a worker. Otherwise there is one
+// outbox. Outboxes are safe for concurrent use.
 type Outboxes struct {
 	list    func(ctx context.Context) ([]Outbox, error)
 	release func() error
@@ -104,10 +104,10 @@ func ageOf(lag events.Lag, now time.Time) float64 {
 	return max(now.Sub(lag.Oldest).Seconds(), 0)
 }
 
-// committedEnd finds the end of the committed records of an embedded crawl that this
-// process does not run. If no other process runs the crawl either, committedEnd opens
-// the store, which locks it. To lock it rarely, committedEnd remembers the end until
-// the directory changes.
+// committedEnd has the end of the committed records of an embedded crawl that this
+// process does not run. If no other process runs the crawl either, the method position
+// opens the store, and so locks it for a moment. To do this rarely, position keeps the
+// end until the directory changes.
 type committedEnd struct {
 	dir string
 

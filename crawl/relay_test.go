@@ -103,7 +103,7 @@ func TestRunDeliversItsEvents(t *testing.T) {
 }
 
 // TestRunEndsWhileSinkIsAway: a crawl ends although its sink is unavailable. A separate
-// relay delivers the rest, from where the crawl's relay stopped.
+// relay delivers the remaining events, from where the crawl's relay stopped.
 func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	sink := newMemorySink()
 	sink.away = true
@@ -233,7 +233,7 @@ func TestRunStandsByForOtherRelay(t *testing.T) {
 	c.MaxPages, c.Events, c.Logger = 0, &events.Config{Sink: own, Name: "a"}, slog.New(slog.NewTextHandler(log, nil))
 	var pages atomic.Int32
 	c.OnPage = func(context.Context, *crawl.Page) error {
-		if pages.Add(1) == 2 { // the last
+		if pages.Add(1) == 2 { // the last page
 			select {
 			case <-log.said:
 			case <-time.After(20 * time.Second):

@@ -48,8 +48,9 @@ type SeedCounts struct {
 	All                  bool // no more seeds follow
 }
 
-// Feed prevents Run from ending for lack of URLs until done is called. done takes the
-// counts of the seeds that were added meanwhile. Feed must be called before Run.
+// Feed prevents Run from ending for lack of URLs until done is called. The caller
+// passes to done the counts of the seeds that were added meanwhile. Feed must be called
+// before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
@@ -194,13 +195,15 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable is UntilAvailable. It logs the message what once.
+// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning:
+// the text in what, and the error.
 func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
 	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(what, slog.Any("err", err)) }, call)
 }
 
 // UntilAvailable repeats call while it returns frontier.ErrUnavailable, because a short
-// outage of the store must not end a crawl. It calls waits once, with the first error.
+// outage of the store must not end a crawl. The function waits is called once, with the
+// first error.
 func UntilAvailable(ctx context.Context, waits func(error), call func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {

@@ -153,8 +153,8 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	return n, err
 }
 
-// copyRefused copies the refused seeds of the file name to w, and leaves out repeated
-// lines. It keeps a hash of 8 bytes in memory for each line.
+// copyRefused copies the refused seeds in a file to w, and leaves out repeated lines. It
+// keeps a hash of 8 bytes in memory for each line.
 func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

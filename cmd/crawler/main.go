@@ -1,4 +1,4 @@
-// Command crawler crawls the web and reports what it may have missed.
+// Command crawler crawls the web and reports what it might have missed.
 package main
 
 import (

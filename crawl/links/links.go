@@ -55,9 +55,9 @@ func isBroken(outcome string) bool {
 const batch = 500_000
 
 // Broken yields the links whose targets have no page, according to the last record of
-// the target. It leaves out targets without a record. It reads the records twice and
-// the links once for each 500,000 broken targets, and keeps these targets in memory,
-// about 300 bytes each.
+// the target. It leaves out targets without a record. For each 500,000 broken
+// targets it reads the records twice and the links once. It keeps these targets in
+// memory, about 300 bytes each.
 func (s Source) Broken() iter.Seq2[Broken, error] {
 	return func(yield func(Broken, error) bool) {
 		for first := 0; ; first += batch {
@@ -88,9 +88,9 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets skips as many broken records as first says, and returns the URLs of the
-// next n. It leaves out a URL that has a record of a later round. more reports whether
-// further broken records follow.
+// brokenTargets returns the URLs of n broken records. The argument first is the number of
+// broken records that it skips before them. It leaves out a URL that has a record of a
+// later round. more reports whether further broken records follow.
 func (s Source) brokenTargets(first, n int) (targets map[string]target, more bool, err error) {
 	targets = make(map[string]target)
 	seen := 0
@@ -133,9 +133,9 @@ type Chain struct {
 	Outcome string   `json:"outcome,omitempty"` // as with Status
 }
 
-// Chains yields the chains of redirects: one that begins at each URL that is not the
-// target of a redirect, and one that begins at each URL of a loop. It reads the records
-// three times and keeps all redirects in memory, about 300 bytes each.
+// Chains yields the chains of redirects. A chain begins at each URL that redirects and is
+// not the target of a redirect, and at each URL of a loop. Chains reads the records three
+// times and keeps all redirects in memory, about 300 bytes each.
 func (s Source) Chains() iter.Seq2[Chain, error] {
 	return func(yield func(Chain, error) bool) {
 		next, ends, err := s.redirects()
@@ -235,9 +235,10 @@ type Conflict struct {
 	Why       string `json:"why"`
 }
 
-// Conflicts yields the pages whose rel=canonical is another URL that was crawled, if
-// that URL has no page, redirects, or names a third URL as canonical. It reads the
-// records three times and keeps the canonical URLs in memory, about 300 bytes each.
+// Conflicts yields the pages whose rel=canonical is another URL that was crawled and
+// that cannot be canonical. Such a URL has no page, redirects, or names a third URL as
+// canonical. Conflicts reads the records three times and keeps the canonical URLs in
+// memory, about 300 bytes each.
 func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 	return func(yield func(Conflict, error) bool) {
 		named := make(map[string]record.Record) // only with the fields that are needed below

@@ -14,7 +14,7 @@ type Audit struct {
 	Notes    []string `json:"notes,omitempty"`  // what was not counted, and why
 }
 
-// Term is one term of the two sums.
+// Term is one counter of the crawl, with its recount.
 type Term struct {
 	Term    string  `json:"term"`
 	Counter uint64  `json:"counter"`

@@ -9,14 +9,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Gauges describe a worker and its hosts at one moment. Each host that the worker holds
-// is in one of the waiting states or is being asked. Pages that were received and wait
-// for the store are counted in addition.
+// Gauges describe a worker and its hosts at one moment. Each host that the worker has
+// leased is in one of the waiting states or is being asked. Pages that were received and
+// wait for the store are counted in addition.
 type Gauges struct {
 	Slots            int           // hosts that can be asked at once (--concurrency)
 	Asking           int           // hosts being asked
 	FewDescriptors   bool          // Slots cannot grow, because the process cannot open more files
-	Late             int           // further hosts being asked; their answers are late, so they use no slots
+	Late             int           // more hosts being asked; their answers are late, so they use no slots
 	Held             int           // hosts leased by this worker
 	Parked           int           // held hosts that wait for their delay
 	RateWaiting      int           // requests waiting for --rate
@@ -46,7 +46,7 @@ type Gauges struct {
 // Kind names something that limits a crawl.
 type Kind string
 
-// The kinds, as JSON and metrics name them.
+// The kinds. JSON and metrics use the same names.
 const (
 	Unknown   Kind = "unknown" // too early to say
 	Paused    Kind = "paused"
@@ -70,14 +70,14 @@ const (
 // Kinds lists all kinds. A table shows kinds with equal shares in this order.
 var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Names, Backoff, Rate, Bandwidth, Machine, Memory, Descriptors, Paused, Feeding, Empty, Unknown}
 
-// busyCPU is the share of the cores above which more requests would only wait for
-// the CPU.
+// busyCPU is a share of the CPU time of all cores. A process that uses this share or more
+// counts as limited by the CPU.
 const busyCPU = 0.9
 
 // Kind returns what limits the crawl at this moment. It is the first of these that
 // applies:
 //
-// - store: the store does not answer. The other gauges might then be out of date.
+//   - store: the store does not answer. In this case, the other gauges can be too old to use.
 //   - paused: the user has paused the crawl.
 //   - seeds: nothing is queued or leased, and seeds are still being read.
 //   - empty: nothing is queued or leased.
@@ -90,15 +90,14 @@ const busyCPU = 0.9
 //
 // A host can wait for its delay (politeness), for the name server (names), for an
 // answer (network), for the store, for its robots.txt (robots), or for its next attempt
-// after a failure (backoff). If two kinds have the same number of hosts, the first in
-// this order counts.
+// after a failure (backoff). If two kinds have the same number of hosts, Kind returns the
+// one that is named first in the previous sentence.
 //
 // If most of the hosts being asked wait for the name server, all of them count for
 // names. If a lack of descriptors prevents more requests, the kind is descriptors
-// instead of network. A host that no worker holds counts as waiting for its delay,
-// unless the store has due hosts that no worker has leased. While all slots are in use,
-// politeness and backoff do not count, because a host that becomes due has to wait for
-// a slot.
+// instead of network. Hosts that no worker has leased count as waiting for their delay,
+// unless one of them is due. While all slots are in use, politeness and backoff do not
+// count, because a host that becomes due has to wait for a slot.
 func (g Gauges) Kind() Kind {
 	switch {
 	case g.Silent > 0:
@@ -147,8 +146,8 @@ func (g Gauges) Kind() Kind {
 }
 
 // naming returns how many hosts count as waiting for the name server. If most of the
-// hosts being asked wait for the name server, these are all hosts that wait for an
-// answer or for robots.txt. Otherwise naming returns 0.
+// hosts being asked wait for the name server, then all hosts that wait for an answer or
+// for robots.txt count. Otherwise naming returns 0.
 func (g Gauges) naming() int {
 	if asking := g.Asking + g.Late; 2*g.NamesWaiting > asking {
 		return max(asking, g.RobotsWaiting)
@@ -166,7 +165,7 @@ func (g Gauges) network() Kind {
 }
 
 // backingOff returns the number of hosts that wait after a failure and that no worker
-// holds.
+// has leased.
 func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
 
 // full reports whether all slots are in use.
@@ -184,8 +183,8 @@ type Factor struct {
 // that was seen last. One moment is not enough, because even a busy host is sometimes
 // between two requests.
 //
-// A pause and a silent store are exceptions. They count at once. After they end, the
-// moments before their end no longer count.
+// A pause and a silent store are exceptions: Limiting returns them at once. After one of
+// them has ended, only the moments since its end count.
 func Limiting(history []Gauges) Factor {
 	for i := len(history) - 1; i >= 0; i-- {
 		g := history[i]

@@ -25,7 +25,7 @@ type Meter struct {
 	took    map[Kind]time.Duration // how long each kind limited the crawl
 }
 
-// Reading is a Sample with rates that were computed from earlier ones.
+// Reading is a Sample with rates that were computed from earlier samples.
 type Reading struct {
 	Sample
 	Over           time.Duration // the time over which the rates are computed; 0 means that there are none yet

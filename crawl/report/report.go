@@ -117,8 +117,8 @@ type HostCount struct {
 	Cause string `json:"cause,omitempty"`    // for errors, the cause of the last one
 }
 
-// CauseCount counts attempts that failed for one cause. It is from a sketch like
-// those of TopHosts.
+// CauseCount counts attempts that failed for one cause. The count is from a sketch, as
+// the counts in TopHosts are.
 type CauseCount struct {
 	Cause string `json:"cause"`
 	Count uint64 `json:"count"`
@@ -127,7 +127,7 @@ type CauseCount struct {
 }
 
 // CauseCounts returns the n most frequent causes of the sketch all, each with its count
-// in the sketch run. all must include the counts of run.
+// in the sketch run. The first sketch must include the counts of the second.
 func CauseCounts(all, run *topk.Sketch, n int) []CauseCount {
 	var counts []CauseCount
 	for _, c := range HostCountsBeside(all, run, n) {
@@ -147,7 +147,7 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 }
 
 // HostCountsBeside returns HostCounts(all, n), each with its count in the sketch run.
-// all must include the counts of run.
+// The first sketch must include the counts of the second.
 func HostCountsBeside(all, run *topk.Sketch, n int) []HostCount {
 	counts := HostCounts(all, n)
 	for i := range counts {

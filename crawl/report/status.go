@@ -20,7 +20,7 @@ type Status struct {
 // Sharing lists the workers of a crawl in Redis.
 type Sharing struct {
 	Workers []Worker `json:"workers"` // workers that are alive
-	// Lost counts the URLs that Redis lost after it had answered added.
+	// Lost counts the URLs that Redis lost after it had reported them as added.
 	Lost uint64 `json:"acknowledged_and_lost"`
 }
 

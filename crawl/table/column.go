@@ -50,8 +50,9 @@ type Schema struct {
 	open    bool                          // lines can have members that are not in columns
 }
 
-// Records returns the schema of records: the fields of record.Record in their order.
-// Its additional column state is done or failed, and is derived from outcome.
+// Records returns the schema of records: the fields of record.Record, in the same order.
+// The additional column state has the value done or failed. It is derived from the column
+// outcome.
 func Records() *Schema {
 	s := schemaOf(reflect.TypeFor[record.Record]())
 	s.open = true
@@ -217,7 +218,8 @@ func cellOf(cell any, err error) (any, bool) {
 	return cell, true
 }
 
-// number returns v as a number. v can be text. is is false for infinity and NaN.
+// number returns v as a number, also if v is a text. The second result is false if v is
+// not a number, or is infinity or NaN.
 func number(v any) (f float64, is bool) {
 	if _, boolean := v.(bool); boolean {
 		return 0, false

@@ -86,7 +86,7 @@ func (t Table) discover(lines Lines) ([]Column, error) {
 
 // arrange returns the columns of the schema, with objects replaced by their members,
 // and then the other columns of found. Members and other columns are sorted by name.
-// Objects in whole are not replaced.
+// An object whose name is in the map whole is not replaced.
 func (s *Schema) arrange(found map[string]Kind, whole map[string]bool) (columns []Column) {
 	names := slices.Sorted(maps.Keys(found))
 	for _, c := range s.columns {

@@ -35,8 +35,9 @@ func (e *ConditionError) Error() string {
 // A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
 // !~ is a regular expression of package regexp. A column alone is false if its value is
 // absent, false, 0 or empty, and true otherwise. Text with white space needs quotes,
-// '…' or "…". Within quotes, two quotes mean one. The operators are not, and, or, from
-// the strongest to the weakest. An error is a *ConditionError.
+// '…' or "…". Within quotes, two quotes mean one. The
+// order of the operators, strongest first, is: not, and, or. An error is a
+// *ConditionError.
 //
 // A comparison with a member that the record does not have is false, except != and !~,
 // which are always the opposites of = and ~. An absent bool is false. Members whose type
@@ -312,8 +313,8 @@ func (p *parser) testTime(c Column, operator string) (func(*row) bool, error) {
 	}, nil
 }
 
-// decided reports whether a comparison is true. order is negative, 0 or positive if the
-// left side is less than, equal to or greater than the right side.
+// decided reports whether a comparison is true. The argument order is negative if the
+// left side is less than the right side, 0 if they are equal, and positive otherwise.
 func decided(operator string, order int) bool {
 	switch operator {
 	case "<":

@@ -63,10 +63,10 @@ type Config struct {
 
 	Rows    bool          // records are rows of a Postgres
 	CDC     bool          // rows are also written as events for change data capture
-	Records record.Config // without Dir and Archive
+	Records record.Config // Dir and Archive are not set
 	Stream  io.Writer     // also gets each record; optional
 	Save    bool          // answers are kept
-	Archive warc.Config   // without Dir
+	Archive warc.Config   // Dir is not set
 	Edges   bool          // links are kept, in files beside those of records
 	// WorkerEnd returns the end of the completed records of the worker in a
 	// directory. It returns nil if no process runs there.

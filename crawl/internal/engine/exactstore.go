@@ -24,9 +24,9 @@ type exactStore struct {
 	set *pgstore.Store
 }
 
-// newExactStore returns a frontier over queue, in which set decides whether exact items
-// are new. keys is the database behind set. output is the output of the queue; nil
-// means that this process completes no items.
+// newExactStore returns a frontier over queue. The argument set decides whether exact
+// items are new, and keys is the database behind it. output is the output of the queue;
+// nil means that this process completes no items.
 func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) (*exactStore, error) {
 	store, err := exact.New(exact.Config{
 		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,

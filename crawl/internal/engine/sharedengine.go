@@ -24,7 +24,7 @@ type sharedEngine struct {
 	exact  *exactStore // nil means that the exact keys are in Redis, unless exactElsewhere is set
 	// exactElsewhere reports that the exact keys are in Postgres. If exact is nil as
 	// well, the address of Postgres was not given, or Postgres did not answer when the
-	// crawl was opened. It is always false for a worker.
+	// crawl was opened. For a worker, exactElsewhere is always false.
 	exactElsewhere bool
 	rows           bool // the records are rows
 	boxes          outboxes
@@ -36,8 +36,8 @@ type sharedEngine struct {
 // Err implements Upkeep. An outage of Redis is temporary, so Err returns nil.
 func (*sharedEngine) Err() error { return nil }
 
-// Position implements Books. For a worker with records in files, it returns the end of
-// the settled lines of the journal: see record.Journal.Answered.
+// Position implements Books. For a worker with records in files, Position returns the
+// end that record.Journal.Answered returns. For any other process it returns an error.
 func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
 	if e.journal == nil {
 		return nil, errors.New("only a worker with records in files has a position: see crawler export")

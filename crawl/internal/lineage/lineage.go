@@ -52,9 +52,9 @@ type Crawl struct {
 	Waiting iter.Seq2[frontier.Item, error]
 }
 
-// Each calls emit for each seed that was ever queued: first for the seeds without an
-// outcome, then for the others in the order in which they were finished. If the crawl
-// runs meanwhile, Each might leave out a seed that is finished during the call.
+// Each calls emit for each seed that was ever queued. Seeds without an outcome come
+// first. Seeds with an outcome follow in the order in which they were finished. If the
+// crawl runs meanwhile, Each might leave out a seed that is finished during the call.
 //
 // Each keeps the ids of seeds and of pages with new links in memory, about 24 bytes for
 // each, and 32 bytes more for each seed. It keeps no URL.
@@ -181,8 +181,8 @@ func (t *tree) wait(item *frontier.Item) (fresh bool) {
 	return seed && !known
 }
 
-// finished adds a record in the second reading. last reports that r is the last record
-// of a seed.
+// finished adds a record in the second reading. The second result reports whether r is
+// the last record of a seed.
 func (t *tree) finished(r *line) (s Seed, last bool) {
 	if r.Referrer != (id{}) {
 		return s, false

@@ -210,7 +210,7 @@ func scrape(t *testing.T, base string) map[string]float64 {
 }
 
 // TestAdminOfStoppingCrawl: a crawl that is stopping is not ready, and a crawl whose
-// store has failed has no metrics.
+// store is closed has no metrics.
 func TestAdminOfStoppingCrawl(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	c, err := crawl.Open(t.Context(), crawl.Config{Dir: dir})
@@ -310,8 +310,8 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented: docs/reference/metrics.md has all metrics, in their order,
-// and no others.
+// TestMetricsAreDocumented: docs/reference/metrics.md lists the metrics in the order of
+// metricFamilies, and no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	var want, got []string
 	name := regexp.MustCompile(`fqName: "([^"]+)"`)

@@ -44,7 +44,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		exit = &exitError{exitUsage, errors.Join(flagFaults(ctx, s, args)...)}
 	case ran:
 		exit = &exitError{exitFailed, err}
-	default: // errors before the command's own code runs concern the command line
+	default: // the command's own code did not run, so the command line is wrong
 		exit = &exitError{exitUsage, argumentFault(cmd, err)}
 	}
 	if exit.err != nil {

@@ -71,11 +71,11 @@ type fixedFlag struct {
 	name string
 }
 
-// want makes the flag refuse a value if good returns false after the value is set. words
-// describe the valid values.
+// want makes the flag refuse a value if good returns false after the value is set. The
+// text in words describes the valid values.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
-// within restricts the flag to the value none and the values from least to most.
+// within restricts the flag to values from least to most, and the value of the argument none.
 func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
 	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
 }
@@ -90,7 +90,8 @@ func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T,
 	}
 }
 
-// zeroIs is a flag for a field in which 0 means unset. It stores the value 0 as none.
+// zeroIs is a flag for a field in which 0 means unset. If the value of the flag is 0,
+// zeroIs.none is stored in the field.
 type zeroIs[T int | float64 | time.Duration] struct {
 	pflag.Value
 	field *T

@@ -62,7 +62,7 @@ func TestReadmeQuotesExamples(t *testing.T) {
 	}
 }
 
-// pages returns all documents except proofs.md, which a program writes.
+// pages returns the names of four main documents and of all pages in docs except proofs.md.
 func pages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"}
@@ -85,7 +85,7 @@ func TestDocumentedCommands(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, block := range slices.Concat(blocks(t, page, "sh"), blocks(t, page, "console"), blocks(t, page, "text")) {
 			for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", "")) {
-				line, _, _ = strings.Cut(strings.TrimSpace(line), " |") // the rest is another program
+				line, _, _ = strings.Cut(strings.TrimSpace(line), " |") // another program follows the bar
 				words := strings.Fields(strings.TrimPrefix(line, "$ "))
 				if len(words) < 2 || words[0] != "crawler" {
 					continue
@@ -163,8 +163,8 @@ func TestDocumentedConfig(t *testing.T) {
 	}
 }
 
-// TestDocumentedTests: a test that a document names with its folder exists. Package
-// archtest checks links.
+// TestDocumentedTests: if a document names a test with its folder, the test exists.
+// Package archtest checks links.
 func TestDocumentedTests(t *testing.T) {
 	named := 0
 	for _, page := range pages(t) {

@@ -23,7 +23,7 @@ const defaultRelay = "default"
 
 // eventFlags say which events of a crawl are delivered, and where.
 type eventFlags struct {
-	prefix string // begins the names of the flags; "events-" for a crawl, otherwise empty
+	prefix string // prefix of the flags' names; "events-" for a crawl, otherwise empty
 	flags  *pflag.FlagSet
 
 	to     string // URL of the sink, which may contain a secret: see shown

@@ -19,8 +19,8 @@ import (
 type flagError struct{ error }
 
 // flagFaults returns all faults of a command line with a faulty flag. Parsing stops at
-// the first fault. So flagFaults parses again without that flag, until no flag is faulty
-// and the command can check the rest.
+// the first faulty flag. So flagFaults removes this flag and parses again, until no flag
+// is faulty. Then the command can check its arguments.
 func flagFaults(ctx context.Context, s streams, args []string) (faults []error) {
 	for {
 		root := newRoot(s)
@@ -114,8 +114,8 @@ func flagFault(cmd *cobra.Command, err error) error {
 var secretFlags = []string{"header", "proxy", "redis", "postgres", "to", "events"}
 
 // badValue returns an error of one line. It says why a value of a flag is not valid, and
-// what a valid value is. where is the source of the value, such as --delay, CRAWLER_DELAY or
-// "config.yaml:3: delay".
+// what a valid value is. The argument where is the source of the value, such as --delay,
+// CRAWLER_DELAY or "config.yaml:3: delay".
 func badValue(where string, flag *pflag.Flag, text string, err error) error {
 	separator, want := ", ", wanted(flag.Value.Type(), err)
 	if !strings.HasPrefix(want, "want ") {

@@ -19,8 +19,8 @@ type seeder interface {
 	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 }
 
-// untilAvailable calls crawl.UntilAvailable. If the store is unavailable, it prints waits
-// and the error once.
+// untilAvailable calls crawl.UntilAvailable. If the store is unavailable, it prints one
+// line: the text in waits, and the error.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
 	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", waits, err) }, call)
 }

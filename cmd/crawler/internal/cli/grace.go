@@ -26,9 +26,9 @@ func (e *ending) begin(grace time.Duration) {
 	})
 }
 
-// within calls run and returns its error. If the run was stopped and run does not return
-// within --grace, within returns another error, and the process ends while run is still
-// active. As after a kill, nothing is lost.
+// within calls the function run and returns its error. If the crawl was stopped and the
+// call does not return before --grace is over, the error says so. The process then ends
+// during the call. As after a kill, nothing is lost.
 func (p *plan) within(run func() error) error {
 	p.ending.over = make(chan struct{})
 	ended := make(chan error, 1)

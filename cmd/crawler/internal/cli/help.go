@@ -59,7 +59,7 @@ some hosts, "fields:" the fields of some pages) or in the environment, as in
 }
 
 // complete finishes the declaration of a command. The command's Use already names the
-// flags, so cobra must not add "[flags]" to it. complete also sets the shell completion
+// flags, so cobra must not add "[flags]" to it. It also sets the shell completion
 // of flags whose value is one of several names, a file or a directory.
 func complete(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true

@@ -21,7 +21,7 @@ type marker interface {
 }
 
 // markKnown marks the URLs of --known as seen, before any seed is added. A resumed
-// run repeats it, because the file may have grown.
+// run repeats it, because the file might have grown.
 func (r *running) markKnown(ctx context.Context, to marker) (err error) {
 	w := r.console
 	if r.known == "" {

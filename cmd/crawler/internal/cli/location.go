@@ -31,7 +31,8 @@ func (at location) missing() string {
 	return "no crawl " + at.String()
 }
 
-// keeper names the place where the settings are stored, as the source of a flag's value.
+// keeper returns the name of the place where the settings are stored. Messages name it as
+// the source of a flag's value.
 func (at location) keeper() string {
 	if at.Redis != nil {
 		return "redis"
@@ -132,7 +133,7 @@ func differences(settings *frontier.SettingsError) string {
 			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
 		}
 	}
-	if lines == nil { // otherwise the settings in lines explain why the form differs
+	if lines == nil { // otherwise other settings explain why the form differs
 		lines = append(lines, form)
 	}
 	return strings.Join(lines, "\n")

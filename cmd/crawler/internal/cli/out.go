@@ -42,8 +42,8 @@ type printed struct{ error }
 
 func (p printed) Unwrap() error { return p.error }
 
-// toFile writes the output of run to a file. If run returns an error other than printed
-// or bench.Reported, the file is not changed.
+// toFile writes the output of the function run to a file. If the function returns an error
+// of a type other than printed and bench.Reported, the file is not changed.
 func (o *stdout) toFile(name string, run func() error) (err error) {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target // replace the target of a link, not the link

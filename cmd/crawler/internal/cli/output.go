@@ -67,9 +67,9 @@ type tableFlags struct {
 	where   string
 }
 
-// addTo declares the flags. They accept values that are valid for at least one of
-// schemas. addTo sets f.schema to the first of schemas. The caller can replace f.schema
-// before it calls table.
+// addTo declares the flags. They accept values that are valid for at least one of the
+// schemas. addTo sets f.schema to the first one. The caller can replace f.schema before a
+// call of f.table.
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	f.flags, f.schema = flags, schemas[0]
 	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",

@@ -133,7 +133,7 @@ func checkHeaders(headers map[string]string) error {
 }
 
 // config returns the config of the crawl. It contains the values that flags set directly,
-// the location, and the values that config makes from the texts of flags.
+// the location, and the values that are parsed from texts of flags.
 func (p *plan) config() (crawl.Config, error) {
 	c := p.options.crawl
 	c.Dir, c.Redis, c.Postgres = p.Dir, p.Redis, p.Postgres

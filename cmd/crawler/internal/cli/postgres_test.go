@@ -48,7 +48,7 @@ func TestPostgresFlagFaults(t *testing.T) {
 }
 
 // TestPostgresPasswordFile: the password of a database can be read from a file. The name
-// of the database in messages does not contain it.
+// of the database in messages does not contain the password.
 func TestPostgresPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("it's /\\@\n"), 0o600); err != nil {
@@ -84,8 +84,8 @@ func TestPostgresIsShownWithoutSecrets(t *testing.T) {
 	}
 }
 
-// postgresCrawl starts servers for a crawl. named has the flags that name the crawl, and
-// crawl the arguments that run it.
+// postgresCrawl starts servers for a crawl. The result named has the flags
+// that name the crawl. The result crawl has the arguments that run the crawl.
 func postgresCrawl(t *testing.T, more ...string) (named, crawl []string, queue *servers.RedisServer) {
 	t.Helper()
 	queue = servers.Redis(t, servers.RedisOptions{})

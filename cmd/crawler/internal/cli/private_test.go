@@ -18,8 +18,8 @@ import (
 )
 
 // TestPrivateHeaders: headers of -H that may be secret are sent only to the origins of
-// seeds, also by later runs and by workers that were not given the seeds. No file, log or
-// message contains them.
+// seeds. This also holds for later runs and for workers that were not given the seeds. No
+// file, log or message contains these headers.
 func TestPrivateHeaders(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) []string{
 		"directory": func(t *testing.T) []string { return []string{"--dir", filepath.Join(t.TempDir(), "x.crawl")} },

@@ -124,7 +124,7 @@ func TestLookingWritesNothing(t *testing.T) {
 		t.Errorf("pause: exit code %d: %s", code, errs)
 	}
 	if at == dir {
-		return // the other process could not have the crawl open
+		return // the other process could not open the crawl
 	}
 	wantHeld(t, dir, at)
 	if err := os.Remove(locked); err != nil { // a backup without that file
@@ -133,8 +133,8 @@ func TestLookingWritesNothing(t *testing.T) {
 	look(at)
 }
 
-// wantHeld checks that the crawl in dir cannot be inspected through the path at while
-// another process has the crawl open.
+// wantHeld checks that a crawl cannot be inspected while another process has it open. The
+// argument dir is its path for the other process, and at is its path for the inspection.
 func wantHeld(t *testing.T, dir, at string) {
 	t.Helper()
 	other := exec.Command(os.Args[0], "-test.run=^TestLookingWritesNothing$")

@@ -190,8 +190,8 @@ func TestSecondRelayIsRefused(t *testing.T) {
 }
 
 // TestRelayFigures: metrics, status and report show how far relays are behind. One relay
-// runs within a crawl: first its sink is away, and then it is back. Another relay does
-// not run.
+// runs within a crawl: its sink is first unavailable, and later available again. Another
+// relay does not run.
 func TestRelayFigures(t *testing.T) {
 	dir, to := filepath.Join(t.TempDir(), "c.crawl"), newHook(t)
 	to.answers(func(subject string) (int, string) {

@@ -41,8 +41,8 @@ func (f *deadFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.relay, "relay", defaultRelay, "the relay of this `NAME`")
 }
 
-// each calls do with each outbox that the relay has read. If there is no such outbox,
-// each returns an error that lists the names of other relays.
+// each calls the function do for every outbox that the relay has read. If there is no such
+// outbox, the error lists the names of other relays.
 func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) error {
 	return f.withOutboxes(ctx, func(at location, boxes *crawl.Outboxes) error {
 		all, err := boxes.List(ctx)

@@ -31,7 +31,7 @@ type seedLine struct {
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // nil after begin; next calls begin for stdin, whose first byte may come late
+	input  io.Reader // nil after a call of begin; for stdin, next makes this call
 	lines  *bufio.Reader
 	number int // of the last line
 	close  func() error
@@ -62,9 +62,9 @@ func newSeedReader(ctx context.Context, args []string, file string, stdin io.Rea
 	return r, nil
 }
 
-// interruptible returns a reader of r that returns an error after ctx has ended. A read
-// from a terminal or a pipe cannot be interrupted, so the goroutine that reads can run
-// until the process ends.
+// interruptible returns a reader of the text of r. After ctx has ended, its Read returns
+// an error. A read from a terminal or a pipe cannot be interrupted, so the goroutine that
+// reads can run until the process ends.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	go func() {

@@ -44,8 +44,8 @@ func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// paused describes the effect of a pause or of its end. before reports whether the
-// crawl was paused before.
+// paused describes the effect of a pause or of its end. The argument before
+// reports whether the crawl was paused before.
 func (at location) paused(paused, before, running bool) string {
 	said := map[[2]bool]string{
 		{true, false}: "paused", {true, true}: "was paused before", {false, true}: "resumed", {false, false}: "was not paused",

@@ -52,12 +52,12 @@ func (t *target) location() (location, error) {
 	return at, nil
 }
 
-// run returns a RunE function that calls do with the crawl, and explains its error.
+// run returns a RunE function that calls t.with.
 func (t *target) run(do func(ctx context.Context, c *attached) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), do) }
 }
 
-// with calls do with the crawl, and explains its error.
+// with calls the function do with the crawl, and explains the error that do returns.
 func (t *target) with(ctx context.Context, do func(ctx context.Context, c *attached) error) error {
 	at, err := t.location()
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *target) with(ctx context.Context, do func(ctx context.Context, c *attac
 	return at.explain(do(ctx, c))
 }
 
-// withOutboxes calls do with the outboxes of the crawl, and closes them.
+// withOutboxes calls the function do with the outboxes of the crawl, and closes them.
 func (t *target) withOutboxes(ctx context.Context, do func(at location, boxes *crawl.Outboxes) error) error {
 	return t.with(ctx, func(ctx context.Context, c *attached) error {
 		boxes, err := c.Outboxes(ctx)

@@ -22,7 +22,7 @@ import (
 
 // testwebFlags are the flags of `crawler testweb`.
 type testwebFlags struct {
-	web       testweb.Config // without Hardships, MeanBytes and Log
+	web       testweb.Config // Hardships, MeanBytes and Log are not set
 	hardships string
 	bytes     human.Bytes
 	ca        string

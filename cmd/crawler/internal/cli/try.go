@@ -44,7 +44,7 @@ and --config FILE.`,
 		switch sec.title {
 		case dataSection, requestSection:
 			shown = append(shown, sec)
-		default: // the config file may contain other flags of a crawl
+		default: // the config file can contain other flags of a crawl
 			cmd.Flags().AddFlagSet(sec.flags)
 			sec.flags.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 		}

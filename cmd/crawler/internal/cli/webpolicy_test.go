@@ -39,7 +39,7 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 			switch {
 			case f.Name == "user-agent":
 				want = "crawler/VERSION"
-			case f.Name == "memory": // of this machine
+			case f.Name == "memory": // the default depends on the machine
 				want = "an eighth of the machine's, 256MiB to 2GiB"
 			case want == "":
 				want = "—"

@@ -16,8 +16,8 @@ import (
 const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 
 // Flag makes a flag of set refuse a value if good returns false after the value is set.
-// Then the flag keeps its previous value. The error is "want ", followed by want, as in
-// "want a whole number from 1 to 100". The error is the same for text that the flag
+// Then the flag keeps its previous value. The error is "want ", followed by the text in want,
+// as in "want a whole number from 1 to 100". The error is the same for text that the flag
 // cannot parse.
 func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 	f := set.Lookup(name)

@@ -184,9 +184,9 @@ func cut(c cell, width int) cell {
 	return c
 }
 
-// bar returns a line with the progress to the end of the crawl as a bar, the time that is
-// left, and the limit that ends the crawl. If the line is too narrow, it leaves out the
-// limit, and then also the bar.
+// bar returns a line with three parts: a bar that shows how close the end of the crawl is,
+// the time that is left, and the limit that ends the crawl. If the line is too narrow, it
+// leaves out the limit, and then also the bar.
 func bar(r report.Reading, width int) line {
 	const narrowest, widest = 12, 50
 	left := "time left not known"

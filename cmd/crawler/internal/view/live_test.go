@@ -206,7 +206,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 					t.Fatal(s.faults)
 				}
 				if shown && stale {
-					return // until the next drawing the view may be cut or broken
+					return // until the next drawing the view can be cut or broken
 				}
 				got, want := s.lines(), printed
 				if shown {

@@ -36,7 +36,7 @@ type options struct {
 	keys     human.Count
 	fpr      human.Rate
 	html     string
-	broad    benchcrawl.BroadConfig // without Dir, Program and Redis
+	broad    benchcrawl.BroadConfig // Dir, Program and Redis are not set
 	dir      string
 	budget   time.Duration
 	seed     uint64

@@ -20,12 +20,12 @@ import (
 // host contains the measured servers: those that flags name, or private ones.
 type host struct {
 	redis    *sets.Redis // nil means none
-	named    bool        // a flag named the Redis
+	named    bool        // the Redis comes from a flag
 	noRedis  string      // why there is no Redis
 	hasBloom bool        // Redis has a Bloom module
 
 	postgres      string // URL of the Postgres; empty means none
-	namedPostgres bool   // a flag named the Postgres
+	namedPostgres bool   // the Postgres comes from a flag
 	noPostgres    string // why there is no Postgres
 
 	servers []report.Server
@@ -103,7 +103,7 @@ func (h *host) openPostgres(ctx context.Context, named string) error {
 }
 
 // noBloom returns why measurements that need a Bloom module are missing. It returns "" if
-// Redis has the module. It also returns "" without a Redis, because noRedis then has the
+// Redis has the module. If there is no Redis, it also returns "", because noRedis has the
 // reason.
 func (h *host) noBloom() string {
 	if h.redis == nil || h.hasBloom {
@@ -121,8 +121,8 @@ func (h *host) same(context.Context) (*sets.Redis, error) {
 	return &r, nil
 }
 
-// another returns a sets.OpenRedis. If a flag names a Redis, the function returns that
-// one. Otherwise it starts a new Redis each time.
+// another returns a sets.OpenRedis that starts a new Redis for each call. If a flag names
+// a Redis, the sets.OpenRedis always returns that one.
 func (h *host) another(options servers.RedisOptions) sets.OpenRedis {
 	if h.named {
 		return h.same

@@ -21,11 +21,11 @@ import (
 )
 
 // subjects are the measurements, in the order in which they run. The fields redis, bloom
-// and postgres name the parts that are missing without that server.
+// and postgres name the parts that need a Redis, its Bloom module, or a Postgres.
 var subjects = []struct {
 	name                   string
 	steps                  func(o *options, h *host) (*report.Section, []*agenda.Step)
-	redis, bloom, postgres string // empty means that no part needs the server
+	redis, bloom, postgres string // empty means no part
 }{
 	{name: "fpr", steps: fprSteps, redis: "redisbits and redisstore", postgres: "pgstore"},
 	{name: "memory", steps: memorySteps, redis: "all that is kept in Redis", bloom: "BF.RESERVE", postgres: "all that is kept in Postgres"},
@@ -35,7 +35,8 @@ var subjects = []struct {
 	{name: "broad", steps: broadSteps, redis: "crawls on Redis"},
 }
 
-// rates returns the false-positive rate of --fpr, or usual if the flag is not given.
+// rates returns the false-positive rate of --fpr. Without --fpr it returns the argument
+// usual.
 func (o *options) rates(usual ...float64) []float64 {
 	if o.fpr != 0 {
 		return []float64{float64(o.fpr)}
@@ -105,7 +106,7 @@ func crawlSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return crawl.Steps(crawl.Config{Pages: uint64(o.keys), HTML: o.html, Dir: h.dir, Program: self})
 }
 
-// broadSteps measure crawls of many late hosts.
+// broadSteps measure crawls of many hosts that answer late.
 func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	config := o.broad
 	config.Dir, config.Program = h.dir, self

@@ -152,7 +152,7 @@ func (o *options) check() (canon.Options, settings, error) {
 	return options, want, errors.Join(errs...)
 }
 
-// adopt returns want with the stored value of each setting that was not given.
+// adopt returns a copy of want with the stored value of each setting that was not given.
 func (o *options) adopt(want, stored settings) settings {
 	if o.exact {
 		return want

@@ -123,7 +123,7 @@ func (h *history) run(t *testing.T, rnd *rand.Rand, n int, at string, after time
 // check compares the output of a run with the list.
 func (h *history) check(t *testing.T, text string) {
 	t.Helper()
-	text = text[:strings.LastIndexByte(text, '\n')+1] // a kill may have cut off the last line
+	text = text[:strings.LastIndexByte(text, '\n')+1] // a kill might have cut off the last line
 	if text == "" {
 		return
 	}

@@ -32,7 +32,8 @@ func random(t *testing.T) *rand.Rand {
 }
 
 // childEnv is set if the test binary must run the command. If its value is POINT:N, the
-// process kills itself at this point. Any other value means that it does not.
+// process kills itself when it reaches POINT for the N-th time. With any other value, the
+// process does not kill itself.
 const (
 	childEnv    = "CRAWLER_DEDUP_CHILD"
 	intervalEnv = "CRAWLER_DEDUP_INTERVAL"

@@ -242,8 +242,8 @@ func (s *store) remember(prints []bloomstore.Fingerprint) error {
 	return nil
 }
 
-// maybeCheckpoint saves the filter if its journal has become long. The caller must have
-// passed all keys of the filter to remember.
+// maybeCheckpoint saves the filter if its journal has become long. The caller must
+// first have called remember with all keys of the filter.
 func (s *store) maybeCheckpoint() error {
 	filter, is := s.seen.(*filterSet)
 	if !is || s.journal.keys < cmp.Or(s.interval, max(1_000_000, filter.count/8)) {

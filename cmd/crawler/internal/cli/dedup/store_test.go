@@ -34,7 +34,7 @@ func TestRunsOfADirectory(t *testing.T) {
 	}
 }
 
-// TestFormIsKept: the canonical form of the first run applies to the others.
+// TestFormIsKept: the canonical form of the first run applies to the later runs.
 func TestFormIsKept(t *testing.T) {
 	dir := t.TempDir()
 	mustDedup(t, "http://a.test/?q=1\n", "--dir", dir, "--strip-param=q")
@@ -130,8 +130,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// TestPrintedPartIsRemembered: if only a part of a group fits on a disk, that part is
-// remembered, and the next run prints the rest.
+// TestPrintedPartIsRemembered: if a disk becomes full within a group, the printed lines
+// are remembered. The next run prints the remaining lines of the group.
 func TestPrintedPartIsRemembered(t *testing.T) {
 	all := urls(100)
 	for _, room := range []int{0, 10, len(all) / 2, len(all) - 1} {
@@ -185,7 +185,7 @@ func TestTornJournal(t *testing.T) {
 		if n := cut - len(first); n > recordBytes && n%printBytes > 2 && !*proof {
 			continue
 		}
-		for _, tail := range [][]byte{nil, make([]byte, 50)} { // a file system may leave zeros
+		for _, tail := range [][]byte{nil, make([]byte, 50)} { // a file system can leave zeros
 			if len(tail) > 0 && bytes.Equal(second[cut:], make([]byte, len(second)-cut)) {
 				continue
 			}
@@ -249,8 +249,8 @@ func TestDamageIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzJournal: openJournal returns for any content of a journal. If the journal is opened
-// again, it has the same keys.
+// FuzzJournal: for any content of a journal, openJournal succeeds or returns
+// ErrFilterLost. If the journal is opened again, the result is the same.
 func FuzzJournal(f *testing.F) {
 	id := [16]byte{7}
 	name := filepath.Join(f.TempDir(), "journal")
@@ -314,7 +314,7 @@ func write(t *testing.T, name string, text []byte) {
 	}
 }
 
-// TestExactSet: exactSet answers as a set does, and takes no more memory than documented.
+// TestExactSet: exactSet answers as a map does, and takes no more memory than documented.
 func TestExactSet(t *testing.T) {
 	rnd := random(t)
 	set := new(exactSet)

@@ -57,8 +57,8 @@ type counts struct {
 	fresh, known, malformed, void uint64
 }
 
-// run answers the lines of from until the input or ctx ends. Lines that were read but not
-// answered when ctx ends are neither printed nor remembered.
+// run answers the lines of its input until the input or ctx ends. When ctx ends, lines
+// that were read but not answered are neither printed nor remembered.
 func (s *stream) run(ctx context.Context, from io.Reader) error {
 	in := readAhead(from)
 	defer in.stop()
@@ -74,7 +74,7 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 		}
 		end := s.group(in, c)
 		if end == io.EOF && (len(s.partial) > 0 || s.tooLong) {
-			s.line(s.partial) // the last line may have no newline
+			s.line(s.partial) // the last line can end without a newline
 		}
 		if err := s.flush(); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (s *stream) group(in *input, c chunk) error {
 	}
 }
 
-// lines answers the complete lines in b, and keeps the rest.
+// lines answers the complete lines in b, and keeps an incomplete line at the end of b.
 func (s *stream) lines(b []byte) {
 	for {
 		n := bytes.IndexByte(b, s.end)

@@ -135,7 +135,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 // question is the solved question of a command line.
 type question struct {
 	answer  sizing.Answer
-	rate    float64  // the p of the layouts: --fpr if given, otherwise that of answer
+	rate    float64  // p of the layouts: --fpr if it is given, otherwise p of the answer
 	assumed []string // flags that were not given, with their assumed values
 }
 

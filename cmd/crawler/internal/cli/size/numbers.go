@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// loss is a flag for URLs that may be lost: a number of them, or a share.
+// loss is a flag for the accepted loss of URLs: a number of URLs, or a share.
 type loss struct {
 	number float64 // 0 means that no number was given
 	share  float64 // 0 means that no share was given

@@ -109,7 +109,7 @@ func TestQueueCounts(t *testing.T) {
 	}
 }
 
-// TestSolvesForTheRest: each combination of given values is solved for the others.
+// TestSolvesForTheRest: for each combination of given values, the other values are computed.
 func TestSolvesForTheRest(t *testing.T) {
 	byMemory := reportOf(t, "--urls", "100M", "--memory", "512MiB")
 	if byMemory.Filter.Bits != 8*512<<20 || byMemory.Filter.FPR > 1.2e-9 || byMemory.Filter.FPR < 1e-9 {
