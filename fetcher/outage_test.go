@@ -56,8 +56,8 @@ var refused = reply{broken: &net.OpError{
 	Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, Err: syscall.ECONNREFUSED,
 }}
 
-// refusedText is the text of that error in the crawler's output. It has the prefix of an
-// error in the request, because a wire without sockets makes no connections.
+// refusedText is the text of the error of refused in the crawler's output. It has the
+// prefix of an error in the request, because a wire without sockets makes no connections.
 const refusedText = "request: dial tcp 127.0.0.1:7: connection refused"
 
 // down returns a wire on which the first requests for the robots.txt of each host fail.

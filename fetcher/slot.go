@@ -115,8 +115,8 @@ func (h *holding) dropSlot() {
 	h.slot = nil
 }
 
-// yieldSlot moves the host to a late slot. It returns false if it found none. The caller
-// must hold mu.
+// yieldSlot moves the host to a late slot. It returns false if no late slot is free. The
+// caller must hold mu.
 func (h *holding) yieldSlot() bool {
 	if h.slot != h.slots.prompt {
 		return true

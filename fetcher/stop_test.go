@@ -288,7 +288,8 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// given checks that all leases were given back, and that no item has used up an attempt.
+// given checks that all leases were given back, except those of leased items, and that no
+// queued item has used up an attempt.
 func (w *world) given(leased uint64) {
 	w.t.Helper()
 	if stats := w.stats(); stats.Leased != leased || stats.Queued == 0 {

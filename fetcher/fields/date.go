@@ -80,7 +80,7 @@ func looseDate(text, order string) (string, bool) {
 	return numericDate(text, order)
 }
 
-// monthOf returns the number of the month that word names in English. word may be only
+// monthOf returns the number of the month that word names in English. word can also be
 // the first three letters of the name.
 func monthOf(word string) (int, bool) {
 	word = strings.ToLower(word)

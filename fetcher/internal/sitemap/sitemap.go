@@ -66,7 +66,7 @@ type Kind uint8
 
 const (
 	Page    Kind = iota
-	Sitemap      // another file, for Read
+	Sitemap      // another sitemap, which Read can read
 )
 
 // Entry is one URL of a sitemap as the file spells it, without entities and surrounding
