@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestRestOfCutFile: Rest finds the end of the whole lines that are left of the committed
-// ones, and changes nothing. Open accepts that position.
+// TestRestOfCutFile: after a file was cut, Rest finds the end of the whole committed
+// lines that are left, and changes nothing. Open accepts that position.
 func TestRestOfCutFile(t *testing.T) {
 	long := strings.Repeat("x", blockBytes+10)
 	for name, test := range map[string]struct {

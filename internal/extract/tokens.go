@@ -89,8 +89,9 @@ func (t *tokens) skip(n int) bool {
 	return n > 0
 }
 
-// startTag reads the start tag that rest begins with. If the element may contain only
-// text (isRawText), startTag also reads this text. It returns false at the end of the text.
+// startTag reads the start tag at the beginning of rest. If the element may contain only
+// text (isRawText), startTag also reads this text. It returns false at the end of the
+// text.
 func (t *tokens) startTag(rest []byte) bool {
 	tag := tagName(rest)
 	if !t.found.reads(tag) {
