@@ -91,9 +91,9 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 	return requests
 }
 
-// TestHostileHostsDoNotStarveOthers: hostile hosts take only a small share of the
-// requests from good hosts. Even beside thirty times as many hostile hosts as
-// slots, good hosts get a quarter of their requests.
+// TestHostileHostsDoNotStarveOthers: hostile hosts cost good hosts only a small part of
+// their requests. If there are thirty times as many hostile hosts as slots, good hosts
+// still get a quarter of their requests.
 func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 	rng := dice(t)
 	for _, c := range []struct {

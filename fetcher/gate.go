@@ -7,8 +7,8 @@ import (
 )
 
 // gate lets a limited number of holders in at once, in the order of their calls. The
-// limit can change. If it becomes smaller, the holders inside stay, and no other enters
-// until enough of them have left.
+// limit can change. If it becomes smaller, the holders inside stay, and no other holder
+// enters until enough of them have left.
 type gate struct {
 	mu      sync.Mutex
 	limit   int

@@ -462,7 +462,7 @@ func retryAfterOf(c *call) time.Duration {
 	return 0
 }
 
-// same returns one policy for all hosts.
+// same returns a function that returns p for every host.
 func same(p politeness.Policy) func(string) politeness.Policy {
 	return func(string) politeness.Policy { return p }
 }

@@ -41,7 +41,7 @@ func (l *logLines) String() string {
 
 func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// wants checks that the log has each text as often as given.
+// wants checks how often the log has each text.
 func (l *logLines) wants(t *testing.T, times map[string]int) {
 	t.Helper()
 	for text, n := range times {

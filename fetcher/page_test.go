@@ -29,7 +29,7 @@ func TestOnPageError(t *testing.T) {
 		failures, retries, calls int
 		outcome                  frontier.Outcome
 	}{
-		{2, 0, 3, frontier.OK}, // retries of 0 means the default, which is 3
+		{2, 0, 3, frontier.OK}, // 0 retries selects the default of 3
 		{1000, 0, 4, frontier.Handler},
 		{1000, 1, 2, frontier.Handler},
 		{1000, fetcher.NoRetries, 1, frontier.Handler},

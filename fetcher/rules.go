@@ -212,8 +212,8 @@ type SeedAnswer struct {
 }
 
 // Seeds offers seeds, opens the scope of each, and returns one answer for each seed, in
-// the order of raw. Include and Exclude do not apply to seeds. It may be called while Run
-// runs.
+// the order of raw. Include and Exclude do not apply to seeds. Seeds may be called while
+// Run runs.
 func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	answers := make([]SeedAnswer, len(raw))
 	var offers []frontier.Offer

@@ -100,7 +100,8 @@ func (h *holding) waitForSlot(stop context.Context) (*gate, error) {
 	return nil, errStop
 }
 
-// dropSlot undoes takeSlot. The last of the host's requests frees the slot.
+// dropSlot undoes takeSlot. The slot becomes free when no request of the host needs
+// it any more.
 func (h *holding) dropSlot() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -288,7 +288,7 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// given checks that all leases were given back, except those of leased items, and that no
+// given checks that leased is the number of items that are still leased, and that no
 // queued item has used up an attempt.
 func (w *world) given(leased uint64) {
 	w.t.Helper()

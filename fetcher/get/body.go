@@ -201,8 +201,8 @@ func (b *buffer) release() {
 // unpack a bytes.Buffer as a whole.
 func (b *buffer) reader() io.Reader { return bytes.NewReader(b.bytes) }
 
-// fill reads until b holds limit bytes. If from ends first, it returns the error of from.
-// It calls grow before b takes more memory.
+// fill reads until b holds limit bytes. If the reader from returns an error first, fill
+// returns that error. It calls grow before b takes more memory.
 func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) error {
 	for int64(len(b.bytes)) < limit {
 		if err := b.room(limit, grow); err != nil {

@@ -88,8 +88,8 @@ type Config struct {
 	// archives know.
 	Capture bool
 
-	// Transport makes the requests in place of the network, for tests. The address guard,
-	// ConnectTo, DNS, Proxy and Capture then have no effect.
+	// Transport replaces the network in tests. The address guard, ConnectTo, DNS, Proxy
+	// and Capture then have no effect.
 	Transport http.RoundTripper
 }
 

@@ -237,7 +237,7 @@ func TestRaceOfAddresses(t *testing.T) {
 	}
 }
 
-// counted is a connection that counts down open when it is closed.
+// counted is a connection that decrements open when it is closed.
 type counted struct{ open *atomic.Int32 }
 
 func (c counted) Close() error                     { c.open.Add(-1); return nil }

@@ -182,7 +182,7 @@ func isStreamError(err error) bool {
 }
 
 // h2Socket is the socket of an h2Conn. It tells the h2Conn which bytes are read, and when
-// net/http or the client closes the connection.
+// the connection is closed.
 type h2Socket struct {
 	*tls.Conn
 	owner *h2Conn

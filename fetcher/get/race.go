@@ -70,7 +70,8 @@ func race(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, n
 	return won.conn, won.ip, nil
 }
 
-// families returns the addresses of the family of ips[0], and the others.
+// families returns the addresses of the family of ips[0], and those of the other
+// family.
 func families(ips []netip.Addr) (first, second []netip.Addr) {
 	for _, ip := range ips {
 		if ip.Is4() == ips[0].Is4() {

@@ -51,8 +51,8 @@ type Record struct {
 	WARCOffset   int64     `json:"warc_offset,omitempty"` // where the answer's WARC record begins in that file
 
 	// Data of the page, if Config.Fields or Config.Text of the worker asks for them.
-	// Fields must be the last field with a JSON key: the page chooses the keys within it,
-	// and readers use the first key with a name.
+	// Fields must be the last field with a JSON key. It can contain any keys, and readers
+	// use the first key of each name.
 	Lang       string          `json:"lang,omitempty"`       // of the main text, as the page says
 	Author     string          `json:"author,omitempty"`     // as the page says
 	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
@@ -77,8 +77,8 @@ func EventID(item bloomstore.Fingerprint, round int) string {
 	return string(strconv.AppendInt(b, int64(round), 10))
 }
 
-// AppendLine appends the record to b as one line. The last key of the line is the
-// fingerprint, or there is no fingerprint if Item is zero.
+// AppendLine appends the record to b as one line. The fingerprint is the last key of the
+// line. It is left out if Item is zero.
 func (r *Record) AppendLine(b []byte) ([]byte, error) {
 	b, err := appendOpen(b, r)
 	switch {

@@ -2,9 +2,10 @@
 // (ISO 28500:2017). After a crash and a restart, the files contain only whole records.
 //
 // It owns the form of the records (Pack), the files and their rotation. Writer.Sync
-// returns the position at which the files end. So a store commits it together with the
-// end of the records that refer to the files (package record), and after a crash both are
-// cut. It does not make requests and does not decide which answers are kept.
+// returns the position at which the files end. A store commits this position together
+// with that of the records that refer to the files (package record). After a crash both
+// outputs are cut to their positions. The package makes no requests and does not decide
+// which answers are kept.
 package warc
 
 import (
