@@ -6,8 +6,8 @@ import (
 )
 
 // TestBandwidthOverTime runs a hundred requesters in simulated time. After 30 s, the
-// bytes received are at least nine tenths of what the bandwidth allows, and at most all
-// of it, the credit of one second and one answer for each requester.
+// bytes received are at least nine tenths of what the bandwidth allows. They are at most
+// what it allows for 31 s, plus one answer for each requester.
 func TestBandwidthOverTime(t *testing.T) {
 	const perSecond, size, requesters = 1_000_000, 50_000, 100
 	var read int64

@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// TestBandwidthIsKept crawls pages over sockets with less bandwidth than they
-// would use. All pages arrive, in the time that their bytes need.
+// TestBandwidthIsKept crawls pages over sockets with less bandwidth than they would
+// use. All pages arrive, but not faster than the bandwidth allows.
 func TestBandwidthIsKept(t *testing.T) {
 	const pages, pageBytes, perSecond = 40, 100_000, 2_000_000
 	body := "<p>" + strings.Repeat("text ", pageBytes/5)

@@ -21,9 +21,9 @@ var (
 )
 
 // parseDate returns the date in text. If text has a time with its zone, the result is RFC
-// 3339 in UTC, otherwise the day as 2006-01-02. order is the order of day, month and year
-// in dates made of numbers, such as "dmy". If order is empty, a date whose order is not
-// clear is refused.
+// 3339 in UTC. Otherwise it is the day as 2006-01-02. order is the order of day, month
+// and year in dates made of numbers, such as "dmy". If order is empty, a date whose order
+// is not clear is refused.
 func parseDate(text, order string) (found string, ok bool) {
 	if text = collapse(text); len(text) > 200 {
 		return "", false
