@@ -10,8 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// outage records whether a part, such as the store, is down. It is used to log the
-// beginning and the end of an outage once each. The zero value means that the part works.
+// outage records whether a part, such as the store, is down. The worker uses it to log
+// the beginning and the end of an outage once each. The zero value means that the part
+// works.
 type outage struct {
 	began atomic.Int64 // Unix time in ns; 0 means that it works
 }

@@ -8,7 +8,7 @@ import (
 
 // A roster records when the hosts of this worker are due. A robots.txt may redirect to
 // another host. The roster makes the redirected request wait for the delay of that host,
-// whether this worker has a lease of the host or not. It does not know the hosts of other
+// whether this worker has a lease of the host or not. The roster has no hosts of other
 // workers.
 //
 // The lock of the roster must be taken before the lock of a holding.

@@ -17,11 +17,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Reader reads the records of a directory in the order in which they were written. It reads
-// the closed files, packed or not, and then the active one. A crawl can append at the same
-// time. Whether a Reader reads the new lines is not defined, but it never reads half a
-// line. It needs a few hundred KB of memory, and some MB for a packed file, for any number
-// of records. It is safe for concurrent use.
+// Reader reads the records of a directory in the order in which they were written. It
+// reads the closed files, packed or not, and then the active one. A crawl can append at
+// the same time. Whether a Reader reads the new lines is not defined, but it never reads
+// half a line. A Reader needs a few hundred KB of memory, and some MB for a packed file,
+// for any number of records. It is safe for concurrent use.
 type Reader struct {
 	Dir    string
 	Series Series // empty means Pages
