@@ -251,8 +251,8 @@ func TestLonelyFailureIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestDeadHostsBackOff: hosts in back-off are counted as long as they wait. A
-// host that waits for its delay is not counted.
+// TestDeadHostsBackOff: hosts in back-off are counted. A host that waits for its
+// delay is not counted.
 func TestDeadHostsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, _ string, _ int) (reply, bool) {
