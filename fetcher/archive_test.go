@@ -23,11 +23,12 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 )
 
-// everything is an archive that keeps all answers. Append returns refuse if it is set.
+// everything is an archive that keeps all answers. If refuse is set, Append returns that
+// error.
 type everything struct {
 	*warc.Writer
 	noRobots bool
-	refuse   error // what Append says
+	refuse   error // the error that Append returns
 }
 
 func (everything) Wants(*get.Response) bool { return true }
@@ -150,7 +151,7 @@ func TestArchiveHasAnswers(t *testing.T) {
 	}
 }
 
-// TestArchiveWithoutRobots: an archive of pages may omit robots.txt.
+// TestArchiveWithoutRobots: an archive can keep pages without robots.txt.
 func TestArchiveWithoutRobots(t *testing.T) {
 	a, err := crawlKeeping(t, everything{noRobots: true})
 	if err != nil {

@@ -62,8 +62,8 @@ func (c *Crawl) mostSlots() int {
 }
 
 // finished returns about how many requests have ended. It subtracts the hosts in slots
-// from the requests that began. It does not count the requests that began, because each
-// new slot begins one at once.
+// from the requests that began. The number of requests that began would be a bad measure
+// of a gain, because each new slot begins a request at once.
 func (c *Crawl) finished() int64 {
 	inside, _, _ := c.slots.prompt.counts()
 	return int64(c.tally.requests.Load()+c.tally.robots.Load()) - int64(inside)
@@ -72,18 +72,21 @@ func (c *Crawl) finished() int64 {
 const (
 	// autoStart is the initial and the smallest number of hosts asked at once.
 	autoStart = 64
-	// autoMax is the largest number, unless Config.MaxConnections is smaller.
+	// autoMax is the largest number of hosts asked at once. Config.MaxConnections
+	// can reduce it.
 	autoMax = 8192
 	// autoTick is the time between two measurements of the load.
 	autoTick = 500 * time.Millisecond
 	// autoTrial is the number of ticks in which a doubling must show a gain. This must be
 	// longer than most hosts take to answer.
 	autoTrial = 4
-	// autoRest is the number of ticks between a doubling without a gain and the next
-	// one. It doubles with each further doubling without a gain, up to autoRestMax.
+	// autoRest is how many ticks the climber waits after a doubling without a gain before
+	// it doubles the number again. Each further doubling without a gain doubles this
+	// wait, up to autoRestMax.
 	autoRest, autoRestMax = 30, 480
-	// autoGain is the factor by which requests must grow when the number doubles. Smaller
-	// gains can be noise, or mean that the requests only queue somewhere else.
+	// autoGain is the factor by which the requests per second must grow when the number
+	// of hosts doubles. Smaller gains can be noise, or mean that the requests only queue
+	// somewhere else.
 	autoGain = 1.15
 )
 

@@ -13,8 +13,9 @@ func climb(c *climber, ticks int, throughput func(n int) float64) {
 	}
 }
 
-// TestClimberFindsTheLimit: for every kind of limit the climber reaches at least nine tenths
-// of the best throughput, with at most four times the number of hosts that is needed for it.
+// TestClimberFindsTheLimit: for every kind of limit the climber reaches at least nine
+// tenths of the best throughput. It asks at most four times as many hosts as are needed
+// for that, or autoStart hosts.
 func TestClimberFindsTheLimit(t *testing.T) {
 	for name, throughput := range map[string]func(int) float64{
 		"latency only":                  func(n int) float64 { return float64(n) / 0.3 },

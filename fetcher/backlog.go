@@ -7,9 +7,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// maxBacklog is a number of bytes. While more bytes wait for the store, no request
-// starts. It has room for some thousand pages with their links, or for a few pages that
-// consist of links. Requests under way can still exceed it.
+// maxBacklog limits the bytes that wait for the store: while there are more, no request
+// starts. Some thousand pages with their links fit into it, or a few pages that consist
+// of links. Requests under way can still exceed the limit.
 const maxBacklog = 64 << 20
 
 // backlog counts the bytes of pages that wait for the store to complete them. While there

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestBandwidthOverTime runs a hundred requesters in simulated time. After each second,
-// the bytes received so far are at most what the bandwidth allows, plus the credit of one
-// second. They are not much less.
+// TestBandwidthOverTime runs a hundred requesters in simulated time. After 30 s, the
+// bytes received are at least nine tenths of what the bandwidth allows. They are at most
+// what it allows for 31 s, plus one answer for each requester.
 func TestBandwidthOverTime(t *testing.T) {
 	const perSecond, size, requesters = 1_000_000, 50_000, 100
 	var read int64
@@ -35,7 +35,7 @@ func TestBandwidthOverTime(t *testing.T) {
 	}
 }
 
-// TestBandwidthSaysWhenToAsk: the wait is bounded, so that no caller checks too
+// TestBandwidthSaysWhenToAsk: the wait is bounded, so that no caller asks again too
 // late.
 func TestBandwidthSaysWhenToAsk(t *testing.T) {
 	var read int64

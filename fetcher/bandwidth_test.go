@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// TestBandwidthIsKept crawls pages over sockets with less bandwidth than they
-// would use. All pages arrive, in the time that their bytes need.
+// TestBandwidthIsKept crawls pages over sockets with less bandwidth than they would
+// use. All pages arrive, but not faster than the bandwidth allows.
 func TestBandwidthIsKept(t *testing.T) {
 	const pages, pageBytes, perSecond = 40, 100_000, 2_000_000
 	body := "<p>" + strings.Repeat("text ", pageBytes/5)
@@ -42,7 +42,7 @@ func TestBandwidthIsKept(t *testing.T) {
 		t.Errorf("books %+v, want %d pages done", stats.Books, pages)
 	}
 	// The bytes of the first second can arrive at once. So can an answer for each request
-	// that began before a mean was known.
+	// that began before the mean size of an answer was known.
 	const least = time.Second * (pages*pageBytes - perSecond - 8*pageBytes) / perSecond
 	if took < least {
 		t.Errorf("%d bytes took %v at %d bytes/s, want at least %v", pages*pageBytes, took, perSecond, least)

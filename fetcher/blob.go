@@ -16,7 +16,7 @@ import (
 const blobVersion = 1
 
 // maxOrigins is the largest number of origins of one host key whose rules are remembered.
-// A hostile host may have an origin for each port.
+// A hostile host can have an origin for each port.
 const maxOrigins = 16
 
 var errBlob = errors.New("fetcher: not the state of a host")

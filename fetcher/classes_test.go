@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// classNotes is a store that notes with which class each URL was offered first.
+// classNotes is a store that notes the class with which each URL was first offered.
 type classNotes struct {
 	frontier.Store
 	rules *exact.Rules

@@ -12,12 +12,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// roomTime is how long a page whose data are extracted waits for memory for its document.
+// roomTime is how long the extraction of data waits for memory for the document of the
+// page.
 const roomTime = documentTime / 2
 
 // takeData extracts the fields and the main text of a page into its record. The caller
-// must hold one of Crawl.readers. takeData releases it while it waits. held is false if
-// requests were aborted during the wait. Then the caller no longer holds a reader.
+// must have a place in Crawl.readers (see takeReader). takeData gives the place back
+// while it waits. If requests were aborted during the wait, held is false, and the caller
+// no longer has the place.
 func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	set := v.cfg.Fields.For(r.URL)
 	if set == nil && !v.cfg.Text {
@@ -26,7 +28,7 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	stage.Parse.Begin()
 	document := page.Document()
 	for patience := time.Now().Add(roomTime); page.Lack == extract.NoRoom && time.Now().Before(patience); document = page.Document() {
-		<-v.readers // because the visits that hold the memory may wait for a reader
+		<-v.readers // because the visits that hold the memory may wait for a place
 		pause(v.hard, 20*time.Millisecond)
 		if !v.takeReader() {
 			return false
@@ -46,9 +48,10 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	return true
 }
 
-// TakeData extracts data of a document into a record: the fields of set, unless it is
-// nil, and the main text. References are relative to base. If giveUp returns true,
-// TakeData stops early. giveUp is optional. TakeData returns the result for each field.
+// TakeData extracts data from a document into a record: the fields of set, unless set is
+// nil, and the main text, if text is true. References are relative to base. If giveUp
+// returns true, TakeData stops early. giveUp is optional. TakeData returns the result for
+// each field.
 func TakeData(root *html.Node, base string, set *fields.Set, text bool, giveUp func() bool, r *record.Record) (all []fields.Found) {
 	if set != nil {
 		all = set.Extract(fields.Page{Root: root, Base: base, GiveUp: giveUp})

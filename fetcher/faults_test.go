@@ -60,8 +60,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// judgeGaps checks that two starts at one host have at least a given distance. It checks
-// no more, because a lost lease may lose the rest of the host's state.
+// judgeGaps checks that two starts at one host have at least a given distance. It does
+// not check longer delays, because a host's state can be lost together with a lease.
 func judgeGaps(t *testing.T, calls []call, least time.Duration) {
 	t.Helper()
 	if least == 0 {
@@ -159,8 +159,9 @@ func (f *frozen) Lease(ctx context.Context, request frontier.LeaseRequest) (fron
 	return grant, err
 }
 
-// TestFrozenWorker: a worker that was frozen for longer than its lease starts
-// no request under it, nor in the last second of the lease.
+// TestFrozenWorker: a worker that was frozen for longer than its lease starts no
+// request under that lease. The same is true if the worker wakes up in the last
+// second of the lease.
 func TestFrozenWorker(t *testing.T) {
 	for _, nap := range []time.Duration{29*time.Second + time.Millisecond, 30 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -185,8 +186,8 @@ func TestFrozenWorker(t *testing.T) {
 	}
 }
 
-// TestFatalErrors: any other error of the store ends Run soon and is returned,
-// also while Run is stopping.
+// TestFatalErrors: an error of the store that is not an outage or a lost lease ends
+// Run soon, and Run returns it. This also holds while Run is stopping.
 func TestFatalErrors(t *testing.T) {
 	fatal := errors.New("the disk is gone")
 	for _, op := range []frontiertest.Op{frontiertest.OpLease, frontiertest.OpExtend, frontiertest.OpComplete} {
@@ -283,7 +284,7 @@ func TestOutageOfStore(t *testing.T) {
 }
 
 // TestOutageHoldsUpRequests: while no page can be completed, the worker fetches
-// only as many pages as memory has room for, however many hosts it holds.
+// only as many pages as fit into the backlog, however many hosts it holds.
 func TestOutageHoldsUpRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts, pages, refs = 4, 9, 4000
@@ -321,7 +322,7 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 			}
 		}
 		// Each page has 4 MB of URLs, and each host had at most one request under way
-		// when memory was full.
+		// when the backlog was full.
 		if least, most := 64/5, 64/4+hosts; early < least || early > most {
 			t.Errorf("%d pages came during the outage, want %d to %d", early, least, most)
 		}
@@ -405,7 +406,7 @@ func TestScopeFails(t *testing.T) {
 		"http://www.test/":   links("/page"),
 		"http://other.test/": links("/page"),
 	}
-	synctest.Test(t, func(t *testing.T) { // it fails for a while
+	synctest.Test(t, func(t *testing.T) { // the scope fails for a while
 		w := newWorld(t, pages(web))
 		cfg := w.config()
 		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")
@@ -419,7 +420,7 @@ func TestScopeFails(t *testing.T) {
 			t.Errorf("requests %q, %d leases lost", w.wire.urls(), lost)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // it fails always
+	synctest.Test(t, func(t *testing.T) { // the scope fails always
 		w := newWorld(t, pages(web))
 		cfg := w.config()
 		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")
@@ -432,7 +433,7 @@ func TestScopeFails(t *testing.T) {
 			t.Errorf("done without links: %+v", stats.Books)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // it fails while the run is stopping
+	synctest.Test(t, func(t *testing.T) { // the scope fails while the run is stopping
 		w := newWorld(t, pages(web))
 		cfg := w.config()
 		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")

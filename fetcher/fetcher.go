@@ -78,9 +78,9 @@ type Config struct {
 	// worker receive, on average over some seconds. It includes headers and TLS. No
 	// request starts while the average is higher. 0 means no limit.
 	Bandwidth int64
-	// Scarce returns a resource that the process is short of, or "". If it returns one,
-	// the worker asks no more hosts at once than before, and fewer if memory is short.
-	// Scarce is called twice a second. It is optional.
+	// Scarce returns a resource that the process is short of, or "". While it returns
+	// one, the worker does not ask more hosts at once than before. If memory is short,
+	// the worker asks fewer. Scarce is called twice a second. It is optional.
 	Scarce   func() Resource
 	Retries  int           // after a failed first attempt; 0 means 3, NoRetries none
 	MaxPages uint64        // answers in the whole crawl; 0 means no limit
@@ -111,7 +111,7 @@ type Config struct {
 
 	// Fields are extracted from HTML pages into Record.Fields. Text also extracts their
 	// main text into Record.Text. Both happen before OnPage is called, and both need the
-	// document of each page to which they apply.
+	// document of the page.
 	Fields *fields.Rules // nil means none
 	Text   bool
 
@@ -127,8 +127,8 @@ type Config struct {
 
 	// OnRefused is called for each link that was refused, after its page was completed.
 	// Many goroutines call it at once. It is optional. If a page is fetched again after a
-	// crash, it is called again. It is not called for the references of a page beyond the
-	// maximum number. They are only counted.
+	// crash, OnRefused is called again for its links. The references of a page beyond the
+	// maximum number are only counted, and OnRefused is not called for them.
 	OnRefused func(Refused)
 
 	Logger *slog.Logger // nil discards all messages
@@ -272,7 +272,7 @@ type End string
 // completeTime is how long the store may take to complete the last request.
 const completeTime = 2 * time.Second
 
-// ErrGraceOver is the cause of requests that were ended at the end of the grace.
+// ErrGraceOver is the cause with which requests end when Config.Grace is over.
 var ErrGraceOver = errors.New("fetcher: grace is over")
 
 // New returns a worker. The error names every fault of config.
@@ -306,7 +306,8 @@ func New(config Config) (*Crawl, error) {
 // returns soon.
 func (c *Crawl) Abort() { c.abort(ErrGraceOver) }
 
-// Wake makes a running Run look for due hosts now, because some were added.
+// Wake makes a running Run look for due hosts now. It is for callers that added
+// URLs.
 func (c *Crawl) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -418,7 +419,7 @@ const pollMin = 5 * time.Millisecond
 // acquire leases hosts while there is room, and starts to work on them.
 func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error) {
 	outage := backoff{}
-	var ids []frontier.LeaseID // of a request that is repeated, because its answer may have been lost
+	var ids []frontier.LeaseID // of a call of Lease that is repeated, because its answer may have been lost
 	for {
 		if stop.Err() != nil {
 			return Stopped, nil
@@ -470,11 +471,11 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 	}
 }
 
-// rest waits until the store may have more due hosts. grant had fewer of them than
-// requested.
+// rest waits until the store may have more due hosts. It is called if grant had fewer
+// hosts than requested.
 func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
 	wait := min(grant.Wait, pollMax)
-	if grant.Empty || grant.Limited || grant.Paused { // then no host becomes due with time
+	if grant.Empty || grant.Limited || grant.Paused { // in these cases no host becomes due with time
 		wait = pollMax
 	}
 	pause(stop, pollMin)

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// gate lets a limited number of holders in at once, in the order of their calls. The limit
-// may change. If it becomes smaller, the holders inside stay, and no other enters until
-// enough of them have left.
+// gate lets a limited number of holders in at once, in the order of their calls. The
+// limit can change. If it becomes smaller, the holders inside stay, and no other holder
+// enters until enough of them have left.
 type gate struct {
 	mu      sync.Mutex
 	limit   int
@@ -40,7 +40,7 @@ func (g *gate) enter(stop context.Context) bool {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 		return false
 	}
-	g.inside-- // admit had let it in already
+	g.inside-- // admit has already let this caller in
 	g.admit()
 	return false
 }

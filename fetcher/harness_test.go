@@ -145,9 +145,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.response(), nil
 }
 
-// wait waits for d. It returns the error of ctx if that ends first. It makes no timer if d
-// is 0: in a bubble of package synctest, two goroutines that fired timers without a delay
-// at the same time have crashed the race detector of Go 1.26.
+// wait waits for d. It returns the error of ctx if that ends first. It makes no timer if
+// d is 0. In a bubble of package synctest, two timers without a delay that fired at the
+// same time have crashed the race detector of Go 1.26.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -325,8 +325,9 @@ func (w *world) stats() frontier.Stats {
 	return stats
 }
 
-// balanced checks the books (P6) against the structures and the records, and
-// the records against P5.
+// balanced checks that the books match the content of the store and the records (P6
+// in docs/design/promises.md), and that each URL has one record for each round
+// (P5).
 func (w *world) balanced() {
 	w.t.Helper()
 	stats := w.stats()
@@ -461,7 +462,7 @@ func retryAfterOf(c *call) time.Duration {
 	return 0
 }
 
-// same returns one policy for all hosts.
+// same returns a function that returns p for every host.
 func same(p politeness.Policy) func(string) politeness.Policy {
 	return func(string) politeness.Policy { return p }
 }

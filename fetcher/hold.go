@@ -138,7 +138,8 @@ func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 // errStop ends the loop of run. Pending items go back with the lease.
 var errStop = errors.New("fetcher: nothing more under this lease")
 
-// errDead reports that the host died while an item waited for its turn.
+// errDead reports that the host stopped answering while an item waited for its
+// turn.
 var errDead = errors.New("fetcher: the host answers no more")
 
 // next makes sure that there is a pending item, or returns false.

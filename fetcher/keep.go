@@ -35,7 +35,8 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 	})
 }
 
-// after calls run once in a new goroutine: after d, or as soon as stop ends.
+// after calls the function run once, in a new goroutine, when d is over or stop
+// ends.
 func after(stop context.Context, d time.Duration, run func()) {
 	ctx, cancel := context.WithTimeout(stop, d)
 	context.AfterFunc(ctx, func() {
@@ -84,8 +85,8 @@ func (h *holding) prefetch(stop context.Context) {
 	})
 }
 
-// take adds the items of a prefetch to pending. With wait, it waits for a prefetch that
-// is still under way.
+// take adds the items of a prefetch to pending. If wait is true, take waits for a
+// prefetch that is still under way.
 func (h *holding) take(wait bool) {
 	if h.coming == nil || !wait && len(h.coming) == 0 {
 		return
@@ -98,7 +99,7 @@ func (h *holding) take(wait bool) {
 		h.pending = append(h.pending, got.items...)
 		h.full = got.full
 	case errors.Is(got.err, frontier.ErrUnavailable), errors.Is(got.err, context.Canceled), errors.Is(got.err, context.DeadlineExceeded):
-		// The pending items continue; keep extends the lease.
+		// The worker continues with the pending items, and keep extends the lease.
 	default:
 		h.note(got.err)
 	}

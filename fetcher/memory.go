@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
-// checkMemory returns an error if Memory is too small for one answer. Such an answer
-// would wait for ever.
+// checkMemory returns an error if Memory is too small for one answer. An answer that does
+// not fit would wait for ever.
 func (c *Config) checkMemory() error {
 	if least := LeastMemory(c.Client); c.Memory != 0 && c.Memory < least {
 		return fmt.Errorf("fetcher: Memory is %d bytes, want at least %d for one answer and its document", c.Memory, least)
@@ -27,9 +27,9 @@ func LeastMemory(client *get.Client) int64 {
 	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }
 
-// budget returns the memory of all visits, or nil without a limit. If the memory has
-// room for two of the largest sitemaps, one share can hold such a sitemap. Otherwise
-// large sitemaps are cut.
+// budget returns the Budget for the memory of all visits, or nil without a limit. If the
+// memory has room for two of the largest sitemaps, one share can hold such a sitemap.
+// Otherwise large sitemaps are cut.
 func (c *Config) budget() *budget.Budget {
 	if c.Memory == 0 {
 		return nil

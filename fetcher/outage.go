@@ -10,8 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// outage records whether a part, such as the store, is down. It is used to log the
-// beginning and the end of an outage once each. The zero value means that the part works.
+// outage records whether a part, such as the store, is down. The worker uses it to log
+// the beginning and the end of an outage once each. The zero value means that the part
+// works.
 type outage struct {
 	began atomic.Int64 // Unix time in ns; 0 means that it works
 }
@@ -70,8 +71,9 @@ func (c *Crawl) whyDown(busy int) string {
 	return *cause
 }
 
-// noteHost logs that the host does not answer requests for pages, or that it does again. A
-// single page without an answer says nothing about a host that has answered before.
+// noteHost logs that the host does not answer requests for pages, or that it answers them
+// again. A single page without an answer says nothing about a host that has answered
+// before.
 func (h *holding) noteHost(err error) {
 	fault := get.Classify(err)
 	if err == nil {
@@ -140,8 +142,8 @@ func (h *holding) lastCause() string {
 	return ""
 }
 
-// causeOf returns the text of a request's error. An error of the network names the host or
-// the address itself, so the step is left out.
+// causeOf returns the text of a request's error. An error of the network names the host
+// or the address itself, so causeOf leaves out the step (get.Op).
 func causeOf(err error) string {
 	if fault, ok := errors.AsType[*get.Error](err); ok && fault.Op == get.OpConnect {
 		err = fault.Err

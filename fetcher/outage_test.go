@@ -41,7 +41,7 @@ func (l *logLines) String() string {
 
 func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// wants checks that the log has each text as often as given.
+// wants checks how often the log has each text.
 func (l *logLines) wants(t *testing.T, times map[string]int) {
 	t.Helper()
 	for text, n := range times {
@@ -56,8 +56,8 @@ var refused = reply{broken: &net.OpError{
 	Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, Err: syscall.ECONNREFUSED,
 }}
 
-// refusedText is the text of that error in the crawler's output. It has the prefix of an
-// error in the request, because a wire without sockets makes no connections.
+// refusedText is the text of the error of refused in the crawler's output. It has the
+// prefix of an error in the request, because a wire without sockets makes no connections.
 const refusedText = "request: dial tcp 127.0.0.1:7: connection refused"
 
 // down returns a wire on which the first requests for the robots.txt of each host fail.
@@ -251,8 +251,8 @@ func TestLonelyFailureIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestDeadHostsBackOff: hosts in back-off are counted as long as they wait. A
-// host that waits for its delay is not counted.
+// TestDeadHostsBackOff: hosts in back-off are counted. A host that waits for its
+// delay is not counted.
 func TestDeadHostsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, _ string, _ int) (reply, bool) {

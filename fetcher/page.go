@@ -26,9 +26,9 @@ type Page struct {
 	links    *linkSet
 }
 
-// EventID returns the id that the page's record has as an event: the fingerprint of
-// its URL in 32 hex digits, a dash and the round. Each call of OnPage for the page
-// in this round has the same id, also after a crash and in another worker. The
+// EventID returns the id of the event that is made from the page's record: the
+// fingerprint of its URL in 32 hex digits, a dash and the round. Each call of OnPage for
+// the page in this round has the same id, also after a crash and in another worker. The
 // fingerprints of two crawls differ.
 func (p *Page) EventID() string { return record.EventID(p.Item.Fingerprint, int(p.Item.Round)) }
 

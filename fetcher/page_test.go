@@ -29,7 +29,7 @@ func TestOnPageError(t *testing.T) {
 		failures, retries, calls int
 		outcome                  frontier.Outcome
 	}{
-		{2, 0, 3, frontier.OK}, // 0 is the default, 3
+		{2, 0, 3, frontier.OK}, // 0 retries selects the default of 3
 		{1000, 0, 4, frontier.Handler},
 		{1000, 1, 2, frontier.Handler},
 		{1000, fetcher.NoRetries, 1, frontier.Handler},
@@ -128,8 +128,8 @@ func TestOnPageEditsLinks(t *testing.T) {
 	})
 }
 
-// TestDocumentIsParsedOnce: every caller gets the document from which the links were
-// extracted. The document of a body that is not HTML is empty.
+// TestDocumentIsParsedOnce: all calls of Document return the same document, whether links
+// are read from it or from tokens. OnPage is not called for a status of 404.
 func TestDocumentIsParsedOnce(t *testing.T) {
 	for _, fast := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -177,13 +177,13 @@ func TestSlowOnPage(t *testing.T) {
 	})
 }
 
-// TestRulesRefuseLinks: the counts of a page say how many links scope,
-// expressions and depth refused.
+// TestRulesRefuseLinks checks which links are requested under rules for scope,
+// depth and expressions.
 func TestRulesRefuseLinks(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rules follow.Rules
-		want  []string // requests other than the seed's
+		want  []string // requested URLs, without the seed
 	}{
 		{"scope", follow.Rules{}, []string{"/in", "/in/2"}},
 		{"subdomains", follow.Rules{Scope: canon.ScopeSubdomains}, []string{"/in", "/in/2", "http://sub.a.test/"}},
@@ -226,9 +226,9 @@ func TestRulesRefuseLinks(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreFollowed: the target of a seed's redirect is a seed and
-// extends the scope, for five redirects. The target of a page's redirect is a
-// link like any other.
+// TestRedirectsAreFollowed: the target of a seed's redirect is a seed and extends
+// the scope. This holds for up to five redirects in a row. The target of a page's
+// redirect is a link like any other.
 func TestRedirectsAreFollowed(t *testing.T) {
 	for hops := 1; hops <= 7; hops++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestRedirectsAreFollowed(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreUsedUp: which outcomes are tried again, how often, and after
+// TestAttemptsAreUsedUp checks which outcomes are tried again, how often, and after
 // what time.
 func TestAttemptsAreUsedUp(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -316,7 +316,7 @@ func TestAttemptsAreUsedUp(t *testing.T) {
 					t.Errorf("error %q", got.Error)
 				}
 				calls := w.wire.log()[1:]
-				for i := 1; i < len(calls); i++ { // 1 s, 4 s, 16 s
+				for i := 1; i < len(calls); i++ { // the waits are 1 s, 4 s and 16 s
 					if wait, least := calls[i].start.Sub(calls[i-1].end), time.Second<<(2*(i-1)); wait < least {
 						t.Errorf("try %d comes %v after the one before, want %v", i, wait, least)
 					}

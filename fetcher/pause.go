@@ -39,7 +39,8 @@ func (b *barrier) opening() <-chan struct{} {
 	return b.open
 }
 
-// opening returns a channel that is closed when requests may start, or nil if they may now.
+// opening returns a channel that is closed when requests may start, or nil if they may
+// start now.
 func (c *Crawl) opening() <-chan struct{} {
 	if opening := c.barrier.opening(); opening != nil {
 		return opening

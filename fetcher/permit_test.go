@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// late is a listener that holds back its first connection until there is a
-// second. A TLS handshake on the first waits.
+// late is a listener that returns its first connection only after a second one was
+// made. So the TLS handshake on the first connection has to wait.
 type late struct {
 	net.Listener
 	kept []net.Conn // which Accept returns next

@@ -56,7 +56,7 @@ func (w *randomWeb) answer(_ *http.Request, url string, try int) (reply, bool) {
 	return answer, true
 }
 
-// trouble returns the fault of one page in four in its first attempts.
+// trouble returns a fault for the first attempts at one page in four.
 func (w *randomWeb) trouble(rng *rand.Rand, try int) reply {
 	kind, tries := rng.IntN(32), 1+rng.IntN(4)
 	if try >= tries {
@@ -167,7 +167,8 @@ func TestRequestsStartWhenDue(t *testing.T) {
 	}
 }
 
-// TestLatencySpacesRequests: the default policy waits as long as the host takes.
+// TestLatencySpacesRequests: the default policy waits as long as the host takes to
+// answer.
 func TestLatencySpacesRequests(t *testing.T) {
 	for _, c := range []struct {
 		factor float64

@@ -14,7 +14,8 @@ import (
 
 // originKeys returns the scope keys that store the origin of a seed. They differ from the
 // scope keys of hosts. An http seed also stores the https origin of its host, because the
-// site may redirect to it. The reverse would send the headers unencrypted.
+// site may redirect to it. An https seed does not store the http origin, because the
+// headers would then be sent unencrypted.
 func originKeys(seed canon.URL) []string {
 	keys := []string{seed.Origin()}
 	if seed.Scheme() == "http" && seed.Port() == "" {

@@ -44,8 +44,9 @@ func privateWeb(got map[string]string) *wire {
 	}}
 }
 
-// TestPrivateHeadersGoToSeedsOnly: with every link followed, other origins do
-// not get private headers, and headers for a host pattern go to its hosts.
+// TestPrivateHeadersGoToSeedsOnly: even if every link is followed, only the origins
+// of seeds get the private headers of the client. The headers of HostRules go only
+// to their host.
 func TestPrivateHeadersGoToSeedsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(map[string]string)

@@ -35,7 +35,7 @@ func TestOnRefused(t *testing.T) {
 		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
 			p.Drop(func(url string) bool { return strings.HasSuffix(url, "drop") })
 			if tries++; tries == 1 {
-				return errBroken // links that this page refuses are reported when it is completed
+				return errBroken // the refused links of this page are reported when the page is completed
 			}
 			return nil
 		}

@@ -70,7 +70,7 @@ func (h *holding) robotsOut(origin string) error {
 	return nil
 }
 
-// robotsFault returns why a page has failed without a request of its own.
+// robotsFault returns why a page has failed whose robots.txt could not be fetched.
 func robotsFault(failures int, cause string) string {
 	fault := fmt.Sprintf("robots.txt: %s failed", human.Plural(failures, "attempt"))
 	if cause == "" { // the blob is of an earlier version

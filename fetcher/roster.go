@@ -8,7 +8,7 @@ import (
 
 // A roster records when the hosts of this worker are due. A robots.txt may redirect to
 // another host. The roster makes the redirected request wait for the delay of that host,
-// whether this worker has a lease of the host or not. It does not know the hosts of other
+// whether this worker has a lease of the host or not. The roster has no hosts of other
 // workers.
 //
 // The lock of the roster must be taken before the lock of a holding.
@@ -28,15 +28,16 @@ func newRoster() roster {
 // times are the times of hosts. Those in the past are removed now and then.
 type times struct {
 	of   map[string]time.Time
-	most int // length of of at which past times are removed
+	most int // the length of t.of at which past times are removed
 }
 
 const rosterSweep = 1024
 
 func newTimes() times { return times{make(map[string]time.Time), rosterSweep} }
 
-// set sets the time of a host. If there are then most times or more, it removes those in
-// the past. After that, most is twice the number of times left, but at least rosterSweep.
+// set sets the time of a host. If there are then t.most times or more, set removes those
+// in the past. After that, t.most is twice the number of the remaining times, but at
+// least rosterSweep.
 func (t *times) set(host string, at, now time.Time) {
 	t.of[host] = at
 	if len(t.of) < t.most {

@@ -211,8 +211,9 @@ type SeedAnswer struct {
 	Err     error // why it has no canonical form, or why its port is refused
 }
 
-// Seeds offers seeds, opens the scope of each, and answers index for index. Include and
-// Exclude do not apply to seeds. It may be called while Run runs.
+// Seeds offers seeds, opens the scope of each, and returns one answer for each seed, in
+// the order of raw. Include and Exclude do not apply to seeds. Seeds may be called while
+// Run runs.
 func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	answers := make([]SeedAnswer, len(raw))
 	var offers []frontier.Offer

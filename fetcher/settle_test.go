@@ -32,8 +32,9 @@ func (s *settled) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	}
 }
 
-// TestSettleIsCalledOnce: Settle is called once for each completion and reports whether the
-// store confirmed it. This also holds if only a repeat of the completion was answered.
+// TestSettleIsCalledOnce: Settle is called once for each completion. Its argument took
+// says whether the store confirmed the completion. This also holds if the store answered
+// only a repeated call.
 func TestSettleIsCalledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})

@@ -101,7 +101,7 @@ func TestSitemapsAtWellKnownPlaces(t *testing.T) {
 	}
 }
 
-// TestSitemapsNestWithAnEnd: an endless chain of indexes is followed as far as a chain of
+// TestSitemapsNestWithAnEnd: a long chain of indexes is followed as far as a chain of
 // redirects.
 func TestSitemapsNestWithAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -100,7 +100,8 @@ func (h *holding) waitForSlot(stop context.Context) (*gate, error) {
 	return nil, errStop
 }
 
-// dropSlot undoes takeSlot. The last of the host's requests frees the slot.
+// dropSlot undoes takeSlot. The slot becomes free when no request of the host needs
+// it any more.
 func (h *holding) dropSlot() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,8 +116,8 @@ func (h *holding) dropSlot() {
 	h.slot = nil
 }
 
-// yieldSlot moves the host to a late slot. It returns false if it found none. The caller
-// must hold mu.
+// yieldSlot moves the host to a late slot. It returns false if no late slot is free. The
+// caller must hold mu.
 func (h *holding) yieldSlot() bool {
 	if h.slot != h.slots.prompt {
 		return true

@@ -219,8 +219,8 @@ func (c *counter) Lease(ctx context.Context, request frontier.LeaseRequest) (fro
 	return c.Memory.Lease(ctx, request)
 }
 
-// TestIdleWorkerIsQuiet: a worker that waits for a page, for a limit or for
-// seeds calls the store about once a second.
+// TestIdleWorkerIsQuiet: while a worker waits for its last page, and a limit
+// prevents further leases, it calls the store about once a second.
 func TestIdleWorkerIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{"http://a.test/1": {wait: 25 * time.Second}}))
@@ -288,7 +288,8 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// given checks that all leases were given back, and that no item has used up an attempt.
+// given checks that leased is the number of items that are still leased, and that no
+// queued item has used up an attempt.
 func (w *world) given(leased uint64) {
 	w.t.Helper()
 	if stats := w.stats(); stats.Leased != leased || stats.Queued == 0 {

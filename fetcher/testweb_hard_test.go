@@ -269,8 +269,8 @@ func TestCornersOnTheWire(t *testing.T) {
 	}
 }
 
-// serve serves web and its names, and harmless if that is not nil. It returns
-// their addresses.
+// serve starts a web server for web and a name server for its names, and returns their
+// addresses. It also serves web at the listener harmless, unless that is nil.
 func serve(t *testing.T, web *testweb.Web, harmless net.Listener) (server, names string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

@@ -23,10 +23,10 @@ const (
 // now. An error means that no request may start under this lease.
 type turn func(start bool) (wait time.Duration, err error)
 
-// begin waits until a request may start and notes its start. On success the caller owns
-// one of asks, one of room and a share of the host's slot. The caller calls end when the
-// request is over. end gives back all of them except the one of room. The visit keeps
-// that until it is complete.
+// begin waits until a request may start and notes its start. On success the caller has a
+// place in h.asks, a place in h.room and a share of the host's slot. It must call the
+// function end when the request is over. That gives everything back except the place in
+// h.room, which the visit keeps until it is completed.
 func (h *holding) begin(stop context.Context, next turn) (end func(), err error) {
 	for _, gate := range []chan struct{}{h.room, h.asks} {
 		select {
@@ -106,8 +106,8 @@ func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 	}
 }
 
-// turn returns the turn of the lease's own host. It is an error if the wait is longer
-// than both patience and half of the lease.
+// turn returns the turn of the lease's own host. The turn returns an error if the wait is
+// longer than both patience and half of the lease.
 func (h *holding) turn(patience time.Duration) turn {
 	return func(start bool) (time.Duration, error) {
 		h.mu.Lock()

@@ -21,9 +21,9 @@ var (
 )
 
 // parseDate returns the date in text. If text has a time with its zone, the result is RFC
-// 3339 in UTC, otherwise the day as 2006-01-02. order is the order of day, month and year
-// in dates made of numbers, such as "dmy". If order is empty, a date whose order is not
-// clear is refused.
+// 3339 in UTC. Otherwise it is the day as 2006-01-02. order is the order of day, month
+// and year in dates made of numbers, such as "dmy". If order is empty, a date whose order
+// is not clear is refused.
 func parseDate(text, order string) (found string, ok bool) {
 	if text = collapse(text); len(text) > 200 {
 		return "", false
@@ -80,7 +80,7 @@ func looseDate(text, order string) (string, bool) {
 	return numericDate(text, order)
 }
 
-// monthOf returns the number of the month that word names in English. word may be only
+// monthOf returns the number of the month that word names in English. word can also be
 // the first three letters of the name.
 func monthOf(word string) (int, bool) {
 	word = strings.ToLower(word)

@@ -20,7 +20,7 @@ type Page struct {
 type Found struct {
 	Name     string
 	All      bool              // Values are an array
-	Values   []json.RawMessage // texts or numbers; one at most unless All
+	Values   []json.RawMessage // texts or numbers; at most one unless All
 	Required bool
 	Cut      bool   // some values, or the end of a text, were left out because of MaxFieldBytes or MaxPageBytes
 	Why      string // why there is no value; empty if there is one
@@ -83,8 +83,8 @@ func (f *field) extract(t *tree, room *int) Found {
 	return found
 }
 
-// add adds a value if it fits into room, and returns its size, or 0 if it does not fit. A
-// first text that is too long is cut.
+// add adds a value if it fits into room, and returns its size, or 0 if it does not fit.
+// If the first value is a text that is too long, add cuts it.
 func (f *field) add(found *Found, text string, isURL bool, room int) (size int) {
 	const least = 16 // a text that must be cut to fewer bytes is left out
 	value, short := []byte(text), false
@@ -100,13 +100,13 @@ func (f *field) add(found *Found, text string, isURL bool, room int) (size int) 
 	return len(value) + 1
 }
 
-// String returns the name of the values of the kind.
+// String returns what values of the kind are called.
 func (k kind) String() string {
 	return [...]string{"text", "text", "number", "date", "URL"}[k]
 }
 
-// JSON returns an object of the fields that have values, in their order, or nil if none
-// has one.
+// JSON returns an object with the fields that have values, in the order of all. It
+// returns nil if no field has a value.
 func JSON(all []Found) json.RawMessage {
 	var object []byte
 	for _, f := range all {

@@ -52,7 +52,8 @@ const product = `<!DOCTYPE html><html lang=de><head><title>Lamp</title>
  <div itemprop=brand itemscope><b itemprop=name>Micro brand</b></div></div>
 </body></html>`
 
-// TestValuesOfSources: each source and each form, from one page.
+// TestValuesOfSources extracts a value from each source and in each form, from one
+// page.
 func TestValuesOfSources(t *testing.T) {
 	for _, c := range []struct{ field, want string }{
 		{"a=h1", `"Desk lamp No. 5"`},
@@ -191,7 +192,7 @@ func TestSyntaxErrors(t *testing.T) {
 	}
 }
 
-// TestRulesOfURLs: which fields apply to a URL.
+// TestRulesOfURLs checks which fields apply to a URL.
 func TestRulesOfURLs(t *testing.T) {
 	rules, err := fields.New(
 		fields.Group{URL: `/p/\d+$`, Fields: []string{"price=.p | required"}},
@@ -268,8 +269,8 @@ func TestBoundsOfValues(t *testing.T) {
 	}
 }
 
-// TestHostilePages: for every source, pages that are made to be expensive need bounded
-// memory in addition to their document.
+// TestHostilePages: for every source, the memory that an expensive page needs in addition
+// to its document is bounded.
 func TestHostilePages(t *testing.T) {
 	script := func(text string) string { return `<script type="application/ld+json">` + text + `</script>` }
 	const size = 256 << 10

@@ -26,8 +26,8 @@ const (
 	reference             // an absolute URL
 )
 
-// shape converts text from a page at base. ok is false if text does not have the form.
-// A number is returned as the text of a JSON number.
+// shape converts text to the form. base is the base URL of the page. ok is false if text
+// does not have the form. A number is returned as the text of a JSON number.
 func (f form) shape(text, base string, isURL bool) (shaped string, ok bool) {
 	switch k := f.kind; {
 	case k == raw:
@@ -185,7 +185,7 @@ func decimalSign(numeral string) string {
 	case strings.Count(numeral, ".") == 1:
 		return "."
 	}
-	return "none" // not in any text: all signs separate groups
+	return "none" // no text contains "none", so all signs separate groups
 }
 
 // digits returns the digits of text.

@@ -131,8 +131,8 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// follow yields the values to which keys lead from value, also through arrays. It returns
-// false if yield returned false.
+// follow yields the values at which it arrives by following keys from value, also through
+// arrays. It returns false if yield returned false.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {
 	case []any:

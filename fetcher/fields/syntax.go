@@ -105,7 +105,7 @@ func parse(text string) (f field, err error) {
 // brackets and quotes.
 func (p *parser) split(from int) (sources, options []part, err error) {
 	begin, list := from, &sources
-	var open []byte // the ends of the brackets and quotes that are open
+	var open []byte // the closing signs of the open brackets and quotes
 	for i := from; i < len(p.text); i++ {
 		c := p.text[i]
 		quoted := len(open) > 0 && (open[len(open)-1] == '"' || open[len(open)-1] == '\'')
@@ -211,7 +211,7 @@ func lastMark(text string) int {
 	return at
 }
 
-// leftOver matches the error of cascadia for text behind a valid selector.
+// leftOver matches the error of cascadia for text after a valid selector.
 var leftOver = regexp.MustCompile(`^parsing .*: (\d+) bytes left over$`)
 
 // faultOf returns the byte of a selector at which its parser stopped. For some faults the

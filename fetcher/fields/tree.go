@@ -36,7 +36,7 @@ type tree struct {
 	broken     string       // why some JSON-LD was not read
 }
 
-// index finds the elements that hold structured data, once.
+// index finds the elements that contain structured data, once.
 func (t *tree) index() {
 	if t.indexed {
 		return

@@ -92,7 +92,7 @@ func (c *Client) maxBody(request Request) int64 {
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
 // MaxHeld returns how many bytes of memory the answer to request can take: the largest
-// sum of the calls of its Grow.
+// sum of the bytes that the calls of Request.Grow ask for.
 func (c *Client) MaxHeld(request Request) int64 {
 	limit := c.maxBody(request)
 	packed := maxPacked(limit)
@@ -198,11 +198,11 @@ func (b *buffer) release() {
 }
 
 // reader returns the content. It is not a bytes.Buffer, because the zstd decoder would
-// unpack that as a whole at once.
+// unpack a bytes.Buffer as a whole.
 func (b *buffer) reader() io.Reader { return bytes.NewReader(b.bytes) }
 
-// fill reads until b holds limit bytes. If from ends first, it returns the error of from.
-// It calls grow before b takes more memory.
+// fill reads until b holds limit bytes. If the reader from returns an error first, fill
+// returns that error. It calls grow before b takes more memory.
 func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) error {
 	for int64(len(b.bytes)) < limit {
 		if err := b.room(limit, grow); err != nil {

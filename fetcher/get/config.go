@@ -48,7 +48,7 @@ type Config struct {
 	Types   []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
 	RootCAs *x509.CertPool // nil means the system's
 	// InsecureHosts are patterns, as in Rule, of hosts whose certificates are not
-	// verified: those of servers, and of the proxy.
+	// verified. The hosts can be servers and the proxy.
 	InsecureHosts []string
 
 	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
@@ -70,8 +70,8 @@ type Config struct {
 	ConnectTo    []Rule   // the first rule that matches the host sets the address, which is then allowed
 	DNS          string   // IP address of the name server, with or without a port; empty means the system's
 	// Proxy is the proxy of all connections: http, https or socks5, then
-	// ://[USER:PASSWORD@]HOST[:PORT]. Names are still looked up and checked here: the
-	// proxy gets addresses, never names, and opens a tunnel (CONNECT) for http URLs
+	// ://[USER:PASSWORD@]HOST[:PORT]. The Client still looks up and checks names itself:
+	// the proxy gets addresses, never names, and opens a tunnel (CONNECT) for http URLs
 	// too. The proxy itself may have a private address.
 	Proxy string
 
@@ -83,17 +83,18 @@ type Config struct {
 	// only worth it if requests to one host overlap.
 	HTTP1 bool
 
-	// Capture keeps requests and answers as sent in Response.Wire, for archives.
-	// Requests are then HTTP/1.1, and ask for no coding except gzip, which all readers
-	// of archives know.
+	// Capture keeps requests and answers in Response.Wire, exactly as sent, for archives.
+	// Requests are then HTTP/1.1, and ask for no coding except gzip, which all readers of
+	// archives know.
 	Capture bool
 
-	// Transport replaces the network, for tests. Connections, guard, ConnectTo, DNS,
-	// Proxy and Capture then have no effect.
+	// Transport replaces the network in tests. The address guard, ConnectTo, DNS, Proxy
+	// and Capture then have no effect.
 	Transport http.RoundTripper
 }
 
-// withDefaults returns c with its zero values replaced, and all its faults.
+// withDefaults returns c with defaults in place of zero values, and an error that
+// names all faults of c.
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	for _, field := range []struct {
@@ -127,7 +128,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		for _, v := range values {
 			if !httpguts.ValidHeaderFieldValue(v) {
-				errs = append(errs, fmt.Errorf("the value of header %s has control characters", name)) // it may be secret
+				errs = append(errs, fmt.Errorf("the value of header %s has control characters", name)) // the value may be secret
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func matchHost(pattern, host string) bool {
 		if !star {
 			return strings.HasSuffix(host, part)
 		}
-		i := strings.Index(host, part) // the leftmost match leaves most for the rest
+		i := strings.Index(host, part) // the leftmost match leaves the longest text for the other parts
 		if i < 0 {
 			return false
 		}

@@ -26,8 +26,8 @@ var (
 	inside  = netip.MustParseAddr("127.0.0.2")
 )
 
-// street has a web server on a port of outside, and a server on the same port of inside
-// that no connection may reach.
+// street has two servers on one port: a web server at the address outside, and a server
+// at the address inside, which no connection may reach.
 type street struct {
 	port     string
 	requests atomic.Int32
@@ -72,7 +72,7 @@ func newStreet(t *testing.T) *street {
 	return nil
 }
 
-// rebinding are name servers that try to lead the client to inside.
+// rebinding are name servers that try to lead the client to the address inside.
 var rebinding = map[string]resolvetest.Answer{
 	"first outside, then inside": func(_ string, asked int) []netip.Addr {
 		if asked == 0 {
@@ -98,9 +98,9 @@ func forgetful(t *testing.T, c *Client, server string) {
 	c.dialer.resolver = resolver
 }
 
-// TestRebindingStaysOutside: whatever a name server answers, no connection reaches inside.
-// This holds with and without a cache of names, and with each kind of proxy and without
-// one.
+// TestRebindingStaysOutside: whatever a name server answers, no connection reaches the
+// address inside. This holds with and without a cache of names, and with each kind of
+// proxy and without one.
 func TestRebindingStaysOutside(t *testing.T) {
 	for name, answer := range rebinding {
 		for _, scheme := range []string{"", "http", "socks5"} {
@@ -237,7 +237,7 @@ func TestRaceOfAddresses(t *testing.T) {
 	}
 }
 
-// counted is a connection that counts when it is closed.
+// counted is a connection that decrements open when it is closed.
 type counted struct{ open *atomic.Int32 }
 
 func (c counted) Close() error                     { c.open.Add(-1); return nil }

@@ -28,7 +28,7 @@ type Client struct {
 	config    Config
 	limits    limits
 	header    http.Header // of every request; never changed
-	private   http.Header // of those with Request.Private; never changed
+	private   http.Header // of requests with Request.Private; never changed
 	anyType   bool
 	dialer    *dialer
 	transport http.RoundTripper

@@ -39,8 +39,8 @@ func allowNet(ip netip.Addr) string {
 
 // guard decides which addresses may be dialled. It refuses the ranges of the IANA
 // special-purpose registries, and IPv6 addresses outside of 2000::/3, which are not
-// assigned. No public web server has such an address. Some of them are globally reachable,
-// such as an AS112 server, but they serve no pages.
+// assigned. No public web server has such an address. Some of these addresses can be
+// reached from everywhere, such as those of AS112 servers, but they serve no pages.
 type guard struct {
 	public *ssrf.Guardian // nil permits every address
 	nets   []netip.Prefix // permitted in addition

@@ -72,9 +72,9 @@ func (h *h2) closeIdle() {
 	}
 }
 
-// h2Conn is one HTTP/2 connection. After a request on it ended with an error, it takes no
-// more requests and is closed when the others have ended. So nothing more is read from its
-// server.
+// h2Conn is one HTTP/2 connection. After one of its requests ended with an error, it
+// accepts no more requests, and is closed when the other requests have ended. So nothing
+// more is read from its server.
 type h2Conn struct {
 	client atomic.Pointer[http2.ClientConn]
 	socket *tls.Conn
@@ -87,8 +87,8 @@ type h2Conn struct {
 	failed bool // a request ended with an error, and no more are sent
 }
 
-// RoundTrip sends request once. It asks for the permission itself, because gated cannot:
-// the connection is shared with other requests.
+// RoundTrip sends request once. It asks for permission itself. A gated connection cannot
+// do that, because several requests share the connection.
 func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	if permission := permissionOf(request.Context()); permission != nil {
 		if err := permission.err(); err != nil {
@@ -112,7 +112,7 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// begin counts a request, if the connection takes another one.
+// begin counts a request if the connection accepts another one.
 func (c *h2Conn) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,8 +136,8 @@ func (c *h2Conn) end(failed bool) {
 	}
 }
 
-// idle reports whether no request is under way. It does not ask the client, whose locks
-// are held while it writes to a server that does not read.
+// idle reports whether no request is under way. It does not ask the http2 client, which
+// holds its locks while it writes to a server that does not read.
 func (c *h2Conn) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,8 +181,8 @@ func isStreamError(err error) bool {
 	return ok
 }
 
-// h2Socket tells its h2Conn when the connection is closed by either side, and which bytes
-// are read.
+// h2Socket is the socket of an h2Conn. It tells the h2Conn which bytes are read, and when
+// the connection is closed.
 type h2Socket struct {
 	*tls.Conn
 	owner *h2Conn

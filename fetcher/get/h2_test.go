@@ -32,7 +32,7 @@ func rawHTTP2(t *testing.T, serve func(n int, s *h2Server)) (addr string, config
 		if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 			return
 		}
-		if tcp, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok { // small, so that nearly all written bytes were read
+		if tcp, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok { // a small buffer, so that the client has read nearly all written bytes
 			_ = tcp.SetWriteBuffer(16 << 10)
 		}
 		s := &h2Server{Framer: http2.NewFramer(conn, conn), conn: conn}
@@ -99,7 +99,7 @@ func (s *h2Server) flood(write func(*http2.Framer) error) int {
 	return maxFlood
 }
 
-// floods are frames that are no part of an answer.
+// floods are frames that do not belong to an answer.
 var floods = map[string]func(f *http2.Framer, stream uint32) error{
 	"PING":     func(f *http2.Framer, _ uint32) error { return f.WritePing(false, [8]byte{}) },
 	"PING ack": func(f *http2.Framer, _ uint32) error { return f.WritePing(true, [8]byte{}) },
@@ -160,7 +160,7 @@ func TestHTTP2Flood(t *testing.T) {
 				c := client(t, config)
 				mustGet(t, c, Request{URL: "https://" + addr}).Release()
 				var err error
-				for try := 0; err == nil && try < 10; try++ { // a request may get a new connection, on which it is the first
+				for try := 0; err == nil && try < 10; try++ { // a request may get a new connection, on which it is the first request
 					var r *Response
 					if r, err = c.Get(t.Context(), Request{URL: "https://" + addr}); err == nil {
 						r.Release()

@@ -53,7 +53,7 @@ func answering(after time.Duration, header http.Header, body func(context.Contex
 		select {
 		case <-time.After(after):
 		case <-r.Context().Done():
-			return nil, r.Context().Err() // as HTTP/2 does, which does not give the reason
+			return nil, r.Context().Err() // like HTTP/2, whose error does not contain the cause
 		}
 		header := header.Clone()
 		header.Set("Content-Type", "text/html")

@@ -15,7 +15,7 @@ type permission struct {
 	denied atomic.Pointer[error]
 }
 
-// err returns why the request may no longer be written, or nil.
+// err returns why the request must no longer be written, or nil.
 func (p *permission) err() error {
 	if p.ask == nil {
 		return nil

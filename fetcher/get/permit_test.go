@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestPermitBeforeWriting: if the permit is refused once there is a connection,
-// nothing is sent, on a new connection or a kept one. The next request can use
-// that connection or another.
+// TestPermitBeforeWriting: if Permit returns an error after a connection was made,
+// nothing is sent, on a new connection or a kept one. The next request can use that
+// connection or another.
 func TestPermitBeforeWriting(t *testing.T) {
 	var requests atomic.Int32
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -25,8 +25,8 @@ type attempt struct {
 }
 
 // race connects to one of ips. It tries the addresses of one family, that of ips[0], in
-// turn. If they fail or take longer than fallbackDelay, it also tries the other family at
-// the same time, as net.Dialer does. All attempts have ended when it returns.
+// turn. If they fail or take longer than fallbackDelay, race also tries the other family
+// at the same time, as net.Dialer does. All attempts have ended when it returns.
 func race(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, netip.Addr, error) {
 	first, second := families(ips)
 	if len(second) == 0 {
@@ -70,7 +70,8 @@ func race(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, n
 	return won.conn, won.ip, nil
 }
 
-// families returns the addresses of the family of ips[0], and the others.
+// families returns the addresses of the family of ips[0], and those of the other
+// family.
 func families(ips []netip.Addr) (first, second []netip.Addr) {
 	for _, ip := range ips {
 		if ip.Is4() == ips[0].Is4() {
@@ -82,8 +83,9 @@ func families(ips []netip.Addr) (first, second []netip.Addr) {
 	return first, second
 }
 
-// inTurn connects to one of ips, one after the other. Each gets an equal share of the time
-// until the deadline of ctx. It returns the first error.
+// inTurn connects to one of ips, one after the other. Each address gets an equal share of
+// the time until the deadline of ctx, but at least leastTry. If no attempt succeeds,
+// inTurn returns the first error.
 func inTurn(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, netip.Addr, error) {
 	var failed error
 	for i, ip := range ips {

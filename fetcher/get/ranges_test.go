@@ -41,8 +41,8 @@ var special6 = prefixes(`
 	fc00::/7 fe80::/10
 	::/96 fec0::/10 ff00::/8 fd00:ec2::254/128 200::/7 4000::/3 e000::/4`)
 
-// public are the last addresses before special ranges, the first after them,
-// and some well-known ones.
+// public are the last addresses before special ranges, the first addresses after
+// them, and some well-known addresses.
 var public = strings.Fields(`
 	1.0.0.0 1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0
 	168.63.129.15 168.63.129.17 169.253.255.255 169.255.0.0 172.15.255.255 172.32.0.0 191.255.255.255
@@ -85,7 +85,7 @@ func TestGuardKnowsSpecialRanges(t *testing.T) {
 	}
 }
 
-// TestGuardKnowsNoOthers compares the guard with the list above at random
+// TestGuardKnowsNoOthers compares the guard with the lists above at random
 // addresses: half of them from the whole space, half from special ranges.
 func TestGuardKnowsNoOthers(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
@@ -241,7 +241,8 @@ func TestSpellingsDoNotPassGuard(t *testing.T) {
 	names.Each(func(name string) { t.Errorf("the name server was asked for %q", name) })
 }
 
-// TestNamesOfSpecialAddresses gives a name an address of each special range.
+// TestNamesOfSpecialAddresses looks up names whose addresses are in the special
+// ranges. No connection is made.
 func TestNamesOfSpecialAddresses(t *testing.T) {
 	port, count := dialled(t)
 	all := append(special4, special6...)

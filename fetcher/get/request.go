@@ -70,7 +70,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 		return nil, f.permission.abort()
 	}
 	if c.config.Transport != nil {
-		f.send(false) // a replaced network has no connection to wait for
+		f.send(false) // with Config.Transport there is no connection to wait for
 	}
 	response, err := c.exchange(hr, f, request)
 	if isExhausted(err) {

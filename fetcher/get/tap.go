@@ -66,7 +66,8 @@ func (t *tapped) Write(p []byte) (int, error) {
 }
 
 // capture collects the bytes that one request sends and receives. net/http reads ahead in
-// a goroutine of its own. Bytes that it reads after give or end are not captured.
+// a goroutine of its own. Bytes that it reads after a call of c.give or c.end are not
+// captured.
 type capture struct {
 	limit int64 // of the received bytes
 
@@ -114,13 +115,13 @@ func (c *capture) received(p []byte) {
 	c.answer.bytes = append(c.answer.bytes, p[:min(int64(len(p)), room)]...)
 }
 
-// give moves the captured bytes to r, the response that was made from answer. whole
-// reports that the body was complete.
+// give moves the captured bytes to r, the response that was made from answer. whole says
+// whether the body is complete.
 func (c *capture) give(r *Response, answer *http.Response, started time.Time, whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.remote.IsValid() {
-		return // a replaced network has no connections to capture
+		return // with Config.Transport there is no connection to capture
 	}
 	r.wire, c.answer = c.answer, nil
 	r.Wire = &Wire{
@@ -129,7 +130,8 @@ func (c *capture) give(r *Response, answer *http.Response, started time.Time, wh
 	}
 }
 
-// end frees the bytes unless give has moved them.
+// end frees the captured bytes, unless a call of c.give has moved them to a
+// Response.
 func (c *capture) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -98,7 +98,7 @@ func TestBodiesAreUnpacked(t *testing.T) {
 	}
 }
 
-// TestOddCodings: unusual values of Content-Encoding that servers send.
+// TestOddCodings checks unusual values of Content-Encoding that servers send.
 func TestOddCodings(t *testing.T) {
 	const text = "<p>some text"
 	c := client(t, Config{})

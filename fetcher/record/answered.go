@@ -22,10 +22,10 @@ import (
 // Settler is a Voider that remembers which of its records certainly count.
 type Settler interface {
 	Voider
-	// Settle is called after the last attempt to complete an item under a lease. took reports
-	// that the store confirmed the completion. If took is false and Void was not called, it is
-	// not known whether the completion took effect. Settle ignores items without an appended
-	// record, and may be called at any time.
+	// Settle is called after the last attempt to complete an item under a lease. took
+	// says whether the store confirmed the completion. If took is false and Void was not
+	// called, it is not known whether the completion took effect. Settle ignores items
+	// without an appended record, and may be called at any time.
 	Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool)
 }
 
@@ -99,8 +99,9 @@ const doubtFormat = 1
 // saveAnsweredEvery is how often a running journal saves its Doubt.
 const saveAnsweredEvery = 10 * time.Second
 
-// account tracks which records of a journal are settled, and which are in doubt. A record in
-// doubt counts as settled.
+// account tracks which records of a journal are settled, and which are in doubt. A record
+// is settled once its completion is confirmed, a void line takes it back, or it is in
+// doubt.
 type account struct {
 	fs   vfs.FS
 	dir  string
@@ -204,8 +205,8 @@ func (a *account) sync(from, to Place) error {
 	return a.save()
 }
 
-// answered returns the end of the settled lines. If some of these lines are newly in
-// doubt, it saves the Doubt first.
+// answered returns the place before which all lines are settled. If more of these lines
+// are in doubt than before, it saves the Doubt first.
 func (a *account) answered() (Place, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -65,7 +65,8 @@ func (x *export) choose(all entries, order []uint32, exported []bool) {
 			x.sums.Void += n
 		default:
 			left += n
-			// The leases are in ascending order, so of equal times the last is kept.
+			// The leases are in ascending order, so the last of several records with
+			// equal times is kept.
 			if first := order[records]; !found || all.fetched(first) >= all.fetched(chosen) {
 				chosen, found, chosenEdges = first, true, order[edges:lease]
 			}
@@ -149,8 +150,8 @@ func (e entries) firstOf(order []uint32, kind byte) int {
 	return i
 }
 
-// run returns how many entries at the beginning of order are equal in their first key
-// bytes.
+// run returns how many entries at the beginning of order are equal in their first bytes.
+// key is the number of these bytes.
 func (e entries) run(order []uint32, key int) int {
 	first, n := e.at(order[0])[:key], 1
 	for n < len(order) && bytes.Equal(e.at(order[n])[:key], first) {

@@ -161,8 +161,8 @@ func randomEdges(rng *rand.Rand, lease string) (edges []Edge) {
 	return edges
 }
 
-// TestEdgesOfFiles: the links of one process are in files next to those of its records, and
-// a position cuts both.
+// TestEdgesOfFiles: one process writes links to files beside those of its records. Both
+// are cut to the committed position.
 func TestEdgesOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	open := func(position frontier.Position) (pages, links *Files) {

@@ -62,9 +62,10 @@ func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
 	return lines, sums
 }
 
-// TestExportChoice: which record of an item and round is exported.
+// TestExportChoice checks which record of an item and round is exported.
 func TestExportChoice(t *testing.T) {
-	// Each record is lease, second of fetched_at, title. A v marks a void line.
+	// Each record is written as its lease, the second of its fetched_at, and its
+	// title. A v marks a void line.
 	type entry struct {
 		lease  byte
 		second int64
@@ -151,7 +152,7 @@ func TestExportFirstOfMany(t *testing.T) {
 // it ran.
 func TestExportOfALiveJournal(t *testing.T) {
 	long := journalOf(t, record.Config{}, func(j *record.Journal) {
-		for n := range 3000 { // more than one write has
+		for n := range 3000 { // more lines than one write contains
 			_ = j.Append(leased(n, 1))
 		}
 	})
@@ -225,7 +226,7 @@ func (c *crowd) fetch(key record.Key) {
 	if c.rng.IntN(10) == 0 { // the worker repeats the call, because the store did not answer
 		_ = j.Append(r)
 	}
-	if c.rng.IntN(10) == 0 { // a real disk takes its time; the model does not crash it
+	if c.rng.IntN(10) == 0 { // the lines reach the disk now; the disk of this model does not crash
 		_, _ = j.Sync()
 	}
 	switch what := c.rng.IntN(10); {
@@ -421,7 +422,8 @@ func TestExportDamage(t *testing.T) {
 	}
 }
 
-// edit replaces the first old after a place with new.
+// edit replaces the first occurrence of the text old, at or after the offset from,
+// by the text new.
 func edit(b []byte, from int, old, new string) []byte {
 	return append(b[:from:from], bytes.Replace(b[from:], []byte(old), []byte(new), 1)...)
 }

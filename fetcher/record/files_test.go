@@ -97,8 +97,8 @@ type committed struct {
 	position frontier.Position
 }
 
-// write appends batches of records and commits each, until one fails. With
-// lastLost the process dies after the last batch's Sync and before its commit.
+// write appends batches of records and commits each, until one fails. If lastLost
+// is true, the process dies after the last batch's Sync and before its commit.
 func (c *committed) write(files *record.Files, batches []int, lastLost bool) {
 	next := c.records
 	for i, n := range batches {
@@ -203,7 +203,7 @@ func crash(t *testing.T, rng *rand.Rand, compress bool, unsynced, from int) {
 }
 
 // TestUncommittedRotationTwice: a rotation without a commit is undone, also if it happens
-// repeatedly. Its file is not packed before the commit.
+// repeatedly. The file that it closes is not packed before the commit.
 func TestUncommittedRotationTwice(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := record.Config{Dir: dir, FS: disk, RotateBytes: 300, Compress: true}

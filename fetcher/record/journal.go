@@ -70,8 +70,9 @@ func (j *Journal) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	}
 }
 
-// Answered returns the end of the settled lines. Of these, the lines in Reader.Doubt are in
-// doubt. All others count, unless a void line takes them back. It may be called at any time.
+// Answered returns the position before which the state of every line is settled: the line
+// counts, a void line takes it back, or Reader.Doubt lists it. Answered may be called at
+// any time.
 func (j *Journal) Answered() (frontier.Position, error) {
 	if j.account == nil {
 		return nil, nil
@@ -149,7 +150,7 @@ func (j *Journal) Sync() (position frontier.Position, err error) {
 	return position, j.err
 }
 
-// Close syncs and closes the files. No other call may follow.
+// Close syncs and closes the files. The Journal must not be used afterwards.
 func (j *Journal) Close() error {
 	_, err := j.Sync()
 	if err == nil && j.account != nil {

@@ -198,7 +198,8 @@ func crashJournal(t *testing.T, rng *rand.Rand, compress bool, from int64) {
 	}
 }
 
-// missingFrom returns the first of want that is not in got, in its order.
+// missingFrom returns the first string of want that is missing from got, or "". The
+// strings must be in the same order in both.
 func missingFrom(got, want []string) string {
 	for _, url := range want {
 		i := slices.Index(got, url)
@@ -210,8 +211,8 @@ func missingFrom(got, want []string) string {
 	return ""
 }
 
-// TestJournalCutsHalfALine cuts the last line at every length that a crash can
-// leave.
+// TestJournalCutsHalfALine opens journals whose last line was cut at various
+// lengths. The incomplete line is removed.
 func TestJournalCutsHalfALine(t *testing.T) {
 	whole := "{\"a\":1}\n{\"b\":2}\n"
 	torn := `{"c":` + strings.Repeat("x", 600_000)
@@ -246,8 +247,9 @@ func (a *archive) Sync() (frontier.Position, error) {
 }
 
 // TestArchiveIsSyncedFirst: the archive is synced before the records that point
-// into it, and its position is a part of theirs. Without an archive that part
-// does not change.
+// into it, and the position that Sync returns has the files of both. If the files
+// are opened without an archive, the archive's entry in the position does not
+// change.
 func TestArchiveIsSyncedFirst(t *testing.T) {
 	disk := vfs.NewMem()
 	name := disk.PathJoin(dir, "pages.jsonl")

@@ -11,8 +11,8 @@ import (
 type lineReader struct {
 	in    io.Reader
 	room  []byte
-	taken int // bytes of room that belong to the last run
-	end   int // end of the bytes in room
+	taken int // bytes in l.room that belong to the last run
+	end   int // end of the bytes in l.room
 }
 
 const (
@@ -21,7 +21,8 @@ const (
 )
 
 var (
-	// errEnd reports the end of the input. rest is then not 0 if the last line is incomplete.
+	// errEnd reports the end of the input. If the last line is incomplete,
+	// lineReader.rest is then not 0.
 	errEnd  = errors.New("record: end of input")
 	errLong = errors.New("the line is too long to be a record")
 )
@@ -36,7 +37,7 @@ func (l *lineReader) reset(in io.Reader) {
 // rest returns the number of bytes of the incomplete line.
 func (l *lineReader) rest() int { return l.end - l.taken }
 
-// next returns the next lines, valid until it is called again.
+// next returns the next lines, which are valid until the next call.
 func (l *lineReader) next() ([]byte, error) {
 	l.end = copy(l.room, l.room[l.taken:l.end])
 	l.taken = 0

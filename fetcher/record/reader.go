@@ -17,11 +17,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Reader reads the records of a directory in the order in which they were written. It reads
-// the closed files, packed or not, and then the active one. A crawl can append at the same
-// time. Whether a Reader reads the new lines is not defined, but it never reads half a
-// line. It needs a few hundred KB of memory, and some MB for a packed file, for any number
-// of records. It is safe for concurrent use.
+// Reader reads the records of a directory in the order in which they were written. It
+// reads the closed files, packed or not, and then the active one. A crawl can append at
+// the same time. Whether a Reader reads the new lines is not defined, but it never reads
+// half a line. A Reader needs a few hundred KB of memory, and some MB for a packed file,
+// for any number of records. It is safe for concurrent use.
 type Reader struct {
 	Dir    string
 	Series Series // empty means Pages
@@ -31,8 +31,8 @@ type Reader struct {
 	End frontier.Position
 }
 
-// All returns all records. It ends with the first error, which names the file
-// and the byte.
+// All returns all records. The sequence ends with the first error, which names the
+// file and the byte.
 func (r Reader) All() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for l, err := range r.lines(everything) {
@@ -49,8 +49,8 @@ func (r Reader) All() iter.Seq2[Record, error] {
 	}
 }
 
-// Lines returns the lines of all records. Each includes its newline and is valid until the
-// next one. It ends with the first error.
+// Lines returns the lines of all records. Each includes its newline and is valid until
+// the next one. The sequence ends with the first error.
 func (r Reader) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for l, err := range r.lines(everything) {
@@ -104,7 +104,7 @@ func (b *block) end() Place { return Place{b.at.File, b.at.Offset + int64(len(b.
 func (b *block) fault(err error) error { return fault(b.name, b.at.Offset, err) }
 
 // blocks returns the lines before limit in runs. limit must be the beginning of a line.
-// It ends with the first error.
+// The sequence ends with the first error.
 func (r Reader) blocks(limit Place) iter.Seq2[block, error] {
 	return func(yield func(block, error) bool) {
 		var lines lineReader
@@ -228,10 +228,10 @@ func (r Reader) closedNumbers() (numbers []int, err error) {
 	return slices.Compact(numbers), nil
 }
 
-// open opens the closed file with this number. If there is none, it opens the active file,
-// because that gets the number later. It returns nil if neither exists. It tries the names
-// in the order in which a file gets them, because the file may be closed or packed at this
-// moment.
+// open opens the closed file with this number. If there is none, it opens the active
+// file, which gets this number when it is closed. It returns nil if neither exists. It
+// tries the names in the order in which a file gets them, because the file may be closed
+// or packed at this moment.
 func (r Reader) open(number int) (*source, error) {
 	active, err := r.openFile(r.Series.active(), number)
 	if err != nil {

@@ -1,11 +1,12 @@
-// Package record writes the result of each URL as one line of JSON to pages.jsonl. After a
-// crash its files contain no half line.
+// Package record writes the result of each URL as one line of JSON to pages.jsonl. After
+// a crash and a restart, the files of a crawl contain only whole lines.
 //
 // It owns the schema (docs/reference/records.md), the files and their rotation. Files is
-// the output of a crawl in one process. It returns its end (frontier.Position), so that a
-// store can commit that end together with the completions. After a crash the bytes beyond
-// the committed end are cut off. A Journal is the output of one of many workers, and Export
-// merges all their journals. The package uses no stores and no pages.
+// the output of a crawl in one process. Files.Sync returns the position at which the
+// files end, and a store commits this position together with the completions. After a
+// crash, Open cuts off the bytes after the committed position. A Journal is the output of
+// one of many workers, and Export merges all their journals. The package calls no store
+// and reads no HTML.
 package record
 
 import (
@@ -28,7 +29,7 @@ type Record struct {
 	Depth        int       `json:"depth"`
 	Class        string    `json:"class,omitempty"`       // frontier.Class; empty means bulk
 	ReferrerID   string    `json:"referrer_id,omitempty"` // 16 hex digits
-	ID           string    `json:"id"`                    // 16 hex digits; other records have it as referrer_id
+	ID           string    `json:"id"`                    // 16 hex digits; it is the referrer_id of pages found on this page
 	Attempts     int       `json:"attempts"`              // requests for the URL in this round
 	Round        int       `json:"round"`
 	FetchedAt    time.Time `json:"fetched_at"` // UTC; start of the last request, or time of the decision if there was no request
@@ -50,7 +51,8 @@ type Record struct {
 	WARCOffset   int64     `json:"warc_offset,omitempty"` // where the answer's WARC record begins in that file
 
 	// Data of the page, if Config.Fields or Config.Text of the worker asks for them.
-	// Fields must be the last key of a record, because the keys in it may have any names.
+	// Fields must be the last field with a JSON key. It can contain any keys, and readers
+	// use the first key of each name.
 	Lang       string          `json:"lang,omitempty"`       // of the main text, as the page says
 	Author     string          `json:"author,omitempty"`     // as the page says
 	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
@@ -59,24 +61,24 @@ type Record struct {
 	Text       string          `json:"text,omitempty"`       // the main text, paragraphs on lines of their own
 	Fields     json.RawMessage `json:"fields,omitempty"`     // an object of texts, numbers and lists of these
 
-	// Item identifies the URL in its crawl. It is the "fingerprint" of the line, and zero
-	// in lines that early versions wrote.
+	// Item identifies the URL in its crawl. It is the "fingerprint" of a line. It is zero
+	// if an early version wrote the line.
 	Item bloomstore.Fingerprint `json:"-"`
-	// Lease is the lease under which the item was fetched. Only a Journal writes it, and
-	// readers leave it zero.
+	// Lease is the lease under which the item was fetched. Only a Journal writes it. A
+	// Reader does not set it.
 	Lease frontier.LeaseID `json:"-"`
 }
 
-// EventID returns the id that the record of an item and a round has as an event. It is the
-// fingerprint in 32 hex digits, a dash and the round. It is equal for all records of that
-// item and round, from any worker.
+// EventID returns the id of the event for an item and a round: the fingerprint in 32 hex
+// digits, a dash and the round. All records of the same item and round have the same
+// event id, whichever worker wrote them.
 func EventID(item bloomstore.Fingerprint, round int) string {
 	b := append(hex.AppendEncode(nil, item[:]), '-')
 	return string(strconv.AppendInt(b, int64(round), 10))
 }
 
-// AppendLine appends the record as one line. The fingerprint is the last key. If Item is
-// zero, the line has no fingerprint.
+// AppendLine appends the record to b as one line. The fingerprint is the last key of the
+// line. It is left out if Item is zero.
 func (r *Record) AppendLine(b []byte) ([]byte, error) {
 	b, err := appendOpen(b, r)
 	switch {
@@ -144,7 +146,8 @@ func (r *Record) appendVoid(b []byte) []byte {
 	return r.appendLease(strconv.AppendInt(b, int64(r.Round), 10))
 }
 
-// appendLease ends an object and its line.
+// appendLease appends the fingerprint and the lease, and ends the object and its
+// line.
 func (r *Record) appendLease(b []byte) []byte {
 	b = hex.AppendEncode(append(r.appendItem(b), leaseKey...), r.Lease[:])
 	return append(b, "\"}\n"...)

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// recover restores the directory to the committed position, except the length of the
-// active file. It returns the closed files that must be packed.
+// recover restores the files of the directory to the committed position. It does not cut
+// the active file. It returns the closed files that must be packed.
 func (f *Files) recover() (plain []int, err error) {
 	names, err := f.cfg.FS.List(f.cfg.Dir)
 	if err != nil {

@@ -17,7 +17,7 @@ type Tail struct {
 	file   *source          // nil means that no file is open
 	in     io.LimitedReader // of file; its limit is raised when lines were added
 	lines  lineReader
-	run    []byte // lines that were read and not returned; they begin at the place at
+	run    []byte // lines that were read and not returned; they begin at t.at
 }
 
 // Tail returns a Tail that begins at a place. It ignores the reader's End.
@@ -116,8 +116,8 @@ func (t *Tail) open(end Place) (err error) {
 	return nil
 }
 
-// gone returns the error for missing bytes of a file, or for the missing file and the
-// missing ones after it.
+// gone returns the error for missing bytes of a file, or for a missing file and the
+// missing files after it.
 func (t *Tail) gone(file int, from, to int64, end Place) error {
 	name := func(n int) string {
 		if n >= end.File {

@@ -84,7 +84,7 @@ func TestTailFollowsFiles(t *testing.T) {
 	}
 }
 
-// TestAnsweredStopsAtWaitingRecord: the answered part ends before the first record that
+// TestAnsweredStopsAtWaitingRecord: Journal.Answered ends before the first record that
 // waits for an answer. A record that was taken back waits until its void line is on disk.
 // Records in doubt are listed, also after a restart.
 func TestAnsweredStopsAtWaitingRecord(t *testing.T) {

@@ -56,10 +56,10 @@ func (w *Writer) create() error {
 	return errors.Join(durable.SyncDir(w.cfg.FS, w.cfg.Dir), durable.SyncDir(w.cfg.FS, w.cfg.FS.PathDir(w.cfg.Dir)))
 }
 
-// dropUncommitted removes the file that a rotation began if a crash came before its
-// commit. Its records belong to completions that never took effect. There is at most one
-// such file. It also removes files that are left if the cutting of a file was
-// interrupted.
+// dropUncommitted removes the file that a rotation began, if a crash came before the
+// rotation was committed. Its records belong to completions that never took effect. There
+// is at most one such file. It also removes files that are left if the cutting of a file
+// was interrupted.
 func (w *Writer) dropUncommitted() error {
 	names, err := w.cfg.FS.List(w.folder())
 	if err != nil {

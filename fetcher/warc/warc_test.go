@@ -291,8 +291,8 @@ func TestCrashAtEachOperation(t *testing.T) {
 	}
 }
 
-// TestCrashOfOneOfMany is the same for a worker whose store commits no positions. All synced
-// records are in the files, and each is whole.
+// TestCrashOfOneOfMany does the same for a worker whose store commits no positions. All
+// synced records are in the files, and each is whole.
 func TestCrashOfOneOfMany(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {

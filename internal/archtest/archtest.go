@@ -1,6 +1,6 @@
 // Package archtest checks the source tree against the rules of its architecture: which
 // folders exist, which packages a package may import, what a pure package must not do,
-// what the header of a script must say, and that the links of the documents have a
+// what the header of a script must say, and whether the links of the documents have a
 // target.
 //
 // It reads the files itself and runs no go command, so that Go's test cache knows the

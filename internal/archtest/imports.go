@@ -70,7 +70,7 @@ func imports(src source) []imported {
 	return all
 }
 
-// within reports whether pkg is the package room or below room.
+// within reports whether pkg is the folder room or is below it.
 func within(pkg, room string) bool {
 	return pkg == room || strings.HasPrefix(pkg, room+"/")
 }
@@ -128,7 +128,7 @@ func sameJudge(a, b string) bool {
 
 // checkRooms refuses imports between packages of a folder that must not depend on each
 // other. A rule for a contract does not apply to the tests of its package, because the
-// examples among them show an engine, a backend or a room.
+// examples among these tests use an implementation of the contract.
 func checkRooms(src source) []string {
 	contract := func(pkg string) bool { return src.pkg == pkg && !src.test }
 	below := func(rooms ...string) bool { return withinAny(src.pkg, rooms) }

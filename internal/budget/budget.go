@@ -106,8 +106,8 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	return context.Cause(ctx)
 }
 
-// TryGrow does the same as Grow if it does not need to wait, and reports whether it did.
-// It panics as Grow does.
+// TryGrow adds more bytes to the share if Grow would not have to wait, and reports
+// whether it added them. It panics as Grow does.
 func (s *Share) TryGrow(more int64) (grown bool) {
 	b := s.budget
 	b.mu.Lock()

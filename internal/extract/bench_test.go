@@ -100,7 +100,8 @@ func BenchmarkHTML(b *testing.B) {
 }
 
 // BenchmarkQueries reads a page of a megabyte whose links have long queries, in
-// ASCII and in other charsets: as many characters in each.
+// ASCII and in other charsets. The number of characters is the same in each
+// charset.
 func BenchmarkQueries(b *testing.B) {
 	base := testURL(b, "https://www.example.org/docs/a/page.html")
 	for _, bench := range []struct{ charset, word string }{

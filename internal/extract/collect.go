@@ -212,7 +212,7 @@ func (c *collector) setTitle(text string) {
 // collapsed returns the beginning of text, at most most bytes, with each run of white
 // space replaced by one space.
 func collapsed(text string, most int) string {
-	if len(text) > 4*most { // saves work: the rest is usually not needed
+	if len(text) > 4*most { // saves work: the text after that is usually not needed
 		text = text[:4*most]
 	}
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")

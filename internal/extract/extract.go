@@ -43,9 +43,10 @@ type Options struct {
 	ProductToken string               // meta tags with this name count like those with the name "robots"
 	LinkTexts    bool                 // fill Page.LinkTexts
 
-	// Room is called before a document is built, with the number of bytes that the document may
-	// take, at most MaxDocumentMemory. If it returns false, no document is built, and links are
-	// read from the tokens. Page.Document then calls it again. It is optional.
+	// Room is called before a document is built, with the number of bytes that the
+	// document may take, at most MaxDocumentMemory. If it returns false, no document is
+	// built, and links are read from the tokens. Page.Document then calls Room again.
+	// Room is optional.
 	Room func(bytes int64) bool
 	// GiveUp is called every few KiB while a document is built, because some pages
 	// are made to take minutes. If it returns true, links are read from the tokens,
@@ -116,8 +117,9 @@ func (l Lack) String() string {
 }
 
 // HTML reads a body that was served from the URL base. contentType is the value of its
-// Content-Type header. It keeps a reference to body. It accepts any body: it returns an error
-// only if base is zero, or Options.Canon is nil, or Options.MaxLinks is negative.
+// Content-Type header. The Page keeps a reference to body. HTML accepts any body: it
+// returns an error only if base is zero, or Options.Canon is nil, or Options.MaxLinks is
+// negative.
 func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, error) {
 	if err := opt.check(base); err != nil {
 		return nil, err

@@ -59,8 +59,8 @@ func amendmentsOfISO2022JP() []string {
 	return pairs
 }
 
-// lacking returns what stands in a query for a character that the charset lacks: its
-// character reference, such as "&#1076;", percent-encoded.
+// lacking returns the text that replaces, in a query, a character that the charset lacks:
+// its character reference, such as "&#1076;", percent-encoded.
 func lacking(r rune) string { return "%26%23" + strconv.Itoa(int(r)) + "%3B" }
 
 // encode returns ref with the non-ASCII characters of its query encoded. It does not

@@ -145,8 +145,8 @@ func skipTo(b []byte, i int, ends uint8) int {
 	return i
 }
 
-// The part of a tag that a byte ends: a name of an element, a key of an attribute, or a
-// value without quotes.
+// The parts of a tag that a byte can end: a name of an element, a key of an attribute, or
+// a value without quotes.
 const (
 	afterName uint8 = 1 << iota
 	afterKey

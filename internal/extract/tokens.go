@@ -89,8 +89,9 @@ func (t *tokens) skip(n int) bool {
 	return n > 0
 }
 
-// startTag reads the start tag that rest begins with. If the element may contain only
-// text (isRawText), startTag also reads this text. It returns false at the end of the text.
+// startTag reads the start tag at the beginning of rest. If the element may contain only
+// text (isRawText), startTag also reads this text. It returns false at the end of the
+// text.
 func (t *tokens) startTag(rest []byte) bool {
 	tag := tagName(rest)
 	if !t.found.reads(tag) {
@@ -212,8 +213,9 @@ func (t *tokens) attributes(b []byte, attrs []html.Attribute) ([]html.Attribute,
 	}
 }
 
-// unescaped returns the value of an attribute with &amp; replaced. plain is false, and text is
-// not usable, if the value has other character references or bytes that the tokenizer replaces.
+// unescaped returns the value of an attribute with &amp; replaced. If the value has other
+// character references, or bytes that the tokenizer replaces, plain is false and text
+// must not be used.
 func unescaped(value []byte) (text string, plain bool) {
 	text = string(value)
 	if strings.IndexByte(text, '\r') >= 0 || strings.IndexByte(text, 0) >= 0 {

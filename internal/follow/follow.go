@@ -37,9 +37,10 @@ type Rules struct {
 	MaxDepth int              // links away from a seed; 0 means no limit, SeedsOnly means no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
 	Trap     trap.Limits      // limits for the form of a URL; package fetcher sets a Year of 0 to this year
-	// MaxHosts is the maximum number of hosts of one registrable domain that are crawled: the
-	// first ones to which links are found, in addition to the hosts of seeds. 0 means no limit.
-	// With canon.ScopeHost it has no effect, because all hosts are those of seeds.
+	// MaxHosts is the maximum number of hosts of one registrable domain that are crawled.
+	// The hosts of seeds count, but are always crawled. Other hosts are crawled in the
+	// order in which links to them are found. 0 means no limit. With canon.ScopeHost it
+	// has no effect, because all hosts are those of seeds.
 	MaxHosts uint64
 }
 

@@ -52,7 +52,7 @@ var strict = Rules{
 }
 
 // TestOrderOfRules: if several rules refuse a link, the first of them gives the reason.
-// Each link of the test is the one before it without its first fault.
+// Each link of the test is the previous link without the first fault of that link.
 func TestOrderOfRules(t *testing.T) {
 	for _, c := range []struct {
 		url         string

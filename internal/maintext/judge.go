@@ -36,9 +36,9 @@ func (p *page) text() (text string, cut bool) {
 	return b.String(), p.cut
 }
 
-// settleNames marks elements as aside if their class or id says so, except elements with a
-// third or more of the words of the page. For example, an element around the whole page may
-// have the class has-sidebar.
+// settleNames marks elements as not content if their class or id says so, except elements
+// with a third or more of the words of the page. For example, an element around the whole
+// page may have the class has-sidebar.
 func (p *page) settleNames() {
 	words, all := make([]int, p.names+1), 0
 	for i := range p.blocks {
@@ -51,8 +51,8 @@ func (p *page) settleNames() {
 	}
 }
 
-// settleContent drops the marks of main and article elements if they contain no more than a
-// third of the words: a list of teasers may consist of articles.
+// settleContent drops the marks of main and article elements if they contain no more than
+// a third of the words. For example, a list of teasers can consist of articles.
 func (p *page) settleContent() {
 	within, all := 0, 0
 	for i := range p.blocks {
@@ -96,9 +96,10 @@ func (p *page) judge() []bool {
 	return content
 }
 
-// wordy reports whether a block is content, by the numbers of words and of linked words of
-// the block and its neighbours. It is the decision tree of the paper that the comment of the
-// package names, with one more decision: a short block above links belongs to them.
+// wordy reports whether a block is content, by the numbers of words and of linked words
+// of the block and its neighbours. It is the decision tree of the paper that the comment
+// of the package names, with one more decision: a short block above links counts as a
+// part of these links.
 func wordy(before, b, after *block) bool {
 	switch {
 	case b.density() > 1.0/3:

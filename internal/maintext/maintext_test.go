@@ -111,8 +111,8 @@ func TestLanguageAuthorDate(t *testing.T) {
 	}
 }
 
-// TestBoundsOfText: very large and strange pages are read in a short time and in bounded
-// memory.
+// TestBoundsOfText: very large and strange pages are read in bounded memory, and the
+// length of their text is bounded.
 func TestBoundsOfText(t *testing.T) {
 	const size = 256 << 10
 	for _, piece := range []string{

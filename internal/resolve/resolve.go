@@ -70,7 +70,7 @@ type Resolver struct {
 // Waiting returns how many callers wait for a look-up now.
 func (r *Resolver) Waiting() int { return int(r.waiting.Load()) }
 
-// answer is the result of a look-up. It is used until expires.
+// answer is the result of a look-up. It is used until the time in the field expires.
 type answer struct {
 	addrs   []netip.Addr
 	err     error
@@ -116,8 +116,8 @@ func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn,
 }
 
 // undialled is the error of a failed attempt to open a UDP socket to the name server. The
-// cause is in this machine: no file descriptor is left, or there is no network. It is
-// recorded here because net.DNSError has only the text of such an error.
+// cause is in this machine: no file descriptor is left, or there is no network. A
+// Resolver records it because net.DNSError has only the text of such an error.
 type undialled struct {
 	err  error
 	when time.Time

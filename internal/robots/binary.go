@@ -35,10 +35,10 @@ const (
 // AppendBinary appends the rules and the crawl-delay, but not the sitemaps, to b. If they
 // are too long it returns ErrTooLarge, and b unchanged.
 //
-// The form is a byte with the version and a byte that is 1 if the rest is deflated. The
-// rest is the crawl-delay in ms plus 1, or 0 for none, and then the rules. For each rule
-// it has a number, which is twice the length of the pattern, plus 1 for Allow, and the
-// pattern.
+// The form begins with a byte that has the version, and a byte that is 1 if the bytes
+// after it are deflated. Then come the crawl-delay in ms plus 1 (0 if there is none) and
+// the rules. A rule is a number and its pattern. The number is twice the length of the
+// pattern, plus 1 for Allow.
 func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 	var plain []byte
 	delay := uint64(0)

@@ -8,9 +8,9 @@ import "strings"
 // * and $, because a pattern can contain these characters only as escapes (2.2.3).
 func normalisePath(path string) string { return normalise(path, true) }
 
-// normalisePattern returns the pattern of a rule in the same form. A * stays as it is, and so
-// does a $ at the end, because it is the anchor. Any other $ is an ordinary character and is
-// escaped.
+// normalisePattern returns the pattern of a rule in the form of normalisePath. A * stays
+// as it is, and so does a $ at the end, because it is the anchor. Any other $ is an
+// ordinary character and is escaped.
 func normalisePattern(pattern string) string {
 	pattern, end := strings.CutSuffix(pattern, "$")
 	pattern = normalise(pattern, false)

@@ -99,7 +99,7 @@ const (
 // rule is one compiled line.
 type rule struct {
 	text    string // the line, with allowPrefix or disallowPrefix
-	pattern string // the rest of text, without the $ that anchors it
+	pattern string // text without its prefix and without the $ that is an anchor
 	literal int    // length of pattern before its first *
 	length  int    // length of the whole pattern, which is its priority
 	allow   bool

@@ -82,10 +82,10 @@ func TestStateOverTime(t *testing.T) {
 	}
 }
 
-// TestStatusRulesOverTime simulates some days with an origin whose answer to the request for
-// robots.txt changes every day. It compares each hour with RFC 9309, 2.3.1: an answer is valid for
-// a day, the last good copy stays valid until there is a new answer, and nothing is allowed before
-// the first answer.
+// TestStatusRulesOverTime simulates some days. Each day, an origin answers requests for
+// robots.txt in another way. The test checks the rules of RFC 9309, 2.3.1: An answer is
+// valid for a day. After that it stays valid until there is a new answer. Nothing is
+// allowed before the first answer.
 func TestStatusRulesOverTime(t *testing.T) {
 	const none = -1 // no connection
 	days := []struct {
@@ -99,7 +99,7 @@ func TestStatusRulesOverTime(t *testing.T) {
 		{429, Allow, Disallow, 24, 40}, // the last good copy
 		{none, Allow, Disallow, 23, 25},
 		{410, Allow, Allow, 1, 2},
-		{500, Allow, Allow, 24, 40}, // the last answer was that there is no robots.txt
+		{500, Allow, Allow, 24, 40}, // the last answer said that there is no robots.txt
 		{200, Allow, Disallow, 1, 2},
 		{302, Allow, Allow, 1, 2}, // one redirect too many
 	}

@@ -28,10 +28,10 @@ func MetaTag(name, content, productToken string) (tag Tag) {
 	return tag
 }
 
-// HeaderTag parses the values of all X-Robots-Tag headers of one answer. A
-// directive is for every crawler, unless a name and a colon come before it in its
-// value: "noindex, otherbot: nofollow, noarchive" asks all crawlers for the first
-// and otherbot for the rest.
+// HeaderTag parses the values of all X-Robots-Tag headers of one answer. A directive is
+// for every crawler, unless a name and a colon come before it in its value: "noindex,
+// otherbot: nofollow, noarchive" asks noindex of all crawlers, and nofollow and noarchive
+// only of otherbot.
 func HeaderTag(values []string, productToken string) (tag Tag) {
 	for _, value := range values {
 		ours := true
@@ -52,7 +52,7 @@ func HeaderTag(values []string, productToken string) (tag Tag) {
 	return tag
 }
 
-// add adds one directive. It ignores directives other than these.
+// add adds one directive. It ignores unknown directives.
 func (t *Tag) add(directive string) {
 	switch strings.ToLower(directive) {
 	case "none":

@@ -163,7 +163,7 @@ func Race(n int, racer func(i int) error) error {
 }
 
 // Move is a random call. Its probability is its weight divided by the sum of all weights.
-// It is an alias, so that literals of other packages need no field names.
+// Move is an alias, so that literals of other packages need no field names.
 type Move = struct {
 	Weight int
 	Make   func()

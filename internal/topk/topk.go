@@ -65,8 +65,8 @@ func (s *Sketch) Add(key string, n uint64) {
 	case len(s.byKey) < s.capacity:
 		s.hold(Entry{Key: key, Count: s.absent + n, Over: s.absent})
 	default:
-		// The new key replaces the key with the smallest count. The new key may have
-		// occurred as often before.
+		// The new key replaces the key with the smallest count. The new key may already
+		// have occurred up to least.Count times.
 		least := s.byCount[0]
 		delete(s.byKey, least.Key)
 		s.absent = least.Count

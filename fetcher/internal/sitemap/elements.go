@@ -145,7 +145,8 @@ func (x *elements) end() error {
 	return err
 }
 
-// flush ends the current entry, because any tag ends it, and passes it to show.
+// flush passes the current entry to show. It is called at each tag, because any tag
+// ends an entry.
 func (x *elements) flush() error {
 	if !x.inURL {
 		return nil

@@ -44,7 +44,7 @@ var (
 	ErrTooMany = errors.New("sitemap: too many entries")
 	// ErrToken reports a tag, comment or text of more than 1 MiB.
 	ErrToken = errors.New("sitemap: token too long")
-	// ErrCut reports XML that ends within its elements.
+	// ErrCut reports XML that ends while elements are open.
 	ErrCut = errors.New("sitemap: ends too early")
 )
 
@@ -66,7 +66,7 @@ type Kind uint8
 
 const (
 	Page    Kind = iota
-	Sitemap      // another file, for Read
+	Sitemap      // another sitemap, which Read can read
 )
 
 // Entry is one URL of a sitemap as the file spells it, without entities and surrounding

@@ -15,7 +15,7 @@ import (
 )
 
 // Answer returns the addresses of a name; none means that the name does not exist. asked
-// is the number of earlier look-ups of the name, so that the answer can change. It is
+// is the number of earlier look-ups of the name, so that the answer can change. Answer is
 // called from one goroutine at a time.
 type Answer func(name string, asked int) []netip.Addr
 
