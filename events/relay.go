@@ -266,7 +266,7 @@ func (r *relay) patient(ctx context.Context, do func() error) error {
 	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, do)
 }
 
-// repeat calls the function do until do succeeds, its error is final, or ctx ends. It
+// repeat calls the function do until a call succeeds, its error is final, or ctx ends. It
 // pauses between the calls.
 func (r *relay) repeat(ctx context.Context, final func(error) bool, do func() error) error {
 	for {

@@ -97,8 +97,8 @@ func TestOutbox(t *testing.T) {
 }
 
 // TestWhileWriting reads the outbox while the crawl writes, rotates and packs files, and
-// crashes. Each committed record is read once and in order, even if a new outbox continues
-// at an earlier cursor.
+// crashes. Each committed record is read, in order, even if a new outbox continues at an
+// earlier cursor.
 func TestWhileWriting(t *testing.T) {
 	seed := bloomtest.Seed(t)
 	c := newCrawl(t, record.Config{RotateBytes: 3000, Compress: true})
