@@ -31,8 +31,8 @@ func cacheOf(t testing.TB, server *servers.RedisServer) *rediscache.Cache {
 	return cache
 }
 
-// steps calls the function at before each transaction, and before and after each command of
-// the cache. So a test can break the cache at each step of a delivery.
+// steps calls steps.at before each transaction, and before and after each command of the
+// cache. A test uses it to break the cache at each step of a delivery.
 type steps struct {
 	*pgxpool.Pool
 	inbox.Cache

@@ -135,7 +135,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// fail calls Once with a handler that writes its effect and returns the error of the
+// fail calls Once with a handler that writes its effect and returns the result of the
 // function then.
 func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, then func(error) error, want error) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 type SweepConfig struct {
 	Every time.Duration // between two sweeps; 0 means 1 minute
 	Batch int           // the largest number of marks that one transaction deletes; 0 means 500
-	// Share is the share of its time, in (0, 1], that a sweep spends on deleting; 0 means
+	// Share is the fraction of its time, in (0, 1], that a sweep spends deleting; 0 means
 	// 0.25. Between batches the sweep pauses, so that it does not slow down the handlers.
 	Share float64
 }
