@@ -306,7 +306,8 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// flaky sometimes returns an error that wraps frontier.ErrUnavailable.
+// flaky is an outbox and a progress. Read and Save return the error of fail, if there is
+// one.
 type flaky struct {
 	events.Outbox
 	events.Progress

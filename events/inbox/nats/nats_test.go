@@ -165,8 +165,9 @@ func testExtends(t *testing.T, b *broker, box *inbox.Inbox) {
 	}
 }
 
-// testUnreadable: a message that is not an event becomes a dead letter whose id is its place
-// in the stream. The message is terminated, which the server announces in an advisory.
+// testUnreadable: a message that is not an event becomes a dead letter whose id is the
+// place of the message in the stream. The message is terminated, which the server
+// announces in an advisory.
 func testUnreadable(t *testing.T, b *broker, box *inbox.Inbox) {
 	terminated, err := b.js.Conn().SubscribeSync("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + b.stream + ".>")
 	must(t, err)
