@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// windowEvents times Outstanding is the largest number of events that were read and
-	// not yet passed by the cursor. It is large, so that the window has many hosts.
+	// windowEvents times Outstanding is the largest number of events in the window: the
+	// events that were read and that the cursor has not passed. It is large, so that the
+	// window has events of many hosts.
 	windowEvents = 16
-	// windowBytes bounds the data of these events. The last read can exceed it.
+	// windowBytes bounds the data of the events in the window. The last read can exceed it.
 	windowBytes = 32 << 20
 	// saveEvery is the shortest time between two saves of the cursor. After a crash, the
 	// events that were acknowledged since the last save are sent again.
@@ -182,7 +183,7 @@ func (d *delivery) take(b batch) error {
 		d.add(&entry{event: b.events[i]})
 	}
 	if n := len(b.events); n == 0 || b.events[n-1].Cursor != b.next {
-		d.add(&entry{event: Event{Cursor: b.next}, settled: true}) // stands for lines that are not events
+		d.add(&entry{event: Event{Cursor: b.next}, settled: true}) // moves the cursor past lines that are not events
 	}
 	return nil
 }

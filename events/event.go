@@ -23,12 +23,12 @@ const (
 // 1.0. Its JSON form is the structured mode of the CloudEvents JSON format, which
 // docs/reference/events.md describes.
 type Event struct {
-	ID      string          // FINGERPRINT-ROUND; equal for every repeat, by any worker
+	ID      string          // FINGERPRINT-ROUND; every repeat has the same ID
 	Source  string          // identifies the crawl; see the function Source
 	Type    string          // PageDone or PageFailed
 	Subject string          // canonical URL
 	Time    time.Time       // when the record's last request started, UTC
-	Host    string          // host key; events of a host are sent in order; the extension attribute partitionkey
+	Host    string          // host key (attribute partitionkey); the events of a host are sent in order
 	Data    json.RawMessage // the record, as it was written
 
 	// Cursor is the position after this event in the outbox that returned the event. It
@@ -40,13 +40,13 @@ type Event struct {
 // when it was created.
 func Source(crawl string) string { return "urn:crawler:" + crawl }
 
-// ID returns the id of the event of an item and a round.
+// ID returns the id of the event for an item in a round.
 func ID(item bloomstore.Fingerprint, round uint32) string {
 	return record.EventID(item, int(round))
 }
 
-// ErrNoFingerprint reports a record of an early version. Its line lacks the fingerprint,
-// which is part of the event's id.
+// ErrNoFingerprint reports a record that an early version of the crawler wrote. It has no
+// fingerprint, which is a part of the event's id.
 var ErrNoFingerprint = errors.New("events: the record has no fingerprint: it was written before records had one, and cannot be sent")
 
 // FromRecord returns the event of a record. line is its JSON, with or without the line

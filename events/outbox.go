@@ -14,15 +14,15 @@ type Cursor string
 // Reading deletes nothing. An Outbox is safe for concurrent use. An error that wraps
 // frontier.ErrUnavailable is temporary. A relay waits and tries again.
 type Outbox interface {
-	// Read returns at most limit events that follow the cursor after, in order, and the
-	// cursor for the next Read. It does not wait for events. If there are no new
-	// events, it returns none. Even then the cursor can have moved, past lines that are
-	// not events. It returns a *GoneError if a part of the outbox is missing.
+	// Read returns the events that follow a cursor, in order and at most limit, and the
+	// cursor for the next Read. It does not wait for events. If there are no new events, it
+	// returns none. Even then next can differ from after, because lines that are not events
+	// were passed. It returns a *GoneError if a part of the outbox is missing.
 	Read(ctx context.Context, after Cursor, limit int) (events []Event, next Cursor, err error)
 	// Find returns the cursor after the last event that was committed before t. The
 	// zero time means now: the end of the outbox.
 	Find(ctx context.Context, t time.Time) (Cursor, error)
-	// Lag returns how many events follow the cursor after.
+	// Lag returns how many events follow a cursor.
 	Lag(ctx context.Context, after Cursor) (Lag, error)
 }
 
@@ -31,8 +31,8 @@ type Lag struct {
 	Events uint64    `json:"events"`
 	Bytes  uint64    `json:"bytes"`  // of their records
 	Oldest time.Time `json:"oldest"` // Time of the first event; zero if there are none
-	// More reports that there are more events than Events, because the outbox has not
-	// counted all. The next call continues to count.
+	// More reports that Events is too low, because the outbox has not counted all events
+	// yet. The next call of Lag continues to count.
 	More bool `json:"more,omitempty"`
 }
 

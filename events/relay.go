@@ -17,7 +17,7 @@ import (
 
 // Config configures a relay. Name, Outbox, Sink and Progress are required.
 type Config struct {
-	Name        string // of the relay: 1 to 64 letters, digits, dots, underscores and dashes, no dot first
+	Name        string // of the relay: 1 to 64 letters, digits, dots, underscores and dashes; the first is not a dot
 	Outbox      Outbox
 	Sink        Sink
 	Progress    Progress
@@ -26,7 +26,7 @@ type Config struct {
 	Keep        func(e *Event) bool // reports whether to deliver an event; nil means all events
 	Outstanding int                 // maximum number of unacknowledged events; 0 means 256
 	Batch       int                 // maximum number of events in one call of Send; 0 means 64
-	Poll        time.Duration       // how often the outbox is read while there are no new events; 0 means 1 s
+	Poll        time.Duration       // time between reads of the outbox while there are no new events; 0 means 1 s
 	OnState     func(state State)   // optional; called each second by one goroutine, and when Run ends
 	Logger      *slog.Logger        // nil discards
 }
@@ -260,14 +260,14 @@ func (r *relay) back() {
 	r.state.Away, r.away = "", backoff{}
 }
 
-// patient repeats do, a call of the outbox or the progress, as long as its error wraps
-// frontier.ErrUnavailable and ctx has not ended.
+// patient calls the function do, which uses the outbox or the progress. It repeats the call
+// as long as the error wraps frontier.ErrUnavailable and ctx has not ended.
 func (r *relay) patient(ctx context.Context, do func() error) error {
 	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, do)
 }
 
-// repeat calls do until it succeeds, its error is final, or ctx ends. It pauses between
-// the calls.
+// repeat calls the function do until a call succeeds, its error is final, or ctx ends. It
+// pauses between the calls.
 func (r *relay) repeat(ctx context.Context, final func(error) bool, do func() error) error {
 	for {
 		err := do()

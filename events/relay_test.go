@@ -52,7 +52,7 @@ type sink struct {
 	mu     sync.Mutex
 	got    []events.Event
 	at     []time.Time
-	under  map[string]bool // hosts under way
+	under  map[string]bool // hosts that have an event under way
 	calls  int             // calls under way
 	most   int             // the largest number of events under way
 	faults []string
@@ -258,7 +258,7 @@ func TestRefusedBytes(t *testing.T) {
 	})
 }
 
-// sendFunc is a sink with the function as its Send.
+// sendFunc is a sink. Its method Send calls the function.
 type sendFunc func(ctx context.Context, all []events.Event) []error
 
 func (s sendFunc) Send(ctx context.Context, all []events.Event) []error { return s(ctx, all) }
@@ -306,7 +306,8 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// flaky sometimes returns an error that wraps frontier.ErrUnavailable.
+// flaky is an outbox and a progress. Read and Save return the error of fail, if there is
+// one.
 type flaky struct {
 	events.Outbox
 	events.Progress
@@ -354,8 +355,8 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// TestFrom: a relay with a new name starts where From says, and one with a known name at its
-// saved cursor.
+// TestFrom: a relay with a new name starts where From says. A relay with a known name
+// starts at its saved cursor.
 func TestFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, p := filled(20, 3), new(eventstest.Progress)

@@ -9,13 +9,13 @@ import (
 // Sink delivers events to one receiver. It is safe for concurrent use, so that a relay can
 // have several calls of Send under way.
 type Sink interface {
-	// Send delivers events. It returns when each event was acknowledged or has failed.
-	// The result has one error for each event, in the same order. A nil error means that
-	// the event was acknowledged. A *RefusedError is final, and the event becomes a dead
-	// letter. Every other error means that the sink is away. Then the relay waits and
-	// sends the event again. An *AwayError can set the length of the pause. If ctx ends,
-	// each event that was not acknowledged has an *AwayError. A relay never sends two
-	// events of one host at the same time, in one call or in several.
+	// Send delivers events. It returns when each event was acknowledged or has failed. The
+	// result has one error for each event, in the same order. A nil error means that the
+	// event was acknowledged. A *RefusedError is final, and the event becomes a dead
+	// letter. Every other error means that the sink is away. Then the relay waits and sends
+	// the event again. An *AwayError can set the length of the pause. If ctx ends, the
+	// error of each event that was not acknowledged is an *AwayError. A relay never sends
+	// two events of one host at the same time, in one call or in several.
 	Send(ctx context.Context, events []Event) []error
 	// Close releases the resources of the sink. It is not called during a Send.
 	Close() error
@@ -29,9 +29,9 @@ type TransactionalSink interface {
 	// Committed returns the cursor of the last transaction with a key. known is false if
 	// there was none.
 	Committed(ctx context.Context, key string) (cursor Cursor, known bool, err error)
-	// Commit delivers events, in order, and the cursor of key. After an error it has
-	// delivered all of them or nothing. A *RefusedError is final, as for Send. It means
-	// that at least one of the events will never be accepted.
+	// Commit delivers events, in order, and the cursor of key. If it returns an error,
+	// either everything was delivered or nothing was. A *RefusedError is final, as for
+	// Send. It means that at least one of the events will never be accepted.
 	Commit(ctx context.Context, key string, events []Event, cursor Cursor) error
 }
 

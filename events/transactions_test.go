@@ -40,7 +40,7 @@ func (s *transactional) Commit(_ context.Context, key string, all []events.Event
 }
 
 // TestTransactions: each event is delivered once, although the relay ends between
-// transactions and its progress is late or lost.
+// transactions, and each time loses what its Progress has stored.
 func TestTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s := filled(1000, 7), new(transactional)

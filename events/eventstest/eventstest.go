@@ -1,7 +1,9 @@
-// Package eventstest has the tests that every outbox, progress and sink of package events
-// must pass, and an outbox and a progress in memory for other tests.
+// Package eventstest has the tests that every implementation of events.Outbox,
+// events.Progress and events.Sink must pass. For other tests it has an Outbox and a
+// Progress in memory.
 //
-// It depends on no backend. A test passes a function that opens the implementation.
+// The package depends on no backend. A test passes a function that opens the
+// implementation.
 package eventstest
 
 import (
@@ -37,7 +39,7 @@ func Record(n, hosts int) *record.Record {
 	return r
 }
 
-// Event returns the event of Record.
+// Event returns the event of the record that Record returns.
 func Event(n, hosts int) events.Event {
 	r := Record(n, hosts)
 	line, err := r.AppendLine(nil)
@@ -54,8 +56,8 @@ func Event(n, hosts int) events.Event {
 	}
 }
 
-// CheckOnce checks that got has exactly the events with the numbers from from to to-1
-// (see Event), each once, and that the events of each host are in order.
+// CheckOnce checks that got has the events Event(n, hosts) with from <= n < to, each once,
+// and no others. The events of each host must be in order.
 func CheckOnce(t *testing.T, got []events.Event, from, to, hosts int) {
 	t.Helper()
 	byHost, want := make(map[string][]string), make(map[string][]string)
@@ -86,7 +88,7 @@ func IDs(all []events.Event) []string {
 	return ids
 }
 
-// Outbox is an outbox in memory. The zero value is an empty outbox. It is safe for
+// Outbox is an events.Outbox in memory. The zero value is empty. An Outbox is safe for
 // concurrent use.
 type Outbox struct {
 	mu  sync.Mutex
@@ -156,8 +158,8 @@ func (o *Outbox) Lag(_ context.Context, after events.Cursor) (lag events.Lag, er
 	return lag, err
 }
 
-// Progress is a progress in memory. The zero value has no relays. It is safe for concurrent
-// use.
+// Progress is an events.Progress in memory. The zero value has no relays. A Progress is
+// safe for concurrent use.
 type Progress struct {
 	mu     sync.Mutex
 	saved  map[string]events.Saved

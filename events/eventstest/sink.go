@@ -14,14 +14,14 @@ import (
 // SinkUnderTest is a sink with a receiver whose events RunSink can read.
 type SinkUnderTest struct {
 	Sink events.Sink
-	// Received returns the events that the receiver has so far, in its order. It must
-	// return all events that were acknowledged, and can wait for them.
+	// Received returns the events that the receiver has so far, in the order in which they
+	// arrived. It must return all acknowledged events. It can wait for them.
 	Received func() []events.Event
 }
 
 // RunSink tests the contract of events.Sink with a receiver that accepts everything. Each
-// event must arrive unchanged, and the events of a host in order. The package of each sink
-// tests refusals and receivers that are away.
+// event must arrive unchanged, and the events of a host in order. Refusals, and receivers
+// that are away, are tested in the package of each sink.
 func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 	t.Run("Whole", func(t *testing.T) {
 		s := open(t)

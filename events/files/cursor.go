@@ -9,15 +9,15 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// cursor is a parsed events.Cursor of an Outbox. Its text is "FILE-OFFSET", and
+// cursor is a parsed events.Cursor of an Outbox. Its text is "FILE-OFFSET", followed by
 // "+FILE-OFFSET" for each earlier line that is held back.
 type cursor struct {
 	at   record.Place
 	held []record.Place // in ascending order
 }
 
-// maxHeld is the largest number of lines that an outbox holds back. If there are more, it
-// reads no further until it is known whether some of them count.
+// maxHeld is the largest number of lines that an outbox holds back. An outbox with so many
+// held lines stops reading when it finds another one.
 const maxHeld = 1000
 
 func parseCursor(text events.Cursor) (c cursor, err error) {

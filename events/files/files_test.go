@@ -27,7 +27,7 @@ var (
 	proof = flag.Bool("proof", false, "random tests at full size")
 )
 
-// crawl is the part of an embedded crawl that its outbox needs.
+// crawl is a crawl in a directory, without the parts that an outbox does not need.
 type crawl struct {
 	t      testing.TB
 	cfg    record.Config
@@ -96,8 +96,9 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
-// TestWhileWriting reads while the crawl writes, rotates, packs and crashes. Each committed
-// record is read once and in order, even if another process continues to read.
+// TestWhileWriting reads the outbox while the crawl writes, rotates and packs files, and
+// crashes. Each committed record is read, in order, even if a new outbox continues at an
+// earlier cursor.
 func TestWhileWriting(t *testing.T) {
 	seed := bloomtest.Seed(t)
 	c := newCrawl(t, record.Config{RotateBytes: 3000, Compress: true})

@@ -23,7 +23,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// worker is one of many workers: its journal, and a model of the queue.
+// worker has the journal of one worker, and a model of the queue.
 type worker struct {
 	t       testing.TB
 	rng     *rand.Rand
@@ -33,7 +33,7 @@ type worker struct {
 	open    []*record.Record // records whose completion is not answered yet
 
 	pending map[bloomstore.Fingerprint]bool // items that are queued or leased
-	void    map[string]bool                 // ids of lines that were taken back
+	void    map[string]bool                 // ids of records that void lines cancel
 	effect  map[string]bool                 // ids of records of this worker that took effect
 }
 
@@ -55,7 +55,7 @@ func (w *worker) outbox() *files.Outbox {
 	return files.New(files.Config{Dir: w.cfg.Dir, Source: events.Source("test"), Journal: true, End: w.end, Pending: w.ask})
 }
 
-// attempt returns an id for a record, made from its item and its lease.
+// attempt returns a key for a record. It consists of the record's item and lease.
 func attempt(r *record.Record) string { return fmt.Sprintf("%x/%x", r.Item, r.Lease[:4]) }
 
 // fetch appends records and syncs them. Their completions are not answered yet.
@@ -119,7 +119,7 @@ func (w *worker) finish(r *record.Record) {
 }
 
 // crash ends the process. Some of the completions under way take effect. Lines that were
-// not synced are lost, also void lines.
+// not synced are lost, including void lines.
 func (w *worker) crash() {
 	for _, r := range w.open {
 		if w.rng.IntN(2) == 0 {
@@ -155,9 +155,10 @@ func (w *worker) start() {
 }
 
 // TestJournal runs a worker with refused and lost completions, crashes, rotation and
-// packing. At the same time it reads the outbox, sometimes from an old cursor. A line that
-// was taken back never becomes an event. A line in doubt does not become an event while its
-// item is queued or leased. In the end each record that took effect was sent.
+// packing. At the same time it reads the outbox, sometimes from an old cursor. A record
+// that a void line cancels never becomes an event. A line in doubt does not become an event
+// while its item is queued or leased. In the end, each record whose completion took effect
+// was sent.
 func TestJournal(t *testing.T) {
 	runs := 15
 	if *proof {
@@ -292,9 +293,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestLateEnd: the outbox reads all whole lines, because it sees no running worker,
-// although one runs. A line that was read too early is held back until its completion is
-// answered or its item is no longer pending.
+// TestLateEnd: the outbox does not notice the running worker, and therefore reads all whole
+// lines. A line that was read too early is held back until its completion is answered.
 func TestLateEnd(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()

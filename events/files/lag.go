@@ -12,8 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// lag counts the lines between a cursor, which moves forward, and the end, which grows.
-// It reads each line twice: when the end has passed it, and when the cursor has passed it.
+// lag counts the lines between a cursor, which moves forward, and the end, which grows. It
+// reads each line twice: first to count the line, and again after the cursor has passed the
+// line.
 type lag struct {
 	reader record.Reader
 	most   uint64 // bytes that one call counts; 0 means countBytes

@@ -1,10 +1,11 @@
 // Package files has the outbox that reads the record files of one directory, and the
 // progress of its relays (cursors, dead letters and locks) in the same directory.
 //
-// The files belong to an embedded crawl, or are the journal of one of many workers. The
-// store of an embedded crawl commits where the files end. In a journal, some lines do not
-// count. The package decides which lines are events. It owns neither the files (package
-// record) nor the queue that it asks about lines in doubt.
+// The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
+// of many workers. The store of an embedded crawl has the position up to which the lines
+// count. In a journal, some lines do not count. The package decides which lines are events.
+// It owns neither the files (package record) nor the queue, which it asks about lines in
+// doubt.
 package files
 
 import (
@@ -30,16 +31,16 @@ import (
 type Config struct {
 	Dir    string // of the files
 	Source string // of the events: events.Source of the crawl's id
-	// End returns where the records that count end now. For an embedded crawl, this is
-	// the position that its store has committed. For a running worker, it is the result
-	// of record.Journal.Answered. A nil position means that no process writes the
-	// journal. Then all whole lines count, except those in doubt.
+	// End returns the position at which the records that count end at present. For an
+	// embedded crawl, this is the position that its store has committed. For a running
+	// worker, it is the result of record.Journal.Answered. A nil position means that no
+	// process writes the journal. Then all whole lines count, except those in doubt.
 	End func(ctx context.Context) (frontier.Position, error)
 
 	Journal bool // the files are a worker's journal, and not those of an embedded crawl
 	// Pending reports whether an item is queued or leased in the given round or an earlier
-	// one. While it is, the outbox holds back the records of the item that are in doubt.
-	// Only a Journal needs Pending.
+	// one. As long as Pending returns true, the outbox holds back the records of the item
+	// that are in doubt. Pending is not used if Journal is false.
 	Pending func(ctx context.Context, host, url string, item bloomstore.Fingerprint, round uint32) (bool, error)
 }
 
@@ -94,7 +95,7 @@ type bounds struct {
 	doubt    record.Doubt // the earlier lines that are in doubt
 }
 
-// bounds finds out where the records end, and then which lines before that are in doubt.
+// bounds finds out where the records end, and which earlier lines are in doubt.
 func (o *Outbox) bounds(ctx context.Context) (b bounds, err error) {
 	position, err := o.cfg.End(ctx)
 	if err != nil {
@@ -112,7 +113,7 @@ func (o *Outbox) bounds(ctx context.Context) (b bounds, err error) {
 	return b, err
 }
 
-// inDoubt reports whether it is not known yet if a line of a journal counts.
+// inDoubt reports whether the line of a journal is in doubt, so that it might not count.
 func (b *bounds) inDoubt(at record.Place) bool {
 	return b.doubt.Has(at) || !at.Before(b.answered)
 }
@@ -187,7 +188,7 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
 	if o.cfg.Journal {
 		j, err := record.ParseJournalLine(line)
-		if err != nil || j.Void || o.voids.of[j] { // no completion depends on a damaged line
+		if err != nil || j.Void || o.voids.of[j] { // a damaged line is never an event
 			return nil, false, nil
 		}
 		if b.inDoubt(at) {
@@ -305,7 +306,7 @@ func (o *Outbox) before(number int, t time.Time) bool {
 	return err == nil
 }
 
-// fetchedAt returns the fetched_at of a line. ok is false for lines without it.
+// fetchedAt returns the fetched_at of a line. ok is false for a line that has none.
 func fetchedAt(line []byte) (t time.Time, ok bool) {
 	_, rest, ok := bytes.Cut(line, []byte(`"fetched_at":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))

@@ -33,8 +33,8 @@ const (
 // format is the version of the format of cursorFile and of the dead letters.
 const format = 1
 
-// state is the content of cursorFile. It has the number of the file of dead letters and the
-// length of that file that counts, so that the cursor and the letters change in one step.
+// state is the content of cursorFile. It has the number of the file of dead letters, and
+// how many bytes of that file count, so that the cursor and the letters change in one step.
 type state struct {
 	Format      int           `json:"format"`
 	Cursor      events.Cursor `json:"cursor"`
@@ -222,7 +222,7 @@ func (p *Progress) Dead(ctx context.Context, name string) ([]events.DeadLetter, 
 		if !errors.Is(err, fs.ErrNotExist) {
 			return letters, err
 		}
-		if now, _, err := p.load(name); err != nil || now.Letters == s.Letters { // else letters were rewritten
+		if now, _, err := p.load(name); err != nil || now.Letters == s.Letters { // otherwise the letters were rewritten in another file
 			return nil, errors.Join(err, fmt.Errorf("files: %s is gone: %d dead letters are lost", p.letters(name, s.Letters), s.Dead))
 		}
 		if ctx.Err() != nil {

@@ -35,8 +35,8 @@ func TestProgressNames(t *testing.T) {
 	}
 }
 
-// TestProgressForm: the format of the files does not change by accident. Bytes that a crash
-// left after the letters that count are overwritten.
+// TestProgressForm: the format of the files does not change by accident. Save overwrites
+// bytes that a crash has left at the end of the file of letters.
 func TestProgressForm(t *testing.T) {
 	dir := t.TempDir()
 	p := files.NewProgress(dir)
@@ -78,8 +78,8 @@ func TestProgressForm(t *testing.T) {
 	}
 }
 
-// TestProgressAtOnce: a relay that saves and another process that discards letters at the
-// same time lose no letter and no cursor.
+// TestProgressAtOnce: while a relay saves, a command discards letters. No other letter is
+// lost, and no cursor.
 func TestProgressAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	relay, command := files.NewProgress(dir), files.NewProgress(dir)

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// voids are the records that the void lines of a journal take back. A void line can be far
-// after its record, so all lines on disk are read, once.
+// voids are the records that the void lines of a journal cancel. A void line can be far
+// behind its record. So all lines on disk are read, but only once.
 type voids struct {
 	from record.Place
 	tail *record.Tail                // at the end of the lines that were read

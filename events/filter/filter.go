@@ -63,7 +63,8 @@ func matches(e *events.Event, terms []term) bool {
 	})
 }
 
-// equal reports whether a field of an event has a value of a filter.
+// equal reports whether a field of an event matches a value of a filter. has is the value
+// in the event.
 func equal(field, has, value string) bool {
 	if parent, wild := strings.CutPrefix(value, "*."); wild && field == "host" {
 		return strings.HasSuffix(has, "."+parent)

@@ -19,7 +19,7 @@ func TestParse(t *testing.T) {
 	failed := event(events.PageFailed, "network", "b.test", "")
 	for _, tc := range []struct {
 		types, filters string // with spaces between them
-		want           string // which of the events page, seed and failed match
+		want           string // initials of the events that match: page, seed, failed
 	}{
 		{"", "", "psf"},
 		{"page.done", "", "ps"},

@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/rediscache"
 )
 
-// cacheOf returns a cache in a server, with a pause after errors that is too short to matter.
+// cacheOf returns a cache in a server. After an error it pauses for only 1 ns.
 func cacheOf(t testing.TB, server *servers.RedisServer) *rediscache.Cache {
 	t.Helper()
 	options, err := redis.ParseURL(server.URL())
@@ -31,8 +31,8 @@ func cacheOf(t testing.TB, server *servers.RedisServer) *rediscache.Cache {
 	return cache
 }
 
-// steps calls at before and after each step of a delivery: each command of the cache, the
-// beginning of each transaction, and the handler.
+// steps calls steps.at before each transaction, and before and after each command of the
+// cache. A test uses it to break the cache at each step of a delivery.
 type steps struct {
 	*pgxpool.Pool
 	inbox.Cache
@@ -70,7 +70,7 @@ func TestCacheLost(t *testing.T) {
 		for step, last := 0, false; !last; step++ {
 			id := fmt.Sprint(name, step)
 			n := 0
-			last = true // unless a delivery reaches the step
+			last = true // the function below sets it to false if a delivery reaches the step
 			s := steps{Pool: pool, Cache: cache, at: func() {
 				if n++; n == step+1 {
 					lose()
@@ -122,7 +122,7 @@ func TestCache(t *testing.T) {
 	metrics.want(t, inbox.OutcomeDone, 1)
 	metrics.want(t, inbox.OutcomeFailed, 1)
 
-	// The same id in other tables, and in another group, is another event.
+	// The same id in other tables is another event. So is the same id in another group.
 	other := database(t)
 	deliver(t, open(t, other, func(c *inbox.Config) { c.Cache = cache }), inbox.Done)
 	deliver(t, open(t, other, func(c *inbox.Config) { c.Cache, c.Group = cache, "statistics" }), inbox.Done)

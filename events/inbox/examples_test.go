@@ -93,7 +93,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // act, and several runs of a saga happen at once.
 func TestSaga(t *testing.T) {
 	t.Parallel()
-	for refuses := range 4 { // which service refuses; 3 is none of them
+	for refuses := range 4 { // which service refuses; 3 means that none does
 		t.Run(fmt.Sprint("refuses=", refuses), func(t *testing.T) {
 			t.Parallel()
 			pool := database(t)

@@ -32,5 +32,5 @@ func Statements(prefix string) []string {
 	return all
 }
 
-// Claim is claim.sql.
+// Claim returns the text of claim.sql with prefix.
 func Claim(prefix string) string { return withPrefix(claimSQL, prefix) }

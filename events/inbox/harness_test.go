@@ -108,7 +108,7 @@ func connect(t testing.TB, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-// configOf is the configuration of the group "mail".
+// configOf returns the configuration of the group "mail".
 func configOf(pool *pgxpool.Pool) inbox.Config {
 	return inbox.Config{DB: pool, Group: "mail", Prefix: pool.Config().ConnConfig.RuntimeParams["search_path"] + "."}
 }

@@ -46,8 +46,8 @@ var (
 	ErrInvalid = errors.New("inbox: invalid event")
 	// ErrSchema reports a database whose tables are missing or have another version.
 	ErrSchema = errors.New("inbox: tables are missing or have another version")
-	// ErrPermanent, in the chain of a handler's error, makes the event a dead letter
-	// at once. Work makes no further attempt.
+	// ErrPermanent makes an event a dead letter at once if the error of its handler wraps
+	// ErrPermanent. Work makes no further attempt.
 	ErrPermanent = errors.New("inbox: no further attempt will succeed")
 	// ErrTransaction is returned to a handler that calls Commit or Rollback of its
 	// transaction. Only the inbox ends the transaction.

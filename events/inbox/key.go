@@ -171,7 +171,8 @@ func appendText(form []byte, text string) []byte {
 }
 
 // appendNumber appends the exact value of a number, which can have any length. It does not
-// use floats, because two numbers that differ after the 17th digit would have the same key.
+// use floats, because two numbers that differ only after the 17th digit would have the same
+// key.
 func appendNumber(form []byte, text string) ([]byte, error) {
 	digits, exponent := text, int64(0)
 	if i := strings.IndexAny(text, "eE"); i >= 0 {

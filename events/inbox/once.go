@@ -91,9 +91,9 @@ func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) err
 
 // Mark marks the event in a transaction that the caller commits or rolls back. It returns
 // Duplicate if the event is marked already. If another open transaction has marked the
-// event, Mark waits for its end. The caller must commit its other writes only if Mark
-// returned Done. Mark does not use the Cache. tx must be READ COMMITTED. On other levels,
-// calls at the same time can return a serialization failure.
+// event, Mark waits for the end of that transaction. The caller must commit its other
+// writes only if Mark returned Done. Mark does not use the Cache. tx must be READ
+// COMMITTED. On other levels, calls at the same time can return a serialization failure.
 func (i *Inbox) Mark(ctx context.Context, tx pgx.Tx, id string) (Result, error) {
 	if err := checkID(id); err != nil {
 		return 0, err
@@ -113,8 +113,8 @@ func (i *Inbox) MarkSQL(ctx context.Context, tx *sql.Tx, id string) (Result, err
 	return markedOr(err, sql.ErrNoRows)
 }
 
-// markedOr returns the Result of a statement that returns a row if it has marked the event.
-// err is the error of its Scan, and none the error that means no row.
+// markedOr returns the Result of mark.sql, which returns a row if it has marked the event.
+// err is the error of Scan. none is the error that Scan returns if there is no row.
 func markedOr(err, none error) (Result, error) {
 	switch {
 	case errors.Is(err, none):

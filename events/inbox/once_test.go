@@ -33,7 +33,7 @@ func deliver(t testing.TB, i *inbox.Inbox, want inbox.Result) {
 // TestOnce: an event has one effect, for every way in which it is delivered.
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	// Each function delivers the event at least once more than needed.
+	// After each function, the event is handled.
 	for name, delivery := range map[string]func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool){
 		"once": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) { deliver(t, i, inbox.Done) },
 		"ten in a row": func(t *testing.T, i *inbox.Inbox, _ *pgxpool.Pool) {
@@ -135,7 +135,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// fail calls Once with a handler that writes its effect and then calls then.
+// fail calls Once with a handler that writes its effect and returns the result of the
+// function then.
 func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, then func(error) error, want error) {
 	t.Helper()
 	got, err := i.Once(ctx, "k", func(ctx context.Context, tx pgx.Tx) error { return then(effect(ctx, tx, "k")) })
@@ -231,8 +232,7 @@ func TestGroups(t *testing.T) {
 }
 
 // TestRepeatWritesNothing: a repeat only reads the mark and locks nothing, so that it does
-// not wait for the disk. If it locked the row, the row would have a transaction id of the
-// lock.
+// not wait for the disk. A lock would change xmax of the row.
 func TestRepeatWritesNothing(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

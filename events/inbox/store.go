@@ -24,9 +24,9 @@ type Event struct {
 }
 
 // CloudEvent returns the event of a document, which must be a CloudEvent of version 1.0 in
-// the JSON format, as this crawler sends it. The ID of the Event is the source, a space and
-// the id, because an id is unique only within its source. A source contains no space. The
-// Data of the Event is the whole document. The error is ErrInvalid.
+// the JSON format, as the relays of the crawler send it. The ID of the Event is the source,
+// a space and the id, because an id is unique only within its source. A source contains no
+// space. The Data of the Event is the whole document. The error is ErrInvalid.
 func CloudEvent(document []byte) (Event, error) {
 	var attributes struct {
 		SpecVersion string `json:"specversion"`

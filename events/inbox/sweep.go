@@ -11,8 +11,8 @@ import (
 type SweepConfig struct {
 	Every time.Duration // between two sweeps; 0 means 1 minute
 	Batch int           // the largest number of marks that one transaction deletes; 0 means 500
-	// Share is the part of the time, in (0, 1], in which a sweep deletes; 0 means 0.25.
-	// In the rest it pauses, so that it does not slow down the handlers.
+	// Share is the fraction of its time, in (0, 1], that a sweep spends deleting; 0 means
+	// 0.25. Between batches the sweep pauses, so that it does not slow down the handlers.
 	Share float64
 }
 
@@ -24,9 +24,10 @@ func (c SweepConfig) check() error {
 	return nil
 }
 
-// Sweep deletes expired marks of all groups until ctx ends, and then returns nil. It only
-// keeps the table small, because an expired mark does not count. One process should run
-// Sweep. Several processes can run it at the same time.
+// Sweep deletes expired marks of all groups until ctx ends, and then returns nil. Its only
+// purpose is to keep the table small: an expired mark does not count even before it is
+// deleted. It is enough that one process runs Sweep, but several can run it at the same
+// time.
 //
 // It returns an error if Postgres fails or cfg has a fault. After an error of Postgres, call
 // it again later.

@@ -118,7 +118,8 @@ type worker struct {
 	types []string // in the order in which round takes their events
 }
 
-// run handles events until stop ends. The contexts of handlers are made from handlers.
+// run handles events until the context stop ends. The context handlers is the parent of the
+// contexts that handlers get.
 func (w worker) run(stop, handlers context.Context) {
 	for stop.Err() == nil {
 		if w.round(stop, handlers) {
@@ -205,7 +206,7 @@ func (w worker) handle(handlers context.Context, e Event) {
 }
 
 // fail stores that an attempt failed. If this fails, the event is due again at the time
-// that claim has set.
+// that claim.sql has set.
 func (w worker) fail(ctx context.Context, e Event, started time.Time, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -289,8 +289,8 @@ func TestManyWorkers(t *testing.T) {
 	}
 }
 
-// TestLongHandler: an event whose handler takes longer than its back-off is locked. If a
-// worker has claimed an event that another worker then finished, it does nothing.
+// TestLongHandler: while the handler of an event runs, other workers do not find the event,
+// even if it is due again.
 func TestLongHandler(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -439,7 +439,7 @@ func TestWorkConfig(t *testing.T) {
 	}
 }
 
-// TestAway: Work waits while the database refuses it, and logs the reason.
+// TestAway: while its statements fail, Work logs that and tries again.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

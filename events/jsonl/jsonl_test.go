@@ -35,7 +35,7 @@ func parse(t *testing.T, text string) []events.Event {
 	return all
 }
 
-// TestLinesSayWhereToGoOn: lines are in the outbox's order. A relay of another name that
+// TestLinesSayWhereToGoOn: lines are in the outbox's order. A relay with another name that
 // begins at the cursor of a line continues with the next line.
 func TestLinesSayWhereToGoOn(t *testing.T) {
 	outbox := new(eventstest.Outbox)

@@ -2,8 +2,8 @@
 //
 // It owns producers and the meaning of the brokers' answers. Without a transactional id,
 // events can be repeated after a crash of the relay. With a transactional id, each
-// transaction has events and the relay's cursor. Consumers that read only committed
-// records then see each event once. The relay decides when a delivery is tried again.
+// transaction contains events and the relay's cursor. Then consumers that read only
+// committed records see each event once. The relay decides when a delivery is tried again.
 package kafka
 
 import (

@@ -14,8 +14,8 @@ import (
 // errNoAnswer reports events that the brokers did not answer in time.
 var errNoAnswer = errors.New("no acknowledgement in time")
 
-// producer is a sink without transactions. Its client is idempotent. If it sends a record
-// again because an answer was lost, the record is not stored twice.
+// producer is a sink without transactions. Its client is idempotent: if the client sends a
+// record again because an answer was lost, the record is not stored twice.
 type producer struct {
 	*cluster
 	client *kgo.Client
@@ -87,8 +87,7 @@ func (p *producer) produce(e *events.Event) (*delivery, error) {
 	return d, nil
 }
 
-// Close implements events.Sink. It does not wait for records for which Send no longer
-// waits.
+// Close implements events.Sink. It gives up records that are not acknowledged yet.
 func (p *producer) Close() error {
 	p.client.Close()
 	return nil

@@ -64,7 +64,7 @@ func look(t *testing.T, server *servers.NATSServer, opt ...client.Option) jetstr
 	return stream
 }
 
-// stored returns the events of a stream, in its order.
+// stored returns the events of a stream, in the order of the stream.
 func stored(t *testing.T, js jetstream.JetStream, name string) []events.Event {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), name)

@@ -37,8 +37,8 @@ type Config struct {
 	Timeout         time.Duration // webhook, NATS, Kafka: until an acknowledgement; 0 means 30 s
 }
 
-// Open returns the sink that to names. "-" writes JSON lines to standard output. The other
-// forms of to are
+// Open returns the sink for a URL. The URL "-" is the sink that writes JSON lines to
+// Config.Stdout. The other forms of URLs are
 //
 //	https://HOST/PATH                           a webhook; http:// on a loopback address
 //	nats://[USER:PASSWORD@]HOST[,HOST]/STREAM   a stream of NATS JetStream; tls:// over TLS
@@ -84,7 +84,7 @@ func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 			Servers: at.hosts, User: at.user, Stream: at.path, Create: cfg.Create, Window: cfg.Window,
 			CredentialsFile: cfg.CredentialsFile, TLS: over(scheme == "tls", trust), Timeout: cfg.Timeout,
 		})
-	default: // check lets nothing else pass
+	default: // check has refused all other schemes
 		at, err := parse(rest, "9092")
 		if err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 	}
 }
 
-// schemes are the schemes of the URLs that Open knows.
+// schemes are the schemes of the URLs that Open accepts.
 var schemes = strings.Fields("- https http nats tls kafka kafka+tls")
 
 // check returns an error if a setting is set that the sink of a scheme does not have.

@@ -60,7 +60,7 @@ const (
 // A status from 200 to 299 acknowledges an event. The statuses 400, 413 and 422 refuse it
 // for good. After a batch was refused, each of its events is sent alone, so that only the
 // faulty events are refused. Every other answer, also a redirect, means that the receiver
-// is away. Its Retry-After header is obeyed, up to one hour.
+// is away. The Retry-After header of the answer is obeyed, up to one hour.
 type Sink struct {
 	cfg    Config
 	client *http.Client

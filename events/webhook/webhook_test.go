@@ -219,7 +219,7 @@ func moody(t *testing.T, batched bool) {
 		}
 		re.mu.Lock()
 		fault := -1
-		if left > 0 && random.IntN(2) == 0 { // in one run of 10⁶, fewer than 12 of at least 50 requests fail
+		if left > 0 && random.IntN(2) == 0 { // fails half of the requests; fewer than 12 of 50 in one run of 10⁶
 			left--
 			fault = left % 6
 		}

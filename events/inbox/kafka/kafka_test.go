@@ -138,7 +138,8 @@ func options(addr, topic string) []kgo.Opt {
 	}
 }
 
-// serve handles the records of the topic that address ends with.
+// serve handles the records of a topic. address contains the broker's address and the
+// topic.
 func serve(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error {
 	return serveWith(ctx, address, box, handle, attempts)
 }
@@ -194,7 +195,8 @@ func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) 
 	}
 }
 
-// until waits until holds returns true. After too long it ends the test.
+// until waits for a condition, but at most two minutes. holds reports whether the condition
+// is true.
 func (b *broker) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestTransact: a consumer of committed records sees one result of each record, although
-// process fails in the middle of batches and sessions end during batches.
+// the function process fails in the middle of batches, and sessions end during batches.
 func TestTransact(t *testing.T) {
 	t.Parallel()
 	const records = 50

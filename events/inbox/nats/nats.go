@@ -110,7 +110,7 @@ type run struct {
 	cfg      Config
 	consumer jetstream.Consumer
 	target   delivery.Target
-	extend   time.Duration // between two reports to the server that a handler is running
+	extend   time.Duration // time between reports to the server that a handler is running
 }
 
 const (

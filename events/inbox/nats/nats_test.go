@@ -43,7 +43,7 @@ func TestAdapter(t *testing.T) {
 	}
 }
 
-// serve handles the messages of the stream that address ends with.
+// serve handles the messages of a stream. address contains the server's URL and the stream.
 func serve(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error {
 	var url, stream string
 	if _, err := fmt.Sscan(address, &url, &stream); err != nil {
@@ -121,7 +121,7 @@ func (b *broker) Settled(t *testing.T) bool {
 	return info.NumPending == 0 && info.NumAckPending == 0
 }
 
-// settle runs until all messages are settled.
+// settle calls nats.Run, and stops it when all messages are settled.
 func (b *broker) settle(t *testing.T, cfg nats.Config) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -140,8 +140,8 @@ func (b *broker) settle(t *testing.T, cfg nats.Config) {
 	}
 }
 
-// testExtends: a handler that takes longer than the server waits is not started a second
-// time, and the message is delivered once.
+// testExtends: a message is delivered only once, even if its handler takes longer than
+// ackWait.
 func testExtends(t *testing.T, b *broker, box *inbox.Inbox) {
 	b.Send(t, []byte("no CloudEvent"), 1, false)
 	var deliveries atomic.Int32
@@ -165,8 +165,9 @@ func testExtends(t *testing.T, b *broker, box *inbox.Inbox) {
 	}
 }
 
-// testUnreadable: a message that is not an event becomes a dead letter whose id is its place
-// in the stream. The message is terminated, which the server announces in an advisory.
+// testUnreadable: a message that is not an event becomes a dead letter whose id is the
+// place of the message in the stream. The message is terminated, which the server
+// announces in an advisory.
 func testUnreadable(t *testing.T, b *broker, box *inbox.Inbox) {
 	terminated, err := b.js.Conn().SubscribeSync("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + b.stream + ".>")
 	must(t, err)

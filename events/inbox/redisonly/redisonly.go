@@ -35,8 +35,9 @@ import (
 )
 
 var (
-	// ErrBusy reports that another delivery of the event is being handled, or that its
-	// process ended less than a lease ago. The event must be delivered again later.
+	// ErrBusy reports that another delivery of the event has the lease. It is being
+	// handled, or its process has ended and the lease has not expired yet. The event must
+	// be delivered again later.
 	ErrBusy = errors.New("redisonly: another delivery of the event holds its lease")
 	// ErrUnconfirmed is returned together with Done. The handler has succeeded, but the
 	// confirmation in Redis failed, so a repeat runs the handler again. The event can be
@@ -118,7 +119,7 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err != nil {
-		_ = release.Run(ctx, i.cfg.Redis, []string{key}, token).Err() // the lease expires by itself
+		_ = release.Run(ctx, i.cfg.Redis, []string{key}, token).Err() // if this fails, the lease expires later
 		return 0, fmt.Errorf("redisonly: event %q of group %q: %w", id, i.cfg.Group, err)
 	}
 	confirmed, err := confirm.Run(ctx, i.cfg.Redis, []string{key}, token, done, i.cfg.Window.Milliseconds()).Bool()
@@ -131,7 +132,7 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 	return inbox.Done, nil
 }
 
-// take takes the lease, or reports that the event is known.
+// take takes the lease, or reports that the event was handled before.
 func (i *Inbox) take(ctx context.Context, key, token string) (known bool, err error) {
 	err = i.cfg.Redis.SetArgs(ctx, key, token, redis.SetArgs{Mode: "NX", TTL: i.cfg.Lease}).Err()
 	if !errors.Is(err, redis.Nil) {

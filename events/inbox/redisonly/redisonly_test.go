@@ -92,7 +92,7 @@ func (b bench) wantEffects(t *testing.T, want int) {
 	}
 }
 
-// expire ends the lease of a process that ended, as time would.
+// expire deletes the lease, as if its time were over.
 func (b bench) expire(t *testing.T) {
 	t.Helper()
 	if n, err := b.client.Del(t.Context(), "inbox-only:mail:k").Result(); n != 1 || err != nil {
@@ -263,7 +263,7 @@ func TestRepeats(t *testing.T) {
 			t.Errorf("the lease is %q (%v) now, want the other's", holder, err)
 		}
 	})
-	t.Run("a delivery fails whose lease is another's", func(t *testing.T) { // it does not release that lease
+	t.Run("a delivery fails whose lease is another's", func(t *testing.T) { // it does not release the other's lease
 		t.Parallel()
 		b := open(t)
 		failure := errors.New("no")
@@ -284,7 +284,7 @@ func TestRepeats(t *testing.T) {
 		must(t, b.client.FlushAll(t.Context()).Err())
 		b.deliver(t, inbox.Done)
 	})
-	t.Run("Redis loses the lease", func(t *testing.T) { // no other delivery takes it, so there is no repeat
+	t.Run("Redis loses the lease", func(t *testing.T) { // no other delivery takes the lease, so the handler runs once
 		t.Parallel()
 		b := open(t)
 		_, err := b.Once(t.Context(), "k", func(ctx context.Context) error {

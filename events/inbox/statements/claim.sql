@@ -1,10 +1,10 @@
--- claim.sql: choose the event of a type that is due first, and begin its next attempt. It is a transaction of its
--- own, so that an attempt counts even if its process ends.
+-- claim.sql: of the events of a type, choose the one that is due first, and begin its next attempt. The statement
+-- is a transaction of its own, so that an attempt counts even if its process ends.
 -- $1  group   $2  type   $3  attempts at most   $4, $5  back-off after the first attempt and at most, in
 -- microseconds   $6  time, null for the server's   $7  how long the attempt can take, in microseconds
--- An event whose last attempt never ended becomes a dead letter. If the process ends during the
--- attempt, the next one is due after the back-off, but not before the time of this attempt is over,
--- because the worker has not locked the event yet.
+-- An event whose last attempt never ended becomes a dead letter. If the process ends during this attempt, the next
+-- one is due after the back-off or after $7, whichever is later. Before that time no other worker claims the event,
+-- although this worker has not locked it yet.
 UPDATE inbox.stored AS s
 SET attempts = least(s.attempts + 1, $3),
 	due = coalesce($6::timestamptz, now())

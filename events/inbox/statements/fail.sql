@@ -1,4 +1,4 @@
--- fail.sql: store why an attempt failed, and when the next one is due; true if the event is dead.
+-- fail.sql: store why an attempt failed, and when the next one is due; it returns true if the event is dead.
 -- $1  group   $2  id   $3  the attempt   $4  attempts at most   $5, $6  back-off after the first attempt and at
 -- most, in microseconds   $7  time, null for the server's   $8  reason   $9  whether no attempt will succeed
 UPDATE inbox.stored

@@ -1,5 +1,5 @@
--- sweep.sql: delete some expired marks of all groups, oldest first. It returns how many, for how many
--- microseconds the first one had been expired, and when the last one expired.
+-- sweep.sql: delete some expired marks of all groups, oldest first. It returns the number of
+-- deleted marks, the microseconds since the first of them expired, and the time at which the last one expired.
 -- $1  how many at most   $2  time, null for the server's   $3  where to begin, null for the oldest
 -- Marks that another transaction is renewing are skipped. $3 is where the last batch ended. Without it, each batch
 -- would read the index from its beginning, past all entries that were deleted before.

@@ -25,8 +25,8 @@ import (
 // Config configures a handler. Inbox and either Secrets or Unsigned are required.
 type Config struct {
 	Inbox *inbox.Inbox
-	// Secrets verify requests. A request must be signed with one of them. Set two while
-	// the sender changes its secret.
+	// Secrets are the secrets for signatures. A request must be signed with one of them.
+	// Set two while the sender changes its secret.
 	Secrets [][]byte
 	// Unsigned accepts requests without a check of their signature. It is for handlers
 	// behind a proxy that checks the sender. Secrets must then be empty.

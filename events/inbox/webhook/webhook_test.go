@@ -39,7 +39,7 @@ func TestAdapter(t *testing.T) {
 	})
 }
 
-// serve listens at address. When it ends, requests under way are finished.
+// serve listens at address until ctx ends. Then it finishes the requests under way.
 func serve(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, _ int) error {
 	handler, err := webhook.New(webhook.Config{Inbox: box, Secrets: [][]byte{secret}, Handle: handle, Timeout: adaptertest.Timeout})
 	if err != nil {
@@ -118,7 +118,7 @@ func (b *broker) post(t *testing.T, document []byte) int {
 
 func (b *broker) Settled(*testing.T) bool { return b.open.Load() == 0 }
 
-// signed returns a request in the form in which our relay sends it.
+// signed returns a signed request with the headers that a relay sends.
 func signed(t *testing.T, url string, body []byte) *http.Request {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

@@ -190,7 +190,7 @@ func (w *world) send(copies int, parallel bool) {
 	w.broker.Send(w.T, []byte(`{"specversion":"1.0","source":"urn:test","id":"k","type":"page.done","data":{}}`), copies, parallel)
 }
 
-// until waits until holds returns true.
+// until waits for a condition. holds reports whether the condition is true.
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -200,10 +200,11 @@ func (w *world) until(what string, holds func() bool) {
 	}
 }
 
-// serve serves in this process until the broker is settled.
+// serve handles events in this process until the broker is settled.
 func (w *world) serve(attempts int) { w.Helper(); w.during(attempts, func() {}) }
 
-// during calls f while it serves, and returns when the broker is settled.
+// during handles events in this process and calls f meanwhile. It returns when the broker
+// is settled.
 func (w *world) during(attempts int, f func()) {
 	w.Helper()
 	box := open(w.Context(), w.T, w.pool, w.schema, w)

@@ -24,7 +24,8 @@ type childConfig struct {
 	Attempts                    int
 }
 
-// Main is the TestMain of an adapter. In a child it serves until it is killed.
+// Main is the TestMain of an adapter. In a child process it handles events until the
+// process is killed.
 func Main(m *testing.M, a Adapter) {
 	text := os.Getenv(childVariable)
 	if text == "" {
@@ -51,8 +52,9 @@ func serveChild(ctx context.Context, a Adapter, text string) error {
 	return a.Serve(ctx, c.Address, box, handler(pool, c.Fault), c.Attempts)
 }
 
-// serveChildren serves in a child process until the broker is settled. When a handler kills
-// the child, it starts another one. It returns the number of killed children.
+// serveChildren runs a child process that handles events until the broker is settled. When
+// a handler kills the child, serveChildren starts another one. It returns the number of
+// killed children.
 func (w *world) serveChildren(attempts int) (killed int) {
 	w.Helper()
 	config, err := json.Marshal(childConfig{w.fault, w.dsn, w.schema, w.broker.Address(), attempts})

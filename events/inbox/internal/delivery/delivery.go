@@ -31,11 +31,11 @@ type Target struct {
 	Attempts int           // of an event; 0 means no limit
 }
 
-// Deliver makes an attempt with an event. The event becomes a dead letter after its last
-// attempt, if no further attempt can succeed, or if unreadable is not nil. unreadable
-// says why the message is not a valid event. where identifies the message. It is the id
-// of the dead letter if the event has no valid id. The error is nil if the outcome is
-// Handled.
+// Deliver makes an attempt with an event. The event becomes a dead letter in three cases:
+// its last attempt has failed, no further attempt can succeed, or unreadable is not nil.
+// unreadable says why the message is not a valid event. where identifies the message. It is
+// the id of the dead letter if the event has no valid id. The error is nil if the outcome
+// is Handled.
 func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, where string, attempt int) (Outcome, error) {
 	outcome, err := Final, unreadable
 	switch limited := t.Attempts > 0; {
@@ -106,8 +106,9 @@ func Check(box *inbox.Inbox, numbers map[string]int64) error {
 	return errors.Join(errs...)
 }
 
-// Backoff returns the pause after an attempt. It is first after attempt 1 and doubles with
-// each further attempt, up to a minute, or up to first if that is longer.
+// Backoff returns the pause after an attempt. After attempt 1 the pause has the length of
+// first. It doubles with each further attempt, up to a minute. If first is longer than a
+// minute, every pause has that length.
 func Backoff(first time.Duration, attempt int) time.Duration {
 	longest := max(first, time.Minute)
 	for ; attempt > 1 && first < longest; attempt-- {
