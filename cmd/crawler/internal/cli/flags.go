@@ -126,7 +126,7 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 	const most, words = 1 << 20, "a whole number from 0 to 1048576"
 	o.fixed(f, "sitemaps", "bool", "crawl the sitemaps that robots.txt names, or /sitemap.xml and /sitemap_index.xml, and the URLs in them")
 	o.fixed(f, "assets", "bool", "also crawl images, styles, scripts and media of pages; any type unless --types is given")
-	o.fixed(f, "max-hosts-per-domain", "N", "crawl at most N hosts of one registrable domain, beside those of seeds; 0 no limit").
+	o.fixed(f, "max-hosts-per-domain", "N", "crawl at most N hosts of one registrable domain; hosts of seeds count, but are always crawled; 0 no limit").
 		want(limitWords, func() bool { return true })
 	within(o.fixed(f, "max-url-bytes", "int", "refuse longer URLs; 0 allows up to 8192"), &c.MaxURLBytes, crawl.NoLimit, 1, most, words)
 	within(o.fixed(f, "max-path-repeats", "int", "refuse URLs whose path contains a segment more often; 0 no limit"),
