@@ -35,8 +35,8 @@ type held struct {
 	settled bool       // the answer to its completion arrived, so a repeated completion does nothing
 }
 
-// keep stores the items of a lease. asked is the time of the request that
-// began or extended the lease. ttl counts from this time.
+// keep stores the items of a lease. asked is the time of the request that began or extended the
+// lease. ttl counts from this time.
 func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, asked time.Time, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,8 +34,8 @@ var ErrForeign = errors.New("pgstore: the crawl's records were dumped from anoth
 // records of transactions that are older than every transaction that still runs on the
 // server. So later calls return only records that come after these.
 //
-// If there are no such records, Committed also checks the order of the records, and returns
-// ErrForeign if the order is wrong.
+// If there are no such records, Committed also checks the order of the records, and
+// returns ErrForeign if the order is wrong.
 func (s *Store) Committed(ctx context.Context, after Cursor, n int) (page []Committed, err error) {
 	page, err = query(ctx, s, "read the outbox", s.sql("committed"), scanCommitted, after.XID, after.Sequence, n)
 	if err == nil && len(page) == 0 {
