@@ -12,8 +12,8 @@ import (
 // quotaKey returns the key of a group's row, or the prefix of the rows of its keys.
 func quotaKey(group string) []byte { return append([]byte{tableQuota}, group...) }
 
-// Reserve implements frontier.Quota. The committer decides about all keys that are not
-// in Store.members in one op.
+// Reserve implements frontier.Quota. In one op, the committer decides about all keys
+// that are not in Store.members.
 func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	has := make([]bool, len(keys))
 	var open []int // indexes of keys that the committer decides
