@@ -3,9 +3,9 @@
 // and stores how it ended.
 //
 // A frontier answers a new URL with Added exactly once in a round, and queues it
-// in the same step. It leases an item to one worker at a time, and a host only
-// when it is due. docs/design/promises.md lists the promises P1 to P8; package
-// frontiertest tests every implementation against them.
+// in the same step. It leases an item to one worker at a time, and leases a host
+// only when the host is due. docs/design/promises.md lists the promises P1 to P8;
+// package frontiertest tests every implementation against them.
 //
 // This package holds interfaces, types and errors. Package localstore implements
 // the interfaces in a directory, and package redisstore implements them in Redis.
@@ -29,9 +29,9 @@ import (
 type Store interface {
 	// Add returns one verdict for each offer, in the same order, and queues the new
 	// URLs. If several callers offer one URL at once, at most one of them receives
-	// Added in a round, and one item is queued. Equal URLs within one call count as
-	// offered in order. After an error, some of the offers might have been added.
-	// The caller can repeat the call, and then receives Seen for them.
+	// Added in a round, and one item is queued. Equal URLs within one call are
+	// decided one after the other. After an error, some of the offers might have
+	// been added. The caller can repeat the call, and then receives Seen for them.
 	Add(ctx context.Context, offers []Offer) ([]Verdict, error)
 
 	// Lease leases at most len(request.IDs) due hosts to the caller. A lease lasts
@@ -123,7 +123,7 @@ type LeaseRequest struct {
 	Worker   string    // the caller's name in status output
 	IDs      []LeaseID // new ids, one for each host that the caller wants
 	InFlight int       // how many items of a host the caller requests at once; 0 means 1
-	MaxPages uint64    // lease no item that could make Stats.Pages exceed this; 0 means no limit
+	MaxPages uint64    // no item is leased that could make Stats.Pages exceed MaxPages; 0 means no limit
 }
 
 // Grant is the answer to a LeaseRequest.
@@ -260,7 +260,7 @@ type Output interface {
 // locked the crawl or registered a worker. position is the end of the output that
 // the store last committed, and the output truncates its files to that length.
 // position is nil if the store commits no positions. The caller of the store's
-// Open closes the output after the store.
+// Open first closes the store and then the output.
 type OpenOutput func(crawl Identity, position Position) (Output, error)
 
 // Identity identifies the crawl of a store.

@@ -19,12 +19,12 @@ type Offer struct {
 	Referrer Referrer      // names the page that has the link; zero for a seed
 	Delay    time.Duration // the item is not leased before now + Delay
 	Decision Decision      // of an exact set; Undecided if the store decides
-	Round    uint32        // to queue the item in; ignored if Undecided
+	Round    uint32        // in which the item is queued; ignored if Undecided
 }
 
-// Item returns the item that a store queues for the offer. Its fingerprint is
-// print, and it has no attempts and no deliveries. The round of an undecided offer
-// counts as 0.
+// Item returns the item that a store queues for the offer. print is the fingerprint
+// of the item. The item has no attempts and no deliveries. The round of an
+// undecided offer counts as 0.
 func (o *Offer) Item(print bloomstore.Fingerprint) Item {
 	round := o.Round
 	if o.Decision == Undecided {
@@ -84,8 +84,8 @@ const (
 )
 
 // Class says how a frontier decides whether an offer is new. The filter decides
-// about Bulk. An exact store decides about every other class, so that a false
-// positive of the filter cannot drop the URL.
+// about Bulk. URLs of every other class are stored in rows of their own, so that a
+// false positive of the filter cannot drop them.
 type Class uint8
 
 const (
@@ -204,7 +204,8 @@ const (
 // Outcome says how an item ended.
 type Outcome string
 
-// The first group of outcomes is Done, the second is Failed.
+// An item with an outcome of the first group is Done. An item with an outcome of
+// the second group is Failed.
 const (
 	OK          Outcome = "ok"           // 2xx
 	Redirect    Outcome = "redirect"     // 3xx

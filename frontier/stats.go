@@ -98,7 +98,7 @@ type FilterLayer struct {
 type Status struct {
 	State     State         `json:"state"`
 	InFilter  bool          `json:"in_filter"` // the filter claims to contain the URL
-	Item      Item          `json:"item"`      // with State Queued, Leased, Failed
+	Item      Item          `json:"item"`      // set if State is Queued, Leased or Failed
 	Outcome   Outcome       `json:"outcome,omitempty"`
 	Status    int           `json:"status,omitempty"`
 	Round     uint32        `json:"round"`
@@ -110,7 +110,7 @@ type Status struct {
 // error. A store that keeps no data about done items copies Done from its
 // counter.
 type Audit struct {
-	Counters Stats // to compare with the rest; without Filter
+	Counters Stats // the stored counters, without Filter; the other fields are compared with them
 	Queued   uint64
 	Delayed  uint64 // part of Queued
 	Leased   uint64

@@ -39,10 +39,10 @@ const (
 	RuleOther       Rule = "URL standard" // any other change
 )
 
-// Explain returns what Join(base, raw) does to raw, step by step. Step.Before is
-// the After of the previous step, and the last After is the URL. The URL and the
-// error are those of Join. With an error, the steps lead to the text that was
-// refused. A canonical raw has no steps.
+// Explain returns what Join(base, raw) does to raw, step by step. Step.Before
+// equals Step.After of the previous step. Step.After of the last step is the URL.
+// The URL and the error are those of Join. With an error, the steps lead to the
+// text that was refused. A canonical raw has no steps.
 func (c *Canonicalizer) Explain(raw string, base URL) ([]Step, URL, error) {
 	e := explainer{c: c, text: raw}
 	e.step(RuleSpace, "", dropSpace(trim(raw)))
@@ -207,8 +207,8 @@ func cutURL(s string) (p parts) {
 	return p
 }
 
-// absolute returns ref as an absolute URL, relative to base. It changes nothing
-// else: dot segments are not resolved. It returns ref if base is zero.
+// absolute puts the parts of base that ref lacks in front of ref. It does not
+// resolve dot segments. It returns ref if ref is absolute or base is zero.
 func absolute(base URL, ref string) string {
 	if base.IsZero() {
 		return ref

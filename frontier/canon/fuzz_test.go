@@ -98,7 +98,7 @@ func FuzzJoin(f *testing.F) {
 				checkCanonical(t, c, ref, u)
 			}
 			if len(rawBase) > MaxBytes || len(ref) > MaxBytes {
-				continue // the parser below applies its limits to other texts
+				continue // canon and the parser below check the length of different texts
 			}
 			joined, joinErr := parser.ParseRef(rawBase, ref)
 			if joinErr != nil {

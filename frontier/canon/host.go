@@ -182,8 +182,8 @@ func hidesACE(host string) bool {
 	return false
 }
 
-// isNumber is the ends-in-a-number checker of the standard. It reports whether a
-// host whose last label is label must be an IPv4 address.
+// isNumber is the ends-in-a-number checker of the standard. A host must be an IPv4 address
+// if isNumber returns true for its last label.
 func isNumber(label string) bool {
 	if isDigits(label) {
 		return true

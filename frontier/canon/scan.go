@@ -8,9 +8,9 @@ import (
 )
 
 // This file is the fast path: one pass over the reference appends the canonical
-// form to a buffer on the caller's stack. It gives up (odd) on rare references:
-// those with tabs or newlines inside, with "http:" but without "//", or with an
-// empty or malformed host. Fuzz targets compare it with the slow path.
+// form to a buffer on the caller's stack. On rare references it gives up and
+// returns odd: those with tabs or newlines inside, with "http:" but without "//",
+// or with an empty or malformed host. Fuzz targets compare it with the slow path.
 //
 // Its functions take the buffer and return it, as append does, because a buffer
 // stored through a pointer would be moved to the heap.
@@ -60,8 +60,8 @@ func (b *builder) resolve(buf []byte, base URL, ref string) ([]byte, outcome) {
 	}
 }
 
-// appendAuthority appends "://", host, port and the rest to buf, which holds the
-// scheme. s begins with the authority.
+// appendAuthority appends "://", host, port, path and query to buf, which holds
+// the scheme. s begins with the authority.
 func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outcome) {
 	scheme := string(buf) // "http" or "https"
 	buf = append(buf, "://"...)

@@ -21,9 +21,9 @@ const Tables = idna.UnicodeVersion
 // ErrForm reports a stored form whose URLs this program cannot make.
 var ErrForm = errors.New("canon: this program cannot continue the stored form")
 
-// CheckForm returns ErrForm, wrapped, if this program cannot continue a crawl whose
-// stored form is form: a text that Canonicalizer.Form returned. It compares the
-// version and the Unicode tables with those of this program.
+// CheckForm returns an error that wraps ErrForm if this program cannot continue a
+// crawl with the given form, a text that Canonicalizer.Form returned. It compares
+// the version and the Unicode tables with those of this program.
 func CheckForm(form string) error { return checkForm(form, Tables) }
 
 func checkForm(form, tables string) error {

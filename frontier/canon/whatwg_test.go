@@ -12,7 +12,7 @@ const (
 
 // standardCases are cases of the WHATWG URL standard, transcribed from its
 // prose (the URL and host parsers, the percent-encode sets) and checked against
-// what browsers do. want is the canonical form or one of the reasons above.
+// what browsers do. want is the canonical form or one of the constants above.
 // "Beyond" marks cases in which the canonical form differs from the standard's.
 var standardCases = []struct{ base, ref, want string }{
 	// Scheme.

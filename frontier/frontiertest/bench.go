@@ -110,8 +110,8 @@ func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
 }
 
 // benchComplete leases a host with up to 32 items and completes them, b.N times. Each page
-// has one new link and a number of known links, seen. Therefore the length of the queue
-// does not change.
+// has one new link, so that the length of the queue does not change. seen is the number of
+// known links on each page.
 func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 	const waiting = 32 * benchHosts
 	benchFill(b, crawl, waiting)

@@ -93,7 +93,8 @@ func (b *broken) locked(change func(m *Memory)) {
 	change(b.Memory)
 }
 
-// drop removes the entries that match from their queues. The books still count them.
+// drop removes from the queues the entries for which match returns true. The books
+// still count these entries.
 func (b *broken) drop(match func(*entry) bool) {
 	b.locked(func(m *Memory) {
 		for _, h := range m.hosts {

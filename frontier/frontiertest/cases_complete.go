@@ -196,7 +196,8 @@ var completeCases = []testCase{
 	}},
 }
 
-// noteRefused makes done note the links that are refused, with their reasons.
+// noteRefused sets done.LinkRefused. The returned slice receives the index of
+// each refused link, and the reason.
 func noteRefused(done *frontier.Completion) *[]string {
 	refused := new([]string)
 	done.LinkRefused = func(link int, reason frontier.Reason) {

@@ -237,8 +237,8 @@ var leaseCases = []testCase{
 		got = c.extend(l.ID, frontier.TopUp{Items: 9, Known: 5, MaxPages: 3})
 		c.wantItems("topped up beyond the limit", got.Items, nil)
 	}},
-	// This case checks that a lease does not get an item again that it completed.
-	// Otherwise, if a reply is lost, the repeated completion would complete the item a
+	// This case checks that an item is not leased again under a lease that has completed
+	// it. Otherwise, if a reply is lost, the repeated completion would complete the item a
 	// second time.
 	{Name: "ExtendHandsOutNothingCompleted", Check: func(open opener) {
 		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})

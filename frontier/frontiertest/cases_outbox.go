@@ -91,7 +91,7 @@ var outboxCases = []testCase{
 		item := page("a.test", 1)
 		c.add(as(frontier.New, item))
 		c.wantAnswer(frontier.Seen, again(item, 0))
-		for _, round := range []uint32{0, 1, 2, 300, 1<<32 - 1} { // 0 means the store lost it
+		for _, round := range []uint32{0, 1, 2, 300, 1<<32 - 1} { // round 0 means that the store has lost the item
 			c.finish()
 			c.add(again(item, round))
 			got := c.wantState(item, frontier.Queued)
@@ -104,7 +104,7 @@ var outboxCases = []testCase{
 		c.add(again(page("b.test", 1), 3)) // this URL was never offered before
 		c.wantClaims(0, 0)
 	})},
-	// This case checks that equal URLs in one call count as offered in order.
+	// This case checks that equal URLs in one call are decided one after the other.
 	{Name: "DecisionsOfOneCall", Check: beside(func(open opener) {
 		c := open(Options{})
 		bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))

@@ -12,7 +12,8 @@
 //     limit of its host with ReasonHostLimit. Refused URLs are not remembered. A known
 //     URL is answered Seen even if its host has reached the limit. An exact offer is
 //     answered Seen only if its URL was added before, with any class.
-//   - Order. The ready items of a host are leased by priority, lower values first.
+//   - Order. A queued item is ready when its delay is over. The ready items of a host
+//     are leased by priority, lower values first.
 //     Within a priority, the item that was added first comes first. An item that is
 //     given back returns to its place. For an item that was delayed, retried or queued
 //     again, the store chooses a place within its priority. A delayed item counts as
@@ -21,9 +22,9 @@
 //     items is ready. Each HostUpdate sets the due time and the delay, even if Delay
 //     is 0. Before the first HostUpdate the host has the delay of the crawl.
 //   - Batch. A new lease has TTL/delay items, but at least 1 and at most 32. With a
-//     delay of 0 it has 32. If fewer items are ready, it has all of them. A lease does
-//     not get an item again that it completed, because a repeat of the first
-//     completion would then look like a second completion.
+//     delay of 0 it has 32. If fewer items are ready, it has all of them. An item
+//     is not leased again under a lease that has completed it, because a repeat of the
+//     first completion would then look like a second completion.
 //   - Repeats. A repeated Lease returns the remaining time, or renews the lease. A
 //     repeated Complete calls no Record and changes nothing, except that the
 //     HostUpdate takes effect again while the lease lasts. A call that ended the lease

@@ -132,7 +132,7 @@ func (d *driver) complete(id frontier.LeaseID, update frontier.HostUpdate, done 
 	d.Must(d.Complete(d.Ctx, id, done, update), "Complete")
 }
 
-// end ends l, so that items that are not completed go back, and sets the host's delay.
+// end ends l, and sets the host's delay. Items that are not completed go back to the queue.
 func (d *driver) end(l frontier.Lease, delay time.Duration) {
 	d.complete(l.ID, frontier.HostUpdate{End: true, Delay: delay})
 }
@@ -224,7 +224,7 @@ func (d *driver) wantBlob(l frontier.Lease, want []byte) {
 		l.Host, suite.Cut(string(l.Blob)), len(l.Blob), len(want))
 }
 
-// all calls complete for each item, and returns the completions.
+// all returns the completions that the function complete makes for the items.
 func all(items []frontier.Item, complete func(frontier.Item) frontier.Completion) (done []frontier.Completion) {
 	for _, item := range items {
 		done = append(done, complete(item))

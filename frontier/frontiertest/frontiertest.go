@@ -30,8 +30,8 @@ type Reopener interface {
 	Crash() (Crawl, error)
 }
 
-// LinksFirst is a Crawl whose Complete adds the links first, so that they stay if the
-// rest fails.
+// LinksFirst is a Crawl whose Complete first adds the links. They stay in the crawl even
+// if Complete then fails.
 type LinksFirst interface{ LinksFirst() }
 
 // ForgetsDone is a Crawl that keeps nothing of a done item except its bits in the

@@ -284,8 +284,8 @@ func (d *draft) judge(ctx context.Context, o offered) (frontier.Verdict, error) 
 	return frontier.Verdict{Answer: frontier.Added}, nil
 }
 
-// commit makes the draft take effect. After an error, nothing but bits of the filter can
-// have changed.
+// commit makes the draft take effect. After an error, only bits of the filter can have
+// changed.
 func (d *draft) commit(ctx context.Context, now time.Time) error {
 	m := d.m
 	if m.cfg.Filter != nil && len(d.added) > 0 {

@@ -90,8 +90,9 @@ func (p *player) verifyStatus(k *known) {
 	}
 }
 
-// restart closes or crashes the crawl and opens it again. After that, the leases have
-// either all stayed or all ended, or they must expire (KeepsLeases).
+// restart closes or crashes the crawl and opens it again. After that, either all leases are
+// still valid, or all have ended. If the crawl is a KeepsLeases, restart waits until they
+// expire.
 func (p *player) restart() {
 	old, ok := p.Crawl.(Reopener)
 	if !ok {

@@ -25,7 +25,7 @@ type mutant struct {
 // crowd makes two callers wait for each other, so that a race is almost certain.
 type crowd struct{ callers atomic.Int32 }
 
-// meet waits, but not for long, until another goroutine calls it.
+// meet waits a short time for a call of meet by another goroutine.
 func (c *crowd) meet() {
 	c.callers.Add(1)
 	defer c.callers.Add(-1)

@@ -21,7 +21,7 @@ import (
 // not read the records.
 type Recount struct {
 	frontier.Audit                   // Failed includes earlier failed rounds of exact keys
-	Position       frontier.Position // the end of its records
+	Position       frontier.Position // the end of the crawl's records
 
 	Outcomes map[frontier.Outcome]uint64 // number of outcome rows
 
@@ -32,7 +32,7 @@ type Recount struct {
 	// Lost are records that are allowed to be missing: see AcceptLoss.
 	Lost RecordLoss
 
-	Forgotten uint64 // number of URLs in these rows that the filter does not contain
+	Forgotten uint64 // number of URLs that have a row, but are not in the filter
 }
 
 // maxFaults bounds the number of contradictions in a Recount.
@@ -56,7 +56,7 @@ func (r *RecordSum) Add(id frontier.Referrer, times uint64) {
 // accepted the loss.
 type RecordLoss struct {
 	Records        uint64                      `json:"records"`
-	Pages          uint64                      `json:"pages"` // part of Records: those with a status
+	Pages          uint64                      `json:"pages"` // the Records that have a status
 	Outcomes       map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
 	Done, Failures RecordSum                   // like Finished and Failures of a Recount
 }
@@ -118,7 +118,7 @@ type recounter struct {
 }
 
 // leasePositions are the positions in a host's queue that are in the row of its lease. The
-// value is true for an item that the lease holds, and false for one that it has put aside.
+// value is true for positions of lease.held, and false for those of lease.aside.
 type leasePositions map[queuePos]bool
 
 func (c *recounter) fault(format string, args ...any) {
@@ -203,7 +203,7 @@ func (c *recounter) countHosts() error {
 // hostRows counts the rows of one host's queue.
 type hostRows struct {
 	waiting     [frontier.Priorities]uint64
-	held, aside uint64 // according to its lease row
+	held, aside uint64 // items of the host's lease, see leasePositions
 	early       uint64 // part of waiting: rows before the queue's head, which no lease would find
 }
 

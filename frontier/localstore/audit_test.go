@@ -200,7 +200,7 @@ func drop(letter byte, fits func(c *auditedCrawl, key, value []byte) bool) func(
 	}
 }
 
-// heldRow reports whether a lease holds the row of a queue.
+// heldRow reports whether a lease holds the item in a row of tableQueue.
 func heldRow(c *auditedCrawl, key, _ []byte) bool {
 	host, at, _ := splitQueueKey(key)
 	for _, l := range c.leases {

@@ -83,7 +83,8 @@ func BenchmarkOneHost(b *testing.B) {
 	}
 }
 
-// popHost leases a host, tops up to 1000 items and completes them.
+// popHost leases a host, and extends the lease to at most 1000 items. Then it completes
+// the items and returns their number.
 func popHost(b *testing.B, s *Store, n uint64, most int) int {
 	var id frontier.LeaseID
 	binary.BigEndian.PutUint64(id[:], n)

@@ -192,8 +192,8 @@ func (g *group) turnClock() error {
 	return nil
 }
 
-// writeChanges commits the first step. Records are synced before the batch that contains
-// their end is committed.
+// writeChanges commits the first step. Before it commits the batch, it syncs the new
+// records, because the batch contains the position of their end.
 func (g *group) writeChanges(sync bool) error {
 	if g.batch.Empty() && len(g.dirty) == 0 && !g.changed {
 		return nil

@@ -103,7 +103,8 @@ func newScopeCache() *scopeCache {
 }
 
 // look reports whether a key is open, if the cache has the key. If known is false, the
-// caller reads the row of the key. If there is no row, the caller passes opened to shut.
+// caller reads the row of the key. If there is no row, it calls shut with the returned
+// number.
 func (c *scopeCache) look(key string) (open, known bool, opened uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -120,8 +121,8 @@ func (c *scopeCache) add(key string) {
 	c.opened++
 }
 
-// shut remembers that a key is closed, unless a key was opened since look returned
-// opened.
+// shut remembers that a key is closed, unless add was called after the call of look that
+// returned opened.
 func (c *scopeCache) shut(key string, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

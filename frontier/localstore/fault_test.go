@@ -243,8 +243,8 @@ var refusals = map[string]struct {
 	}, frontier.ErrParamsMismatch, []string{cardFile}},
 }
 
-// TestRefusedWritesAreFatal: Open refuses directories that it cannot use, says
-// what is wrong, and changes nothing.
+// TestRefusedWritesAreFatal: Open refuses directories that it cannot use, and says what
+// is wrong. A second call does the same.
 func TestRefusedWritesAreFatal(t *testing.T) {
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {

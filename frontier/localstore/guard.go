@@ -41,7 +41,8 @@ func (g *guard) failure() error {
 	return g.err
 }
 
-// write runs one write to the disk. If this or another write fails, it never returns.
+// write runs one write to the disk. If this write or another one fails, the method never
+// returns.
 func (g *guard) write(op, name string, work func() error) {
 	g.mu.RLock()
 	err := g.err
@@ -61,8 +62,8 @@ func (g *guard) stop(err error) {
 	select {}
 }
 
-// await runs work, which can write to the disk, and returns its error. After a failed
-// write, work might never return. Then await returns the failure.
+// await calls a function that can write to the disk, and returns its error. After a
+// failed write, the function might never return. await then returns the failure.
 func (g *guard) await(work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()

@@ -52,8 +52,8 @@ func (l *lease) items() []frontier.Item {
 // maxRecent is how many items stay in lease.recent after the caller has received them.
 const maxRecent = 256
 
-// since returns the items of the lease after the first known items. Of the known items it
-// keeps only the last maxRecent, so that a long lease stays small.
+// since returns the items of the lease after the first known items. It forgets all known items
+// but the last maxRecent, so that a long lease stays small.
 func (l *lease) since(known int) []frontier.Item {
 	if surplus := min(known-l.past, len(l.recent)) - maxRecent; surplus > 0 {
 		l.recent = slices.Delete(l.recent, 0, surplus)
@@ -103,8 +103,8 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 	return grant, nil
 }
 
-// leaseDue leases due hosts under the fresh ids. It returns the time at which the next host
-// is due.
+// leaseDue leases due hosts, each under one of the ids in fresh. It returns the time at which
+// the next host is due.
 func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, fresh []frontier.LeaseID) (int64, error) {
 	if g.due == nil {
 		lower, upper := table(tableDue)
@@ -256,9 +256,9 @@ func (g *group) writeLease(l *lease) {
 	g.set(leaseKey(l.id), g.scratch)
 }
 
-// Extend implements frontier.Store. Of the items that a call counts in topUp.Known, the
-// store keeps only the last maxRecent. A later call with a smaller topUp.Known does not
-// return older items.
+// Extend implements frontier.Store. The store keeps only the last maxRecent of the items that
+// a call counts in topUp.Known. A later call with a smaller topUp.Known does not return older
+// items.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	var extension frontier.Extension
 	err := s.do(ctx, &op{grant: func(g *group) error {

@@ -43,7 +43,7 @@ type Config struct {
 	Settings frontier.Settings // fixed when the store is created; later calls of Open compare them
 	Filter   membits.Config    // fixed when the store is created
 
-	Delay      time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay none
+	Delay      time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay means none
 	LeaseTTL   time.Duration // 0 means 60 s
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
 
@@ -115,7 +115,7 @@ func (c Config) withDefaults() (Config, error) {
 // Store is an open embedded frontier. It is safe for concurrent use.
 type Store struct {
 	cfg    Config
-	fs     vfs.FS // as configured, without the guard: errors are returned
+	fs     vfs.FS // Config.FS, without the guard; it returns errors
 	guard  *guard
 	card   card // the content of crawl.json
 	hasher bloomstore.Hasher

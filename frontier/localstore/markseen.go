@@ -15,8 +15,8 @@ const maxMarked = 10_000
 // outcome stays unchanged. prints must come from Hasher. MarkSeen keeps no reference to
 // them.
 //
-// It takes effect in steps of some thousand prints. After an error, the prints of earlier
-// steps are marked already. Marking a URL twice has no further effect.
+// MarkSeen takes effect in steps of some thousand fingerprints. After an error, the URLs
+// of earlier steps are marked already. Marking a URL twice has no further effect.
 func (s *Store) MarkSeen(ctx context.Context, prints []bloomstore.Fingerprint) (fresh int, err error) {
 	for len(prints) > 0 && err == nil {
 		some := prints[:min(len(prints), maxMarked)]
@@ -53,7 +53,7 @@ func (g *group) markSeen(print bloomstore.Fingerprint) (added bool, err error) {
 		return false, err
 	}
 	g.set(knownKey(print), nil)
-	if !added { // for contains: the row cannot be read yet, and the group's journal does not have the URL
+	if !added { // the group cannot read the row yet, and its journal does not have the URL
 		g.exact[print] = true
 	}
 	if print.Sampled() {

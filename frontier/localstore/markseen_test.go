@@ -134,8 +134,8 @@ func TestKnowWhatWaits(t *testing.T) {
 	}
 }
 
-// TestKnowFalsePositive: a URL that the filter wrongly claims and that is then marked is
-// known to later calls of the same group.
+// TestKnowFalsePositive: MarkSeen marks a URL that the filter wrongly claims. Later
+// calls of the same group must know the URL.
 func TestKnowFalsePositive(t *testing.T) {
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(),
 		Filter: membits.Config{Capacity: 1, Growth: membits.GrowthOff, Shards: 1}})

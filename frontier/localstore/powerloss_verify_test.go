@@ -45,7 +45,7 @@ func (o *outage) verifyBooks() {
 	if books.Leased != 0 {
 		o.t.Errorf("%d items are leased", books.Leased)
 	}
-	if math.Abs(audit.Added-float64(books.Added)) > 5*audit.AddedErr+0.5 { // once in two million
+	if math.Abs(audit.Added-float64(books.Added)) > 5*audit.AddedErr+0.5 { // this fails once in two million runs
 		o.t.Errorf("the filter holds %.1f ± %.1f keys, %d were added", audit.Added, audit.AddedErr, books.Added)
 	}
 }
@@ -124,7 +124,8 @@ func (o *outage) verifyDeliveries(known *ledger, f fate, got uint8, lost, asked 
 	}
 }
 
-// verifyRecords checks that every finished item has one record, and no other item has any.
+// verifyRecords checks that every finished item has one record, and that other items have
+// none.
 func (o *outage) verifyRecords(known *ledger) {
 	stats, err := o.store.Stats(context.Background())
 	if err != nil {
@@ -159,7 +160,7 @@ func (o *outage) verifyRecords(known *ledger) {
 // verifyFilter checks that the filter has exactly the bits of all URLs that were added.
 func (o *outage) verifyFilter(known *ledger) {
 	if o.cfg.Filter.Growth == membits.GrowthOn {
-		for url := range known.urls { // the layer that has it depends on the order
+		for url := range known.urls { // the order of the calls decides which layer has the URL
 			if !o.store.filter.Has(o.store.hasher.Fingerprint(url)) {
 				o.t.Errorf("the filter has lost %s", url)
 			}

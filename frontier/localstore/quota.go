@@ -12,7 +12,7 @@ import (
 // quotaKey returns the key of a group's row, or the prefix of the rows of its keys.
 func quotaKey(group string) []byte { return append([]byte{tableQuota}, group...) }
 
-// Reserve implements frontier.Quota. In one group, the committer decides about the keys
+// Reserve implements frontier.Quota. In one op, the committer decides about all keys
 // that are not in Store.members.
 func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	has := make([]bool, len(keys))

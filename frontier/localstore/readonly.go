@@ -17,8 +17,8 @@ var ErrReadOnly = errors.New("localstore: the store is open for reading only")
 
 // OpenReadOnly opens an existing store and changes nothing in its directory, which can be
 // on a read-only file system or belong to another user. It shows the store as the last
-// process left it: leases of a killed process still exist. Methods that only read work,
-// others return ErrReadOnly. It does not call cfg.OpenOutput.
+// process left it: leases of a killed process still exist. Methods that change the store
+// return ErrReadOnly. OpenReadOnly does not call cfg.OpenOutput.
 //
 // It returns the errors of Open. It also returns ErrLocked if another process has the
 // lock and this process cannot write the lock file.

@@ -2,8 +2,8 @@ package localstore
 
 import "testing"
 
-// TestScopeCacheDropsWhatIsStale: a key that was looked up before another call
-// opened it must not be cached as closed.
+// TestScopeCacheDropsWhatIsStale: the cache must not remember a key as closed
+// after a call of add, even if shut is called later.
 func TestScopeCacheDropsWhatIsStale(t *testing.T) {
 	c := newScopeCache()
 	_, known, before := c.look("a.test")

@@ -15,7 +15,7 @@ import (
 // outcome.
 type exactKeyRow struct {
 	class        frontier.Class // with which the key was last added
-	done, failed uint64         // numbers of earlier rounds, by their end; failed rounds after which Retry was called do not count
+	done, failed uint64         // how many earlier rounds ended as done, and as failed; failed rounds before a Retry do not count
 }
 
 func appendExact(b []byte, row exactKeyRow) []byte {

@@ -13,13 +13,14 @@ import (
 type Host struct {
 	policy Policy
 
-	// AppendBinary encodes these fields.
+	// AppendBinary encodes the next four fields.
 	crawlDelay time.Duration // from robots.txt; 0 means none
 	latency    time.Duration // smoothed; 0 means not known yet
 	backoffs   int           // n of the next back-off
 	failures   int           // failures in a row
 
-	// It does not encode these, because the frontier stores the due time.
+	// AppendBinary does not encode the last two fields, because the frontier stores the due
+	// time.
 	lastStart    time.Time // zero means none yet
 	backoffUntil time.Time // zero means none
 }
@@ -126,8 +127,8 @@ func (h *Host) HasAnswered() bool { return h.latency > 0 }
 // when it began do not count again.
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
-// backOff starts a back-off that lasts least or longer. If a back-off is in progress
-// already, it ends no earlier than now + least.
+// backOff starts a back-off, unless one is in progress. In both cases the back-off ends no
+// earlier than now + least.
 func (h *Host) backOff(now time.Time, least time.Duration, random func() float64) {
 	d := least
 	if !h.backingOff(now) {

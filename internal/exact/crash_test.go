@@ -163,7 +163,7 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 	}
 }
 
-// until repeats do until stop is closed.
+// until calls the function do again and again, until stop is closed.
 func (w *world) until(stop chan struct{}, do func()) {
 	for {
 		select {

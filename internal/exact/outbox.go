@@ -15,10 +15,10 @@ type Outbox interface {
 	// Notes returns the oldest notes of one partition, at most n. An empty batch means
 	// that no partition has notes.
 	Notes(ctx context.Context, n int) (NoteBatch, error)
-	// Delivered removes the notes of batch. In the same step it counts seen and
-	// refused, the links of these notes that were not added. It returns false and
-	// changes nothing if the notes are gone, because another relay delivered them or
-	// the queue lost them.
+	// Delivered removes the notes of batch. seen and refused are numbers of links in these
+	// notes that were not added. Delivered counts them in the same step. It returns false and
+	// changes nothing if the notes are gone, because another relay delivered them or the queue
+	// lost them.
 	Delivered(ctx context.Context, batch NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error)
 	// Waits reports for each key, in order, whether its item is queued or leased. An
 	// item stops waiting in the step that completes it.

@@ -36,8 +36,8 @@ func TestReconcileAfterLoss(t *testing.T) {
 }
 
 // TestReconcileMeetsCompletion: an item ends after Reconcile has read the set and before
-// it asks the queue about the item. Reconcile must not queue the item again. The set has
-// the end. If the set was unavailable, the outbox has a note of the end.
+// it asks the queue about the item. Reconcile must not queue the item again. The end is
+// stored in the set or, if the set was unavailable, in a note of the outbox.
 func TestReconcileMeetsCompletion(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		d := newDesk(t, exact.Windows{}, 0)

@@ -79,7 +79,7 @@ func ParseRules(text string) (*Rules, error) {
 
 const ruleForms = "seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all"
 
-// NewRules parses rules and returns them in their order. The error names all faults.
+// NewRules parses rules and keeps their order. The error names all faults.
 func NewRules(rules ...Rule) (*Rules, error) {
 	r := new(Rules)
 	var errs []error

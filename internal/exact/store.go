@@ -15,7 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Queue is a whole frontier with an outbox for a set: redisstore's, or one in memory.
+// Queue is a whole frontier with an outbox for a set. Package redisstore has one, and package
+// frontiertest has one in memory.
 type Queue interface {
 	frontier.Store
 	frontier.Scope

@@ -316,7 +316,7 @@ func (w *world) run() {
 // died is the value with which crash points panic.
 type died struct{ point string }
 
-// survive calls do, and starts another process if the current one dies.
+// survive calls the function do, and starts another process if the current one dies.
 func (w *world) survive(do func()) {
 	defer func() {
 		switch found := recover().(type) {

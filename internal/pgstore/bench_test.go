@@ -158,8 +158,8 @@ func BenchmarkSweep(b *testing.B) {
 	}
 }
 
-// decideBeside lets workers decide new keys, from the given number on, until beside returns.
-// It returns the 99th percentile of the duration of their calls.
+// decideBeside lets workers decide new keys, from the given number on, until the function
+// beside returns. It returns the 99th percentile of the duration of their calls.
 func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, beside func(context.Context)) time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()

@@ -33,7 +33,7 @@ const (
 	gone                  // the crawl's tables no longer exist
 )
 
-// states maps SQLSTATEs to troubles. A key of two digits is a whole class.
+// states maps SQLSTATEs to troubles. A key of two digits stands for a whole class.
 var states = map[string]trouble{
 	"08":    passes, // connection lost
 	"40001": passes, // serialization failure
@@ -87,7 +87,7 @@ const (
 )
 
 // try calls do, which asks the server once, and repeats it after temporary errors. The
-// error that it returns names the call, and is the cause of ctx, a frontier.ErrClosed, a
+// returned error names the call. It wraps context.Cause(ctx), frontier.ErrClosed,
 // frontier.ErrUnavailable, or a permanent error.
 func (s *Store) try(ctx context.Context, call string, do func(context.Context) error) error {
 	return s.tryWithin(ctx, s.cfg.ConnectTimeout+s.cfg.StatementTimeout, call, do)

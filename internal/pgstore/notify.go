@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// background is a goroutine that begins when it is first needed, and ends with close.
+// background is a goroutine. A call of begin starts it, and a call of close ends it.
 type background struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc // nil before begin
@@ -15,7 +15,8 @@ type background struct {
 	done   sync.WaitGroup
 }
 
-// begin starts run, unless begin or close was called before. The context of run ends with close.
+// begin calls the function run in a goroutine, unless begin or close was called before. A call
+// of close cancels the context of run.
 func (b *background) begin(run func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -30,12 +30,12 @@ type Committed struct {
 var ErrForeign = errors.New("pgstore: the crawl's records were dumped from another server: number them anew, " +
 	"as docs/reference/postgres.md says under \"After a restore\"")
 
-// Committed returns at most n records after the cursor after, in order. It returns only
+// Committed returns the next records after a cursor, in order, at most n. It returns only
 // records of transactions that are older than every transaction that still runs on the
 // server. So later calls return only records that come after these.
 //
-// If there are no such records, it also checks the order of the records, and returns
-// ErrForeign if it is wrong.
+// If there are no such records, Committed also checks the order of the records, and
+// returns ErrForeign if the order is wrong.
 func (s *Store) Committed(ctx context.Context, after Cursor, n int) (page []Committed, err error) {
 	page, err = query(ctx, s, "read the outbox", s.sql("committed"), scanCommitted, after.XID, after.Sequence, n)
 	if err == nil && len(page) == 0 {
@@ -51,7 +51,7 @@ func scanCommitted(row pgx.CollectableRow) (c Committed, err error) {
 }
 
 // checkOrder returns ErrForeign if the server has not begun the transactions of the
-// records, or the transaction of the cursor at.
+// records, or the transaction of the cursor.
 func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 	var foreign bool
 	err := s.queryRow(ctx, "check the outbox", s.sql("foreign"), []any{at.XID}, &foreign)

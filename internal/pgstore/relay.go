@@ -34,8 +34,8 @@ func scanEntry(row pgx.CollectableRow) (e exact.Entry, err error) {
 	return e, err
 }
 
-// Sweep implements exact.Set. If several callers sweep at once, only one of them does
-// something.
+// Sweep implements exact.Set. If several callers sweep at once, only one of them deletes
+// keys.
 func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error) {
 	if err := s.queryRow(ctx, "sweep", s.sql("sweep"), []any{s.crawl, n, s.now()}, &swept); err != nil {
 		return 0, 0, err

@@ -120,8 +120,8 @@ type rows struct {
 	outcomes, urls, records []string
 }
 
-// rowsOf returns records as columns, sorted by fingerprint and round. Of records with the
-// same fingerprint and round it keeps the first.
+// rowsOf returns records as columns, sorted by fingerprint and round. If several records
+// have the same fingerprint and round, rowsOf keeps the first of them.
 func rowsOf(records []exact.Row) (r rows) {
 	sorted := make([]int, len(records))
 	for i := range sorted {

@@ -69,7 +69,7 @@ func staleTakenBySeveral(open opener) {
 				return err
 			}
 			if len(got) == 0 {
-				idle++ // at this moment other racers might hold the rest
+				idle++ // at this moment other racers might have the remaining keys
 			}
 			mu.Lock()
 			all = append(all, got...)

@@ -73,7 +73,7 @@ func windowsAreOfClasses(open opener) {
 	d.queue(1, long)
 	d.Clock.Advance(1000 * window)
 	d.wantAnswers(exact.Answer{}, forever)
-	d.wantAnswers(exact.Answer{Round: 1}, short, long) // in flight
+	d.wantAnswers(exact.Answer{Round: 1}, short, long) // short and long are queued
 }
 
 func rowsInFlightHaveNoWindow(open opener) {
@@ -185,7 +185,7 @@ func sweptRoundsDoNotRepeat(open opener) {
 	d.withdraw(3, key(9))
 	d.wantState(exact.Unknown, 0, key(9))
 	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(9))
-	d.wantAnswers(exact.Answer{}, key(2)) // it was there before
+	d.wantAnswers(exact.Answer{}, key(2)) // not swept, because it is queued
 	d.finish(3, key(0))
 	d.passWindow()
 	d.queue(4, key(0)) // renewed, not swept

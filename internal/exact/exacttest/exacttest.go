@@ -2,7 +2,7 @@
 //
 // It owns the suite that each implementation must pass: RunSet runs named cases, and
 // ModelSet compares random calls with Memory, the reference implementation. It imports
-// no engine.
+// no other implementation.
 //
 // The suite also checks these rules, which are not in the comments of package exact:
 //
@@ -106,7 +106,7 @@ func print(n int) bloomstore.Fingerprint {
 	return hasher.Fingerprint(string(binary.BigEndian.AppendUint64(nil, uint64(n))))
 }
 
-// keys returns the keys with the numbers from from to to-1.
+// keys returns the keys numbered from, from+1, … to-1.
 func keys(from, to int) (keys []exact.Key) {
 	for n := from; n < to; n++ {
 		keys = append(keys, key(n))

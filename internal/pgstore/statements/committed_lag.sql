@@ -1,4 +1,4 @@
--- committed_lag.sql: the number of records after a cursor, and, of the first 1000 of them, the average size and the
+-- committed_lag.sql: the number of records after a cursor, and for the first 1000 of them the average size and the
 -- time of the oldest fetch.
 -- $1, $2  xid and sequence
 WITH next AS (
