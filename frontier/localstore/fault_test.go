@@ -243,9 +243,9 @@ var refusals = map[string]struct {
 	}, frontier.ErrParamsMismatch, []string{cardFile}},
 }
 
-// TestRefusedWritesAreFatal: Open refuses directories that it cannot use, and says what
+// TestSpoiledDirectoriesAreRefused: Open refuses directories that it cannot use, and says what
 // is wrong. A second call does the same.
-func TestRefusedWritesAreFatal(t *testing.T) {
+func TestSpoiledDirectoriesAreRefused(t *testing.T) {
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "crawl")
