@@ -160,8 +160,11 @@ func (w worker) round(stop, handlers context.Context) (found bool) {
 }
 
 // claim begins the next attempt of an event of a type. dead reports that the event had no
-// attempts left and is a dead letter now.
-func (w worker) claim(ctx context.Context, kind string) (e Event, dead bool, err error) {
+// attempts left and is a dead letter now. The end of stop does not abort the statement:
+// the server could still execute it, and the event would then wait for Timeout.
+func (w worker) claim(stop context.Context, kind string) (e Event, dead bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), 5*time.Second)
+	defer cancel()
 	e.Type = kind
 	err = w.inbox.cfg.DB.QueryRow(ctx, w.inbox.statement(claimSQL), w.inbox.cfg.Group, kind, w.cfg.Attempts,
 		w.cfg.Backoff.Microseconds(), w.cfg.MaxBackoff.Microseconds(), w.inbox.clock(), w.cfg.Timeout.Microseconds()).

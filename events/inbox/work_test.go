@@ -222,6 +222,35 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
+// TestStopDuringClaim: a worker that is told to end while it claims an event handles this
+// event before it ends. The statement is not abandoned: the server would execute it later,
+// and the event would wait for the time of an attempt that no worker makes.
+func TestStopDuringClaim(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	i := open(t, pool)
+	store(t, i, inbox.Done)
+	lock, err := pool.Begin(t.Context())
+	must(t, err)
+	_, err = lock.Exec(t.Context(), "LOCK TABLE stored IN EXCLUSIVE MODE") // the claims wait for its end
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- i.Work(ctx, quick(effectOf)) }()
+	waitFor(t, pool, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')")
+	cancel()
+	must(t, lock.Rollback(t.Context()))
+	must(t, <-ended)
+	waitFor(t, pool, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+		WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid())`)
+	var pending int
+	must(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM stored").Scan(&pending))
+	if pending != 0 {
+		t.Errorf("%d events are stored after the worker ended, want none: it claimed the event and did not handle it", pending)
+	}
+	wantEffects(t, pool, "k", 1)
+}
+
 // TestPermanent: an error that wraps ErrPermanent ends the attempts.
 func TestPermanent(t *testing.T) {
 	t.Parallel()
