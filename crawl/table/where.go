@@ -313,8 +313,9 @@ func (p *parser) testTime(c Column, operator string) (func(*row) bool, error) {
 	}, nil
 }
 
-// decided reports whether a comparison is true. The argument order is negative if the
-// left side is less than the right side, 0 if they are equal, and positive otherwise.
+// decided reports whether a comparison is true. The argument named order is the result of
+// comparing the two sides: it is negative if the left side is less, 0 if the sides are
+// equal, and positive if the left side is greater.
 func decided(operator string, order int) bool {
 	switch operator {
 	case "<":

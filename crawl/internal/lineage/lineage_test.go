@@ -28,8 +28,8 @@ func idOf(url string) string {
 	return hex.EncodeToString(f[:8])
 }
 
-// from returns the record of a page to which referrer links. The page has this number of
-// new links.
+// from returns the record of the page url. The page referrer has a link to this page, and
+// the argument links is the number of new links on this page.
 func from(referrer, url string, outcome frontier.Outcome, links uint64) record.Record {
 	return record.Record{URL: url, ID: idOf(url), ReferrerID: idOf(referrer), Outcome: string(outcome), LinksAdded: links}
 }

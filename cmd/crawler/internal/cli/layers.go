@@ -86,8 +86,9 @@ func (l *layers) similarVariable(name string) string {
 	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
 }
 
-// set sets a flag unless a stronger layer has set it. Errors begin with where: the name
-// of an environment variable, or the source and the name of the flag.
+// set sets a flag unless a stronger layer has set it. Errors begin with the argument
+// where, which is the name of an environment variable, or the source and the name of the
+// flag.
 func (l *layers) set(name string, values []string, source, where string) error {
 	if _, taken := l.from[name]; taken {
 		return nil
@@ -203,8 +204,8 @@ func scalars(node *yaml.Node) ([]string, error) {
 }
 
 // namedTexts returns the values of a flag whose elements are NAME=TEXT. node is a map
-// from names to texts, or a node that scalars accepts. If a text is not a scalar, the
-// error is fault.
+// from names to texts, or a node that scalars accepts. If a text is not a scalar,
+// namedTexts returns the argument fault as its error.
 func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)

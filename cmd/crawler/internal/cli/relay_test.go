@@ -101,7 +101,7 @@ func deadOf(t *testing.T, dir string) map[string]string {
 }
 
 // TestDeadLetters: an event that a webhook refuses is kept with the newest reason, until
-// the webhook accepts it or the event is discarded. The webhook accepts it only once.
+// the webhook accepts it or the event is discarded. The webhook accepts no event twice.
 func TestDeadLetters(t *testing.T) {
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	refuse := func(why string) func(string) (int, string) {
@@ -163,7 +163,7 @@ func TestDeadLetters(t *testing.T) {
 
 // TestSecondRelayIsRefused: a second relay of the same name ends with a message that
 // another process runs the relay. After the first relay has ended, another relay of that
-// name continues where it stopped.
+// name delivers the remaining events.
 func TestSecondRelayIsRefused(t *testing.T) {
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	ctx, stop := context.WithCancel(t.Context())

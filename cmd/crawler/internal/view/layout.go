@@ -206,7 +206,7 @@ func bar(r report.Reading, width int) line {
 	return line{cut(cell{left, plain}, width)}
 }
 
-// meter draws share, 0 to 1, in width columns: [=====>    ].
+// meter draws a share, which is from 0 to 1, as a bar of the given width: [=====>    ].
 func meter(share float64, width int) string {
 	inner := width - len("[]")
 	done := int(share * float64(inner))
