@@ -139,7 +139,9 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 	}
 }
 
-// TestBrokenFilter: each estimate changes if a filter has lost half of its bits.
+// TestBrokenFilter: if a filter has lost half of its bits, the estimated and the probed
+// false-positive rates are lower, and Promises returns an error after the URLs are
+// offered again.
 func TestBrokenFilter(t *testing.T) {
 	const keys, p = 60_000, 0.01
 	c := newFilterCrawl(t, keys, p)

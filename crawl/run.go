@@ -195,8 +195,8 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning
-// with the message what and the error.
+// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning,
+// which has the text of the argument what and the error.
 func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
 	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(what, slog.Any("err", err)) }, call)
 }

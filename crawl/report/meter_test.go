@@ -25,7 +25,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func TestRatesOfSamples(t *testing.T) {
 	var m Meter
 	r := run(&m, 100, func(i uint64) Sample {
-		// The last ten seconds are twice as fast.
+		// In the last ten seconds, pages arrive twice as fast as before.
 		return Sample{Pages: 500 + 3*i + 3*max(i, 90) - 270, Bytes: 1000 * i}
 	})
 	if r.PagesPerSecond != 6 || r.BytesPerSecond != 1000 || r.Over != rateOver {

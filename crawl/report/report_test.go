@@ -166,7 +166,7 @@ func TestSecondsToFull(t *testing.T) {
 	}
 }
 
-// TestBrokenWriter: Write returns the writer's error.
+// TestBrokenWriter: WriteText returns the writer's error.
 func TestBrokenWriter(t *testing.T) {
 	for after := range 2 {
 		if err := full().WriteText(&broken{after}); !errors.Is(err, os.ErrClosed) {

@@ -164,8 +164,8 @@ func (s *Schema) Column(text string) (Column, error) {
 	return c, err
 }
 
-// convert returns a value as a cell of a column of this kind. fits is false if the
-// kind cannot hold the value.
+// convert returns a value as a cell of a column of this kind. The result fits is false if
+// the kind cannot hold the value.
 func (k Kind) convert(v any) (cell any, fits bool) {
 	if v == nil {
 		return nil, true

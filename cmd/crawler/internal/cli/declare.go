@@ -71,19 +71,19 @@ type fixedFlag struct {
 	name string
 }
 
-// want makes the flag refuse a value if good returns false after the value is set. The
-// argument words describes the valid values.
+// want makes the flag refuse a value if the function good returns false after the value
+// is set. The argument words describes the valid values.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
-// within makes the flag refuse a value that is less than least or greater than most. It
-// accepts the value none, too.
+// within makes the flag refuse a value outside the range [least, most]. The flag also
+// accepts the value of the argument none.
 func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
 	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
 }
 
-// number declares a flag that sets a field of a config. A value must not be less than
-// least or greater than most. If the argument none is not 0, the flag stores this
-// argument in place of the value 0.
+// number declares a flag that sets a field of a config. The flag refuses a value outside
+// the range [least, most]. If the argument none is not 0, the flag stores this argument
+// in place of the value 0.
 func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
 	restrict.Number(f, field, name, def, help, least, most, words)
 	if none != 0 {

@@ -24,11 +24,11 @@ import (
 // hook is a webhook. It counts how often it has accepted each event.
 type hook struct {
 	server *httptest.Server
-	more   chan struct{} // an event came
+	more   chan struct{} // receives a value after a request
 
 	mu     sync.Mutex
 	answer func(subject string) (status int, why string) // nil accepts all events
-	took   map[string]int                                // by id
+	took   map[string]int                                // how often each event was accepted, by id
 }
 
 func newHook(t *testing.T) *hook {

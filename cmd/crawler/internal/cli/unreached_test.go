@@ -40,7 +40,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// await waits until text was written.
+// await waits until the given text was written.
 func (o *output) await(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(o.String(), text); time.Sleep(10 * time.Millisecond) {
