@@ -86,7 +86,7 @@ type Config struct {
 	// package events/inbox can apply the effects once.
 	OnPage func(ctx context.Context, page *Page) error
 	// OnRefused is called for each link that a rule refused. Many goroutines call it at
-	// once. It is optional.
+	// once. OnRefused is optional.
 	OnRefused func(fetcher.Refused)
 	// Resume returns the command that resumes the crawl, and notes about it, for
 	// the report of a run that ended early. It is optional.

@@ -339,7 +339,7 @@ func (c *Crawl) Ready(ctx context.Context) error {
 func (c *Crawl) Progress() fetcher.Progress { return c.ses.worker.Progress() }
 
 // Commits returns how often this process committed changes to the embedded frontier.
-// embedded is false for a frontier in Redis.
+// The result embedded is false for a frontier in Redis.
 func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.Commits() }
 
 // StoppedBy returns why the run ends early: ErrTimeOver, ErrStopped, or the cause of

@@ -185,7 +185,7 @@ func (e *Engine) FilterBytes() uint64 {
 }
 
 // Commits returns how often this process committed changes to the embedded store.
-// embedded is false for a crawl in Redis.
+// The result embedded is false for a crawl in Redis.
 func (e *Engine) Commits() (commits uint64, embedded bool) {
 	if e.local == nil {
 		return 0, false

@@ -16,8 +16,8 @@ type Database struct {
 	NoMigrate bool
 }
 
-// open opens the part of a crawl in the database, or creates it. config names the
-// crawl.
+// open opens the part of a crawl in the database, or creates it. The argument config
+// names the crawl.
 func (d *Database) open(ctx context.Context, config pgstore.Config) (*pgstore.Store, error) {
 	config.DSN, config.NoMigrate = d.DSN, d.NoMigrate
 	set, err := pgstore.Open(ctx, config)

@@ -47,8 +47,8 @@ func (v *fixedValue) String() string {
 // Set implements pflag.Value.
 func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
-// fixed declares the flag of a setting. kind is the placeholder of the value in the help
-// text: one of pflag's types, or the possible values with | between them.
+// fixed declares the flag of a setting. The argument kind is the placeholder of the value
+// in the help text: one of pflag's types, or the possible values with | between them.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	if kind == "bool" {

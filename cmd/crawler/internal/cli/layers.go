@@ -203,9 +203,9 @@ func scalars(node *yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// namedTexts returns the values of a flag whose elements are NAME=TEXT. node is a map
-// from names to texts, or a node that scalars accepts. If a text is not a scalar,
-// namedTexts returns the argument fault as its error.
+// namedTexts returns the values of a flag whose elements are NAME=TEXT. The argument node
+// is a map from names to texts, or a node that scalars accepts. If a text is not a
+// scalar, namedTexts returns the argument fault as its error.
 func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)
@@ -220,7 +220,7 @@ func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 }
 
 // adopt sets flags from the settings of an existing crawl, except flags that already have
-// a value. source names the place where the settings are stored.
+// a value. The argument source names the place where the settings are stored.
 func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
 	_, _, ofPostgres := crawl.SettingNames()

@@ -62,7 +62,7 @@ func (l line) write(b *strings.Builder, color bool) {
 }
 
 // layout arranges a reading in at most height lines of at most width columns, the most
-// important ones first. height and width must be 1 or more.
+// important ones first. The arguments height and width must be 1 or more.
 func layout(r report.Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
