@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// run reads samples one second apart, from 0 to seconds, and returns the last reading.
+// run reads a sample for each second from 0 to the argument seconds, and returns the last
+// reading.
 func run(m *Meter, seconds int, sample func(second uint64) Sample) Reading {
 	var r Reading
 	for i := range uint64(seconds + 1) {

@@ -143,8 +143,8 @@ func (w word) unended() bool {
 	return !w.quoted && w.text != "" && (w.text[0] == '\'' || w.text[0] == '"')
 }
 
-// operand reads the value after an operator: a quoted text, or the text up to white
-// space or up to a closing parenthesis without an opening one.
+// operand reads the value after an operator: a quoted text, or the text up to the next
+// white space or unmatched closing parenthesis.
 func (p *parser) operand() {
 	at := p.skipSpace()
 	rest := p.text[at:]

@@ -94,7 +94,7 @@ func TestEachSeed(t *testing.T) {
 	}
 }
 
-// itemsOf yields items, and then err unless it is nil.
+// itemsOf yields items, and then err if err is not nil.
 func itemsOf(err error, items ...frontier.Item) iter.Seq2[frontier.Item, error] {
 	return func(yield func(frontier.Item, error) bool) {
 		for _, item := range items {

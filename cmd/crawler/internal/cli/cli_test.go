@@ -183,8 +183,8 @@ func TestResumeLineOfWorker(t *testing.T) {
 	}
 }
 
-// TestInterruptedSeed: if the context ends while crawler seed waits for input, the exit
-// code is that of an interruption, not of a failure.
+// TestInterruptedSeed: if the context ends while the command seed waits for input, the
+// exit code is that of an interruption, not of a failure.
 func TestInterruptedSeed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--urls", "10k", "--retries", "0", "--robots", "ignore", "--delay", "0",

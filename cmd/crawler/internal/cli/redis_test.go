@@ -77,8 +77,8 @@ func TestTwoWorkers(t *testing.T) {
 				url, _, _ := strings.Cut(rest, `"`)
 				records[url]++
 			}
-			// There are three hosts with nine pages each. They link to one page of a fourth
-			// host, and to one of a host without a public address.
+			// There are three hosts with nine pages each. They link to one page of a
+			// fourth host, and to one page of a host without a public address.
 			const want = 3*9 + 2
 			if len(records) != want {
 				t.Errorf("%d URLs have records, want %d: %v", len(records), want, records)
