@@ -114,7 +114,7 @@ type rebuildState struct {
 	c      *Config
 	keys   *pgstore.Store // nil means that exact keys are not in Postgres
 	hasher bloomstore.Hasher
-	scope  map[string]bool // scope keys of seeds: links to hosts with such a key are followed
+	scope  map[string]bool // scope keys of seeds: hosts or domains to which links are followed
 	hosts  map[string]bool // used only if the number of hosts of a domain is limited
 }
 

@@ -167,7 +167,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 		live := NewLive(s, s.size, rapid.Bool().Draw(t, "color"))
 		printer := live.Printer()
 		var printed []string
-		partial, shown, stale := "", false, false // stale means that the view was not drawn after the last resize
+		partial, shown, stale := "", false, false // stale: the view was not drawn since a resize
 		t.Repeat(map[string]func(*rapid.T){
 			"draw": func(t *rapid.T) {
 				r := busy()
