@@ -297,7 +297,7 @@ func poissonRange(mean float64) (low, high float64) {
 	}
 }
 
-// filterOf describes the filter. added is the number of new URLs per second.
+// filterOf describes the filter. The argument added is the number of new URLs per second.
 func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth bool, added float64) *report.Filter {
 	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
 	for i, l := range layers {

@@ -55,8 +55,8 @@ func (h *hiccups) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, err
 	return h.Filter.FilterLayers(ctx)
 }
 
-// TestRunWaitsForStore: a run waits for a store that is unavailable when the run
-// begins, or when it is over and reads the counts.
+// TestRunWaitsForStore: a run waits for a store that is unavailable at the beginning of
+// the run, or at its end, when the run reads the counts.
 func TestRunWaitsForStore(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {

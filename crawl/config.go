@@ -25,7 +25,7 @@ type Location struct {
 // Redis names a crawl and the Redis servers that store it.
 type Redis struct {
 	URL      string // redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, or unix:///PATH
-	Name     string // of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
+	Name     string // name of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 	Password string // replaces the password in URL; empty means the one in URL
 	CAFile   string // PEM file of certificates that rediss:// trusts; empty means the system's
 }
@@ -86,12 +86,12 @@ type Config struct {
 	// package events/inbox can apply the effects once.
 	OnPage func(ctx context.Context, page *Page) error
 	// OnRefused is called for each link that a rule refused. Many goroutines call it at
-	// once. It is optional.
+	// once. OnRefused is optional.
 	OnRefused func(fetcher.Refused)
 	// Resume returns the command that resumes the crawl, and notes about it, for
 	// the report of a run that ended early. It is optional.
 	Resume func(*Result) (command string, notes []string)
-	// Scarce is as in fetcher.Config. It is optional.
+	// Scarce has the same meaning as in fetcher.Config. It is optional.
 	Scarce func() fetcher.Resource
 
 	// Events is optional. If it is set, Run also delivers the events of this

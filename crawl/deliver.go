@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// deliver runs the relay of Config.Events during a run. finish stops this relay, and
-// then delivers the remaining events until the ctx of finish ends.
+// deliver runs the relay of Config.Events during a run. The function finish stops this
+// relay, and then delivers the remaining events until the ctx of finish ends.
 func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)) {
 	if m.Events == nil {
 		return func(context.Context) {}

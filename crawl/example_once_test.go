@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// OnPage can be called more than once for a page. With package inbox, it writes to
-// Postgres only once for each page and round.
+// OnPage can be called more than once for a page. With package inbox, this OnPage writes
+// to Postgres only once for each page and round.
 func ExampleConfig_onPageOnce() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))

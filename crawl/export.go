@@ -16,8 +16,8 @@ type Exported struct {
 }
 
 // Export writes the records of a crawl in Redis to w, one line for each round of a
-// URL. It reads them from Postgres or from the workers' directories. dirs names these
-// directories, or directories that contain them; empty means l.Dir.
+// URL. It reads them from Postgres or from the workers' directories. The argument dirs
+// names these directories, or directories that contain them; empty means l.Dir.
 //
 // If l names a crawl in Redis, records of URLs that are still queued are left out.
 // Without l.Redis, dirs is required. Export sorts in the directory temp and needs 45

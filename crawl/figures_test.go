@@ -52,7 +52,8 @@ func (c *filterCrawl) open(t *testing.T) {
 	}
 }
 
-// offer offers the URLs with the numbers from, …, to-1. fresh says that they are new.
+// offer offers the URLs with the numbers i for which from <= i < to. If fresh is true,
+// these URLs are new.
 func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	t.Helper()
 	for from < to {
@@ -89,8 +90,8 @@ func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, f
 	return falsePositives(stats, probes{claimed, asked}, c.chain), stats
 }
 
-// off returns by how many standard deviations the hits of f differ from the number that
-// is expected at a probability of p.
+// off returns the difference between the hits of f and the expected number of hits at a
+// probability of p, in standard deviations.
 func off(f *report.Figure, p float64) float64 {
 	n := float64(f.Trials)
 	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))
@@ -138,7 +139,9 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 	}
 }
 
-// TestBrokenFilter: each estimate changes if a filter has lost half of its bits.
+// TestBrokenFilter: if a filter has lost half of its bits, the estimated and the probed
+// false-positive rates are lower, and Promises returns an error after the URLs are
+// offered again.
 func TestBrokenFilter(t *testing.T) {
 	const keys, p = 60_000, 0.01
 	c := newFilterCrawl(t, keys, p)

@@ -187,9 +187,9 @@ func (f *Fixed) adopt(stored frontier.Settings) error {
 	return errors.Join(errs...)
 }
 
-// texts returns the stored forms of the given settings. A call of f.adopt must have
-// completed f. If an existing crawl does not store a setting and f has its default, the
-// setting is left out.
+// texts returns the stored forms of the given settings. The caller must have called
+// f.adopt before. If an existing crawl does not store a setting and f has its default,
+// the setting is left out.
 func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings {
 	texts := make(frontier.Settings)
 	for _, s := range of {

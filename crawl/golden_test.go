@@ -59,7 +59,7 @@ func TestStoredSettings(t *testing.T) {
 		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
 			t.Errorf("%s: the stored settings changed (-want +got):\n%s", name, diff)
 		}
-		// The stored settings are adopted by a run that does not give them.
+		// A run without settings of its own adopts the stored ones.
 		again := c
 		again.Fixed, again.Hosts, again.SeedsText = Fixed{}, nil, ""
 		q, err := again.prepare(p.settings())
@@ -98,7 +98,7 @@ func TestSettingAddedLater(t *testing.T) {
 	}
 }
 
-// TestWrongFixed: one error names all wrong values.
+// TestWrongFixed: one error names all settings that have wrong values.
 func TestWrongFixed(t *testing.T) {
 	err := Config{Dir: "d", Fixed: Fixed{
 		Scope: "world", MaxDepth: -7, Delay: -5, FPR: 2, HostConcurrency: -1, Include: []string{"("}, Exact: []string{"everything"},

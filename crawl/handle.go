@@ -207,7 +207,7 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
-// lines calls the given function with the committed records, and yields the lines of the
+// lines calls the given function with the committed records, and yields the lines of its
 // result. It stops after an error.
 func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine.RecordSource, error)) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {

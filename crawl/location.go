@@ -48,7 +48,7 @@ func (l Location) String() string {
 func (r *Redis) Where() string { return withoutSecrets(r.URL) }
 
 // Stored returns the settings that were fixed when the crawl was created. The keys
-// are the names of the command's flags. It returns nil if there is no crawl.
+// are the names of the command's flags. Stored returns nil if there is no crawl.
 func Stored(ctx context.Context, l Location) (map[string]string, error) {
 	backend, err := l.backend()
 	if err != nil {

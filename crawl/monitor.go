@@ -138,8 +138,8 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 	return s, nil
 }
 
-// count returns the store's counters. If the store does not answer, they are the
-// last known ones, and silent is their age.
+// count returns the store's counters. If the store does not answer, count returns the
+// last known counters, and their age in the result silent.
 func (m *monitor) count(ctx context.Context, now time.Time) (stats frontier.Stats, silent time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -114,7 +114,8 @@ type committedEnd struct {
 	mu    sync.Mutex
 	known frontier.Position // the end that was read last; nil if there is none
 	// changed is the modification time that the directory had when known was read from
-	// the store. It is zero if known is the answer of a process that ran the crawl.
+	// the store. It is zero if the field known is the answer of a process that ran the
+	// crawl.
 	changed time.Time
 }
 

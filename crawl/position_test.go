@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestPositionOfDyingProcess: a relay goes on if a process is killed while the relay
-// asks it for the end of its records. It does not matter whether the process crawled
-// alone or was a worker.
+// TestPositionOfDyingProcess: if a process is killed before it says where its records
+// end, the error is frontier.ErrUnavailable, so that a relay asks again. If the end was
+// read before, there is no error.
 func TestPositionOfDyingProcess(t *testing.T) {
 	dir := t.TempDir()
 	listener, err := net.Listen("unix", filepath.Join(dir, socketFile))

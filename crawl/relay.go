@@ -14,12 +14,12 @@ import (
 // listEvery is how often a relay looks for directories of new workers.
 const listEvery = 5 * time.Second
 
-// Relay delivers the events of all outboxes to config.Sink until ctx ends. With drain,
-// it also ends when no events are left. In both cases Relay returns nil. It calls
-// events.Run for each outbox, and without drain also for the outboxes of workers that
-// begin later. If one of these calls fails, Relay ends the others and returns the error
-// of that call. Relay sets Outbox, Progress and CursorKey, and passes the sum over all
-// outboxes to config.OnState.
+// Relay delivers the events of all outboxes to config.Sink until ctx ends. If drain is
+// true, Relay also ends when no events are left. In both cases Relay returns nil. It
+// calls events.Run for each outbox, and, if drain is false, also for the outboxes of
+// workers that begin later. If one of these calls fails, Relay ends the others and
+// returns the error of that call. Relay sets Outbox, Progress and CursorKey, and passes
+// the sum over all outboxes to config.OnState.
 func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	sums := &stateSums{onState: config.OnState, states: make(map[string]events.State)}

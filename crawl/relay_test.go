@@ -192,7 +192,8 @@ func TestRelayDeliversLaterRuns(t *testing.T) {
 	}
 }
 
-// saying is a log writer that closes a channel when word is written.
+// saying is a log writer that closes a channel when the text in its field word is
+// written.
 type saying struct {
 	word string
 	once sync.Once

@@ -20,7 +20,7 @@ type Crawl struct {
 	ses        *session
 	endServing func()        // closes the control socket
 	stopping   chan struct{} // closed when a run begins to end early
-	stoppedBy  error         // why; set before stopping is closed
+	stoppedBy  error         // why the run ends early; set before stopping is closed
 }
 
 // Reasons why a run ends early, besides the end of its context.
@@ -48,9 +48,9 @@ type SeedCounts struct {
 	All                  bool // no more seeds follow
 }
 
-// Feed prevents Run from ending for lack of URLs until done is called. The caller
-// passes to done the counts of the seeds that were added meanwhile. Feed must be called
-// before Run.
+// Feed prevents Run from ending for lack of URLs until done is called. The argument of
+// done has the counts of the seeds that the caller has added in the meantime. Feed must
+// be called before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
@@ -128,8 +128,8 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	return r, m.sumUp(ctx, r, ending)
 }
 
-// feed adds Config.Seeds while the crawl runs. The run does not end before all are
-// added. The channel receives the error, or nil.
+// feed adds Config.Seeds while the crawl runs. The run does not end before all seeds are
+// added. The returned channel receives the error, or nil.
 func (ses *session) feed(run context.Context, stop func(error)) <-chan error {
 	fed := make(chan error, 1)
 	if len(ses.Seeds) == 0 {
@@ -195,15 +195,16 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning:
-// the text in what, and the error.
+// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning,
+// which has the text of the argument what and the error.
 func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
 	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(what, slog.Any("err", err)) }, call)
 }
 
-// UntilAvailable repeats call while it returns frontier.ErrUnavailable, because a short
-// outage of the store must not end a crawl. The function waits is called once, with the
-// first error.
+// UntilAvailable calls the function call, and repeats this while the error is
+// frontier.ErrUnavailable, because a short outage of the store must not end a crawl.
+// After the first such error, UntilAvailable calls the function waits once, with that
+// error.
 func UntilAvailable(ctx context.Context, waits func(error), call func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
@@ -338,7 +339,7 @@ func (c *Crawl) Ready(ctx context.Context) error {
 func (c *Crawl) Progress() fetcher.Progress { return c.ses.worker.Progress() }
 
 // Commits returns how often this process committed changes to the embedded frontier.
-// embedded is false for a frontier in Redis.
+// The result embedded is false for a frontier in Redis.
 func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.Commits() }
 
 // StoppedBy returns why the run ends early: ErrTimeOver, ErrStopped, or the cause of

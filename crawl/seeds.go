@@ -67,7 +67,7 @@ func newSeedAnswer(a fetcher.SeedAnswer) SeedAnswer {
 const lookUpTime = 5 * time.Second
 
 // checkSeed returns an error if a seed is not a URL, or if all addresses of its host
-// are forbidden. It looks up the names of hosts only if look is true.
+// are forbidden. It looks up the names of hosts only if the argument look is true.
 func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
 	url, err := seed.Parse(p.canon, raw)
 	if err != nil {

@@ -36,7 +36,7 @@ type session struct {
 	changed chan struct{} // signals a change that a Watch shows at once
 }
 
-// openSession opens the crawl of a plan. It creates the crawl only if why is
+// openSession opens the crawl of a plan. It creates the crawl only if the argument why is
 // engine.Crawl.
 func openSession(ctx context.Context, p *plan, backend engine.Backend, why engine.Purpose) (*session, error) {
 	opened, err := p.openEngine(ctx, backend, why)

@@ -35,7 +35,7 @@ func (ses *session) retry(ctx context.Context, host string) (int, error) {
 }
 
 // pause pauses or resumes the crawl. It stores the state, and pauses or resumes the
-// worker of this process at once. before reports whether the crawl was paused before
+// worker of this process at once. The result reports whether the crawl was paused before
 // the call.
 func (ses *session) pause(ctx context.Context, paused bool) (before bool, err error) {
 	stats, err := ses.engine.Counters(ctx)

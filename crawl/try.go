@@ -139,8 +139,8 @@ func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Respons
 	return v.client.Get(ctx, request)
 }
 
-// trial extracts the data that the config asks for. answer is nil if the page was not
-// requested.
+// trial extracts the data that the config asks for. The argument answer is nil if the
+// page was not requested.
 func (p *plan) trial(body []byte, contentType string, url canon.URL, answer *get.Response) (*Trial, error) {
 	t := &Trial{Record: record.Record{URL: url.String(), Host: p.canon.HostKey(url), Bytes: int64(len(body)), Status: http.StatusOK, ContentType: "text/html"}}
 	r := &t.Record

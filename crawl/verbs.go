@@ -92,8 +92,8 @@ func (ses *session) routes() *http.ServeMux {
 	return mux
 }
 
-// ask answers a question from the session that this process has open, or through the
-// process that runs the crawl. If there is neither, it opens the crawl for this
+// ask answers a question. It uses the session that this process has open, or asks the
+// process that runs the crawl. If there is neither, ask opens the crawl for this
 // question.
 func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if h.own != nil {

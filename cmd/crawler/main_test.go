@@ -204,7 +204,7 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// watcher closes seen when word is written.
+// watcher closes the channel seen when the text in its field word is written.
 type watcher struct {
 	io.Writer
 	word string

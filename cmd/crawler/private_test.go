@@ -105,8 +105,8 @@ func underUmask(t *testing.T, umask, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// firstMode waits until one of names exists and returns an error if its mode is
-// not want.
+// firstMode waits until one of the named files exists. It returns an error if the mode of
+// this file differs from the argument want.
 func firstMode(ended <-chan struct{}, want fs.FileMode, names ...string) error {
 	for {
 		for _, name := range names {

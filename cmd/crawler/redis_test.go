@@ -9,10 +9,10 @@ import (
 )
 
 // TestRedisScripts tests the command line with crawls that workers share. It starts its
-// own servers, and their addresses are variables of the scripts. REDIS is a usual server.
-// LOCKED requires a password, and allows the user "few" only few commands. EVICTS evicts
-// keys when its memory is used up. SECURE uses TLS, with a certificate of the authority
-// CA.
+// own servers, and their addresses are variables of the scripts. REDIS and SOCKET are
+// addresses of a usual server. LOCKED requires a password, and allows the user "few" only
+// few commands. EVICTS evicts keys when its memory is used up. SECURE uses TLS, with a
+// certificate of the authority CA.
 func TestRedisScripts(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	locked := servers.Redis(t, servers.RedisOptions{Config: map[string]string{

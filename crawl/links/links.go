@@ -88,9 +88,9 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets returns the URLs of n broken records. The argument first is the number of
-// broken records that it skips before them. It leaves out a URL that has a record of a
-// later round. more reports whether further broken records follow.
+// brokenTargets returns the URLs of n broken records. Before them, it skips as many
+// broken records as the argument first says. It leaves out a URL that has a record of a
+// later round. The result more reports whether further broken records follow.
 func (s Source) brokenTargets(first, n int) (targets map[string]target, more bool, err error) {
 	targets = make(map[string]target)
 	seen := 0

@@ -21,7 +21,7 @@ type Term struct {
 	Counted float64 `json:"counted"`
 	Within  float64 `json:"within,omitempty"` // the largest difference that counts as balanced: 5σ of an estimate
 	From    string  `json:"from"`             // the source that was counted
-	Fault   string  `json:"fault,omitempty"`  // why it does not balance
+	Fault   string  `json:"fault,omitempty"`  // why the term does not balance
 }
 
 // Add adds a term that is counted exactly. A term with a fault does not balance

@@ -178,10 +178,10 @@ type Factor struct {
 	Gauges Gauges // the newest gauges of this kind
 }
 
-// Limiting returns the most frequent kind of the moments in history. history must be in
-// the order of time. If several kinds are equally frequent, Limiting returns the one
-// that was seen last. One moment is not enough, because even a busy host is sometimes
-// between two requests.
+// Limiting returns the most frequent kind of the moments in history. The argument history
+// must be in the order of time. If several kinds are equally frequent, Limiting returns
+// the one that was seen last. One moment is not enough, because even a busy host is
+// sometimes between two requests.
 //
 // A pause and a silent store are exceptions: Limiting returns them at once. After one of
 // them has ended, only the moments since its end count.

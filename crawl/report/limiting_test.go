@@ -99,7 +99,8 @@ func TestLimitingKind(t *testing.T) {
 	}
 }
 
-// TestLimitingByMajority: Limiting returns the most frequent kind.
+// TestLimitingByMajority: Limiting returns the most frequent kind, but returns a pause or
+// a silent store at once.
 func TestLimitingByMajority(t *testing.T) {
 	parked := Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Delay: time.Second}
 	asking := Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1}

@@ -19,7 +19,7 @@ const (
 )
 
 // A Meter computes rates from samples, and counts for how long each kind limited
-// the crawl. The zero Meter is ready. It is not safe for concurrent use.
+// the crawl. The zero Meter is ready. A Meter is not safe for concurrent use.
 type Meter struct {
 	samples []Sample               // in the order of time; only the first can be older than leftOver
 	took    map[Kind]time.Duration // how long each kind limited the crawl

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// run reads samples one second apart, from 0 to seconds, and returns the last reading.
+// run reads a sample for each second from 0 to the argument seconds, and returns the last
+// reading.
 func run(m *Meter, seconds int, sample func(second uint64) Sample) Reading {
 	var r Reading
 	for i := range uint64(seconds + 1) {
@@ -25,7 +26,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func TestRatesOfSamples(t *testing.T) {
 	var m Meter
 	r := run(&m, 100, func(i uint64) Sample {
-		// The last ten seconds are twice as fast.
+		// In the last ten seconds, pages arrive twice as fast as before.
 		return Sample{Pages: 500 + 3*i + 3*max(i, 90) - 270, Bytes: 1000 * i}
 	})
 	if r.PagesPerSecond != 6 || r.BytesPerSecond != 1000 || r.Over != rateOver {

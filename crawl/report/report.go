@@ -127,7 +127,7 @@ type CauseCount struct {
 }
 
 // CauseCounts returns the n most frequent causes of the sketch all, each with its count
-// in the sketch run. The first sketch must include the counts of the second.
+// in the sketch run. The sketch all must include the counts of the sketch run.
 func CauseCounts(all, run *topk.Sketch, n int) []CauseCount {
 	var counts []CauseCount
 	for _, c := range HostCountsBeside(all, run, n) {
@@ -146,8 +146,8 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	return counts
 }
 
-// HostCountsBeside returns HostCounts(all, n), each with its count in the sketch run.
-// The first sketch must include the counts of the second.
+// HostCountsBeside returns the hosts of HostCounts(all, n), each with its count in the
+// sketch run. The sketch all must include the counts of the sketch run.
 func HostCountsBeside(all, run *topk.Sketch, n int) []HostCount {
 	counts := HostCounts(all, n)
 	for i := range counts {

@@ -116,7 +116,7 @@ func TestReportGolden(t *testing.T) {
 	}
 }
 
-// checkText fails the test unless a text fits into 80 columns and has no control
+// checkText fails the test if a text does not fit into 80 columns or has control
 // characters.
 func checkText(t *testing.T, name, text string) {
 	for line := range strings.Lines(text) {
@@ -166,7 +166,7 @@ func TestSecondsToFull(t *testing.T) {
 	}
 }
 
-// TestBrokenWriter: Write returns the writer's error.
+// TestBrokenWriter: WriteText returns the writer's error.
 func TestBrokenWriter(t *testing.T) {
 	for after := range 2 {
 		if err := full().WriteText(&broken{after}); !errors.Is(err, os.ErrClosed) {

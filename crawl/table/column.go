@@ -138,7 +138,8 @@ func (s *Schema) find(name string) (Column, error) {
 	return Column{}, fmt.Errorf("no column %q: want %s%s", name, strings.Join(s.Names(), ", "), s.paths())
 }
 
-// paths returns words about the members of objects, for the list of column names.
+// paths returns the end of a list of column names, which says that members of objects are
+// columns too.
 func (s *Schema) paths() string {
 	if len(s.objects) == 0 {
 		return ""
@@ -163,8 +164,8 @@ func (s *Schema) Column(text string) (Column, error) {
 	return c, err
 }
 
-// convert returns a value as a cell of a column of this kind. fits is false if the
-// kind cannot hold the value.
+// convert returns a value as a cell of a column of this kind. The result fits is false if
+// the kind cannot hold the value.
 func (k Kind) convert(v any) (cell any, fits bool) {
 	if v == nil {
 		return nil, true

@@ -109,8 +109,8 @@ func (s *Schema) arrange(found map[string]Kind, whole map[string]bool) (columns 
 	return columns
 }
 
-// with returns the narrowest kind that can hold v and also every value of kind k. If k is Any,
-// there are no values yet.
+// with returns the narrowest kind of a column that has values of kind k and the value v.
+// If k is Any, the column had no value before v.
 func (k Kind) with(v any) Kind {
 	kind := JSON
 	switch v := v.(type) {

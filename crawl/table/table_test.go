@@ -72,7 +72,8 @@ const sample = `{"url":"http://a.example/","host":"a.example","outcome":"ok","st
 {"url":"http://b.example/","host":"b.example","outcome":"network","depth":1,"fetched_at":"2026-11-25T10:00:00Z","duration_ms":0,"error":"refused","fields":{"price":"7","unit price":3}}
 `
 
-// TestConditionSelects: a condition selects the right ones of three records.
+// TestConditionSelects: each condition selects the right ones of three records, or is
+// refused with the right error.
 func TestConditionSelects(t *testing.T) {
 	for condition, want := range map[string]string{
 		`status >= 400`:                          "b",

@@ -143,8 +143,8 @@ func (w word) unended() bool {
 	return !w.quoted && w.text != "" && (w.text[0] == '\'' || w.text[0] == '"')
 }
 
-// operand reads the value after an operator: a quoted text, or the text up to white
-// space or up to a closing parenthesis without an opening one.
+// operand reads the value after an operator: a quoted text, or the text up to the next
+// white space or unmatched closing parenthesis.
 func (p *parser) operand() {
 	at := p.skipSpace()
 	rest := p.text[at:]
@@ -313,8 +313,9 @@ func (p *parser) testTime(c Column, operator string) (func(*row) bool, error) {
 	}, nil
 }
 
-// decided reports whether a comparison is true. The argument order is negative if the
-// left side is less than the right side, 0 if they are equal, and positive otherwise.
+// decided reports whether a comparison is true. The argument named order is the result of
+// comparing the two sides: it is negative if the left side is less, 0 if the sides are
+// equal, and positive if the left side is greater.
 func decided(operator string, order int) bool {
 	switch operator {
 	case "<":

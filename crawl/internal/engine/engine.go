@@ -185,7 +185,7 @@ func (e *Engine) FilterBytes() uint64 {
 }
 
 // Commits returns how often this process committed changes to the embedded store.
-// embedded is false for a crawl in Redis.
+// The result embedded is false for a crawl in Redis.
 func (e *Engine) Commits() (commits uint64, embedded bool) {
 	if e.local == nil {
 		return 0, false
@@ -193,7 +193,7 @@ func (e *Engine) Commits() (commits uint64, embedded bool) {
 	return e.local.Commits(), true
 }
 
-// orNone replaces a zero value by the constant that means none.
+// orNone returns v, or the second argument if v is zero.
 func orNone[T comparable](v, none T) T {
 	var zero T
 	if v == zero {

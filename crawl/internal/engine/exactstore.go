@@ -25,8 +25,8 @@ type exactStore struct {
 }
 
 // newExactStore returns a frontier over queue. The argument set decides whether exact
-// items are new, and keys is the database behind it. output is the output of the queue;
-// nil means that this process completes no items.
+// items are new, and the argument keys is the database behind set. The argument output is
+// the output of the queue; nil means that this process completes no items.
 func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) (*exactStore, error) {
 	store, err := exact.New(exact.Config{
 		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,

@@ -102,8 +102,8 @@ func (c *recordCounts) add(lost *localstore.RecordLoss) {
 	c.failures = localstore.RecordSum{Count: c.failures.Count + lost.Failures.Count, Sum: c.failures.Sum + lost.Failures.Sum}
 }
 
-// judge compares the counters with the recount. unread is the error that ended
-// the reading of the records, or nil.
+// judge compares the counters with the recount. The argument unread is the error that
+// ended the reading of the records, or nil.
 func judge(books *localstore.Recount, records *recordCounts, unread error) report.Audit {
 	var a report.Audit
 	c := &books.Counters
@@ -128,8 +128,8 @@ func judge(books *localstore.Recount, records *recordCounts, unread error) repor
 	return a
 }
 
-// judgeRecords compares the counters of outcomes with the records. unread is as
-// in judge.
+// judgeRecords compares the counters of outcomes with the records. The argument unread
+// has the same meaning as in judge.
 func judgeRecords(a *report.Audit, c *frontier.Stats, records *recordCounts, unread error) {
 	for _, o := range slices.Sorted(maps.Keys(union(c.Outcomes, records.outcomes))) {
 		a.Add("outcome "+string(o), c.Outcomes[o], records.outcomes[o], "records", "")

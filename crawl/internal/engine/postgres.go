@@ -16,8 +16,8 @@ type Database struct {
 	NoMigrate bool
 }
 
-// open opens the part of a crawl in the database, or creates it. config names the
-// crawl.
+// open opens the part of a crawl in the database, or creates it. The argument config
+// names the crawl.
 func (d *Database) open(ctx context.Context, config pgstore.Config) (*pgstore.Store, error) {
 	config.DSN, config.NoMigrate = d.DSN, d.NoMigrate
 	set, err := pgstore.Open(ctx, config)
@@ -39,8 +39,8 @@ func (d *Database) explain(err error) error {
 }
 
 // Reconcile takes the exact keys that wait in Postgres, and offers them to the queue
-// again. With refill it also offers the keys that another worker might be offering at
-// this moment.
+// again. If refill is true, Reconcile also offers the keys that another worker might be
+// offering at this moment.
 func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
 	switch {
 	case e.shared == nil || e.shared.exact == nil:

@@ -42,7 +42,7 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 }
 
 // auditRecords compares the counters with the records, if the records can be read here
-// and no worker runs. written reports that a worker runs.
+// and no worker runs. The argument written reports that a worker runs.
 func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, written bool) error {
 	if written {
 		a.Notes = append(a.Notes, "records are not counted while workers write them")

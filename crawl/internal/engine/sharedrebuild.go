@@ -114,7 +114,7 @@ type rebuildState struct {
 	c      *Config
 	keys   *pgstore.Store // nil means that exact keys are not in Postgres
 	hasher bloomstore.Hasher
-	scope  map[string]bool // scope keys that seeds opened
+	scope  map[string]bool // scope keys of seeds: hosts or domains to which links are followed
 	hosts  map[string]bool // used only if the number of hosts of a domain is limited
 }
 
@@ -216,7 +216,7 @@ func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.End
 }
 
 // key sets the class of an item, and returns its state in the exact set if the set is
-// in Postgres. It does nothing if wanted is false.
+// in Postgres. It does nothing if the argument wanted is false.
 func (m *rebuildState) key(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
 	if !wanted {
 		return status, nil
@@ -235,7 +235,7 @@ func (m *rebuildState) key(ctx context.Context, it *frontier.Item, wanted bool) 
 	return status, err
 }
 
-// restore opens the scope of seeds again, and counts the hosts of each domain.
+// restore stores the scope keys of seeds again, and counts the hosts of each domain.
 func (m *rebuildState) restore(ctx context.Context, store *redisstore.Store) error {
 	if len(m.scope) > 0 {
 		if err := store.Admit(ctx, slices.Collect(maps.Keys(m.scope))); err != nil {

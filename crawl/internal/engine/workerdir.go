@@ -43,9 +43,9 @@ func ReadWorkerCard(dir string) (*workerCard, error) {
 // errOtherCrawl reports a directory that belongs to another crawl.
 var errOtherCrawl = errors.New("belongs to another crawl")
 
-// check returns an error if a directory belongs to another crawl. mine reports whether
-// it belongs to this crawl. If mine is false and err is nil, no crawl uses the
-// directory.
+// check returns an error if a directory belongs to another crawl. The result mine reports
+// whether the directory belongs to this crawl. If mine is false and err is nil, no crawl
+// uses the directory.
 func (c workerCard) check(dir string) (mine bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, CrawlFile)); err == nil {
 		return false, fmt.Errorf("%s %w: it is the directory of a crawl without Redis", dir, errOtherCrawl)

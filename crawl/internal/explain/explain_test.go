@@ -338,8 +338,8 @@ func TestDocumentedExample(t *testing.T) {
 	}
 }
 
-// TestEveryReason: the golden file has a case for each state, and for each reason that
-// does not depend on the page that links to the URL.
+// TestEveryReason: the golden file has a case for each state and for eight reasons of a
+// refusal, and contains no password.
 func TestEveryReason(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "explanations.txt"))
 	if err != nil {
@@ -410,7 +410,7 @@ func TestRedactPasswords(t *testing.T) {
 	}
 }
 
-// TestSourcesFail makes each source fail in turn.
+// TestSourcesFail: Explain returns the errors of its sources.
 func TestSourcesFail(t *testing.T) {
 	bad := errors.New("it is broken")
 	for name, set := range map[string]func(*crawl, *Sources){

@@ -39,8 +39,8 @@ type Check struct {
 	Answer  follow.Answer   `json:"answer"`
 	Reason  frontier.Reason `json:"reason,omitempty"`  // if Answer is Refuses
 	Setting string          `json:"setting,omitempty"` // as on the command line
-	Asked   []string        `json:"asked,omitempty"`   // for the rule scope: one of these keys must be open
-	By      string          `json:"by,omitempty"`      // the scope key or the expression that decided
+	Asked   []string        `json:"asked,omitempty"`   // for the rule scope: a seed must have one of these hosts or domains
+	By      string          `json:"by,omitempty"`      // the host, domain or regular expression that decided
 	Words   string          `json:"words"`
 }
 

@@ -101,8 +101,8 @@ func (s *Store) write(t *text) {
 // text collects lines, each with a label and words.
 type text struct{ bytes.Buffer }
 
-// line writes a line, unless words is empty. It escapes control characters, because
-// much of the text comes from sites.
+// line writes a line, unless the argument words is empty. It escapes control characters,
+// because much of the text comes from sites.
 func (t *text) line(label, words string) {
 	if words != "" {
 		fmt.Fprintf(t, "%-12s %s\n", label, printable(words))

@@ -28,8 +28,8 @@ func idOf(url string) string {
 	return hex.EncodeToString(f[:8])
 }
 
-// from returns the record of a page to which referrer links. The page has this number of
-// new links.
+// from returns the record of the page url. The page referrer has a link to this page, and
+// the argument links is the number of new links on this page.
 func from(referrer, url string, outcome frontier.Outcome, links uint64) record.Record {
 	return record.Record{URL: url, ID: idOf(url), ReferrerID: idOf(referrer), Outcome: string(outcome), LinksAdded: links}
 }
@@ -94,7 +94,7 @@ func TestEachSeed(t *testing.T) {
 	}
 }
 
-// itemsOf yields items, and then err unless it is nil.
+// itemsOf yields items, and then err if err is not nil.
 func itemsOf(err error, items ...frontier.Item) iter.Seq2[frontier.Item, error] {
 	return func(yield func(frontier.Item, error) bool) {
 		for _, item := range items {

@@ -117,11 +117,11 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 	return mux
 }
 
-// checkHost calls next only for requests whose Host header names this server. Valid names
-// are localhost, loopback addresses, the local address of the connection, and those in
-// the argument names. This prevents DNS rebinding. In that attack, the owner of a web page
-// lets the page's name resolve to the address of this server. The browser of a visitor then
-// sends requests with that name as the Host.
+// checkHost calls the handler next only for requests whose Host header names this server.
+// Valid names are localhost, loopback addresses, the local address of the connection, and
+// those in the argument names. This prevents DNS rebinding. In that attack, the owner of
+// a web page lets the page's name resolve to the address of this server. The browser of a
+// visitor then sends requests with that name as the Host.
 func checkHost(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)

@@ -124,8 +124,9 @@ func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
-// dropOutcome removes an outcome: that of the first failed URL, or of the first done URL
-// if failed is false. The order of the outcomes depends on the crawl's key.
+// dropOutcome removes the outcome of the first failed URL. If the argument failed is
+// false, it removes the outcome of the first done URL. The order of the outcomes depends
+// on the crawl's key.
 func dropOutcome(failed bool) func(*testing.T, *pebble.DB) {
 	const firstFailure = 7 // number of server_error in the rows
 	return dropRowIf('o', func(value []byte) bool { return value[0] >= firstFailure == failed })

@@ -57,8 +57,7 @@ func TestCrawlHelp(t *testing.T) {
 	}
 }
 
-// TestFixedFlagsExist: every name in the list of fixed flags is a flag. A misspelt flag
-// would not be fixed.
+// TestFixedFlagsExist: every name in the lists of flags is the name of a flag.
 func TestFixedFlagsExist(t *testing.T) {
 	flags := crawlFlags(new(options))
 	for _, name := range slices.Concat(fixedNames, sharedOnly, connectionFlags, forOneRun) {
@@ -184,8 +183,8 @@ func TestResumeLineOfWorker(t *testing.T) {
 	}
 }
 
-// TestInterruptedSeed: a context that ends before the crawl begins is an interruption,
-// not a failure.
+// TestInterruptedSeed: if the context ends while the command seed waits for input, the
+// exit code is that of an interruption, not of a failure.
 func TestInterruptedSeed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--urls", "10k", "--retries", "0", "--robots", "ignore", "--delay", "0",

@@ -136,8 +136,9 @@ func (f *sharedFlags) connectionNotes() (notes []string) {
 	return notes
 }
 
-// shownRedis returns a Redis URL with its user and without its password. secret reports
-// whether the URL has a password. A single word before the @ is a password.
+// shownRedis returns a Redis URL with its user and without its password. The result
+// secret reports whether the URL has a password. A single word before the @ is a
+// password.
 func shownRedis(raw string) (shown string, secret bool) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	at := strings.LastIndexByte(rest, '@')
@@ -154,8 +155,9 @@ func shownRedis(raw string) (shown string, secret bool) {
 	return scheme + "://" + user + rest[at+1:], password != ""
 }
 
-// shownPostgres returns dsn with the user and without passwords. dsn is a Postgres URL,
-// or keywords and values. secret reports whether dsn has a password.
+// shownPostgres returns dsn with the user and without passwords. The argument dsn is a
+// Postgres URL, or keywords and values. The result secret reports whether dsn has a
+// password.
 func shownPostgres(dsn string) (shown string, secret bool) {
 	if !strings.Contains(dsn, "://") {
 		return shownKeywords(dsn)

@@ -13,7 +13,8 @@ import (
 )
 
 // console is the stderr of a crawl. On a terminal it shows a live view, and writes other
-// lines above the view. Callers must write whole lines. It is safe for concurrent use.
+// lines above the view. Callers must write whole lines. A console is safe for concurrent
+// use.
 type console struct {
 	live  *view.Live // nil means that stderr is not a terminal
 	quiet bool       // show warnings and errors only
@@ -43,9 +44,10 @@ func (c *console) clear() {
 	}
 }
 
-// newLogger returns a logger to w. format is a value of --log-format. The text format has
-// colours on a terminal, unless NO_COLOR is set. Text from servers is escaped in all
-// formats. In JSON that does not go to a terminal, only encoding/json escapes it.
+// newLogger returns a logger to w. The argument format is a value of --log-format. The
+// text format has colours on a terminal, unless NO_COLOR is set. Text from servers is
+// escaped in all formats. In JSON that does not go to a terminal, only encoding/json
+// escapes it.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
 	var lvl slog.Level
 	_ = lvl.UnmarshalText([]byte(level))

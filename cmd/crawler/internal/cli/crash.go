@@ -31,8 +31,8 @@ func parseCrash(text string) (point string, n int64, err error) {
 	return point, n, err
 }
 
-// crashAt makes the process end like kill -9 at the crash point that text names. If text
-// is empty, there is no such point.
+// crashAt makes the process end like kill -9 at the crash point that the argument text
+// names. It does nothing if text is empty.
 func crashAt(text string) {
 	point, n, err := parseCrash(text)
 	if err != nil { // text is empty, because the flag accepts no other invalid text

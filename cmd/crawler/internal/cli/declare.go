@@ -47,8 +47,8 @@ func (v *fixedValue) String() string {
 // Set implements pflag.Value.
 func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
-// fixed declares the flag of a setting. kind is the placeholder of the value in the help
-// text: one of pflag's types, or the possible values with | between them.
+// fixed declares the flag of a setting. The argument kind is the placeholder of the value
+// in the help text: one of pflag's types, or the possible values with | between them.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	if kind == "bool" {
@@ -65,23 +65,25 @@ func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
 	return &fixedFlag{f, name}
 }
 
-// fixedFlag is a flag that fixed has declared.
+// fixedFlag is a flag that the method options.fixed has declared.
 type fixedFlag struct {
 	set  *pflag.FlagSet
 	name string
 }
 
-// want makes the flag refuse a value if good returns false after the value is set. The
-// text in words describes the valid values.
+// want makes the flag refuse a value if the function good returns false after the value
+// is set. The argument words describes the valid values.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
-// within restricts the flag to values from least to most, and the value of the argument none.
+// within makes the flag refuse a value outside the range [least, most]. The flag also
+// accepts the value of the argument none.
 func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
 	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
 }
 
-// number declares a flag that sets a field of a config. Values must be from least to
-// most. If the argument none is not 0, the value 0 is stored as none.
+// number declares a flag that sets a field of a config. The flag refuses a value outside
+// the range [least, most]. If the argument none is not 0, the flag stores this argument
+// in place of the value 0.
 func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
 	restrict.Number(f, field, name, def, help, least, most, words)
 	if none != 0 {

@@ -188,7 +188,7 @@ func (f *eventFlags) shown() string {
 }
 
 // shownSink returns the URL of a sink without its password and its query, because both
-// may be secret. secret reports whether the URL has a password or a query.
+// may be secret. The result secret reports whether the URL has a password or a query.
 func shownSink(raw string) (shown string, secret bool) {
 	bare, query, _ := strings.Cut(raw, "?")
 	shown, secret = shownRedis(bare)

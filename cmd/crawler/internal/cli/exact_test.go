@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestExactFlagFaults: every fault of the flags for exact keys is reported in one clear
-// line.
+// TestExactFlagFaults: the message about each fault of the flags for exact keys names the
+// fault.
 func TestExactFlagFaults(t *testing.T) {
 	for _, test := range []struct {
 		args []string

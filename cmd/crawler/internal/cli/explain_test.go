@@ -74,7 +74,8 @@ func crawled(t *testing.T, address string, args ...string) (dir string) {
 	return dir
 }
 
-// TestExplainEachState runs explain for a URL in each state.
+// TestExplainEachState compares the explanations of URLs in many states with a golden
+// file.
 func TestExplainEachState(t *testing.T) {
 	address := site(t)
 	small := crawled(t, address, "--max-depth", "1", "--exclude", "/excl", "http://a.test/")

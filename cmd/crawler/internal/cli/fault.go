@@ -127,8 +127,8 @@ func badValue(where string, flag *pflag.Flag, text string, err error) error {
 	return fmt.Errorf("%s is %q%s%s", where, text, separator, want)
 }
 
-// wanted describes the valid values of a type of flag. err is the error of Set. For the
-// types of this module, err contains the description.
+// wanted describes the valid values of a type of flag. The argument err is the error of
+// Set. For the types of this module, err contains the description.
 func wanted(kind string, err error) string {
 	said := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if strings.HasPrefix(said, "want ") {
@@ -150,7 +150,7 @@ func wanted(kind string, err error) string {
 }
 
 // argumentFault returns an error of one line about an argument that cmd does not accept.
-// err is the error of cobra.
+// The argument err is the error of cobra.
 func argumentFault(cmd *cobra.Command, err error) error {
 	var name string
 	if _, scan := fmt.Sscanf(err.Error(), "unknown command %q", &name); scan != nil {

@@ -20,7 +20,7 @@ type seeder interface {
 }
 
 // untilAvailable calls crawl.UntilAvailable. If the store is unavailable, it prints one
-// line: the text in waits, and the error.
+// line, which has the text of the argument waits and the error.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
 	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", waits, err) }, call)
 }

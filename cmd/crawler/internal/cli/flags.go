@@ -278,8 +278,8 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	}
 }
 
-// checkText makes a flag refuse text for which fault returns an error. The message is
-// "want ", followed by the text in want.
+// checkText makes a flag refuse text for which the function fault returns an error. The
+// message is the word "want" and the argument want.
 func checkText(f *pflag.FlagSet, name, want string, fault func(text string) error) {
 	restrict.Check(f, name, func(text string) error {
 		if fault(text) != nil {

@@ -47,7 +47,7 @@ func TestWithinGrace(t *testing.T) {
 				if left := c.busy > c.took; left == errors.Is(err, errOwn) || left && !strings.Contains(err.Error(), "x.crawl did not close within --grace") {
 					t.Errorf("error %v", err)
 				}
-				time.Sleep(time.Hour) // until the abandoned run has ended
+				time.Sleep(time.Hour) // wait until the abandoned run has ended
 			})
 		})
 	}

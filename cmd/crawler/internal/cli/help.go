@@ -59,8 +59,8 @@ some hosts, "fields:" the fields of some pages) or in the environment, as in
 }
 
 // complete finishes the declaration of a command. The command's Use already names the
-// flags, so cobra must not add "[flags]" to it. It also sets the shell completion
-// of flags whose value is one of several names, a file or a directory.
+// flags, so cobra must not add "[flags]" to it. The function complete also sets the shell
+// completion of flags whose value is one of several names, a file or a directory.
 func complete(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

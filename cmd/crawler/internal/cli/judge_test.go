@@ -48,7 +48,7 @@ func TestJudgeOnABusyMachine(t *testing.T) {
 		started string // by the crawler's clock; the server reads the request at 12:00:01.300Z
 		isFault bool
 	}{
-		{"12:00:01.050Z", false}, // 250 ms earlier
+		{"12:00:01.050Z", false}, // 250 ms before the server reads the request
 		{"12:00:01.295Z", true},
 	} {
 		write(f.records, fmt.Sprintf(`{"url":"http://%s/","attempts":1,"fetched_at":"2026-07-05T12:00:01Z"}

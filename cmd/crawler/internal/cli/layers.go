@@ -86,8 +86,9 @@ func (l *layers) similarVariable(name string) string {
 	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
 }
 
-// set sets a flag unless a stronger layer has set it. Errors begin with where: the name
-// of an environment variable, or the source and the name of the flag.
+// set sets a flag unless a stronger layer has set it. Errors begin with the argument
+// where, which is the name of an environment variable, or the source and the name of the
+// flag.
 func (l *layers) set(name string, values []string, source, where string) error {
 	if _, taken := l.from[name]; taken {
 		return nil
@@ -202,9 +203,9 @@ func scalars(node *yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// namedTexts returns the values of a flag whose elements are NAME=TEXT. node is a map
-// from names to texts, or a node that scalars accepts. If a text is not a scalar, the
-// error is fault.
+// namedTexts returns the values of a flag whose elements are NAME=TEXT. The argument node
+// is a map from names to texts, or a node that scalars accepts. If a text is not a
+// scalar, namedTexts returns the argument fault as its error.
 func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)
@@ -219,7 +220,7 @@ func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 }
 
 // adopt sets flags from the settings of an existing crawl, except flags that already have
-// a value. source names the place where the settings are stored.
+// a value. The argument source names the place where the settings are stored.
 func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
 	_, _, ofPostgres := crawl.SettingNames()

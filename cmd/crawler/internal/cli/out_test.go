@@ -31,8 +31,8 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestOutFileIsWhole: the file of --out has the complete output of a command, or is not
-// changed.
+// TestOutFileIsWhole: the file of --out gets the complete output of a command, and keeps
+// its mode.
 func TestOutFileIsWhole(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)
@@ -110,8 +110,8 @@ func TestOutFileIsUnchangedAfterError(t *testing.T) {
 	}
 }
 
-// TestOutFileHasFailedAudit: if the books do not balance, the command fails, but the file has
-// the output of the audit.
+// TestOutFileHasFailedAudit: a command that returns a printed error, as a failed audit
+// does, also writes its output to the file.
 func TestOutFileHasFailedAudit(t *testing.T) {
 	out := &stdout{httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")

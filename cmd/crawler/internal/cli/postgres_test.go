@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// TestPostgresFlagFaults: every fault of the Postgres flags is reported in one clear
-// line, without the secret.
+// TestPostgresFlagFaults: the message about each fault of the Postgres flags names the
+// fault, and does not contain the secret.
 func TestPostgresFlagFaults(t *testing.T) {
 	const shared = "--redis=redis://127.0.0.1:1"
 	for _, test := range []struct {
@@ -67,7 +67,7 @@ func TestPostgresPasswordFile(t *testing.T) {
 	}
 }
 
-// TestPostgresIsShownWithoutSecrets: no output about a crawl shows the password of its
+// TestPostgresIsShownWithoutSecrets: neither config nor crawl prints the password of the
 // database.
 func TestPostgresIsShownWithoutSecrets(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -84,8 +84,8 @@ func TestPostgresIsShownWithoutSecrets(t *testing.T) {
 	}
 }
 
-// postgresCrawl starts servers for a crawl. The result named has the flags
-// that name the crawl. The result crawl has the arguments that run the crawl.
+// postgresCrawl starts servers for a crawl. It returns the flags that name the crawl, the
+// arguments that run the crawl, and the Redis server.
 func postgresCrawl(t *testing.T, more ...string) (named, crawl []string, queue *servers.RedisServer) {
 	t.Helper()
 	queue = servers.Redis(t, servers.RedisOptions{})
@@ -139,7 +139,8 @@ func sameOutput(t *testing.T, exported string, named []string) {
 }
 
 // TestTwoWorkersWithPostgres: two workers share a crawl whose keys are all in Postgres.
-// Each page is in the output once, and all reports about the crawl agree.
+// Each page is in the output once, and each command that describes the crawl prints the
+// expected result.
 func TestTwoWorkersWithPostgres(t *testing.T) {
 	for _, sink := range []string{"jsonl", "postgres"} {
 		t.Run(sink, func(t *testing.T) {
@@ -268,9 +269,9 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 	}
 }
 
-// TestPostgresSinkAway: while Postgres is unreachable, a crawl that stores its records in
-// Postgres completes nothing. Stopping it does not wait for Postgres, and nothing is
-// lost.
+// TestPostgresSinkAway: a crawl that stores its records in Postgres can be stopped while
+// Postgres is unreachable. After the crawl is resumed, each URL has one record and the
+// books balance.
 func TestPostgresSinkAway(t *testing.T) {
 	database := servers.Postgres(t, servers.PostgresOptions{})
 	connectTo, held, release := heldSite(t)

@@ -31,7 +31,7 @@ func TestPrivateHeaders(t *testing.T) {
 			t.Chdir(t.TempDir())
 			at := where(t)
 			var mu sync.Mutex
-			got := make(map[string]string) // by URL
+			got := make(map[string]string) // the headers of the last request for each URL
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				got[r.Host+r.URL.Path] = r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + r.Header.Get("Accept-Language")
@@ -80,7 +80,7 @@ func TestPrivateHeaders(t *testing.T) {
 	}
 }
 
-// noFileHas looks for text in all files below some directories.
+// noFileHas fails the test if a file below one of the directories contains the text.
 func noFileHas(t *testing.T, text string, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {

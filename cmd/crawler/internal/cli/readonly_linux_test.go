@@ -134,7 +134,8 @@ func TestLookingWritesNothing(t *testing.T) {
 }
 
 // wantHeld checks that a crawl cannot be inspected while another process has it open. The
-// argument dir is its path for the other process, and at is its path for the inspection.
+// argument dir is its path for the other process, and the argument at is its path for the
+// inspection.
 func wantHeld(t *testing.T, dir, at string) {
 	t.Helper()
 	other := exec.Command(os.Args[0], "-test.run=^TestLookingWritesNothing$")

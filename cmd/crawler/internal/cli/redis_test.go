@@ -48,8 +48,8 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	}
 }
 
-// TestTwoWorkers: two workers share the work. Each page is in the records of one worker,
-// and the counts are the sums of both workers.
+// TestTwoWorkers: two workers share a crawl. Each page has one record in the export, and
+// the books balance.
 func TestTwoWorkers(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (url string){
 		"server": func(t *testing.T) string { return servers.Redis(t, servers.RedisOptions{}).URL() },
@@ -77,8 +77,8 @@ func TestTwoWorkers(t *testing.T) {
 				url, _, _ := strings.Cut(rest, `"`)
 				records[url]++
 			}
-			// There are three hosts with nine pages each. They link to one page of a fourth
-			// host, and to one of a host without a public address.
+			// There are three hosts with nine pages each. They link to one page of a
+			// fourth host, and to one page of a host without a public address.
 			const want = 3*9 + 2
 			if len(records) != want {
 				t.Errorf("%d URLs have records, want %d: %v", len(records), want, records)
@@ -97,8 +97,8 @@ func TestTwoWorkers(t *testing.T) {
 	}
 }
 
-// sharedCrawl runs a crawl in a Redis of its own to the end. Its records are below the
-// current directory. flags name the crawl.
+// sharedCrawl runs a crawl in a Redis of its own to the end. The records are below the
+// current directory. The result flags has the flags that name the crawl.
 func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 	t.Helper()
 	server = servers.Redis(t, servers.RedisOptions{})
@@ -112,8 +112,8 @@ func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 	return server, flags
 }
 
-// TestWatchShared: status --watch shows the state of a shared crawl until it is
-// interrupted, and says when Redis does not answer.
+// TestWatchShared: status --watch prints the state of a shared crawl until the command is
+// interrupted.
 func TestWatchShared(t *testing.T) {
 	_, flags := sharedCrawl(t)
 	for _, test := range []struct {
@@ -134,8 +134,8 @@ func TestWatchShared(t *testing.T) {
 	}
 }
 
-// lineCounter is a buffer that calls full when it has the given number of
-// lines.
+// lineCounter is a buffer that calls the function full when it has the number of lines in
+// most.
 type lineCounter struct {
 	bytes.Buffer
 	most int
@@ -150,7 +150,8 @@ func (c *lineCounter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestDeleteAsks: on a terminal, delete asks for the name of the crawl.
+// TestDeleteAsks: on a terminal, delete removes the crawl only if the user types the name
+// of the crawl.
 func TestDeleteAsks(t *testing.T) {
 	_, flags := sharedCrawl(t)
 	for _, test := range []struct {

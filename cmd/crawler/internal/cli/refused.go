@@ -13,7 +13,7 @@ import (
 )
 
 // refusalLog is the file of --refused. It has a line for each URL that a rule refused. A
-// nil refusalLog does nothing. It is safe for concurrent use.
+// nil refusalLog does nothing. A refusalLog is safe for concurrent use.
 type refusalLog struct {
 	mu   sync.Mutex
 	file *os.File

@@ -24,11 +24,11 @@ import (
 // hook is a webhook. It counts how often it has accepted each event.
 type hook struct {
 	server *httptest.Server
-	more   chan struct{} // an event came
+	more   chan struct{} // receives a value after a request
 
 	mu     sync.Mutex
 	answer func(subject string) (status int, why string) // nil accepts all events
-	took   map[string]int                                // by id
+	took   map[string]int                                // how often each event was accepted, by id
 }
 
 func newHook(t *testing.T) *hook {
@@ -101,7 +101,7 @@ func deadOf(t *testing.T, dir string) map[string]string {
 }
 
 // TestDeadLetters: an event that a webhook refuses is kept with the newest reason, until
-// the webhook accepts it or the event is discarded. The webhook accepts it only once.
+// the webhook accepts it or the event is discarded. The webhook accepts no event twice.
 func TestDeadLetters(t *testing.T) {
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	refuse := func(why string) func(string) (int, string) {
@@ -163,7 +163,7 @@ func TestDeadLetters(t *testing.T) {
 
 // TestSecondRelayIsRefused: a second relay of the same name ends with a message that
 // another process runs the relay. After the first relay has ended, another relay of that
-// name continues where it stopped.
+// name delivers the remaining events.
 func TestSecondRelayIsRefused(t *testing.T) {
 	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
 	ctx, stop := context.WithCancel(t.Context())

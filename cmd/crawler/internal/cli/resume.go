@@ -90,8 +90,8 @@ func (r *running) resumeNotes() []string {
 	return notes
 }
 
-// shownProxy returns a proxy's URL without its password. secret reports whether the URL
-// has a password.
+// shownProxy returns a proxy's URL without its password. The result secret reports
+// whether the URL has a password.
 func shownProxy(proxy string) (shown string, secret bool) {
 	u, err := url.Parse(proxy)
 	if err != nil || u.User == nil {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestSeedsOfAllKinds: lines that are not seeds are reported with their place and
-// counted, and the other lines are crawled. Credentials are reported, but the password
-// is not in the output, in any file, or in the command that resumes the crawl.
+// TestSeedsOfAllKinds: a line that is not a seed is reported with its line number, and is
+// counted. Credentials are reported, but the password is neither in the output nor in any
+// file that the commands write.
 func TestSeedsOfAllKinds(t *testing.T) {
 	t.Chdir(t.TempDir())
 	list := "url,title,date\nhttp://u:geheim@a.test/\n/etc/passwd\nb.test\nfoo:\nhttp://u:ge/heim@c.test/\n"

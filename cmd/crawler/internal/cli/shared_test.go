@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestSharedFlagFaults: every fault of the flags of a shared crawl is reported in one
-// clear line, without the secret.
+// TestSharedFlagFaults: the message about each fault of the flags of a shared crawl names
+// the fault, and does not contain the secret.
 func TestSharedFlagFaults(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
@@ -72,7 +72,7 @@ func TestWhichCrawlIsMeant(t *testing.T) {
 		name  string
 		env   map[string]string
 		args  []string
-		title string // empty means a fault
+		title string // the expected title; empty means that an error is expected
 	}{
 		{"directory", nil, []string{"--dir", dir}, dir},
 		{"redis", nil, []string{"--redis", "redis://h", "--name", "n"}, "n on redis://h"},

@@ -46,7 +46,7 @@ func heldSite(t *testing.T) (connectTo string, held <-chan struct{}, release fun
 	return "*=" + server.Listener.Addr().String(), asked, release
 }
 
-// started runs a crawl in another goroutine. code receives its exit code.
+// started runs a crawl in another goroutine. The channel code receives its exit code.
 func started(stderr io.Writer, args ...string) (code <-chan int) {
 	ended := make(chan int, 1)
 	go func() { ended <- Run(context.Background(), args, strings.NewReader(""), io.Discard, stderr) }()

@@ -57,7 +57,8 @@ func (t *target) run(do func(ctx context.Context, c *attached) error) func(*cobr
 	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), do) }
 }
 
-// with calls the function do with the crawl, and explains the error that do returns.
+// with opens a Handle on the crawl, and calls the function do with this Handle. It
+// explains the error that do returns.
 func (t *target) with(ctx context.Context, do func(ctx context.Context, c *attached) error) error {
 	at, err := t.location()
 	if err != nil {

@@ -54,8 +54,8 @@ func onTerminal(t *testing.T, f func(tty *os.File)) string {
 	return shown.String()
 }
 
-// isInert fails the test if shown has control characters that the program itself does not
-// send. It allows \r, because the terminal replaces \n by \r\n.
+// isInert fails the test if the argument shown has control characters that the program
+// itself does not send. It allows \r, because the terminal replaces \n by \r\n.
 func isInert(t *testing.T, what, shown string) {
 	t.Helper()
 	for line := range strings.Lines(ownSequences.ReplaceAllString(shown, "")) {

@@ -247,7 +247,7 @@ func (f *testwebFlags) lag() (testweb.LagFigures, error) {
 	return lag.Figures(), err
 }
 
-// reading calls read with an open file.
+// reading opens a file and calls the function read with it.
 func reading(name string, read func(io.Reader) error) error {
 	in, err := os.Open(name)
 	if err != nil {

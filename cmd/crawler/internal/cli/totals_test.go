@@ -74,8 +74,8 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	}
 }
 
-// TestReportProbesForASecond: a report takes about a second at most, however rarely the
-// filter errs.
+// TestReportProbesForASecond: a report takes at most 5 s, although its filter has very
+// few false positives.
 func TestReportProbesForASecond(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	begun := time.Now()

@@ -40,7 +40,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// await waits until text was written.
+// await waits until the given text was written.
 func (o *output) await(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(o.String(), text); time.Sleep(10 * time.Millisecond) {
@@ -93,8 +93,8 @@ func deadNameServer(t *testing.T) string {
 	return conn.LocalAddr().String()
 }
 
-// TestUnreachedSeedsAreReported: if no seed of a crawl answers, all its output and files
-// name the cause, and the exit code is a special one.
+// TestUnreachedSeedsAreReported: if no seed of a crawl answers, the output, the records
+// and the report of the crawl name the cause, and the exit code is exitUnreached.
 func TestUnreachedSeedsAreReported(t *testing.T) {
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -204,7 +204,8 @@ func TestUnreachedIsShownEarly(t *testing.T) {
 	}
 }
 
-// TestNoNeedlessWarnings: a crawl without problems logs no warning.
+// TestNoNeedlessWarnings: with --quiet, a crawl without problems prints nothing, and a
+// crawl with problems prints only warnings and errors.
 func TestNoNeedlessWarnings(t *testing.T) {
 	address := site(t)
 	quiet := func(want int, args ...string) string {
@@ -272,7 +273,8 @@ func TestPauseShowsAtOnce(t *testing.T) {
 	}
 }
 
-// TestNewCrawlIsNotEmpty: a crawl waits for its seeds until they are read.
+// TestNewCrawlIsNotEmpty: a crawl whose seeds were not read yet is reported as waiting
+// for seeds.
 func TestNewCrawlIsNotEmpty(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	stdin, seeds := io.Pipe()

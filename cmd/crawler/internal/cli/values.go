@@ -46,8 +46,8 @@ type choice struct {
 	names []string
 }
 
-// newChoice returns a choice whose value is stored in text. Its default is the first
-// of names.
+// newChoice returns a choice whose value is stored in *text. The default is the first
+// element of names.
 func newChoice(text *string, names ...string) *choice {
 	*text = names[0]
 	return &choice{text, names}

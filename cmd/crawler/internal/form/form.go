@@ -21,7 +21,7 @@ type Flags struct {
 // Names are the names of the flags.
 var Names = []string{"strip-param", "keep-param", "sort-query"}
 
-// AddTo defines the flags in set.
+// AddTo adds the flags to a flag set.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.Strip, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable)")
 	set.StringArrayVar(&f.Keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable)")

@@ -15,10 +15,10 @@ import (
 // DurationWords describes the valid values of a flag for a time.
 const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 
-// Flag makes a flag of set refuse a value if good returns false after the value is set.
-// Then the flag keeps its previous value. The error is "want ", followed by the text in want,
-// as in "want a whole number from 1 to 100". The error is the same for text that the flag
-// cannot parse.
+// Flag makes a flag of a flag set refuse a value if the function good returns false after
+// the value is set. Then the flag keeps its previous value. The error is the word "want"
+// and the argument want, as in "want a whole number from 1 to 100". The error is the same
+// for text that the flag cannot parse.
 func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {
@@ -27,13 +27,13 @@ func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 	f.Value = &restricted{f.Value, want, good}
 }
 
-// Within is like Flag. It makes the flag refuse a value that is not from least to most.
+// Within is like Flag. It makes the flag refuse a value outside the range [least, most].
 func Within[T cmp.Ordered](set *pflag.FlagSet, name string, value *T, least, most T, want string) {
 	Flag(set, name, want, func() bool { return least <= *value && *value <= most })
 }
 
-// Number declares a flag that sets value, and makes it refuse a value that is not from least
-// to most.
+// Number declares a flag that sets *value, and makes the flag refuse a value outside the
+// range [least, most].
 func Number[T int | uint | float64 | time.Duration](set *pflag.FlagSet, value *T, name string, def T, help string, least, most T, want string) {
 	switch value := any(value).(type) {
 	case *int:
@@ -63,9 +63,9 @@ func (r *restricted) Set(text string) error {
 	return errors.New("want " + r.want)
 }
 
-// Check makes a flag of set refuse text for which check returns an error. The error must
-// begin with "want" and describe the valid values. The elements of a list are checked
-// one by one. Empty text is not checked, because it means no value.
+// Check makes a flag of a flag set refuse text for which the function check returns an
+// error. The error must begin with "want" and describe the valid values. The elements of
+// a list are checked one by one. Empty text is not checked, because it means no value.
 func Check(set *pflag.FlagSet, name string, check func(text string) error) {
 	f := set.Lookup(name)
 	if list, ok := f.Value.(pflag.SliceValue); ok {

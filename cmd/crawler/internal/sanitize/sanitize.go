@@ -27,9 +27,9 @@ func unsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// appendText appends text to b and escapes unsafe characters, except those in keep. A
-// byte that is not UTF-8 becomes \ufffd, because it might be a control character of
-// another charset.
+// appendText appends text to b and escapes unsafe characters, except those in the
+// argument keep. A byte that is not UTF-8 becomes \ufffd, because it might be a control
+// character of another charset.
 func appendText(b, text []byte, keep string) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)

@@ -62,7 +62,7 @@ func (l line) write(b *strings.Builder, color bool) {
 }
 
 // layout arranges a reading in at most height lines of at most width columns, the most
-// important ones first. height and width must be 1 or more.
+// important ones first. The arguments height and width must be 1 or more.
 func layout(r report.Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
@@ -206,7 +206,7 @@ func bar(r report.Reading, width int) line {
 	return line{cut(cell{left, plain}, width)}
 }
 
-// meter draws share, 0 to 1, in width columns: [=====>    ].
+// meter draws a share, which is from 0 to 1, as a bar of the given width: [=====>    ].
 func meter(share float64, width int) string {
 	inner := width - len("[]")
 	done := int(share * float64(inner))

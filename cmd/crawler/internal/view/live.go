@@ -20,8 +20,8 @@ import (
 )
 
 // Live is a view of a few lines at the end of a terminal's output. Each call of Draw
-// redraws it. It is safe for concurrent use. While it is shown, all other output to the
-// terminal must go through Printer.
+// redraws the view. A Live is safe for concurrent use. While the view is shown, all other
+// output to the terminal must go through Printer.
 //
 // Between two calls the cursor is at the beginning of the view, and everything below
 // belongs to the view. A terminal that is resized can break lines differently, but the
@@ -56,8 +56,9 @@ func Open(w io.Writer, getenv func(string) string) (l *Live, terminal bool) {
 }
 
 // NewLive returns a view on w, which must be a terminal that understands ANSI sequences.
-// size returns its columns and rows, and is called for each drawing. If size returns 0
-// columns or rows, because they are not known, the view assumes 80 columns or 24 rows.
+// The function size returns its columns and rows, and is called for each drawing. If size
+// returns 0 columns or rows, because they are not known, the view assumes 80 columns or
+// 24 rows.
 func NewLive(w io.Writer, size func() (width, height int), color bool) *Live {
 	return &Live{w: w, size: size, color: color}
 }

@@ -112,7 +112,8 @@ func TestLinesOfEachWidth(t *testing.T) {
 	}
 }
 
-// TestSmallTerminals: a terminal of any size shows what fits and never scrolls.
+// TestSmallTerminals: on a terminal of any size, the view never scrolls and leaves the
+// last column empty.
 func TestSmallTerminals(t *testing.T) {
 	for width := 1; width < 120; width++ {
 		for height := 1; height < 6; height++ {
@@ -166,7 +167,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 		live := NewLive(s, s.size, rapid.Bool().Draw(t, "color"))
 		printer := live.Printer()
 		var printed []string
-		partial, shown, stale := "", false, false // stale: not drawn since a resize
+		partial, shown, stale := "", false, false // stale: the view was not drawn since a resize
 		t.Repeat(map[string]func(*rapid.T){
 			"draw": func(t *rapid.T) {
 				r := busy()
@@ -237,7 +238,8 @@ func TestClearFlushes(t *testing.T) {
 	}
 }
 
-// TestOneWrite: a drawing is one write, so no other output can interrupt it.
+// TestOneWrite: each drawing, each printed line and each call of Clear is one write, so
+// no other output can interrupt it.
 func TestOneWrite(t *testing.T) {
 	var writes counter
 	live := NewLive(&writes, func() (int, int) { return 80, 24 }, true)

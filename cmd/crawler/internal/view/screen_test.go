@@ -109,7 +109,7 @@ func (s *screen) down() {
 	}
 }
 
-// resize changes the size like one of two kinds of terminals: see reflow.
+// resize changes the size. The field reflow says what then happens to the lines.
 func (s *screen) resize(width, height int) {
 	if s.reflow && width != s.width {
 		s.rebreak(width)

@@ -45,7 +45,8 @@ type options struct {
 	version string
 }
 
-// Command returns the command with its flags. version is the version of the program.
+// Command returns the command with its flags. The argument version is the version of the
+// program.
 func Command(version string) *cobra.Command {
 	o := &options{version: version}
 	var chosen []string

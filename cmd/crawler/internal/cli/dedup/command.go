@@ -152,7 +152,8 @@ func (o *options) check() (canon.Options, settings, error) {
 	return options, want, errors.Join(errs...)
 }
 
-// adopt returns a copy of want with the stored value of each setting that was not given.
+// adopt returns the settings of a run, in which a setting that was not given has its
+// stored value. With --exact, adopt returns the argument want unchanged.
 func (o *options) adopt(want, stored settings) settings {
 	if o.exact {
 		return want
@@ -189,8 +190,8 @@ func (s settings) differ(stored settings, dir string) error {
 		dir, strings.Join(faults, ""))
 }
 
-// run reads lines from in, and prints those with new URLs to out. It prints a summary to
-// report.
+// run reads lines from the reader in, and writes those with new URLs to the writer out.
+// It writes a summary to the writer report.
 func (o *options) run(ctx context.Context, options canon.Options, want settings, in io.Reader, out, report io.Writer) (err error) {
 	begun := time.Now()
 	s := &stream{

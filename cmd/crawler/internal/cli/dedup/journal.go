@@ -120,8 +120,8 @@ func openJournal(name string, id [16]byte, generation uint64, crash func(string)
 	return j, err
 }
 
-// replay reads records and calls visit for each fingerprint. good is the total length of
-// the valid records in bytes.
+// replay reads records and calls visit for each fingerprint. The result good is the total
+// length of the valid records in bytes.
 func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) error) (good int64, err error) {
 	r := bufio.NewReaderSize(from, 1<<20)
 	le := binary.LittleEndian

@@ -115,8 +115,8 @@ func readCard(dir string) (c card, err error) {
 	return c, nil
 }
 
-// openStore opens the store in dir, or creates it. It returns an error if an existing
-// store has other settings than want.
+// openStore opens the store in dir, or creates it. It returns an error if the settings of
+// an existing store differ from the argument want.
 func openStore(dir string, want settings, options canon.Options, crash func(string)) (_ *store, err error) {
 	s := &store{dir: dir, crash: crash}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

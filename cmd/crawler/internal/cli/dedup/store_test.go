@@ -203,8 +203,8 @@ func TestTornJournal(t *testing.T) {
 	}
 }
 
-// TestDamageIsRefused: damage that a kill cannot cause is an error. It is not taken for
-// the end of the file.
+// TestDamageIsRefused: damage that a kill cannot cause is reported as an error. The
+// damaged record is not taken for the end of the file.
 func TestDamageIsRefused(t *testing.T) {
 	const lines = 100_000 // enough to make the journal longer than the longest record
 	dir := t.TempDir()

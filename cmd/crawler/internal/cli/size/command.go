@@ -56,7 +56,7 @@ const (
 )
 
 // Command returns the command with its flags. With --dir, the command reports the filter
-// that look returns.
+// that the function look returns.
 func Command(look LiveFunc) *cobra.Command {
 	o := options{growth: true}
 	var q question
@@ -174,9 +174,9 @@ func (o *options) solve() (question, error) {
 	return q, nil
 }
 
-// checkAnswer returns an error for a filter that has too few bits to be useful. asked
-// reports whether a rate or a loss was given. If asked is false, checkAnswer also returns
-// an error for a filter that has more bits than it can use.
+// checkAnswer returns an error for a filter that has too few bits to be useful. The
+// argument asked reports whether a rate or a loss was given. If asked is false,
+// checkAnswer also returns an error for a filter that has more bits than it can use.
 func checkAnswer(a sizing.Answer, asked bool) error {
 	if a.FPR > 0.99 {
 		hint := ""

@@ -36,7 +36,7 @@ func refuse(t *testing.T, fresh func() pflag.Value, inputs ...string) {
 	}
 }
 
-// FuzzLoss: a value that the flag accepts is in its range, and its text parses to the
+// FuzzLoss: a value that the flag accepts is greater than 0, and its text parses to the
 // same value.
 func FuzzLoss(f *testing.F) {
 	for _, s := range []string{"1000", "1e9", "1 in 1000000", "0.1%", "0", "1,0", "1/3", "0x1p3", "١"} {

@@ -109,7 +109,8 @@ func TestQueueCounts(t *testing.T) {
 	}
 }
 
-// TestSolvesForTheRest: for each combination of given values, the other values are computed.
+// TestSolvesForTheRest: for several combinations of given values, the other values are
+// computed.
 func TestSolvesForTheRest(t *testing.T) {
 	byMemory := reportOf(t, "--urls", "100M", "--memory", "512MiB")
 	if byMemory.Filter.Bits != 8*512<<20 || byMemory.Filter.FPR > 1.2e-9 || byMemory.Filter.FPR < 1e-9 {
@@ -180,7 +181,7 @@ func TestSuggestedValuesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestExtremeFlags: extreme values of the flags also give a report, within a short time.
+// TestExtremeFlags: extreme values of the flags also give a report, within 20 s.
 func TestExtremeFlags(t *testing.T) {
 	for _, args := range []string{
 		"--urls 1 --fpr 0.99 --plot SVG", "--urls 1 --fpr 1e-18 --json", "--urls 1e15 --fpr 1e-18 --plot SVG", "--urls 1e15 --fpr 0.99 --json",
@@ -237,8 +238,8 @@ func TestPlotFile(t *testing.T) {
 	}
 }
 
-// TestMemoryIsWhatTheFilterTakes: the figures for a filter in memory are those of a real
-// filter.
+// TestMemoryIsWhatTheFilterTakes: the report has the number of bytes that a real filter
+// in memory takes.
 func TestMemoryIsWhatTheFilterTakes(t *testing.T) {
 	for _, growth := range []string{"on", "off"} {
 		r := reportOf(t, "--urls", "200k", "--fpr", "1e-4", "--growth", growth)
