@@ -71,9 +71,9 @@ type Fill struct {
 	LostKeys  float64 `json:"lost_keys"`
 }
 
-// At returns the state of the chain after keys distinct keys were offered. Each key is
-// added to the layer that is the last one at that time. A new key is tested against
-// every layer, so the rate is 1 - Π(1-p_i). At panics like LayerAt.
+// At returns the state of the chain after this number of distinct keys was offered. Each
+// key is added to the layer that is the last one at that time. A new key is tested
+// against every layer, so the rate is 1 - Π(1-p_i). At panics like LayerAt.
 func (c Chain) At(keys uint64) Fill {
 	fill := Fill{Keys: keys}
 	passes := 1.0 // probability that no earlier layer claims a new key

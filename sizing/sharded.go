@@ -34,7 +34,7 @@ func ShardedBits(n uint64, p float64, shards uint64) (shardBits uint64, k uint) 
 }
 
 // shardBitsFor returns the fewest bits, a multiple of a word, that suffice with k hash
-// functions. about is where the search starts.
+// functions. The search starts at the argument about.
 func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint64 {
 	enough := func(words uint64) bool {
 		return ShardedFalsePositiveRate(n, shards, words*wordBits, k) <= p

@@ -42,7 +42,7 @@ func page(host string, n int) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
 }
 
-// pages returns the pages from, from+1, … to-1 of host.
+// pages returns the pages of a host that are numbered from, from+1, … to-1.
 func pages(host string, from, to int) (offers []frontier.Offer) {
 	for n := from; n < to; n++ {
 		offers = append(offers, page(host, n))
@@ -321,7 +321,7 @@ func (d *driver) wantState(offer frontier.Offer, want frontier.State) frontier.S
 	return status
 }
 
-// list returns the items in state by URL.
+// list returns the items that are in the given state, by URL.
 func (d *driver) list(state frontier.State, host string) map[string]frontier.Item {
 	var listed []frontier.Item
 	err := d.List(d.Ctx, state, host, func(item frontier.Item) bool {

@@ -64,7 +64,7 @@ func stats(t *testing.T, s *Store) frontier.Stats {
 // TestMarkSeen: marked URLs are answered Seen, for every class, and no other count
 // includes them. This holds after a crash, a restart from a checkpoint, and a rebuild.
 func TestMarkSeen(t *testing.T) {
-	const known, all = 15_000, 20_000 // more than one group marks
+	const known, all = 15_000, 20_000 // more than one group can mark
 	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: all}}
 	s, err := Open(cfg)
 	if err != nil {

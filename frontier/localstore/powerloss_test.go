@@ -76,7 +76,7 @@ type fate struct {
 	item       frontier.Offer
 	added      bool           // the URL is in the store: it was answered added or seen
 	won        bool           // answered added
-	state      frontier.State // Queued also while it is leased
+	state      frontier.State // Queued even while the item is leased
 	pending    bool           // a call that changes it is not answered yet
 	deliveries uint8
 	round      uint32

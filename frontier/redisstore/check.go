@@ -101,7 +101,7 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 		return err
 	}
 	var denied []string
-	foreign := false // a key is not permitted
+	foreign := false // becomes true if a key is not permitted
 	for _, cmd := range asked {
 		switch err := cmd.Err(); {
 		case err == nil || !redis.HasErrorPrefix(err, "NOPERM"):

@@ -24,7 +24,7 @@ type offering struct {
 	group *groupcommit.Group[*offering]
 }
 
-// wait waits until every ask is answered, and returns the first error of them. If ctx ends
+// wait waits until every ask is answered, and returns the first of their errors. If ctx ends
 // first, the group continues without the caller.
 func (o *offering) wait(ctx context.Context) error {
 	if err := o.group.Wait(ctx); err != nil {

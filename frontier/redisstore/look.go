@@ -99,7 +99,8 @@ func waitOf(ms int64) time.Duration {
 }
 
 // upkeep returns the calls that follow from a partition's answer to peek: they end expired
-// leases, queue delayed items that are ready, and begin the hold of a new epoch.
+// leases and queue delayed items that are ready. In a new epoch, they begin the time in
+// which no host is leased.
 func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	if integer(at(reply, 6)) == 1 {
 		calls = append(calls, &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{millis(s.cfg.LeaseTTL)}})

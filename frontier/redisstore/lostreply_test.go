@@ -56,8 +56,8 @@ func newLostReply(t *testing.T, configs ...func(*servers.RedisServer) Config) *l
 	return c
 }
 
-// lose makes the proxy lose the reply to the script's next run. Then it calls call, which
-// must return frontier.ErrUnavailable.
+// lose makes the proxy lose the reply to the script's next run. Then it calls the
+// function call, which must return frontier.ErrUnavailable.
 func (c *lostReply) lose(sc *script, call func(context.Context) error) {
 	c.Helper()
 	hash := []byte(c.nodes.single.epoch.Load().sha[sc])

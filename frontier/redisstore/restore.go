@@ -142,7 +142,7 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	fields := []any{
 		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
 		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.outbox,
-		fieldEpoch, "restored", // no server's run id: a hold begins, because leases may have been lost
+		fieldEpoch, "restored", // no server's run id, so no host is leased for a while: leases may have been lost
 	}
 	for field, n := range h.counters {
 		fields = append(fields, field, n)

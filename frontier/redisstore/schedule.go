@@ -31,7 +31,7 @@ type prospect struct {
 	part   *partition
 	next   time.Time // when to look again; zero means at once
 	theirs bool      // another worker is in charge of it
-	server int64     // its server's clock, ms, shortly before the time in at
+	server int64     // its server's clock, ms, shortly before the time in the field at
 	at     time.Time // this process's clock
 }
 

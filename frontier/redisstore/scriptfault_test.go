@@ -119,7 +119,8 @@ func (b *scriptBench) completeKeys() []string {
 	return []string{p.failed(faultHost), p.failedHosts, p.exact, p.outbox}
 }
 
-// leaves returns the argument of complete.lua that removes a leased item from exact.
+// leaves returns the argument of complete.lua that removes a leased item from
+// partition.exact.
 func (b *scriptBench) leaves(number int) any {
 	b.Helper()
 	entry := b.admin.HGet(b.Context(), b.partition(faultHost).active(faultHost), strconv.Itoa(number)).Val()

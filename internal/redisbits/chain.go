@@ -59,9 +59,9 @@ type keyedLayer struct {
 	capacity string   // in decimal, for add scripts; empty means no limit
 }
 
-// Chain returns a chain of the filter or crawl id, with the number partition. Its keys
-// begin with prefix, which contains the hash tag, such as "{c1:7}". The chain is not open
-// yet.
+// Chain returns the chain of a partition of the filter or crawl that id identifies. The keys
+// of the chain begin with prefix, which contains the hash tag, such as "{c1:7}". The chain is
+// not open yet.
 func (l *Layout) Chain(id ID, partition int, prefix string) *Chain {
 	c := &Chain{layout: l, header: header{params: l.params, id: id, partition: partition}, prefix: prefix, born: time.Now()}
 	c.keyed.Store(&[]*keyedLayer{})
