@@ -53,7 +53,7 @@ type Item struct {
 }
 
 // Offer returns an undecided offer of the item's URL, without a delay. A caller
-// that sets a Decision can offer the item again in its round.
+// that sets a Decision can offer the item again in the item's round.
 func (it Item) Offer() Offer {
 	return Offer{
 		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,

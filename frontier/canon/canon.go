@@ -141,8 +141,8 @@ func New(o Options) (*Canonicalizer, error) {
 	}, nil
 }
 
-// Form returns one line that describes everything that the canonical form depends
-// on. It is a setting of the crawl. The host key is not part of it.
+// Form returns one line that describes everything that the canonical form depends on.
+// The line is a setting of the crawl. The host key is not part of it.
 func (c *Canonicalizer) Form() string { return c.form }
 
 // Parse returns the canonical form of an absolute URL. The error is an *Error.

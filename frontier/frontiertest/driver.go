@@ -60,7 +60,7 @@ func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	return verdicts
 }
 
-// wantAnswer offers URLs and checks that each gets the answer want.
+// wantAnswer offers URLs and checks that the argument want is the answer to each.
 func (d *driver) wantAnswer(want frontier.Answer, offers ...frontier.Offer) {
 	for i, got := range d.offer(offers...) {
 		d.Require(got.Answer == want,
@@ -246,7 +246,8 @@ func offeredURLs(offers []frontier.Offer) (urls []string) {
 	return urls
 }
 
-// wantItems checks that items have the URLs of the offers want, in this order.
+// wantItems checks that the items in got have the URLs of the offers in want, in this
+// order.
 func (d *driver) wantItems(what string, got []frontier.Item, want []frontier.Offer) {
 	d.Require(slices.Equal(urls(got), offeredURLs(want)), "%s: got %q, want %q", what, urls(got), offeredURLs(want))
 }

@@ -163,7 +163,7 @@ func (o *outage) life() {
 	o.mu.Lock()
 	o.until, o.lost = 1+o.rng.IntN(150), nil
 	if o.rng.IntN(4) == 0 {
-		o.until = 1 + o.rng.IntN(30) // while it opens
+		o.until = 1 + o.rng.IntN(30) // soon, perhaps while the crawl opens
 	}
 	o.mu.Unlock()
 	s, err := Open(o.config())

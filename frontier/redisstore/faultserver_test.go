@@ -146,8 +146,8 @@ func (e *expedition) forgotten(ctx context.Context) bool {
 	return false
 }
 
-// TestFullServerDrains: a server without memory refuses to add, but still
-// leases, extends and completes.
+// TestFullServerDrains: a server without memory refuses new items and links. It
+// still leases and extends, and completes pages without links.
 func TestFullServerDrains(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -51,7 +51,7 @@ func newSchedule(parts []*partition) *schedule {
 }
 
 // own sets the partitions of which this worker is in charge; nil means all. The worker looks at
-// other partitions only if too few hosts of its own are due.
+// other partitions only if too few hosts of its own partitions are due.
 func (s *schedule) own(mine []bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

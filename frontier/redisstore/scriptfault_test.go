@@ -341,7 +341,8 @@ func (b *scriptBench) logged(c *call) (map[string]string, []string) {
 	return b.contents(), log
 }
 
-// plan makes a script's n-th command fail. Below 0 none fails.
+// plan makes a script's n-th command fail. If n is 0, no command fails. If n is negative,
+// no command fails and none is logged.
 func (b *scriptBench) plan(c *call, n int) {
 	key := "plan:" + c.script.name
 	if n < 0 {

@@ -232,8 +232,8 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, nil
 }
 
-// contains stores the answers to the asks of w in known. It asks again about prints that
-// no layer claimed, if their chains have more layers by then.
+// contains stores the answers to the asks of w in the argument known. It asks again about
+// the prints that no layer claimed, if their chains have more layers by then.
 func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []bool) error {
 	for len(w.asks) > 0 {
 		if err := r.Read(ctx, w.asks); err != nil {

@@ -28,7 +28,7 @@ import (
 func often() Config {
 	config := Config{Capacity: 4000, FPR: bloomtest.MaxRate, Partitions: 4}
 	if *proof {
-		config.Capacity = 100_000 // a million keys are four layers
+		config.Capacity = 100_000 // a million keys need four layers
 	}
 	return config
 }

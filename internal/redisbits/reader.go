@@ -107,7 +107,7 @@ type blockCmd struct{ *redis.ZeroCopyStringCmd }
 
 func (blockCmd) NoRetry() bool { return false }
 
-// NewReader returns a Reader of chains on client.
+// NewReader returns a Reader that uses client.
 func NewReader(client redis.UniversalClient) *Reader {
 	r := &Reader{client: client, reads: make([]blockRead, maxPipeline)}
 	for i := range r.reads {
