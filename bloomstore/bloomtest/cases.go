@@ -15,7 +15,7 @@ func add(ctx context.Context, filter bloomstore.Filter, prints []bloomstore.Fing
 	return call(ctx, "AddIfAbsent", filter.AddIfAbsent, prints)
 }
 
-// contains calls Contains and makes the same checks as add.
+// contains calls Contains and makes the same checks as the function add.
 func contains(ctx context.Context, filter bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
 	return call(ctx, "Contains", filter.Contains, prints)
 }

@@ -36,7 +36,7 @@ type heldItem struct {
 	at   queuePos
 }
 
-// find returns the index of an item in held, or -1.
+// find returns the index of an item in l.held, or -1.
 func (l *lease) find(print bloomstore.Fingerprint) int {
 	return slices.IndexFunc(l.held, func(h heldItem) bool { return h.item.Fingerprint == print })
 }

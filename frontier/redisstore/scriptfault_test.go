@@ -394,7 +394,7 @@ func (b *scriptBench) checkKept(n int, log []string, sc scenario) {
 	}
 }
 
-// dump returns everything the server has, for restore.
+// dump returns everything that the server has, for a later call of restore.
 func (b *scriptBench) dump() map[string]string {
 	all := map[string]string{}
 	for _, key := range b.admin.Keys(b.Context(), "*").Val() {
