@@ -160,8 +160,8 @@ func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most 
 }
 
 // allowance returns how many more items maxPages permits. If they are fewer than the caller
-// wants, it first ends expired leases, because their items count until then, and the worker
-// that would end them may have died.
+// wants, it first ends expired leases, because their items count until then. The worker that
+// would end these leases may have died.
 func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int, error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil {

@@ -57,8 +57,8 @@ func newPast() *past {
 	}
 }
 
-// meet notes an item of a queue, a lease or a list of failed items if it may have a record,
-// because it failed, is in a later round, or was leased.
+// meet notes an item of a queue, a lease or a list of failed items if the item may have a record:
+// it may have one if it failed, is in a later round, or was leased.
 func (h *past) meet(it *frontier.Item, state frontier.State) {
 	if h == nil || state == frontier.Queued && it.Round == 0 && it.Deliveries == 0 {
 		return

@@ -30,10 +30,10 @@ var (
 // script notices a new layer (see Block), and Refresh reads the number. A Chain must be
 // opened with Open or Create. It is safe for concurrent use.
 //
-// The keys in Redis begin with the prefix. It is followed by "f" for the record, by
-// "f0.0" for segment 0 of layer 0, and so on. The record is a hash with the fields head
-// (the common part of all headers), layers, and keys1, keys2, … (the number of keys
-// added to the first, second, … layer).
+// The keys in Redis begin with the prefix. It is followed by "f" for the record, by "f0.0"
+// for segment 0 of layer 0, and so on. The record is a hash. Its field head is the common
+// part of all headers, layers is the number of layers, and keys1, keys2, … are the numbers of
+// keys added to the first, second, … layer.
 type Chain struct {
 	layout *Layout
 	header header
