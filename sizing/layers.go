@@ -24,8 +24,8 @@ const firstShare = 0.9
 // With growth the first layer gets 0.9 p. Layer i >= 1 has twice the capacity of the one
 // before and gets 0.1 p·2⁻ⁱ. So the sum over any number of layers stays below p (after
 // Almeida et al., "Scalable Bloom Filters", IPL 101, 2007). Without growth layer 0 is
-// the only one and gets all of p. LayerAt panics like OptimalBits, for i < 0, and for i
-// > 0 without growth.
+// the only one and gets all of p. LayerAt panics like OptimalBits. It also panics for
+// i < 0 and, without growth, for i > 0.
 func LayerAt(i int, n uint64, p float64, growth bool) Layer {
 	checkRate(p)
 	if i < 0 || i > 0 && !growth {

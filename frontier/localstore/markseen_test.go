@@ -116,7 +116,7 @@ func TestMarkSeen(t *testing.T) {
 	}
 }
 
-// TestKnowWhatWaits: marking URLs that the crawl already has does not change them.
+// TestKnowWhatWaits: marking URLs that wait in the queue does not change them.
 func TestKnowWhatWaits(t *testing.T) {
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: 1000}})
 	if err != nil {
