@@ -41,8 +41,8 @@ func partitionsOf(workers []Worker) (sum int) {
 	return sum
 }
 
-// TestWorkersAreListed: workers see each other and share the partitions. If one leaves or
-// dies, the others take over its partitions.
+// TestWorkersAreListed: workers see each other and share the partitions. If one leaves, the
+// others take over its partitions. A worker whose last heartbeat is old counts as dead.
 func TestWorkersAreListed(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
