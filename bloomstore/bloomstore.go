@@ -63,10 +63,11 @@ type Filter interface {
 	// AddIfAbsent records prints and reports, index for index, which of them are new.
 	// If prints contains a fingerprint several times, only the first can be new. If
 	// several callers add one fingerprint at the same time, at most one gets true.
-	// After an error, some of prints might have been recorded; a repeated call reports
-	// false for these.
+	// After an error, some of the prints might have been recorded; a repeated call
+	// reports false for these.
 	AddIfAbsent(ctx context.Context, prints []Fingerprint) (added []bool, err error)
-	// Contains reports, index for index, which of prints the filter claims to contain.
+	// Contains reports, index for index, which of the prints the filter claims to
+	// contain.
 	Contains(ctx context.Context, prints []Fingerprint) (known []bool, err error)
 }
 

@@ -54,8 +54,8 @@ func (e *SettingsError) Error() string {
 // Is reports whether target is ErrParamsMismatch.
 func (e *SettingsError) Is(target error) bool { return target == ErrParamsMismatch }
 
-// Compare returns nil if the stored settings equal given. Otherwise it returns a
-// *SettingsError with every difference.
+// Compare returns nil if the stored and the given settings are equal. Otherwise it
+// returns a *SettingsError with every difference.
 func (stored Settings) Compare(given Settings) error {
 	var differ []SettingDiff
 	for name, value := range given {

@@ -42,9 +42,9 @@ type Store interface {
 
 	// Extend restarts the TTL of a lease. It adds items until the lease has
 	// topUp.Items items that are not completed. It returns all items of the lease
-	// after the first topUp.Known. If the reply is lost, the caller can repeat the
-	// call and receives the same items. ErrLeaseLost means that the caller does not
-	// hold the lease any more. The caller must then start no other request under
+	// after the first topUp.Known items. If the reply is lost, the caller can repeat
+	// the call and receives the same items. ErrLeaseLost means that the caller does
+	// not hold the lease any more. The caller must then start no other request under
 	// that lease.
 	Extend(ctx context.Context, id LeaseID, topUp TopUp) (Extension, error)
 
@@ -63,18 +63,18 @@ type Scope interface {
 	// Admit adds keys; a key cannot be removed. The caller admits the keys of a seed
 	// before it adds the seed.
 	Admit(ctx context.Context, keys []string) error
-	// Admitted reports, index for index, which of keys are in the set.
+	// Admitted reports, index for index, which elements of keys are in the set.
 	Admitted(ctx context.Context, keys []string) ([]bool, error)
 }
 
 // Quota limits the number of different keys in a group, such as the hosts of a
 // registrable domain. Implementations are safe for concurrent use.
 type Quota interface {
-	// Reserve adds each key to its group if the group has fewer than most keys. It
-	// reports, index for index, which keys are then in their group. A key can occur
-	// twice in keys. A key is never removed from its group. Concurrent calls never
-	// add more than most keys to a group. After an error, some keys might have been
-	// added; a repeated call reports true for them.
+	// Reserve adds each key to its group if the group is smaller than the argument
+	// most. It reports, index for index, which keys are then in their group. A key
+	// can occur twice in keys. A key is never removed from its group. Concurrent
+	// calls never make a group larger than the argument most. After an error, some
+	// keys might have been added; a repeated call reports true for them.
 	Reserve(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)
 	// Reserved reports whether key is in group, and how many keys the group has.
 	Reserved(ctx context.Context, group, key string) (has bool, size uint64, err error)
@@ -98,9 +98,9 @@ type Inspector interface {
 	// structures, not from the counters. All counts are of one moment. Audit reads
 	// the whole crawl.
 	Audit(ctx context.Context) (Audit, error)
-	// List calls visit for each item of host in state, until visit returns false. An
-	// empty host means all hosts. Done items are not listed; the records contain
-	// them.
+	// List calls visit for each item of the host that is in the given state, until
+	// visit returns false. An empty host means all hosts. Done items are not listed;
+	// the records contain them.
 	List(ctx context.Context, state State, host string, visit func(Item) bool) error
 }
 
@@ -163,7 +163,7 @@ type TopUp struct {
 // Extension is the answer of Extend.
 type Extension struct {
 	TTL   time.Duration // from the moment at which the store extended the lease
-	Items []Item        // the lease's items after the first TopUp.Known
+	Items []Item        // the lease's items after the first TopUp.Known items
 }
 
 // HostUpdate is what a worker learnt about the host of a lease.
@@ -227,7 +227,8 @@ type Completion struct {
 // Deferred links are not counted.
 type LinkCounts struct{ Found, Added, Seen, Refused uint64 }
 
-// Count adds links to the counter of answer and to Found. It ignores Deferred.
+// Count adds the number links to the counter of the given answer and to Found. It
+// ignores the answer Deferred.
 func (n *LinkCounts) Count(answer Answer, links uint64) {
 	switch answer {
 	case Added:

@@ -19,7 +19,7 @@ type Offer struct {
 	Referrer Referrer      // names the page that has the link; zero for a seed
 	Delay    time.Duration // the item is not leased before now + Delay
 	Decision Decision      // of an exact set; Undecided if the store decides
-	Round    uint32        // in which the item is queued; ignored if Undecided
+	Round    uint32        // the round in which the item is queued; ignored if Decision is Undecided
 }
 
 // Item returns the item that a store queues for the offer. print is the fingerprint
@@ -53,7 +53,7 @@ type Item struct {
 }
 
 // Offer returns an undecided offer of the item's URL, without a delay. A caller
-// that sets a Decision can offer the item again in its round.
+// that sets a Decision can offer the item again in the item's round.
 func (it Item) Offer() Offer {
 	return Offer{
 		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,

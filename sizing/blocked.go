@@ -6,8 +6,8 @@ import (
 )
 
 // ExactBlockedFalsePositiveRate returns the false-positive rate of a filter that has
-// bitsPerKey bits for each added key, and in which all k bits of a key lie in one block
-// of blockBits bits. A hash chooses the block.
+// bitsPerKey bits for each added key. All k bits of a key lie in one block of blockBits
+// bits. A hash chooses the block.
 //
 // Blocks have different numbers of keys, and blocks with more keys err more:
 // Σ_i Poisson(i; B/c)·(1-(1-1/B)^(ik))^k (Putze, Sanders, Singler, "Cache-, Hash-, and

@@ -25,10 +25,10 @@ func Cardinality(set, m uint64, k uint) (n, stderr float64) {
 	return size / hashes * lambda, math.Sqrt(size*(math.Expm1(lambda)-lambda)) / hashes
 }
 
-// Interval returns the 95 % confidence interval of the probability of an event that
-// happened successes times in trials. It is Wilson's score interval (JASA 22, 1927),
-// which also holds for rare events and for 0 successes. For 0 trials it is 0..1.
-// Interval panics if successes > trials.
+// Interval returns the 95 % confidence interval of the probability of an event. The
+// arguments say how often the event happened, and in how many trials. The result is
+// Wilson's score interval (JASA 22, 1927), which also holds for rare events and for 0
+// successes. For 0 trials it is 0..1. Interval panics if successes > trials.
 func Interval(successes, trials uint64) (lo, hi float64) {
 	if successes > trials {
 		panic(fmt.Sprintf("sizing: %d successes in %d trials", successes, trials))

@@ -105,7 +105,7 @@ func blockedBefore(bitsPerKey float64, blockBits int, k uint) float64 {
 // formula of the paper.
 func TestBlockedAgainstThePaper(t *testing.T) {
 	const large = 1_000_000_000
-	for _, c := range []struct{ bits, ratio, above float64 }{{10, 1.17, 1.013}, {14.4, 1.55, 1.025}} { // with their best k
+	for _, c := range []struct{ bits, ratio, above float64 }{{10, 1.17, 1.013}, {14.4, 1.55, 1.025}} { // each with its best k
 		before, blocked, plain := 1.0, 1.0, 1.0
 		for k := uint(1); k <= MaxHashes; k++ {
 			before = min(before, blockedBefore(c.bits, 512, k))

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// ZipfLoads returns how many of n keys each partition gets if the i-th largest host has
-// a share proportional to 1/i (Zipf's law, which the sizes of web sites roughly
-// follow) and a hash chooses the partition of a host. It is deterministic. It spreads
+// ZipfLoads returns how many of n keys each partition gets. The i-th largest host has a
+// share proportional to 1/i (Zipf's law, which the sizes of web sites roughly follow),
+// and a hash chooses the partition of a host. ZipfLoads is deterministic. It spreads
 // the keys of all hosts after the first million evenly. It panics unless hosts > 0 and
 // partitions > 0.
 func ZipfLoads(n, hosts uint64, partitions int) []uint64 {

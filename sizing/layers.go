@@ -21,11 +21,11 @@ const firstShare = 0.9
 // LayerAt returns layer i of a chain whose first layer is sized for n keys and whose
 // false-positive rate is at most p.
 //
-// With growth the first layer gets 0.9 p; layer i >= 1 has twice the capacity of
-// the one before and gets 0.1 p·2⁻ⁱ, so that the sum over any number of layers stays
-// below p (after Almeida et al., "Scalable Bloom Filters", IPL 101, 2007). Without
-// growth layer 0 is the only one and gets all of p. LayerAt panics like OptimalBits,
-// for i < 0, and for i > 0 without growth.
+// With growth the first layer gets 0.9 p. Layer i >= 1 has twice the capacity of the one
+// before and gets 0.1 p·2⁻ⁱ. So the sum over any number of layers stays below p (after
+// Almeida et al., "Scalable Bloom Filters", IPL 101, 2007). Without growth layer 0 is
+// the only one and gets all of p. LayerAt panics like OptimalBits. It also panics for
+// i < 0 and, without growth, for i > 0.
 func LayerAt(i int, n uint64, p float64, growth bool) Layer {
 	checkRate(p)
 	if i < 0 || i > 0 && !growth {
@@ -71,9 +71,9 @@ type Fill struct {
 	LostKeys  float64 `json:"lost_keys"`
 }
 
-// At returns the state of the chain after keys distinct keys were offered. Each key is
-// added to the layer that is the last one at that time. A new key is tested against
-// every layer, so the rate is 1 - Π(1-p_i). At panics like LayerAt.
+// At returns the state of the chain after this number of distinct keys was offered. Each
+// key is added to the layer that is the last one at that time. A new key is tested
+// against every layer, so the rate is 1 - Π(1-p_i). At panics like LayerAt.
 func (c Chain) At(keys uint64) Fill {
 	fill := Fill{Keys: keys}
 	passes := 1.0 // probability that no earlier layer claims a new key

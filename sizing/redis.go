@@ -36,8 +36,8 @@ type Segments struct {
 
 // RedisSegments returns the layout of one layer of one partition. The layer is for this
 // number of keys, at a false-positive rate of at most p. Segments fill the size classes
-// of jemalloc, and their number is chosen to waste the least memory. It panics unless
-// keys > 0, 0 < p < 1 and blockBits is a multiple of 32 up to 1 Mbit.
+// of jemalloc, and their number is chosen to waste the least memory. RedisSegments
+// panics unless keys > 0, 0 < p < 1 and blockBits is a multiple of 32 up to 1 Mbit.
 func RedisSegments(keys uint64, p float64, blockBits int) Segments {
 	if keys == 0 || blockBits < 32 || blockBits > 1<<20 || blockBits%32 != 0 {
 		panic(fmt.Sprintf("sizing: segments for %d keys in blocks of %d bits", keys, blockBits))

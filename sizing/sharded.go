@@ -34,7 +34,7 @@ func ShardedBits(n uint64, p float64, shards uint64) (shardBits uint64, k uint) 
 }
 
 // shardBitsFor returns the fewest bits, a multiple of a word, that suffice with k hash
-// functions. about is where the search starts.
+// functions. The search starts at the argument about.
 func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint64 {
 	enough := func(words uint64) bool {
 		return ShardedFalsePositiveRate(n, shards, words*wordBits, k) <= p
@@ -55,11 +55,11 @@ func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint
 }
 
 // ShardedFalsePositiveRate returns the mean false-positive rate of a filter of equal
-// shards with shardBits bits and k hash functions each, when all shards together have
-// n keys. A hash chooses the shard of each key. The number of keys in a shard is
-// Poisson with mean n/shards, and the number of bits that they set varies because of
-// collisions (Bose et al., "On the false-positive rate of Bloom filters", IPL 108,
-// 2008). It panics if one of shards, shardBits and k is 0.
+// shards with shardBits bits and k hash functions each, when all shards together have n
+// keys. A hash chooses the shard of each key. The number of keys in a shard is Poisson
+// with mean n/shards, and the number of bits that they set varies because of collisions
+// (Bose et al., "On the false-positive rate of Bloom filters", IPL 108, 2008).
+// ShardedFalsePositiveRate panics if one of shards, shardBits and k is 0.
 func ShardedFalsePositiveRate(n, shards, shardBits uint64, k uint) float64 {
 	checkShards(shards)
 	checkBits(shardBits)

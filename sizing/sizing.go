@@ -58,7 +58,8 @@ func InformationBound(p float64) float64 { return math.Log2(1 / p) }
 // k hash functions with n distinct keys claims a key that was never added.
 //
 // It is the classic (1 - e^(-kn/m))^k (Bloom, CACM 13(7), 1970), which is slightly too
-// low for small m (Bose et al., IPL 108, 2008). It panics if m or k is 0.
+// low for small m (Bose et al., IPL 108, 2008). FalsePositiveRate panics if m or
+// k is 0.
 func FalsePositiveRate(n, m uint64, k uint) float64 {
 	checkBits(m)
 	checkHashes(k)
@@ -72,8 +73,8 @@ func FalsePositiveRate(n, m uint64, k uint) float64 {
 // For n up to 512 it computes the sum. For a larger n it computes the integral that
 // approximates the sum, with the first two Euler-Maclaurin corrections (to 1e-6).
 // With fill y = 1-e^(-λ) and λ = kn/m the integral is
-// (1/λ)·∫ y^k/(1-y) dy = (1/λ)·Σ_{j>k} y^j/j. The result is 0 for n = 0. It panics if
-// m or k is 0.
+// (1/λ)·∫ y^k/(1-y) dy = (1/λ)·Σ_{j>k} y^j/j. The result is 0 for n = 0.
+// LostWhileFilling panics if m or k is 0.
 func LostWhileFilling(n, m uint64, k uint) float64 {
 	checkBits(m)
 	checkHashes(k)

@@ -5,8 +5,8 @@ import "math"
 // RateSpread returns how much the false-positive rates of filters of one size differ by
 // chance: their standard deviation relative to their mean, and their skewness. Each
 // filter has n keys, 0 or more, and consists of parts (shards or blocks) with partBits
-// bits and k hash functions each. A hash chooses the part of each key. It panics if
-// parts, partBits or k is 0.
+// bits and k hash functions each. A hash chooses the part of each key. RateSpread
+// panics if parts, partBits or k is 0.
 //
 // The rate of a part depends on its number of keys N, which has a Poisson distribution,
 // and on collisions of their bits. Because the whole filter has exactly n keys, one

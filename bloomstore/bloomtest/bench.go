@@ -49,9 +49,9 @@ func Bench(b *testing.B, open func(b *testing.B) bloomstore.Filter) {
 	}
 }
 
-// spread makes b.N calls of do from several goroutines, each with the next batch of
-// prints. After the last batch of prints it waits for the goroutines, calls again()
-// without timing it, and starts over with the first batch.
+// spread makes b.N calls of the function do from several goroutines, each with the
+// next batch of prints. After the last batch of prints it waits for the goroutines,
+// calls again() without timing it, and starts over with the first batch.
 func spread(b *testing.B, callers, batch int, prints []bloomstore.Fingerprint,
 	do func([]bloomstore.Fingerprint) error, again func()) {
 	perRound := len(prints) / batch

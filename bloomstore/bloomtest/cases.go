@@ -15,7 +15,7 @@ func add(ctx context.Context, filter bloomstore.Filter, prints []bloomstore.Fing
 	return call(ctx, "AddIfAbsent", filter.AddIfAbsent, prints)
 }
 
-// contains calls Contains and makes the same checks as add.
+// contains calls Contains and makes the same checks as the function add.
 func contains(ctx context.Context, filter bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
 	return call(ctx, "Contains", filter.Contains, prints)
 }
@@ -36,7 +36,7 @@ func call(ctx context.Context, name string, method func(context.Context, []bloom
 	return answers, nil
 }
 
-// wantKnown checks that the filter claims every one of prints.
+// wantKnown checks that the filter claims every fingerprint in prints.
 func wantKnown(ctx context.Context, filter bloomstore.Filter, prints []bloomstore.Fingerprint) error {
 	known, err := contains(ctx, filter, prints)
 	if i := slices.Index(known, false); err == nil && i >= 0 {
@@ -45,8 +45,8 @@ func wantKnown(ctx context.Context, filter bloomstore.Filter, prints []bloomstor
 	return err
 }
 
-// wantFewClaims checks that the filter claims no more of prints than its rate allows.
-// None of prints was added.
+// wantFewClaims checks that the filter claims no more fingerprints in prints than its
+// rate allows. None of them was added.
 func wantFewClaims(ctx context.Context, filter bloomstore.Filter, prints []bloomstore.Fingerprint) error {
 	known, err := contains(ctx, filter, prints)
 	if err != nil {

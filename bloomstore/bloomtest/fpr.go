@@ -11,9 +11,10 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// FPR measures the false-positive rate of a filter that open makes for n keys at p. It
-// offers n random keys and then calls Probe. Some of the n keys are false positives
-// and are not added. The rate is p nevertheless, because their bits are set already.
+// FPR measures the false-positive rate of a filter that the function open makes for n
+// keys and the rate p. It offers n random keys and then calls Probe. Some of the n
+// keys are false positives and are not added. The rate is p nevertheless, because
+// their bits are set already.
 func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	trial, filter := newTrial(t), open(n, p)

@@ -35,7 +35,7 @@ type model struct {
 	filter  bloomstore.Filter
 	offered []bloomstore.Fingerprint // every key that was ever part of a call
 	state   map[bloomstore.Fingerprint]certainty
-	lookups int // of keys that were certainly not added
+	lookups int // number of look-ups of keys that were certainly not added
 	falsely int // how often the filter claimed one of these keys
 }
 

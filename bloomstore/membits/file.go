@@ -137,8 +137,8 @@ func lost(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", bloomstore.ErrFilterLost, fmt.Sprintf(format, args...))
 }
 
-// Read reads a filter that Snapshot.WriteTo has written. The filter must have been made
-// with the config want and saved with this tag, and r must end after the filter.
+// Read reads a filter that Snapshot.WriteTo has written. The argument want must be the
+// config of that filter, and tag the tag of the snapshot. r must end after the filter.
 //
 // If the file is short or damaged, the error is an ErrFilterLost. If its version,
 // config or tag differs, it is an ErrParamsMismatch. Both say what was found and
@@ -220,7 +220,7 @@ type sumReader struct {
 	buf  []byte
 }
 
-// read fills b with the next part. what is the name of the part in errors.
+// read fills b with the next part. The argument what is the name of the part in errors.
 func (r *sumReader) read(b []byte, what string) error {
 	if err := r.fill(b, what); err != nil {
 		return err

@@ -176,9 +176,10 @@ func (f *Filter) Add(fp bloomstore.Fingerprint) (number int, added bool) {
 }
 
 // Restore adds prints to the layer with this number. It repeats calls of Add that a
-// journal recorded. The bits can be set already; each of prints is counted once. If the
-// layer is the next one, Restore starts it. For an even higher number, Restore returns
-// an ErrFilterLost, because a journal that is read in order starts layers in order.
+// journal recorded. The bits can be set already; each of the prints is counted once. If
+// the layer is the next one, Restore starts it. For an even higher number, Restore
+// returns an ErrFilterLost, because a journal that is read in order starts layers in
+// order.
 func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 	chain := *f.chain.Load()
 	if number < 0 || number > len(chain) || number == len(chain) && !f.grows(number) {

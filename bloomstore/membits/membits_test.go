@@ -52,7 +52,9 @@ func TestFalsePositiveRate(t *testing.T) {
 	type target struct {
 		p         float64
 		n, probes uint64
-		shards    int // fewer for fewer keys: shards have whole words, so small shards get too many bits
+		// shards is small if there are few keys: a shard consists of whole words, so a
+		// small shard gets more bits than it needs.
+		shards int
 	}
 	targets := []target{{0.1, 200_000, 1_000_000, 16}, {1e-2, 200_000, 1_000_000, 16}, {1e-3, 100_000, 1_000_000, 16}, {1e-4, 50_000, 2_000_000, 16}}
 	if *proof {

@@ -56,7 +56,7 @@ var ErrEvicts = bits.ErrEvicts
 //
 // If several callers add one fingerprint at the same time, one of them gets true. The
 // client never repeats a command that adds: if a connection fails during AddIfAbsent,
-// the error is returned, and it is unknown which of prints were recorded. Reads are
+// the error is returned, and it is unknown which of the prints were recorded. Reads are
 // repeated according to the client's options.
 type Filter struct{ bits *bits.Filter }
 

@@ -141,8 +141,8 @@ func New(o Options) (*Canonicalizer, error) {
 	}, nil
 }
 
-// Form returns one line that describes everything that the canonical form depends
-// on. It is a setting of the crawl. The host key is not part of it.
+// Form returns one line that describes everything that the canonical form depends on.
+// The line is a setting of the crawl. The host key is not part of it.
 func (c *Canonicalizer) Form() string { return c.form }
 
 // Parse returns the canonical form of an absolute URL. The error is an *Error.
@@ -158,8 +158,8 @@ func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
 	return c.Parse("https://" + strings.TrimLeft(s, "/"))
 }
 
-// Join returns the canonical form of ref, as found in a document with base URL
-// base. With a zero base ref must be absolute. The error is an *Error.
+// Join returns the canonical form of ref, as found in a document with base URL base.
+// If base is zero, ref must be absolute. The error is an *Error.
 //
 // The result does not depend on whether base was canonical in the document. The parts
 // that a canonical base lacks (stripped parameters, userinfo, fragment) have no

@@ -72,7 +72,7 @@ type explainer struct {
 	steps []Step
 }
 
-// step adds a step to after, unless the text is the same already.
+// step adds a step from e.text to the argument after, unless both are equal.
 func (e *explainer) step(rule Rule, detail, after string) {
 	if after != e.text {
 		e.steps = append(e.steps, Step{Rule: rule, Detail: detail, Before: e.text, After: after})
@@ -95,7 +95,9 @@ func (e *explainer) normalise(u URL) {
 	e.host(&p, u)
 	p.path, p.query = escapePath(p.path), escapeQuery(p.query)
 	e.step(RuleEscapes, "", p.String())
-	p.fragment = "" // after the escapes: a bare space before it would now be at the end, where spaces are trimmed
+	// The fragment is removed after the escapes are made. Otherwise a bare space
+	// before the fragment would come last, where spaces are trimmed.
+	p.fragment = ""
 	e.step(RuleFragment, "", p.String())
 	p.path = resolveDots(p.path)
 	e.step(RuleDots, "", p.String())

@@ -8,9 +8,10 @@ import (
 )
 
 // This file is the fast path: one pass over the reference appends the canonical
-// form to a buffer on the caller's stack. On rare references it gives up and
-// returns odd: those with tabs or newlines inside, with "http:" but without "//",
-// or with an empty or malformed host. Fuzz targets compare it with the slow path.
+// form to a buffer on the caller's stack. It gives up and returns the outcome odd
+// for rare references: those with tabs or newlines inside, with "http:" but
+// without "//", or with an empty or malformed host. Fuzz targets compare it with
+// the slow path.
 //
 // Its functions take the buffer and return it, as append does, because a buffer
 // stored through a pointer would be moved to the heap.

@@ -104,7 +104,7 @@ func matchAny(patterns []pattern, name, value []byte) bool {
 	return false
 }
 
-// equalLower reports whether the lower case of name is want.
+// equalLower reports whether the lower case of name is equal to want.
 func equalLower(name []byte, want string) bool {
 	for i, c := range name {
 		if lower(c) != want[i] {
@@ -138,7 +138,7 @@ func (l *stripList) pathParams(buf []byte, start int) []byte {
 // filter removes parameters from buf[start:], where they are divided by separator,
 // and returns how many it kept.
 func (l *stripList) filter(buf []byte, start int, separator byte) (rest []byte, kept int) {
-	end := start // of the kept parameters
+	end := start // the end of the kept parameters
 	for from := start; from <= len(buf); {
 		to := len(buf)
 		if n := bytes.IndexByte(buf[from:], separator); n >= 0 {

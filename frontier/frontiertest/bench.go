@@ -68,8 +68,8 @@ func benchFill(b *testing.B, crawl Crawl, n int) {
 	}
 }
 
-// share makes b.N calls of work from several goroutines. (testing.B.Loop supports only one
-// goroutine.)
+// share makes b.N calls of the function work from several goroutines. (testing.B.Loop
+// supports only one goroutine.)
 func share(b *testing.B, callers int, work func(n int) error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

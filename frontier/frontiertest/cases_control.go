@@ -44,7 +44,7 @@ var controlCases = []testCase{
 			c.wantAnswer(frontier.Seen, page("a.test", 1))
 			c.end(l, 0)
 		}
-		c.wantStats(counts{"added": 1, "outcome: network": 3}) // of all rounds
+		c.wantStats(counts{"added": 1, "outcome: network": 3}) // the failures of all rounds count
 		c.retryFailed("", 0)
 	}},
 	{Name: "RetryOfOneHost", Check: func(open opener) {

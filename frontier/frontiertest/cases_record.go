@@ -16,7 +16,7 @@ var recordCases = []testCase{
 		var done []frontier.Completion
 		for i, item := range l.Items {
 			completion := finished(item)
-			if i < 2 { // the third has none
+			if i < 2 { // the third completion has no Record
 				completion.Record = func(frontier.LinkCounts) error { written[item.URL]++; return nil }
 			}
 			done = append(done, completion)

@@ -42,7 +42,7 @@ func page(host string, n int) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
 }
 
-// pages returns the pages from, from+1, … to-1 of host.
+// pages returns the pages of a host that are numbered from, from+1, … to-1.
 func pages(host string, from, to int) (offers []frontier.Offer) {
 	for n := from; n < to; n++ {
 		offers = append(offers, page(host, n))
@@ -60,7 +60,7 @@ func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	return verdicts
 }
 
-// wantAnswer offers URLs and checks that each gets the answer want.
+// wantAnswer offers URLs and checks that the argument want is the answer to each.
 func (d *driver) wantAnswer(want frontier.Answer, offers ...frontier.Offer) {
 	for i, got := range d.offer(offers...) {
 		d.Require(got.Answer == want,
@@ -246,7 +246,8 @@ func offeredURLs(offers []frontier.Offer) (urls []string) {
 	return urls
 }
 
-// wantItems checks that items have the URLs of the offers want, in this order.
+// wantItems checks that the items in got have the URLs of the offers in want, in this
+// order.
 func (d *driver) wantItems(what string, got []frontier.Item, want []frontier.Offer) {
 	d.Require(slices.Equal(urls(got), offeredURLs(want)), "%s: got %q, want %q", what, urls(got), offeredURLs(want))
 }
@@ -321,7 +322,7 @@ func (d *driver) wantState(offer frontier.Offer, want frontier.State) frontier.S
 	return status
 }
 
-// list returns the items in state by URL.
+// list returns the items that are in the given state, by URL.
 func (d *driver) list(state frontier.State, host string) map[string]frontier.Item {
 	var listed []frontier.Item
 	err := d.List(d.Ctx, state, host, func(item frontier.Item) bool {

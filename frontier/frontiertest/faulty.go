@@ -28,8 +28,8 @@ type Fault struct {
 	Delay time.Duration // time to wait first, at most until the caller's context ends
 }
 
-// A Plan returns the fault of call number call of op, counted from 0. A Faulty does not
-// call its plan concurrently.
+// A Plan returns the fault of one call of op. The argument call is the number of that
+// call, counted from 0. A Faulty does not call its plan concurrently.
 type Plan func(op Op, call int) Fault
 
 // Script returns a plan that gives the n-th call of an op the n-th fault in the list of

@@ -200,7 +200,8 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 	return at, waiting
 }
 
-// hand checks that got are the items that h must get, at most n, and updates the ledger.
+// hand checks that the items in got are those that h must get, at most n, and updates the
+// ledger.
 func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, now time.Time) {
 	ready := g.ready(h.host, h.settled, now)
 	left := g.allowance(maxPages)

@@ -266,7 +266,7 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	return nil
 }
 
-// fresh returns the completions of done whose items l has not completed yet. It returns an
+// fresh returns the elements of done whose items l has not completed yet. It returns an
 // error if an item does not belong to l, or if the completion of a finished item has no
 // valid outcome.
 func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Completion, error) {

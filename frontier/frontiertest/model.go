@@ -212,8 +212,8 @@ type records struct {
 	links   frontier.LinkCounts
 }
 
-// completion returns a random completion of k. The Record of the completion updates the
-// struct wrote.
+// completion returns a random completion of k. The Record of the completion updates
+// *wrote.
 func (p *player) completion(k *known, wrote *records) frontier.Completion {
 	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4)}
 	if p.chance(30) {

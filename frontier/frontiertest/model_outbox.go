@@ -63,7 +63,7 @@ func (p *player) relay() {
 }
 
 // deliver removes one note from the ledger. If it is the note of a link, deliver offers
-// the link, or counts it in seen if its URL is known.
+// the link, or counts it in the argument seen if its URL is known.
 func (p *player) deliver(note exact.Note, seen *uint64) {
 	bare := note
 	bare.Item.Fingerprint = bloomstore.Fingerprint{}

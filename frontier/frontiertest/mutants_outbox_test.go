@@ -37,8 +37,8 @@ func (b *broken) completing(change func(*frontier.Completion)) {
 	}
 }
 
-// completed makes b call the function then after each Complete, with the error
-// of Complete.
+// completed makes b call a function, the argument then, after each Complete,
+// with the error of Complete.
 func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err error)) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		err := b.Memory.Complete(ctx, id, done, update)

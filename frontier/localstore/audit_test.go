@@ -332,10 +332,10 @@ func TestRecountOfAFullFilter(t *testing.T) {
 		Filter: membits.Config{Capacity: 2000, FPR: 0.05, Growth: membits.GrowthOff, Shards: 4}}, Open)
 	defer s.Close()
 	got := answers(t, s, frontier.Bulk, 0, 4000)
-	if lost := got[frontier.Seen]; lost < 200 { // some 300 expected
+	if lost := got[frontier.Seen]; lost < 200 { // about 300 are expected
 		t.Fatalf("the filter lost %d of 4,000, want more", lost)
 	}
-	if answers(t, s, frontier.Exact, 4000, 6000); stats(t, s).Recovered < 300 { // some 600
+	if answers(t, s, frontier.Exact, 4000, 6000); stats(t, s).Recovered < 300 { // about 600 are expected
 		t.Fatalf("%d exact URLs were claimed falsely, want more", stats(t, s).Recovered)
 	}
 	r, err := s.Recount(t.Context())

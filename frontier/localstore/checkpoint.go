@@ -147,7 +147,8 @@ func (s *Store) rebuildFilter() (err error) {
 	})
 }
 
-// crashWriter reaches the crash point "checkpoint" after at bytes.
+// crashWriter reaches the crash point "checkpoint" after as many bytes as the field at
+// says.
 type crashWriter struct {
 	w  io.Writer
 	at int64

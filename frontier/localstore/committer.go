@@ -265,8 +265,8 @@ func (g *group) closeIterators() {
 	}
 }
 
-// set and remove add a change to the group's batch. This fails only if the batch is
-// closed.
+// The methods set and remove each add a change to the group's batch. This fails only if
+// the batch is closed.
 func (g *group) set(key, value []byte) { _ = g.batch.Set(key, value, nil) }
 func (g *group) remove(key []byte)     { _ = g.batch.Delete(key, nil) }
 

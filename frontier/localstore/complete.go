@@ -76,8 +76,8 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 }
 
 // completeEnded handles a call for a lease that has ended. It returns nil if the lease
-// completed all items of done before it ended, because the call is then a repeat.
-// Otherwise it returns ErrLeaseLost.
+// completed all items in done before the lease ended, because the call is then a
+// repeat. Otherwise it returns ErrLeaseLost.
 func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) error {
 	settled := g.ended.byID[id]
 	if settled == nil {

@@ -53,7 +53,7 @@ func openImage(rng *rand.Rand, wrap func(vfs.FS) vfs.FS) error {
 	disk := vfs.NewCrashableMem()
 	until, prefix := atomic.Int32{}, ""
 	until.Store(1 + rng.Int32N(120))
-	if rng.IntN(2) == 0 { // while a marker moves
+	if rng.IntN(2) == 0 { // the power loss comes while a marker moves
 		until.Store(1 + rng.Int32N(12))
 		prefix = "marker."
 	}

@@ -236,8 +236,8 @@ func TestDirectoryRemoved(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenAfterAFailure: a failed store writes nothing, because the
-// directory might belong to another Store by then.
+// TestNothingIsWrittenAfterAFailure: after a failure, the guard lets no write begin,
+// because the directory might belong to another Store by then.
 func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	g := newGuard()
 	g.fail(errKilled)

@@ -293,8 +293,8 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// TestSecondProcess: while a crawl is open, neither this process nor another one can open
-// it again. After Close they can.
+// TestSecondProcess: while a crawl is open, neither this process nor another one can open it
+// again. After Close this process can.
 func TestSecondProcess(t *testing.T) {
 	if dir := os.Getenv("LOCALSTORE_TEST_DIR"); dir != "" { // the other process
 		_, err := Open(Config{Dir: dir})
@@ -341,8 +341,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestDamagedRows: if a row is damaged or missing, the store fails with an error that
-// says where. No item is lost silently.
+// TestDamagedRows: if a row is damaged or missing, the store fails with an error that names
+// the host. So no item is lost silently.
 func TestDamagedRows(t *testing.T) {
 	at := appendQueueKey(nil, "a.test", queuePos{0, 1})
 	for name, damage := range map[string]func(s *Store) error{

@@ -36,7 +36,7 @@ type heldItem struct {
 	at   queuePos
 }
 
-// find returns the index of an item in held, or -1.
+// find returns the index of an item in l.held, or -1.
 func (l *lease) find(print bloomstore.Fingerprint) int {
 	return slices.IndexFunc(l.held, func(h heldItem) bool { return h.item.Fingerprint == print })
 }
@@ -52,8 +52,9 @@ func (l *lease) items() []frontier.Item {
 // maxRecent is how many items stay in lease.recent after the caller has received them.
 const maxRecent = 256
 
-// since returns the items of the lease after the first known items. It forgets all known items
-// but the last maxRecent, so that a long lease stays small.
+// since returns the items of the lease without the first ones, which the caller knows. The
+// argument known is their number. since forgets all of them but the last maxRecent, so that a
+// long lease stays small.
 func (l *lease) since(known int) []frontier.Item {
 	if surplus := min(known-l.past, len(l.recent)) - maxRecent; surplus > 0 {
 		l.recent = slices.Delete(l.recent, 0, surplus)

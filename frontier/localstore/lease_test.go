@@ -122,7 +122,7 @@ func TestEndedLeasesAreBounded(t *testing.T) {
 // TestRacersRetryOnce: racing calls of Retry queue each failed item once.
 func TestRacersRetryOnce(t *testing.T) {
 	s := openMem(t)
-	const failed = 2500 // more than one group queues again
+	const failed = 2500 // more than one group can queue again
 	addPages(t, s, "a.test", failed)
 	id := frontier.LeaseID{1}
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})

@@ -236,7 +236,7 @@ func (s *Store) do(ctx context.Context, o *op) error {
 	return s.hand(ctx, o)
 }
 
-// hand is like do, but it also works on a store that is open for reading only.
+// hand is like the method do, but it also works on a store that is open for reading only.
 func (s *Store) hand(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -64,7 +64,7 @@ func stats(t *testing.T, s *Store) frontier.Stats {
 // TestMarkSeen: marked URLs are answered Seen, for every class, and no other count
 // includes them. This holds after a crash, a restart from a checkpoint, and a rebuild.
 func TestMarkSeen(t *testing.T) {
-	const known, all = 15_000, 20_000 // more than one group marks
+	const known, all = 15_000, 20_000 // more than one group can mark
 	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: all}}
 	s, err := Open(cfg)
 	if err != nil {
@@ -116,7 +116,7 @@ func TestMarkSeen(t *testing.T) {
 	}
 }
 
-// TestKnowWhatWaits: marking URLs that the crawl already has does not change them.
+// TestKnowWhatWaits: marking URLs that wait in the queue does not change them.
 func TestKnowWhatWaits(t *testing.T) {
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: 1000}})
 	if err != nil {

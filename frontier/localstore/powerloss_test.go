@@ -76,7 +76,7 @@ type fate struct {
 	item       frontier.Offer
 	added      bool           // the URL is in the store: it was answered added or seen
 	won        bool           // answered added
-	state      frontier.State // Queued also while it is leased
+	state      frontier.State // Queued even while the item is leased
 	pending    bool           // a call that changes it is not answered yet
 	deliveries uint8
 	round      uint32
@@ -163,7 +163,7 @@ func (o *outage) life() {
 	o.mu.Lock()
 	o.until, o.lost = 1+o.rng.IntN(150), nil
 	if o.rng.IntN(4) == 0 {
-		o.until = 1 + o.rng.IntN(30) // while it opens
+		o.until = 1 + o.rng.IntN(30) // soon, perhaps while the crawl opens
 	}
 	o.mu.Unlock()
 	s, err := Open(o.config())

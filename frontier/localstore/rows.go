@@ -35,7 +35,7 @@ func (r *rowReader) byte() byte {
 	return 0
 }
 
-// uvarint returns the next number, which must be at most most.
+// uvarint returns the next number, which must not exceed the argument most.
 func (r *rowReader) uvarint(most uint64) uint64 {
 	x, n := binary.Uvarint(r.rest)
 	if n <= 0 || x > most {

@@ -23,7 +23,7 @@ func canonicalURL(t *rapid.T) (url, host string) {
 	return scheme + named + port + rest, host
 }
 
-// TestEntryKeepsTheItem rebuilds every URL from its row and compares fingerprints.
+// TestEntryKeepsTheItem: an item does not change when it is encoded and decoded.
 func TestEntryKeepsTheItem(t *testing.T) {
 	hasher := bloomstore.NewHasher(bloomstore.Key{1, 2, 3})
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,8 +89,8 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 	})
 }
 
-// TestOutcomesHaveNumbers: every outcome of the contract has a number for the rows on
-// disk.
+// TestOutcomesHaveNumbers: every outcome of the contract keeps its number in the rows
+// on disk.
 func TestOutcomesHaveNumbers(t *testing.T) {
 	want := []frontier.Outcome{
 		frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,

@@ -55,7 +55,8 @@ func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) fr
 	return openWith(t, fs, dir, opt, func(*Config) {})
 }
 
-// openWith is like openSuite, but change can modify the configuration.
+// openWith is like openSuite, but the function change can modify the
+// configuration.
 func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, change func(*Config)) frontiertest.Crawl {
 	cfg := Config{
 		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now,

@@ -14,7 +14,7 @@ import (
 // exactKeyRow is the row that an exact key has in addition to its queue entry or its
 // outcome.
 type exactKeyRow struct {
-	class        frontier.Class // with which the key was last added
+	class        frontier.Class // the class with which the key was last added
 	done, failed uint64         // how many earlier rounds ended as done, and as failed; failed rounds before a Retry do not count
 }
 

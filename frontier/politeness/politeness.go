@@ -11,9 +11,9 @@
 //	2xx, 3xx, other 4xx             healthy; the next back-off has n = 0      never
 //	429, 503                        back-off, at least Retry-After            RetryIn
 //	408, 425, other 5xx             alive; the back-off does not change       RetryIn
-//	no connection (name, dial, TLS) back-off; counts towards dead             RetryIn
+//	no connection (name, dial, TLS) back-off; counts towards DeadAfter        RetryIn
 //	connected, but no whole answer  back-off from the third in a row;         RetryIn
-//	                                counts towards dead
+//	                                counts towards DeadAfter
 //	kept connection was stale       only the start counts                     RetryIn
 //
 // A single reset or timeout is often the fault of one page, so other pages of the host do

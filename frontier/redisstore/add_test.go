@@ -149,7 +149,7 @@ func TestAddersRace(t *testing.T) {
 	const stores, callers, urls = 3, 4, 600
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
-	cfg.FilterCapacity = 100 // grows while they race
+	cfg.FilterCapacity = 100 // the filter grows while they race
 	var pages []frontier.Offer
 	for n := range urls {
 		pages = append(pages, testPages(fmt.Sprintf("h%d.test", n%60), n, n+1)...)

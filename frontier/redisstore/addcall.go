@@ -140,11 +140,12 @@ func newEdit(at blockKey, old, new []byte) edit {
 	return edit{at.segment, at.offset + int64(from), at.offset + int64(to) - 1, old[from:to], new[from:to]}
 }
 
-// rebase bases e on a block that an earlier call changes to old. The range of bytes does not
-// change: it contains all bits that were missing when the item was tested. So the script
-// notices if the earlier call did not change the block to old. The block may have been read
-// once more for the earlier call, after another worker added the item. Then old has all bits
-// of the item, and the script answers that the item is known.
+// rebase bases e on a block that an earlier call changes. The argument old is the content of the
+// block after that call. The range of bytes does not change: it contains all bits that were
+// missing when the item was tested. So the script notices if the earlier call did not change the
+// block to old. The block may have been read once more for the earlier call, after another
+// worker added the item. Then old has all bits of the item, and the script answers that the item
+// is known.
 func (e *edit) rebase(at blockKey, old, new []byte) {
 	from, to := e.from-at.offset, e.to-at.offset+1
 	e.old, e.new = old[from:to], new[from:to]
@@ -166,8 +167,8 @@ func (g *group) call(items []pending, ep *epoch) *call {
 	return &call{part: p, script: addScript, keys: b.keys, args: b.args, under: ep}
 }
 
-// run returns how many items at the start of items are the same as the first. It counts the
-// first, too.
+// run returns how many elements at the start of items are the same as the first element. It
+// counts the first element, too. The function same compares two elements.
 func run(items []pending, same func(a, b *pending) bool) int {
 	n := 1
 	for n < len(items) && same(&items[0], &items[n]) {

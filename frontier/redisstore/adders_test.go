@@ -89,7 +89,7 @@ func (a addProcess) start(t *testing.T) (*exec.Cmd, *bufio.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // an error if it has ended
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // Kill returns an error if the process has ended
 	said := bufio.NewReader(out)
 	if line, err := said.ReadString('\n'); line != "begins\n" {
 		rest, _ := io.ReadAll(said)
@@ -129,7 +129,7 @@ func TestKilledAdders(t *testing.T) {
 		group.Go(func() {
 			if kill {
 				time.Sleep(after)
-				_ = cmd.Process.Kill() // an error if it has ended
+				_ = cmd.Process.Kill() // Kill returns an error if the process has ended
 			}
 			out, _ := io.ReadAll(said)
 			if err := cmd.Wait(); err != nil && !kill {

@@ -16,8 +16,8 @@ import (
 type faultyAdd struct {
 	*scriptBench
 	items         []frontier.Offer
-	base          map[string]string // the result of dump before it
-	before, after map[string]string // contents before and after it
+	base          map[string]string // the result of dump before the run
+	before, after map[string]string // contents before and after the run
 	log           []string
 }
 

@@ -227,7 +227,7 @@ func (c *recounting) checkHost(r *recount, host string, items uint64, due, lease
 }
 
 // countActive counts the items in the hash of a lease: the leased ones, and the ones that are
-// set aside. delayed is the number of items set aside that count as delayed.
+// set aside (see activeItem). delayed is the number of items set aside that count as delayed.
 func countActive(lease map[string]string) (open, aside, delayed uint64) {
 	for _, it := range activeItems(lease) {
 		if it.aside {

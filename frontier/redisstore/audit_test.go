@@ -183,7 +183,7 @@ func TestAuditCountsTheFilter(t *testing.T) {
 		}
 		return math.Abs(audit.Added-float64(audit.Counters.Added)) / audit.AddedErr
 	}
-	if off := sigmas(); off > 5 { // by chance once in a million runs
+	if off := sigmas(); off > 5 { // this happens by chance once in a million runs
 		t.Errorf("the estimate is %.1fσ off", off)
 	}
 	key := s.parts[0].chain().SegmentKey(0, 0)

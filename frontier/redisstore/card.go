@@ -170,7 +170,7 @@ func (s *Store) readCard(ctx context.Context) (card, error) {
 	return parseCard(s.cfg.Name, text)
 }
 
-// Card returns the crawl's card, from which Recreate restores the crawl. It is secret,
+// Card returns the crawl's card, from which Recreate restores the crawl. The card is secret,
 // because it contains the key of the fingerprints, which allows a site to make URLs that
 // collide.
 func (s *Store) Card() ([]byte, error) {

@@ -101,7 +101,7 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 		return err
 	}
 	var denied []string
-	foreign := false // a key is not permitted
+	foreign := false // becomes true if a key is not permitted
 	for _, cmd := range asked {
 		switch err := cmd.Err(); {
 		case err == nil || !redis.HasErrorPrefix(err, "NOPERM"):
@@ -117,7 +117,7 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	return denial(slices.Compact(denied), foreign)
 }
 
-// commandOn returns a command of commands for a key.
+// commandOn returns the command that an entry of commands describes, for a key.
 func commandOn(command, key string) (args []any) {
 	for word := range strings.FieldsSeq(command) {
 		if word == "KEY" {

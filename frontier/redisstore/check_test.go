@@ -43,7 +43,7 @@ func asCrawlUser(addrs ...string) redis.UniversalOptions {
 	return redis.UniversalOptions{Addrs: addrs, Username: "crawl", Password: crawlPassword}
 }
 
-// TestDeniedCommands: the list commands contains every command that scripts run.
+// TestDeniedCommands: every command that a script runs is in the list named commands.
 // TestSuiteOnServer shows that a crawl needs no commands outside the list.
 func TestDeniedCommands(t *testing.T) {
 	files, err := filepath.Glob("*.lua")

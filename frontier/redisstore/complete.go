@@ -255,8 +255,8 @@ func (t *todo) linkCounts() (n frontier.LinkCounts) {
 	return n
 }
 
-// commit makes the completions take effect if the node is in the epoch under. A nil under
-// means any epoch.
+// commit makes the completions take effect if the argument under is the epoch of the node. A
+// nil under means any epoch.
 func (c *completing) commit(ctx context.Context, under *epoch) error {
 	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
 	c.runTogether(ctx, made, c.h)
@@ -270,8 +270,9 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 	}
 	switch verdict := integer(made.reply); {
 	case verdict == 1, verdict == 2 && (c.update.End || c.h.state().doubtful):
-		// 2: an earlier call ended the lease, but its answer was lost. If that call did not
-		// have these completions, their items were given back and are fetched again.
+		// Verdict 2 means that an earlier call ended the lease, but its answer was lost. If
+		// that call did not have these completions, their items were given back and are
+		// fetched again.
 		c.h.settle(c.todo, c.update)
 		if c.update.End {
 			c.schedule.wake(c.h.part)

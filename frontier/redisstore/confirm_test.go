@@ -155,8 +155,9 @@ func TestConfirmByReplicas(t *testing.T) {
 	}
 }
 
-// TestConfirmNoticesFailover: a replica takes over the other node while the
-// page waits for replicas. The links are offered again, to the new primary.
+// TestConfirmNoticesFailover: a completion fails because too few replicas have its
+// links. Then a replica takes over the other node. The repeated completion
+// succeeds, and its effects happen once.
 func TestConfirmNoticesFailover(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 1, 1)

@@ -136,8 +136,9 @@ func TestEpochForgotExtension(t *testing.T) {
 	})
 }
 
-// wantLost calls take, makes the server lose the writes of that call, and checks that
-// the returned lease is lost. The lease must last for at most one TTL from now.
+// wantLost calls the function take, makes the server lose the writes of that call, and
+// checks that the returned lease is lost. The lease must last for at most one TTL from
+// now.
 func (b *epochBench) wantLost(take func() frontier.Lease) {
 	b.Helper()
 	before := b.dump()

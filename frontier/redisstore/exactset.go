@@ -40,7 +40,7 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 
 // standing reports, by index, which answers to decided offers stay valid: answers whose epoch
 // has not ended, and refusals. It also returns the offers for the next try. An offer whose
-// answer stays valid has the decision Known there. With its old decision its item would be
+// answer stays valid has the decision Known there. With its old decision, the item would be
 // queued again if it is finished by now.
 func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, stand []bool) {
 	again, stand = offers, make([]bool, len(offers))

@@ -78,8 +78,8 @@ func (e *expedition) seed(ctx context.Context) {
 	}
 }
 
-// run makes the workers crawl while chaos disturbs the servers, and then until the
-// crawl is empty.
+// run makes the workers crawl while the function chaos disturbs the servers. Then the
+// workers continue until the crawl is empty.
 func (e *expedition) run(limit time.Duration, chaos func(ctx context.Context)) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), limit)

@@ -70,7 +70,8 @@ func mend(ctx context.Context, t *testing.T, server *servers.RedisServer) {
 	}
 }
 
-// since returns the length of the log at a time, or at the first look after it.
+// since returns the length of the log at the time in the argument from, or at the
+// first call of look after that time.
 func (w *logWatch) since(from time.Time) int64 {
 	for i, at := range w.at {
 		if at.After(from) {
@@ -145,8 +146,8 @@ func (e *expedition) forgotten(ctx context.Context) bool {
 	return false
 }
 
-// TestFullServerDrains: a server without memory refuses to add, but still
-// leases, extends and completes.
+// TestFullServerDrains: a server without memory refuses new items and links. It
+// still leases and extends, and completes pages without links.
 func TestFullServerDrains(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -24,7 +24,7 @@ type offering struct {
 	group *groupcommit.Group[*offering]
 }
 
-// wait waits until every ask is answered, and returns the first error of them. If ctx ends
+// wait waits until every ask is answered, and returns the first of their errors. If ctx ends
 // first, the group continues without the caller.
 func (o *offering) wait(ctx context.Context) error {
 	if err := o.group.Wait(ctx); err != nil {
@@ -63,7 +63,7 @@ type group struct {
 
 	reader *redisbits.Reader
 	open   []*ask             // not decided yet, in the order offered
-	tests  []redisbits.Ask    // of open, index for index
+	tests  []redisbits.Ask    // of the asks in open, index for index
 	unsure []pending          // asks that the filter alone cannot answer
 	later  []*ask             // asks that must be repeated in the next round
 	blocks map[blockKey]block // blocks that the calls of this round change
@@ -114,7 +114,7 @@ func (a *ask) fail(err error) {
 }
 
 // round tests the open asks with the filter, and runs the script on those that the filter
-// does not decide. It leaves in open those that must be asked again.
+// does not decide. It leaves in g.open those that must be asked again.
 func (g *group) round(ctx context.Context) error {
 	ep, err := g.s.epochOf(ctx, g.node)
 	if err != nil {

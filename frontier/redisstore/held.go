@@ -22,7 +22,7 @@ type holding struct {
 
 	received int64                                // number of the last item received
 	recent   []*heldItem                          // the last items, in the order of leasing: see since
-	past     int                                  // number of items that were removed from recent
+	past     int                                  // number of items that were removed from the field recent
 	items    map[bloomstore.Fingerprint]*heldItem // all items of the lease
 }
 

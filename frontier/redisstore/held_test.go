@@ -33,8 +33,8 @@ func TestHoldingReceives(t *testing.T) {
 	}
 }
 
-// TestHoldingForgets: a holding does not keep items in recent that its caller received
-// long ago.
+// TestHoldingForgets: a holding does not keep items in its field recent that its caller
+// received long ago.
 func TestHoldingForgets(t *testing.T) {
 	const items = 3 * maxRecent
 	h := newHolding(frontier.LeaseID{1}, nil, "a.test")

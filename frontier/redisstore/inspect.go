@@ -221,7 +221,8 @@ func (s *Store) inLease(ctx context.Context, p *partition, host string, state fr
 	}
 }
 
-// activeItem is an item in the hash of a lease, see host.lua.
+// activeItem is an item in the hash of a lease: see host.lua. An item is set aside if it was
+// given back or will be tried again. It joins the queue when the lease ends.
 type activeItem struct {
 	number  int64
 	entry   string

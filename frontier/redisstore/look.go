@@ -75,7 +75,7 @@ func (s *Store) lookAgain(ctx context.Context, p *partition) error {
 	return s.look(ctx, []*partition{p}, 0)
 }
 
-// newReport parses the answer of a partition to peek.
+// newReport parses the answer of a partition to peek.lua.
 func newReport(p *partition, reply []any, asked, answered time.Time) report {
 	r := report{asked: asked, answered: answered, server: integer(at(reply, 0))}
 	hosts := list(at(reply, 3))
@@ -98,8 +98,9 @@ func waitOf(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// upkeep returns the calls that follow from a partition's answer to peek: they end expired
-// leases, queue delayed items that are ready, and begin the hold of a new epoch.
+// upkeep returns the calls that follow from a partition's answer to peek.lua: they end
+// expired leases and queue delayed items that are ready. In a new epoch, they begin the time
+// in which no host is leased.
 func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	if integer(at(reply, 6)) == 1 {
 		calls = append(calls, &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{millis(s.cfg.LeaseTTL)}})

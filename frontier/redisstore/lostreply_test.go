@@ -56,8 +56,8 @@ func newLostReply(t *testing.T, configs ...func(*servers.RedisServer) Config) *l
 	return c
 }
 
-// lose makes the proxy lose the reply to the script's next run. Then it calls call, which
-// must return frontier.ErrUnavailable.
+// lose makes the proxy lose the reply to the script's next run. Then it calls the
+// function call, which must return frontier.ErrUnavailable.
 func (c *lostReply) lose(sc *script, call func(context.Context) error) {
 	c.Helper()
 	hash := []byte(c.nodes.single.epoch.Load().sha[sc])
@@ -343,7 +343,7 @@ func lostRetry(c *lostReply) {
 }
 
 // TestLostCompletionInDoubt: a record is not voided while it is unknown whether its
-// completion took effect. It is voided once it is certain that the completion did not.
+// completion took effect. It is voided if it is certain that the completion did not.
 func TestLostCompletionInDoubt(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run("lost="+strconv.FormatBool(lost), func(t *testing.T) {

@@ -13,8 +13,9 @@ import (
 
 var proof = flag.Bool("proof", false, "run the tests at full size")
 
-// TestQueueMemory measures the memory of the server for queued URLs, without the filter,
-// in long lists and with one URL for each host.
+// TestQueueMemory measures how much memory the server needs for the first URL of a host,
+// and for each further URL, in short and in long lists. The memory of the filter does
+// not count.
 func TestQueueMemory(t *testing.T) {
 	const path = 39 // bytes of path and query that benchPages makes
 	urls, layouts := 30_000, []int{10, 300, 10_000}
@@ -44,7 +45,7 @@ func TestQueueMemory(t *testing.T) {
 			if perHost > 550 && hosts > 100 { // with few hosts, other memory distorts the result
 				t.Errorf("a host with a queued URL takes %.0f B, want at most 550", perHost)
 			}
-			if most := 1.3*path + 20; perURL > most && urls/hosts >= 1000 { // in shorter lists, the last node, which is not full, counts more
+			if most := 1.3*path + 20; perURL > most && urls/hosts >= 1000 { // the last node of a list is not full, which counts more in shorter lists
 				t.Errorf("a URL in a long list takes %.1f B, want at most %.1f", perURL, most)
 			}
 		})

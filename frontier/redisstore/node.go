@@ -119,9 +119,9 @@ func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
 	return s.renew(ctx, n, nil)
 }
 
-// renew is called when a node answers NOSCRIPT in the epoch old, or has no epoch yet. It loads
-// the scripts and returns the current epoch. If the node has not restarted, but has only
-// dropped its scripts, renew returns old itself.
+// renew is called when a node has no epoch yet, or answers NOSCRIPT in an epoch, which is the
+// argument old. It loads the scripts and returns the current epoch. If the node has not restarted,
+// but has only dropped its scripts, renew returns the argument old.
 func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) {
 	n.look.Lock()
 	defer n.look.Unlock()

@@ -88,8 +88,8 @@ func (s *Store) empty(ctx context.Context) (bool, error) {
 }
 
 // sum sets the fields of the grant that depend on the counters. It reads no counters if the
-// grant has items and there is no limit of pages. A lease that is granted again can have no
-// items left.
+// grant has items and there is no limit of pages. A grant with leases can be without items,
+// because a lease that is granted again can have no items left.
 func (l *loan) sum(ctx context.Context) error {
 	lent := slices.ContainsFunc(l.grant.Leases, func(g frontier.Lease) bool { return len(g.Items) > 0 })
 	if lent && l.request.MaxPages == 0 {
@@ -159,9 +159,9 @@ func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most 
 	return most, until, unlock, nil
 }
 
-// allowance returns how many more items maxPages permits. If they are fewer than wanted, it
-// first ends expired leases, because their items count until then, and the worker that would
-// end them may have died.
+// allowance returns how many more items maxPages permits. If they are fewer than the caller
+// wants, it first ends expired leases, because their items count until then. The worker that
+// would end these leases may have died.
 func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int, error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil {

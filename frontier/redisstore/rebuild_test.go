@@ -179,7 +179,7 @@ func TestRebuildNothing(t *testing.T) {
 	}
 }
 
-// TestMarkSeen: marked URLs are answered seen, and no count includes them.
+// TestMarkSeen: marked URLs are answered Seen, and do not count as added.
 func TestMarkSeen(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))

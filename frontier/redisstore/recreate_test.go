@@ -140,8 +140,8 @@ func TestRecreateRefusesCards(t *testing.T) {
 	}
 }
 
-// TestWorkerOfLostCrawl: after the server has lost all data, the next call of a worker
-// returns an error that says so. The worker voids no record.
+// TestWorkerOfLostCrawl: after the server has lost all data, the calls of a worker soon
+// return an error that says so. The worker voids no record.
 func TestWorkerOfLostCrawl(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
@@ -217,9 +217,9 @@ func TestPastRounds(t *testing.T) {
 		return Ended{Item: it, Outcome: outcome}
 	}
 	records := []Ended{
-		end(0, 0, frontier.OK), end(0, 1, frontier.OK), // its window was over
-		end(1, 1, frontier.OK), end(1, 0, frontier.Network), // retried
-		end(2, 0, frontier.Network), end(2, 1, ""), // according to the exact set it waits
+		end(0, 0, frontier.OK), end(0, 1, frontier.OK), // the window of page 0 was over
+		end(1, 1, frontier.OK), end(1, 0, frontier.Network), // page 1 was retried
+		end(2, 0, frontier.Network), end(2, 1, ""), // page 2 waits, according to the exact set
 		end(3, 0, frontier.Network), end(3, 1, frontier.Throttled),
 		end(4, 0, frontier.OK), end(4, 1, frontier.OK),
 	}

@@ -275,8 +275,8 @@ type background struct {
 	running sync.WaitGroup
 }
 
-// spawn starts run in a goroutine. Close ends ctx and waits until run has returned. After Close,
-// spawn starts nothing and returns frontier.ErrClosed.
+// spawn starts the function run in a goroutine. Close ends its ctx and waits until the function
+// has returned. After Close, spawn starts nothing and returns frontier.ErrClosed.
 func (b *background) spawn(run func(ctx context.Context)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

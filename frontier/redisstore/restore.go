@@ -57,8 +57,8 @@ func newPast() *past {
 	}
 }
 
-// meet notes an item of a queue, a lease or a list of failed items if it may have a record,
-// because it failed, is in a later round, or was leased.
+// meet notes an item of a queue, a lease or a list of failed items if the item may have a record:
+// it may have one if it failed, is in a later round, or was leased.
 func (h *past) meet(it *frontier.Item, state frontier.State) {
 	if h == nil || state == frontier.Queued && it.Round == 0 && it.Deliveries == 0 {
 		return
@@ -142,7 +142,7 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	fields := []any{
 		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
 		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.outbox,
-		fieldEpoch, "restored", // no server's run id: a hold begins, because leases may have been lost
+		fieldEpoch, "restored", // no server's run id, so no host is leased for a while: leases may have been lost
 	}
 	for field, n := range h.counters {
 		fields = append(fields, field, n)

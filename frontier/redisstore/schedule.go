@@ -31,7 +31,7 @@ type prospect struct {
 	part   *partition
 	next   time.Time // when to look again; zero means at once
 	theirs bool      // another worker is in charge of it
-	server int64     // its server's clock, ms, shortly before the time in at
+	server int64     // its server's clock, ms, shortly before the time in the field at
 	at     time.Time // this process's clock
 }
 
@@ -51,7 +51,7 @@ func newSchedule(parts []*partition) *schedule {
 }
 
 // own sets the partitions of which this worker is in charge; nil means all. The worker looks at
-// other partitions only if too few hosts of its own are due.
+// other partitions only if too few hosts of its own partitions are due.
 func (s *schedule) own(mine []bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,8 @@ func newTimetable(t *testing.T, n int) *timetable {
 	return tt
 }
 
-// answer makes a partition report due hosts, and more work after wait.
+// answer makes a partition report the due hosts, and that it will have more work after the
+// duration wait.
 func (tt *timetable) answer(part int, wait time.Duration, hosts ...candidate) {
 	for i := range hosts {
 		hosts[i].part = tt.parts[part]

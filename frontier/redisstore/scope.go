@@ -82,7 +82,7 @@ func (c *scopeCache) forget() {
 	c.lives++
 }
 
-// add remembers keys, unless the cache was cleared after current returned life.
+// add remembers keys, unless the cache was cleared after the call of current that returned life.
 func (c *scopeCache) add(life uint64, keys []string) {
 	c.mu.RLock() // the cache must not be cleared meanwhile
 	defer c.mu.RUnlock()

@@ -67,9 +67,9 @@ func newScript(name, flags string, shared ...string) *script {
 	return sc
 }
 
-// textIn returns the text to load in the epoch with run id run. The text begins with a shebang
-// line. Without that line, a server that is short of memory would begin the script and stop it in
-// the middle.
+// textIn returns the text to load in the epoch whose run id is the argument run. The text begins
+// with a shebang line. Without that line, a server that is short of memory would begin the script
+// and stop it in the middle.
 func (sc *script) textIn(run string, edit func(script, text string) string) string {
 	shebang := "#!lua"
 	if sc.flags != "" {

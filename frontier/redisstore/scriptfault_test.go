@@ -119,7 +119,8 @@ func (b *scriptBench) completeKeys() []string {
 	return []string{p.failed(faultHost), p.failedHosts, p.exact, p.outbox}
 }
 
-// leaves returns the argument of complete.lua that removes a leased item from exact.
+// leaves returns the argument of complete.lua that removes a leased item from
+// partition.exact.
 func (b *scriptBench) leaves(number int) any {
 	b.Helper()
 	entry := b.admin.HGet(b.Context(), b.partition(faultHost).active(faultHost), strconv.Itoa(number)).Val()
@@ -340,7 +341,8 @@ func (b *scriptBench) logged(c *call) (map[string]string, []string) {
 	return b.contents(), log
 }
 
-// plan makes a script's n-th command fail. Below 0 none fails.
+// plan makes a script's n-th command fail. If n is 0, no command fails. If n is negative,
+// no command fails and none is logged.
 func (b *scriptBench) plan(c *call, n int) {
 	key := "plan:" + c.script.name
 	if n < 0 {
@@ -392,7 +394,7 @@ func (b *scriptBench) checkKept(n int, log []string, sc scenario) {
 	}
 }
 
-// dump returns everything the server has, for restore.
+// dump returns everything that the server has, for a later call of restore.
 func (b *scriptBench) dump() map[string]string {
 	all := map[string]string{}
 	for _, key := range b.admin.Keys(b.Context(), "*").Val() {

@@ -44,8 +44,8 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// change calls happen, which makes the cached entries wrong, and empties the cache. Other
-// goroutines see both changes at once.
+// change calls the function happen, which makes the cached entries wrong, and empties the cache.
+// Other goroutines see both changes at once.
 func (c *seenCache) change(happen func()) {
 	if c == nil {
 		happen()

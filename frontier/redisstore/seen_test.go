@@ -100,8 +100,8 @@ func TestSeenCacheKeepsTheFrequent(t *testing.T) {
 			c.add(fp, c.generation())
 		}
 	}
-	// This cache contains 0.80 of the links, like a cache that drops the least recently
-	// used entry. 0.79 is 15 standard deviations below.
+	// This cache knows 80 % of the links, like a cache that drops the least recently used
+	// entry. 79 % is 15 standard deviations less.
 	if share := float64(hits) / links; share < 0.79 {
 		t.Errorf("the cache knew %.3f of the links, want 0.79 or more", share)
 	}

@@ -41,8 +41,8 @@ func partitionsOf(workers []Worker) (sum int) {
 	return sum
 }
 
-// TestWorkersAreListed: workers see each other and share the partitions. If one leaves or
-// dies, the others take over its partitions.
+// TestWorkersAreListed: workers see each other and share the partitions. If one leaves, the
+// others take over its partitions. A worker whose last heartbeat is old counts as dead.
 func TestWorkersAreListed(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -134,7 +134,7 @@ func TestOwnershipOfPartitions(t *testing.T) {
 			t.Errorf("partition %d goes from %d to %d because %d left", p, before[p], after[p], live[0])
 		}
 	}
-	for _, worker := range live { // 32 each, standard deviation 5.3; 5σ occurs by chance once in a million runs
+	for _, worker := range live { // the mean is 32 and σ is 5.3; a difference of 5σ occurs by chance once in a million runs
 		if n := count[worker]; n < 32-27 || n > 32+27 {
 			t.Errorf("worker %d owns %d of %d partitions, want about 32 (live: %v)", worker, n, partitions, live)
 		}

@@ -35,7 +35,7 @@ func RandomKeys(rng *rand.Rand) Keys {
 	return func(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint { return Random(rng, prints) }
 }
 
-// Fill adds the next n keys and returns how many of them filter falsely claimed to
+// Fill adds the next n keys and returns how many of them the filter falsely claimed to
 // contain already. If the keys were URLs, these would be lost.
 func Fill(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (lost uint64, err error) {
 	return each(keys, n, false, func(prints []bloomstore.Fingerprint) ([]bool, error) {
@@ -43,15 +43,15 @@ func Fill(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (l
 	})
 }
 
-// Probe looks up the next n keys and returns how many of them filter claims.
+// Probe looks up the next n keys and returns how many of them the filter claims.
 func Probe(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (claimed uint64, err error) {
 	return each(keys, n, true, func(prints []bloomstore.Fingerprint) ([]bool, error) {
 		return filter.Contains(ctx, prints)
 	})
 }
 
-// each calls ask with the next n keys, in batches. It returns how many answers are equal to
-// the argument counted.
+// each calls the function ask with the next n keys, in batches. It returns how many answers
+// are equal to the argument counted.
 func each(keys Keys, n uint64, counted bool, ask func([]bloomstore.Fingerprint) ([]bool, error)) (count uint64, err error) {
 	prints := make([]bloomstore.Fingerprint, min(n, batch))
 	for left := n; left > 0; left -= uint64(len(prints)) {
@@ -73,10 +73,10 @@ func each(keys Keys, n uint64, counted bool, ask func([]bloomstore.Fingerprint) 
 // distribution. For more events the tails of the normal distribution are close enough.
 const few = 1000
 
-// Deviation returns how far count events in trials are from an expected rate of p, in
-// standard deviations (σ) of a normal distribution. For a small number of expected events
-// it returns the σ of a normal event that is equally unlikely. 5σ are exceeded, on either
-// side, once in two million runs.
+// Deviation returns how far the share of events, count/trials, is from the expected rate p,
+// in standard deviations (σ) of a normal distribution. For a small number of expected
+// events it returns the σ of a normal event that is equally unlikely. 5σ are exceeded, on
+// either side, once in two million runs.
 //
 // spread is the standard deviation of the rate itself, relative to p. The rates of filters
 // of one size differ by chance: see sizing.RateSpread. Deviation returns +Inf for an

@@ -206,9 +206,8 @@ const (
 	lastPause  = time.Second
 )
 
-// notBegun reports whether an error means that a script did not run at all, because a node
-// of a cluster is moving the slot or does not serve it, or because a server is still loading
-// its data.
+// notBegun reports whether an error means that a script did not run at all. Either a node of a
+// cluster is moving the slot or does not serve it, or a server is still loading its data.
 func notBegun(err error) bool {
 	for _, prefix := range []string{"TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING"} {
 		if redis.HasErrorPrefix(err, prefix) {

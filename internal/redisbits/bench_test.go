@@ -22,9 +22,9 @@ func BenchmarkFilter(b *testing.B) {
 
 const benchKeys = 1_000_000
 
-// load calls do with each batch of prints in turn. It reports the keys per second, the
-// processor time of the server and, if the server has an append-only file, the growth of that
-// file.
+// load calls the function do with each batch of prints in turn. It reports the keys per
+// second, the processor time of the server and, if the server has an append-only file, the
+// growth of that file.
 func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerprint, batch int, do func([]bloomstore.Fingerprint) error) {
 	cpu, err := server.CPU()
 	if err != nil {

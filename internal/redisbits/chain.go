@@ -30,10 +30,10 @@ var (
 // script notices a new layer (see Block), and Refresh reads the number. A Chain must be
 // opened with Open or Create. It is safe for concurrent use.
 //
-// The keys in Redis begin with the prefix. It is followed by "f" for the record, by
-// "f0.0" for segment 0 of layer 0, and so on. The record is a hash with the fields head
-// (the common part of all headers), layers, and keys1, keys2, … (the number of keys
-// added to the first, second, … layer).
+// The keys in Redis begin with the prefix. It is followed by "f" for the record, by "f0.0"
+// for segment 0 of layer 0, and so on. The record is a hash. Its field head is the common
+// part of all headers, layers is the number of layers, and keys1, keys2, … are the numbers of
+// keys added to the first, second, … layer.
 type Chain struct {
 	layout *Layout
 	header header
@@ -59,9 +59,9 @@ type keyedLayer struct {
 	capacity string   // in decimal, for add scripts; empty means no limit
 }
 
-// Chain returns a chain of the filter or crawl id, with the number partition. Its keys
-// begin with prefix, which contains the hash tag, such as "{c1:7}". The chain is not open
-// yet.
+// Chain returns the chain of a partition of the filter or crawl that id identifies. The keys
+// of the chain begin with prefix, which contains the hash tag, such as "{c1:7}". The chain is
+// not open yet.
 func (l *Layout) Chain(id ID, partition int, prefix string) *Chain {
 	c := &Chain{layout: l, header: header{params: l.params, id: id, partition: partition}, prefix: prefix, born: time.Now()}
 	c.keyed.Store(&[]*keyedLayer{})

@@ -162,8 +162,8 @@ func (l *Layout) chains(id ID, config Config) []*Chain {
 	return chains
 }
 
-// each calls do for 0..n-1, eight at a time, and returns their errors. After the
-// first error it starts no more calls.
+// each calls the function do with the numbers 0 to n-1, eight at a time, and returns the
+// errors. After the first error it starts no more calls.
 func each(n int, do func(i int) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -219,7 +219,8 @@ func Delete(ctx context.Context, client redis.UniversalClient, name string) erro
 	return nil
 }
 
-// Contains reports which of prints the filter claims to contain; see bloomstore.Filter.
+// Contains reports which of the prints the filter claims to contain; see
+// bloomstore.Filter.
 func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	known := make([]bool, len(prints))
 	err := f.windows(ctx, prints, func(r *Reader, w *window) error {
@@ -231,8 +232,8 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, nil
 }
 
-// contains stores the answers to the asks of w in known. It asks again about prints that
-// no layer claimed, if their chains have more layers by then.
+// contains stores the answers to the asks of w in the argument known. It asks again about
+// the prints that no layer claimed, if their chains have more layers by then.
 func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []bool) error {
 	for len(w.asks) > 0 {
 		if err := r.Read(ctx, w.asks); err != nil {
@@ -263,7 +264,7 @@ type window struct {
 	index []int // index of each ask in the call
 }
 
-// windows calls do with each window of prints in turn.
+// windows calls the function do with each window of prints in turn.
 func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, do func(*Reader, *window) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -28,7 +28,7 @@ import (
 func often() Config {
 	config := Config{Capacity: 4000, FPR: bloomtest.MaxRate, Partitions: 4}
 	if *proof {
-		config.Capacity = 100_000 // a million keys are four layers
+		config.Capacity = 100_000 // a million keys need four layers
 	}
 	return config
 }
@@ -68,8 +68,9 @@ func (w *twins) Contains(ctx context.Context, prints []bloomstore.Fingerprint) (
 	return w.next().Contains(ctx, prints)
 }
 
-// TestLaggingProcess: a process that does not know the newest layer notices it before it adds
-// a key to an older layer that is not full, and before it answers that a key is new.
+// TestLaggingProcess: a process that does not know the newest layer notices this layer in time.
+// It does so before it adds a key to an older layer that is not full, and before it answers that
+// a key is new.
 func TestLaggingProcess(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	config, lagging := named(t, client, Config{Capacity: 1000, Partitions: 1})

@@ -176,7 +176,7 @@ func TestRateOfLayers(t *testing.T) {
 	}
 	type target struct {
 		params   Params
-		layer, n int // probes
+		layer, n int // number of the layer, and number of probes
 	}
 	targets := []target{
 		{Params{Capacity: 50_000, FPR: 1e-2}, 0, 2_000_000},

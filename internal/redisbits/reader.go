@@ -56,8 +56,8 @@ func (a *Ask) Segment() (key, header string) {
 	return a.newest().keys[a.segment], a.newest().headers[a.segment]
 }
 
-// AppendSpan appends the offsets of the first and of the last byte of the block, in
-// decimal, to from and to.
+// AppendSpan appends two offsets in decimal: that of the first byte of the block to the
+// argument from, and that of the last byte to the argument to.
 func (a *Ask) AppendSpan(from, to []byte) (newFrom, newTo []byte) {
 	return strconv.AppendInt(from, a.from, 10), strconv.AppendInt(to, a.from+int64(len(a.block))-1, 10)
 }
@@ -107,7 +107,7 @@ type blockCmd struct{ *redis.ZeroCopyStringCmd }
 
 func (blockCmd) NoRetry() bool { return false }
 
-// NewReader returns a Reader of chains on client.
+// NewReader returns a Reader that uses client.
 func NewReader(client redis.UniversalClient) *Reader {
 	r := &Reader{client: client, reads: make([]blockRead, maxPipeline)}
 	for i := range r.reads {
@@ -161,7 +161,8 @@ func (r *Reader) plan(asks []Ask) {
 const crlf = 2
 
 // fill makes the commands for the first asks, as many as fit into a pipeline, and returns
-// their number. The newest layer comes first. The commands will store the blocks in room.
+// their number. The newest layer comes first. The commands will store the blocks in the
+// buffer room.
 func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {

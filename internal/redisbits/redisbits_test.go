@@ -54,7 +54,8 @@ func fresh(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 	return f
 }
 
-// named does the same as fresh, and also returns the config with the name.
+// named does the same as the function fresh, and also returns the config with
+// the name.
 func named(t testing.TB, client redis.UniversalClient, config Config) (Config, *Filter) {
 	t.Helper()
 	config.Name = "t" + strconv.FormatUint(rand.Uint64(), 36)

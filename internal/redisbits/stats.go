@@ -95,7 +95,7 @@ func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, 
 	return s, nil
 }
 
-// surveyLayer describes the layers keyed, which have the same shape. stderr is the standard
+// surveyLayer describes the layers in keyed, which have the same shape. stderr is the standard
 // error of Estimate.
 func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, records []string, sample int) (s LayerStats, stderr float64, err error) {
 	shape := keyed[0]
@@ -156,9 +156,9 @@ func sumKeys(ctx context.Context, client redis.UniversalClient, records []string
 	return sum, nil
 }
 
-// sampleBlocks reads random blocks of keyed, as many as sample says, and calls visit with the
-// number of bits that are set in each. A block can be read several times. sampleBlocks does not
-// use BITCOUNT, which would not show that a block is short.
+// sampleBlocks reads random blocks of the layers in keyed, as many as sample says, and calls
+// visit with the number of bits that are set in each. A block can be read several times.
+// sampleBlocks does not use BITCOUNT, which would not show that a block is short.
 func sampleBlocks(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, sample int, visit func(set int)) error {
 	shape := keyed[0]
 	for sample > 0 {
