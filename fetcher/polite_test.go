@@ -293,8 +293,8 @@ func TestDeadHostIsConcluded(t *testing.T) {
 	})
 }
 
-// TestRateIsKept: the starts of one worker have the distance that Rate sets, also at
-// different hosts. Low rates lose no lease.
+// TestRateIsKept: between two starts of one worker there is at least the time that
+// Rate sets, also at different hosts. Low rates lose no lease.
 func TestRateIsKept(t *testing.T) {
 	for _, rate := range []float64{0.25, 3, 40} {
 		synctest.Test(t, func(t *testing.T) {

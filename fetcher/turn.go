@@ -19,14 +19,14 @@ const (
 )
 
 // A turn returns how long the next request must still wait. If that is 0 and start is
-// true, the turn is taken: it is noted as a start, and the caller must start the request
-// now. An error means that no request may start under this lease.
+// true, the turn notes that a request starts now, and the caller must start it. An error
+// means that no request may start under this lease.
 type turn func(start bool) (wait time.Duration, err error)
 
 // begin waits until a request may start and notes its start. On success the caller has a
 // place in h.asks, a place in h.room and a share of the host's slot. It must call the
-// function end when the request is over. That gives everything back except the place in
-// h.room, which the visit keeps until it is completed.
+// function end when the request is over. This call gives everything back except the
+// place in h.room, which the visit keeps until it is completed.
 func (h *holding) begin(stop context.Context, next turn) (end func(), err error) {
 	for _, gate := range []chan struct{}{h.room, h.asks} {
 		select {

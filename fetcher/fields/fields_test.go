@@ -236,8 +236,8 @@ func TestRulesOfURLs(t *testing.T) {
 	}
 }
 
-// TestBoundsOfValues: values are bounded, and the error says which bound a page
-// exceeded.
+// TestBoundsOfValues: values are bounded, and a field without a value says that
+// no room was left.
 func TestBoundsOfValues(t *testing.T) {
 	many := strings.Repeat("<a href=x>some text</a>", 100_000)
 	found := extract(t, "<p>"+many+"</p>"+`<i title="`+strings.Repeat("<\x01", 200_000)+`">`,

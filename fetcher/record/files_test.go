@@ -91,7 +91,7 @@ func unpacked(t *testing.T, filesystem vfs.FS, name string) []byte {
 }
 
 // committed is the state of a store: the number of records in the output, and
-// where it ends.
+// where the output ends.
 type committed struct {
 	records  int
 	position frontier.Position

@@ -228,7 +228,7 @@ func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 	return nil
 }
 
-// readSized reads what writeSized wrote, into room if it fits.
+// readSized reads what writeSized wrote, into the slice room if that is long enough.
 func readSized(r *bufio.Reader, room []byte) ([]byte, error) {
 	size, err := binary.ReadUvarint(r)
 	if err != nil {

@@ -25,7 +25,7 @@ type Budget struct {
 
 	mu     sync.Mutex
 	shares []*Share // that hold or wait for bytes, the oldest first
-	taken  int64    // by all of them
+	taken  int64    // bytes that all shares have
 }
 
 // Share is the part of a Budget that one holder has. It is not safe for concurrent use.
@@ -98,7 +98,7 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.wanted == 0 { // given just before
+	if s.wanted == 0 { // the bytes were given at the moment when ctx ended
 		<-s.given
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// text returns a function that writes text in two parts.
+// text returns a function that writes s in two parts.
 func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, s[:len(s)/2])
@@ -80,8 +80,8 @@ func TestReplaceCrash(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: after an error of write, the file is unchanged, and there is no other
-// file.
+// TestReplaceFails: if the function write returns an error, the file is unchanged, and
+// there is no other file.
 func TestReplaceFails(t *testing.T) {
 	disk, errText := vfs.NewMem(), errors.New("no text")
 	if err := errors.Join(disk.MkdirAll("d", 0o700), durable.Replace(disk, "d/f", text("old"))); err != nil {

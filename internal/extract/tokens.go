@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// readTokens passes the start tags of text to found without building a tree. That takes a
-// fraction of the time, and there is no limit of depth.
+// readTokens passes the start tags of text to the collector without building a tree. That takes
+// a fraction of the time, and there is no limit of depth.
 //
 // It finds every element that html.Parse would put into its tree, except within SVG and MathML:
 // there <style> and <title> may contain elements, but the tokenizer reads their content as

@@ -107,7 +107,7 @@ func (s *State) WithoutCause() *State {
 	return &bare
 }
 
-// Answered records an answer: its status, body and Retry-After (0 for none). The caller
+// Answered stores an answer: its status, body and Retry-After (0 for none). The caller
 // must follow redirects. A status of 3xx is therefore a redirect after MaxRedirects
 // others, or one without a target, and counts as Missing.
 func (s *State) Answered(now time.Time, status int, body []byte, productToken string, retryAfter time.Duration) {
@@ -121,7 +121,7 @@ func (s *State) Answered(now time.Time, status int, body []byte, productToken st
 	}
 }
 
-// Failed records a request without an answer, and why it failed. A long cause is cut.
+// Failed stores that a request had no answer, and why. A long cause is cut.
 func (s *State) Failed(now time.Time, cause string) { s.postpone(now, 0, cause) }
 
 func (s *State) settle(now time.Time, rules *Rules) {
