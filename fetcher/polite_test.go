@@ -283,7 +283,8 @@ func TestDeadHostIsConcluded(t *testing.T) {
 		if n := len(w.wire.log()); n != 11 {
 			t.Errorf("%d requests, want robots.txt and 10 that fail", n)
 		}
-		// Two failures, and then a back-off before each further request. It begins at 10 s and doubles.
+		// After two failures there is a back-off before each further request: first 10 s, then
+		// twice as long each time.
 		if took, most := time.Since(begun), 2600*time.Second; took > most {
 			t.Errorf("it took %v, want %v at most", took, most)
 		}

@@ -22,7 +22,7 @@ type h2Server struct {
 }
 
 // rawHTTP2 starts a server that calls serve for each connection after it read a
-// request. It returns its address and a config that trusts it.
+// request. It returns the server's address and a config that trusts the server.
 func rawHTTP2(t *testing.T, serve func(n int, s *h2Server)) (addr string, config Config) {
 	t.Helper()
 	tlsServer, config := secure(t, page("unused"))
@@ -312,8 +312,9 @@ func TestHTTP2OthersGoOn(t *testing.T) {
 	}
 }
 
-// sendBody sends a body of size bytes in frames with the given data and
-// padding, as fast as the client's window for the stream allows.
+// sendBody sends a body of size bytes in frames that have the given numbers of
+// bytes of data and padding, as fast as the client's window for the stream
+// allows.
 func (s *h2Server) sendBody(size, data, padding int) {
 	var frames bytes.Buffer
 	f := http2.NewFramer(&frames, nil)

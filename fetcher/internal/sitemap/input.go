@@ -86,8 +86,8 @@ func decoderOf(begin []byte) transform.Transformer {
 	return enc.NewDecoder()
 }
 
-// bounded reads at most left bytes, then fails with ErrTooLarge if there are
-// more.
+// bounded is a reader of a limited number of bytes, left. If there are more
+// bytes, it then fails with ErrTooLarge.
 type bounded struct {
 	from io.Reader
 	left int64
