@@ -83,8 +83,9 @@ func (f *field) extract(t *tree, room *int) Found {
 	return found
 }
 
-// add adds a value if it fits into the number room of bytes, and returns its size, or 0
-// if it does not fit. If the first value is a text that is too long, add cuts it.
+// add adds a value if it takes at most room bytes. It returns the size of the value, or
+// 0 if the value does not fit. If the first value is a text that is too long, add cuts
+// it.
 func (f *field) add(found *Found, text string, isURL bool, room int) (size int) {
 	const least = 16 // a text that must be cut to fewer bytes is left out
 	value, short := []byte(text), false

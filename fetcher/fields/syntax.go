@@ -101,8 +101,8 @@ func parse(text string) (f field, err error) {
 	return f, nil
 }
 
-// split splits the text from the byte from on into sources at || and options at |,
-// except within brackets and quotes.
+// split splits p.text[from:] into sources at || and options at |, except within
+// brackets and quotes.
 func (p *parser) split(from int) (sources, options []part, err error) {
 	begin, list := from, &sources
 	var open []byte // the closing signs of the open brackets and quotes

@@ -21,9 +21,9 @@ import (
 // permits it, directly or through a proxy.
 //
 // A name is looked up once for each connection. The checked addresses themselves are
-// dialled or sent to the proxy. So it does not help an attacker if a second look-up of the
-// name would return another address. The address of a direct connection to the host is
-// checked once more right before the socket connects.
+// dialled or sent to the proxy. So the connection goes to a checked address, even if
+// another look-up of the name would return another address. The address of a direct
+// connection to the host is checked once more right before the socket connects.
 type dialer struct {
 	rules    []Rule
 	guard    guard

@@ -28,9 +28,9 @@ type Cut struct {
 // Missing reports whether committed bytes are missing.
 func (c Cut) Missing() bool { return c.Size < c.Committed }
 
-// Rest returns the position that ends with the last whole line of position that the active
-// file in cfg.Dir still has. It also returns the state of that file. It changes no files.
-// A position without an active file is returned unchanged.
+// Rest returns a copy of position that ends with the last whole line that is left in the
+// active file in cfg.Dir. It also returns the state of that file. It changes no files. A
+// position without an active file is returned unchanged.
 func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error) {
 	cfg = cfg.withDefaults()
 	rest, end := slices.Clone(position), cfg.Series.EndOf(position)
