@@ -18,8 +18,8 @@ const roomTime = documentTime / 2
 
 // takeData extracts the fields and the main text of a page into its record. The caller
 // must have a place in Crawl.readers (see takeReader). takeData gives the place back
-// while it waits. If requests were aborted during the wait, held is false, and the caller
-// no longer has the place.
+// while it waits. If requests were aborted during the wait, the result held is false, and
+// the caller no longer has the place.
 func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	set := v.cfg.Fields.For(r.URL)
 	if set == nil && !v.cfg.Text {

@@ -157,9 +157,9 @@ func (h *holding) park(stop context.Context, d time.Duration) {
 	h.tally.count(h.tally.hosts.Waiting, h.lease.Host, uint64(time.Since(parked).Milliseconds()))
 }
 
-// pay waits for this request's share of the worker's rate and bandwidth.
-// It does not call Limiter.Wait, which fails at once if the wait would exceed the
-// deadline of stop.
+// pay waits for this request's share of the worker's rate and bandwidth. It does
+// not call Limiter.Wait, which fails at once if the wait would exceed the
+// deadline of the context stop.
 func (h *holding) pay(stop context.Context) error {
 	if h.limiter != nil {
 		h.tally.paying.Add(1)

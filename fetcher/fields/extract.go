@@ -38,7 +38,7 @@ func (s *Set) Extract(p Page) []Found {
 	return all
 }
 
-// extract extracts one field, and subtracts its bytes from room.
+// extract extracts one field, and subtracts the bytes of its values from *room.
 func (f *field) extract(t *tree, room *int) Found {
 	found := Found{Name: f.name, All: f.all, Required: f.required}
 	left := min(MaxFieldBytes, *room)

@@ -51,7 +51,8 @@ func (f form) shape(text, base string, isURL bool) (shaped string, ok bool) {
 // URL is useless.
 func (f form) whole(isURL bool) bool { return f.kind > raw || f.kind == plain && isURL }
 
-// encode returns text as JSON of at most room bytes plus quotes, cut if necessary.
+// encode returns text as a JSON string of at most room bytes plus the quotes. If
+// text is too long, encode cuts it.
 func encode(text string, room int) (value []byte, short bool) {
 	for n := room; ; n = n * room / (len(value) + 1) {
 		begin := cut(text, n)
@@ -62,7 +63,8 @@ func encode(text string, room int) (value []byte, short bool) {
 	}
 }
 
-// cut returns the beginning of text, at most n bytes without a partial character.
+// cut returns the beginning of text: at most n bytes, which do not end within a
+// character.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -56,7 +56,7 @@ type part struct {
 	at   int // where it begins, in bytes
 }
 
-// fault returns a SyntaxError at a byte of the text.
+// fault returns a SyntaxError for the fault at p.text[at].
 func (p *parser) fault(at int, format string, args ...any) error {
 	before := cut(p.text, at) // whole characters
 	return &SyntaxError{p.text, 1 + utf8.RuneCountInString(before), fmt.Sprintf(format, args...)}

@@ -221,7 +221,7 @@ func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) 
 	return nil
 }
 
-// room makes room for more bytes, up to limit in all.
+// room makes room in b for further bytes, up to limit bytes in all.
 func (b *buffer) room(limit int64, grow func(more int64) error) error {
 	size := int64(cap(b.bytes))
 	full := int64(len(b.bytes)) == size

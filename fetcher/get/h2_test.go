@@ -172,7 +172,7 @@ func TestHTTP2Flood(t *testing.T) {
 				}
 				select {
 				case n := <-sent:
-					if n > maxFlood/2 { // some are in the kernel's buffers
+					if n > maxFlood/2 { // some of the frames are in the kernel's buffers
 						t.Errorf("%d frames were taken", n)
 					}
 				case <-time.After(10 * time.Second):
@@ -239,7 +239,7 @@ func TestHTTP2ErrorClosesConnection(t *testing.T) {
 				if test.reads {
 					s.drain()
 				}
-				for range 3000 { // 30 s
+				for range 3000 { // this takes 30 s
 					if s.WritePing(false, [8]byte{}) != nil {
 						return
 					}

@@ -181,7 +181,7 @@ func (f *flight) leaveGate() {
 // headerCame stops the timer of the header.
 func (f *flight) headerCame() { f.stopHeader(nil) }
 
-// stopHeader stops the timer of the header, and replaces it by next.
+// stopHeader stops the timer of the header, and replaces it by the timer next.
 func (f *flight) stopHeader(next *time.Timer) {
 	if before := f.header.Swap(next); before != nil {
 		before.Stop()

@@ -188,7 +188,7 @@ func (s *share) load() (urls map[id][]byte, err error) {
 	return urls, nil
 }
 
-// mergeReferrers writes the records before end with the answers.
+// mergeReferrers writes the records before the place end with the answers.
 func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 	var answers [len(all)]*bufio.Reader
 	for i := range all {

@@ -214,8 +214,8 @@ func (t *tokens) attributes(b []byte, attrs []html.Attribute) ([]html.Attribute,
 }
 
 // unescaped returns the value of an attribute with &amp; replaced. If the value has other
-// character references, or bytes that the tokenizer replaces, plain is false and text
-// must not be used.
+// character references, or bytes that the tokenizer replaces, the result plain is false,
+// and the result text must not be used.
 func unescaped(value []byte) (text string, plain bool) {
 	text = string(value)
 	if strings.IndexByte(text, '\r') >= 0 || strings.IndexByte(text, 0) >= 0 {

@@ -179,8 +179,8 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // Restore sets s from bytes that AppendBinary has appended. If the time of the next request
-// is more than Lifetime after now, because a clock was set, it becomes now. On error
-// Restore returns ErrBinary and leaves s unchanged.
+// is more than Lifetime after now, because a clock was set, Restore replaces it by now. On
+// error Restore returns ErrBinary and leaves s unchanged.
 func (s *State) Restore(b []byte, now time.Time) error {
 	if len(b) < 2 || b[0] != binaryVersion || b[1] > hasRules|hasCause {
 		return ErrBinary

@@ -86,8 +86,8 @@ func decoderOf(begin []byte) transform.Transformer {
 	return enc.NewDecoder()
 }
 
-// bounded is a reader of the first bytes of r. Its field left is how many it
-// may still read. If there are more, it fails with ErrTooLarge.
+// bounded reads the first bytes of b.from; b.left is how many it may still
+// read. If b.from has more bytes, it then fails with ErrTooLarge.
 type bounded struct {
 	from io.Reader
 	left int64
