@@ -79,7 +79,7 @@ func (w *randomWeb) trouble(rng *rand.Rand, try int) reply {
 	case 6:
 		return reply{wait: 29 * time.Second}
 	case 7:
-		return reply{wait: time.Minute} // beyond the time-out
+		return reply{wait: time.Minute} // longer than the time limit
 	}
 	return reply{}
 }
@@ -174,7 +174,7 @@ func TestLatencySpacesRequests(t *testing.T) {
 		factor float64
 		want   time.Duration
 	}{
-		{0, 4 * time.Second}, // the default is 1
+		{0, 4 * time.Second}, // 0 means the default factor, which is 1
 		{2.5, 10 * time.Second},
 		{politeness.NoLatencyFactor, time.Second},
 	} {

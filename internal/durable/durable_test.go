@@ -96,8 +96,8 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
-// TestReplacePrivate: other users can never open the file, even if they created a file
-// with its temporary name.
+// TestReplacePrivate: the file has PrivateMode while it is written and afterwards,
+// even if a file with its temporary name exists before.
 func TestReplacePrivate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name+durable.NewSuffix, []byte("theirs"), 0o666); err != nil {
