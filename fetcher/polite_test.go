@@ -248,7 +248,8 @@ func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 	})
 }
 
-// TestManyHostsFewSlots: a slot that becomes free is used at once.
+// TestManyHostsFewSlots: a slot that becomes free is used at once: with one slot and no
+// delay, 50 hosts take at most a second.
 func TestManyHostsFewSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})

@@ -376,7 +376,7 @@ func TestHTTP2Bodies(t *testing.T) {
 }
 
 // TestHTTP2KeepsConnection: answers that are not read to their end do not count as
-// errors. The connection is kept after any number of them.
+// errors. The connection is kept after twenty of them.
 func TestHTTP2KeepsConnection(t *testing.T) {
 	addr, config := rawHTTP2(t, func(n int, s *h2Server) {
 		if n > 0 {
