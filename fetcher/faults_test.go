@@ -346,7 +346,7 @@ func (b *blobs) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 }
 
 // TestBlobOutlivesOutage: if the completion that carried a host's blob fails,
-// the worker sends the blob again long before the lease ends.
+// the next completion carries the blob again.
 func TestBlobOutlivesOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
