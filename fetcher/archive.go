@@ -17,10 +17,10 @@ type Archive interface {
 	Wants(answer *get.Response) bool
 	// WantsRobots reports whether the answers to requests for a robots.txt are kept.
 	WantsRobots() bool
-	// Append keeps an answer and returns its place. The store calls it right before it
-	// writes the record that refers to the answer. Append is also called for each answer
-	// of a robots.txt as soon as it was received, by many goroutines. No record refers to
-	// such an answer.
+	// Append keeps an answer and returns its place. The store calls Append right before
+	// it writes the record that refers to the answer. The worker also calls Append for
+	// each robots.txt, from many goroutines, as soon as it has received the answer. No
+	// record refers to the answer of a robots.txt.
 	Append(packed *warc.Packed) (warc.Location, error)
 }
 
@@ -58,7 +58,8 @@ func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Co
 }
 
 // keepRobots keeps the answer to a request for a robots.txt. The answer becomes durable
-// with the next record of any host. A crash before that removes it.
+// with the next record of any host. A crash before that record is written loses the
+// answer.
 func (h *holding) keepRobots(url canon.URL, answer *get.Response) error {
 	if h.cfg.Archive == nil || answer.Wire == nil || !h.cfg.Archive.WantsRobots() {
 		return nil

@@ -176,7 +176,8 @@ func TestArchiveFails(t *testing.T) {
 	}
 }
 
-// inflate returns the content of the gzip member at the beginning of in.
+// inflate returns the content of the gzip member at the beginning of the reader
+// in.
 func inflate(t *testing.T, in *bytes.Reader) string {
 	t.Helper()
 	z, err := gzip.NewReader(in)

@@ -58,7 +58,7 @@ func TestClimberFindsTheLimit(t *testing.T) {
 }
 
 // TestClimberStops: the number stays the same while slots are unused, while a resource is
-// short, and at the allowed maximum. Short memory lowers it.
+// short, and at the allowed maximum. The number falls while memory is short.
 func TestClimberStops(t *testing.T) {
 	c := newClimber(1000)
 	for range 20 {

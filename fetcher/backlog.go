@@ -28,7 +28,8 @@ func (b *backlog) add(bytes int64) {
 	b.set(b.bytes > maxBacklog)
 }
 
-// weight returns about how many bytes a completion holds until the store has made it.
+// weight returns about how many bytes a completion holds until the store has written
+// it.
 func (v *visited) weight(done *frontier.Completion) int64 {
 	const record = 1 << 10
 	n := record + v.packed + int64(v.data) + int64(cap(done.Links))*int64(unsafe.Sizeof(frontier.Offer{}))

@@ -14,7 +14,7 @@ func TestBandwidthOverTime(t *testing.T) {
 	b := newBandwidth(perSecond, func() int64 { return read })
 	now := time.Unix(0, 0)
 	begun := now
-	over := make([]time.Time, requesters) // when the answer of each is complete; zero while it waits
+	over := make([]time.Time, requesters) // by requester: when its answer is complete; zero while it waits
 	for now.Sub(begun) < 30*time.Second {
 		for i := range over {
 			if !over[i].IsZero() && !now.Before(over[i]) {

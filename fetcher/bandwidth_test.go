@@ -41,8 +41,8 @@ func TestBandwidthIsKept(t *testing.T) {
 	if stats := w.stats(); stats.Done != pages {
 		t.Errorf("books %+v, want %d pages done", stats.Books, pages)
 	}
-	// The bytes of the first second can arrive at once. So can an answer for each request
-	// that began before the mean size of an answer was known.
+	// Two things can arrive at once: the bytes of the first second, and one answer for
+	// each request that began before the mean size of an answer was known.
 	const least = time.Second * (pages*pageBytes - perSecond - 8*pageBytes) / perSecond
 	if took < least {
 		t.Errorf("%d bytes took %v at %d bytes/s, want at least %v", pages*pageBytes, took, perSecond, least)

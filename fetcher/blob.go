@@ -93,8 +93,8 @@ func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) 
 	return state, nil
 }
 
-// CauseOf returns from a host's blob why the host does not answer requests for pages. The
-// cause is empty if the host answers, or if the blob has none.
+// CauseOf returns why a host does not answer requests for pages, according to its blob.
+// The cause is empty if the host answers, or if the blob names no cause.
 func CauseOf(blob []byte) (cause string, err error) {
 	text, err := originOf(blob, "")
 	return clip(string(text)), err

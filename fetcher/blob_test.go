@@ -79,7 +79,8 @@ func TestBlobKeepsCauses(t *testing.T) {
 	}
 }
 
-// TestCauseOf: the text of an error names each cause once.
+// TestCauseOf: the cause of a failed connection does not name the step. Other causes are
+// the whole text of the error.
 func TestCauseOf(t *testing.T) {
 	dial := errors.New("dial tcp 127.0.0.1:7: connect: connection refused")
 	for want, err := range map[string]error{

@@ -74,8 +74,8 @@ func Example() {
 	// found 13 = 4 added + 6 seen + 3 refused
 }
 
-// serveSite serves three pages that all link to each other, to a login and to a page that
-// robots.txt disallows for "example".
+// serveSite serves three pages that all link to each other, to a login page and to a page
+// that robots.txt disallows for "example".
 func serveSite(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/robots.txt":

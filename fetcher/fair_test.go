@@ -103,7 +103,7 @@ func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 	}{
 		{250, 64, 40 * time.Second, 0.85},
 		{250, 64, 3 * time.Minute, 0.95},
-		{250, 8, 5 * time.Minute, 0.25}, // thirty times the slots: hosts take turns until each has been late once
+		{250, 8, 5 * time.Minute, 0.25}, // there are thirty times as many hosts as slots, so they take turns until each has been late once
 	} {
 		alone := goodPages(t, rng, 20, 0, c.concurrency, c.long)
 		beside := goodPages(t, rng, 20, c.hostile, c.concurrency, c.long)
@@ -137,7 +137,7 @@ func TestHungStoreDoesNotHoldUpTheEnd(t *testing.T) {
 	}
 }
 
-// hung is a store whose Complete blocks after stop.
+// hung is a store whose Complete blocks once the context stop has ended.
 type hung struct {
 	*frontiertest.Memory
 	stop context.Context

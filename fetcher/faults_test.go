@@ -60,8 +60,9 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// judgeGaps checks that two starts at one host have at least a given distance. It does
-// not check longer delays, because a host's state can be lost together with a lease.
+// judgeGaps checks that between two starts at one host there is at least the time
+// least. It does not check longer delays, because a host's state can be lost together
+// with a lease.
 func judgeGaps(t *testing.T, calls []call, least time.Duration) {
 	t.Helper()
 	if least == 0 {
@@ -198,7 +199,8 @@ func TestFatalErrors(t *testing.T) {
 					stop, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					cfg.Store = frontiertest.NewFaulty(w.store, func(at frontiertest.Op, call int) frontiertest.Fault {
-						// The stop comes first, while the call is under way.
+						// The run is stopped while the call is under way,
+						// before the call fails.
 						if at == op && call >= 1 {
 							if stopped && op != frontiertest.OpLease {
 								cancel()
@@ -344,7 +346,7 @@ func (b *blobs) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 }
 
 // TestBlobOutlivesOutage: if the completion that carried a host's blob fails,
-// the worker sends the blob again long before the lease ends.
+// the next completion carries the blob again.
 func TestBlobOutlivesOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{

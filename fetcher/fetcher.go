@@ -37,9 +37,10 @@ import (
 )
 
 const (
-	// NoRetries asks for a Config.Retries of zero.
+	// NoRetries is the value of Config.Retries for no retries, because 0 means the
+	// default.
 	NoRetries = -1
-	// NoGrace asks for a Config.Grace of zero.
+	// NoGrace is the value of Config.Grace for no grace, because 0 means the default.
 	NoGrace time.Duration = -1
 )
 
@@ -138,7 +139,7 @@ type Config struct {
 // the seeds' hosts.
 type Rules = follow.Rules
 
-// SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
+// SeedsOnly is the value of Rules.MaxDepth with which no link is followed.
 const SeedsOnly = follow.SeedsOnly
 
 // TrapLimits bound the shape of URLs. They are part of Rules. Each zero field means
@@ -315,8 +316,8 @@ func (c *Crawl) Wake() {
 	}
 }
 
-// Hold prevents Run from ending for lack of URLs until release is called. Callers that
-// are about to add URLs use it.
+// Hold prevents Run from ending for lack of URLs until the returned function is
+// called. Callers that are about to add URLs use it.
 func (c *Crawl) Hold() (release func()) {
 	c.feeds.Add(1)
 	return sync.OnceFunc(func() {
@@ -325,10 +326,11 @@ func (c *Crawl) Hold() (release func()) {
 	})
 }
 
-// Run crawls until nothing is left, a limit is reached or stop ends. Requests under way
-// then get Config.Grace to finish, and their completions 2 s more. When Run returns, all
-// its goroutines have ended. Run may be called only once. An error comes from the store.
-// Everything that was committed is safe, and the next Run continues from there.
+// Run crawls until nothing is left, a limit is reached or the context stop ends.
+// Requests under way then get Config.Grace to finish, and their completions 2 s more.
+// When Run returns, all its goroutines have ended. Run may be called only once. An error
+// comes from the store. Everything that was committed is safe, and the next Run
+// continues from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
 	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
@@ -382,8 +384,8 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	}
 }
 
-// work works on a lease, pauses while its host must not be asked, and calls done at the
-// end.
+// work works on a lease, pauses while its host must not be asked, and calls the
+// function done at the end.
 func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	rest, err := l.run(stop)
 	if rest <= 0 {
@@ -482,10 +484,11 @@ func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
 	sleep(stop, c.wake, wait)
 }
 
-// pause waits until d is over or stop ends.
+// pause waits until the time d has passed or the context stop ends.
 func pause(stop context.Context, d time.Duration) { sleep(stop, nil, d) }
 
-// sleep waits until d is over, wake is signalled or stop ends.
+// sleep waits until the time d has passed, the channel wake has a value or the context
+// stop ends.
 func sleep(stop context.Context, wake <-chan struct{}, d time.Duration) {
 	if d <= 0 {
 		return

@@ -18,8 +18,8 @@ type gate struct {
 
 func newGate(limit int) *gate { return &gate{limit: limit} }
 
-// enter waits for room. It returns false if stop ended first; then the caller is not
-// inside.
+// enter waits for room. If the context stop ends first, it returns false, and the
+// caller is not inside.
 func (g *gate) enter(stop context.Context) bool {
 	if g.tryEnter() {
 		return true

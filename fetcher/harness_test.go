@@ -145,9 +145,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.response(), nil
 }
 
-// wait waits for d. It returns the error of ctx if that ends first. It makes no timer if
-// d is 0. In a bubble of package synctest, two timers without a delay that fired at the
-// same time have crashed the race detector of Go 1.26.
+// wait waits for d. If ctx ends first, it returns the error of ctx. If d is 0, it makes
+// no timer. In a bubble of package synctest, two timers without a delay that fired at
+// the same time have crashed the race detector of Go 1.26.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -230,7 +230,8 @@ func (s *sink) Append(r *record.Record) error {
 	return err
 }
 
-// of returns the record of url, and fails the test unless there is exactly one.
+// of(t, url) returns the record of url. It fails the test unless there is
+// exactly one.
 func (s *sink) of(t *testing.T, url string) record.Record {
 	t.Helper()
 	s.mu.Lock()
@@ -359,8 +360,8 @@ func (w *world) balanced() {
 	}
 }
 
-// slack is how much earlier than computed a start may be: a host's state stores
-// its latency in microseconds between leases.
+// slack is the time by which a start can be earlier than computed: a host's
+// state stores its latency in microseconds between leases.
 const slack = 4 * time.Microsecond
 
 // judgeStarts compares the calls with policy: no host was requested before it

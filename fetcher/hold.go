@@ -28,7 +28,7 @@ type holding struct {
 	listed chan struct{} // sitemaps being visited, one at most
 	room   chan struct{} // visits not completed, up to visitRoom of the concurrency
 
-	// only run uses these, until closing is true
+	// only the method run uses these fields, until closing is true
 	received int
 	pending  []frontier.Item    // still to do, in this order
 	deferred []frontier.Item    // waiting for a robots.txt that could not be fetched
@@ -110,9 +110,9 @@ const fullBatch = 32
 // maxDeferred bounds the items of a lease that wait for a robots.txt.
 const maxDeferred = 256
 
-// run works on the lease. If rest is 0, the lease is done. Otherwise the host must not be
-// asked for the time rest, and run must be called again after that time, or when stop
-// ends. An error comes from the store and ends the crawl.
+// run works on the lease. If the result rest is 0, the lease is done. Otherwise the host
+// must get no request for this time, and run must be called again after this time, or
+// when the context stop ends. An error comes from the store and ends the crawl.
 func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	for h.next(stop) {
 		rest, err := h.step(stop)

@@ -11,8 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep extends the lease after wait, and then repeatedly until it is released. Thus the
-// lease does not run out during a slow page, a slow OnPage or a long wait.
+// keep extends the lease when the time wait has passed, and then repeatedly until the
+// lease is released. Thus the lease does not run out during a slow page, a slow OnPage
+// or a long wait.
 func (h *holding) keep(wait time.Duration, outage backoff) {
 	h.keeping.Add(1)
 	after(h.kept, wait, func() {
@@ -35,8 +36,8 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 	})
 }
 
-// after calls the function run once, in a new goroutine, when d is over or stop
-// ends.
+// after calls the function run once, in a new goroutine, when the time d has
+// passed or the context stop ends.
 func after(stop context.Context, d time.Duration, run func()) {
 	ctx, cancel := context.WithTimeout(stop, d)
 	context.AfterFunc(ctx, func() {

@@ -286,7 +286,8 @@ func (s shaky) Lease(ctx context.Context, request frontier.LeaseRequest) (fronti
 	return s.Memory.Lease(ctx, request)
 }
 
-// TestStoreOutageIsLoggedOnce: an unreachable store is logged once, even if many calls fail.
+// TestStoreOutageIsLoggedOnce: each outage of the store is logged once, even if many calls
+// fail.
 func TestStoreOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines

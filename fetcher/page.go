@@ -50,8 +50,8 @@ func (p *Page) Links() []string {
 	return urls
 }
 
-// Drop removes the links for which drop returns true. They count as refused,
-// with reason "dropped".
+// Drop removes the links for which the function drop returns true. They count
+// as refused, with reason "dropped".
 func (p *Page) Drop(drop func(url string) bool) {
 	kept := p.links.offers[:0]
 	for _, offer := range p.links.offers {

@@ -156,8 +156,8 @@ func TestDocumentIsParsedOnce(t *testing.T) {
 	}
 }
 
-// TestSlowOnPage: OnPage may take longer than a lease lasts. The worker keeps the lease, and
-// no other worker gets the host.
+// TestSlowOnPage: OnPage may take longer than a lease lasts. The worker keeps the lease, so
+// each page is requested once.
 func TestSlowOnPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{LeaseTTL: 10 * time.Second})

@@ -79,7 +79,7 @@ func (w *randomWeb) trouble(rng *rand.Rand, try int) reply {
 	case 6:
 		return reply{wait: 29 * time.Second}
 	case 7:
-		return reply{wait: time.Minute} // beyond the time-out
+		return reply{wait: time.Minute} // longer than the time limit
 	}
 	return reply{}
 }
@@ -174,7 +174,7 @@ func TestLatencySpacesRequests(t *testing.T) {
 		factor float64
 		want   time.Duration
 	}{
-		{0, 4 * time.Second}, // the default is 1
+		{0, 4 * time.Second}, // 0 means the default factor, which is 1
 		{2.5, 10 * time.Second},
 		{politeness.NoLatencyFactor, time.Second},
 	} {
@@ -248,7 +248,8 @@ func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 	})
 }
 
-// TestManyHostsFewSlots: a slot that becomes free is used at once.
+// TestManyHostsFewSlots: a slot that becomes free is used at once: with one slot and no
+// delay, 50 hosts take at most a second.
 func TestManyHostsFewSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
@@ -283,7 +284,8 @@ func TestDeadHostIsConcluded(t *testing.T) {
 		if n := len(w.wire.log()); n != 11 {
 			t.Errorf("%d requests, want robots.txt and 10 that fail", n)
 		}
-		// Two failures, and then a back-off before each further request. It begins at 10 s and doubles.
+		// After two failures there is a back-off before each further request: first 10 s, then
+		// twice as long each time.
 		if took, most := time.Since(begun), 2600*time.Second; took > most {
 			t.Errorf("it took %v, want %v at most", took, most)
 		}
@@ -293,8 +295,8 @@ func TestDeadHostIsConcluded(t *testing.T) {
 	})
 }
 
-// TestRateIsKept: the starts of one worker have the distance that Rate sets, also at
-// different hosts. Low rates lose no lease.
+// TestRateIsKept: between two starts of one worker there is at least the time that
+// Rate sets, also at different hosts. Low rates lose no lease.
 func TestRateIsKept(t *testing.T) {
 	for _, rate := range []float64{0.25, 3, 40} {
 		synctest.Test(t, func(t *testing.T) {

@@ -105,7 +105,7 @@ func (h *holding) robotsIn(now time.Time) time.Duration {
 // robotsDue returns how long the host must wait for a robots.txt that could not be
 // fetched. It returns 0 if there is something else to request. The caller must hold mu.
 func (h *holding) robotsDue(now time.Time) time.Duration {
-	// Only run may read the two lists until closing is true.
+	// Only the method run may read pending and deferred until closing is true.
 	if !h.closing || len(h.pending) > 0 || len(h.deferred) == 0 {
 		return 0
 	}

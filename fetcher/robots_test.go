@@ -23,9 +23,9 @@ import (
 
 func text(body string) reply { return reply{contents: "text/plain", body: body} }
 
-// TestRobotsBeforePages: the worker requests robots.txt once for each origin,
-// under the delay, before any of its pages. Disallowed pages are recorded and
-// not requested.
+// TestRobotsBeforePages: the worker requests the robots.txt of each origin
+// once, before any page of that origin. The delay applies to this request too.
+// Disallowed pages are recorded and not requested.
 func TestRobotsBeforePages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -232,12 +232,12 @@ func TestRobotsAbroadBetweenLeases(t *testing.T) {
 		var feeding sync.WaitGroup
 		feeding.Go(func() {
 			defer release()
-			w.seed(c, "http://a.test/") // www.test is requested at once
+			w.seed(c, "http://a.test/") // www.test gets a request at once
 			time.Sleep(2 * time.Second)
-			w.seed(c, "http://www.test/1") // at 5 s robots.txt, at 10 s the page
+			w.seed(c, "http://www.test/1") // www.test gets a request for robots.txt at 5 s and one for the page at 10 s
 			time.Sleep(10 * time.Second)
-			w.seed(c, "http://b.test/") // www.test again: at 15 s
-			w.seed(c, "http://c.test/") // at 20 s
+			w.seed(c, "http://b.test/") // www.test gets another request at 15 s
+			w.seed(c, "http://c.test/") // and another at 20 s
 		})
 		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
 			t.Fatalf("Run ended with %q, %v", end, err)
@@ -306,8 +306,8 @@ func TestCrawlDelaySurvivesCrash(t *testing.T) {
 		delay string
 		ttl   time.Duration
 	}{
-		{"50", 30 * time.Second}, // it dies when it gives the host back to wait
-		{"19", 22 * time.Second}, // it dies with a page that started late in its lease
+		{"50", 30 * time.Second}, // the worker dies when it gives the lease back, because the delay is long
+		{"19", 22 * time.Second}, // the worker dies when it completes a page whose request started late in the lease
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorldOf(t, pages(map[string]reply{"http://a.test/robots.txt": crawlDelay(c.delay)}), frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: c.ttl})

@@ -96,7 +96,7 @@ func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 
 // start returns how long a request to host must still wait. If that is 0 and take is
 // true, it notes that the request starts now. The next request then waits for the host's
-// delay, or for delay if this worker has no lease of the host.
+// delay, or for the time delay if this worker has no lease of the host.
 func (r *roster) start(host string, delay time.Duration, take bool) (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,8 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 	return wait
 }
 
-// delay stores when a host that is not held is due. The caller must hold mu.
+// delay stores the time at which a host that is not held is due. The caller
+// must hold mu.
 func (r *roster) delay(host string, now, due time.Time) {
 	if !due.After(now) {
 		delete(r.due.of, host)

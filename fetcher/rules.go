@@ -104,7 +104,7 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 	l.detail(url.String(), frontier.ReasonNofollow, rule)
 }
 
-// add offers or refuses a link. found is what the rules say about it.
+// add offers or refuses a link. The argument found is the finding of the rules.
 func (l *linkSet) add(url canon.URL, priority frontier.Priority, found follow.Finding) {
 	if found.Answer == follow.Refuses {
 		l.refuseLink(url, &found)
@@ -174,7 +174,8 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 
 // addRedirect offers the target of a redirect. The target of a seed is a seed, and opens
 // its scope, so that a crawl of example.org continues at www.example.org. The target of a
-// sitemap is a sitemap. The target of a page that a sitemap lists counts as listed too.
+// sitemap is a sitemap. If a sitemap lists a page that redirects, the target counts as
+// listed too.
 func (l *linkSet) addRedirect(target canon.URL) {
 	switch l.from.Class {
 	case frontier.Sitemap:

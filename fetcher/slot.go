@@ -35,7 +35,7 @@ type slots struct {
 	prompt *gate
 	late   *gate
 	hosts  *recent.Keys // whose last request took longer than lateAfter
-	most   int          // prompt and late slots together; 0 means no limit
+	most   int          // the largest number of slots and late slots together; 0 means no limit
 }
 
 func newSlots(concurrency, most int) slots {
@@ -133,7 +133,8 @@ func (h *holding) yieldSlot() bool {
 }
 
 // timeRequest measures a request that starts now, and marks its host as late if it takes
-// lateAfter or longer. The caller calls asked at the end of the request.
+// lateAfter or longer. The caller must call the returned function at the end of the
+// request.
 func (h *holding) timeRequest() (asked func()) {
 	began, over := time.Now(), false
 	var timer *time.Timer

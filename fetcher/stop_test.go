@@ -40,7 +40,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestMaxPages: one worker or two fetch exactly as many pages as the limit.
+// TestMaxPages: one worker, or two workers together, fetch exactly as many
+// pages as the limit.
 func TestMaxPages(t *testing.T) {
 	rng := dice(t)
 	for _, limit := range []uint64{1, 2, 31, 32, 33, 100, 257} {
@@ -288,8 +289,8 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// given checks that leased is the number of items that are still leased, and that no
-// queued item has used up an attempt.
+// given checks the state after a stop: the number of items that are still leased is
+// the argument leased, and no queued item has used up an attempt.
 func (w *world) given(leased uint64) {
 	w.t.Helper()
 	if stats := w.stats(); stats.Leased != leased || stats.Queued == 0 {
@@ -376,8 +377,8 @@ func TestAbortEndsRequests(t *testing.T) {
 	}
 }
 
-// TestDeadlineWithLowRate: a run whose stop has a deadline lasts until then,
-// even if the rate allows the next request only after it.
+// TestDeadlineWithLowRate: a run whose context has a deadline lasts until the
+// deadline, even if the rate allows the next request only later.
 func TestDeadlineWithLowRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, cfg, seeds := stoppable(t, 0)

@@ -113,8 +113,8 @@ func (c *HostCounts) noteCause(host, cause string) {
 	c.Causes[host] = cause
 }
 
-// kindOf returns the last part of an error's text. It is the same for all hosts, because
-// the parts before it name the host, its address or the step.
+// kindOf returns the last part of an error's text. This part is the same for all hosts,
+// because the parts before it name the host, its address or the step.
 func kindOf(cause string) string {
 	const most = 100
 	kind := cause[strings.LastIndex(cause, ": ")+1:]
@@ -146,7 +146,8 @@ func (c *Crawl) Outcomes() map[frontier.Outcome]uint64 {
 	return maps.Clone(c.tally.outcomes)
 }
 
-// Hosts calls read with the worker's sketches. read must not keep them.
+// Hosts calls the function read with the worker's sketches. The function must
+// not keep them.
 func (c *Crawl) Hosts(read func(HostCounts)) {
 	c.tally.mu.Lock()
 	defer c.tally.mu.Unlock()

@@ -25,7 +25,8 @@ import (
 // of headers, look-ups and addresses.
 const wireOnly = testweb.Headers | testweb.Addresses
 
-// corners returns a web with all corners and few other pages.
+// corners returns a web with the corners of set, which are the hosts that some hardships
+// add (see package testweb), and with few other pages.
 func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 	t.Helper()
 	web, err := testweb.New(testweb.Config{

@@ -14,7 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
-// TestTrapsAreRefused: the crawl of a site with endless URLs ends.
+// TestTrapsAreRefused: a path that repeats itself and a calendar without end are not
+// followed beyond the limits.
 func TestTrapsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{

@@ -19,14 +19,14 @@ const (
 )
 
 // A turn returns how long the next request must still wait. If that is 0 and start is
-// true, the turn is taken: it is noted as a start, and the caller must start the request
-// now. An error means that no request may start under this lease.
+// true, the turn notes that a request starts now, and the caller must start it. An error
+// means that no request may start under this lease.
 type turn func(start bool) (wait time.Duration, err error)
 
 // begin waits until a request may start and notes its start. On success the caller has a
 // place in h.asks, a place in h.room and a share of the host's slot. It must call the
-// function end when the request is over. That gives everything back except the place in
-// h.room, which the visit keeps until it is completed.
+// function end when the request is over. This call gives everything back except the
+// place in h.room, which the visit keeps until it is completed.
 func (h *holding) begin(stop context.Context, next turn) (end func(), err error) {
 	for _, gate := range []chan struct{}{h.room, h.asks} {
 		select {
@@ -157,9 +157,9 @@ func (h *holding) park(stop context.Context, d time.Duration) {
 	h.tally.count(h.tally.hosts.Waiting, h.lease.Host, uint64(time.Since(parked).Milliseconds()))
 }
 
-// pay waits for this request's share of the worker's rate and bandwidth.
-// It does not call Limiter.Wait, which fails at once if the wait would exceed the
-// deadline of stop.
+// pay waits for this request's share of the worker's rate and bandwidth. It does
+// not call Limiter.Wait, which fails at once if the wait would exceed the
+// deadline of the context stop.
 func (h *holding) pay(stop context.Context) error {
 	if h.limiter != nil {
 		h.tally.paying.Add(1)

@@ -167,8 +167,9 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why s
 	return h.finished(item, outcome, r)
 }
 
-// again returns the completion that queues the item again, after the time least or later.
-// If its attempts are used up, the completion finishes it.
+// again returns the completion after an attempt that failed. It queues the item for
+// another attempt, after at least the time least. If the attempts are used up, it
+// finishes the item.
 func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record.Record) frontier.Completion {
 	attempts := int(v.item.Attempts) + 1
 	if attempts <= v.cfg.Retries {

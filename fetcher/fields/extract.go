@@ -19,7 +19,7 @@ type Page struct {
 // Found is the result for one field.
 type Found struct {
 	Name     string
-	All      bool              // Values are an array
+	All      bool              // the field has an array of values
 	Values   []json.RawMessage // texts or numbers; at most one unless All
 	Required bool
 	Cut      bool   // some values, or the end of a text, were left out because of MaxFieldBytes or MaxPageBytes
@@ -38,7 +38,7 @@ func (s *Set) Extract(p Page) []Found {
 	return all
 }
 
-// extract extracts one field, and subtracts its bytes from room.
+// extract extracts one field, and subtracts the bytes of its values from *room.
 func (f *field) extract(t *tree, room *int) Found {
 	found := Found{Name: f.name, All: f.all, Required: f.required}
 	left := min(MaxFieldBytes, *room)
@@ -83,8 +83,9 @@ func (f *field) extract(t *tree, room *int) Found {
 	return found
 }
 
-// add adds a value if it fits into room, and returns its size, or 0 if it does not fit.
-// If the first value is a text that is too long, add cuts it.
+// add adds a value if it takes at most room bytes. It returns the size of the value, or
+// 0 if the value does not fit. If the first value is a text that is too long, add cuts
+// it.
 func (f *field) add(found *Found, text string, isURL bool, room int) (size int) {
 	const least = 16 // a text that must be cut to fewer bytes is left out
 	value, short := []byte(text), false
@@ -105,8 +106,8 @@ func (k kind) String() string {
 	return [...]string{"text", "text", "number", "date", "URL"}[k]
 }
 
-// JSON returns an object with the fields that have values, in the order of all. It
-// returns nil if no field has a value.
+// JSON returns an object with the fields that have values, in the order of the
+// slice all. It returns nil if no field has a value.
 func JSON(all []Found) json.RawMessage {
 	var object []byte
 	for _, f := range all {

@@ -45,9 +45,10 @@ type pattern struct {
 }
 
 // New compiles groups. A page has the fields of every group without a URL, and those of
-// the first group whose URL matches it. The error names every fault. It contains a
-// *SyntaxError for each fault of a field. If there is no field and no URL in groups, New
-// returns nil Rules.
+// the first group whose URL matches it. If groups without a URL have faults, the error
+// names only these. Otherwise it names every fault. It contains a *SyntaxError for each
+// named fault of a field. If there is no field and no URL in groups, New returns nil
+// Rules.
 func New(groups ...Group) (*Rules, error) {
 	var (
 		general []string

@@ -12,7 +12,7 @@ import (
 // form converts the text that a source found into a value.
 type form struct {
 	kind     kind
-	argument string // of number: the decimal sign; of date: the order of day, month and year
+	argument string // for a number: its decimal sign; for a date: the order of day, month and year
 }
 
 // kind is one of the forms of a value.
@@ -51,7 +51,8 @@ func (f form) shape(text, base string, isURL bool) (shaped string, ok bool) {
 // URL is useless.
 func (f form) whole(isURL bool) bool { return f.kind > raw || f.kind == plain && isURL }
 
-// encode returns text as JSON of at most room bytes plus quotes, cut if necessary.
+// encode returns text as a JSON string of at most room bytes plus the quotes. If
+// text is too long, encode cuts it.
 func encode(text string, room int) (value []byte, short bool) {
 	for n := room; ; n = n * room / (len(value) + 1) {
 		begin := cut(text, n)
@@ -62,7 +63,8 @@ func encode(text string, room int) (value []byte, short bool) {
 	}
 }
 
-// cut returns the beginning of text, at most n bytes without a partial character.
+// cut returns the beginning of text: at most n bytes, which do not end within a
+// character.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -133,8 +135,9 @@ func parseNumber(text, sign string) (number string, ok bool) {
 	return b.String(), true
 }
 
-// negative reports whether before, the text before a number, ends with a minus sign: "-5"
-// is negative, "4-5" is not. A currency sign may follow the minus sign: "−$5".
+// negative reports whether the argument before, the text before a number, ends with a
+// minus sign: "-5" is negative, "4-5" is not. A currency sign may follow the minus sign:
+// "−$5".
 func negative(before string) bool {
 	before = strings.TrimRightFunc(before, func(r rune) bool { return unicode.Is(unicode.Sc, r) || unicode.IsSpace(r) })
 	rest, minus := strings.CutSuffix(before, "-")

@@ -14,8 +14,8 @@ import (
 // take thirty times the memory of its text.
 const maxScriptBytes = 256 << 10
 
-// readScript parses a script if it is JSON-LD. If its text does not fit into room or is
-// damaged, it stores the reason in broken. It ignores other scripts.
+// readScript parses a script if it is JSON-LD. If its text is longer than *room bytes
+// or is damaged, it stores the reason in t.broken. It ignores other scripts.
 func (t *tree) readScript(n *html.Node, room *int) {
 	kind, _ := attribute(n, "type")
 	kind, _, _ = strings.Cut(kind, ";")
@@ -131,7 +131,7 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// follow yields the values at which it arrives by following keys from value, also through
+// follow calls yield with each text to which the path keys leads from value, also through
 // arrays. It returns false if yield returned false.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {

@@ -56,7 +56,7 @@ type part struct {
 	at   int // where it begins, in bytes
 }
 
-// fault returns a SyntaxError at a byte of the text.
+// fault returns a SyntaxError for the fault at p.text[at].
 func (p *parser) fault(at int, format string, args ...any) error {
 	before := cut(p.text, at) // whole characters
 	return &SyntaxError{p.text, 1 + utf8.RuneCountInString(before), fmt.Sprintf(format, args...)}
@@ -101,7 +101,7 @@ func parse(text string) (f field, err error) {
 	return f, nil
 }
 
-// split splits the text after from into sources at || and options at |, except within
+// split splits p.text[from:] into sources at || and options at |, except within
 // brackets and quotes.
 func (p *parser) split(from int) (sources, options []part, err error) {
 	begin, list := from, &sources

@@ -93,7 +93,7 @@ func following(n, root *html.Node) *html.Node {
 // selected finds elements by a CSS selector.
 type selected struct {
 	match cascadia.SelectorGroup
-	taken string // text, html, or the name of an attribute
+	taken string // what is taken from each element: text, html, or the name of an attribute
 }
 
 func (s *selected) find(t *tree, yield func(string) bool) (reason string) {

@@ -86,9 +86,10 @@ func (c *Client) maxBody(request Request) int64 {
 	return c.config.MaxBodyBytes
 }
 
-// maxPacked returns the largest size on the wire of a body of up to limit bytes. The
-// codings add less than 1 % and some bytes. A zstd block, up to 128 KiB, must be complete
-// before any of it can be unpacked. A larger body would be a stream of empty blocks.
+// maxPacked returns how many bytes on the wire are read of a body that may unpack to
+// limit bytes. A coding adds less than 1 % and some bytes. The decoder reads a whole zstd
+// block, of up to 128 KiB, before it unpacks any of it. Only a stream of empty blocks
+// needs more bytes on the wire.
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
 // MaxHeld returns how many bytes of memory the answer to request can take: the largest
@@ -115,7 +116,8 @@ type errNoRoom struct{ error }
 
 func (e errNoRoom) Unwrap() error { return e.error }
 
-// finish sets the fields that depend on how the body ended. err is the error at its end.
+// finish sets the fields that depend on how the body ended. err is the error that ended
+// the body.
 func (r *Response) finish(wire *wireReader, err error) error {
 	if wire.err != nil {
 		return wire.err // the connection broke, whatever the decompressor reports
@@ -197,12 +199,12 @@ func (b *buffer) release() {
 	}
 }
 
-// reader returns the content. It is not a bytes.Buffer, because the zstd decoder would
-// unpack a bytes.Buffer as a whole.
+// reader returns a reader of the content. This is not a bytes.Buffer, because the zstd
+// decoder would unpack a bytes.Buffer as a whole.
 func (b *buffer) reader() io.Reader { return bytes.NewReader(b.bytes) }
 
-// fill reads until b holds limit bytes. If the reader from returns an error first, fill
-// returns that error. It calls grow before b takes more memory.
+// fill reads from an io.Reader until b holds limit bytes. If the io.Reader returns an
+// error first, fill returns that error. Before b takes more memory, fill calls grow.
 func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) error {
 	for int64(len(b.bytes)) < limit {
 		if err := b.room(limit, grow); err != nil {
@@ -219,7 +221,7 @@ func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) 
 	return nil
 }
 
-// room makes room for more bytes, up to limit in all.
+// room makes room in b for further bytes, up to limit bytes in all.
 func (b *buffer) room(limit int64, grow func(more int64) error) error {
 	size := int64(cap(b.bytes))
 	full := int64(len(b.bytes)) == size

@@ -58,8 +58,8 @@ type Fault struct {
 	Aborted bool
 }
 
-// Classify returns the meaning of an error of Get. It and Response.Outcome are the only
-// functions that interpret network errors and statuses.
+// Classify returns the meaning of an error of Get. Classify and Response.Outcome are
+// the only functions that interpret network errors and statuses.
 func Classify(err error) Fault {
 	var fault *Error
 	var refused *AddressError
@@ -105,8 +105,8 @@ func isExhausted(err error) bool {
 	return ok && to.IP.To4() != nil
 }
 
-// Outcome returns the meaning of the answer: the outcome if it is final or the attempts
-// are used up, and whether another attempt may succeed.
+// Outcome returns the meaning of the answer: the outcome of the URL if it is not tried
+// again, and whether another attempt may succeed.
 func (r *Response) Outcome() (outcome frontier.Outcome, retry bool) {
 	if r.TypeRefused {
 		return frontier.Type, false

@@ -55,7 +55,8 @@ type Config struct {
 	DialTimeout   time.Duration // for look-up and connection, and again for the TLS handshake; 0 means DefaultDialTimeout
 	HeaderTimeout time.Duration // from writing the request to the end of the answer's header; 0 means DefaultHeaderTimeout
 	// MinRate is the least number of bytes per second of a body on the network, in each
-	// RateWindow. A slower body is ErrTooSlow. 0 means DefaultMinRate, NoMinRate none.
+	// RateWindow. A slower body ends with ErrTooSlow. 0 means DefaultMinRate, NoMinRate
+	// none.
 	MinRate    int64
 	RateWindow time.Duration // the first window starts with the body; 0 means DefaultRateWindow
 

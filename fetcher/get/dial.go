@@ -21,8 +21,9 @@ import (
 // permits it, directly or through a proxy.
 //
 // A name is looked up once for each connection. The checked addresses themselves are
-// dialled or sent to the proxy. So a name that changes its address between two look-ups
-// cannot avoid the check. Our own sockets are checked once more right before they connect.
+// dialled or sent to the proxy. So the connection goes to a checked address, even if
+// another look-up of the name would return another address. The address of a direct
+// connection to the host is checked once more right before the socket connects.
 type dialer struct {
 	rules    []Rule
 	guard    guard
@@ -52,7 +53,7 @@ func newDialer(config Config) (*dialer, error) {
 	return d, errors.Join(err, proxyErr)
 }
 
-// control is called for each socket before it connects.
+// control is called for each socket of d.guarded before the socket connects.
 func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -70,8 +71,8 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	return conn, err
 }
 
-// connect is like dial, but also returns the address of the host. A connection through a
-// proxy has only the address of the proxy.
+// connect is like dial, but also returns the address of the host. The remote address of
+// the net.Conn is not enough: through a proxy, it is the address of the proxy.
 func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.Addr, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // In these tests 127.0.0.1 stands for a public address and 127.0.0.2 for an
-// internal one: AllowNet allows only the first.
+// internal one: AllowNet allows only 127.0.0.1.
 var (
 	outside = netip.MustParseAddr("127.0.0.1")
 	inside  = netip.MustParseAddr("127.0.0.2")
@@ -185,7 +185,7 @@ func TestRaceOfAddresses(t *testing.T) {
 	for name, c := range map[string]struct {
 		behave map[string]behaviour
 		order  string
-		want   string // empty means an error
+		want   string // the address of the connection; empty means an error
 		took   time.Duration
 	}{
 		"first answers":            {map[string]behaviour{"::1": {after: 50 * time.Millisecond}}, "::1 1.1.1.1", "::1", 50 * time.Millisecond},

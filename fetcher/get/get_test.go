@@ -158,7 +158,7 @@ func TestContentTypes(t *testing.T) {
 		{"type=application/xhtml%2Bxml&body=x", false, "application/xhtml+xml", false},
 		{"type=text/plain&body=x", false, "text/plain", true},
 		{"type=text/plain&body=x", true, "text/plain", false},
-		{"type=image/png&body=x&status=", false, "image/png", false}, // no page, so no refusal
+		{"type=image/png&body=x&status=", false, "image/png", false}, // the answer is no page, so its type is not refused
 		{"body=<html><p>x", false, "text/html", false},
 		{"body=%89PNG%0D%0A%1A%0A", false, "image/png", true},
 		{"body=just+text", false, "text/plain", true},
@@ -194,7 +194,7 @@ func TestGzipBody(t *testing.T) {
 	text := strings.Repeat("<p>some text, ", 5000)
 	whole := zipped(text)
 	corrupt := bytes.Clone(whole)
-	corrupt[len(corrupt)-6] ^= 1 // its checksum
+	corrupt[len(corrupt)-6] ^= 1 // damages the checksum
 	for name, c := range map[string]struct {
 		wire      []byte
 		limit     int64

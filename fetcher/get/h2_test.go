@@ -22,7 +22,7 @@ type h2Server struct {
 }
 
 // rawHTTP2 starts a server that calls serve for each connection after it read a
-// request. It returns its address and a config that trusts it.
+// request. It returns the server's address and a config that trusts the server.
 func rawHTTP2(t *testing.T, serve func(n int, s *h2Server)) (addr string, config Config) {
 	t.Helper()
 	tlsServer, config := secure(t, page("unused"))
@@ -172,7 +172,7 @@ func TestHTTP2Flood(t *testing.T) {
 				}
 				select {
 				case n := <-sent:
-					if n > maxFlood/2 { // some are in the kernel's buffers
+					if n > maxFlood/2 { // some of the frames are in the kernel's buffers
 						t.Errorf("%d frames were taken", n)
 					}
 				case <-time.After(10 * time.Second):
@@ -239,7 +239,7 @@ func TestHTTP2ErrorClosesConnection(t *testing.T) {
 				if test.reads {
 					s.drain()
 				}
-				for range 3000 { // 30 s
+				for range 3000 { // this takes 30 s
 					if s.WritePing(false, [8]byte{}) != nil {
 						return
 					}
@@ -312,8 +312,9 @@ func TestHTTP2OthersGoOn(t *testing.T) {
 	}
 }
 
-// sendBody sends a body of size bytes in frames with the given data and
-// padding, as fast as the client's window for the stream allows.
+// sendBody sends a body of size bytes in frames that have the given numbers of
+// bytes of data and padding, as fast as the client's window for the stream
+// allows.
 func (s *h2Server) sendBody(size, data, padding int) {
 	var frames bytes.Buffer
 	f := http2.NewFramer(&frames, nil)
@@ -375,7 +376,7 @@ func TestHTTP2Bodies(t *testing.T) {
 }
 
 // TestHTTP2KeepsConnection: answers that are not read to their end do not count as
-// errors. The connection is kept after any number of them.
+// errors. The connection is kept after twenty of them.
 func TestHTTP2KeepsConnection(t *testing.T) {
 	addr, config := rawHTTP2(t, func(n int, s *h2Server) {
 		if n > 0 {

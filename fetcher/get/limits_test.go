@@ -281,7 +281,7 @@ func TestHeaderFlood(t *testing.T) {
 			if !errors.As(err, &fault) || fault.Op != OpRequest {
 				t.Errorf("%v, want an *Error of the request", err)
 			}
-			if total := <-sent; total > 50<<20 { // the kernel buffers some
+			if total := <-sent; total > 50<<20 { // the kernel buffers some of the bytes
 				t.Errorf("%d bytes were taken", total)
 			}
 		})

@@ -37,7 +37,7 @@ type proxy struct {
 	plainAuth string        // the Proxy-Authorization header, if there is one
 }
 
-// parseProxy parses Config.Proxy. It returns nil if it is empty.
+// parseProxy parses Config.Proxy. It returns nil if Config.Proxy is empty.
 func parseProxy(config Config) (*proxy, error) {
 	if config.Proxy == "" {
 		return nil, nil
@@ -77,7 +77,7 @@ func parseProxy(config Config) (*proxy, error) {
 	return p, nil
 }
 
-// connect opens a connection to the address to, through the proxy.
+// connect opens a connection through the proxy to an address.
 func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort) (net.Conn, error) {
 	conn, err := via.DialContext(ctx, "tcp", p.address)
 	if err != nil {

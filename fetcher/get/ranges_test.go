@@ -270,8 +270,8 @@ func TestNamesOfSpecialAddresses(t *testing.T) {
 	}
 }
 
-// TestRedirectIntoTheHouse: a redirect is an answer. Its target is refused like
-// any URL when the caller follows it.
+// TestRedirectIntoTheHouse: a redirect to a special address is an answer. A
+// request for its target is refused.
 func TestRedirectIntoTheHouse(t *testing.T) {
 	port, count := dialled(t)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -120,8 +120,8 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	return response, nil
 }
 
-// because returns the cause of the end of ctx, which the error of net/http does not
-// contain. It returns err if ctx has not ended.
+// because(ctx, err) returns the cause of the end of ctx, which the error of
+// net/http does not contain. If ctx has not ended, it returns err.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -181,7 +181,7 @@ func (f *flight) leaveGate() {
 // headerCame stops the timer of the header.
 func (f *flight) headerCame() { f.stopHeader(nil) }
 
-// stopHeader stops the timer of the header, and replaces it by next.
+// stopHeader stops the timer of the header, and replaces it by the timer next.
 func (f *flight) stopHeader(next *time.Timer) {
 	if before := f.header.Swap(next); before != nil {
 		before.Stop()
@@ -285,8 +285,8 @@ func plainHost(host string) bool {
 	return host != ""
 }
 
-// escapeTarget makes a path with its query valid for a request line: it starts with a
-// slash, and characters that no URL contains are escaped.
+// escapeTarget makes a path with its query valid for a request line: the result
+// starts with a slash, and characters that no URL contains are escaped.
 func escapeTarget(target string) string {
 	if target[0] != '/' {
 		target = "/" + target

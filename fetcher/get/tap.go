@@ -75,7 +75,7 @@ type capture struct {
 	remote  netip.Addr
 	request []byte
 	answer  *buffer // nil after the end
-	over    bool    // more than limit was received
+	over    bool    // more than limit bytes were received
 }
 
 // maxCaptured returns the largest number of received bytes that a capture holds: the

@@ -133,7 +133,7 @@ func TestOddCodings(t *testing.T) {
 		}
 		r.Release()
 	}
-	wire := []byte(text) // not brotli
+	wire := []byte(text) // this is not brotli
 	r := mustGet(t, c, Request{URL: coded(t, "br", &wire)})
 	if !r.Truncated || r.Damage == nil {
 		t.Errorf("not brotli: %q, truncated %v, damage %v", r.Body, r.Truncated, r.Damage)

@@ -23,8 +23,8 @@ type Wire struct {
 	Truncated bool
 }
 
-// finalAnswer returns the part of received that belongs to answer. It leaves out interim
-// answers before answer and bytes after its end.
+// finalAnswer returns the part of the received bytes that belongs to answer. It leaves
+// out interim answers before it and bytes after its end.
 func finalAnswer(received []byte, answer *http.Response) []byte {
 	head := headLen(received)
 	for head > 0 && isInterim(received) {
@@ -41,8 +41,8 @@ func finalAnswer(received []byte, answer *http.Response) []byte {
 	return received
 }
 
-// headLen returns the length of the header at the beginning of received, including its
-// empty line, or 0 if the header does not end.
+// headLen returns the length of the header at the beginning of the received bytes,
+// including its empty line, or 0 if the header does not end.
 func headLen(received []byte) int {
 	for at := 0; ; {
 		line := bytes.IndexByte(received[at:], '\n')
@@ -56,8 +56,8 @@ func headLen(received []byte) int {
 	}
 }
 
-// isInterim reports whether the answer at the beginning of received is followed by
-// another.
+// isInterim reports whether the answer at the beginning of the received bytes is
+// followed by another answer.
 func isInterim(received []byte) bool {
 	line, _, _ := bytes.Cut(received, []byte("\n"))
 	_, status, _ := bytes.Cut(line, []byte(" "))
@@ -65,10 +65,10 @@ func isInterim(received []byte) bool {
 	return len(status) >= 3 && status[0] == '1' && string(status[:3]) != "101"
 }
 
-// chunkedLen returns the length of the chunked body at the beginning of received,
-// including its trailer. If the body does not end, that is the length of received. The
-// body ends where it ends for net/http: with an empty line after the last chunk, or with
-// the first two line ends in a row.
+// chunkedLen returns the length of the chunked body at the beginning of the received
+// bytes, including its trailer. If the body does not end, that is the length of all
+// received bytes. The body ends where it ends for net/http: with an empty line after the
+// last chunk, or with the first two line ends in a row.
 func chunkedLen(received []byte) int {
 	all := bytes.NewReader(received)
 	from := bufio.NewReader(all)

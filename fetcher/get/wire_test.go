@@ -86,7 +86,7 @@ func TestOnTheWire(t *testing.T) {
 			head, _ := readHead(from)
 			heads <- head
 			io.WriteString(conn, answer)
-			rest, _ := io.ReadAll(from) // until the client closes
+			rest, _ := io.ReadAll(from) // until the client closes the connection
 			heads <- string(rest)
 		})
 		c := client(t, Config{UserAgent: "test/1"})

@@ -187,7 +187,8 @@ func (a *account) settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	}
 }
 
-// sync notes that the content of the buffer is now on disk between from and to.
+// sync notes that the content of the buffer is now on disk between the places
+// from and to.
 func (a *account) sync(from, to Place) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -48,8 +48,8 @@ func (x *export) decide(s *exportShare) error {
 	return s.answer(all, exported, x.wanted)
 }
 
-// choose selects the record that is exported for an item and round. order has the sorted
-// entries of that item and round.
+// choose selects the record that is exported for an item and round. The slice order has
+// the sorted entries of that item and round.
 func (x *export) choose(all entries, order []uint32, exported []bool) {
 	pending := all.kind(order[0]) == kindPending
 	chosen, found := uint32(0), false
@@ -143,15 +143,15 @@ func (e entries) sorted() []uint32 {
 	return order
 }
 
-// firstOf returns the index in order of the first entry of a kind or of a later kind. order
-// must have the sorted entries of one lease.
+// firstOf returns the index, in the slice order, of the first entry of a kind or of a later
+// kind. The slice must have the sorted entries of one lease.
 func (e entries) firstOf(order []uint32, kind byte) int {
 	i, _ := slices.BinarySearchFunc(order, kind, func(i uint32, kind byte) int { return int(e.kind(i)) - int(kind) })
 	return i
 }
 
-// run returns how many entries at the beginning of order are equal in their first bytes.
-// key is the number of these bytes.
+// run returns how many entries at the beginning of the slice order are equal in their
+// first bytes. key is the number of these bytes.
 func (e entries) run(order []uint32, key int) int {
 	first, n := e.at(order[0])[:key], 1
 	for n < len(order) && bytes.Equal(e.at(order[n])[:key], first) {

@@ -35,8 +35,8 @@ const (
 	edgeBytes    = 1 << 20
 )
 
-// appendEdges appends the lines of a page's links. With leased, each line contains
-// the lease under which it was written.
+// appendEdges appends the lines of a page's links. If leased is true, each line
+// contains the lease under which it was written.
 func (r *Record) appendEdges(b []byte, edges []Edge, leased bool) ([]byte, error) {
 	for part := 0; len(edges) > 0; part++ {
 		n, size := 0, 0

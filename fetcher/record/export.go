@@ -54,7 +54,7 @@ type Key struct {
 // Exported counts the lines of the journals by their result.
 type Exported struct {
 	Records  uint64 `json:"records"`  // exported
-	Repeated uint64 `json:"repeated"` // not exported, because another record of the item and round was
+	Repeated uint64 `json:"repeated"` // not exported, because another record of the item and round is exported
 	Void     uint64 `json:"void"`     // taken back
 	Pending  uint64 `json:"pending"`  // of items that will be fetched again
 	// Damaged counts the lines that could not be read. A power loss may damage lines that

@@ -91,7 +91,7 @@ func unpacked(t *testing.T, filesystem vfs.FS, name string) []byte {
 }
 
 // committed is the state of a store: the number of records in the output, and
-// where it ends.
+// where the output ends.
 type committed struct {
 	records  int
 	position frontier.Position
@@ -437,8 +437,8 @@ func TestTeeWritesToBoth(t *testing.T) {
 	}
 }
 
-// TestRecordLine: a record is one line for any content of its fields, and is equal after it
-// is read back.
+// TestRecordLine: a record is one line, even if its fields contain line breaks, quotes or
+// NUL, and is equal after it is read back.
 func TestRecordLine(t *testing.T) {
 	r := record.Record{URL: "http://a.test/?a=1&b=<2>", Title: "two\nlines\u2028 \"quoted\"", Error: "x\x00", FetchedAt: time.Unix(1, 5e6).UTC(), LinksFound: 3}
 	line, err := r.AppendLine([]byte("before\n"))

@@ -28,9 +28,9 @@ type Cut struct {
 // Missing reports whether committed bytes are missing.
 func (c Cut) Missing() bool { return c.Size < c.Committed }
 
-// Rest returns position, cut to the whole lines that the active file in cfg.Dir still has,
-// and the state of that file. It changes no files. A position without an active file is
-// returned unchanged.
+// Rest returns a copy of position that ends with the last whole line that is left in the
+// active file in cfg.Dir. It also returns the state of that file. It changes no files. A
+// position without an active file is returned unchanged.
 func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error) {
 	cfg = cfg.withDefaults()
 	rest, end := slices.Clone(position), cfg.Series.EndOf(position)
@@ -39,7 +39,7 @@ func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error
 		return rest, Cut{}, nil
 	}
 	cut := Cut{Name: cfg.FS.PathJoin(cfg.Dir, cfg.Series.closed(end.File)), Committed: end.Offset}
-	file, err := cfg.FS.Open(cut.Name) // its name if a crash came after a rotation and before the commit
+	file, err := cfg.FS.Open(cut.Name) // the file has this name if a crash came after a rotation and before its commit
 	if errors.Is(err, fs.ErrNotExist) {
 		cut.Name = cfg.FS.PathJoin(cfg.Dir, cfg.Series.active())
 		file, err = cfg.FS.Open(cut.Name)

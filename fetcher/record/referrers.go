@@ -188,7 +188,7 @@ func (s *share) load() (urls map[id][]byte, err error) {
 	return urls, nil
 }
 
-// mergeReferrers writes the records before end with the answers.
+// mergeReferrers writes the records before the place end with the answers.
 func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 	var answers [len(all)]*bufio.Reader
 	for i := range all {
@@ -228,7 +228,7 @@ func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 	return nil
 }
 
-// readSized reads what writeSized wrote, into room if it fits.
+// readSized reads what writeSized wrote, into the slice room if that is long enough.
 func readSized(r *bufio.Reader, room []byte) ([]byte, error) {
 	size, err := binary.ReadUvarint(r)
 	if err != nil {

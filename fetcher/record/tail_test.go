@@ -14,7 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// tailed returns the ids of the records from a place to end, and the place after them.
+// tailed returns the ids of the records from a place to the place end, and the place
+// after them.
 func tailed(t *testing.T, tail *Tail, end Place) (all []string) {
 	t.Helper()
 	for {

@@ -115,8 +115,8 @@ func packInfo(info Info, file string, now time.Time) (*Packed, error) {
 	return p, p.add(&header{kind: "warcinfo", content: "application/warc-fields", id: newID(), at: now, file: file}, block, text)
 }
 
-// add appends one record as a gzip member of its own. It compresses the block with by, or
-// with the packer stored if the block is small.
+// add appends one record as a gzip member of its own. It compresses a small block with
+// the packer stored, and any other block with the packer by.
 func (p *Packed) add(h *header, block []byte, by *packer) error {
 	if len(block) <= smallBlock {
 		by = stored

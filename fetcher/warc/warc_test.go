@@ -170,8 +170,8 @@ func (c *crawl) open(fs vfs.FS) (*warc.Writer, *record.Files, error) {
 	return w, files, nil
 }
 
-// write appends batches and commits each, until one fails. With lastLost the
-// process dies between the last batch's Sync and its commit.
+// write appends batches and commits each, until one fails. If lastLost is true,
+// the process dies between the last batch's Sync and its commit.
 func (c *crawl) write(w *warc.Writer, files *record.Files, batches int, rng *rand.Rand, lastLost bool) {
 	next := c.committed
 	for batch := range batches {
@@ -259,7 +259,7 @@ func afterCrash(disk *vfs.MemFS, rng *rand.Rand) *vfs.MemFS {
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * rng.IntN(3), RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))})
 }
 
-// step returns 1, or with -short the given step.
+// step returns 1, or with -short the argument.
 func step(short int64) int64 {
 	if testing.Short() {
 		return short
@@ -291,8 +291,8 @@ func TestCrashAtEachOperation(t *testing.T) {
 	}
 }
 
-// TestCrashOfOneOfMany does the same for a worker whose store commits no positions. All
-// synced records are in the files, and each is whole.
+// TestCrashOfOneOfMany is like TestCrashAtEachOperation, for a worker whose store
+// commits no positions. All synced records are in the files, and each is whole.
 func TestCrashOfOneOfMany(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {

@@ -94,9 +94,10 @@ func checkDirection(src source) []string {
 	return faults
 }
 
-// direction returns why src must not import the package to, which is ours. It returns ""
-// if the import is allowed. Code can import from lower floors, from its own folder and
-// from leaves. Tests can also import from judges.
+// direction returns why src must not import a package of ours. The argument to is the
+// path of this package below the module. If the import is allowed, direction returns "".
+// Code can import from lower floors, from its own folder and from leaves. Tests can also
+// import from judges.
 func direction(src source, to string) string {
 	top := topOf(to)
 	_, floored := floor[src.top]
@@ -136,7 +137,7 @@ func checkRooms(src source) []string {
 	otherEngines := slices.DeleteFunc(slices.Clone(engines), func(engine string) bool { return within(src.pkg, engine) })
 	redisFilters := []string{"bloomstore/redisbits", "internal/redisbits"}
 	rules := []struct {
-		applies bool // to src
+		applies bool // whether the rule applies to src
 		banned  []string
 		why     string
 	}{

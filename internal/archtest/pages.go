@@ -110,9 +110,9 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// checkPagePaths returns a fault for each page that text names but that does not exist.
-// The name of a page is its path from the root. first is the line of the file at which
-// text begins.
+// checkPagePaths returns a fault for each page that the argument text names but that
+// does not exist. The name of a page is its path from the root. The argument first is
+// the line of the file at which text begins.
 func checkPagePaths(tree fs.FS, name string, first int, text string) []string {
 	var faults []string
 	for i, line := range strings.Split(text, "\n") {

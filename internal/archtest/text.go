@@ -27,7 +27,8 @@ func checkComments(tree fs.FS, src source) []string {
 }
 
 // checkLines refuses lines that promise later work without the number of an issue, and
-// those that checkPagePaths refuses. first is the line of the file at which text begins.
+// those that checkPagePaths refuses. The argument first is the line of the file at which
+// text begins.
 func checkLines(tree fs.FS, name string, first int, text string) []string {
 	faults := checkPagePaths(tree, name, first, text)
 	for i, line := range strings.Split(text, "\n") {

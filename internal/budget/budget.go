@@ -25,7 +25,7 @@ type Budget struct {
 
 	mu     sync.Mutex
 	shares []*Share // that hold or wait for bytes, the oldest first
-	taken  int64    // by all of them
+	taken  int64    // bytes that all shares have
 }
 
 // Share is the part of a Budget that one holder has. It is not safe for concurrent use.
@@ -36,9 +36,9 @@ type Share struct {
 	given  chan struct{} // has a value when the wanted bytes were given
 }
 
-// New returns a budget of total bytes, whose shares have up to largest bytes each. It
-// panics unless 0 < largest ≤ total. If both are equal, only one share at a time can
-// have bytes.
+// New returns a budget with the size total, whose shares have the maximum size
+// largest, both in bytes. It panics unless 0 < largest ≤ total. If both are equal,
+// only one share at a time can have bytes.
 func New(total, largest int64) *Budget {
 	if largest <= 0 || largest > total {
 		panic(fmt.Sprintf("budget: shares of up to %d bytes of %d", largest, total))
@@ -79,9 +79,10 @@ func (s *Share) Size() int64 {
 	return s.size
 }
 
-// Grow waits until more bytes are free or the share is the oldest, and adds them to the
-// share. If ctx ends first, Grow returns its cause, and the share is unchanged. It panics
-// if more is negative or the share would be larger than it may be.
+// Grow makes the share larger by the number more of bytes. It waits until these bytes are
+// free or the share is the oldest. If ctx ends first, Grow returns its cause, and the
+// share is unchanged. It panics if more is negative or the share would be larger than it
+// may be.
 func (s *Share) Grow(ctx context.Context, more int64) error {
 	if s.TryGrow(more) {
 		return nil
@@ -98,7 +99,7 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.wanted == 0 { // given just before
+	if s.wanted == 0 { // the bytes were given at the moment when ctx ended
 		<-s.given
 		return nil
 	}

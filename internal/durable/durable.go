@@ -79,8 +79,9 @@ func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File,
 	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 }
 
-// Replace replaces the file with this name by a new file. write must write the content of
-// the new file. After a crash the file is either the old or the new one, and is complete.
+// Replace replaces the file with this name by a new file. The function write must write
+// the content of the new file. After a crash the file is either the old or the new one,
+// and is complete.
 func Replace(filesystem vfs.FS, name string, write func(io.Writer) error) error {
 	return replace(filesystem, name, filesystem.Create, write)
 }

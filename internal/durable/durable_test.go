@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// text returns a function that writes text in two parts.
+// text returns a function that writes s in two parts.
 func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, s[:len(s)/2])
@@ -80,8 +80,8 @@ func TestReplaceCrash(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: after an error of write, the file is unchanged, and there is no other
-// file.
+// TestReplaceFails: if the function write returns an error, the file is unchanged, and
+// there is no other file.
 func TestReplaceFails(t *testing.T) {
 	disk, errText := vfs.NewMem(), errors.New("no text")
 	if err := errors.Join(disk.MkdirAll("d", 0o700), durable.Replace(disk, "d/f", text("old"))); err != nil {
@@ -96,8 +96,8 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
-// TestReplacePrivate: other users can never open the file, even if they created a file
-// with its temporary name.
+// TestReplacePrivate: the file has PrivateMode while it is written and afterwards,
+// even if a file with its temporary name exists before.
 func TestReplacePrivate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name+durable.NewSuffix, []byte("theirs"), 0o666); err != nil {

@@ -59,7 +59,7 @@ func (o Options) check(base canon.URL) error {
 	return nil
 }
 
-// reads reports whether element handles tags of this name.
+// reads reports whether the method element handles tags of this name.
 func (c *collector) reads(tag atom.Atom) bool {
 	switch tag {
 	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Meta, atom.Link:
@@ -209,8 +209,8 @@ func (c *collector) setTitle(text string) {
 	c.title = collapsed(text, MaxTitleBytes)
 }
 
-// collapsed returns the beginning of text, at most most bytes, with each run of white
-// space replaced by one space.
+// collapsed replaces each run of white space in text by one space, and cuts the
+// result to the maximum length most, in bytes.
 func collapsed(text string, most int) string {
 	if len(text) > 4*most { // saves work: the text after that is usually not needed
 		text = text[:4*most]
@@ -275,8 +275,8 @@ func (c *collector) add(kind Kind, text string, nofollow bool) int32 {
 	return i
 }
 
-// value returns the first attribute with this name. For "href" it also accepts xlink:href,
-// which SVG uses.
+// value returns the value of the first attribute with this name. For "href" it also
+// accepts xlink:href, which SVG uses.
 func value(attrs []html.Attribute, name string) (text string, has bool) {
 	for i := range attrs {
 		switch a := &attrs[i]; {

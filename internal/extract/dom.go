@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// walk passes every element of a document to found, in document order.
+// walk passes every element of a document to the collector, in document order.
 func walk(root *html.Node, found *collector) {
 	for n := root; ; {
 		switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// finish writes what was collected to page, which was read from url. query
-// encodes the queries of references; nil means UTF-8.
+// finish writes the results of the collector to page. The argument url is the
+// URL of the page. query encodes the queries of references; nil means UTF-8.
 func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	page.Title, page.Nofollow, page.Noindex = c.title, c.asks.Nofollow, c.asks.Noindex
 	page.TooMany = c.tooMany

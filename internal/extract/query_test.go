@@ -53,8 +53,8 @@ func TestQueryOfPage(t *testing.T) {
 	}
 }
 
-// TestQueryAllocations: the number of allocations does not depend on the characters of a
-// query.
+// TestQueryAllocations: the encoder allocates at most once for a query of many
+// characters.
 func TestQueryAllocations(t *testing.T) {
 	ref := "?q=" + strings.Repeat("да нет ", 200)
 	q := newQueryEncoder("windows-1251")

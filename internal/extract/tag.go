@@ -87,8 +87,9 @@ type cursor struct {
 // newCursor returns the position after the name of the start or end tag that b begins with.
 func newCursor(b []byte) cursor { return cursor{b, skipTo(b, len("</"), afterName)} }
 
-// attribute returns the next attribute as it is written, and a negative end. If there is no
-// further attribute, end is the index after the tag, or 0 if the tag does not end.
+// attribute returns the next attribute as it is written; the result end is then negative.
+// If there is no further attribute, end is the index after the tag, or 0 if the tag does
+// not end.
 func (c *cursor) attribute() (end int, key, value []byte) {
 	b, i := c.b, c.at
 	for i < len(b) && (isSpace(b[i]) || b[i] == '/') {
@@ -137,7 +138,7 @@ func skipSpace(b []byte, i int) int {
 }
 
 // skipTo returns the index of the first byte, from b[i] on, that ends one of the parts in
-// ends.
+// the set ends.
 func skipTo(b []byte, i int, ends uint8) int {
 	for i < len(b) && tagByte[b[i]]&ends == 0 {
 		i++

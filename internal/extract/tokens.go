@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// readTokens passes the start tags of text to found without building a tree. That takes a
-// fraction of the time, and there is no limit of depth.
+// readTokens passes the start tags of text to the collector without building a tree. That takes
+// a fraction of the time, and there is no limit of depth.
 //
 // It finds every element that html.Parse would put into its tree, except within SVG and MathML:
 // there <style> and <title> may contain elements, but the tokenizer reads their content as
@@ -214,8 +214,8 @@ func (t *tokens) attributes(b []byte, attrs []html.Attribute) ([]html.Attribute,
 }
 
 // unescaped returns the value of an attribute with &amp; replaced. If the value has other
-// character references, or bytes that the tokenizer replaces, plain is false and text
-// must not be used.
+// character references, or bytes that the tokenizer replaces, the result plain is false,
+// and the result text must not be used.
 func unescaped(value []byte) (text string, plain bool) {
 	text = string(value)
 	if strings.IndexByte(text, '\r') >= 0 || strings.IndexByte(text, 0) >= 0 {

@@ -75,8 +75,8 @@ type weigher struct {
 	scan    int            // how many more bytes of tags may be read
 }
 
-// piece weighs a tag and the text after it: the first length bytes of rest, from one < to
-// the next. If the tag ends elements, that text or the next tag makes them again once.
+// piece weighs a tag and the text after it, up to the next <. These are rest[:length]. If
+// the tag ends elements, that text or the next tag makes them again once.
 func (w *weigher) piece(rest []byte, length int) {
 	name, end, isTag := nameIn(rest[:length])
 	if !isTag { // a comment, or text
@@ -109,11 +109,12 @@ func (w *weigher) piece(rest []byte, length int) {
 	}
 }
 
-// ends adds the elements that are made again after a tag that may end all of them.
+// ends adds, to w.bytes, the elements that are made again after a tag that may end
+// all of them.
 func (w *weigher) ends() { w.bytes += w.again + w.anchor }
 
-// adopts adds the elements that are made again after a tag that ends a formatting element
-// while other elements in it are open.
+// adopts adds, to w.bytes, the elements that are made again after a tag that ends a
+// formatting element while other elements in it are open.
 func (w *weigher) adopts() {
 	w.bytes += adopted * w.heavy
 	w.ends()

@@ -22,7 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
-// SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
+// SeedsOnly is the value of Rules.MaxDepth with which no link is followed.
 const SeedsOnly = -1
 
 // DefaultMaxHops is the default of Rules.MaxHops.
@@ -75,15 +75,16 @@ type Link struct {
 	URL   canon.URL
 	Depth int // links away from a seed, this one included
 	Hops  int // redirects in a row that led to it
-	// Seed is set for the target of a seed that redirects. It opens its scope like a
-	// seed, so only the rules Hops and Port apply to it.
+	// Seed is set for the target of a seed that redirects. Such a target opens its
+	// scope like a seed, so only the rules Hops and Port apply to it.
 	Seed bool
 }
 
 // Crawl answers the questions of rules that need more than the link.
 type Crawl interface {
-	// Opened returns the first key of canon.Candidates that a seed has opened, or ""
-	// if there is none. It is not called with canon.ScopeAny.
+	// Opened returns the scope key through which links to a host are in scope: the
+	// first of the host's keys (see canon.Candidates) that a seed has opened. It
+	// returns "" if the host is not in scope. It is not called with canon.ScopeAny.
 	Opened(ctx context.Context, host string) (key string, err error)
 	// CheckPort returns an error that says why a port is not requested, or nil. It is
 	// not called for the default port of the scheme.

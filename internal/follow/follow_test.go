@@ -147,8 +147,8 @@ func TestCrawlFails(t *testing.T) {
 	}
 }
 
-// TestJudgeAllocatesNothing: a worker judges thousands of links a second,
-// without allocations.
+// TestJudgeAllocatesNothing: Judge does not allocate, because a worker judges
+// thousands of links a second.
 func TestJudgeAllocatesNothing(t *testing.T) {
 	rules := Rules{Trap: trap.Limits{Year: 2026}}
 	link := Link{URL: parse(t, "http://h.example/docs/1?a=b"), Depth: 1}

@@ -26,8 +26,8 @@ type Config[T any] struct {
 	// further items join the next group. A single item can be larger. 0 means no limit.
 	MaxSize int
 	// Parallel is the largest number of groups that are committed at the same time; 0
-	// means 1. While one group is being committed, the commit of another group begins
-	// only if that group has reached MaxSize.
+	// means 1. While one group is being committed, the commit of the next group
+	// begins only if the next group has reached MaxSize.
 	Parallel int
 }
 

@@ -30,7 +30,8 @@ type commits struct {
 	maxUnder int
 }
 
-// queue returns a queue whose commits c records. fail returns the result of an item.
+// queue returns a queue whose commits are recorded in c. The function fail returns
+// the result of an item.
 func (c *commits) queue(maxSize, parallel int, fail func(*job) error) *groupcommit.Queue[*job] {
 	return groupcommit.New(groupcommit.Config[*job]{
 		MaxSize: maxSize, Parallel: parallel,

@@ -9,8 +9,8 @@ import (
 // that the page does not mark as navigation counts as content.
 const least = 25
 
-// text returns the blocks that are content, one line for each. cut reports whether the end
-// is missing.
+// text returns the blocks that are content, one line for each. The result cut reports
+// whether the end is missing.
 func (p *page) text() (text string, cut bool) {
 	p.settleNames()
 	p.settleContent()
@@ -113,7 +113,8 @@ func wordy(before, b, after *block) bool {
 }
 
 // fill adds blocks that belong to content near them: short blocks and code between two
-// blocks of content, and headings above one. It removes headings without content below.
+// blocks of content, and headings above a block of content. It removes headings without
+// content below.
 func (p *page) fill(at []int, content []bool) {
 	const gap = 4 // blocks
 	last := -1    // index in at of the last block of content

@@ -18,7 +18,7 @@ import (
 // added, with a probability below 2n/2⁶⁴. A site cannot raise that probability, because
 // it does not know the seed.
 //
-// It is safe for concurrent use.
+// Keys is safe for concurrent use.
 type Keys struct {
 	most int
 	seed maphash.Seed

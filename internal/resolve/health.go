@@ -32,8 +32,8 @@ type health struct {
 	dead    bool       // whether the last probe failed
 }
 
-// answered records an answer of the name server. name is a name that has an address, or
-// empty if the answer was that a name does not exist.
+// answered stores that the name server has answered. The argument name is a name that
+// has an address, or empty if the answer was that a name does not exist.
 func (h *health) answered(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,9 +43,9 @@ func (h *health) answered(name string) {
 	}
 }
 
-// silent records a failed look-up, and reports whether the name server does not answer at
-// all. Before the first name was found it always returns false, because there is no name
-// to probe with.
+// silent stores that a look-up has failed, and reports whether the name server does not
+// answer at all. Before the first name was found, it always returns false, because there
+// is no name to probe with.
 func (h *health) silent(ctx context.Context, lookup func(context.Context, string) ([]netip.Addr, error)) bool {
 	h.mu.Lock()
 	h.failed++

@@ -161,8 +161,8 @@ func TestRecentNamesAreKept(t *testing.T) {
 	}
 }
 
-// TestParallelLookups: at most Config.Parallel look-ups run at the same time, and a caller that
-// waits too long gets an error that says why.
+// TestParallelLookups: at most Config.Parallel look-ups run at the same time, and a caller
+// whose context ends while it waits gets ErrServer.
 func TestParallelLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parallel = 4

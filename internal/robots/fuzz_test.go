@@ -13,9 +13,10 @@ import (
 
 var seed = flag.Uint64("seed", 0, "replay the random test with this seed; 0 takes a new one")
 
-// pieces are the parts of generated files and paths. They leave out what the
-// package comment names as differences from Google's matcher: escapes, bytes
-// beyond ASCII, $ other than at the end of a rule, index.htm, foobot*.
+// pieces are the parts of generated files and paths. They contain no text that
+// Google's matcher treats differently, according to the package comment: no
+// escapes, no bytes beyond ASCII, no $ except at the end of a rule, no
+// index.htm and no foobot*.
 var (
 	keys     = []string{"User-agent: ", "Disallow: ", "Allow: ", "Disallow: ", "Allow: ", "Crawl-delay: ", "Sitemap: ", "disalow:", "Unknown: ", "# ", ""}
 	agents   = []string{"*", "foobot", "FooBot/1.2", "barbot", "* x", "foo", "foobot-x", "foobot x", "foobot2", "foobot.x", "foobot/", "**", "*/1", "foobot:", "foobotä", "foobot_"}
@@ -98,9 +99,9 @@ func FuzzAgreesWithGoogle(f *testing.F) {
 	})
 }
 
-// FuzzParse: no file and path cause a panic. The answer is the same for other spellings of the
-// path and after a round trip through the binary form. The rule that decided is the one that a
-// plain search finds.
+// FuzzParse: no file and path cause a panic. Allowed returns the first rule that matches
+// according to Google's matcher, with that rule's answer. The binary form keeps all rules. If
+// a normalised path is normalised again, it does not change.
 func FuzzParse(f *testing.F) {
 	f.Add("User-agent: *\nDisallow: /a%2f*b$\nAllow: /ü?x=%3A\nSitemap: x", "/a/b?x=%41")
 	f.Add("User-agent: foobot\nCrawl-delay: 1e9\nDisallow: /*$*$", "/$")

@@ -68,8 +68,8 @@ func (r *Rules) Allowed(pathAndQuery string) (allowed bool, rule string) {
 	return r.rules[first].allow, r.rules[first].text
 }
 
-// first returns the index of the first rule before end that matches path, or end if there is
-// none.
+// first returns the index of the first rule that matches path. It tries only the rules
+// before the index end. If none of them matches, it returns end.
 func (r *Rules) first(path string, end int) int {
 	has := pairsOf(path)
 	for i, pairs := range r.pairs[:end] {

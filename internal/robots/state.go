@@ -107,7 +107,7 @@ func (s *State) WithoutCause() *State {
 	return &bare
 }
 
-// Answered records an answer: its status, body and Retry-After (0 for none). The caller
+// Answered stores an answer: its status, body and Retry-After (0 for none). The caller
 // must follow redirects. A status of 3xx is therefore a redirect after MaxRedirects
 // others, or one without a target, and counts as Missing.
 func (s *State) Answered(now time.Time, status int, body []byte, productToken string, retryAfter time.Duration) {
@@ -121,7 +121,7 @@ func (s *State) Answered(now time.Time, status int, body []byte, productToken st
 	}
 }
 
-// Failed records a request without an answer, and why it failed. A long cause is cut.
+// Failed stores that a request had no answer, and why. A long cause is cut.
 func (s *State) Failed(now time.Time, cause string) { s.postpone(now, 0, cause) }
 
 func (s *State) settle(now time.Time, rules *Rules) {
@@ -179,8 +179,8 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // Restore sets s from bytes that AppendBinary has appended. If the time of the next request
-// is more than Lifetime after now, because a clock was set, it becomes now. On error
-// Restore returns ErrBinary and leaves s unchanged.
+// is more than Lifetime after now, because a clock was set, Restore replaces it by now. On
+// error Restore returns ErrBinary and leaves s unchanged.
 func (s *State) Restore(b []byte, now time.Time) error {
 	if len(b) < 2 || b[0] != binaryVersion || b[1] > hasRules|hasCause {
 		return ErrBinary

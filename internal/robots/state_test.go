@@ -34,7 +34,7 @@ func TestStateOverTime(t *testing.T) {
 			t.Errorf("Check(%q) = %d, want %d", path, got, want)
 		}
 	}
-	expect("/", Ask) // nothing known
+	expect("/", Ask) // nothing is known yet
 
 	for i, wait := range []time.Duration{10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600} {
 		wait *= time.Second
@@ -57,7 +57,7 @@ func TestStateOverTime(t *testing.T) {
 	now = now.Add(Lifetime - time.Nanosecond)
 	expect("/", Allow)
 	now = now.Add(time.Nanosecond)
-	expect("/", Ask) // a day old
+	expect("/", Ask) // the answer is a day old, so it must be renewed
 
 	s.Answered(now, 429, nil, "bot", 2*time.Hour)
 	expect("/", Allow) // the last good copy
@@ -75,7 +75,7 @@ func TestStateOverTime(t *testing.T) {
 	s.Answered(now, 404, []byte(file), "bot", 0)
 	expect("/private", Allow)
 	now = now.Add(Lifetime)
-	s.Answered(now, 302, []byte(file), "bot", 0) // the sixth redirect
+	s.Answered(now, 302, []byte(file), "bot", 0) // this is the sixth redirect
 	expect("/private", Allow)
 	if s.Failures() != 0 {
 		t.Errorf("%d failures after an answer, want 0", s.Failures())

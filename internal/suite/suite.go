@@ -55,8 +55,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Case tests one part of a contract. Check opens the tested implementation with open, and
-// calls Driver.Failf if it finds a fault.
+// Case tests one part of a contract. Check opens the tested implementation by calling its
+// argument open, and calls Driver.Failf if it finds a fault.
 type Case[Open any] struct {
 	Name  string
 	Check func(open Open)
@@ -213,7 +213,8 @@ func Cut(url string) string {
 }
 
 // FirstSeed returns the seed of the first of several random runs, and the number of runs.
-// If given is not 0, it returns given and 1. Otherwise it returns a random seed and runs.
+// If the argument given is not 0, it returns this seed and 1. Otherwise it returns a
+// random seed and the argument runs.
 func FirstSeed(given uint64, runs int) (uint64, int) {
 	if given != 0 {
 		return given, 1

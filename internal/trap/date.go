@@ -55,8 +55,8 @@ func named(before string) bool {
 	return false
 }
 
-// month reports whether after, the text after a year, begins with a separator and a month of
-// exactly two digits.
+// month reports whether the argument after, the text after a year, begins with a separator
+// and a month of exactly two digits.
 func month(after string) bool {
 	if len(after) < 3 || strings.IndexByte("/-_.", after[0]) < 0 || !isDigit(after[1]) || !isDigit(after[2]) {
 		return false

@@ -51,14 +51,14 @@ func TestJudgeURLs(t *testing.T) {
 		{"http://a.test/cal?day=2032-01", frontier.ReasonCalendar},
 		{"http://a.test/cal?month=3&year=2032", frontier.ReasonCalendar},
 		{"http://a.test/cal?year=2031", ""},
-		{"http://a.test/cal?fiscalyear=2032", ""}, // not a known name for a year
+		{"http://a.test/cal?fiscalyear=2032", ""}, // fiscalyear is not a known name for a year
 		{"http://a.test/cal/1899/12", frontier.ReasonCalendar},
 		{"http://a.test/cal/1900/12", ""},
 		{"http://a.test/item/4711/13", ""},  // no month
 		{"http://a.test/item/4711/123", ""}, // no month
-		{"http://a.test/item/4711", ""},     // no date at all
-		{"http://a.test/item/84711/12", ""}, // five digits
-		{"http://a.test/rfc/8259-2017", ""}, // 8259-20 is followed by digits
+		{"http://a.test/item/4711", ""},     // this is no date at all
+		{"http://a.test/item/84711/12", ""}, // a year does not have five digits
+		{"http://a.test/rfc/8259-2017", ""}, // more digits follow 8259-20
 		{"http://a.test/q?id=9999&y=9", ""}, // no year
 		{"http://a.test/?y=9999", frontier.ReasonCalendar},
 	} {

@@ -86,8 +86,8 @@ func decoderOf(begin []byte) transform.Transformer {
 	return enc.NewDecoder()
 }
 
-// bounded reads at most left bytes, then fails with ErrTooLarge if there are
-// more.
+// bounded reads the first bytes of b.from; b.left is how many it may still
+// read. If b.from has more bytes, it then fails with ErrTooLarge.
 type bounded struct {
 	from io.Reader
 	left int64

@@ -249,7 +249,7 @@ func TestLimitsOfFile(t *testing.T) {
 	}
 }
 
-// watchedReader is a reader that calls each from time to time.
+// watchedReader is a reader that calls the function each from time to time.
 type watchedReader struct {
 	from  io.Reader
 	each  func()
