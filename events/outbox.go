@@ -16,8 +16,9 @@ type Cursor string
 type Outbox interface {
 	// Read returns the events that follow a cursor, in order and at most limit, and the
 	// cursor for the next Read. It does not wait for events. If there are no new events, it
-	// returns none. Even then next can differ from after, because lines that are not events
-	// were passed. It returns a *GoneError if a part of the outbox is missing.
+	// returns none. Even then the cursor next can differ from the cursor after, because
+	// Read also passes lines that are not events. It returns a *GoneError if a part of the
+	// outbox is missing.
 	Read(ctx context.Context, after Cursor, limit int) (events []Event, next Cursor, err error)
 	// Find returns the cursor after the last event that was committed before t. The
 	// zero time means now: the end of the outbox.
@@ -72,8 +73,9 @@ type Progress interface {
 	// Revise stores the reasons and times of letters in the dead letters with the same
 	// event ids. It ignores letters that were discarded.
 	Revise(ctx context.Context, name string, letters []DeadLetter) error
-	// Discard removes the dead letters of the events with the given ids, or all if there
-	// are no ids. It returns how many it removed. The caller needs no lock.
+	// Discard removes the dead letters of the events with the given ids, or all dead
+	// letters if no ids are given. It returns how many it removed. The caller needs no
+	// lock.
 	Discard(ctx context.Context, name string, ids ...string) (removed int, err error)
 }
 

@@ -306,8 +306,8 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// flaky is an outbox and a progress. Read and Save return the error of fail, if there is
-// one.
+// flaky is an outbox and a progress. Read and Save return the error of the function fail,
+// if there is one.
 type flaky struct {
 	events.Outbox
 	events.Progress

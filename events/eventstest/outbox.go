@@ -51,7 +51,7 @@ func commit(t *testing.T, o OutboxUnderTest, from, to int) {
 	}
 }
 
-// readAll reads to the end, limit events at a time.
+// readAll reads all events after a cursor, at most limit of them at a time.
 func readAll(t testing.TB, o events.Outbox, after events.Cursor, limit int) (all []events.Event, end events.Cursor) {
 	t.Helper()
 	for {

@@ -21,7 +21,7 @@ type lag struct {
 
 	mu           sync.Mutex
 	front, back  *record.Tail // at the cursor, and at the end
-	lines, bytes uint64       // between them
+	lines, bytes uint64       // between front and back
 }
 
 // countBytes is how many bytes one call of Lag counts. That takes about a second.
@@ -84,8 +84,8 @@ func (l *lag) count(ctx context.Context, from, end record.Place) (events.Lag, er
 	return answer, nil
 }
 
-// each calls visit with the number of bytes of each record between a tail and a place,
-// until visit returns false.
+// The function each calls visit for the records between tail and the place to, until visit
+// returns false. It passes the number of bytes of the record.
 func each(ctx context.Context, tail *record.Tail, to record.Place, visit func(bytes uint64) (more bool)) error {
 	for ctx.Err() == nil {
 		line, err := tail.Next(to)

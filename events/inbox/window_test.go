@@ -23,7 +23,7 @@ type counter struct {
 	outcomes map[inbox.Outcome]int
 	swept    int
 	lag      time.Duration // the longest lag
-	failures int           // of the cache
+	failures int           // errors of the cache
 }
 
 func (c *counter) Handled(outcome inbox.Outcome, _ time.Duration) {

@@ -374,7 +374,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// withoutNotes is a database that fails at the end of each attempt.
+// withoutNotes is a database that cannot store that an attempt failed.
 type withoutNotes struct{ *pgxpool.Pool }
 
 func (w withoutNotes) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {

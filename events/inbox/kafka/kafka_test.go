@@ -195,8 +195,8 @@ func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) 
 	}
 }
 
-// until waits for a condition, but at most two minutes. holds reports whether the condition
-// is true.
+// until waits for a condition, but at most two minutes. The function holds reports whether
+// the condition is true.
 func (b *broker) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
