@@ -30,7 +30,7 @@ type Outbox interface {
 // Lag is how far a relay is behind its crawl.
 type Lag struct {
 	Events uint64    `json:"events"`
-	Bytes  uint64    `json:"bytes"`  // of their records
+	Bytes  uint64    `json:"bytes"`  // the size of their records
 	Oldest time.Time `json:"oldest"` // Time of the first event; zero if there are none
 	// More reports that Events is too low, because the outbox has not counted all events
 	// yet. The next call of Lag continues to count.

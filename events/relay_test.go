@@ -47,7 +47,7 @@ func memoryOutbox() eventstest.OutboxUnderTest {
 // sink accepts all events for which answer returns no error.
 type sink struct {
 	answer func(e *events.Event) error // nil means that all events are accepted
-	delay  time.Duration               // of each answer
+	delay  time.Duration               // the delay of each answer
 
 	mu     sync.Mutex
 	got    []events.Event

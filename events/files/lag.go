@@ -20,7 +20,7 @@ type lag struct {
 	most   uint64 // bytes that one call counts; 0 means countBytes
 
 	mu           sync.Mutex
-	front, back  *record.Tail // at the cursor, and at the end
+	front, back  *record.Tail // front is at the cursor, and back is at the end
 	lines, bytes uint64       // between front and back
 }
 

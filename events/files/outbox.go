@@ -29,8 +29,8 @@ import (
 
 // Config configures an Outbox.
 type Config struct {
-	Dir    string // of the files
-	Source string // of the events: events.Source of the crawl's id
+	Dir    string // the directory of the files
+	Source string // the source of the events: events.Source of the crawl's id
 	// End returns the position at which the records that count end at present. For an
 	// embedded crawl, this is the position that its store has committed. For a running
 	// worker, it is the result of record.Journal.Answered. A nil position means that no

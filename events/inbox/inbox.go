@@ -57,7 +57,7 @@ var (
 // PanicError is the error of a handler that panicked.
 type PanicError struct {
 	Value any    // the argument of panic
-	Stack []byte // of the handler, as debug.Stack returns it
+	Stack []byte // the stack of the handler, as debug.Stack returns it
 }
 
 // Error implements error. It does not contain the stack.
@@ -137,7 +137,7 @@ type Config struct {
 // if its DB is.
 type Inbox struct {
 	cfg      Config
-	identity string           // of the tables; part of the cache's keys, so that two databases can share a cache
+	identity string           // the identity of the tables; part of the cache's keys, so that two databases can share a cache
 	wake     chan struct{}    // has an element after Store, so that a worker does not wait for its next poll
 	now      func() time.Time // only tests set it; nil means the clock of the database
 }

@@ -138,7 +138,7 @@ func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located,
 
 // Reconciled counts what Reconcile did.
 type Reconciled struct {
-	Notes uint64 `json:"notes"` // of the outbox
+	Notes uint64 `json:"notes"` // delivered notes of the outbox
 	Offered
 }
 

@@ -108,7 +108,8 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	t.Logf("%d keys decided, %d finished", len(l.new), finished)
 }
 
-// underLoad runs workers while hurt disturbs the server, and then verifies their keys.
+// underLoad runs workers while the function hurt disturbs the server, and then verifies
+// their keys.
 func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 	const workers, all = 6, 40_000
 	cfg := anyCrawl(dsn)

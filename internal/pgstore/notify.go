@@ -58,8 +58,8 @@ func pause(ctx context.Context, d time.Duration) {
 const notifyPause = 100 * time.Millisecond
 
 // notify tells the relays that there are new records. It returns before the notification is
-// sent. A separate transaction sends it after the commit of the records. If a notification is
-// lost, relays find the records when they next read the outbox.
+// sent. A separate transaction sends the notification after the commit of the records. If a
+// notification is lost, relays find the records when they next read the outbox.
 func (s *Store) notify() {
 	s.notifier.begin(func(ctx context.Context) {
 		for ctx.Err() == nil {

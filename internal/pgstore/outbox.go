@@ -14,7 +14,7 @@ import (
 // Cursor is the position of a record in the outbox, whose records are ordered by
 // transaction. The zero Cursor is before the first record.
 type Cursor struct {
-	XID      uint64 // of the transaction that inserted the record
+	XID      uint64 // the number of the transaction that inserted the record
 	Sequence uint32 // position among the records of that transaction, from 1
 }
 

@@ -16,7 +16,7 @@ var ErrRelayInUse = errors.New("pgstore: another process runs this relay")
 
 // Letter is a dead letter: an event that the sink of a relay refused permanently.
 type Letter struct {
-	ID     string // of the event
+	ID     string // the id of the event
 	Event  []byte // JSON
 	Reason string
 	At     time.Time // when it was refused, UTC

@@ -152,7 +152,7 @@ func (d *driver) queue(round uint32, keys ...exact.Key) {
 	d.mark(round, keys...)
 }
 
-// mark marks keys of a round as queued.
+// The method mark marks keys of a round as queued.
 func (d *driver) mark(round uint32, keys ...exact.Key) {
 	d.Must(d.Queued(d.Ctx, refs(round, keys...)), "Queued")
 }
@@ -162,7 +162,7 @@ func (d *driver) withdraw(round uint32, keys ...exact.Key) {
 	d.Must(d.Withdraw(d.Ctx, refs(round, keys...)), "Withdraw")
 }
 
-// end stores ends, without records.
+// The method end stores the given ends in the set, without records.
 func (d *driver) end(ends ...exact.Finished) { d.Must(d.Finish(d.Ctx, ends, nil), "Finish") }
 
 // finished returns the end of key in a round, with an outcome and an HTTP status.

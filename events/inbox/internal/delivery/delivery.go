@@ -27,8 +27,8 @@ const (
 type Target struct {
 	Inbox    *inbox.Inbox
 	Handle   inbox.Handler // nil means that events are stored
-	Timeout  time.Duration // of one attempt
-	Attempts int           // of an event; 0 means no limit
+	Timeout  time.Duration // the timeout of one attempt
+	Attempts int           // the number of attempts of an event; 0 means no limit
 }
 
 // Deliver makes an attempt with an event. The event becomes a dead letter in three cases:
