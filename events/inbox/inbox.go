@@ -137,7 +137,7 @@ type Config struct {
 // if its DB is.
 type Inbox struct {
 	cfg      Config
-	identity string           // the identity of the tables; part of the cache's keys, so that two databases can share a cache
+	identity string           // of the tables; part of the cache's keys, so that two databases can share a cache
 	wake     chan struct{}    // has an element after Store, so that a worker does not wait for its next poll
 	now      func() time.Time // only tests set it; nil means the clock of the database
 }

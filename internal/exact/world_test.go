@@ -330,8 +330,8 @@ func (w *world) survive(do func()) {
 	do()
 }
 
-// verify checks that every page is in the output once, and that its state is done in the
-// queue and in the set.
+// verify checks that every page has one record, that the exact pages after page 0 are done
+// in the set, and that the queue is empty.
 func (w *world) verify() {
 	w.Helper()
 	records := w.files.synced

@@ -142,7 +142,7 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 			wait = pause
 		}
 	})
-	var mu sync.Mutex // guards the next variable, wait and r.failures
+	var mu sync.Mutex // guards wait, r.failures, handled and rewind
 	var handled []*kgo.Record
 	rewind := map[string]map[int32]kgo.EpochOffset{}
 	failures := maps.Clone(r.failures)
