@@ -17,7 +17,7 @@ import (
 
 // Config configures a relay. Name, Outbox, Sink and Progress are required.
 type Config struct {
-	Name        string // name of the relay: 1 to 64 letters, digits, dots, underscores and dashes; the first is not a dot
+	Name        string // 1 to 64 letters, digits, dots, underscores and dashes; the first is not a dot
 	Outbox      Outbox
 	Sink        Sink
 	Progress    Progress

@@ -123,8 +123,8 @@ func inOrder(t *testing.T, got []events.Event) {
 	}
 }
 
-// TestRun: all events are delivered once and in order per host. The relay keeps as many
-// events under way at once as Outstanding allows. The cursor is at the end.
+// TestRun: all events are delivered once and in order per host. The relay keeps nearly as
+// many events under way at once as Outstanding allows. The cursor is at the end.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(1000, 50), &sink{delay: 10 * time.Millisecond}, new(eventstest.Progress)

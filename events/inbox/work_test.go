@@ -137,7 +137,7 @@ func failOnce(t *testing.T, i *inbox.Inbox, how func(ctx context.Context) error)
 }
 
 // TestKillerHandler: an event whose handler kills its process each time becomes a dead
-// letter with that reason.
+// letter. Its reason says that the last attempt did not end.
 func TestKillerHandler(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
