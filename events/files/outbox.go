@@ -3,9 +3,10 @@
 //
 // The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
 // of many workers. The store of an embedded crawl has the position up to which the lines
-// count. In a journal, some lines do not count. The package decides which lines are events.
-// It owns neither the files (package record) nor the queue, which it asks about lines in
-// doubt.
+// count. In a journal, some lines do not count. A line is in doubt as long as it is unknown
+// whether the completion of its record took effect. The package decides which lines are
+// events. It owns neither the files (package record) nor the queue, which it asks about
+// lines in doubt.
 package files
 
 import (

@@ -2,7 +2,8 @@
 //
 // Message brokers and webhooks deliver at least once. After a crash, a lost acknowledgement
 // or a timeout they deliver the same event again. An Inbox stores the ids of handled events
-// in Postgres, in the transaction in which the handler writes:
+// in Postgres, in the transaction in which the handler writes. A stored id is the mark of
+// its event.
 //
 //   - Inbox.Once runs a handler at once, and returns Duplicate if the event was handled.
 //   - Inbox.Store keeps an event, so that the event can be acknowledged to the broker

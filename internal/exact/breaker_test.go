@@ -103,8 +103,8 @@ func (g *slowGate) Decide(context.Context, []exact.Key) ([]exact.Answer, error) 
 	return nil, g.err
 }
 
-// TestSyncWaitsWhileAway: with Hold, Sync waits until an outage ends or the Store is
-// closed.
+// TestSyncWaitsWhileAway: if Hold is set, Sync waits until the set is available again or
+// Hold is closed.
 func TestSyncWaitsWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{err: frontier.ErrUnavailable}

@@ -135,7 +135,7 @@ func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 	l.verify(t, cfg)
 }
 
-// progress waits until more keys are finished than at the time of the call.
+// progress waits until the server has committed 200 more transactions.
 func progress(t *testing.T, dsn string) {
 	t.Helper()
 	const sum = "SELECT coalesce(sum(xact_commit), 0) FROM pg_stat_database WHERE datname = current_database()"

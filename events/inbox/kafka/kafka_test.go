@@ -80,7 +80,7 @@ func testKeepsPartitions(t *testing.T, b *broker, box *inbox.Inbox) {
 	select {
 	case <-revoked:
 		t.Error("a partition is taken from a member whose handler runs")
-	case <-time.After(time.Second): // five heartbeats; one would be enough
+	case <-time.After(time.Second): // five heartbeats; a member learns of a rebalance at its next heartbeat
 	}
 	leave()
 	b.until(t, "offset", func() bool { return b.Settled(t) })
