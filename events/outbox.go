@@ -57,13 +57,13 @@ func (e *GoneError) Error() string {
 // Progress stores the cursors and the dead letters of named relays durably. It is safe for
 // concurrent use, also by several processes.
 type Progress interface {
-	// Lock locks a relay's name until unlock is called, so that only the caller runs
-	// that relay. It returns ErrLocked while another caller has the lock. The locks of
-	// a process end with the process, even if it is killed.
+	// Lock locks a relay's name until the function unlock is called, so that only the
+	// caller runs that relay. It returns ErrLocked while another caller has the lock. The
+	// locks of a process end with the process, even if it is killed.
 	Lock(ctx context.Context, name string) (unlock func() error, err error)
 	// Names returns the names of registered relays, sorted.
 	Names(ctx context.Context) ([]string, error)
-	// Load returns the saved state of a relay. known is false for a new name.
+	// Load returns the saved state of a relay. The result known is false for a new name.
 	Load(ctx context.Context, name string) (saved Saved, known bool, err error)
 	// Save sets the cursor of a relay and adds letters to its dead letters, in one step.
 	// It registers the relay if the name is new.

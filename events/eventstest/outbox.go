@@ -19,8 +19,8 @@ type OutboxUnderTest struct {
 	Reopen func() events.Outbox
 }
 
-// RunOutbox tests the contract of events.Outbox. Each call of open must return a new,
-// empty outbox.
+// RunOutbox tests the contract of events.Outbox. Each call of the function open must return
+// a new, empty outbox.
 func RunOutbox(t *testing.T, open func(t *testing.T) OutboxUnderTest) {
 	t.Run("Empty", func(t *testing.T) { emptyOutbox(t, open(t)) })
 	t.Run("Order", func(t *testing.T) { outboxOrder(t, open(t)) })

@@ -184,8 +184,8 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 	return all, ctx.Err()
 }
 
-// judge returns the event of a line, or nil if the line is not an event. held reports that
-// the line must be held back, because it might become an event.
+// judge returns the event of a line, or nil if the line is not an event. The result held
+// reports that the line must be held back, because it might become an event.
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
 	if o.cfg.Journal {
 		j, err := record.ParseJournalLine(line)
@@ -307,7 +307,8 @@ func (o *Outbox) before(number int, t time.Time) bool {
 	return err == nil
 }
 
-// fetchedAt returns the fetched_at of a line. ok is false for a line that has none.
+// fetchedAt returns the fetched_at of a line. The result ok is false for a line that has
+// none.
 func fetchedAt(line []byte) (t time.Time, ok bool) {
 	_, rest, ok := bytes.Cut(line, []byte(`"fetched_at":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))

@@ -90,8 +90,8 @@ type Metrics interface {
 	// Handled is called after each call of Once, Store and Bury, and after each attempt of
 	// Work.
 	Handled(outcome Outcome, took time.Duration)
-	// Swept is called after each batch of Sweep that deleted marks. lag is the time
-	// between the expiry of the oldest deleted mark and its deletion.
+	// Swept is called after each batch of Sweep that deleted marks. The argument lag is the
+	// time between the expiry of the oldest deleted mark and its deletion.
 	Swept(deleted int, lag time.Duration)
 	// CacheFailed is called when the cache returns an error.
 	CacheFailed(err error)

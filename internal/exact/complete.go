@@ -104,8 +104,8 @@ func (c *completing) decideLinks(ctx context.Context) error {
 	return nil
 }
 
-// ask asks the set about the links in undecided, and stores the decisions in the pages that
-// have none. While the set is away, the decisions are frontier.Later.
+// ask asks the set about the links in the argument undecided, and stores the decisions in
+// the pages that have none. While the set is away, the decisions are frontier.Later.
 func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	if len(undecided) == 0 {
 		return nil

@@ -110,8 +110,9 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[blooms
 	return missing, over, nil
 }
 
-// insert inserts the missing keys and begins the next round of the keys in over, in one
-// transaction. It returns the keys that this caller now owns, with their rounds.
+// insert inserts the missing keys and begins the next round of the keys whose window is
+// over, in one transaction. It returns the keys that this caller now owns, with their
+// rounds.
 func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[bloomstore.Fingerprint]uint32, err error) {
 	if len(missing)+len(over) == 0 {
 		return nil, nil
@@ -153,7 +154,8 @@ func (s *Store) learnFloor(round uint32) {
 	}
 }
 
-// eachRound returns a function that calls do for each row of a fingerprint and a round.
+// eachRound returns a function that calls the function do for each row of a fingerprint and
+// a round.
 func eachRound(do func(bloomstore.Fingerprint, uint32)) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var print pgtype.UUID

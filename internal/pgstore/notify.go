@@ -15,8 +15,8 @@ type background struct {
 	done   sync.WaitGroup
 }
 
-// begin calls the function run in a goroutine, unless begin or close was called before. A call
-// of close cancels the context of run.
+// begin calls the function run in a goroutine, unless begin or close was called before. A
+// call of close cancels the context of the function run.
 func (b *background) begin(run func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
