@@ -84,8 +84,8 @@ func (l *lag) count(ctx context.Context, from, end record.Place) (events.Lag, er
 	return answer, nil
 }
 
-// The function each calls the function visit for the records between the positions tail and
-// to, until visit returns false. The argument of visit is the number of bytes of the
+// The function each calls the function visit for the records between two positions, tail
+// and to, until visit returns false. The argument of visit is the number of bytes of the
 // record.
 func each(ctx context.Context, tail *record.Tail, to record.Place, visit func(bytes uint64) (more bool)) error {
 	for ctx.Err() == nil {

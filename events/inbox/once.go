@@ -23,9 +23,9 @@ import (
 // connection, each handler waits for the others until its context ends.
 //
 // If two deliveries of an event run at the same time, one calls handle. The other waits and
-// keeps its connection. If the first succeeds, the other returns Duplicate. If the first
-// fails, the other calls handle itself. ctx bounds the wait. handle must return when ctx
-// ends.
+// keeps its connection. If handle succeeds, the waiting delivery is a Duplicate. If handle
+// fails, the waiting delivery calls handle itself. ctx bounds the wait. handle must return
+// when ctx ends.
 //
 // If the connection is lost during the commit, Once returns an error, although the event
 // might be handled. If it is, the next delivery is a Duplicate.
