@@ -16,12 +16,12 @@ type Retried struct {
 }
 
 // Retry sends dead letters of a relay to a sink again, one after the other. It sends the
-// events with the given ids, or all if there are no ids. If the sink is away, Retry stops
-// with an error that wraps an *AwayError.
+// events with the given ids, or all dead letters if no ids are given. If the sink is away,
+// Retry stops with an error that wraps an *AwayError.
 //
-// The relay can run at the same time. Its events and the dead letters are then sent in no
-// particular order. Retry saves the answers of the sink once a second. If the process dies,
-// events that were accepted in the last second stay dead letters.
+// The relay can run at the same time. The relay's events and the dead letters are then sent
+// in no particular order. Retry saves the answers of the sink once a second. If the process
+// dies, events that were accepted in the last second stay dead letters.
 func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids ...string) (done Retried, err error) {
 	letters, err := progress.Dead(ctx, name)
 	if err != nil {

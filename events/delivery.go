@@ -24,15 +24,16 @@ const (
 	lastSave = 5 * time.Second
 )
 
-// delivery is one run of a relay whose cursor moves when the sink acknowledges events.
-// Only the goroutine of run uses its fields. Reads and sends have goroutines of their own.
+// delivery is one run of a relay whose cursor moves when the sink acknowledges events. Only
+// the goroutine that calls the method run uses the fields. Reads and sends have goroutines
+// of their own.
 type delivery struct {
 	*relay
 	at     Cursor // the end of the acknowledged events
 	saved  Cursor // the cursor in Progress
 	read   Cursor // the end of the events that were read
 	window []*entry
-	bytes  int // of the data in the window and in letters that were not saved
+	bytes  int // the size of the data in the window and in dead letters that are not saved yet
 	lanes  map[string]*lane
 	ready  []*lane // lanes that have an event to send and no event under way
 	letter []DeadLetter
@@ -97,7 +98,8 @@ func (d *delivery) run(ctx context.Context) error {
 	return err
 }
 
-// loop returns nil when ctx has ended or, with drain, when all events were delivered.
+// loop returns nil when ctx has ended. If drain is set, it also returns nil when all events
+// were delivered.
 func (d *delivery) loop(ctx, work context.Context) error {
 	for ctx.Err() == nil {
 		d.pass()
@@ -165,7 +167,7 @@ func (d *delivery) startRead(ctx context.Context, now time.Time) {
 	}()
 }
 
-// take adds the events that were read to the window.
+// take adds the events of a Read to the window.
 func (d *delivery) take(b batch) error {
 	d.reading = false
 	if errors.Is(b.err, frontier.ErrUnavailable) {
@@ -284,7 +286,7 @@ func (d *delivery) settle(s sent) {
 	d.note(func(s *State) { s.Delivered += delivered })
 }
 
-// moreAway returns the error that asks for the longer pause. a can be nil.
+// moreAway returns the error that asks for the longer pause. The argument a can be nil.
 func moreAway(a, b error) error {
 	x, _ := errors.AsType[*AwayError](a)
 	y, _ := errors.AsType[*AwayError](b)

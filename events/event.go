@@ -36,8 +36,8 @@ type Event struct {
 	Cursor Cursor
 }
 
-// Source returns the source of the events of a crawl. crawl is the id that the crawl got
-// when it was created.
+// Source returns the source of the events of a crawl. The argument crawl is the id that the
+// crawl got when it was created.
 func Source(crawl string) string { return "urn:crawler:" + crawl }
 
 // ID returns the id of the event for an item in a round.
@@ -49,9 +49,9 @@ func ID(item bloomstore.Fingerprint, round uint32) string {
 // fingerprint, which is a part of the event's id.
 var ErrNoFingerprint = errors.New("events: the record has no fingerprint: it was written before records had one, and cannot be sent")
 
-// FromRecord returns the event of a record. line is its JSON, with or without the line
-// feed. FromRecord keeps no reference to line. It returns ErrNoFingerprint, or another
-// error if line is not a record.
+// FromRecord returns the event of a record. The argument line is the JSON of the record,
+// with or without the line feed. FromRecord keeps no reference to line. It returns
+// ErrNoFingerprint, or another error if line is not a record.
 func FromRecord(source string, line []byte) (Event, error) {
 	var r struct {
 		URL         string           `json:"url"`

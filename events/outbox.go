@@ -16,8 +16,9 @@ type Cursor string
 type Outbox interface {
 	// Read returns the events that follow a cursor, in order and at most limit, and the
 	// cursor for the next Read. It does not wait for events. If there are no new events, it
-	// returns none. Even then next can differ from after, because lines that are not events
-	// were passed. It returns a *GoneError if a part of the outbox is missing.
+	// returns none. Even then the cursor next can differ from the cursor after, because
+	// Read also passes lines that are not events. It returns a *GoneError if a part of the
+	// outbox is missing.
 	Read(ctx context.Context, after Cursor, limit int) (events []Event, next Cursor, err error)
 	// Find returns the cursor after the last event that was committed before t. The
 	// zero time means now: the end of the outbox.
@@ -29,7 +30,7 @@ type Outbox interface {
 // Lag is how far a relay is behind its crawl.
 type Lag struct {
 	Events uint64    `json:"events"`
-	Bytes  uint64    `json:"bytes"`  // of their records
+	Bytes  uint64    `json:"bytes"`  // the size of their records
 	Oldest time.Time `json:"oldest"` // Time of the first event; zero if there are none
 	// More reports that Events is too low, because the outbox has not counted all events
 	// yet. The next call of Lag continues to count.
@@ -56,13 +57,13 @@ func (e *GoneError) Error() string {
 // Progress stores the cursors and the dead letters of named relays durably. It is safe for
 // concurrent use, also by several processes.
 type Progress interface {
-	// Lock locks a relay's name until unlock is called, so that only the caller runs
-	// that relay. It returns ErrLocked while another caller has the lock. The locks of
-	// a process end with the process, even if it is killed.
+	// Lock locks a relay's name until the function unlock is called, so that only the
+	// caller runs that relay. It returns ErrLocked while another caller has the lock. The
+	// locks of a process end with the process, even if it is killed.
 	Lock(ctx context.Context, name string) (unlock func() error, err error)
 	// Names returns the names of registered relays, sorted.
 	Names(ctx context.Context) ([]string, error)
-	// Load returns the saved state of a relay. known is false for a new name.
+	// Load returns the saved state of a relay. The result known is false for a new name.
 	Load(ctx context.Context, name string) (saved Saved, known bool, err error)
 	// Save sets the cursor of a relay and adds letters to its dead letters, in one step.
 	// It registers the relay if the name is new.
@@ -72,8 +73,9 @@ type Progress interface {
 	// Revise stores the reasons and times of letters in the dead letters with the same
 	// event ids. It ignores letters that were discarded.
 	Revise(ctx context.Context, name string, letters []DeadLetter) error
-	// Discard removes the dead letters of the events with the given ids, or all if there
-	// are no ids. It returns how many it removed. The caller needs no lock.
+	// Discard removes the dead letters of the events with the given ids, or all dead
+	// letters if no ids are given. It returns how many it removed. The caller needs no
+	// lock.
 	Discard(ctx context.Context, name string, ids ...string) (removed int, err error)
 }
 

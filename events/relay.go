@@ -17,7 +17,7 @@ import (
 
 // Config configures a relay. Name, Outbox, Sink and Progress are required.
 type Config struct {
-	Name        string // of the relay: 1 to 64 letters, digits, dots, underscores and dashes; the first is not a dot
+	Name        string // 1 to 64 letters, digits, dots, underscores and dashes; the first is not a dot
 	Outbox      Outbox
 	Sink        Sink
 	Progress    Progress
@@ -150,7 +150,7 @@ func (b *backoff) next() time.Duration {
 	return b.last - rand.N(b.last/4)
 }
 
-// relay has the fields that both ways of delivery share.
+// relay has the fields that the types delivery and transactions share.
 type relay struct {
 	Config
 	drain bool
@@ -226,7 +226,7 @@ func (r *relay) save(ctx context.Context, at Cursor, letters []DeadLetter) error
 	return nil
 }
 
-// note changes the state that OnState receives.
+// The method note changes the state that OnState receives.
 func (r *relay) note(change func(*State)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +250,7 @@ func (r *relay) awayFrom(err error) time.Duration {
 	return pause
 }
 
-// back notes that the sink, the outbox and the progress answer again.
+// The method back notes that the sink, the outbox and the progress answer again.
 func (r *relay) back() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -47,7 +47,7 @@ func memoryOutbox() eventstest.OutboxUnderTest {
 // sink accepts all events for which answer returns no error.
 type sink struct {
 	answer func(e *events.Event) error // nil means that all events are accepted
-	delay  time.Duration               // of each answer
+	delay  time.Duration               // the delay of each answer
 
 	mu     sync.Mutex
 	got    []events.Event
@@ -123,8 +123,8 @@ func inOrder(t *testing.T, got []events.Event) {
 	}
 }
 
-// TestRun: all events are delivered once and in order per host. The relay keeps as many
-// events under way at once as Outstanding allows. The cursor is at the end.
+// TestRun: all events are delivered once and in order per host. The relay keeps nearly as
+// many events under way at once as Outstanding allows. The cursor is at the end.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(1000, 50), &sink{delay: 10 * time.Millisecond}, new(eventstest.Progress)
@@ -306,8 +306,8 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// flaky is an outbox and a progress. Read and Save return the error of fail, if there is
-// one.
+// flaky is an outbox and a progress. Read and Save return the error of the function fail,
+// if there is one.
 type flaky struct {
 	events.Outbox
 	events.Progress

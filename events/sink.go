@@ -26,8 +26,8 @@ type Sink interface {
 // can use one sink at the same time, each with its own key.
 type TransactionalSink interface {
 	Sink
-	// Committed returns the cursor of the last transaction with a key. known is false if
-	// there was none.
+	// Committed returns the cursor of the last transaction with a key. The result known is
+	// false if there was none.
 	Committed(ctx context.Context, key string) (cursor Cursor, known bool, err error)
 	// Commit delivers events, in order, and the cursor of key. If it returns an error,
 	// either everything was delivered or nothing was. A *RefusedError is final, as for

@@ -62,8 +62,8 @@ func (t *transactions) loop(ctx context.Context) error {
 	}
 }
 
-// commit delivers the events of b. If the sink refuses them, it sends each event alone, to
-// find the events that the sink refuses.
+// commit delivers the events of b. If the sink refuses them, commit sends each event alone,
+// to find the events that the sink refuses.
 func (t *transactions) commit(ctx context.Context, b batch) error {
 	kept := b.events[:0:0]
 	for i := range b.events {

@@ -56,8 +56,8 @@ func Event(n, hosts int) events.Event {
 	}
 }
 
-// CheckOnce checks that got has the events Event(n, hosts) with from <= n < to, each once,
-// and no others. The events of each host must be in order.
+// CheckOnce checks that got contains each of the events Event(n, hosts) with from <= n < to
+// once, and no other events. The events of each host must be in order.
 func CheckOnce(t *testing.T, got []events.Event, from, to, hosts int) {
 	t.Helper()
 	byHost, want := make(map[string][]string), make(map[string][]string)

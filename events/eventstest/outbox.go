@@ -19,8 +19,8 @@ type OutboxUnderTest struct {
 	Reopen func() events.Outbox
 }
 
-// RunOutbox tests the contract of events.Outbox. Each call of open must return a new,
-// empty outbox.
+// RunOutbox tests the contract of events.Outbox. Each call of the function open must return
+// a new, empty outbox.
 func RunOutbox(t *testing.T, open func(t *testing.T) OutboxUnderTest) {
 	t.Run("Empty", func(t *testing.T) { emptyOutbox(t, open(t)) })
 	t.Run("Order", func(t *testing.T) { outboxOrder(t, open(t)) })
@@ -51,7 +51,7 @@ func commit(t *testing.T, o OutboxUnderTest, from, to int) {
 	}
 }
 
-// readAll reads to the end, limit events at a time.
+// readAll reads all events after a cursor, at most limit of them at a time.
 func readAll(t testing.TB, o events.Outbox, after events.Cursor, limit int) (all []events.Event, end events.Cursor) {
 	t.Helper()
 	for {

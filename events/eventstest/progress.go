@@ -9,8 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// RunProgress tests the contract of events.Progress. Each call of open must return a new,
-// empty progress, and a function that opens it again as another process would.
+// RunProgress tests the contract of events.Progress. Each call of the function open must
+// return a new, empty progress, and a function that opens it again as another process
+// would.
 func RunProgress(t *testing.T, open func(t *testing.T) (p events.Progress, reopen func() events.Progress)) {
 	for name, test := range map[string]func(t *testing.T, p events.Progress, reopen func() events.Progress){
 		"Saved": savedProgress, "Letters": savedLetters, "Lock": lockedProgress,

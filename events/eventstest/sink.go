@@ -103,7 +103,7 @@ func firsts(all []events.Event) []events.Event {
 	})
 }
 
-// Missing returns the ids of want that are not in got, sorted.
+// Missing returns the ids in the argument want that are not in the argument got, sorted.
 func Missing(got, want []string) []string {
 	left := make(map[string]bool)
 	for _, id := range want {

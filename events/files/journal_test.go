@@ -330,8 +330,8 @@ func TestLateEnd(t *testing.T) {
 	}
 }
 
-// TestUnavailable: a queue that does not answer delays lines in doubt. The error wraps
-// frontier.ErrUnavailable.
+// TestUnavailable: if the queue does not answer, Read returns no lines in doubt, and an
+// error that wraps frontier.ErrUnavailable.
 func TestUnavailable(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()

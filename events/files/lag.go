@@ -20,8 +20,8 @@ type lag struct {
 	most   uint64 // bytes that one call counts; 0 means countBytes
 
 	mu           sync.Mutex
-	front, back  *record.Tail // at the cursor, and at the end
-	lines, bytes uint64       // between them
+	front, back  *record.Tail // front is at the cursor, and back is at the end
+	lines, bytes uint64       // between front and back
 }
 
 // countBytes is how many bytes one call of Lag counts. That takes about a second.
@@ -84,8 +84,9 @@ func (l *lag) count(ctx context.Context, from, end record.Place) (events.Lag, er
 	return answer, nil
 }
 
-// each calls visit with the number of bytes of each record between a tail and a place,
-// until visit returns false.
+// The function each calls the function visit for the records between two positions, tail
+// and to, until visit returns false. The argument of visit is the number of bytes of the
+// record.
 func each(ctx context.Context, tail *record.Tail, to record.Place, visit func(bytes uint64) (more bool)) error {
 	for ctx.Err() == nil {
 		line, err := tail.Next(to)

@@ -3,9 +3,10 @@
 //
 // The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
 // of many workers. The store of an embedded crawl has the position up to which the lines
-// count. In a journal, some lines do not count. The package decides which lines are events.
-// It owns neither the files (package record) nor the queue, which it asks about lines in
-// doubt.
+// count. In a journal, some lines do not count. A line is in doubt as long as it is unknown
+// whether the completion of its record took effect. The package decides which lines are
+// events. It owns neither the files (package record) nor the queue, which it asks about
+// lines in doubt.
 package files
 
 import (
@@ -29,8 +30,8 @@ import (
 
 // Config configures an Outbox.
 type Config struct {
-	Dir    string // of the files
-	Source string // of the events: events.Source of the crawl's id
+	Dir    string // the directory of the files
+	Source string // the source of the events: events.Source of the crawl's id
 	// End returns the position at which the records that count end at present. For an
 	// embedded crawl, this is the position that its store has committed. For a running
 	// worker, it is the result of record.Journal.Answered. A nil position means that no
@@ -183,8 +184,8 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 	return all, ctx.Err()
 }
 
-// judge returns the event of a line, or nil if the line is not an event. held reports that
-// the line must be held back, because it might become an event.
+// judge returns the event of a line, or nil if the line is not an event. The result held
+// reports that the line must be held back, because it might become an event.
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
 	if o.cfg.Journal {
 		j, err := record.ParseJournalLine(line)
@@ -306,7 +307,8 @@ func (o *Outbox) before(number int, t time.Time) bool {
 	return err == nil
 }
 
-// fetchedAt returns the fetched_at of a line. ok is false for a line that has none.
+// fetchedAt returns the fetched_at of a line. The result ok is false for a line that has
+// none.
 func fetchedAt(line []byte) (t time.Time, ok bool) {
 	_, rest, ok := bytes.Cut(line, []byte(`"fetched_at":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))

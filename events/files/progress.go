@@ -292,8 +292,8 @@ func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (rem
 	return removed, err
 }
 
-// rewrite changes the dead letters of a relay, in one step. It does not call edit if there
-// are no letters.
+// rewrite changes the dead letters of a relay, in one step. It does not call the function
+// edit if there are no letters.
 func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter)) error {
 	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
 		return err

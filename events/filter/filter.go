@@ -13,8 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Parse returns a function that reports whether an event has one of types and matches all
-// filters. No types means all types. Without types and filters the function is nil.
+// Parse returns a function that reports whether the type of an event is in types, and the
+// event matches all filters. If types is empty, every type is accepted. Without types and
+// filters the function is nil.
 //
 // A filter is FIELD=VALUE[,VALUE...]. FIELD!=VALUE[,VALUE...] matches events that have none
 // of the values. The fields are
@@ -63,8 +64,8 @@ func matches(e *events.Event, terms []term) bool {
 	})
 }
 
-// equal reports whether a field of an event matches a value of a filter. has is the value
-// in the event.
+// equal reports whether a field of an event matches a value of a filter. The argument has
+// is the value in the event.
 func equal(field, has, value string) bool {
 	if parent, wild := strings.CutPrefix(value, "*."); wild && field == "host" {
 		return strings.HasSuffix(has, "."+parent)

@@ -95,8 +95,8 @@ func TestCacheLost(t *testing.T) {
 	}
 }
 
-// TestCache: an event is added to the cache only after its commit. From then on repeats are
-// answered without Postgres, in the same group and within the window.
+// TestCache: an event is added to the cache only after its commit. From then on, repeats in
+// the same group are answered without Postgres.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -188,8 +188,8 @@ func TestCacheTTL(t *testing.T) {
 	}
 }
 
-// TestCacheStalled: a Redis that does not answer delays one delivery by the cache's
-// timeout. Until the pause is over, it delays no other delivery.
+// TestCacheStalled: if Redis does not answer, only the first delivery waits for it. Until
+// the pause is over, no other delivery asks Redis.
 func TestCacheStalled(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

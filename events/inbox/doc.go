@@ -2,12 +2,13 @@
 //
 // Message brokers and webhooks deliver at least once. After a crash, a lost acknowledgement
 // or a timeout they deliver the same event again. An Inbox stores the ids of handled events
-// in Postgres, in the transaction in which the handler writes:
+// in Postgres, in the transaction in which the handler writes. A stored id is the mark of
+// its event.
 //
-//   - Once runs a handler now, and reports Duplicate if the event was handled.
-//   - Store keeps an event, so that the event can be acknowledged to the broker at
-//     once. Work runs the handlers of stored events later, with attempts, back-off and
-//     dead letters.
+//   - Inbox.Once runs a handler at once, and returns Duplicate if the event was handled.
+//   - Inbox.Store keeps an event, so that the event can be acknowledged to the broker
+//     immediately. Inbox.Work runs the handlers of stored events later, with attempts,
+//     back-off and dead letters.
 //
 // An event is marked by the same commit that makes the handler's writes visible. If the
 // handler fails or panics, or its process ends, neither the mark nor the writes are

@@ -16,7 +16,8 @@ import (
 
 // These tests check the claims of the examples.
 
-// TestIndex: the index has the last round, for every order of events.
+// TestIndex: the index has the last round after a random order of events, each delivered
+// twice.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -37,7 +38,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestStateMachine: the order has the last state in the end, for every sequence of events.
+// TestStateMachine: the order has the last state in the end, for every order of its events.
 func TestStateMachine(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -37,7 +37,7 @@ func known(ctx context.Context, db interface {
 
 const naiveMark = "INSERT INTO mark (id) VALUES ($1) ON CONFLICT DO NOTHING"
 
-// checkThenMark checks the mark, handles and marks, without a transaction.
+// checkThenMark checks the mark, handles the event and marks it, without a transaction.
 func checkThenMark(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	if is, err := known(ctx, pool, id); err != nil || is {
 		return err
@@ -49,7 +49,8 @@ func checkThenMark(ctx context.Context, pool *pgxpool.Pool, id string, handle fu
 	return err
 }
 
-// selectOutside checks the mark before the transaction in which it marks and handles.
+// selectOutside checks the mark before the transaction in which it marks the event and
+// handles it.
 func selectOutside(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	if is, err := known(ctx, pool, id); err != nil || is {
 		return err
@@ -59,7 +60,7 @@ func selectOutside(ctx context.Context, pool *pgxpool.Pool, id string, handle fu
 	})
 }
 
-// markFirst marks, commits and then handles.
+// markFirst marks the event, commits the mark, and then handles the event.
 func markFirst(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	tag, err := pool.Exec(ctx, naiveMark, id)
 	if err != nil || tag.RowsAffected() == 0 {
@@ -81,7 +82,7 @@ func TestFaults(t *testing.T) {
 		name     string
 		naive    handling
 		scenario func(t *testing.T, pool *pgxpool.Pool, way handling, child string)
-		effects  int // of the naive version
+		effects  int // the number of effects of the naive version
 	}{
 		{"check, then mark", checkThenMark, racingDeliveries, 2},
 		{"select outside the transaction", selectOutside, racingDeliveries, 2},

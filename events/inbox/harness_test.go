@@ -151,7 +151,8 @@ const (
 	childDSN      = "INBOX_TEST_DSN"
 )
 
-// children are the actions of a child. Each handles one event with the id "k".
+// children has the actions of child processes, by name. Each action handles one event with
+// the id "k".
 var children = map[string]func(ctx context.Context, pool *pgxpool.Pool) error{
 	"once": func(ctx context.Context, pool *pgxpool.Pool) error {
 		i, err := inbox.Open(ctx, configOf(pool))
@@ -199,8 +200,8 @@ func dieAfterEffect(ctx context.Context, tx pgx.Tx) error {
 
 func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }
 
-// child performs the action of a child. If its handler does not kill the process, it exits
-// with 0.
+// The function child performs the action of a child process. If the handler does not kill
+// the process, the process exits with 0.
 func child() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -215,7 +216,7 @@ func child() {
 	os.Exit(0)
 }
 
-// runChild runs a process to its end and reports whether its handler killed it.
+// runChild runs a child process to its end and reports whether its handler killed it.
 func runChild(t testing.TB, pool *pgxpool.Pool, what string) (killed bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

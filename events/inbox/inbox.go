@@ -57,7 +57,7 @@ var (
 // PanicError is the error of a handler that panicked.
 type PanicError struct {
 	Value any    // the argument of panic
-	Stack []byte // of the handler, as debug.Stack returns it
+	Stack []byte // the stack of the handler, as debug.Stack returns it
 }
 
 // Error implements error. It does not contain the stack.
@@ -87,10 +87,11 @@ type Cache interface {
 // Metrics receives measurements of an Inbox. Its methods are called by the goroutines that
 // handle events. They must return quickly and be safe for concurrent use.
 type Metrics interface {
-	// Handled is called after each Once, Store and Bury, and after each attempt of Work.
+	// Handled is called after each call of Once, Store and Bury, and after each attempt of
+	// Work.
 	Handled(outcome Outcome, took time.Duration)
-	// Swept is called after each batch of Sweep that deleted marks. lag is the time
-	// between the expiry of the oldest deleted mark and its deletion.
+	// Swept is called after each batch of Sweep that deleted marks. The argument lag is the
+	// time between the expiry of the oldest deleted mark and its deletion.
 	Swept(deleted int, lag time.Duration)
 	// CacheFailed is called when the cache returns an error.
 	CacheFailed(err error)

@@ -7,7 +7,7 @@ import (
 )
 
 // Middleware returns a function that wraps handlers of events of any Go type, so that they
-// run once per event. key returns the id of an event (see Once).
+// run once per event. The function key returns the id of an event (see Once).
 //
 //	once := inbox.Middleware(box, func(o Order) (string, error) { return o.ID, nil })
 //	handle = once(handle)

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// TestMiddleware: a wrapped handler runs once per event, and writes in the transaction of
-// the mark.
+// TestMiddleware: a wrapped handler takes effect once per event, although its first call
+// fails. It writes in the transaction of the mark.
 func TestMiddleware(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// migrations are in order. New ones are added at the end. They write the names of tables
-// with the prefix "inbox.", such as "inbox.seen".
+// The migrations are in order. New ones are added at the end. All of them write the names
+// of tables with the prefix "inbox.", such as "inbox.seen".
 var migrations = []string{inboxMigration}
 
 //go:embed migrations/00001_inbox.sql
@@ -22,10 +22,10 @@ var inboxMigration string
 
 const schemaVersion = 1
 
-// Migrate brings the tables of prefix up to date and returns their version. It creates the
-// schema if it is missing. An empty prefix means "inbox.". If several callers run at the
-// same time, one migrates and the others wait. db needs two connections. For a pool of pgx,
-// use stdlib.OpenDBFromPool(pool).
+// Migrate brings the tables whose names begin with prefix up to date and returns their
+// version. It creates the schema if it is missing. An empty prefix means "inbox.". If
+// several callers run at the same time, one migrates and the others wait. db needs two
+// connections. For a pool of pgx, use stdlib.OpenDBFromPool(pool).
 func Migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err error) {
 	prefix = cmp.Or(prefix, "inbox.")
 	if err := checkPrefix(prefix); err != nil {

@@ -39,8 +39,8 @@ func (m *model) mark(id string) inbox.Result {
 	return inbox.Done
 }
 
-// candidates returns the events that a worker can claim, because their earliest due time was
-// reached. must reports whether at least one of them is certainly due.
+// candidates returns the events that a worker can claim, because their earliest due time
+// was reached. The result must reports whether at least one of them is certainly due.
 func (m *model) candidates() (ids []string, must bool) {
 	for id, p := range m.stored {
 		if !p.dead && !p.earliest.After(m.now) {

@@ -11,21 +11,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Once runs handle unless the group has handled the event with this id within the
-// window, and returns Done or Duplicate.
+// Once calls the function handle unless the group has handled the event with this id within
+// the window, and returns Done or Duplicate.
 //
 // The mark of the event and the writes of handle through tx are in one transaction, of
 // isolation level READ COMMITTED. If handle returns an error or panics, both are rolled
-// back, and Once returns the error or a *PanicError. The next delivery then runs handle
+// back, and Once returns the error or a *PanicError. The next delivery then calls handle
 // again. Do not acknowledge an event if Once returned an error.
 //
 // handle should use only the connection of tx. If all handlers ask the pool for a second
 // connection, each handler waits for the others until its context ends.
 //
-// If two deliveries of an event run at the same time, one runs handle. The other waits and
-// keeps its connection. If the first succeeds, the other returns Duplicate. If the first
-// fails, the other runs handle itself. ctx bounds the wait. handle must return when ctx
-// ends.
+// If two deliveries of an event run at the same time, one calls handle. The other waits and
+// keeps its connection. If handle succeeds, the waiting delivery is a Duplicate. If handle
+// fails, the waiting delivery calls handle itself. ctx bounds the wait. handle must return
+// when ctx ends.
 //
 // If the connection is lost during the commit, Once returns an error, although the event
 // might be handled. If it is, the next delivery is a Duplicate.
@@ -48,9 +48,9 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 	})
 }
 
-// unlessCached returns Duplicate if the event is in the cache. If not, it calls do, reports
-// the outcome to Metrics, and adds the event to the cache. done is the outcome for the
-// result Done.
+// unlessCached returns Duplicate if the event is in the cache. If not, it calls the
+// function do, reports the outcome to Metrics, and adds the event to the cache. The
+// argument done is the outcome for the result Done.
 func (i *Inbox) unlessCached(ctx context.Context, id string, done Outcome, do func() (Result, error)) (Result, error) {
 	started := time.Now()
 	if i.cached(ctx, id) {
@@ -70,7 +70,8 @@ func (i *Inbox) unlessCached(ctx context.Context, id string, done Outcome, do fu
 	return result, nil
 }
 
-// inTransaction calls do in a transaction. It commits if do succeeds, and rolls back if not.
+// inTransaction calls the function do in a transaction. It commits if the call succeeds,
+// and rolls back if not.
 func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) error {
 	tx, err := i.cfg.DB.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
@@ -114,7 +115,8 @@ func (i *Inbox) MarkSQL(ctx context.Context, tx *sql.Tx, id string) (Result, err
 }
 
 // markedOr returns the Result of mark.sql, which returns a row if it has marked the event.
-// err is the error of Scan. none is the error that Scan returns if there is no row.
+// err is the error of Scan. The argument none is the error that Scan returns if there is no
+// row.
 func markedOr(err, none error) (Result, error) {
 	switch {
 	case errors.Is(err, none):

@@ -30,7 +30,7 @@ func deliver(t testing.TB, i *inbox.Inbox, want inbox.Result) {
 	}
 }
 
-// TestOnce: an event has one effect, for every way in which it is delivered.
+// TestOnce delivers an event in several ways. In each of them the event has one effect.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	// After each function, the event is handled.
@@ -231,8 +231,8 @@ func TestGroups(t *testing.T) {
 	wantEffects(t, pool, "k", 2)
 }
 
-// TestRepeatWritesNothing: a repeat only reads the mark and locks nothing, so that it does
-// not wait for the disk. A lock would change xmax of the row.
+// TestRepeatWritesNothing: a repeat does not lock the mark. A lock would change xmax of the
+// row.
 func TestRepeatWritesNothing(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

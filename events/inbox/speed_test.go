@@ -16,7 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// size returns the size of a test: full with -args -proof, and small without.
+// size returns the size of a test: the argument full with -args -proof, and otherwise the
+// argument small.
 func size(small, full int) int {
 	if *proof {
 		return full
@@ -199,7 +200,7 @@ func TestSweepLatency(t *testing.T) {
 	}
 }
 
-// pausing makes a sweep wait after a batch while pause is locked.
+// pausing makes a sweep wait after a batch while the lock pause is held.
 type pausing struct {
 	counter
 	pause sync.Mutex

@@ -23,7 +23,7 @@ type counter struct {
 	outcomes map[inbox.Outcome]int
 	swept    int
 	lag      time.Duration // the longest lag
-	failures int           // of the cache
+	failures int           // errors of the cache
 }
 
 func (c *counter) Handled(outcome inbox.Outcome, _ time.Duration) {
@@ -129,7 +129,8 @@ func TestForever(t *testing.T) {
 	store(t, i, inbox.Duplicate)
 }
 
-// TestSweepBatches: all expired marks are deleted, in batches, and no others.
+// TestSweepBatches: SweepOnce with a batch size of 100 deletes all 1005 expired marks, and
+// no others. Settings with faults are refused.
 func TestSweepBatches(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -248,9 +249,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestPendingIndex: a worker finds the next event with an index that has only pending
-// events. Dead letters, events of other types and events that are not due do not slow it
-// down.
+// TestPendingIndex: a worker finds the next event with an index scan and without a sort,
+// although there are many dead letters, events of other types and events that are not due.
 func TestPendingIndex(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

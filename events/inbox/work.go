@@ -208,8 +208,8 @@ func (w worker) handle(handlers context.Context, e Event) {
 	}
 }
 
-// fail stores that an attempt failed. If this fails, the event is due again at the time
-// that claim.sql has set.
+// fail stores that an attempt failed. If the result cannot be stored, the event is due
+// again at the time that claim.sql has set.
 func (w worker) fail(ctx context.Context, e Event, started time.Time, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -137,7 +137,7 @@ func failOnce(t *testing.T, i *inbox.Inbox, how func(ctx context.Context) error)
 }
 
 // TestKillerHandler: an event whose handler kills its process each time becomes a dead
-// letter with that reason.
+// letter. Its reason says that the last attempt did not end.
 func TestKillerHandler(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -403,7 +403,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// withoutNotes is a database that fails at the end of each attempt.
+// withoutNotes is a database that cannot store that an attempt failed.
 type withoutNotes struct{ *pgxpool.Pool }
 
 func (w withoutNotes) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {

@@ -35,8 +35,8 @@ func (t *transactions) look(ctx context.Context, key string) (position, error) {
 	return at, nil
 }
 
-// read returns the last cursor of a key before mark. It reads the whole topic of cursors,
-// which is compacted and therefore short.
+// read returns the last cursor of a key before the record mark. It reads the whole topic of
+// cursors, which is compacted and therefore short.
 func (t *transactions) read(ctx context.Context, key string, mark *kgo.Record) (at position, err error) {
 	topics, err := kadm.NewClient(t.client).ListTopics(ctx, t.CursorTopic)
 	if err != nil {

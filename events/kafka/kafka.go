@@ -73,11 +73,11 @@ func New(cfg Config) (events.Sink, error) {
 // cluster has the fields that both kinds of sinks need.
 type cluster struct {
 	Config
-	opt []kgo.Opt // of each client
+	opt []kgo.Opt // the options of each client
 
 	mu     sync.Mutex
 	made   bool  // the topics exist
-	failed error // of the last attempt to connect; nil if that succeeded
+	failed error // the error of the last attempt to connect; nil if that succeeded
 }
 
 // options checks the settings and sets the options of clients.

@@ -117,8 +117,8 @@ func (t *transactions) drop() {
 	}
 }
 
-// transact commits a transaction with the events of batch and with notes. After an error
-// the client is closed.
+// transact commits a transaction with the events of batch and the records of notes. After
+// an error the client is closed.
 func (t *transactions) transact(ctx context.Context, batch []events.Event, notes ...*kgo.Record) error {
 	records := notes
 	for i := range batch {

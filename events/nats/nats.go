@@ -54,7 +54,7 @@ type Sink struct {
 
 	mu     sync.Mutex
 	made   bool  // the stream exists
-	failed error // of the last attempt to connect
+	failed error // the error of the last attempt to connect
 }
 
 var _ events.Sink = (*Sink)(nil)

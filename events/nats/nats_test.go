@@ -177,7 +177,7 @@ func TestWindow(t *testing.T) {
 	for ends := time.Now().Add(time.Minute); ; {
 		send(short)
 		if len(stored(t, js, "short")) == 2 {
-			break // the window passed
+			break // the window is over
 		}
 		if time.Now().After(ends) {
 			t.Fatal("a window of 100 ms lasts longer than a minute")
@@ -185,8 +185,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// expect sends an event until the sink answers as wanted: with an *AwayError whose text
-// contains want, or with nil if want is empty.
+// expect sends an event until the sink answers as the test wants: with an *AwayError whose
+// text contains the argument want, or with nil if this argument is empty.
 func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
 	t.Helper()
 	for ends := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {

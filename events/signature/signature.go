@@ -18,8 +18,8 @@ import (
 
 // The headers of a signed request.
 const (
-	HeaderID        = "Webhook-Id"        // of the event, or of the batch
-	HeaderTimestamp = "Webhook-Timestamp" // seconds since 1970, of this attempt
+	HeaderID        = "Webhook-Id"        // the id of the event, or of the batch
+	HeaderTimestamp = "Webhook-Timestamp" // the time of this attempt, in seconds since 1970
 	HeaderSignature = "Webhook-Signature" // "v1," and the signature in base 64; several are separated by spaces
 )
 

@@ -118,7 +118,7 @@ func (c Config) check(scheme string) error {
 	for _, setting := range []struct {
 		words   string
 		set     bool
-		schemes string // of the sinks that have it
+		schemes string // of the sinks that have the setting
 	}{
 		{"secret for signatures", len(c.Secret) > 0, "https http"},
 		{"batches", c.Batch, "https http"},
@@ -171,8 +171,8 @@ func parse(rest, port string) (at address, err error) {
 	return at, nil
 }
 
-// over returns the configuration of a connection over TLS, or nil for a connection
-// without TLS.
+// The function over returns the configuration of a connection over TLS, or nil for a
+// connection without TLS.
 func over(encrypted bool, trust *tls.Config) *tls.Config {
 	if encrypted && trust == nil {
 		return new(tls.Config)

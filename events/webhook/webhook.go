@@ -50,8 +50,8 @@ type Config struct {
 const (
 	// longestPause is the longest pause that a Retry-After header can ask for.
 	longestPause = time.Hour
-	// answerBytes is how much of an answer's body is read, and reasonBytes how much
-	// of it a dead letter keeps.
+	// answerBytes is how much of an answer's body is read. reasonBytes is how much of the
+	// body a dead letter keeps.
 	answerBytes, reasonBytes = 64 << 10, 200
 )
 

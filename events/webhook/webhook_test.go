@@ -31,8 +31,8 @@ var secret = []byte("a secret of thirty-two bytes....")
 // of those that it answers with 200.
 type receiver struct {
 	*httptest.Server
-	// answer can answer a request instead of the receiver. It reports whether it did.
-	// If it is nil, the receiver accepts all requests.
+	// The function answer can answer a request instead of the receiver. It reports whether
+	// it did so. If the function is nil, the receiver accepts all requests.
 	answer func(w http.ResponseWriter, r *http.Request, batch []events.Event) bool
 
 	mu    sync.Mutex
@@ -121,7 +121,7 @@ func TestAnswers(t *testing.T) {
 		body      string
 		refused   string // reason of the refusal
 		away      string
-		low, high time.Duration // of the pause
+		low, high time.Duration // limits of the pause
 	}{
 		{status: 200}, {status: 202}, {status: 204},
 		{status: 400, body: "no such field\n", refused: "the receiver answers 400 Bad Request: no such field"},
@@ -219,7 +219,8 @@ func moody(t *testing.T, batched bool) {
 		}
 		re.mu.Lock()
 		fault := -1
-		if left > 0 && random.IntN(2) == 0 { // fails half of the requests; fewer than 12 of 50 in one run of 10⁶
+		// Half of the requests fail. The chance that fewer than 12 of 50 fail is about 1 in 20,000.
+		if left > 0 && random.IntN(2) == 0 {
 			left--
 			fault = left % 6
 		}

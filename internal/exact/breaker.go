@@ -23,8 +23,8 @@ type Breaker struct {
 	circuit *gobreaker.CircuitBreaker[struct{}]
 }
 
-// NewBreaker returns a Breaker in front of set. While set is away, the Breaker lets one
-// call through in each pause. A pause of 0 means 2 s.
+// NewBreaker returns a Breaker in front of set. While this Set is away, the Breaker lets
+// one call through in each pause. A pause of 0 means 2 s.
 func NewBreaker(set Set, pause time.Duration) *Breaker {
 	pause = cmp.Or(pause, 2*time.Second)
 	return &Breaker{set, pause, gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// gate is a Set that counts calls and returns err from each.
+// gate is a Set that counts calls and returns the error err from each call.
 type gate struct {
 	exact.Set
 	mu    sync.Mutex
@@ -103,8 +103,8 @@ func (g *slowGate) Decide(context.Context, []exact.Key) ([]exact.Answer, error) 
 	return nil, g.err
 }
 
-// TestSyncWaitsWhileAway: with Hold, Sync waits until an outage ends or the Store is
-// closed.
+// TestSyncWaitsWhileAway: if Hold is set, Sync waits until the set is available again or
+// Hold is closed.
 func TestSyncWaitsWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{err: frontier.ErrUnavailable}
@@ -158,7 +158,7 @@ func TestRelayRuns(t *testing.T) {
 	})
 }
 
-// set changes which calls fail.
+// The method set changes which calls of w fail.
 func (w *weak) set(fails func(op string, call int) (before, after bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

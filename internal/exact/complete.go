@@ -104,8 +104,8 @@ func (c *completing) decideLinks(ctx context.Context) error {
 	return nil
 }
 
-// ask asks the set about the links in undecided, and stores the decisions in the pages that
-// have none. While the set is away, the decisions are frontier.Later.
+// ask asks the set about the links in the argument undecided, and stores the decisions in
+// the pages that have none. While the set is away, the decisions are frontier.Later.
 func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	if len(undecided) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	return nil
 }
 
-// watch records which links the queue refuses.
+// The method watch stores in p.refused which links the queue refuses.
 func (p *page) watch() {
 	next := p.LinkRefused
 	p.LinkRefused = func(link int, reason frontier.Reason) {
@@ -207,9 +207,9 @@ func (c *completing) noteOf(done *frontier.Completion) *note {
 	return it.end
 }
 
-// watchRecord arranges that the Sync after the record also stores the end in the set. Once
-// the set has the end, the record is not taken back: perhaps no worker gets the item again,
-// and a second record of a round does no harm.
+// watchRecord arranges that the Sync after the record also stores the end in the set. The
+// record is not taken back after the set has stored the end, because perhaps no worker gets
+// the item again. If a worker gets it, a second record of a round does no harm.
 func (c *completing) watchRecord(e *ending) {
 	record, void := e.Record, e.Void
 	e.Record = func(links frontier.LinkCounts) error {

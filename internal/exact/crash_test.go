@@ -163,7 +163,7 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 	}
 }
 
-// until calls the function do again and again, until stop is closed.
+// The method until calls the function do again and again, until the channel stop is closed.
 func (w *world) until(stop chan struct{}, do func()) {
 	for {
 		select {

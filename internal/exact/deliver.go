@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// drain delivers the notes of the outbox, n at a time. It calls progress after each
-// batch that it delivered itself.
+// drain delivers the notes of the outbox, n at a time. It calls the function progress after
+// each batch that it delivered itself.
 func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) error {
 	for {
 		notes, err := s.Queue.Notes(ctx, n)
@@ -59,8 +59,8 @@ func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err er
 	return s.Queue.Delivered(ctx, notes, known, nil)
 }
 
-// deliverLinks asks the set about links of the outbox and queues the new ones. It returns the
-// number of known links. The queue counts the others.
+// deliverLinks asks the set about links of the outbox and queues the new ones. It returns
+// the number of known links. The queue counts the other links.
 func (s *Store) deliverLinks(ctx context.Context, links []frontier.Offer) (known uint64, err error) {
 	if len(links) == 0 {
 		return 0, nil

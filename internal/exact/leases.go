@@ -30,13 +30,13 @@ type holding struct {
 type held struct {
 	class   frontier.Class
 	round   uint32
-	links   *decisions // of its exact links; nil means that the set was not asked yet
-	end     *note      // of an exact item that was finished, or nil
+	links   *decisions // the decisions about its exact links; nil means that the set was not asked yet
+	end     *note      // the end of an exact item that was finished, or nil
 	settled bool       // the answer to its completion arrived, so a repeated completion does nothing
 }
 
-// keep stores the items of a lease. asked is the time of the request that began or extended the
-// lease. ttl counts from this time.
+// keep stores the items of a lease. The argument asked is the time of the request that
+// began or extended the lease. The duration ttl counts from this time.
 func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, asked time.Time, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,10 +15,10 @@ type Outbox interface {
 	// Notes returns the oldest notes of one partition, at most n. An empty batch means
 	// that no partition has notes.
 	Notes(ctx context.Context, n int) (NoteBatch, error)
-	// Delivered removes the notes of batch. seen and refused are numbers of links in these
-	// notes that were not added. Delivered counts them in the same step. It returns false and
-	// changes nothing if the notes are gone, because another relay delivered them or the queue
-	// lost them.
+	// Delivered removes the notes of batch. The arguments seen and refused are the numbers
+	// of links in these notes that were not added. Delivered counts these links in the same
+	// step. It returns false and changes nothing if the notes are gone, because another
+	// relay delivered them or the queue lost them.
 	Delivered(ctx context.Context, batch NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error)
 	// Waits reports for each key, in order, whether its item is queued or leased. An
 	// item stops waiting in the step that completes it.
@@ -38,10 +38,10 @@ type NoteBatch struct {
 	Receipt   string // identifies the notes in Delivered; only the queue interprets it
 }
 
-// Note is a link that the Set must decide about or, with an Outcome, a finished item whose end
-// the Set has not stored yet.
+// Note is a link that the Set must decide about. If it has an Outcome, it is a finished
+// item whose end the Set has not stored yet.
 type Note struct {
 	Item    frontier.Item
 	Outcome frontier.Outcome // empty for a link
-	Status  int              // HTTP status, with Outcome; 0 for none
+	Status  int              // HTTP status of a finished item; 0 for none
 }

@@ -127,8 +127,8 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 	return nil
 }
 
-// written sets n.recorded: the record of the note's item was written. The next Sync then stores
-// the note, unless putOff is set.
+// written sets n.recorded, because the record of the note's item was written. The next Sync
+// then stores the note, unless putOff is set.
 func (o *Output) written(n *note, putOff bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

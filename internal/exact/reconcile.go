@@ -138,15 +138,16 @@ func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located,
 
 // Reconciled counts what Reconcile did.
 type Reconciled struct {
-	Notes uint64 `json:"notes"` // of the outbox
+	Notes uint64 `json:"notes"` // delivered notes of the outbox
 	Offered
 }
 
-// Reconcile makes the set and the queue agree again after one of them has lost data. It delivers
-// the outbox, and then offers to the queue every pending and queued key that the queue does not
-// have. It skips keys that have been pending for less than a minute, because the call that made
-// them pending, or a relay, will offer them. It can be called at any time, also concurrently and
-// while workers run. If progress is not nil, Reconcile calls it after each batch.
+// Reconcile makes the set and the queue agree again after one of them has lost data. It
+// delivers the outbox, and then offers to the queue every pending and queued key that the
+// queue does not have. It skips keys that have been pending for less than a minute, because
+// the call that made them pending, or a relay, will offer them. It can be called at any
+// time, also concurrently and while workers run. If the function progress is not nil,
+// Reconcile calls it after each batch.
 func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
 	return s.reconcile(ctx, false, progress)
 }
@@ -194,7 +195,7 @@ func (s *Store) reconcile(ctx context.Context, refill bool, progress func(Reconc
 	}
 }
 
-// eachStale calls do with batches of at most n keys that have been pending for
+// eachStale calls the function do with batches of at most n keys that have been pending for
 // staleAfter.
 func (s *Store) eachStale(ctx context.Context, n int, do func([]Entry) error) error {
 	for {

@@ -87,7 +87,7 @@ func TestLossIsFoundAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestEntryWithoutHost: a key whose URL no longer has a host key is withdrawn.
+// TestEntryWithoutHost: a key whose URL has no host key is withdrawn.
 func TestEntryWithoutHost(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	key := exact.Key{Fingerprint: d.queue.Hasher().Fingerprint("x"), URL: "x", Class: 4}

@@ -32,8 +32,8 @@ func NewRelay(store *Store, cfg RelayConfig) *Relay {
 	return &Relay{Store: store, cfg: cfg}
 }
 
-// Run relays until ctx ends. While the set or the queue is away, it tries again every
-// second.
+// Run does the work of the relay until ctx ends. While the set or the queue is away, it
+// tries again every second.
 func (r *Relay) Run(ctx context.Context) error {
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
@@ -59,8 +59,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// log logs when the relay is interrupted and when it continues. held is whether it was
-// interrupted before.
+// log logs when the relay is interrupted and when it continues. The argument held says
+// whether the relay was interrupted before.
 func (r *Relay) log(ctx context.Context, err error, held *bool) {
 	log := r.Store.cfg.Logger
 	switch {

@@ -55,9 +55,9 @@ type Rule struct {
 type Rules struct{ rules []rule }
 
 type rule struct {
-	Rule  // with a Name
+	Rule  // its Name is not empty
 	class frontier.Class
-	pure  bool // it depends on the URL only
+	pure  bool // the rule depends on the URL only
 	match func(link *frontier.Offer, found Found) bool
 }
 
@@ -186,7 +186,8 @@ func parseRule(given Rule) (rule, error) {
 	return r, nil
 }
 
-// glob reports whether name consists of parts, in order, with any characters between them.
+// glob reports whether the text name consists of the texts in parts, in order, with any
+// characters between them.
 func glob(parts []string, name string) bool {
 	rest, ok := strings.CutPrefix(name, parts[0])
 	if !ok || len(parts) == 1 {
@@ -243,8 +244,9 @@ func splitList(text string) (parts []string) {
 	return parts
 }
 
-// Class returns the class of a link. A link to a sitemap file (frontier.Sitemap) keeps its class.
-// Otherwise the class depends on the link's URL and depth, and on found.
+// Class returns the class of a link. A link to a sitemap file (frontier.Sitemap) keeps its
+// class. Otherwise the class depends on the link's URL and depth, and on the argument
+// found.
 func (r *Rules) Class(link *frontier.Offer, found Found) frontier.Class {
 	if link.Class == frontier.Sitemap {
 		return frontier.Sitemap

@@ -26,21 +26,22 @@ type Set interface {
 	// earlier round is finished again, as before. Other keys are deleted. Withdraw ignores
 	// keys that are not pending in the given round.
 	Withdraw(ctx context.Context, keys []Ref) error
-	// Finish stores how keys ended, and also records, in one transaction. Only the first call
-	// that finishes a key in a round takes effect. A second record of one fingerprint and round
-	// is ignored. If the round is later than the key's round, the key has been retried, and gets
-	// the later round. Unknown keys are ignored.
+	// Finish stores how keys ended, and adds the given records, in one transaction. Only
+	// the first call that finishes a key in a round takes effect. A second record of one
+	// fingerprint and round is ignored. If the round is later than the key's round, the key
+	// has been retried, and gets the later round. Unknown keys are ignored.
 	Finish(ctx context.Context, finished []Finished, records []Row) error
 
-	// Stale returns at most n keys that have been pending for age or longer. No call returns
-	// these keys again before age has passed once more.
+	// Stale returns at most n keys that have been pending for at least the time age. No
+	// call returns these keys again before this time has passed once more.
 	Stale(ctx context.Context, age time.Duration, n int) ([]Entry, error)
 	// Waiting returns at most n pending and queued keys whose fingerprints are greater than
-	// after, in the order of the fingerprints. If it returns none, there are no more.
+	// the fingerprint after, in the order of the fingerprints. If it returns none, there
+	// are no more.
 	Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error)
-	// Sweep deletes at most n finished keys whose window is over, and returns their number. lag
-	// is the longest time for which a remaining key has been expired, or 0 if there is no such
-	// key. Sweep does not wait for locks.
+	// Sweep deletes at most n finished keys whose window is over, and returns their number.
+	// The result lag is the longest time for which a remaining key has been expired, or 0
+	// if there is no such key. Sweep does not wait for locks.
 	Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error)
 	// Lookup returns the state of a key, or the zero Status if the set does not have it.
 	Lookup(ctx context.Context, key bloomstore.Fingerprint) (Status, error)

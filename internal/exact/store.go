@@ -90,9 +90,9 @@ func New(cfg Config) (*Store, error) {
 	return &Store{Queue: cfg.Queue, cfg: cfg}, nil
 }
 
-// Add implements frontier.Store. If given has exact items and the set is away, it
-// returns ErrUnavailable. After any other error, a relay queues the items that the set
-// has decided to be new.
+// Add implements frontier.Store. If the argument given contains exact items and the set is
+// away, Add returns ErrUnavailable. After any other error, a relay queues the items that
+// the set has decided to be new.
 func (s *Store) Add(ctx context.Context, given []frontier.Offer) ([]frontier.Verdict, error) {
 	if !hasExact(given) {
 		return s.Queue.Add(ctx, given)
@@ -131,7 +131,7 @@ func isExact(it *frontier.Offer) bool {
 		it.Host != "" && it.Priority < frontier.Priorities
 }
 
-// hasExact reports whether the set decides about any of links.
+// hasExact reports whether the set decides about any of the links.
 func hasExact(links []frontier.Offer) bool {
 	return slices.ContainsFunc(links, func(link frontier.Offer) bool { return isExact(&link) })
 }
@@ -249,8 +249,8 @@ func (d decisions) apply(to offers, now time.Time) {
 // queueAnswers are the queue's answers to new keys: true if the key waits in the queue.
 type queueAnswers map[Ref]bool
 
-// note stores whether the offer with index i waits in the queue. A key that was offered
-// several times waits if the queue accepted one of the offers.
+// The method note stores whether the offer with index i waits in the queue. A key that was
+// offered several times waits if the queue accepted one of the offers.
 func (a queueAnswers) note(of offers, i int, waits bool) {
 	if it := &of.links[i]; isExact(it) && isNew(it.Decision) {
 		ref := Ref{of.prints[i], it.Round}
@@ -258,8 +258,8 @@ func (a queueAnswers) note(of offers, i int, waits bool) {
 	}
 }
 
-// dropRefused removes the refused keys. Meanwhile a relay might have offered them and
-// got another answer.
+// dropRefused removes the refused keys. A relay might have offered these keys meanwhile,
+// and got another answer.
 func (a queueAnswers) dropRefused() {
 	maps.DeleteFunc(a, func(_ Ref, waits bool) bool { return !waits })
 }

@@ -162,7 +162,7 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 }
 
 // TestLinksBecomeNotesWhileAway: while the set is unavailable, the exact links of a page
-// become notes, which a relay queues and counts.
+// become notes. A relay queues and counts these links later.
 func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3), d.page(5))
@@ -300,7 +300,7 @@ func TestRetriedItemGetsNewRound(t *testing.T) {
 // other key.
 func TestNewAgainUnderOneLease(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: 10 * time.Second}, 0)
-	d.offer(frontier.Added, d.page(2), d.page(6)) // the second keeps the host leased
+	d.offer(frontier.Added, d.page(2), d.page(6)) // the second page is not finished and keeps the host leased
 	l := d.lease()
 	at := slices.IndexFunc(l.Items, func(it frontier.Item) bool { return it.URL == d.page(2).URL })
 	c := d.completion(l.Items[at])

@@ -48,8 +48,8 @@ type output struct{ current *exact.Output }
 
 func (o *output) Sync() (frontier.Position, error) { return o.current.Sync() }
 
-// weak is a Set that is unavailable at times. fails reports whether a call fails,
-// before or after it takes effect.
+// weak is a Set that is unavailable at times. The function fails reports whether a call
+// fails, before or after it takes effect.
 type weak struct {
 	exact.Set
 	mu    sync.Mutex
@@ -231,8 +231,8 @@ func (w *world) whileAway(call func() error) error {
 	return errors.New("the set was away ten thousand times in a row")
 }
 
-// work leases one host and completes its items, some of them together. over reports
-// that there is nothing left to do.
+// work leases one host and completes its items, some of them together. The result over
+// reports whether nothing is left to do.
 func (w *world) work(store *exact.Store) (over bool) {
 	grant, err := store.Lease(w.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{w.leaseID()}, InFlight: 1})
 	if err != nil {
@@ -266,7 +266,7 @@ func (w *world) work(store *exact.Store) (over bool) {
 	return grant.Empty
 }
 
-// tend makes a relay do one round of its work.
+// The method tend makes a relay do one round of its work.
 func (w *world) tend(relay *exact.Relay) {
 	for _, do := range []func(context.Context) error{relay.Deliver, relay.Tidy} {
 		var err error
@@ -330,8 +330,8 @@ func (w *world) survive(do func()) {
 	do()
 }
 
-// verify checks that every page is in the output once, and done in the queue and in the
-// set.
+// verify checks that every page has one record, that the exact pages after page 0 are done
+// in the set, and that the queue is empty.
 func (w *world) verify() {
 	w.Helper()
 	records := w.files.synced

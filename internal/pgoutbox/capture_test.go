@@ -54,9 +54,9 @@ func execute(t *testing.T, dsn, statements string) {
 // captured is a row of crawler.outbox, as it was read from the write-ahead log.
 type captured struct{ id, aggregateType, host, kind, payload string }
 
-// follow reads the replication slot of the guide as Debezium does. It calls take with each
-// insert, until take returns false or an error occurs. It acknowledges with some delay, so
-// that a reader that restarts gets some inserts again.
+// follow reads the replication slot of the guide as Debezium does. It calls the function
+// take with each insert, until the function returns false or an error occurs. It
+// acknowledges with some delay, so that a reader that restarts gets some inserts again.
 func follow(ctx context.Context, dsn string, take func(captured) bool) error {
 	conn, err := pgconn.Connect(ctx, dsn+"&replication=database")
 	if err != nil {

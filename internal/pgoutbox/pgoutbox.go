@@ -36,7 +36,8 @@ var (
 	_ events.Progress = (*Outbox)(nil)
 )
 
-// New returns the outbox of a crawl. The outbox must not be used after set is closed.
+// New returns the outbox of a crawl. The outbox must not be used after the Store set is
+// closed.
 func New(set *pgstore.Store) *Outbox {
 	return &Outbox{set, events.Source(set.Identity())}
 }

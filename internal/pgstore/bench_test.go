@@ -90,8 +90,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// processorTime returns the processor time of a process, or 0 if it is unknown. No
-// other figure can be compared if the machine does other work.
+// processorTime returns the processor time of a process, or 0 if it is unknown. All other
+// figures depend on what else the machine does.
 func processorTime(b *testing.B, pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -17,9 +17,9 @@ type Event struct {
 	Payload []byte // JSON
 }
 
-// capture runs batch, whose last statement inserts records. In the same transaction it
-// inserts the events of the records that were kept, and deletes them again. Readers of
-// the write-ahead log see the inserts.
+// capture runs the statements of batch. The last of them inserts records. In the same
+// transaction capture inserts the events of the records that were kept, and deletes them
+// again. Readers of the write-ahead log see the inserts.
 func (s *Store) capture(ctx context.Context, batch *pgx.Batch, insert *pgx.QueuedQuery, records []exact.Row) error {
 	var kept []int32
 	insert.Query(func(rows pgx.Rows) (err error) {

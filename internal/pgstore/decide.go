@@ -14,9 +14,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// races is the maximum number of look-ups and inserts of one Decide. A second turn is
-// needed if other callers insert the same keys first, as workers that find the same links
-// do. A third turn is needed only if the keys are also finished and swept in between.
+// races is the maximum number of turns of one Decide. Each turn is a look-up and an insert.
+// A second turn is needed if other callers insert the same keys first, as workers that find
+// the same links do. A third turn is needed only if the keys are also finished and swept in
+// between.
 const races = 8
 
 // Decide implements exact.Set. A known key costs a look-up and no write. If an answer
@@ -109,8 +110,9 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[blooms
 	return missing, over, nil
 }
 
-// insert inserts the missing keys and begins the next round of the keys in over, in one
-// transaction. It returns the keys that this caller now owns, with their rounds.
+// insert inserts the missing keys and begins the next round of the keys whose window is
+// over, in one transaction. It returns the keys that this caller now owns, with their
+// rounds.
 func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[bloomstore.Fingerprint]uint32, err error) {
 	if len(missing)+len(over) == 0 {
 		return nil, nil
@@ -134,8 +136,8 @@ func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[
 	return won, err
 }
 
-// queueInsert adds to batch the statements that insert keys. They call own for each key that
-// this caller now owns.
+// queueInsert adds to batch the statements that insert keys. They call the function own for
+// each key that this caller now owns.
 func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fingerprint, uint32)) {
 	floor := s.floor.Load()
 	batch.Queue(s.sql("insert_missing"), c.prints, c.classes, floor, s.now()).Query(eachRound(own))
@@ -152,7 +154,8 @@ func (s *Store) learnFloor(round uint32) {
 	}
 }
 
-// eachRound returns a function that calls do for each row of a fingerprint and a round.
+// eachRound returns a function that calls the function do for each row of a fingerprint and
+// a round.
 func eachRound(do func(bloomstore.Fingerprint, uint32)) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var print pgtype.UUID

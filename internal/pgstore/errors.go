@@ -86,14 +86,14 @@ const (
 	patience = 3 * time.Second // no attempt begins after this time
 )
 
-// try calls do, which asks the server once, and repeats it after temporary errors. The
-// returned error names the call. It wraps context.Cause(ctx), frontier.ErrClosed,
-// frontier.ErrUnavailable, or a permanent error.
+// try calls the function do, which asks the server once, and repeats the call after
+// temporary errors. The returned error names the call. It wraps context.Cause(ctx),
+// frontier.ErrClosed, frontier.ErrUnavailable, or a permanent error.
 func (s *Store) try(ctx context.Context, call string, do func(context.Context) error) error {
 	return s.tryWithin(ctx, s.cfg.ConnectTimeout+s.cfg.StatementTimeout, call, do)
 }
 
-// tryWithin does the same as try, with bound as the timeout of each attempt.
+// tryWithin does the same as try, with the duration bound as the timeout of each attempt.
 func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string, do func(context.Context) error) error {
 	began := time.Now()
 	for n := 1; ; n++ {

@@ -108,7 +108,8 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	t.Logf("%d keys decided, %d finished", len(l.new), finished)
 }
 
-// underLoad runs workers while hurt disturbs the server, and then verifies their keys.
+// underLoad runs workers while the function hurt disturbs the server, and then verifies
+// their keys.
 func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 	const workers, all = 6, 40_000
 	cfg := anyCrawl(dsn)
@@ -134,7 +135,7 @@ func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 	l.verify(t, cfg)
 }
 
-// progress waits until more keys are finished than at the time of the call.
+// progress waits until the server has committed 200 more transactions.
 func progress(t *testing.T, dsn string) {
 	t.Helper()
 	const sum = "SELECT coalesce(sum(xact_commit), 0) FROM pg_stat_database WHERE datname = current_database()"

@@ -66,7 +66,8 @@ func (d *disk) folder(name string) string {
 
 func (d *disk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
-// leave fills the disk except for the given bytes; 0 means completely.
+// leave fills the disk until the number of free bytes is room. If room is 0, no byte is
+// free.
 func (d *disk) leave(room int64) {
 	d.t.Helper()
 	var stat unix.Statfs_t

@@ -79,9 +79,9 @@ func (s *Store) tryLong(ctx context.Context, call string, do func(context.Contex
 // pageOfRecords is the number of records that are read at a time.
 const pageOfRecords = 1000
 
-// EachRecord calls visit for the crawl's records, in the order of their fingerprints and
-// rounds. If visit returns an error, EachRecord stops and returns this error. Records
-// that are added meanwhile might be missing.
+// EachRecord calls the function visit for the crawl's records, in the order of their
+// fingerprints and rounds. If visit returns an error, EachRecord stops and returns this
+// error. Records that are added meanwhile might be missing.
 func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) error {
 	after := exact.Ref{}
 	for round := int64(-1); ; round = int64(after.Round) {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestKeptNumbersOutliveQueue: the numbers of URLs that wait in a queue can be read without
-// the queue, and they are written no more often than necessary.
+// the queue, and Keep does not write them again within the given time.
 func TestKeptNumbersOutliveQueue(t *testing.T) {
 	t.Parallel()
 	cfg := anyCrawl(database(t))

@@ -15,8 +15,8 @@ type background struct {
 	done   sync.WaitGroup
 }
 
-// begin calls the function run in a goroutine, unless begin or close was called before. A call
-// of close cancels the context of run.
+// begin calls the function run in a goroutine, unless begin or close was called before. A
+// call of close cancels the context of the function run.
 func (b *background) begin(run func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,8 +58,8 @@ func pause(ctx context.Context, d time.Duration) {
 const notifyPause = 100 * time.Millisecond
 
 // notify tells the relays that there are new records. It returns before the notification is
-// sent. A separate transaction sends it after the commit of the records. If a notification is
-// lost, relays find the records when they next read the outbox.
+// sent. A separate transaction sends the notification after the commit of the records. If a
+// notification is lost, relays find the records when they next read the outbox.
 func (s *Store) notify() {
 	s.notifier.begin(func(ctx context.Context) {
 		for ctx.Err() == nil {

@@ -14,7 +14,7 @@ import (
 // Cursor is the position of a record in the outbox, whose records are ordered by
 // transaction. The zero Cursor is before the first record.
 type Cursor struct {
-	XID      uint64 // of the transaction that inserted the record
+	XID      uint64 // the number of the transaction that inserted the record
 	Sequence uint32 // position among the records of that transaction, from 1
 }
 
@@ -61,9 +61,9 @@ func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 	return err
 }
 
-// Since returns a cursor before all records that were fetched at t or later. For the zero
-// time, the cursor is before all records that are committed from now on. In the worst
-// case, Since reads all records that were fetched before t.
+// Since returns a cursor before all records that were fetched at the time t or later. For
+// the zero time, the cursor is before all records that are committed from now on. In the
+// worst case, Since reads all records that were fetched before t.
 func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
 	var from *time.Time
 	if !t.IsZero() {

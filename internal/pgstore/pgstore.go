@@ -38,8 +38,8 @@ type Config struct {
 	NoMigrate bool // do not migrate an older schema, but return ErrSchema
 
 	MaxConns         int           // maximum number of connections of the process; 0 means 8
-	ConnectTimeout   time.Duration // of one attempt; 0 means 5 s
-	StatementTimeout time.Duration // of one statement; 0 means 10 s
+	ConnectTimeout   time.Duration // the timeout of one attempt; 0 means 5 s
+	StatementTimeout time.Duration // the timeout of one statement; 0 means 10 s
 	LockTimeout      time.Duration // how long a statement waits for a lock; 0 means 5 s
 
 	Now func() time.Time // for tests; nil means the server's clock
@@ -87,7 +87,7 @@ type Store struct {
 	statements map[string]string // the statements for these tables, by file name
 	floor      atomic.Uint32     // the round that a new key gets; another process might have raised it since
 
-	identity string // of the crawl's queue
+	identity string // the identity of the crawl's queue
 	notifier background
 	news     chan struct{} // a value means that the notifier has to send a notification
 	listener background

@@ -11,7 +11,7 @@ import (
 )
 
 // Stale implements exact.Set. If an answer is lost, a later call returns its keys again
-// when age has passed.
+// when the time age has passed.
 func (s *Store) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 	return query(ctx, s, "take up pending keys", s.sql("stale"), scanEntry, age, n, s.now())
 }

@@ -16,7 +16,7 @@ var ErrRelayInUse = errors.New("pgstore: another process runs this relay")
 
 // Letter is a dead letter: an event that the sink of a relay refused permanently.
 type Letter struct {
-	ID     string // of the event
+	ID     string // the id of the event
 	Event  []byte // JSON
 	Reason string
 	At     time.Time // when it was refused, UTC
@@ -29,7 +29,7 @@ type Relay struct {
 	Dead   uint64    // number of dead letters
 }
 
-// Relay returns the saved progress of a relay. known is false if none is saved.
+// Relay returns the saved progress of a relay. The result known is false if none is saved.
 func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, err error) {
 	err = s.queryRow(ctx, "read a relay's cursor", s.sql("relay"), []any{s.crawl, name}, &r.Cursor, &r.Moved, &r.Dead)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -97,9 +97,9 @@ func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (
 	return removed, err
 }
 
-// LockRelay locks a relay for this process, until release is called or the connection of
-// the lock breaks. The caller must call release before Close. If another process has the
-// lock, LockRelay returns ErrRelayInUse.
+// LockRelay locks a relay for this process, until the function release is called or the
+// connection of the lock breaks. The caller must call this function before Close. If
+// another process has the lock, LockRelay returns ErrRelayInUse.
 func (s *Store) LockRelay(ctx context.Context, name string) (release func(), err error) {
 	var conn *pgx.Conn
 	var locked bool

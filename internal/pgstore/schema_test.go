@@ -209,7 +209,7 @@ func TestSchemaVersions(t *testing.T) {
 	}
 }
 
-// TestOutcomesHaveLetters: the database and the program have the same letters
+// TestOutcomesHaveLetters: the database and the program have the same letters and states
 // for outcomes.
 func TestOutcomesHaveLetters(t *testing.T) {
 	t.Parallel()
@@ -242,7 +242,8 @@ func TestOutcomesHaveLetters(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesOtherFixedValues: Open refuses a crawl with other fixed values.
+// TestOpenRefusesOtherFixedValues: Open returns ErrParamsMismatch if the Identity or the
+// Windows of the crawl differ from those of the Config.
 func TestOpenRefusesOtherFixedValues(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

@@ -52,14 +52,15 @@ func (s *Store) exec(ctx context.Context, call, sql string, args ...any) error {
 	})
 }
 
-// queryRow executes a statement that returns one row, and stores its columns in to.
+// queryRow executes a statement that returns one row, and stores its columns in the given
+// variables.
 func (s *Store) queryRow(ctx context.Context, call, sql string, args []any, to ...any) error {
 	return s.try(ctx, call, func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, sql, args...).Scan(to...)
 	})
 }
 
-// query executes a statement and returns its rows, converted by scan.
+// query executes a statement and returns its rows, converted by the function scan.
 func query[T any](ctx context.Context, s *Store, call, sql string, scan pgx.RowToFunc[T], args ...any) (found []T, err error) {
 	err = s.try(ctx, call, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, sql, args...)

@@ -142,7 +142,7 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 			wait = pause
 		}
 	})
-	var mu sync.Mutex // guards the following, wait and r.failures
+	var mu sync.Mutex // guards wait, r.failures, handled and rewind
 	var handled []*kgo.Record
 	rewind := map[string]map[int32]kgo.EpochOffset{}
 	failures := maps.Clone(r.failures)
@@ -172,7 +172,7 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 			return nil
 		})
 	})
-	_ = partitions.Wait() // none returns an error
+	_ = partitions.Wait() // no goroutine returns an error
 	if len(handled) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
@@ -184,8 +184,9 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 	return wait
 }
 
-// records handles records of one partition, in order. It returns how many were handled, the
-// failed attempts of the next one, and how long to wait before its next attempt.
+// The method records handles records of one partition, in order. It returns how many were
+// handled, the failed attempts of the next one, and how long to wait before its next
+// attempt.
 func (r *run) records(ctx context.Context, records []*kgo.Record, failed failure) (done int, _ failure, _ time.Duration) {
 	for _, record := range records {
 		if ctx.Err() != nil {

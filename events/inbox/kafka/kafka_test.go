@@ -80,7 +80,7 @@ func testKeepsPartitions(t *testing.T, b *broker, box *inbox.Inbox) {
 	select {
 	case <-revoked:
 		t.Error("a partition is taken from a member whose handler runs")
-	case <-time.After(time.Second): // five heartbeats; one would be enough
+	case <-time.After(time.Second): // five heartbeats; a member learns of a rebalance at its next heartbeat
 	}
 	leave()
 	b.until(t, "offset", func() bool { return b.Settled(t) })
@@ -195,8 +195,8 @@ func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) 
 	}
 }
 
-// until waits for a condition, but at most two minutes. holds reports whether the condition
-// is true.
+// until waits for a condition, but at most two minutes. The function holds reports whether
+// the condition is true.
 func (b *broker) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {

@@ -11,14 +11,14 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/internal/delivery"
 )
 
-// Transact consumes records and produces the records that process returns for them, in one
-// Kafka transaction for each batch. A consumer that reads only committed records sees the
-// result of each record once. Transact runs until ctx ends, and then returns nil. If
-// process or Kafka fails, it returns the error. The next call, or another member of the
-// group, consumes the uncommitted records again.
+// Transact consumes records and produces the records that the function process returns for
+// them, in one Kafka transaction for each batch. A consumer that reads only committed
+// records sees the result of each record once. Transact runs until ctx ends, and then
+// returns nil. If the function process or Kafka fails, Transact returns the error. The next
+// call, or another member of the group, consumes the uncommitted records again.
 //
-// This covers only records. All other effects of process can happen more than once for a
-// record. Use Run for writes to a database.
+// This covers only records. All other effects of the function process can happen more than
+// once for a record. Use Run for writes to a database.
 //
 // The session must have a transactional id that no other process has, a consumer group, and
 // the option kgo.FetchIsolationLevel(kgo.ReadCommitted()). Transact does not close it.

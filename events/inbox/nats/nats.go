@@ -190,7 +190,7 @@ func (r *run) deliver(ctx context.Context, msg jetstream.Msg) {
 }
 
 // keepExtending reports to the server repeatedly that the message is being handled, until
-// stop is called.
+// the function stop is called.
 func (r *run) keepExtending(ctx context.Context, msg jetstream.Msg) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var extending sync.WaitGroup

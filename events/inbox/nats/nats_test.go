@@ -105,7 +105,8 @@ func must(t *testing.T, err error) {
 
 func (b *broker) Address() string { return b.address }
 
-// Send publishes copies. The consumer determines how many are under way at a time.
+// Send publishes the document once for each copy. The consumer determines how many messages
+// are under way at a time.
 func (b *broker) Send(t *testing.T, document []byte, copies int, _ bool) {
 	t.Helper()
 	for range copies {

@@ -93,9 +93,9 @@ var (
 // done is the value of the key of a confirmed event. Other values are leases.
 const done = "done"
 
-// Once runs handle unless the group has handled the event with this id within the window,
-// and returns inbox.Done or inbox.Duplicate. handle must return when its ctx ends. The ctx
-// ends with the lease at the latest.
+// Once calls the function handle unless the group has handled the event with this id within
+// the window, and returns inbox.Done or inbox.Duplicate. handle must return when its ctx
+// ends. The ctx ends with the lease at the latest.
 //
 // If handle returns an error or panics, its lease is given back, and Once returns the
 // error or an *inbox.PanicError.
@@ -150,7 +150,7 @@ func (i *Inbox) take(ctx context.Context, key, token string) (known bool, err er
 	return false, ErrBusy
 }
 
-// call calls handle, and returns a panic of handle as an *inbox.PanicError.
+// call calls the function handle, and returns a panic of handle as an *inbox.PanicError.
 func call(ctx context.Context, handle func(context.Context) error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

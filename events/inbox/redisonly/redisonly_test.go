@@ -21,9 +21,9 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox/redisonly"
 )
 
-// childVariable names the environment variable of a child process. It has the address of a
-// Redis server. The child handles an event with this server, and the handler kills the
-// child.
+// childVariable names the environment variable of a child process. The variable has the
+// address of a Redis server. The child handles an event with this server, and the handler
+// kills the child.
 const childVariable = "REDISONLY_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -233,7 +233,7 @@ func TestRepeats(t *testing.T) {
 		result, err := b.Once(t.Context(), "k", func(ctx context.Context) error {
 			b.expire(t)
 			if result, err := b.Once(ctx, "k", func(ctx context.Context) error {
-				result, err := b.Once(ctx, "k", b.effect) // a third delivery meets the second
+				result, err := b.Once(ctx, "k", b.effect) // a third delivery, while the second one holds the lease
 				if result != 0 || !errors.Is(err, redisonly.ErrBusy) {
 					t.Errorf("the third delivery is %v (%v), want ErrBusy", result, err)
 				}

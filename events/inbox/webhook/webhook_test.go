@@ -129,8 +129,8 @@ func signed(t *testing.T, url string, body []byte) *http.Request {
 	return request
 }
 
-// testAnswers: each fault of a request or a handler has a status of its own. No handler runs
-// for a request that is not signed.
+// testAnswers checks the status of the answer to each kind of request, and that no handler
+// runs for a request without a valid signature.
 func testAnswers(t *testing.T, box *inbox.Inbox) {
 	document := func(id string) []byte {
 		return fmt.Appendf(nil, `{"specversion":"1.0","source":"urn:test","id":%q,"type":"x"}`, id)
@@ -164,7 +164,7 @@ func testAnswers(t *testing.T, box *inbox.Inbox) {
 		body   []byte
 		change func(r *http.Request)
 		status int
-		runs   map[string]int // handlers that ran so far
+		runs   map[string]int // how often the handler has run so far, by event id
 	}{
 		{"an event", document("a"), nil, 200, map[string]int{"urn:test a": 1}},
 		{"its repeat", document("a"), nil, 200, map[string]int{"urn:test a": 1}},

@@ -37,8 +37,8 @@ func (w *wins) count(asked []exact.Key, answers []exact.Answer) {
 	}
 }
 
-// offerShuffled lets racers decide about the same keys at the same time. Each racer
-// asks in batches and in a random order.
+// offerShuffled lets 32 callers, the racers, decide about the same keys at the same time.
+// Each racer asks in batches and in a random order.
 func (d *driver) offerShuffled(all []exact.Key, batch int) *wins {
 	w := &wins{of: map[exact.Ref]int{}}
 	d.Race(racers, func(i int) error {

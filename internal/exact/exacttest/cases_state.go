@@ -105,7 +105,7 @@ func finishTakesAHigherRound(open opener) {
 	d.wantState(exact.Done, 2, key(0))
 	d.end(finished(key(0), 1, frontier.Network, 0))
 	d.wantState(exact.Done, 2, key(0))
-	d.finish(1, key(1)) // from queued
+	d.finish(1, key(1)) // the key was queued
 	d.wantState(exact.Done, 1, key(1))
 	d.wantAnswers(exact.Answer{Round: 2}, key(0))
 	d.wantAnswers(exact.Answer{Round: 1}, key(1))
@@ -152,7 +152,7 @@ func everyOutcome(open opener) {
 	}
 }
 
-// record returns a record of a key that contains mark.
+// The method record returns a record of a key. The record contains the text mark.
 func (d *driver) record(key exact.Key, round uint32, mark string) exact.Row {
 	return exact.Row{
 		Ref: refs(round, key)[0], URL: key.URL, Fetched: d.Clock.Now(), Outcome: frontier.OK, Status: 200,
@@ -171,8 +171,8 @@ func (d *driver) records() (rows []exact.Row, shown bool) {
 	return rows, true
 }
 
-// wantRecords checks the records, if the set shows them. They must be in the order of
-// fingerprints and rounds.
+// wantRecords checks the records of the set, if the set is a Recorder. They must be in the
+// order of fingerprints and rounds.
 func (d *driver) wantRecords(want ...exact.Row) {
 	got, shown := d.records()
 	if !shown {

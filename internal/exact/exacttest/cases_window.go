@@ -101,7 +101,7 @@ func withdrawOfARenewedKey(open opener) {
 	d.end(finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0))
 	d.passWindow()
 	d.wantAnswers(exact.Answer{New: true, Round: 1}, keys(0, 2)...)
-	d.withdraw(0, keys(0, 2)...) // another round
+	d.withdraw(0, keys(0, 2)...) // the keys are not pending in this round
 	d.wantState(exact.Pending, 1, keys(0, 2)...)
 	d.withdraw(1, keys(0, 2)...)
 	d.wantState(exact.Done, 0, key(0))

@@ -47,8 +47,8 @@ type Sharer interface {
 	Share() (exact.Set, error)
 }
 
-// RunSet tests the contract of exact.Set, each case as a subtest. Each call of open must
-// return a new, empty set and close it with t.Cleanup.
+// RunSet tests the contract of exact.Set, each case as a subtest. Each call of the function
+// open must return a new, empty set and close it with t.Cleanup.
 func RunSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set) {
 	suite.Run(t, allCases(), func(t *testing.T) opener {
 		return drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })
@@ -65,7 +65,7 @@ func allCases() []testCase {
 	return slices.Concat(decideCases, stateCases, windowCases, relayCases, raceCases)
 }
 
-// drive returns an opener whose drivers use the sets that open returns.
+// drive returns an opener whose drivers use the sets that the function open returns.
 func drive(ctx context.Context, open func(Options) exact.Set) opener {
 	return func(windows exact.Windows) *driver {
 		d := &driver{Driver: suite.NewDriver(ctx)}
@@ -106,7 +106,7 @@ func print(n int) bloomstore.Fingerprint {
 	return hasher.Fingerprint(string(binary.BigEndian.AppendUint64(nil, uint64(n))))
 }
 
-// keys returns the keys numbered from, from+1, … to-1.
+// keys returns the keys whose numbers n satisfy from <= n < to.
 func keys(from, to int) (keys []exact.Key) {
 	for n := from; n < to; n++ {
 		keys = append(keys, key(n))
@@ -152,7 +152,7 @@ func (d *driver) queue(round uint32, keys ...exact.Key) {
 	d.mark(round, keys...)
 }
 
-// mark marks keys of a round as queued.
+// The method mark marks keys of a round as queued.
 func (d *driver) mark(round uint32, keys ...exact.Key) {
 	d.Must(d.Queued(d.Ctx, refs(round, keys...)), "Queued")
 }
@@ -162,7 +162,7 @@ func (d *driver) withdraw(round uint32, keys ...exact.Key) {
 	d.Must(d.Withdraw(d.Ctx, refs(round, keys...)), "Withdraw")
 }
 
-// end stores ends, without records.
+// The method end stores the given ends in the set, without records.
 func (d *driver) end(ends ...exact.Finished) { d.Must(d.Finish(d.Ctx, ends, nil), "Finish") }
 
 // finished returns the end of key in a round, with an outcome and an HTTP status.

@@ -160,8 +160,8 @@ func (m *Memory) Waiting(_ context.Context, after bloomstore.Fingerprint, n int)
 	return entries(waiting[:min(n, len(waiting))]), nil
 }
 
-// where returns the rows that the function is accepts, in the order of their fingerprints.
-// The caller must hold mu.
+// where returns the rows r for which is(r) is true, in the order of their fingerprints. The
+// caller must hold mu.
 func (m *Memory) where(is func(*row) bool) []*row {
 	sorted := slices.SortedFunc(maps.Values(m.rows), func(a, b *row) int {
 		return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:])

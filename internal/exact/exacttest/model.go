@@ -13,9 +13,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// ModelSet makes steps random calls to a set that open returns, and to a Memory with the
-// same clock. It compares every answer. Equal seeds make equal calls. A run that fails
-// prints the seed and the latest calls.
+// ModelSet makes random calls to a set that the function open returns, and to a Memory with
+// the same clock. The argument steps is the number of calls. ModelSet compares every
+// answer. Equal seeds make equal calls. A run that fails prints the seed and the latest
+// calls.
 func ModelSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with -seed=%d", seed)

@@ -25,7 +25,8 @@ import (
 // An Adapter is an adapter under test.
 type Adapter struct {
 	// Serve handles the events that the broker at address delivers, until ctx ends. An
-	// event has the given number of attempts, and a handler has Timeout to finish.
+	// event has as many attempts as the argument attempts says. A handler has the time
+	// Timeout to finish.
 	Serve func(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error
 	// Open opens a broker without events.
 	Open func(t *testing.T) Broker
@@ -190,7 +191,7 @@ func (w *world) send(copies int, parallel bool) {
 	w.broker.Send(w.T, []byte(`{"specversion":"1.0","source":"urn:test","id":"k","type":"page.done","data":{}}`), copies, parallel)
 }
 
-// until waits for a condition. holds reports whether the condition is true.
+// until waits for a condition. The function holds reports whether the condition is true.
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -200,11 +201,11 @@ func (w *world) until(what string, holds func() bool) {
 	}
 }
 
-// serve handles events in this process until the broker is settled.
+// serve handles events in this process until Broker.Settled returns true.
 func (w *world) serve(attempts int) { w.Helper(); w.during(attempts, func() {}) }
 
-// during handles events in this process and calls f meanwhile. It returns when the broker
-// is settled.
+// The method during handles events in this process and calls f meanwhile. It returns when f
+// has returned and Broker.Settled returns true.
 func (w *world) during(attempts int, f func()) {
 	w.Helper()
 	box := open(w.Context(), w.T, w.pool, w.schema, w)
@@ -222,7 +223,7 @@ func (w *world) during(attempts int, f func()) {
 	served.Wait()
 }
 
-// want checks the numbers of effects and of dead letters.
+// The method want checks the numbers of effects and of dead letters.
 func (w *world) want(effects, dead int) {
 	w.Helper()
 	if n := w.count("SELECT count(*) FROM effect"); n != effects {

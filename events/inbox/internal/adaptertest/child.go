@@ -52,9 +52,9 @@ func serveChild(ctx context.Context, a Adapter, text string) error {
 	return a.Serve(ctx, c.Address, box, handler(pool, c.Fault), c.Attempts)
 }
 
-// serveChildren runs a child process that handles events until the broker is settled. When
-// a handler kills the child, serveChildren starts another one. It returns the number of
-// killed children.
+// serveChildren runs a child process that handles events until Broker.Settled returns true.
+// When a handler kills the child, serveChildren starts another one. It returns the number
+// of killed children.
 func (w *world) serveChildren(attempts int) (killed int) {
 	w.Helper()
 	config, err := json.Marshal(childConfig{w.fault, w.dsn, w.schema, w.broker.Address(), attempts})

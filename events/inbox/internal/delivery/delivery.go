@@ -27,15 +27,15 @@ const (
 type Target struct {
 	Inbox    *inbox.Inbox
 	Handle   inbox.Handler // nil means that events are stored
-	Timeout  time.Duration // of one attempt
-	Attempts int           // of an event; 0 means no limit
+	Timeout  time.Duration // the timeout of one attempt
+	Attempts int           // the number of attempts of an event; 0 means no limit
 }
 
 // Deliver makes an attempt with an event. The event becomes a dead letter in three cases:
 // its last attempt has failed, no further attempt can succeed, or unreadable is not nil.
-// unreadable says why the message is not a valid event. where identifies the message. It is
-// the id of the dead letter if the event has no valid id. The error is nil if the outcome
-// is Handled.
+// The argument unreadable says why the message is not a valid event. The argument where
+// identifies the message. It becomes the id of the dead letter if the event has no valid
+// id. The error is nil if the outcome is Handled.
 func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, where string, attempt int) (Outcome, error) {
 	outcome, err := Final, unreadable
 	switch limited := t.Attempts > 0; {
@@ -106,9 +106,9 @@ func Check(box *inbox.Inbox, numbers map[string]int64) error {
 	return errors.Join(errs...)
 }
 
-// Backoff returns the pause after an attempt. After attempt 1 the pause has the length of
-// first. It doubles with each further attempt, up to a minute. If first is longer than a
-// minute, every pause has that length.
+// Backoff returns the pause after an attempt. After attempt 1 the pause is as long as the
+// argument first. The pause doubles with each further attempt, up to a minute. If the
+// argument first is longer than a minute, every pause is that long.
 func Backoff(first time.Duration, attempt int) time.Duration {
 	longest := max(first, time.Minute)
 	for ; attempt > 1 && first < longest; attempt-- {
