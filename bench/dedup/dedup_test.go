@@ -146,7 +146,7 @@ func contestants(tb testing.TB, urls int) []contestant {
 // usage is the result of a process and the resources that it took.
 type usage struct {
 	took, cpu time.Duration
-	rss       int64 // bytes; never below the RSS of this process, which started the other one
+	rss       int64 // bytes; never below the RSS of this process, which starts the measured one
 	lines     int   // number of lines that it wrote
 }
 
@@ -231,7 +231,7 @@ func TestMemory(t *testing.T) {
 		t.Skip("measures memory: without -short")
 	}
 	const urls = 20_000_000
-	input, _ := writeURLs(t, 300_000) // they set bits in every memory page of the filter, so all are in memory
+	input, _ := writeURLs(t, 300_000) // the URLs set bits in every page of the filter's memory, so all pages are in memory
 	crawler := crawlerBinary(t)
 	text, err := exec.Command(crawler, "size", "--json", fmt.Sprint("--urls=", urls)).Output()
 	if err != nil {

@@ -45,7 +45,7 @@ type Subject struct {
 	Hosts bool
 	// Exact means that the set never errs, so that measuring one case suffices.
 	Exact  bool
-	Theory func(c Case, loads []uint64) Theory // nil for an exact one
+	Theory func(c Case, loads []uint64) Theory // nil for an exact set
 }
 
 // Memory returns the subject for package membits. Its rate does not depend on hosts, because
@@ -66,7 +66,7 @@ func Exact(kind sets.Kind, add time.Duration) Subject {
 	return Subject{Kind: kind, Add: add, Exact: true}
 }
 
-// filter makes a bloomstore.Filter of a Set.
+// filter is a Set that implements bloomstore.Filter.
 type filter struct{ *sets.Set }
 
 // AddIfAbsent implements bloomstore.Filter.
@@ -157,8 +157,8 @@ func (config Config) cases(s Subject) (all []Case) {
 	return all
 }
 
-// exactShare is the number of keys of a filter for each key of an exact store. Exact
-// stores are slower.
+// exactShare is the number of keys of a filter for each key of an exact store. It is
+// above 1 because exact stores are slower.
 const exactShare = 10
 
 // Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
@@ -276,8 +276,9 @@ const owed = 1_000_000
 // chunk is the number of keys between two checks of the clock.
 const chunk = 1 << 15
 
-// chunks calls count for n keys in chunks, as long as more returns true. It returns the
-// sum of the counts and the number of keys that were done.
+// chunks calls the function count for n keys in chunks, as long as the function more
+// returns true. It returns the sum of the results of count, and the number of keys for
+// which count was called.
 func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint64) bool) (sum, done uint64, err error) {
 	for done < n {
 		some := min(chunk, n-done)

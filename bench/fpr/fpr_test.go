@@ -61,8 +61,8 @@ func quick() Subject {
 	return s
 }
 
-// TestMemoryKeepsPromises measures a sound filter. By chance it fails about once in a million
-// runs.
+// TestMemoryKeepsPromises measures a sound filter. By chance, fewer than one in 10,000 runs
+// fail.
 func TestMemoryKeepsPromises(t *testing.T) {
 	s := measure(t, Config{Keys: 50_000, Rates: []float64{0.05, 0.01, 1e-3}, Subjects: []Subject{quick()}})
 	if faults := broken(s); faults != "" {
@@ -119,7 +119,8 @@ func (m *mutant) replaced(prints []bloomstore.Fingerprint) []bloomstore.Fingerpr
 	return all
 }
 
-// smaller returns the subject of quick, but calls change to modify the plan of its set.
+// smaller returns the subject of quick, but calls the function change to modify the
+// plan of its set.
 func smaller(change func(*sets.Plan)) Subject {
 	s := quick()
 	open := s.Open
@@ -178,8 +179,9 @@ func (o *own) claims(fp bloomstore.Fingerprint) bool {
 	return true
 }
 
-// textbook returns a subject whose set is one own filter. The filter has the optimal
-// number of hash functions, minus fewer. at computes its positions.
+// textbook returns a subject whose set is one own filter. The number of its hash
+// functions is the optimal number, minus the argument fewer. The function at computes
+// the positions.
 func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
 	s := quick()
 	s.Open = func(_ context.Context, plan sets.Plan) (*sets.Set, error) {

@@ -123,7 +123,8 @@ func recorded(t *testing.T, lines []string) map[string]int {
 	return times
 }
 
-// holdsEach checks that times contains each of urls once, and no other URL.
+// holdsEach checks that the map times has the value 1 for each URL in urls, and has no
+// other URL.
 func holdsEach(t *testing.T, times map[string]int, urls []string) {
 	t.Helper()
 	want := make(map[string]int)

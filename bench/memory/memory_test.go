@@ -97,7 +97,7 @@ func TestRedisIsWeighed(t *testing.T) {
 	}
 	for i, subject := range InRedis(open, []float64{1e-6}, false) {
 		if i == 2 || i == 3 {
-			continue // the queue, again with other numbers of hosts
+			continue // these are the queue again, with other numbers of hosts
 		}
 		bytes, err := subject.Weigh(t.Context(), 2000, func(float64) {})
 		if err != nil {

@@ -46,9 +46,9 @@ func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	}
 }
 
-// lagOf measures how long after their start the web read the requests. It uses the last
-// request for each URL that has a record. The record contains the start of the request:
-// the time directly before the crawler sends it.
+// lagOf measures the time from the start of a request until the web read it. It uses
+// the last request for each URL that has a record. The record contains the start of the
+// request: the time directly before the crawler sends it.
 func lagOf(t *testing.T, log []testweb.Request, lines []line) testweb.LagFigures {
 	t.Helper()
 	lag := testweb.NewLag()

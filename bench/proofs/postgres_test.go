@@ -41,9 +41,9 @@ func hardExactCrawl(t *testing.T, web *site, rng *rand.Rand, sink string, more .
 	return newExactCrawl(t, rng, sharedFlags(web, append(exact, more...)...)...)
 }
 
-// strike makes the next run of the crawl call blow n times. Before each call it waits
-// for a random number of requests between 1 and most. There are fewer calls if the
-// crawl finishes first. blows counts the calls.
+// strike makes the next run of the crawl call the function blow n times. Before each
+// call it waits for a random number of requests between 1 and most. There are fewer
+// calls if the crawl finishes first. blows counts the calls.
 func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *atomic.Int32) {
 	blows = new(atomic.Int32)
 	crawling, over := context.WithCancel(r.t.Context())

@@ -23,7 +23,7 @@ import (
 type chains struct {
 	addr          string
 	hosts, length int
-	enough        func(requests int) // called after each request with the number of requests so far
+	enough        func(requests int) // function that is called after each request with the number of requests so far
 
 	mu     sync.Mutex
 	bulk   []time.Time // times of the requests for pages that are not leaves

@@ -93,8 +93,8 @@ func (b *brokered) life() {
 	}
 }
 
-// run runs a relay, and reports whether the relay was killed. Meanwhile it calls beside,
-// if that is not nil.
+// run runs a relay, and reports whether the relay was killed. Meanwhile it calls the
+// function beside, if it is not nil.
 func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience())
@@ -131,8 +131,8 @@ func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	return false
 }
 
-// judge compares the events in the stream with want, the ids of the events of the
-// records. order has the same events, in the order of the records.
+// judge compares the events in the stream with the set want: the ids of the events of
+// the records. order has the same events, in the order of the records.
 func (b *brokered) judge(want map[string]bool, order []event) {
 	t := b.t
 	t.Helper()

@@ -71,8 +71,8 @@ func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServe
 	})
 }
 
-// find returns the first member for which want returns true, according to the
-// first node that answers.
+// find returns the first member for which the function want returns true, according to
+// the first node that answers.
 func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServer, error) {
 	for _, node := range c.Nodes {
 		if !node.answers() {

@@ -36,7 +36,7 @@ type Plan struct {
 
 // Set is an open set of links.
 type Set struct {
-	// Add adds links and reports, index for index, which were not there before.
+	// Add adds links and reports for each index whether the link is new.
 	Add func(ctx context.Context, links Links) (added []bool, err error)
 	// Contains reports which links the set claims to contain. It is nil if this kind of
 	// set does not implement it.

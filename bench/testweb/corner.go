@@ -294,8 +294,8 @@ func (p *resource) failing(times, status int) *resource {
 	return p
 }
 
-// refuses adds links to the number of links of p that a correct crawl refuses for
-// reason.
+// refuses states that a correct crawl refuses some links of p for the given reason. It
+// adds their number (links) to the number for this reason so far.
 func (p *resource) refuses(reason string, links uint64) *resource {
 	if p.refused == nil {
 		p.refused = map[string]uint64{}

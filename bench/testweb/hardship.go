@@ -69,7 +69,8 @@ type hardship struct {
 	corner   func(c *corners)                     // adds hosts
 }
 
-// A leaf is the fate of a share of the pages without child pages: share pages in 1024.
+// A leaf gives a fate to some of the pages without child pages: on average, to share of
+// 1024 such pages.
 type leaf struct {
 	share int
 	fate  *fate

@@ -17,8 +17,9 @@ type Manners struct {
 	// The server reads a request later than the crawler starts it, so a gap can look
 	// too short. 0 means 25 ms, or 10 % of the delay if that is more.
 	Tolerance time.Duration
-	// Lag is added to the tolerance. It is the maximum time after which the server read
-	// a request on a busy machine. See LagFigures.Most.
+	// Lag is added to the tolerance. It is the maximum time from the start of a request
+	// until the server read it. On a busy machine this time can be long. See
+	// LagFigures.Most.
 	Lag time.Duration
 	// IgnoreRobots means that the crawl does not have to obey robots.txt.
 	IgnoreRobots bool

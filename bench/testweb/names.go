@@ -12,7 +12,7 @@ import (
 type hostForm struct{ prefix, suffix, unicode string } // unicode is suffix in Unicode, or empty
 
 // plainForm is the form of most hosts. otherForms has the forms of the other hosts, by
-// the remainder of the host's number.
+// the host's number modulo 16.
 var (
 	plainForm  = hostForm{prefix: "h", suffix: ".test"}
 	otherForms = [16]hostForm{
