@@ -209,8 +209,8 @@ func (w *witness) judge(lines []line) {
 	for _, r := range log {
 		hosts[r.Host] = true
 	}
-	// A commit takes less time than the delay of a host, even on a busy machine. So
-	// during a commit, at most one more request to each host can end.
+	// A commit takes less time than the delay of a host, even on a busy machine. So at
+	// most one finished request of each host waits for its commit.
 	asking := cmp.Or(w.concurrency, concurrency)
 	if most := asking + max(asking, len(hosts)); w.mostLost > most {
 		w.t.Errorf("%d requests were in flight at one kill, want at most %d: %d being asked, and as many or one of each of %d hosts being committed",

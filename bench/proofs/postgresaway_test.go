@@ -172,11 +172,11 @@ func TestPostgresAway(t *testing.T) {
 // the exact keys.
 const hundredth = "host=*h000100.*,host=*h000101.*,host=*h000102.*,host=*h000103.*"
 
-// TestPostgresSpeed measures what exact keys cost. It compares the rate of two workers
-// if a hundredth of all URLs is exact with their rate if none is. The two kinds of runs
-// alternate. The load of other processes makes a larger difference than the keys. So
-// the figures are the ratio of the best runs, and the median of the ratios of all
-// pairs. The test checks no limit, because a rate is not a promise.
+// TestPostgresSpeed measures what exact keys cost. In half of the runs of two workers,
+// a hundredth of all URLs is exact. In the other runs, no URL is exact. The two kinds
+// of runs alternate. The load of other processes makes a larger difference than the
+// keys. So the figures are the ratio of the best runs, and the median of the ratios of
+// all pairs. The test checks no limit, because a rate is not a promise.
 func TestPostgresSpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("a rate, measured with -proof only")

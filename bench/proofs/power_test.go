@@ -112,7 +112,7 @@ func boot(disk vfs.FS, w *wire) (*machine, error) {
 	return m, nil
 }
 
-// run adds the seeds and crawls until no URL is left or stop is done.
+// run adds the seeds and crawls until no URL is left or the context stop is done.
 func (m *machine) run(stop context.Context, seeds []string) (fetcher.End, error) {
 	if _, err := m.crawl.Seeds(stop, seeds); err != nil {
 		return "", err

@@ -46,7 +46,7 @@ type answer struct {
 	retryHeader string // the header that askRetry returned
 }
 
-// refuse turns a into an error page without links.
+// refuse turns the answer into an error page without links.
 func (a *answer) refuse(status int) {
 	*a = answer{target: a.target, status: status, contentType: contentHTML, wait: a.wait}
 	a.body = func(dst []byte) []byte {

@@ -315,8 +315,8 @@ func (p *resource) typed(contentType string) *resource {
 	return p
 }
 
-// answer sets a to the answer to a request for p. try is the number of earlier requests
-// for p.
+// answer stores the answer to a request for p in *a. try is the number of earlier
+// requests for p.
 func (p *resource) answer(a *answer, try int) {
 	a.status, a.contentType, a.location = p.status, p.contentType, p.location
 	a.header = p.header

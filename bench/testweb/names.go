@@ -62,7 +62,7 @@ func parseHost(name string) (host int, known bool) {
 // A style is a form of a page's path: prefix, page number, suffix.
 type style struct {
 	prefix, suffix string
-	other          []string // other spellings with the canonical form prefix
+	other          []string // other spellings whose canonical form is prefix
 }
 
 // The styles of a page's path. Those from styleTilde to styleSemicolon occur only
