@@ -166,7 +166,8 @@ func (l *loop) work(ctx context.Context) (err error) {
 	}
 }
 
-// fetch reads a page into body. If the page is a redirect, target is its destination.
+// fetch reads a page into the buffer body. If the page is a redirect, the result target
+// is its destination.
 func (l *loop) fetch(ctx context.Context, page *url.URL, body *bytes.Buffer) (isHTML bool, target *url.URL, err error) {
 	request := (&http.Request{Method: http.MethodGet, URL: page, Header: make(http.Header, 1)}).WithContext(ctx)
 	response, err := l.transport.RoundTrip(request) // a Client would add cookies, timers and redirects

@@ -59,8 +59,8 @@ func Redis(open sets.OpenRedis) Subject {
 	return Subject{Kind: sets.RedisFilter(open), Add: 40 * time.Microsecond, Probe: 3 * time.Microsecond, Probes: 2_000_000, Hosts: true, Theory: redisTheory}
 }
 
-// Exact returns the subject for a set that never errs. add is the approximate time for one
-// key.
+// Exact returns the subject for a set that never errs. The argument add is the approximate
+// time for one key.
 func Exact(kind sets.Kind, add time.Duration) Subject {
 	kind.Name += ", exact keys"
 	return Subject{Kind: kind, Add: add, Exact: true}

@@ -40,8 +40,8 @@ func newProduct(dice *rand.Rand, n int) product {
 	return p
 }
 
-// fields returns the fields that the record of the page must have, byte for byte. base is
-// put before relative URLs of images.
+// fields returns the fields that the record of the page must have, byte for byte. The
+// argument base is put before relative URLs of images.
 func (p *product) fields(base string) string {
 	var members []string
 	add := func(name, value string) { members = append(members, fmt.Sprintf("%q:%s", name, value)) }

@@ -177,7 +177,7 @@ func TestPowerLoss(t *testing.T) {
 	figure(t, "crawls", "%d crawls over %d power losses: the exact set each, every URL once, the books audited", crawls, losses)
 }
 
-// losePower crawls web with some power losses, and returns the number of losses.
+// losePower crawls a web with some power losses, and returns the number of losses.
 func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
@@ -273,7 +273,7 @@ func TestDiskErrors(t *testing.T) {
 	figure(t, "crawls", "%d crawls, of which the disk failed %d at a random write: one error each, then the exact set", crawls, failed)
 }
 
-// failDisk crawls web with one failure of its disk. It returns 1, or 0 if the crawl
+// failDisk crawls a web with one failure of the disk. It returns 1, or 0 if the crawl
 // finished before the failure.
 func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 	t.Helper()

@@ -132,7 +132,7 @@ func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 }
 
 // judge compares the events in the stream with the set want: the ids of the events of
-// the records. order has the same events, in the order of the records.
+// the records. The argument order has the same events, in the order of the records.
 func (b *brokered) judge(want map[string]bool, order []event) {
 	t := b.t
 	t.Helper()

@@ -58,8 +58,8 @@ func (a *answer) refuse(status int) {
 
 const contentHTML = "text/html; charset=utf-8"
 
-// answer returns the answer to a request for t. try is the number of earlier requests
-// for t.
+// answer returns the answer to a request for t. The argument try is the number of
+// earlier requests for t.
 func (w *Web) answer(t target, try int) *answer {
 	a := &answer{target: t, status: http.StatusOK, contentType: contentHTML}
 	switch t.kind {

@@ -178,7 +178,8 @@ func (s Hardships) names() (names []string) {
 	return names
 }
 
-// DescribeHardships calls visit with each hardship's name and a line about it.
+// DescribeHardships calls the function visit with each hardship's name and a line about
+// it.
 func DescribeHardships(visit func(name, doc string)) {
 	for _, h := range hardships() {
 		visit(h.name, h.doc)

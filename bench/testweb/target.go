@@ -155,7 +155,8 @@ func (w *Web) ordinals() int {
 	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts() + len(w.corners.resources)
 }
 
-// each calls visit for every URL that a crawl should find, until visit returns false.
+// each calls the function visit for every URL that a crawl should find, until visit
+// returns false.
 func (w *Web) each(visit func(target) bool) {
 	for host := range w.shape.hosts() {
 		for index := range w.shape.size(host) {
