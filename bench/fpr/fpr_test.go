@@ -319,9 +319,9 @@ func TestPostgresSetIsExact(t *testing.T) {
 	}
 }
 
-// TestRedisSetsKeepPromises checks that the promises are kept by the filter in Redis, with
-// even and with Zipf hosts, and by the exact keys of both stores. It also checks that no
-// keys are left in Redis.
+// TestRedisSetsKeepPromises checks that the promises are kept by the filter in Redis, both
+// with evenly distributed keys and with hosts whose sizes follow Zipf's law, and by the
+// exact keys of both stores. It also checks that no keys are left in Redis.
 func TestRedisSetsKeepPromises(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*sets.Redis, error) {
@@ -345,8 +345,7 @@ func TestRedisSetsKeepPromises(t *testing.T) {
 	}
 }
 
-// TestZipfDraws checks that each partition's number of keys is proportional to its
-// weight.
+// TestZipfDraws checks that the number of keys of each partition is near its weight.
 func TestZipfDraws(t *testing.T) {
 	c := Case{Keys: 100_000, Hosts: 1000, Partitions: 16}
 	d := newDraws(c, rand.New(rand.NewPCG(1, 1)))

@@ -111,8 +111,8 @@ func (c *chains) compare(lines []line) error {
 }
 
 // TestPostgresAway stops Postgres for a while in the middle of a crawl. Meanwhile the
-// crawl must fetch bulk URLs as fast as before. After that it must also fetch all exact
-// URLs, and each page must have one record.
+// crawl must fetch bulk URLs nearly as fast as before. After that it must also fetch
+// all exact URLs, and each page must have one record.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	delay, away := sized(150*time.Millisecond, 300*time.Millisecond), sized(4*time.Second, time.Minute)

@@ -257,8 +257,9 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 }
 
 // TestDiskErrors makes a random write to the disk fail. In half of the crawls, all
-// later writes fail too. The crawl must end with that error. Then there is a power
-// loss, and the disk works again. The resumed crawl must end with the exact set.
+// later writes fail too. The crawl must end with the error of the write. Then there is
+// a power loss, and the disk works again. The resumed crawl must end with the exact
+// set.
 func TestDiskErrors(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 4))

@@ -329,8 +329,8 @@ func journalOf(t *testing.T, dir string) (all []event) {
 	}
 }
 
-// TestRelayBesideCrawl repeatedly kills a crawl and its relay, which also dies at each
-// of its crash points. The receiver is unreliable. It must get exactly the events of the
+// TestRelayBesideCrawl repeatedly kills a crawl and its relay, which also dies at its
+// crash points. The receiver is unreliable. It must get exactly the events of the
 // records, and the events of each host in order.
 func TestRelayBesideCrawl(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ import (
 
 // TestRelayToBroker delivers the events of a crawl to a stream of a real NATS server.
 // Relays with new names deliver them several times. Relays are killed at any moment and
-// at each crash point, and the server is killed too. In the middle there is a pause that
-// is longer than the stream's duplicate window. The stream must have the events of all
+// at crash points, and the server is killed too. In the middle there is a pause that is
+// longer than the stream's duplicate window. The stream must have the events of all
 // records and no others. No event is stored twice within the window, and the events of
 // each host are in order.
 func TestRelayToBroker(t *testing.T) {

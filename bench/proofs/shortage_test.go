@@ -64,8 +64,8 @@ func TestNamesShort(t *testing.T) {
 	}
 }
 
-// TestLateNames crawls many hosts with a name server that takes 100 ms for each answer. A
-// look-up must delay only its own host, and only once.
+// TestLateNames crawls many hosts with a name server that takes 100 ms for each answer.
+// The crawl must fetch every page. The figure shows whether look-ups delay other hosts.
 func TestLateNames(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(400, 10_000))
