@@ -2,8 +2,8 @@
 // The bare loop crawls without the crawler's guarantees (see Loop). Each part is a
 // separate process, so that its resources can be measured alone.
 //
-// It owns the orders, which tell the processes what to do, and the measurement of the
-// processes' resources. Packages crawl and peers decide what is compared.
+// The package owns the orders, which tell the processes what to do, and the measurement
+// of the processes' resources. Packages crawl and peers decide what is compared.
 package contest
 
 import (

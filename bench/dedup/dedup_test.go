@@ -150,8 +150,8 @@ type usage struct {
 	lines     int   // number of lines that it wrote
 }
 
-// run runs a contestant with the given input. Its output goes to a file. Go programs run
-// on one core.
+// run runs a contestant with the given input. The contestant's output goes to a file. Go
+// programs run on one core.
 func (c contestant) run(tb testing.TB, input string) usage {
 	tb.Helper()
 	in, err := os.Open(input)

@@ -2,9 +2,10 @@
 // pages per second a frontier leases and completes. It also measures how long callers
 // wait, and how much processor time, network traffic and server log this takes.
 //
-// It owns the workloads and the counting. Package sets opens the sets. It checks no
-// promise (docs/design/promises.md), because rates of different or busy machines cannot
-// be compared. The processor time per item hardly depends on other load.
+// It owns the workloads and the counting. Package sets opens the sets. Package speed
+// checks no promise (docs/design/promises.md), because rates of different or busy
+// machines cannot be compared. The processor time per item hardly depends on other
+// load.
 package speed
 
 import (

@@ -69,7 +69,7 @@ func newShape(hosts, pages int, share float64) shape {
 }
 
 // linkers returns the number of pages that have children in the tree of a host with n
-// pages. The root page always counts. These pages have the lowest indexes.
+// pages. The root page always counts. The counted pages have the lowest indexes.
 func linkers(n int) int { return max(1, (n-1+branch-1)/branch) }
 
 func (s shape) hosts() int { return len(s.first) - 1 }
