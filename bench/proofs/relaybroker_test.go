@@ -94,7 +94,7 @@ func (b *brokered) life() {
 }
 
 // run runs a relay, and reports whether the relay was killed. Meanwhile it calls the
-// function beside, if it is not nil.
+// function beside, if this function is not nil.
 func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience())

@@ -69,8 +69,8 @@ type hardship struct {
 	corner   func(c *corners)                     // adds hosts
 }
 
-// A leaf gives a fate to some of the pages without child pages: on average, to share of
-// 1024 such pages.
+// A leaf gives a fate to some of the pages without child pages. The field share is the
+// average number of pages with this fate in 1024 such pages.
 type leaf struct {
 	share int
 	fate  *fate
