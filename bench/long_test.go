@@ -23,10 +23,11 @@ var (
 )
 
 // BenchmarkLongCrawl crawls the test web without delay with the real binary, and samples
-// the crawler's rate and memory. Another process serves the web. It reports pages/s and the
-// largest RSS. It also reports two ratios. The first is the largest RSS of the second half,
-// divided by the largest between 10 % and 25 % of the time. The other is the rate of the
-// last whole interval, divided by the rate of the first. Command for a long crawl:
+// the crawler's rate and memory. Another process serves the web. The benchmark reports
+// pages/s, the largest RSS, and two ratios. One is the largest RSS of the second half,
+// divided by the largest RSS between 10 % and 25 % of the time. The other is the rate of
+// the last whole interval, divided by the rate of the first interval. Command for a long
+// crawl:
 //
 //	go test ./bench -run '^$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
 func BenchmarkLongCrawl(b *testing.B) {
@@ -44,7 +45,7 @@ func BenchmarkLongCrawl(b *testing.B) {
 		}
 		b.ReportMetric(peak(0, 1), "rss-MB")
 		b.ReportMetric(peak(0.5, 1)/peak(0.1, 0.25), "rss-late/early")
-		if full := samples[:len(samples)-1]; len(full) > 2 { // the last sample is the end, not an interval
+		if full := samples[:len(samples)-1]; len(full) > 2 { // the last sample does not end a whole interval
 			first, before, end := full[0], full[len(full)-2], full[len(full)-1]
 			late := float64(end.pages-before.pages) / (end.at - before.at).Seconds()
 			b.ReportMetric(late/(float64(first.pages)/first.at.Seconds()), "rate-late/early")

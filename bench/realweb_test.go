@@ -140,7 +140,8 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// runWget crawls the host of start without a limit of depth, and keeps no pages.
+// runWget crawls the host of a URL (start) without a limit of depth, and keeps no
+// pages.
 func runWget(t *testing.T, wget, start string) {
 	t.Helper()
 	crawl := exec.Command(wget, "--no-config", "--no-verbose", "--recursive", "--level=inf",

@@ -23,8 +23,9 @@ type Step struct {
 	Run     func(ctx context.Context, turn *Turn) error
 }
 
-// Sizes returns the sizes at which a measurement is repeated: smallest, then ten times as
-// many each time while that is below most, and finally most.
+// Sizes returns the sizes at which a measurement is repeated. The first size is the
+// argument smallest, and each further size is ten times as large. The last size is the
+// argument most.
 func Sizes(smallest, most uint64) (all []uint64) {
 	for n := smallest; n < most; n *= 10 {
 		all = append(all, n)
@@ -48,8 +49,8 @@ type Turn struct {
 	found    string
 }
 
-// Left returns the rest of the step's share of the budget. A step should choose an amount
-// of work that it can do in this time.
+// Left returns the time that remains of the step's share of the budget. A step should
+// choose an amount of work that it can do in this time.
 func (t *Turn) Left() time.Duration { return time.Until(t.deadline) }
 
 // Progress reports the share of the step that is done, 0 to 1.

@@ -32,7 +32,7 @@ func words(s *report.Section) (all []string) {
 	return all
 }
 
-// sleeper returns a step that sleeps for the duration takes.
+// sleeper returns a step that sleeps for a given time (takes).
 func sleeper(s *report.Section, name string, cost, takes time.Duration) *Step {
 	return &Step{Section: s, Name: name, Cost: cost, Run: func(ctx context.Context, turn *Turn) error {
 		turn.Found("slept")
@@ -82,7 +82,7 @@ func TestFailedStep(t *testing.T) {
 }
 
 // TestInterruptedAgenda checks that the report names the interrupted step and the steps
-// after it, and that the error is the context's.
+// after it, and that Run returns the error of the context.
 func TestInterruptedAgenda(t *testing.T) {
 	s, d := section(), new(diary)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -107,8 +107,8 @@ func TestBudgetIsKept(t *testing.T) {
 	})
 }
 
-// TestSharesOfBudget checks that each step gets its share of what the earlier steps
-// left of the budget.
+// TestSharesOfBudget checks that each step gets its share of the time that the earlier
+// steps have not used.
 func TestSharesOfBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, left := section(), make(map[string]time.Duration)

@@ -2,8 +2,8 @@
 // The bare loop crawls without the crawler's guarantees (see Loop). Each part is a
 // separate process, so that its resources can be measured alone.
 //
-// It owns the orders, which tell the processes what to do, and the measurement of their
-// resources. Packages crawl and peers decide what is compared.
+// The package owns the orders, which tell the processes what to do, and the measurement
+// of the processes' resources. Packages crawl and peers decide what is compared.
 package contest
 
 import (
@@ -40,14 +40,14 @@ type Order struct {
 	Endpoint
 	Workers int           // number of concurrent requests
 	Delay   time.Duration // between the starts of two requests to a host; 0 allows many requests to a host at once
-	Time    time.Duration // when to end; 0 means when nothing is left
-	// Links appends the links of a page to found, each once and without its fragment.
-	// It is not sent to another process.
+	Time    time.Duration // duration of the crawl; 0 means until no page is left
+	// Links appends the links of a page to the slice found, each once and without its
+	// fragment. This function is not sent to another process.
 	Links func(body *bytes.Buffer, found []string) ([]string, error) `json:"-"`
 }
 
-// Obey decodes the order that this process received, calls do with it, and prints the
-// result.
+// Obey decodes the order that this process received, calls the function do with the
+// order, and prints the result of do.
 func Obey(ctx context.Context, order string, out io.Writer, do func(ctx context.Context, order Order) (Took, error)) error {
 	var o Order
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
@@ -79,8 +79,8 @@ func Loop(ctx context.Context, order Order) (took Took, err error) {
 			return dialer.DialContext(ctx, network, order.Addr)
 		},
 		MaxIdleConns: order.Workers, MaxIdleConnsPerHost: order.Workers, // the default of 2 closes nearly every connection
-		// Without this it would request gzip. Decompressing takes more time than sending
-		// more bytes over loopback.
+		// Without this setting, the transport would request gzip. Decompressing takes
+		// more time than sending more bytes over loopback.
 		DisableCompression: true,
 		ReadBufferSize:     64 << 10,
 	}}
@@ -166,7 +166,8 @@ func (l *loop) work(ctx context.Context) (err error) {
 	}
 }
 
-// fetch reads a page into body. If the page is a redirect, target is its destination.
+// fetch reads a page into the buffer body. If the page is a redirect, the result target
+// is its destination.
 func (l *loop) fetch(ctx context.Context, page *url.URL, body *bytes.Buffer) (isHTML bool, target *url.URL, err error) {
 	request := (&http.Request{Method: http.MethodGet, URL: page, Header: make(http.Header, 1)}).WithContext(ctx)
 	response, err := l.transport.RoundTrip(request) // a Client would add cookies, timers and redirects
@@ -185,7 +186,7 @@ func (l *loop) fetch(ctx context.Context, page *url.URL, body *bytes.Buffer) (is
 	return isHTML, target, nil
 }
 
-// follow appends target to found if it belongs to the site.
+// follow appends the URL target to the slice found if the URL belongs to the site.
 func (l *loop) follow(found []string, target *url.URL) []string {
 	target.Fragment = ""
 	scheme := "http"

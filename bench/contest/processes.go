@@ -36,7 +36,7 @@ type Took struct {
 	CPU      time.Duration // of the process
 	Resident uint64        // maximum, in bytes; 0 if this system does not report it
 
-	// The other fields are only set for crawls that end when their time is over.
+	// The following fields are set only for crawls that end when their time is over.
 	Later float64 // pages per second in the second half of the time
 	GC    float64 // share of the processor time that garbage collection took
 }
@@ -133,7 +133,7 @@ func countPages(name string) (pages uint64, err error) {
 	}
 }
 
-// said adds the stderr of a process to its error.
+// said adds the stderr of a process to the error with which the process ended.
 func said(what string, err error) error {
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		return fmt.Errorf("%s: %w\n%s", what, err, ended.Stderr)

@@ -17,14 +17,14 @@ type queue struct {
 	seen   map[string]struct{}
 	hosts  map[string]*host // by name; empty without a delay
 	due    []string
-	open   int // pages that wait, or were taken and not put back yet
+	open   int // number of pages that wait, or that take returned and put has not received yet
 	closed bool
 }
 
 type host struct {
 	pages []string  // pages that wait until the current page of the host is done
 	next  time.Time // the earliest time of the next request
-	busy  bool      // the host has a current page: it is due, scheduled, or with a worker
+	busy  bool      // the host has a current page, which is due, scheduled, or with a worker
 }
 
 func newQueue(seeds []string, delay time.Duration) *queue {
@@ -90,8 +90,8 @@ func (q *queue) makeDue(page string) {
 	q.more.Signal()
 }
 
-// take returns a page. The caller must then call put with its links. ok is false if no
-// page is left, or after close.
+// take returns a page. The caller must then call put with the links of the page. ok is
+// false if no page is left, or after a call of close.
 func (q *queue) take() (page string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +108,7 @@ func (q *queue) take() (page string, ok bool) {
 	return page, true
 }
 
-// put ends the work on a page, and adds those of its links that are new.
+// put ends the work on a page, and adds the new ones among its links.
 func (q *queue) put(page string, found []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 )
 
 // TestQueueWithDelay checks that each page is handed out once, and that the delay of a
-// host is kept between its pages. It also checks that take tells all workers when no
-// page is left.
+// host is kept between its pages. It also checks that take returns false to all workers
+// when no page is left.
 func TestQueueWithDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = time.Second

@@ -38,9 +38,9 @@ type Site struct {
 const LateSpread = 0.8
 
 // Serve serves the site that order describes on loopback and prints its Endpoint on out.
-// It serves until in is at its end or ctx is done. So a process that calls Serve ends
-// with its parent, which keeps in open. At the end Serve prints the testweb.Traffic of a
-// synthetic web.
+// It serves until the end of the reader (in), or until ctx is done. The parent of the
+// process keeps this reader open, so the process ends with its parent. At the end Serve
+// prints the testweb.Traffic of a synthetic web.
 func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error {
 	var what Site
 	if err := json.Unmarshal([]byte(order), &what); err != nil {

@@ -30,7 +30,7 @@ type broadTook struct {
 	limits   []string // what limited the crawl; the longest limit comes first
 }
 
-// crawl runs the crawler on a site for the time long.
+// crawl runs the crawler on a site for a given time (long).
 func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what broadCase, long time.Duration) (took broadTook, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long t
 		return fmt.Errorf("the crawl did not end as an interrupted one does: %w\n%s", result, said)
 	}
 	t.Used(cmd)
-	if seconds := end.value["process_cpu_seconds_total"]; seconds > 0 { // without the requests in flight at the end
+	if seconds := end.value["process_cpu_seconds_total"]; seconds > 0 { // does not include the requests in flight at the end
 		t.CPU = time.Duration(seconds * float64(time.Second))
 	}
 	const finished = "crawler_finished_total"
@@ -216,8 +216,8 @@ type figures struct {
 	value map[string]float64
 }
 
-// figuresAt waits until the time at, and reads the metrics of a crawl from addr. It
-// returns an error if the crawl ends before that time.
+// figuresAt waits until a given time, and then reads the metrics of a crawl from addr.
+// It returns an error if the crawl ends before that time.
 func figuresAt(ctx context.Context, addr string, at time.Time, ended <-chan struct{}) (f figures, err error) {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()

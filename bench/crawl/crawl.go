@@ -140,7 +140,8 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site contest.S
 	return nil
 }
 
-// crawl runs the crawler on a site. times is the processor time of each stage.
+// crawl runs the crawler on a site. The result times is the processor time of each
+// stage.
 func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest.Took, times map[string]time.Duration, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {

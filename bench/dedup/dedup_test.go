@@ -146,12 +146,12 @@ func contestants(tb testing.TB, urls int) []contestant {
 // usage is the result of a process and the resources that it took.
 type usage struct {
 	took, cpu time.Duration
-	rss       int64 // bytes; never below the RSS of this process, which started the other one
+	rss       int64 // bytes; never below the RSS of this process, which starts the measured one
 	lines     int   // number of lines that it wrote
 }
 
-// run runs a contestant with the given input. Its output goes to a file. Go programs run
-// on one core.
+// run runs a contestant with the given input. The contestant's output goes to a file. Go
+// programs run on one core.
 func (c contestant) run(tb testing.TB, input string) usage {
 	tb.Helper()
 	in, err := os.Open(input)
@@ -231,7 +231,7 @@ func TestMemory(t *testing.T) {
 		t.Skip("measures memory: without -short")
 	}
 	const urls = 20_000_000
-	input, _ := writeURLs(t, 300_000) // they set bits in every memory page of the filter, so all are in memory
+	input, _ := writeURLs(t, 300_000) // the URLs set bits in every page of the filter's memory, so all pages are in memory
 	crawler := crawlerBinary(t)
 	text, err := exec.Command(crawler, "size", "--json", fmt.Sprint("--urls=", urls)).Output()
 	if err != nil {

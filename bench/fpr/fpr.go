@@ -45,7 +45,7 @@ type Subject struct {
 	Hosts bool
 	// Exact means that the set never errs, so that measuring one case suffices.
 	Exact  bool
-	Theory func(c Case, loads []uint64) Theory // nil for an exact one
+	Theory func(c Case, loads []uint64) Theory // nil for an exact set
 }
 
 // Memory returns the subject for package membits. Its rate does not depend on hosts, because
@@ -59,14 +59,14 @@ func Redis(open sets.OpenRedis) Subject {
 	return Subject{Kind: sets.RedisFilter(open), Add: 40 * time.Microsecond, Probe: 3 * time.Microsecond, Probes: 2_000_000, Hosts: true, Theory: redisTheory}
 }
 
-// Exact returns the subject for a set that never errs. add is the approximate time for one
-// key.
+// Exact returns the subject for a set that never errs. The argument add is the approximate
+// time for one key.
 func Exact(kind sets.Kind, add time.Duration) Subject {
 	kind.Name += ", exact keys"
 	return Subject{Kind: kind, Add: add, Exact: true}
 }
 
-// filter makes a bloomstore.Filter of a Set.
+// filter is a Set that implements bloomstore.Filter.
 type filter struct{ *sets.Set }
 
 // AddIfAbsent implements bloomstore.Filter.
@@ -134,8 +134,8 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 func (config Config) cases(s Subject) (all []Case) {
 	if s.Exact {
 		// The filter of an exact store is sized for a hundredth of the keys, at the
-		// highest rate that can be configured. It soon claims every new key. A store
-		// that believed the filter would lose nearly all keys.
+		// highest rate that can be configured. The filter soon claims every new key. A
+		// store that believed the filter would lose nearly all keys.
 		n := max(config.Keys/exactShare, 1)
 		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
 	}
@@ -157,8 +157,8 @@ func (config Config) cases(s Subject) (all []Case) {
 	return all
 }
 
-// exactShare is the number of keys of a filter for each key of an exact store. Exact
-// stores are slower.
+// exactShare is the number of keys of a filter for each key of an exact store. It is
+// above 1 because exact stores are slower.
 const exactShare = 10
 
 // Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
@@ -276,8 +276,9 @@ const owed = 1_000_000
 // chunk is the number of keys between two checks of the clock.
 const chunk = 1 << 15
 
-// chunks calls count for n keys in chunks, as long as more returns true. It returns the
-// sum of the counts and the number of keys that were done.
+// chunks calls the function count for n keys in chunks, as long as the function more
+// returns true. It returns the sum of the results of count, and the number of keys for
+// which count was called.
 func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint64) bool) (sum, done uint64, err error) {
 	for done < n {
 		some := min(chunk, n-done)

@@ -61,8 +61,8 @@ func quick() Subject {
 	return s
 }
 
-// TestMemoryKeepsPromises measures a sound filter. By chance it fails about once in a million
-// runs.
+// TestMemoryKeepsPromises measures a sound filter. By chance, fewer than one in 10,000 runs
+// fail.
 func TestMemoryKeepsPromises(t *testing.T) {
 	s := measure(t, Config{Keys: 50_000, Rates: []float64{0.05, 0.01, 1e-3}, Subjects: []Subject{quick()}})
 	if faults := broken(s); faults != "" {
@@ -119,7 +119,8 @@ func (m *mutant) replaced(prints []bloomstore.Fingerprint) []bloomstore.Fingerpr
 	return all
 }
 
-// smaller returns the subject of quick, but calls change to modify the plan of its set.
+// smaller returns the subject of quick, but calls the function change to modify the
+// plan of its set.
 func smaller(change func(*sets.Plan)) Subject {
 	s := quick()
 	open := s.Open
@@ -178,8 +179,9 @@ func (o *own) claims(fp bloomstore.Fingerprint) bool {
 	return true
 }
 
-// textbook returns a subject whose set is one own filter. The filter has the optimal
-// number of hash functions, minus fewer. at computes its positions.
+// textbook returns a subject whose set is one own filter. The number of its hash
+// functions is the optimal number, minus the argument fewer. The function at computes
+// the positions.
 func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
 	s := quick()
 	s.Open = func(_ context.Context, plan sets.Plan) (*sets.Set, error) {
@@ -317,9 +319,9 @@ func TestPostgresSetIsExact(t *testing.T) {
 	}
 }
 
-// TestRedisSetsKeepPromises checks that the promises are kept by the filter in Redis, with
-// even and with Zipf hosts, and by the exact keys of both stores. It also checks that no
-// keys are left in Redis.
+// TestRedisSetsKeepPromises checks that the promises are kept by the filter in Redis, both
+// with evenly distributed keys and with hosts whose sizes follow Zipf's law, and by the
+// exact keys of both stores. It also checks that no keys are left in Redis.
 func TestRedisSetsKeepPromises(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*sets.Redis, error) {
@@ -343,8 +345,7 @@ func TestRedisSetsKeepPromises(t *testing.T) {
 	}
 }
 
-// TestZipfDraws checks that each partition's number of keys is proportional to its
-// weight.
+// TestZipfDraws checks that the number of keys of each partition is near its weight.
 func TestZipfDraws(t *testing.T) {
 	c := Case{Keys: 100_000, Hosts: 1000, Partitions: 16}
 	d := newDraws(c, rand.New(rand.NewPCG(1, 1)))

@@ -60,7 +60,7 @@ type layer struct {
 type pieces struct {
 	parts, bits uint64
 	hashes      uint
-	rate        func(held float64) float64 // false-positive rate after held keys were offered; held is at least 1
+	rate        func(held float64) float64 // false-positive rate after the given number of offered keys, which is at least 1
 }
 
 // chain is a set that adds layers.
@@ -84,9 +84,9 @@ func (c *chain) layer(number int) layer {
 }
 
 // add adds the rates of one chain, multiplied by weight, to a theory. The rates are the
-// chain's false-positive rate after so many offered keys, and the share of these keys
-// that were false positives when they were offered. A key is tested against all layers
-// that exist when it is offered, and is added to the newest one.
+// chain's false-positive rate after the given number of offered keys, and the share of
+// these keys that were false positives when they were offered. A key is tested against
+// all layers that exist when it is offered, and is added to the newest one.
 func (c *chain) add(t *Theory, offered, weight float64) {
 	passes := 1.0 // probability that no earlier layer claims a new key
 	for number, rest := 0, offered; rest > 0; number++ {
@@ -103,9 +103,9 @@ func (c *chain) add(t *Theory, offered, weight float64) {
 	}
 }
 
-// meanRate returns the mean of a layer's rate while held keys are offered, by Simpson's
-// rule. The rate is approximately a power of the number of keys. For a power, 64
-// intervals have a relative error of 1e-4.
+// meanRate returns the mean of a layer's rate while the number of offered keys grows
+// from 0 to the argument held, by Simpson's rule. The rate is approximately a power of
+// the number of keys. For a power, 64 intervals have a relative error of 1e-4.
 func meanRate(l layer, held float64) float64 {
 	const intervals = 64
 	sum := l.rate(held) // the rate at 0 is 0

@@ -123,7 +123,8 @@ func recorded(t *testing.T, lines []string) map[string]int {
 	return times
 }
 
-// holdsEach checks that times contains each of urls once, and no other URL.
+// holdsEach checks that the map times has the value 1 for each URL in urls, and has no
+// other URL.
 func holdsEach(t *testing.T, times map[string]int, urls []string) {
 	t.Helper()
 	want := make(map[string]int)
@@ -169,8 +170,9 @@ func TestCrawl(t *testing.T) {
 	holdsEach(t, recorded(t, start(t, "records", "-dir", dir).rest(t)), urls)
 }
 
-// TestResume kills a crawl and resumes it twice. Before and after the kill, other
-// processes inspect the crawl. At the end, each page has one record.
+// TestResume kills a crawl, resumes it, stops it, and resumes it again. Before and
+// after the kill, other processes inspect the crawl. At the end, each page has one
+// record.
 func TestResume(t *testing.T) {
 	urls := site(t, 1, 60)
 	dir := filepath.Join(t.TempDir(), "site.crawl")

@@ -62,8 +62,8 @@ func exactStore(name string) func(n uint64) (low, high float64) {
 	})
 }
 
-// weighHeap returns a Weigh that measures the result of keep. It calls keep so often
-// that other allocations of the program do not matter.
+// weighHeap returns a Weigh that measures the result of keep. The Weigh calls the
+// function keep so often that other allocations of the program do not matter.
 func weighHeap(keep func(links sets.Range) (any, error)) weigh {
 	const enough = 16 << 20 // bytes
 	return func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {

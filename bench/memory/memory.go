@@ -31,7 +31,7 @@ type Config struct {
 // Subject is one way to store URLs.
 type Subject struct {
 	Name   string
-	Family string        // name in the plot; a store has the same one for all its rates
+	Family string        // name in the plot, which is the same for all rates of a store
 	Ours   bool          // whether it is a promise that the size is within tolerance of Predict
 	FPR    float64       // false-positive rate; 0 means an exact store
 	Most   uint64        // the maximum number of items that are measured; 0 means no limit

@@ -62,8 +62,8 @@ func TestHoldsToPrediction(t *testing.T) {
 	}
 }
 
-// TestSizesInMemory checks that there is a table for each power of ten, and that the report
-// names sizes that are too large for a store.
+// TestSizesInMemory checks that there is a table for each size, and that the report names
+// the sizes that are too large for a store.
 func TestSizesInMemory(t *testing.T) {
 	subject := Subject{Name: "store", Most: smallest, Weigh: scale(func(n uint64) float64 { return float64(n) })}
 	s := weighAll(t, Config{Keys: 3_000_000, Subjects: []Subject{subject}})
@@ -97,7 +97,7 @@ func TestRedisIsWeighed(t *testing.T) {
 	}
 	for i, subject := range InRedis(open, []float64{1e-6}, false) {
 		if i == 2 || i == 3 {
-			continue // the queue, again with other numbers of hosts
+			continue // these are the queue again, with other numbers of hosts
 		}
 		bytes, err := subject.Weigh(t.Context(), 2000, func(float64) {})
 		if err != nil {

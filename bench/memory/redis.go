@@ -13,9 +13,9 @@ import (
 )
 
 // InRedis returns the subjects in Redis: the filter of a crawl at each of the rates, the
-// queue of a crawl, and common alternatives. Each subject is measured in a Redis that open
-// returns. If other clients use that server, their changes are measured too. hasBloom
-// reports whether the server has the command BF.RESERVE.
+// queue of a crawl, and common alternatives. Each subject is measured in a Redis that the
+// function open returns. If other clients use that server, their changes are measured too.
+// hasBloom reports whether the server has the command BF.RESERVE.
 func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject) {
 	for _, p := range rates {
 		all = append(all, crawlFilter(open, p))
@@ -36,9 +36,9 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 	return all
 }
 
-// weighRedis returns a Weigh that measures the data in a Redis. fill creates and fills
-// a set. It calls base once it has created everything that must not be counted. The set
-// is closed before the final measurement.
+// weighRedis returns a Weigh that measures the data in a Redis. The function fill
+// creates and fills a set. After fill has created everything that must not be counted,
+// it calls the function base. The set is closed before the final measurement.
 func weighRedis(open sets.OpenRedis, fill func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error)) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
 		r, err := open(ctx)
@@ -186,8 +186,8 @@ func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes flo
 	defer func() { err = errors.Join(err, client.Close()) }()
 	const (
 		pause   = 150 * time.Millisecond
-		patient = 8  // tries after which it no longer waits for other connections to end
-		tries   = 80 // tries after which it returns the last value
+		patient = 8  // number of tries in which usedMemory waits for other connections to end
+		tries   = 80 // number of tries after which usedMemory returns the last value
 	)
 	var last, clients float64
 	for try := range tries {

@@ -17,8 +17,9 @@ import (
 )
 
 // BenchmarkFields extracts five fields from a product page of 30 KB, once with a plain
-// loop that uses goquery, and once with package fields. Both use the same selectors. It
-// also measures parsing alone. The processor time is that of the whole process.
+// loop that uses goquery, and once with package fields. Both use the same selectors.
+// The benchmark also measures parsing alone. The processor time is that of the whole
+// process.
 func BenchmarkFields(b *testing.B) {
 	p := newProduct(rand.New(rand.NewPCG(1, 1)), 1)
 	p.images, p.cents, p.sku = []string{"img/1.jpg", "img/2.jpg"}, 129900, "0815-X"

@@ -40,8 +40,8 @@ func newProduct(dice *rand.Rand, n int) product {
 	return p
 }
 
-// fields returns the fields that the record of the page must have, byte for byte. base is
-// put before relative URLs of images.
+// fields returns the fields that the record of the page must have, byte for byte. The
+// argument base is put before relative URLs of images.
 func (p *product) fields(base string) string {
 	var members []string
 	add := func(name, value string) { members = append(members, fmt.Sprintf("%q:%s", name, value)) }
@@ -98,7 +98,8 @@ type writer struct {
 	ascii bool // write JSON in ASCII, because the charset of the page does not have all characters
 }
 
-// f writes HTML. It escapes texts, but not format.
+// f formats and writes HTML. It escapes the arguments in texts, but not the format
+// string.
 func (w *writer) f(format string, texts ...string) {
 	args := make([]any, len(texts))
 	for i, text := range texts {
@@ -107,7 +108,7 @@ func (w *writer) f(format string, texts ...string) {
 	fmt.Fprintf(w, format, args...)
 }
 
-// if_ calls f if has is true.
+// if_ calls w.f if the argument has is true.
 func (w *writer) if_(has bool, format string, texts ...string) {
 	if has {
 		w.f(format, texts...)

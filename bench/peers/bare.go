@@ -23,7 +23,8 @@ func bare(ctx context.Context, order contest.Order) (contest.Took, error) {
 
 var links = cascadia.MustCompile("a[href]")
 
-// references appends each distinct link of a page to found, without its fragment.
+// references appends each distinct link of a page, without its fragment, to the slice
+// found.
 func references(body *bytes.Buffer, found []string) ([]string, error) {
 	document, err := goquery.NewDocumentFromReader(body)
 	if err != nil {

@@ -4,8 +4,8 @@
 //	peers layout -dir DIR                 make DIR a site of the installed documentation of Debian packages
 //	peers compare -dir DIR -crawler BIN   crawl the site in DIR with both and with crawler itself, and print the ratios
 //
-// It prints a line for each crawl: peer, HTML pages, seconds, pages per second, the
-// largest resident memory of the process in MiB, and its processor time.
+// compare prints a line for each crawl: peer, HTML pages, seconds, pages per second,
+// the largest resident memory of the process in MiB, and its processor time.
 package main
 
 import (

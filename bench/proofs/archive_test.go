@@ -155,9 +155,9 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	return files
 }
 
-// checkRobots checks the answers that no record points to. Each must be an answer for a
-// robots.txt, or for the target of a redirect from one. It must be exactly as it was
-// served, and must not occur more often than it was served.
+// checkRobots checks the answers that no record points to. Each of these answers must
+// be for a robots.txt, or for the target of a redirect from a robots.txt. The answer
+// must be exactly as it was served, and must not occur more often than it was served.
 func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
 	t.Helper()
 	asked := make(map[string]bool) // targets of redirects

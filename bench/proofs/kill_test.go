@@ -168,7 +168,7 @@ func (w *witness) examine(dir string, k kill) {
 	}
 }
 
-// countLost returns the number of requests in log that books does not count as
+// countLost returns the number of requests in the log that the books do not count as
 // attempts. It also sets w.unheard.
 func (w *witness) countLost(log []asked, books map[string]page, when string) (lost int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
@@ -209,7 +209,8 @@ func (w *witness) judge(lines []line) {
 	for _, r := range log {
 		hosts[r.Host] = true
 	}
-	// A commit takes less than the delay of a host, even on a busy machine.
+	// A commit takes less time than the delay of a host, even on a busy machine. So at
+	// most one finished request of each host waits for its commit.
 	asking := cmp.Or(w.concurrency, concurrency)
 	if most := asking + max(asking, len(hosts)); w.mostLost > most {
 		w.t.Errorf("%d requests were in flight at one kill, want at most %d: %d being asked, and as many or one of each of %d hosts being committed",

@@ -54,7 +54,8 @@ func TestSharedLinksKilled(t *testing.T) {
 	checkLinks(t, web, parse(t, written), []byte(links.stdout))
 }
 
-// checkLinks compares links with the real links of the pages that have records.
+// checkLinks compares the links of a crawl with the real links of the pages that have
+// records.
 func checkLinks(t *testing.T, web *site, lines []line, links []byte) {
 	t.Helper()
 	type page struct { // a URL can be fetched in several rounds

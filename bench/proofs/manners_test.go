@@ -7,9 +7,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// judgeManners judges the politeness of the crawl that wrote lines. It uses the web's
-// log and the judge's tolerance of 25 ms or a tenth of the delay. unheard is the
-// maximum number of answers with Retry-After that the crawl lost because it was killed.
+// judgeManners judges the politeness of the crawl with the records in lines. It uses
+// the web's log and the judge's tolerance of 25 ms or a tenth of the delay. unheard is
+// the maximum number of answers with Retry-After that the crawl lost because it was
+// killed.
 //
 // The web reads a request later than the crawler starts it. On a busy machine it can be
 // much later. Then the gap after this request looks too short. If some gaps look too
@@ -46,9 +47,9 @@ func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	}
 }
 
-// lagOf measures how long after their start the web read the requests. It uses the last
-// request for each URL that has a record. The record contains the start of the request:
-// the time directly before the crawler sends it.
+// lagOf measures the time from the start of a request until the web read it. It uses
+// the last request for each URL that has a record. The record contains the start of the
+// request: the time directly before the crawler sends it.
 func lagOf(t *testing.T, log []testweb.Request, lines []line) testweb.LagFigures {
 	t.Helper()
 	lag := testweb.NewLag()

@@ -112,9 +112,9 @@ func effectTable(t *testing.T, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-// compareEffects compares the table effect with want, which has the URLs by the ids of
-// their events. Each event must be in the table once. The ids in the table begin with
-// prefix.
+// compareEffects compares the table effect with the map want, which has the URLs by the
+// ids of their events. Each event must be in the table once. The ids in the table begin
+// with prefix.
 func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[string]string) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), "SELECT event, url FROM effect")

@@ -41,9 +41,9 @@ func hardExactCrawl(t *testing.T, web *site, rng *rand.Rand, sink string, more .
 	return newExactCrawl(t, rng, sharedFlags(web, append(exact, more...)...)...)
 }
 
-// strike makes the next run of the crawl call blow n times. Before each call it waits
-// for a random number of requests between 1 and most. There are fewer calls if the
-// crawl finishes first. blows counts the calls.
+// strike makes the next run of the crawl call the function blow n times. Before each
+// call it waits for a random number of requests, from 1 to a maximum (most). There are
+// fewer calls if the crawl finishes first. blows counts the calls.
 func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *atomic.Int32) {
 	blows = new(atomic.Int32)
 	crawling, over := context.WithCancel(r.t.Context())
@@ -101,10 +101,10 @@ func (r *exactCrawl) keys() exactKeys {
 	return *status.Exact
 }
 
-// hasten makes small runs shorter until stop is called. Usually, a relay waits a minute
-// before it offers the pending keys of other workers. With hasten it waits only ten
-// seconds, because hasten makes older keys look a minute older. It leaves newer keys
-// alone, because the worker that decided them can still offer them.
+// hasten makes small runs shorter until the function stop is called. Usually, a relay
+// waits a minute before it offers the pending keys of other workers. With hasten it
+// waits only ten seconds, because hasten makes older keys look a minute older. It
+// leaves newer keys alone, because the worker that decided them can still offer them.
 func (r *exactCrawl) hasten() (stop func()) {
 	if *proof {
 		return func() {}
@@ -218,7 +218,7 @@ func TestPostgresKilled(t *testing.T) {
 	})
 }
 
-// judgeBlows checks that there were at least want blows.
+// judgeBlows checks that the number of blows is at least the wanted one.
 func judgeBlows(t *testing.T, blows *atomic.Int32, want int) {
 	t.Helper()
 	figure(t, "blows", "%d", blows.Load())

@@ -23,7 +23,7 @@ import (
 type chains struct {
 	addr          string
 	hosts, length int
-	enough        func(requests int) // called after each request with the number of requests so far
+	enough        func(requests int) // function that is called after each request with the number of requests so far
 
 	mu     sync.Mutex
 	bulk   []time.Time // times of the requests for pages that are not leaves
@@ -111,8 +111,8 @@ func (c *chains) compare(lines []line) error {
 }
 
 // TestPostgresAway stops Postgres for a while in the middle of a crawl. Meanwhile the
-// crawl must fetch bulk URLs as fast as before. After that it must also fetch all exact
-// URLs, and each page must have one record.
+// crawl must fetch bulk URLs nearly as fast as before. After that it must also fetch
+// all exact URLs, and each page must have one record.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	delay, away := sized(150*time.Millisecond, 300*time.Millisecond), sized(4*time.Second, time.Minute)
@@ -172,11 +172,11 @@ func TestPostgresAway(t *testing.T) {
 // the exact keys.
 const hundredth = "host=*h000100.*,host=*h000101.*,host=*h000102.*,host=*h000103.*"
 
-// TestPostgresSpeed measures what exact keys cost. It compares the rate of two workers
-// if a hundredth of all URLs is exact with their rate if none is. The two kinds of runs
-// alternate. The load of other processes makes a larger difference than the keys. So
-// the figures are the ratio of the best runs, and the median of the ratios of all
-// pairs. The test checks no limit, because a rate is not a promise.
+// TestPostgresSpeed measures what exact keys cost. In half of the runs of two workers,
+// a hundredth of all URLs is exact. In the other runs, no URL is exact. The two kinds
+// of runs alternate. The load of other processes makes a larger difference than the
+// keys. So the figures are the ratio of the best runs, and the median of the ratios of
+// all pairs. The test checks no limit, because a rate is not a promise.
 func TestPostgresSpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("a rate, measured with -proof only")

@@ -71,7 +71,7 @@ func swallowed(layer frontier.FilterLayer, n uint64) (sum float64) {
 }
 
 // TestPostgresBulkLoss checks that a weak filter loses as many bulk URLs as its stated
-// false-positive rates predict. The number of new URLs with the answer seen must be
+// false-positive rates predict. The number of new URLs with the answer "seen" must be
 // near the sum of the rates at the times of their offers. A call looks up all its URLs
 // before it adds any of them.
 func TestPostgresBulkLoss(t *testing.T) {
@@ -119,7 +119,7 @@ func TestPostgresBulkLoss(t *testing.T) {
 	}
 	sigma, last := math.Sqrt(variance), rate()
 	figure(t, "seen", "%d of %d, the fill says %.0f: %+.2f sigma; the rate is %.2f at the end", seen, total, promised, (float64(seen)-promised)/sigma, last)
-	if math.Abs(float64(seen)-promised) > 5*sigma { // happens by chance once in a few million runs
+	if math.Abs(float64(seen)-promised) > 5*sigma { // happens by chance about once in two million runs
 		t.Errorf("%d URLs that were new are answered seen, want %.0f ± %.0f", seen, promised, 5*sigma)
 	}
 	if last < 0.7 { // partitions are a little larger than their share

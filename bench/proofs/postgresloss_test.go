@@ -11,8 +11,8 @@ import (
 const lossLease = 3 * time.Second
 
 // TestPostgresFrozen pauses workers (SIGSTOP) for longer than their leases last, and then
-// continues them. By then, other workers have leased their URLs. Every exact key must
-// have one record.
+// continues them. By then, other workers have leased the URLs of the paused workers.
+// Every exact key must have one record.
 func TestPostgresFrozen(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)

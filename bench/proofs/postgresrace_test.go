@@ -41,9 +41,9 @@ func TestPostgresRace(t *testing.T) {
 	r.judgeExact(web)
 }
 
-// reconcilers runs `crawler reconcile` repeatedly, n processes at a time, until over is
-// closed. It returns the number of runs, and the number of runs that failed because
-// Postgres was down.
+// reconcilers runs `crawler reconcile` repeatedly, n processes at a time, until the
+// channel over is closed. It returns the number of runs, and the number of runs that
+// failed because Postgres was down.
 func (r *exactCrawl) reconcilers(n int, over <-chan struct{}) (runs, unanswered int) {
 	var mu sync.Mutex
 	var running sync.WaitGroup

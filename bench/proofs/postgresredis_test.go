@@ -30,9 +30,9 @@ func (r *exactCrawl) lose(dir string) error {
 }
 
 // TestPostgresRedisLost makes Redis lose everything in the middle of a crawl. The workers
-// must report the loss and end. `crawler rebuild` must restore the crawl from Postgres
-// and the records so completely that `crawler reconcile` has nothing to add. Every exact
-// key must have one record.
+// report the loss and end. `crawler rebuild` must restore the crawl from Postgres and the
+// records so completely that `crawler reconcile` has nothing to add. Every exact key must
+// have one record.
 func TestPostgresRedisLost(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)

@@ -20,7 +20,8 @@ const (
 	slowURL = "http://slow.test/"
 )
 
-// slowSite is a web of two pages. The slow page is answered only after free is closed.
+// slowSite is a web of two pages. The slow page is answered only after the channel free
+// is closed.
 type slowSite struct {
 	addr  string
 	begun chan struct{} // closed when the slow page is requested

@@ -112,7 +112,7 @@ func boot(disk vfs.FS, w *wire) (*machine, error) {
 	return m, nil
 }
 
-// run adds the seeds and crawls until no URL is left or stop is done.
+// run adds the seeds and crawls until no URL is left or the context stop is done.
 func (m *machine) run(stop context.Context, seeds []string) (fetcher.End, error) {
 	if _, err := m.crawl.Seeds(stop, seeds); err != nil {
 		return "", err
@@ -177,7 +177,7 @@ func TestPowerLoss(t *testing.T) {
 	figure(t, "crawls", "%d crawls over %d power losses: the exact set each, every URL once, the books audited", crawls, losses)
 }
 
-// losePower crawls web with some power losses, and returns the number of losses.
+// losePower crawls a web with some power losses, and returns the number of losses.
 func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
@@ -257,8 +257,9 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 }
 
 // TestDiskErrors makes a random write to the disk fail. In half of the crawls, all
-// later writes fail too. The crawl must end with that error. Then there is a power
-// loss, and the disk works again. The resumed crawl must end with the exact set.
+// later writes fail too. The crawl must end with the error of the write. Then there is
+// a power loss, and the disk works again. The resumed crawl must end with the exact
+// set.
 func TestDiskErrors(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 4))
@@ -273,7 +274,7 @@ func TestDiskErrors(t *testing.T) {
 	figure(t, "crawls", "%d crawls, of which the disk failed %d at a random write: one error each, then the exact set", crawls, failed)
 }
 
-// failDisk crawls web with one failure of its disk. It returns 1, or 0 if the crawl
+// failDisk crawls a web with one failure of the disk. It returns 1, or 0 if the crawl
 // finished before the failure.
 func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 	t.Helper()

@@ -55,7 +55,7 @@ func figure(t *testing.T, name, format string, args ...any) {
 	t.Attr(name, fmt.Sprintf(format, args...))
 }
 
-// timed calls run and adds its duration to the figures.
+// timed calls the function run and adds the duration of the call to the figures.
 func timed(t *testing.T, run func()) {
 	t.Helper()
 	began := time.Now()
@@ -63,7 +63,8 @@ func timed(t *testing.T, run func()) {
 	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
 }
 
-// sized returns full if the proofs run at full size, and otherwise small.
+// sized returns the argument full if the proofs run at full size, and otherwise the
+// argument small.
 func sized[T any](small, full T) T {
 	if *proof {
 		return full

@@ -176,7 +176,8 @@ func (r *relayed) keep(ctx context.Context) {
 	}
 }
 
-// beside runs relays while crawl runs, and then delivers the remaining events.
+// beside runs relays during a call of the function crawl, and then delivers the
+// remaining events.
 func (r *relayed) beside(crawl func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -207,10 +208,10 @@ func (r *relayed) ask(args ...string) end {
 	return e
 }
 
-// judge compares the delivered events with want, the ids of the events of all records.
-// Each of these events must have been delivered at least once, and no other event. The
-// dead letters must be the refused events. The events of each host must have been
-// delivered in the order of each element of orders.
+// judge compares the delivered events with the set want: the ids of the events of all
+// records. Each of these events must have been delivered at least once, and no other
+// event. The dead letters must be the refused events. The events of each host must have
+// been delivered in the order of each element of orders.
 func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 	r.t.Helper()
 	to := r.to
@@ -328,8 +329,8 @@ func journalOf(t *testing.T, dir string) (all []event) {
 	}
 }
 
-// TestRelayBesideCrawl repeatedly kills a crawl and its relay, which also dies at each
-// of its crash points. The receiver is unreliable. It must get exactly the events of the
+// TestRelayBesideCrawl repeatedly kills a crawl and its relay, which also dies at its
+// crash points. The receiver is unreliable. It must get exactly the events of the
 // records, and the events of each host in order.
 func TestRelayBesideCrawl(t *testing.T) {
 	t.Parallel()
@@ -353,8 +354,9 @@ func TestRelayBesideCrawl(t *testing.T) {
 
 // TestRelayOfWorkers is TestRelayBesideCrawl with workers on Redis, which have their own
 // records and are killed. The events of a host must come in the order of the worker's
-// journal, except for events that a death left in doubt. These are delivered as soon as
-// the queue has decided, possibly after later events (docs/reference/events.md).
+// journal, except for events in doubt: a worker died, and it is not clear whether its
+// completion succeeded. Such events can be delivered after later ones
+// (docs/reference/events.md).
 func TestRelayOfWorkers(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

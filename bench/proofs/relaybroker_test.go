@@ -18,8 +18,8 @@ import (
 
 // TestRelayToBroker delivers the events of a crawl to a stream of a real NATS server.
 // Relays with new names deliver them several times. Relays are killed at any moment and
-// at each crash point, and the server is killed too. In the middle there is a pause that
-// is longer than the stream's duplicate window. The stream must have the events of all
+// at crash points, and the server is killed too. In the middle there is a pause that is
+// longer than the stream's duplicate window. The stream must have the events of all
 // records and no others. No event is stored twice within the window, and the events of
 // each host are in order.
 func TestRelayToBroker(t *testing.T) {
@@ -93,8 +93,8 @@ func (b *brokered) life() {
 	}
 }
 
-// run runs a relay, and reports whether the relay was killed. Meanwhile it calls beside,
-// if that is not nil.
+// run runs a relay, and reports whether the relay was killed. Meanwhile it calls the
+// function beside, if this function is not nil.
 func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience())
@@ -131,8 +131,8 @@ func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	return false
 }
 
-// judge compares the events in the stream with want, the ids of the events of the
-// records. order has the same events, in the order of the records.
+// judge compares the events in the stream with the set want: the ids of the events of
+// the records. The argument order has the same events, in the order of the records.
 func (b *brokered) judge(want map[string]bool, order []event) {
 	t := b.t
 	t.Helper()

@@ -289,9 +289,10 @@ func (m *team) judge(web *site) audited {
 }
 
 // fetchedOnce compares the number of requests for each URL with the attempts in its
-// record. again is the number of requests that no record counts, because their outcomes
-// were lost with killed workers. once has the records of URLs without such requests.
-// unheard is the number of answers with Retry-After for URLs with such requests.
+// record. The result again is the number of requests that no record counts, because
+// their outcomes were lost with killed workers. The result once has the records of URLs
+// without such requests. The result unheard is the number of answers with Retry-After
+// for URLs with such requests.
 func fetchedOnce(web *site, lines []line) (once []line, again, unheard int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range web.pages() {

@@ -49,10 +49,10 @@ func TestSharedArchive(t *testing.T) {
 	figure(t, "answers", "%d records point to theirs", pointed)
 }
 
-// withheld returns a handler that answers the first requests at once, so that a crawl
-// finds the other hosts. It answers all later requests only when n of them have come.
-// If a worker makes fewer than n requests at once, this happens only when at least two
-// workers crawl.
+// withheld returns a handler that answers a number of requests (first) at once, so that
+// a crawl finds the other hosts. The handler answers all later requests only when n of
+// them have come. If a worker makes fewer than n requests at once, n requests come only
+// when at least two workers crawl.
 func withheld(first, n int64, answer http.Handler) http.Handler {
 	var requests atomic.Int64
 	enough := make(chan struct{})

@@ -19,8 +19,8 @@ func reached(web *site, n int) <-chan struct{} {
 	return there
 }
 
-// await waits until a channel is closed. It returns the cause of ctx if ctx is done
-// before.
+// await waits until a channel is closed. If ctx is done before that, it returns the
+// cause of ctx.
 func await(ctx context.Context, there <-chan struct{}) error {
 	select {
 	case <-there:
@@ -31,7 +31,7 @@ func await(ctx context.Context, there <-chan struct{}) error {
 }
 
 // powerCut kills a server and cuts the end of its log, as a power failure does if the log
-// is synced every second. It waits for the time within before the kill, and removes at
+// is synced every second. Before the kill it waits for some time (within). It removes at
 // least half of the bytes that the server wrote in that time. It returns the number of
 // removed bytes.
 func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration) (cut int64, err error) {
@@ -52,9 +52,9 @@ func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration)
 	return cut, server.CutAOF(func(size int64) int64 { return size - cut })
 }
 
-// judgeLoss is judge for a crawl whose servers lost data. The audit is allowed to name
-// lost URLs: a URL can be lost after a worker was told that it is added. Later it is
-// found again.
+// judgeLoss is like m.judge, for a crawl whose servers lost data. The audit is allowed
+// to name lost URLs: a URL can be lost after a worker was told that the URL is added.
+// Later the crawl finds the URL again.
 func (m *team) judgeLoss(web *site) {
 	m.t.Helper()
 	audit := m.judge(web)
@@ -140,7 +140,7 @@ func newClusterSeed(t *testing.T) uint64 {
 
 // crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. replicas
 // is the number of replicas of each primary. Each completion waits for all of them. During
-// the crawl, fail is called for one primary after the other.
+// the crawl, the function fail is called for one primary after the other.
 func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})

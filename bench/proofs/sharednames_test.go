@@ -21,7 +21,7 @@ import (
 // hub is a web with one page that links to one page on each of many hosts.
 type hub struct {
 	addr   string
-	leaves []string // URLs of the pages that it links to
+	leaves []string // URLs of the pages that the hub links to
 
 	asked  chan struct{} // closed when the hub's page is requested
 	answer chan struct{} // closed by the test, so that the hub's page is answered

@@ -64,8 +64,8 @@ func TestNamesShort(t *testing.T) {
 	}
 }
 
-// TestLateNames crawls many hosts with a name server that takes 100 ms for each answer. A
-// look-up must delay only its own host, and only once.
+// TestLateNames crawls many hosts with a name server that takes 100 ms for each answer.
+// The crawl must fetch every page. The figure shows whether look-ups delay other hosts.
 func TestLateNames(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(400, 10_000))
@@ -96,8 +96,8 @@ func TestDescriptorsShort(t *testing.T) {
 	figure(t, "descriptors", "160; they limited %.0f %% of the run", 100*share)
 }
 
-// judge checks that c fetched every page, and that its report names limited as a limit. It
-// returns the share of the run in which this was the limit.
+// judge checks that c fetched every page, and that its report names the expected limit
+// (limited). It returns the share of the run in which this was the limit.
 func (n *named) judge(t *testing.T, c *crawl, limited report.Kind) (share float64) {
 	t.Helper()
 	lines := parse(t, records(t, c.dir))

@@ -32,8 +32,8 @@ type site struct {
 	alarm    func()
 }
 
-// serveSite serves a web until the end of the test. around is optional. It can wrap the
-// web's handler.
+// serveSite serves a web until the end of the test. The function around is optional,
+// and can wrap the web's handler.
 func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.Handler) *site {
 	t.Helper()
 	cfg.KeepLog = true
@@ -99,8 +99,8 @@ func (s *site) count() {
 	}
 }
 
-// ringAfter makes the site call alarm when the nth request from now comes, before it is
-// answered. It replaces an earlier alarm.
+// ringAfter makes the site call the function alarm when the nth request from now comes,
+// before this request is answered. The new alarm replaces an earlier one.
 func (s *site) ringAfter(n int, alarm func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,8 @@ func compareRecords(t *testing.T, web *testweb.Web, records []byte) testweb.Repo
 	return report
 }
 
-// compareExactly is compareRecords, and adds the numbers of records to the figures. It is
-// for webs whose records do not depend on the order of the crawl.
+// compareExactly calls compareRecords, and adds the numbers of records to the figures. It
+// is for webs whose records do not depend on the order of the crawl.
 func compareExactly(t *testing.T, web *testweb.Web, records []byte) testweb.Report {
 	t.Helper()
 	report := compareRecords(t, web, records)

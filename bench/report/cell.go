@@ -16,12 +16,14 @@ type Cell struct {
 // Words returns a cell with a text and without a value.
 func Words(text string) Cell { return Cell{Text: text} }
 
-// Number returns a cell with value, printed with the given number of significant digits.
+// Number returns a cell with a number as its value. The text shows the given number of
+// significant digits.
 func Number(value float64, digits int) Cell {
 	return Cell{fmt.Sprintf("%.*g", digits, value), finite(value)}
 }
 
-// Fixed returns a cell with value, printed with at most the given number of decimals.
+// Fixed returns a cell with a number as its value. The text shows at most the given
+// number of decimals.
 func Fixed(value float64, decimals int) Cell {
 	return Cell{humanize.CommafWithDigits(roundTo(value, decimals), decimals), finite(value)}
 }

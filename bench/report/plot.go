@@ -62,7 +62,8 @@ func (l *Line) Add(at Point) {
 	}
 }
 
-// interval returns the 95 % interval of the point, or Y for both ends if there is none.
+// interval returns the 95 % interval of the point, or Y for both ends if the point has
+// no interval.
 func (at Point) interval() (low, high float64) { return cmp.Or(at.Low, at.Y), cmp.Or(at.High, at.Y) }
 
 func (p *Plot) drawable() bool {

@@ -2,9 +2,9 @@
 // promises that were kept or broken. It names the machine, the versions and the command
 // of the run.
 //
-// It owns the format of report.json. From the same data it makes the Markdown, the text
-// for a terminal and the plots. It finds out about the machine, but measures nothing else.
-// A report is valid at any time: it lists the measurements that are missing.
+// The package owns the format of report.json. From the same data it makes the Markdown,
+// the text for a terminal and the plots. It collects facts about the machine, but measures
+// nothing else. A report is valid at any time: it lists the measurements that are missing.
 package report
 
 import (

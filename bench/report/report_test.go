@@ -128,8 +128,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestPlotsAreSVG checks that plots with all kinds of points are valid XML and contain their
-// texts.
+// TestPlotsAreSVG checks that plots with different kinds of points are valid XML and contain
+// their texts.
 func TestPlotsAreSVG(t *testing.T) {
 	for name, p := range map[string]Plot{
 		"one mark":         {Title: "title", X: "p", Y: "y", Lines: []*Line{{Name: "series", Style: Marks, Points: []Point{{X: 0.1, Y: 1}}}}},

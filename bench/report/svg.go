@@ -163,9 +163,10 @@ type axis struct {
 	every       int // every nth tick has a label; this is n
 }
 
-// newAxis returns an axis. If exactly is not zero, it is the range of the axis. Otherwise
-// the axis contains all values, and a logarithmic axis begins and ends with powers of ten.
-// The ticks of a logarithmic axis are the powers of ten, unless ticks has others.
+// newAxis returns an axis. If the argument exactly is not zero, it is the range of the
+// axis. Otherwise the axis contains all values, and a logarithmic axis begins and ends
+// with powers of ten. The ticks of a logarithmic axis are the powers of ten, unless the
+// argument ticks has other ticks.
 func newAxis(exactly [2]float64, values []float64, linear bool, from, to float64, ticks []float64) axis {
 	a := axis{from: from, to: to, least: math.Inf(1), linear: linear, ticks: ticks, every: 1}
 	for _, value := range values {

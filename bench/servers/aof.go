@@ -54,9 +54,9 @@ func (r *RedisServer) AOFSize() (int64, error) {
 	return total, nil
 }
 
-// CutAOF truncates the newest append-only file to the length that keep returns for the
-// file's size. This simulates a power failure: a log that is synced every second can
-// lose its end. The server must be down.
+// CutAOF truncates the newest append-only file to the length that the function keep
+// returns for the file's size. This simulates a power failure: a log that is synced
+// every second can lose its end. The server must be down.
 func (r *RedisServer) CutAOF(keep func(size int64) int64) error {
 	if pid := r.Pid(); pid != 0 {
 		return fmt.Errorf("cut the append-only file of a server that runs as process %d", pid)

@@ -22,8 +22,8 @@ const (
 )
 
 // certify makes a certificate authority, and a certificate for this machine that the
-// authority signs. It writes both certificates and the key of the second as PEM files.
-// It discards the authority's private key.
+// authority signs. It writes both certificates and the machine's private key as PEM
+// files. It discards the authority's private key.
 func (p *process) certify() error {
 	now := time.Now()
 	ca := &x509.Certificate{

@@ -169,8 +169,8 @@ func (c *Cluster) URL() string {
 // the cluster again.
 func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.works) }
 
-// await repeatedly calls check for all nodes that answer, until check returns nil for
-// each.
+// await repeatedly calls the function check for all nodes that answer, until check
+// returns nil for each of these nodes.
 func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
 	return poll(ctx, func() (wrong error) {
 		for _, node := range c.Nodes {
@@ -182,7 +182,7 @@ func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisS
 	})
 }
 
-// poll calls check repeatedly until it returns nil.
+// poll calls the function check repeatedly until check returns nil.
 func poll(ctx context.Context, check func() error) error {
 	for {
 		wrong := check()

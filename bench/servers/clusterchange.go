@@ -71,8 +71,8 @@ func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServe
 	})
 }
 
-// find returns the first member for which want returns true, according to the
-// first node that answers.
+// find returns the first member for which the function want returns true, according to
+// the first node that answers.
 func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServer, error) {
 	for _, node := range c.Nodes {
 		if !node.answers() {
@@ -149,9 +149,9 @@ func (c *Cluster) MigrateSlot(ctx context.Context, slot int, from, to *RedisServ
 	}
 }
 
-// OpenSlot begins to move a slot. From then on, the old primary redirects a command to
-// the new one if it has none of the command's keys (ASK). If it has only some of the
-// keys, it refuses the command (TRYAGAIN).
+// OpenSlot begins to move a slot. From then on, if the old primary has none of a
+// command's keys, it redirects the command to the new primary (ASK). If it has only
+// some of the keys, it refuses the command (TRYAGAIN).
 func (c *Cluster) OpenSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	source, err := from.id(ctx)
 	if err != nil {

@@ -50,7 +50,7 @@ func members(ctx context.Context, node *RedisServer) ([]member, error) {
 }
 
 // parseMember parses "ID HOST:PORT@BUS[,NAME] FLAGS LEADER PING PONG EPOCH LINK
-// SLOTS…". Slots are "7" or "0-5460". It ignores slots in brackets, which are
+// SLOTS…". Slots are "7" or "0-5460". parseMember ignores slots in brackets, which are
 // migrating.
 func parseMember(line string) (member, error) {
 	fields := strings.Fields(line)

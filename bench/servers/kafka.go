@@ -15,8 +15,8 @@ type KafkaServer struct {
 }
 
 // Kafka starts a broker that is closed at the end of the test, and returns when the
-// broker accepts connections. command returns the command of a broker that listens on
-// the given loopback port and has its data in dir. See package kfake.
+// broker accepts connections. The function command returns the command of a broker that
+// listens on the given loopback port and has its data in dir. See package kfake.
 func Kafka(t TB, command func(port int, dir string) *exec.Cmd) *KafkaServer {
 	t.Helper()
 	k := new(KafkaServer)

@@ -14,7 +14,7 @@ type link struct {
 	client, upstream net.Conn
 
 	end  sync.Once
-	lost sync.Map // drop by number of the request whose reply must be lost
+	lost sync.Map // each drop, by the number of the request whose reply must be lost
 }
 
 func (l *link) abort() {

@@ -61,9 +61,9 @@ func (p *process) log() string { return p.file("log") }
 // Close kills the server and removes its files. A second Close does nothing.
 func (p *process) Close() error { return errors.Join(p.Kill(), os.RemoveAll(p.run)) }
 
-// launch chooses a free port, calls configure to write the configuration for this port,
-// and starts the server. If another process has taken the port meanwhile, launch tries
-// another port.
+// launch chooses a free port, calls the function configure to write the configuration
+// for this port, and starts the server. If another process has taken the port
+// meanwhile, launch tries another port.
 func (p *process) launch(ctx context.Context, configure func() error) error {
 	var err error
 	for range portTries {

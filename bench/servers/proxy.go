@@ -68,10 +68,10 @@ func (p *ProxyServer) Up() {
 	p.down = false
 }
 
-// DropReply loses the reply to the next request for which match returns true. The
-// server executes the request, and the client gets the replies to earlier requests.
-// Then the proxy closes the connection and the returned channel. The server possibly
-// also executes later requests of the connection.
+// DropReply loses the reply to the next request for which the function match returns
+// true. The server executes the request, and the client gets the replies to earlier
+// requests. Then the proxy closes the connection and the returned channel. The server
+// possibly also executes later requests of the connection.
 //
 // A request is a command in the encoding of the wire. match is called once for each
 // request, never concurrently, until it returns true. If several calls of DropReply are

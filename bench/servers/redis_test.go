@@ -95,7 +95,8 @@ func TestKilledRedisKeepsItsLog(t *testing.T) {
 	}
 }
 
-// TestRedisWithoutLogForgets shows that the test above can fail.
+// TestRedisWithoutLogForgets checks that a server without a log loses its keys in a
+// restart. So the test above can fail.
 func TestRedisWithoutLogForgets(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -205,8 +206,8 @@ func TestRedisCosts(t *testing.T) {
 	}
 }
 
-// TestStartRedis checks the errors of StartRedis, and that Close removes everything
-// except RedisOptions.Dir.
+// TestStartRedis checks the errors of StartRedis, and that Close removes the socket but
+// keeps the data in RedisOptions.Dir.
 func TestStartRedis(t *testing.T) {
 	t.Parallel()
 	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{Program: "no-such-program"}); !errors.Is(err, servers.ErrMissing) {

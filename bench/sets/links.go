@@ -91,7 +91,7 @@ func printsOf(links Links) []bloomstore.Fingerprint {
 
 func offersOf(links Links) []frontier.Offer { return each(links, links.Offer) }
 
-// each calls of with the index of each link and returns the results.
+// each calls a function with the index of each link, and returns the results.
 func each[T any](links Links, of func(i int) T) []T {
 	all := make([]T, links.Len())
 	for i := range all {

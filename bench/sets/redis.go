@@ -63,7 +63,7 @@ func NewClient(options *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewUniversalClient(&settings)
 }
 
-// EachServer calls visit for each server of client, one at a time.
+// EachServer calls the function visit for each server of the client, one at a time.
 func EachServer(ctx context.Context, client redis.UniversalClient, visit func(context.Context, *redis.Client) error) error {
 	switch c := client.(type) {
 	case *redis.Client:

@@ -1,8 +1,8 @@
 // Package sets opens the sets that benchmarks compare: our filters and stores, and
 // common alternatives. Each set is new and empty.
 //
-// It owns the links, and a common interface to all sets. The measurements are in
-// packages fpr, memory and speed.
+// The package owns the links, and a common interface to all sets. The measurements are
+// in packages fpr, memory and speed.
 package sets
 
 import (
@@ -36,7 +36,7 @@ type Plan struct {
 
 // Set is an open set of links.
 type Set struct {
-	// Add adds links and reports, index for index, which were not there before.
+	// Add adds links and reports for each index whether the link is new.
 	Add func(ctx context.Context, links Links) (added []bool, err error)
 	// Contains reports which links the set claims to contain. It is nil if this kind of
 	// set does not implement it.

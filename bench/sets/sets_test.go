@@ -11,8 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestSetsContainWhatWasAdded checks that each set reports a link as new once, contains it
-// afterwards, and leaves nothing behind.
+// TestSetsContainWhatWasAdded checks that each set reports a link as new once, that sets
+// with the function Contains contain the link afterwards, and that no key is left in Redis
+// at the end.
 func TestSetsContainWhatWasAdded(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*Redis, error) {
@@ -72,7 +73,7 @@ func contains(t *testing.T, set *Set, links Links) []bool {
 }
 
 // TestRangeOfLinks checks that all URLs of a Range are different and URLBytes long, and
-// that the hosts follow each other in order.
+// that the host changes after Run links and is the first one again after the last one.
 func TestRangeOfLinks(t *testing.T) {
 	links, seen := Range{N: 5000, Hosts: 1000, Run: 3}, make(map[string]bool)
 	for i := range links.Len() {

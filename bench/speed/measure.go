@@ -45,8 +45,9 @@ func (m *measured) quantile(share float64) float64 {
 // Afterwards, pools have open connections, and servers know the statements and scripts.
 const warmCalls = 3
 
-// measure starts n callers. Each first calls warm a few times, and then do, until do
-// was called most times in all or nine tenths of span are over. The rest of span is for
+// measure starts n callers. Each caller first calls the function warm a few times. Then
+// the callers call the function do. They stop after a total number of calls (most), or
+// when nine tenths of the time (span) are over. The last tenth of the time is for
 // set-up and removal. Each call gets a different number. The result is valid even if
 // the time is over.
 func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, do work) *measured {

@@ -2,9 +2,10 @@
 // pages per second a frontier leases and completes. It also measures how long callers
 // wait, and how much processor time, network traffic and server log this takes.
 //
-// It owns the workloads and the counting. Package sets opens the sets. It checks no
-// promise (docs/design/promises.md), because rates of different or busy machines cannot
-// be compared. The processor time per item hardly depends on other load.
+// It owns the workloads and the counting. Package sets opens the sets. Package speed
+// checks no promise (docs/design/promises.md), because rates of different or busy
+// machines cannot be compared. The processor time per item hardly depends on other
+// load.
 package speed
 
 import (
@@ -31,8 +32,8 @@ var (
 	callers   = []int{1, 4, sets.Callers}
 )
 
-// links returns n links, beginning with number first. As on a page, most neighbouring
-// links have the same host.
+// links returns n links with consecutive numbers. The argument first is the number of
+// the first link. As on a page, most neighbouring links have the same host.
 func links(first, n uint64) sets.Range { return sets.Range{First: first, N: n, Hosts: 1000, Run: 32} }
 
 // used has the headings of the last columns: the waiting times of calls, and the resources
@@ -43,8 +44,8 @@ const units = `Each caller makes some calls before the time begins, so that the 
 calls. The other columns are for each %s: processor time of this process, which has the callers in it, and of the server,
 bytes on the wire both ways, and of the server's log.`
 
-// Seen returns the steps that measure how fast it is decided whether links are new, and
-// their section.
+// Seen returns the steps that measure how fast sets decide whether links are new, and
+// the section of the steps.
 func Seen(config Config) (*report.Section, []*agenda.Step) {
 	s := report.NewSection("seen", "Links a second", `Links are offered to fresh sets in calls of 4 and of 100 (to Postgres of 500, too) by 1, 4 and 16 callers: first new ones, then
 those again, until there are no more of them or the time is over. Stores queue what is new and have it on disk, or in
@@ -57,7 +58,7 @@ They remember links and queue nothing. `+fmt.Sprintf(units, "link"))
 }
 
 // Frontier returns the steps that measure how fast pages are leased and completed, and
-// their section.
+// the section of the steps.
 func Frontier(config Config) (*report.Section, []*agenda.Step) {
 	s := report.NewSection("frontier", "Pages through the queue", `Callers lease a host without delay, complete its items one by one, each as a page with 4 or 100 links, of
 which one is new and the others known, and give it back: the queue stays as long as it is. A call is the completion of a
@@ -145,8 +146,8 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 	return nil
 }
 
-// row adds the row of a workload to table: set, callers and batch size, then the cells of
-// more, then the results.
+// row adds the row of a workload to table: set, callers and batch size, then the cells in
+// the argument more, then the results.
 func (m *measured) row(table *report.Table, kind sets.Kind, n int, batch uint64, more ...report.Cell) {
 	each := func(sum float64, decimals int) report.Cell {
 		if m.items == 0 || sum == 0 {

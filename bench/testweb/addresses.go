@@ -82,7 +82,7 @@ func portOf(port int) string {
 	return ":" + strconv.Itoa(port)
 }
 
-// nameSuffix ends the names that ServeDNS knows.
+// nameSuffix is the end of each name that ServeDNS knows.
 const nameSuffix = ".addresses.invalid"
 
 // A name is a host name that ServeDNS resolves.

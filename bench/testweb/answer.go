@@ -46,7 +46,7 @@ type answer struct {
 	retryHeader string // the header that askRetry returned
 }
 
-// refuse turns a into an error page without links.
+// refuse turns the answer into an error page without links.
 func (a *answer) refuse(status int) {
 	*a = answer{target: a.target, status: status, contentType: contentHTML, wait: a.wait}
 	a.body = func(dst []byte) []byte {
@@ -58,8 +58,8 @@ func (a *answer) refuse(status int) {
 
 const contentHTML = "text/html; charset=utf-8"
 
-// answer returns the answer to a request for t. try is the number of earlier requests
-// for t.
+// answer returns the answer to a request for t. The argument try is the number of
+// earlier requests for t.
 func (w *Web) answer(t target, try int) *answer {
 	a := &answer{target: t, status: http.StatusOK, contentType: contentHTML}
 	switch t.kind {

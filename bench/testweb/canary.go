@@ -14,8 +14,8 @@ import (
 // that URLs of the addresses hardship contain (Config.CanaryPort).
 type Canaries struct {
 	// Harmless listens on the same port of 127.8.0.1. For crawlers that are allowed to
-	// connect to this address, the web must be served there too. It is nil on systems
-	// with only one loopback address.
+	// connect to this address, the web must be served there too. Harmless is nil on
+	// systems with only one loopback address.
 	Harmless net.Listener
 	Port     int // the value for Config.CanaryPort
 

@@ -14,7 +14,7 @@ var charsets = hardship{
 		s := c.site("charsets.corner.test")
 		s.enter("/")
 		for _, p := range []struct {
-			name, charset string // of the header
+			name, charset string // name is part of the paths; charset is that of the header
 			head          string // HTML before the title
 			text          string // in title and links, as bytes of the page
 			title         string // text, decoded

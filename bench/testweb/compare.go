@@ -232,8 +232,8 @@ func text[T any](value *T, format func(T) string) *string {
 	return &s
 }
 
-// compare judges a field of r. got is nil if the record does not have the field, which
-// is right if the wanted value is zero (isZero).
+// compare judges a field of r. The argument got is nil if the record does not have the
+// field. A missing field is right if the wanted value is the zero value (isZero).
 func (c *comparison) compare(f *field, r *record, got *string, want string, isZero bool) {
 	switch {
 	case got != nil && *got == want:

@@ -150,7 +150,7 @@ func (c *corners) find(host, path string) (t target, known bool) {
 	return target{}, true
 }
 
-// add adds a resource with status 200 and no body at path.
+// add adds a resource with status 200 and without a body.
 func (s *site) add(path string, as role) *resource {
 	if s.resources[path] != nil {
 		panic("testweb: " + s.host + path + " is there already")
@@ -170,7 +170,7 @@ func newResource() *resource {
 
 func (p *resource) url() string { return "http://" + p.host + p.path }
 
-// page adds an HTML page with the given links at path.
+// page adds an HTML page with the given links.
 func (s *site) page(path string, links ...string) *resource {
 	return s.add(path, sought).html(links...)
 }
@@ -294,8 +294,8 @@ func (p *resource) failing(times, status int) *resource {
 	return p
 }
 
-// refuses adds links to the number of links of p that a correct crawl refuses for
-// reason.
+// refuses states that a correct crawl refuses some links of p for the given reason. It
+// adds their number (links) to the number for this reason so far.
 func (p *resource) refuses(reason string, links uint64) *resource {
 	if p.refused == nil {
 		p.refused = map[string]uint64{}
@@ -315,8 +315,8 @@ func (p *resource) typed(contentType string) *resource {
 	return p
 }
 
-// answer sets a to the answer to a request for p. try is the number of earlier requests
-// for p.
+// answer stores the answer to a request for p in *a. The argument try is the number of
+// earlier requests for p.
 func (p *resource) answer(a *answer, try int) {
 	a.status, a.contentType, a.location = p.status, p.contentType, p.location
 	a.header = p.header
@@ -365,8 +365,8 @@ func (a *atMost) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// each calls visit for the resources that a crawl should find, until visit returns
-// false.
+// each calls the function visit for the resources that a crawl should find, until visit
+// returns false.
 func (c *corners) each(visit func(target) bool) (goOn bool) {
 	for _, p := range c.resources {
 		if (p.role == sought || p.role == closed) && !visit(target{kind: aResource, resource: p}) {

@@ -21,7 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// cornerWeb returns a small web with the hardships of set.
+// cornerWeb returns a small web with the given hardships.
 func cornerWeb(t testing.TB, set Hardships) *Web {
 	t.Helper()
 	return newWeb(t, Config{Seed: *seed, Hosts: 5, Pages: 50, Hardships: set, MeanBytes: 500, MaxBodyBytes: leastCornerBody, Year: 2030, CanaryPort: 8099, KeepLog: true})

@@ -28,8 +28,8 @@ func (w *Web) deadHosts() int {
 	return 1 + w.shape.hosts()/64
 }
 
-// deadFrom calls visit for the dead hosts that the root page of a living host links to.
-// For each dead host, exactly one root page links to it.
+// deadFrom calls the function visit for the dead hosts that the root page of a living
+// host links to. For each dead host, exactly one root page links to it.
 func (w *Web) deadFrom(host int, visit func(deadHost int)) {
 	dead, hosts := w.deadHosts(), w.shape.hosts()
 	for d := host * dead / hosts; d < dead && d*hosts/dead <= host; d++ {

@@ -126,9 +126,9 @@ func (w *Web) WriteExpected(out io.Writer) error {
 	return nil
 }
 
-// decode reads lines of JSON, such as records, and calls visit for each value. An
-// incomplete value at the end of r is not an error, because it is possibly still being
-// written.
+// decode reads lines of JSON, such as records, and calls the function visit for each
+// value. An incomplete value at the end of r is not an error, because it is possibly
+// still being written.
 func decode[T any](r io.Reader, what string, visit func(*T)) error {
 	decoder := json.NewDecoder(r)
 	for line := 1; ; line++ {

@@ -43,7 +43,7 @@ var serverErrors = hardship{
 	},
 }
 
-// brokenTimes returns the fate of a page that answers the first requests with
+// brokenTimes returns the fate of a page that answers the first requests with an error
 // status, and then normally.
 func brokenTimes(status, times int) *fate {
 	return &fate{

@@ -69,7 +69,8 @@ type hardship struct {
 	corner   func(c *corners)                     // adds hosts
 }
 
-// A leaf is the fate of a share of the pages without child pages: share pages in 1024.
+// A leaf gives a fate to some of the pages without child pages. The field share is the
+// average number of pages with this fate in 1024 such pages.
 type leaf struct {
 	share int
 	fate  *fate
@@ -177,7 +178,8 @@ func (s Hardships) names() (names []string) {
 	return names
 }
 
-// DescribeHardships calls visit with each hardship's name and a line about it.
+// DescribeHardships calls the function visit with each hardship's name and a line about
+// it.
 func DescribeHardships(visit func(name, doc string)) {
 	for _, h := range hardships() {
 		visit(h.name, h.doc)

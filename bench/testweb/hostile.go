@@ -39,9 +39,9 @@ var endless = hardship{
 	},
 }
 
-// dripping returns a function that writes some text. After that, the function writes
-// one byte per second without end. If isSlow is false, it writes one byte more and then
-// nothing.
+// dripping returns a function that writes some text. After that, if isSlow is true, the
+// function writes one byte per second without end. Otherwise it writes one more byte
+// and then nothing.
 func dripping(isSlow bool) func(io.Writer) error {
 	return func(out io.Writer) error {
 		if !drip(out, bytes.Repeat([]byte("<p>on</p>"), 100), 0) {
@@ -166,9 +166,9 @@ func gzipBomb(begin []byte, out io.Writer) error {
 	return repeat(out, gzipOf(blankPiece()), bombBytes/bombPiece)
 }
 
-// brotliBomb compresses begin and a few blank pieces, and then repeats the compressed
-// form of the last piece. This is valid, because after the first blank pieces the
-// compressor's output is the same for each further piece.
+// brotliBomb compresses the first bytes (begin) and a few blank pieces, and then
+// repeats the compressed form of the last piece. This is valid, because after the first
+// blank pieces the compressor's output is the same for each further piece.
 func brotliBomb(begin []byte, out io.Writer) error {
 	head, piece, tail := brotliPieces(begin)
 	if _, err := out.Write(head); err != nil {

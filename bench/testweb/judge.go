@@ -13,18 +13,19 @@ type Manners struct {
 	// including robots.txt. If robots.txt sets a longer Crawl-delay, that applies
 	// between the requests after robots.txt. 0 means that the crawl has no delay.
 	Delay time.Duration
-	// Tolerance is how much shorter than the delay a gap in the log is allowed to be.
-	// The server reads a request later than the crawler starts it, so a gap can look
-	// too short. 0 means 25 ms, or 10 % of the delay if that is more.
+	// Tolerance is the allowed difference between the delay and a shorter gap in the
+	// log. The server reads a request later than the crawler starts it, so a gap can
+	// look too short. 0 means 25 ms, or 10 % of the delay if that is more.
 	Tolerance time.Duration
-	// Lag is added to the tolerance. It is the maximum time after which the server read
-	// a request on a busy machine. See LagFigures.Most.
+	// Lag is added to the tolerance. It is the maximum time from the start of a request
+	// until the server read it. On a busy machine this time can be long. See
+	// LagFigures.Most.
 	Lag time.Duration
 	// IgnoreRobots means that the crawl does not have to obey robots.txt.
 	IgnoreRobots bool
 }
 
-// tolerance returns how much shorter than delay a gap is allowed to be.
+// tolerance returns the allowed difference between a delay and a shorter gap.
 func (m Manners) tolerance(delay time.Duration) time.Duration {
 	return cmp.Or(m.Tolerance, max(25*time.Millisecond, delay/10)) + m.Lag
 }

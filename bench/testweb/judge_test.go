@@ -39,7 +39,7 @@ func TestJudgeForgedLogs(t *testing.T) {
 		log    []Request
 		want   Verdict // without Closest and Examples
 		isBad  bool
-		closer time.Duration // by how much the closest gap is too short
+		closer time.Duration // the difference between the delay and the closest gap
 	}{
 		{name: "nothing"},
 		{

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// TestLatenessOfHosts checks that the latencies of hosts have a log-normal distribution
-// with the configured mean and spread. Webs with the same seed must have the same
-// latencies.
+// TestLatenessOfHosts checks that the latencies of hosts have the configured mean and
+// spread. Webs with the same seed must have the same latencies.
 func TestLatenessOfHosts(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
 	const hosts, mean, spread = 20_000, 300 * time.Millisecond, 0.8

@@ -12,7 +12,7 @@ import (
 type hostForm struct{ prefix, suffix, unicode string } // unicode is suffix in Unicode, or empty
 
 // plainForm is the form of most hosts. otherForms has the forms of the other hosts, by
-// the remainder of the host's number.
+// the host's number modulo 16.
 var (
 	plainForm  = hostForm{prefix: "h", suffix: ".test"}
 	otherForms = [16]hostForm{
@@ -62,7 +62,7 @@ func parseHost(name string) (host int, known bool) {
 // A style is a form of a page's path: prefix, page number, suffix.
 type style struct {
 	prefix, suffix string
-	other          []string // other spellings with the canonical form prefix
+	other          []string // other spellings whose canonical form is prefix
 }
 
 // The styles of a page's path. Those from styleTilde to styleSemicolon occur only

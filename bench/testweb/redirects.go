@@ -22,7 +22,7 @@ const maxHops = 5
 // hop.
 type chain struct {
 	hops  int  // number of redirects, 1 to maxHops
-	loops bool // whether the last hop leads to hop number back; otherwise it leads to end
+	loops bool // whether the last hop leads back to a hop of the chain (back); otherwise it leads to a page (end)
 	back  int
 	end   page
 }

@@ -8,11 +8,11 @@ import (
 )
 
 // robots is a hardship: seven of eight hosts answer a request for robots.txt with
-// something other than 404. The kinds of files differ in how they disallow pages. They
-// have prefixes, longer Allow lines, * and $, groups for several crawlers, groups that
-// must be merged, or lines with CRLF and comments. One kind also sets a Crawl-delay.
-// The files disallow 5 % of the pages. Another 5 % have similar paths, but are allowed.
-// Without the hardship, every robots.txt is a 404.
+// something other than 404. The kinds of files differ in how they disallow pages. The
+// files have prefixes, longer Allow lines, * and $, groups for several crawlers, groups
+// that must be merged, or lines with CRLF and comments. One kind also sets a
+// Crawl-delay. The files disallow 5 % of the pages. Another 5 % have similar paths, but
+// are allowed. Without the hardship, every robots.txt is a 404.
 var robots = hardship{
 	bit: Robots, name: "robots",
 	doc:    "robots.txt of many kinds, and pages that it disallows",

@@ -76,14 +76,15 @@ var hugeRobots = hardship{
 // robotsLimit is the number of bytes of a robots.txt that count.
 const robotsLimit = 500 << 10
 
-// upToCut returns a robots.txt with robotsLimit bytes that starts with begin and ends
-// with last.
+// upToCut returns a robots.txt with robotsLimit bytes that starts and ends with the
+// given texts.
 func upToCut(begin, last string) string {
 	filler := strings.Repeat("# a line that says nothing at all\n", robotsLimit/34+1)
 	return begin + filler[len(filler)-(robotsLimit-len(begin)-len(last)):] + last
 }
 
-// endlessly writes begin, and then more repeatedly until a write fails.
+// endlessly writes the text begin once, and then the text more repeatedly, until a
+// write fails.
 func endlessly(out io.Writer, begin, more string) error {
 	piece := bytes.Repeat([]byte(more), 1+(16<<10)/len(more))
 	_, err := io.WriteString(out, begin)
@@ -191,7 +192,7 @@ var movedRobots = hardship{
 	},
 }
 
-// robotsPath returns the path of a robots.txt after hop redirects.
+// robotsPath returns the path of a robots.txt after the given number of redirects.
 func robotsPath(hop int) string {
 	if hop == 0 {
 		return "/robots.txt"

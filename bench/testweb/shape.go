@@ -69,7 +69,7 @@ func newShape(hosts, pages int, share float64) shape {
 }
 
 // linkers returns the number of pages that have children in the tree of a host with n
-// pages. The root page always counts. These pages have the lowest indexes.
+// pages. The root page always counts. The counted pages have the lowest indexes.
 func linkers(n int) int { return max(1, (n-1+branch-1)/branch) }
 
 func (s shape) hosts() int { return len(s.first) - 1 }
@@ -84,9 +84,9 @@ func (s shape) inner(p page) bool { return p.index < linkers(s.size(p.host)) }
 // number returns the number of p among all pages.
 func (s shape) number(p page) int { return s.first[p.host] + p.index }
 
-// children calls visit for the children of p in the tree of its host. If p is a root
-// page, it also calls visit for p's children in the tree of hosts. Every page is a
-// descendant of the first host's root page.
+// children calls the function visit for the children of p in the tree of its host. If p
+// is a root page, it also calls visit for p's children in the tree of hosts. Every page
+// is a descendant of the first host's root page.
 func (s shape) children(p page, visit func(page)) {
 	last := min(branch*p.index+branch, s.size(p.host)-1)
 	for child := branch*p.index + 1; child <= last; child++ {

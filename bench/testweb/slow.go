@@ -21,8 +21,8 @@ var latency = hardship{
 // depend mostly on hosts that are slower than any crawler's timeout.
 const maxSpread = 4
 
-// lateness returns the latency of a host, which Config.Latency describes. It is 0 for
-// the hosts of corners and for dead hosts.
+// lateness returns the latency of a host, which Config.Latency describes. The latency
+// is 0 for the hosts of corners and for dead hosts.
 func (w *Web) lateness(name string) time.Duration {
 	if w.cfg.Latency == 0 {
 		return 0

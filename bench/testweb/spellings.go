@@ -182,7 +182,8 @@ func relative(d *dice, folder, path string) string {
 	return up + path[1:]
 }
 
-// escape returns the spelling of an attribute's value. It replaces "&" by ampersand.
+// escape returns the spelling of an attribute's value. It replaces "&" by the argument
+// ampersand.
 func escape(value string, quote byte, ampersand string) spelling {
 	html := strings.ReplaceAll(value, "&", ampersand)
 	return spelling{value: []byte(value), html: []byte(html), quote: quote}

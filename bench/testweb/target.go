@@ -6,12 +6,12 @@ type targetKind uint8
 
 const (
 	unknown     targetKind = iota // the web has no such URL
-	aPage                         // a page
-	aHop                          // redirect number part of the chain that page owns
-	aDeadPage                     // page number part of the dead host page.host
-	aRobots                       // robots.txt of page.host
-	aDeadRobots                   // robots.txt of the dead host page.host
-	aResource                     // a URL of a corner: resource
+	aPage                         // target.page
+	aHop                          // the redirect with the number target.part in the chain of target.page
+	aDeadPage                     // the page with the number target.part on a dead host, whose number is target.page.host
+	aRobots                       // robots.txt of the living host with the number target.page.host
+	aDeadRobots                   // robots.txt of the dead host with that number
+	aResource                     // a URL of a corner: target.resource
 	noSitemap                     // a usual path for sitemaps, without a sitemap
 )
 
@@ -155,7 +155,8 @@ func (w *Web) ordinals() int {
 	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts() + len(w.corners.resources)
 }
 
-// each calls visit for every URL that a crawl should find, until visit returns false.
+// each calls the function visit for every URL that a crawl should find, until visit
+// returns false.
 func (w *Web) each(visit func(target) bool) {
 	for host := range w.shape.hosts() {
 		for index := range w.shape.size(host) {

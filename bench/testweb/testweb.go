@@ -121,7 +121,7 @@ type Config struct {
 	Agent string
 
 	// Log receives the request log as lines of JSON, for JudgeLog. nil means that no
-	// log is written. The lines are buffered. Web.Flush writes the rest.
+	// log is written. The lines are buffered. Web.Flush writes the buffered lines.
 	Log io.Writer
 	// KeepLog keeps the request log in memory, for Web.Log.
 	KeepLog bool

@@ -25,8 +25,8 @@ func newWeb(t testing.TB, cfg Config) *Web {
 	return w
 }
 
-// hard returns a web with the hardships of set. The web is small enough to request
-// every page.
+// hard returns a web with the given hardships. The web is small enough to request every
+// page.
 func hard(t testing.TB, set Hardships) *Web {
 	t.Helper()
 	t.Logf("replay with -seed=%d", *seed)

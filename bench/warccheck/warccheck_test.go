@@ -180,8 +180,9 @@ func TestGowarc(t *testing.T) {
 	holds(t, records, bodies)
 }
 
-// TestWarcio checks that warcio finds the same records as gowarc. It is skipped if
-// warcio cannot be installed, or fails if CRAWLER_TEST_SERVERS is "require".
+// TestWarcio checks that warcio finds the same records as gowarc. The test runs only
+// with -proof. If warcio cannot be installed, the test is skipped, or fails if
+// CRAWLER_TEST_SERVERS is "require".
 func TestWarcio(t *testing.T) {
 	if !*proof {
 		t.Skip("it needs npm, and a network: with -proof")

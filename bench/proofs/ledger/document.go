@@ -83,8 +83,9 @@ func writeItem(b *strings.Builder, text string) { writeParagraph(b, "* ", text) 
 // columns is the maximum length of a line of the document, in characters.
 const columns = 118
 
-// writeParagraph writes text in lines of up to columns characters. The first line
-// begins with mark. The other lines are indented by the length of mark.
+// writeParagraph writes a text in lines whose maximum length is the constant columns.
+// The first line begins with a mark. The other lines are indented by the length of the
+// mark.
 func writeParagraph(b *strings.Builder, mark, text string) {
 	indent := strings.Repeat(" ", len(mark))
 	lines := report.Fold(text, columns-len(mark))

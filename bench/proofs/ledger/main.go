@@ -46,8 +46,8 @@ func main() {
 	}
 }
 
-// run runs the proofs whose titles match only, and writes file after each proof. It
-// reports whether all of these proofs hold.
+// run runs the proofs whose titles match a regular expression (only). After each proof
+// it writes the document (file). It reports whether all of these proofs hold.
 func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err error) {
 	before, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

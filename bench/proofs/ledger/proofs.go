@@ -22,7 +22,8 @@ type batch struct {
 // fuzzTime is the time for which each fuzz target of a proof runs.
 const fuzzTime = "1m"
 
-// args returns the arguments of the go command, with more after "test".
+// args returns the arguments of the go command, with the additional ones (more) after
+// "test".
 func (b batch) args(more ...string) []string {
 	pkg, args := b.pkg, []string{"test"}
 	if b.nested {

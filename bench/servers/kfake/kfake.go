@@ -100,7 +100,7 @@ func Trust() *tls.Config {
 }
 
 // certified returns a configuration with the certificate for 127.0.0.1 that package
-// httptest has. It is the same in each process.
+// httptest has. The certificate is the same in each process.
 func certified() *tls.Config {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
