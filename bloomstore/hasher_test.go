@@ -7,9 +7,9 @@ import (
 )
 
 // The expected fingerprints come from OpenSSL's SipHash (openssl mac -macopt size:16
-// SIPHASH). Those of the counting key and inputs are also the vectors published with
-// the reference implementation of SipHash-2-4-128. Fingerprints are stored: these
-// values must not change without a new format version.
+// SIPHASH). The fingerprints for the key 00 01 02 … and the inputs 00 01 02 … are also
+// published with the reference implementation of SipHash-2-4-128. Fingerprints are
+// stored: these values must not change without a new format version.
 
 func TestFingerprintGolden(t *testing.T) {
 	const counting, random = "000102030405060708090a0b0c0d0e0f", "8f3a5c9e01b7d2640f1e2d3c4b5a6978"

@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// This program crawls a site and handles each page in OnPage. The directory keeps
-// the frontier, so that the program continues when it is started again.
+// This program crawls a site and handles each page in OnPage. The frontier is in a
+// directory. If a program uses the same directory again, it continues the crawl.
 func Example() {
 	site := httptest.NewServer(http.HandlerFunc(serveSite))
 	defer site.Close()

@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// TestOnRefused: OnRefused is called once for each refused link, with its rule
-// and its page, as often as the counts say.
+// TestOnRefused: OnRefused is called once for each refused link, with the rule and the
+// page. The number of calls equals the number of refused links that the crawl counts.
 func TestOnRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, pages(map[string]reply{

@@ -15,7 +15,7 @@ const wordBits = 64
 //
 // Shards get different numbers of keys, so together they need slightly more than
 // OptimalBits: see ShardedFalsePositiveRate. ShardedBits takes some milliseconds. It
-// panics unless n > 0, 0 < p < 1, shards > 0 and the whole filter is below 2⁶³ bits.
+// panics unless n > 0, 0 < p < 1, 0 < shards < 2³¹ and the whole filter is below 2⁶³ bits.
 func ShardedBits(n uint64, p float64, shards uint64) (shardBits uint64, k uint) {
 	checkShards(shards)
 	m, guess := OptimalBits(n, p)
@@ -34,7 +34,7 @@ func ShardedBits(n uint64, p float64, shards uint64) (shardBits uint64, k uint) 
 }
 
 // shardBitsFor returns the fewest bits, a multiple of a word, that suffice with k hash
-// functions. The search starts at the argument about.
+// functions. The argument about is the number of bits at which the search starts.
 func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint64 {
 	enough := func(words uint64) bool {
 		return ShardedFalsePositiveRate(n, shards, words*wordBits, k) <= p

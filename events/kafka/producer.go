@@ -27,7 +27,8 @@ type producer struct {
 var _ events.Sink = (*producer)(nil)
 
 // delivery is a record that was passed to the client. The client keeps the record even if
-// Send no longer waits for it, because only the client can send it again without a repeat.
+// Send no longer waits for it, because only the client can send it again without the broker
+// storing it twice.
 // The next Send of the event waits for the same delivery.
 type delivery struct {
 	done chan struct{} // closed when err is set

@@ -49,7 +49,7 @@ var (
 	stored = newPacker(gzip.NoCompression)
 )
 
-// smallBlock is the longest block that is stored.
+// smallBlock is the maximum length, in bytes, of a block that is never compressed, whatever its type.
 const smallBlock = 1 << 10
 
 var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -115,8 +115,8 @@ func packInfo(info Info, file string, now time.Time) (*Packed, error) {
 	return p, p.add(&header{kind: "warcinfo", content: "application/warc-fields", id: newID(), at: now, file: file}, block, text)
 }
 
-// add appends one record as a gzip member of its own. It compresses a small block with
-// the packer stored, and any other block with the packer by.
+// add appends one record as a gzip member of its own. A small block is not compressed: it
+// goes through the packer named stored. Other blocks go through the argument by.
 func (p *Packed) add(h *header, block []byte, by *packer) error {
 	if len(block) <= smallBlock {
 		by = stored
@@ -143,10 +143,10 @@ type header struct {
 	concurrent    string // id of the record of the answer to the same request
 	file          string
 	truncated     string
-	payload       []byte // bytes of the payload digest; nil means no payload digest
+	payload       []byte // what the payload digest is computed of; nil means no payload digest
 }
 
-// append appends the header of a record with this block.
+// append appends the header of a record to b. It needs block for its length and digest only.
 func (h *header) append(b, block []byte) []byte {
 	var address, payloadDigest string
 	if h.remote.IsValid() {

@@ -96,7 +96,7 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 }
 
 // TestWindowModel makes random calls with a few keys, some of which have a window, and
-// compares the answers with a map. Now and then the process dies.
+// compares the answers with a list in memory. Now and then the process dies.
 func TestWindowModel(t *testing.T) {
 	runs, steps := 5, 400
 	if *proof {

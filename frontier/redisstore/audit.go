@@ -70,7 +70,7 @@ func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed flo
 	return claimed
 }
 
-// recount counts the structures. Each partition is read in one transaction, which takes its
+// recount counts the items in all queues, leases and lists. Each partition is read in one transaction, which takes its
 // server about 3 µs for each host that has queued, leased or failed items.
 func (s *Store) recount(ctx context.Context) (recount, error) {
 	r := recount{Audit: frontier.Audit{Counters: newStats()}}
@@ -209,8 +209,9 @@ func (c *recounting) addTo(r *recount) {
 	}
 }
 
-// checkHost compares the structures of a host. The host must be leased if and only if it has
-// a lease, and due if and only if it has ready items and is not leased.
+// checkHost compares what the structures of a host say. The host must be in the set of deadlines
+// if and only if it has a lease, and in the set of due hosts if and only if it has ready items
+// and no lease.
 func (c *recounting) checkHost(r *recount, host string, items uint64, due, leased, lease bool) {
 	switch {
 	case leased != lease && leased:

@@ -16,8 +16,8 @@ import (
 // set. Without an exact set, partition.exact decides.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
-// answer returns the verdict on an offer that needs no server. For other offers answered is
-// false.
+// answer returns the verdict on an offer that needs no server. If the offer needs a server,
+// the result answered is false.
 func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil

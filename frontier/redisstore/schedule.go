@@ -31,8 +31,8 @@ type prospect struct {
 	part   *partition
 	next   time.Time // when to look again; zero means at once
 	theirs bool      // another worker is in charge of it
-	server int64     // its server's clock, ms, shortly before the time in the field at
-	at     time.Time // this process's clock
+	server int64     // the server's clock in its last answer, in ms
+	at     time.Time // when this process received that answer
 }
 
 // candidate is a host that was due at the last look.

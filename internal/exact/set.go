@@ -23,7 +23,7 @@ type Set interface {
 	// round.
 	Queued(ctx context.Context, keys []Ref) error
 	// Withdraw is for pending keys that the queue refused. A key that was finished in an
-	// earlier round is finished again, as before. Other keys are deleted. Withdraw ignores
+	// earlier round goes back to that finished state. Other keys are deleted. Withdraw ignores
 	// keys that are not pending in the given round.
 	Withdraw(ctx context.Context, keys []Ref) error
 	// Finish stores how keys ended, and adds the given records, in one transaction. Only
@@ -35,8 +35,8 @@ type Set interface {
 	// Stale returns at most n keys that have been pending for at least the time age. No
 	// call returns these keys again before this time has passed once more.
 	Stale(ctx context.Context, age time.Duration, n int) ([]Entry, error)
-	// Waiting returns at most n pending and queued keys whose fingerprints are greater than
-	// the fingerprint after, in the order of the fingerprints. If it returns none, there
+	// Waiting returns at most n pending and queued keys, sorted by fingerprint. It returns only
+	// keys whose fingerprints are greater than the argument after. If it returns none, there
 	// are no more.
 	Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error)
 	// Sweep deletes at most n finished keys whose window is over, and returns their number.

@@ -196,8 +196,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestRepeats tests the cases in the package's documentation in which a handler runs again
-// after it has succeeded.
+// TestRepeats tests the cases of repeats in the package's documentation: what the inbox does
+// when a lease is lost or belongs to another delivery, and when a handler runs again.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	t.Run("the process ends before the confirmation", func(t *testing.T) {
