@@ -23,14 +23,13 @@ type Step struct {
 	Run     func(ctx context.Context, turn *Turn) error
 }
 
-// Sizes returns the sizes at which a measurement is repeated. The first size is the
-// argument smallest, and each further size is ten times as large. The last size is the
-// argument most.
-func Sizes(smallest, most uint64) (all []uint64) {
-	for n := smallest; n < most; n *= 10 {
+// Sizes returns the sizes at which a measurement is repeated. The first size is smallest.
+// Each further size is ten times the size before, and the last one is largest.
+func Sizes(smallest, largest uint64) (all []uint64) {
+	for n := smallest; n < largest; n *= 10 {
 		all = append(all, n)
 	}
-	return append(all, most)
+	return append(all, largest)
 }
 
 // Watcher receives the progress of a run. It gets one call at a time.

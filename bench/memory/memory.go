@@ -32,12 +32,12 @@ type Config struct {
 type Subject struct {
 	Name   string
 	Family string        // name in the plot, which is the same for all rates of a store
-	Ours   bool          // whether it is a promise that the size is within tolerance of Predict
+	Ours   bool          // the size must be within tolerance of Predict
 	FPR    float64       // false-positive rate; 0 means an exact store
 	Most   uint64        // the maximum number of items that are measured; 0 means no limit
-	Usual  bool          // whether it is a usual alternative to a filter, drawn as a level in the plot
+	Usual  bool          // a usual alternative to a filter, drawn as a horizontal line in the plot
 	Add    time.Duration // approximate time per item; determines the share of the budget
-	// Weigh stores n items, returns the bytes of all of them, and removes them.
+	// Weigh stores n items, returns the bytes that all of them take, and removes them.
 	Weigh weigh
 	By    string // the method of measurement
 	// Predict returns the least and the most bytes of n items according to package
@@ -63,8 +63,8 @@ func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, hig
 	}
 }
 
-// fixedCost is the approximate time of a measurement that does not depend on the number
-// of items: a process or server starts and becomes idle.
+// fixedCost is the approximate part of a measurement's time that does not depend on the
+// number of items. In this time, a process or server starts and becomes idle.
 const fixedCost = 3 * time.Second
 
 // tolerance is the allowed difference between our stores and `crawler size`.
@@ -76,8 +76,9 @@ const urlHosts = 1000
 // urls returns n URLs of the given number of hosts.
 func urls(n, hosts uint64) sets.Range { return sets.Range{N: n, Hosts: hosts, Run: 1} }
 
-// most is the maximum number of items in a store that takes a few hundred bytes for each.
-const most = 10_000_000
+// maxItems is the maximum number of items in a store that takes a few hundred bytes for
+// each.
+const maxItems = 10_000_000
 
 // smallest is the number of items of the first measurement.
 const smallest = 100_000

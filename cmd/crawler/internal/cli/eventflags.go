@@ -100,8 +100,8 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 }
 
 // adoptEnvironment sets flags that the command line does not have. The values come from
-// the variables CRAWLER_EVENTS and CRAWLER_EVENTS_NAME. The corresponding flags of a
-// crawl use the same variables.
+// the same variables as those of a crawl: CRAWLER_EVENTS for --to, and
+// CRAWLER_EVENTS_RELAY, for example, for --relay.
 func (f *eventFlags) adoptEnvironment() (err error) {
 	like := eventFlags{prefix: "events-"}
 	f.flags.VisitAll(func(flag *pflag.Flag) {
@@ -187,12 +187,12 @@ func (f *eventFlags) shown() string {
 	return shown
 }
 
-// shownSink returns the URL of a sink without its password and its query, because both
-// may be secret. The result secret reports whether the URL has a password or a query.
-func shownSink(raw string) (shown string, secret bool) {
+// shownSink returns the URL of a sink without its password and its query, because both may
+// be secret. hasSecret reports whether the URL has a password or a query.
+func shownSink(raw string) (shown string, hasSecret bool) {
 	bare, query, _ := strings.Cut(raw, "?")
-	shown, secret = shownRedis(bare)
-	return shown, secret || query != ""
+	shown, hasSecret = shownRedis(bare)
+	return shown, hasSecret || query != ""
 }
 
 // fromOf parses the value of --from.

@@ -31,9 +31,9 @@ type seedLine struct {
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // nil after a call of begin; for stdin, next makes this call
+	input  io.Reader // nil after begin was called: by newSeedReader for a file, by next for stdin
 	lines  *bufio.Reader
-	number int // of the last line
+	number int // number of the last line that was read
 	close  func() error
 }
 
