@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// points are the points at which the child can kill itself.
+// points are the crash points at which the child process can kill itself.
 var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 
 // history describes several runs, one after another, with the same directory. The input
@@ -22,7 +22,7 @@ var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 type history struct {
 	dir        string
 	args       []string
-	remembered int // the earliest position in the list at which the last run can have begun to print
+	remembered int // the position in the list at which the last run began to print; later runs must not begin before it
 	printed    int // the furthest position in the list that a run reached
 }
 
