@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// draws generates the keys of a case: random fingerprints, distributed over the partitions
-// as the keys of the case's hosts are.
+// draws generates the keys of a case, which are random fingerprints. Each partition gets
+// about as many keys as its hosts have.
 type draws struct {
 	rng     *rand.Rand
 	weights []uint64 // of each partition; nil means that all fingerprints are accepted

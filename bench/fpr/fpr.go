@@ -158,8 +158,8 @@ func (config Config) cases(s Subject) (all []Case) {
 	return all
 }
 
-// exactShare is the number of keys of a filter for each key of an exact store. It is
-// above 1 because exact stores are slower.
+// A filter is measured with exactShare times as many keys as an exact store, because exact
+// stores are slower.
 const exactShare = 10
 
 // Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
@@ -295,7 +295,8 @@ func chunks(n uint64, process func(n uint64) (uint64, error), proceed func(done 
 	return sum, done, nil
 }
 
-// sample is the maximum number of keys for a check of single answers.
+// sample is the maximum number of keys that are looked up to check that the set knows
+// them, or that it does not.
 const sample = 1000
 
 // checkKnown generates the first keys again and checks that the set contains them.

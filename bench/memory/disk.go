@@ -105,7 +105,7 @@ type postgresFill struct {
 }
 
 // weigh returns the bytes that n keys take in tables and indexes. If the keys remain
-// waiting, these include the rows that are needed to queue them.
+// waiting, these bytes include the rows that are needed to queue them.
 func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
 	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
 	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}

@@ -47,7 +47,7 @@ type Subject struct {
 
 type weigh func(ctx context.Context, n uint64, progress func(share float64)) (bytes float64, err error)
 
-// exactly returns a prediction of a single value.
+// exactly returns a Predict function whose interval is a single value.
 func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
 	return func(n uint64) (low, high float64) {
 		low = bytes(n)
@@ -55,7 +55,7 @@ func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
 	}
 }
 
-// between returns a prediction of an interval.
+// between returns a Predict function whose interval is the result of bytes.
 func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, high float64) {
 	return func(n uint64) (low, high float64) {
 		least, most := bytes(n)
@@ -67,7 +67,8 @@ func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, hig
 // number of items. In this time, a process or server starts and becomes idle.
 const fixedCost = 3 * time.Second
 
-// tolerance is the allowed difference between our stores and `crawler size`.
+// tolerance is the allowed relative difference between the size of our stores and the
+// prediction of `crawler size`.
 const tolerance = 0.10
 
 // urlHosts is the default number of hosts.
@@ -173,8 +174,8 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 	m.draw(s, each)
 }
 
-// draw adds a store to the plot: a filter as a mark, and a usual alternative as a level. If
-// a store is measured with several sizes, the plot shows the last one.
+// draw adds a store to the plot: a filter as a mark, and a usual alternative as a
+// horizontal line. If a store is measured with several sizes, the plot shows the last one.
 func (m *measurement) draw(s Subject, each float64) {
 	const least, most = 1e-9, 0.1
 	name := cmp.Or(s.Family, s.Name)

@@ -79,8 +79,8 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 	}, nil
 }
 
-// goCollector collects the usual metrics of Go's runtime, and the share of the
-// processor time that garbage collection takes.
+// goCollector returns a collector for the usual metrics of Go's runtime, and the share of
+// the processor time that garbage collection takes.
 func goCollector() prometheus.Collector {
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
 		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)}))

@@ -47,8 +47,8 @@ func (c *console) clear() {
 
 // newLogger returns a logger that writes to w. The format is a value of --log-format. The
 // text format has colours on a terminal, unless NO_COLOR is set. Text from servers is
-// escaped in all formats. For JSON that does not go to a terminal, encoding/json is the
-// only escaping.
+// escaped in all formats. JSON that does not go to a terminal is escaped only by
+// encoding/json.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
 	var lvl slog.Level
 	_ = lvl.UnmarshalText([]byte(level))

@@ -14,11 +14,10 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// Each flag of a crawl is declared once, in the function of its section: its name, its
-// help text, its valid values, and the field of crawl.Config that it sets. The
-// environment variable (CRAWLER_NAME) and the key in the config file follow from the
-// name. If the flag is fixed when the crawl is created, its stored setting has the same
-// name.
+// Each flag of a crawl is declared once, in the function of its section, with its name,
+// its help text, its valid values, and the field of crawl.Config that it sets. The
+// environment variable (CRAWLER_NAME) and the key in the config file follow from the name.
+// If the flag is fixed when the crawl is created, its stored setting has the same name.
 
 // fixedNames are the names of the flags that are fixed when a crawl is created,
 // including those that are fixed only in Redis.
@@ -75,8 +74,8 @@ type fixedFlag struct {
 // is set. The error message contains words, which describe the valid values.
 func (f *fixedFlag) want(words string, valid func() bool) { restrict.Flag(f.set, f.name, words, valid) }
 
-// within makes the flag refuse a value that is outside the range [least, most], unless the
-// value is the sentinel.
+// within makes the flag refuse a value outside the range [least, most], except the
+// sentinel, which is a value with a special meaning.
 func within[T cmp.Ordered](f *fixedFlag, field *T, sentinel, least, most T, description string) {
 	f.want(description, func() bool { return *field == sentinel || least <= *field && *field <= most })
 }

@@ -100,7 +100,7 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 }
 
 // adoptEnvironment sets flags that the command line does not have. The values come from
-// the same variables as those of a crawl: CRAWLER_EVENTS for --to, and
+// the variables that a crawl uses for the same flags: CRAWLER_EVENTS for --to, and
 // CRAWLER_EVENTS_RELAY, for example, for --relay.
 func (f *eventFlags) adoptEnvironment() (err error) {
 	like := eventFlags{prefix: "events-"}
@@ -144,7 +144,7 @@ func checkSink(to string) error {
 	return sink.Close()
 }
 
-// config returns the config of the relay, with its sink open.
+// config opens the sink, and returns the config of the relay.
 func (f *eventFlags) config(ctx context.Context, stdout io.Writer) (config events.Config, err error) {
 	config = f.relay
 	config.From = fromOf(f.from)

@@ -99,7 +99,7 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.config, "config", "", "read flags from a YAML `FILE`")
 }
 
-// Titles of sections whose flags crawler try also has.
+// Titles of the sections that the help text of crawler try also has.
 const (
 	dataSection    = "Data of pages"
 	requestSection = "Requests"

@@ -17,7 +17,7 @@ type ending struct {
 	over  chan struct{} // closed when --grace is over; nil if no goroutine waits for the end of --grace
 }
 
-// begin starts --grace. Further calls do nothing.
+// begin starts the time of --grace. Further calls do nothing.
 func (e *ending) begin(grace time.Duration) {
 	e.begun.Do(func() {
 		if e.over != nil {

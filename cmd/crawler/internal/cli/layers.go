@@ -122,8 +122,8 @@ func (l *layers) where(name string) string {
 	}
 }
 
-// readFile reads the config file: a map from names of flags to values, which can also
-// have the keys hosts and fields.
+// readFile reads the config file, which is a map from names of flags to values. The map
+// can also have the keys hosts and fields.
 func (l *layers) readFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {

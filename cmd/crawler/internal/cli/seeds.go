@@ -183,5 +183,6 @@ func findDir() (string, error) {
 	return "", fmt.Errorf("%d crawls in this directory (%s): name one with --dir", len(found), strings.Join(found, ", "))
 }
 
-// errNoCrawl reports that no argument names a crawl.
+// errNoCrawl reports that the command line names no crawl and that the current directory
+// contains none.
 var errNoCrawl = errors.New("no crawl in this directory, and no seeds: name a URL, --seeds FILE or --dir DIR")

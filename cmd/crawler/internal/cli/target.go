@@ -52,7 +52,7 @@ func (t *target) location() (location, error) {
 	return at, nil
 }
 
-// run returns a RunE function that calls t.with with fn.
+// run returns a RunE function that passes fn to t.with.
 func (t *target) run(fn func(ctx context.Context, c *attached) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), fn) }
 }

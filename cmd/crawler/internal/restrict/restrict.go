@@ -15,10 +15,10 @@ import (
 // DurationWords describes the valid values of a flag for a time.
 const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 
-// Flag makes a flag refuse invalid values. After each value that is set, the flag calls
-// valid. If valid returns false, the flag returns to its previous value, and the error is
-// "want" and the description, as in "want a whole number from 1 to 100". The error is the
-// same for text that the flag cannot parse.
+// Flag makes a flag refuse invalid values. After a value is set, the flag calls valid. If
+// valid returns false, the flag returns to its previous value, and the error is "want" and
+// the description, as in "want a whole number from 1 to 100". The error is the same for
+// text that the flag cannot parse.
 func Flag(set *pflag.FlagSet, name, description string, valid func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {

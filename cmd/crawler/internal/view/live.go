@@ -111,9 +111,10 @@ func (l *Live) erase() string {
 	return "\r\x1b[J"
 }
 
-// frame returns the sequence that draws the view over the previous one and moves the
-// cursor back to its beginning. The last column of the terminal stays empty, because
-// terminals behave differently after a character in that column. The caller must hold mu.
+// frame returns the sequence that draws the view over the previous one, and moves the
+// cursor back to the beginning of the view. The last column of the terminal stays empty,
+// because terminals behave differently after a character in that column. The caller must
+// hold mu.
 func (l *Live) frame() string {
 	if l.shown == nil {
 		return ""

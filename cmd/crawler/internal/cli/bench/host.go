@@ -17,7 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// host contains the measured servers: those that flags name, or private ones.
+// host contains the measured servers: servers that flags name, or servers that this
+// process has started.
 type host struct {
 	redis    *sets.Redis // nil means none
 	named    bool        // the Redis comes from a flag

@@ -50,7 +50,7 @@ const (
 	printCanonical = "canonical"
 )
 
-// Bounds of --urls and --fpr, which package membits sets.
+// Bounds that package membits sets for --urls and --fpr.
 const (
 	maxURLs = 1 << 40
 	minFPR  = 1e-12

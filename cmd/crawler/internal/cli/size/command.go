@@ -132,7 +132,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	})
 }
 
-// question is the solved question of a command line.
+// question is the question of a command line, with its answer.
 type question struct {
 	answer  sizing.Answer
 	rate    float64  // p of the layouts: --fpr if it is given, otherwise p of the answer
