@@ -54,7 +54,7 @@ func broken(s *report.Section) string {
 	return strings.Join(all, "\n")
 }
 
-// quick returns Memory with fewer probes.
+// quick returns the subject of Memory with fewer probes.
 func quick() Subject {
 	s := Memory()
 	s.Probes = 400_000
@@ -371,7 +371,7 @@ func TestBudgetIsStated(t *testing.T) {
 
 // TestSmallLayers measures a grown filter whose first layer has only 39 keys in each part.
 // With this seed, its rate is by chance 1.7 times the theoretical rate. The promises are
-// not checked for such a small filter, but they are for a grown filter with more keys.
+// checked only for a grown filter with more keys.
 func TestSmallLayers(t *testing.T) {
 	small := Case{Keys: 20_000, Capacity: 2500, FPR: 1e-4, Growth: true}
 	large := Case{Keys: 160_000, Capacity: 20_000, FPR: 1e-4, Growth: true}

@@ -253,7 +253,7 @@ func split(args []string) (parts [][]string) {
 	return append(parts, part)
 }
 
-// cmdHeal implements "heal" in scripts. After it, /ill answers with status 200.
+// cmdHeal implements "heal" in scripts. It makes /ill answer with status 200 from now on.
 func cmdHeal(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Value(siteKey{}).(*site).healthy.Store(true)
 }

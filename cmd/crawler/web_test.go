@@ -210,7 +210,7 @@ func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 		whole, err := io.ReadAll(z)
 		ts.Check(err)
 		there += bytes.Count(whole, []byte("WARC-Type: response\r\n"))
-		robots += bytes.Count(whole, []byte("/robots.txt\r\n")) / 2 // it is in the answer and in the request
+		robots += bytes.Count(whole, []byte("/robots.txt\r\n")) / 2 // the URL is in the answer and in the request
 	}
 	if pointed != want || there != want+robots || robots != wantRobots {
 		ts.Fatalf("%d records point to answers, want %d; the files have %d, %d of them of a robots.txt, want %d", pointed, want, there, robots, wantRobots)

@@ -35,8 +35,9 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// unwritable returns a path to dir through which nothing can be written. It is dir itself
-// without write permission or, for root, a read-only mount of dir.
+// unwritable returns a path to dir that allows no writes. For root, this is the path of a
+// read-only mount of dir. For other users, it is dir, from which unwritable removes the
+// write permissions.
 func unwritable(t *testing.T, dir string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -204,8 +204,8 @@ func checkReport(t *testing.T, dir string) {
 	}
 }
 
-// TestReportOfAKilledRun: the report of a run that was killed does not say that
-// it is running.
+// TestReportOfAKilledRun: after a run was killed, its report does not say that the run
+// goes on.
 func TestReportOfAKilledRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, _, release := heldSite(t)

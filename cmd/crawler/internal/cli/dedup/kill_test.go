@@ -142,7 +142,7 @@ func (h *history) check(t *testing.T, text string) {
 }
 
 // TestKillRepeatsOnlyWhatWasNotRemembered: if a run is killed after it has remembered a
-// group, the next run does not repeat the group. If it is killed before that, the next
+// group, the next run does not repeat the group. If the run is killed earlier, the next
 // run prints the group again.
 func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
 	for point, again := range map[string]bool{"printed": true, "half": true, "remembered": false} {
