@@ -23,8 +23,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// justified has the pages that only one of the two crawlers fetches, by tree and path,
-// with the reason why our crawler is right.
+// justified has the pages that only one of the two programs, wget or crawler, fetches: by
+// tree and path, with the reason why crawler is right.
 var justified = map[string]map[string]string{
 	"sqlite": {
 		"/": `lang_expr.html has <a href="\">: to the URL standard a backslash is a slash, wget asks for /%5C`,
@@ -75,8 +75,8 @@ func TestRealWeb(t *testing.T) {
 	}
 }
 
-// missing skips a test because of err: something that `make deps` installs is missing.
-// If CRAWLER_TEST_SERVERS is "require", it fails the test instead.
+// missing skips a test, because something that `make deps` installs is missing. If
+// CRAWLER_TEST_SERVERS is "require", the test fails instead.
 func missing(t *testing.T, err error) {
 	t.Helper()
 	if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
@@ -140,12 +140,11 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// runWget crawls the host of a URL (start) without a limit of depth, and keeps no
-// pages.
-func runWget(t *testing.T, wget, start string) {
+// runWget crawls the host of startURL without a depth limit, and keeps no pages.
+func runWget(t *testing.T, wget, startURL string) {
 	t.Helper()
 	crawl := exec.Command(wget, "--no-config", "--no-verbose", "--recursive", "--level=inf",
-		"--no-host-directories", "--delete-after", "--directory-prefix="+t.TempDir(), start)
+		"--no-host-directories", "--delete-after", "--directory-prefix="+t.TempDir(), startURL)
 	// Exit code 8 means that some answers were errors: documentation has dead links.
 	if out, err := crawl.CombinedOutput(); err != nil && crawl.ProcessState.ExitCode() != 8 {
 		t.Fatalf("wget: %v\n%s", err, tail(out))

@@ -1,8 +1,8 @@
 // Package agenda runs the steps of a benchmark one after the other, within a time
 // budget.
 //
-// It owns the division of the budget. If a step is interrupted, has no time or fails,
-// its section says so: no figure is missing silently. The steps do the measuring.
+// It divides the budget among the steps. If a step is interrupted, has no time or fails,
+// its section gives the reason. The steps make the measurements.
 package agenda
 
 import (
@@ -23,17 +23,16 @@ type Step struct {
 	Run     func(ctx context.Context, turn *Turn) error
 }
 
-// Sizes returns the sizes at which a measurement is repeated. The first size is the
-// argument smallest, and each further size is ten times as large. The last size is the
-// argument most.
-func Sizes(smallest, most uint64) (all []uint64) {
-	for n := smallest; n < most; n *= 10 {
+// Sizes returns the sizes at which a measurement is repeated. The sizes begin with
+// smallest and end with largest. Each size in between is ten times the size before it.
+func Sizes(smallest, largest uint64) (all []uint64) {
+	for n := smallest; n < largest; n *= 10 {
 		all = append(all, n)
 	}
-	return append(all, most)
+	return append(all, largest)
 }
 
-// Watcher receives the progress of a run. It gets one call at a time.
+// Watcher receives the progress of a run. Its methods are called one at a time.
 type Watcher interface {
 	Begin(s *Step)
 	// Progress receives the share of all steps that is done, from 0 to 1.

@@ -32,14 +32,14 @@ func words(s *report.Section) (all []string) {
 	return all
 }
 
-// sleeper returns a step that sleeps for a given time (takes).
-func sleeper(s *report.Section, name string, cost, takes time.Duration) *Step {
+// sleeper returns a step that sleeps for the given duration.
+func sleeper(s *report.Section, name string, cost, duration time.Duration) *Step {
 	return &Step{Section: s, Name: name, Cost: cost, Run: func(ctx context.Context, turn *Turn) error {
 		turn.Found("slept")
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("asleep: %w", ctx.Err())
-		case <-time.After(takes):
+		case <-time.After(duration):
 			return nil
 		}
 	}}

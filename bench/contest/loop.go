@@ -41,19 +41,19 @@ type Order struct {
 	Workers int           // number of concurrent requests
 	Delay   time.Duration // between the starts of two requests to a host; 0 allows many requests to a host at once
 	Time    time.Duration // duration of the crawl; 0 means until no page is left
-	// Links appends the links of a page to the slice found, each once and without its
-	// fragment. This function is not sent to another process.
+	// Links appends the links of a page to its second argument, each once and without its
+	// fragment. An Order that is sent to another process does not include Links.
 	Links func(body *bytes.Buffer, found []string) ([]string, error) `json:"-"`
 }
 
-// Obey decodes the order that this process received, calls the function do with the
-// order, and prints the result of do.
-func Obey(ctx context.Context, order string, out io.Writer, do func(ctx context.Context, order Order) (Took, error)) error {
+// Obey decodes the order that this process received, calls crawl with the order, and
+// prints the result.
+func Obey(ctx context.Context, order string, out io.Writer, crawl func(ctx context.Context, order Order) (Took, error)) error {
 	var o Order
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
 		return fmt.Errorf("loop over %q: %w", order, err)
 	}
-	took, err := do(ctx, o)
+	took, err := crawl(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,10 @@ func Tokenizing(ctx context.Context, order Order) (Took, error) {
 
 var errTimeOver = errors.New("the time is over")
 
-// Loop crawls as fast as net/http, a parser of links and a map can, until no page is left
-// or the time is over. A comparison with it shows the cost of the crawler's guarantees.
-// Loop ignores robots.txt and charsets, does not limit bodies, stores nothing on disk,
-// and stops at the first error.
+// Loop crawls as fast as possible, with only net/http, a parser of links and a map. It
+// ends when no page is left or the time is over. A comparison with it shows the cost of
+// the crawler's guarantees. Loop ignores robots.txt and charsets, does not limit bodies,
+// stores nothing on disk, and stops at the first error.
 func Loop(ctx context.Context, order Order) (took Took, err error) {
 	dialer := new(net.Dialer)
 	l := &loop{Order: order, todo: newQueue(order.Seeds, order.Delay), transport: &http.Transport{
@@ -166,8 +166,7 @@ func (l *loop) work(ctx context.Context) (err error) {
 	}
 }
 
-// fetch reads a page into the buffer body. If the page is a redirect, the result target
-// is its destination.
+// fetch reads a page into body. If the page is a redirect, target is its destination.
 func (l *loop) fetch(ctx context.Context, page *url.URL, body *bytes.Buffer) (isHTML bool, target *url.URL, err error) {
 	request := (&http.Request{Method: http.MethodGet, URL: page, Header: make(http.Header, 1)}).WithContext(ctx)
 	response, err := l.transport.RoundTrip(request) // a Client would add cookies, timers and redirects
@@ -186,17 +185,17 @@ func (l *loop) fetch(ctx context.Context, page *url.URL, body *bytes.Buffer) (is
 	return isHTML, target, nil
 }
 
-// follow appends the URL target to the slice found if the URL belongs to the site.
-func (l *loop) follow(found []string, target *url.URL) []string {
+// follow appends target to urls if target belongs to the site.
+func (l *loop) follow(urls []string, target *url.URL) []string {
 	target.Fragment = ""
 	scheme := "http"
 	if l.CA != "" {
 		scheme = "https"
 	}
 	if target.Scheme == scheme && (l.Any || target.Host == l.Addr) {
-		found = append(found, target.String())
+		urls = append(urls, target.String())
 	}
-	return found
+	return urls
 }
 
 // tokens finds links with html.Tokenizer, without a tree of the page.

@@ -66,7 +66,7 @@ func resident(state *os.ProcessState) uint64 {
 }
 
 // Loop runs the bare loop in another process and returns the result that the process
-// prints. command is the subcommand of the program that runs the loop.
+// prints. The arguments in command select the subcommand for the loop.
 func (run Program) Loop(ctx context.Context, order Order, command ...string) (took Took, err error) {
 	text, err := json.Marshal(order)
 	if err != nil {

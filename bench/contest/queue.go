@@ -17,7 +17,7 @@ type queue struct {
 	seen   map[string]struct{}
 	hosts  map[string]*host // by name; empty without a delay
 	due    []string
-	open   int // number of pages that wait, or that take returned and put has not received yet
+	open   int // number of pages that wait or are with a worker
 	closed bool
 }
 
@@ -108,7 +108,7 @@ func (q *queue) take() (page string, ok bool) {
 	return page, true
 }
 
-// put ends the work on a page, and adds the new ones among its links.
+// put ends the work on a page, and queues those of its links that are new.
 func (q *queue) put(page string, found []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

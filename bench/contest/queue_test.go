@@ -60,8 +60,8 @@ func TestQueueWithDelay(t *testing.T) {
 	})
 }
 
-// TestQueueWithoutDelay checks that without a delay several pages of a host are handed out
-// at once.
+// TestQueueWithoutDelay checks that several pages of a host are handed out at once if
+// there is no delay.
 func TestQueueWithoutDelay(t *testing.T) {
 	q := newQueue([]string{"http://a.test/", "http://a.test/1", "http://a.test/"}, 0)
 	first, _ := q.take()

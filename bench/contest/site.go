@@ -37,11 +37,11 @@ type Site struct {
 // LateSpread is the spread of the log-normal latencies of hosts.
 const LateSpread = 0.8
 
-// Serve serves the site that order describes on loopback and prints its Endpoint on out.
-// It serves until the end of the reader (in), or until ctx is done. The parent of the
-// process keeps this reader open, so the process ends with its parent. At the end Serve
-// prints the testweb.Traffic of a synthetic web.
-func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error {
+// Serve serves the site that order describes, on loopback, and prints the site's Endpoint
+// to out. It returns when stdin ends, or when ctx is done. The parent process keeps stdin
+// open, so this process ends with its parent. At the end Serve prints the testweb.Traffic
+// of a synthetic web.
+func Serve(ctx context.Context, order string, stdin io.Reader, out io.Writer) error {
 	var what Site
 	if err := json.Unmarshal([]byte(order), &what); err != nil {
 		return fmt.Errorf("serve %q: %w", order, err)
@@ -56,7 +56,7 @@ func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// This goroutine can run until the process ends, because a read cannot be cancelled.
-	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
+	go func() { _, _ = io.Copy(io.Discard, stdin); cancel() }()
 	endpoint := Endpoint{Addr: listener.Addr().String()}
 	if what.Folder != "" {
 		endpoint.Seeds = []string{"http://" + endpoint.Addr + "/"}

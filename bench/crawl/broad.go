@@ -43,8 +43,8 @@ const (
 
 var broadConcurrency = []string{"64", "1000", "4000"}
 
-// Names of the programs that are compared. The loop comes first, because the rates of
-// the other programs are reported as shares of the loop's rate.
+// Names of the programs that are compared. The loop runs first, because the rates of the
+// other programs are reported as shares of the loop's rate.
 const (
 	bareLoop = "bare loop"
 	embedded = "embedded"

@@ -30,8 +30,8 @@ type broadTook struct {
 	limits   []string // what limited the crawl; the longest limit comes first
 }
 
-// crawl runs the crawler on a site for a given time (long).
-func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what broadCase, long time.Duration) (took broadTook, err error) {
+// crawl runs the crawler on a site for the given duration.
+func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what broadCase, duration time.Duration) (took broadTook, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
 		return took, err
@@ -48,15 +48,15 @@ func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what bro
 	}
 	cmd := c.Program(ctx, append(args, site.Arguments()...)...)
 	if what.subject == onRedis {
-		err = c.crawlOnRedis(ctx, cmd, &took, temp, long)
+		err = c.crawlOnRedis(ctx, cmd, &took, temp, duration)
 	} else {
-		err = took.crawl(ctx, cmd, temp, long)
+		err = took.crawl(ctx, cmd, temp, duration)
 	}
 	return took, err
 }
 
-// crawlOnRedis runs the crawl of cmd in a Redis, and then removes the crawl from it.
-func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *broadTook, dir string, long time.Duration) (err error) {
+// crawlOnRedis runs the crawl of cmd in a Redis, and then removes the crawl from Redis.
+func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *broadTook, dir string, duration time.Duration) (err error) {
 	server, err := c.Redis(ctx)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 	if err != nil {
 		return err
 	}
-	if err := took.crawl(ctx, cmd, dir, long); err != nil {
+	if err := took.crawl(ctx, cmd, dir, duration); err != nil {
 		return err
 	}
 	after, err := sets.Info(ctx, server.Client)
@@ -90,7 +90,7 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 
 // crawl runs a crawl below dir, reads its metrics after half of the time and at the end,
 // and then interrupts the crawl. The time begins when the crawl serves its metrics.
-func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long time.Duration) error {
+func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, duration time.Duration) error {
 	said := &complaints{serving: make(chan string, 1)}
 	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
@@ -110,9 +110,9 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long t
 	}
 	began := time.Now()
 	var end figures
-	half, err := figuresAt(ctx, addr, began.Add(long/2), ended)
+	half, err := figuresAt(ctx, addr, began.Add(duration/2), ended)
 	if err == nil {
-		end, err = figuresAt(ctx, addr, began.Add(long), ended)
+		end, err = figuresAt(ctx, addr, began.Add(duration), ended)
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, said)
@@ -124,7 +124,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long t
 		return fmt.Errorf("the crawl did not end as an interrupted one does: %w\n%s", result, said)
 	}
 	t.Used(cmd)
-	if seconds := end.value["process_cpu_seconds_total"]; seconds > 0 { // does not include the requests in flight at the end
+	if seconds := end.value["process_cpu_seconds_total"]; seconds > 0 { // this time does not include the requests in flight at the end
 		t.CPU = time.Duration(seconds * float64(time.Second))
 	}
 	const finished = "crawler_finished_total"

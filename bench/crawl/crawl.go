@@ -48,7 +48,7 @@ const fewHosts = 10
 // used to divide the budget.
 const perPage = 600 * time.Microsecond
 
-// stages are the columns of the processor time by stage.
+// stages are the stages of a crawl, in the order of the report's columns.
 var stages = []string{"fetch", "parse", "canonicalise", "judge", "dedup", "store", "record", garbage, other}
 
 // Steps returns the steps of the whole measurement, and their section.
@@ -140,9 +140,8 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site contest.S
 	return nil
 }
 
-// crawl runs the crawler on a site. The result times is the processor time of each
-// stage.
-func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest.Took, times map[string]time.Duration, err error) {
+// crawl runs the crawler on a site. cpuTimes holds the processor time of each stage.
+func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest.Took, cpuTimes map[string]time.Duration, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
 		return took, nil, err
@@ -158,8 +157,8 @@ func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest
 		return took, nil, err
 	}
 	defer written.Close()
-	times, err = stageTimes(written)
-	return took, times, err
+	cpuTimes, err = stageTimes(written)
+	return took, cpuTimes, err
 }
 
 func (m *measurement) report(site contest.Site, crawl, bare contest.Took, times map[string]time.Duration) {

@@ -37,7 +37,7 @@ func stageOf(s *profile.Sample) string {
 		return label[0]
 	}
 	found := other
-	for _, location := range s.Location { // from the innermost on
+	for _, location := range s.Location { // from the innermost function on
 		for _, line := range location.Line {
 			if line.Function == nil {
 				continue

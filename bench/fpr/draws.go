@@ -10,13 +10,13 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// draws generates the keys of a case: random fingerprints, distributed over partitions
-// like the hosts of the case.
+// draws generates the keys of a case, which are random fingerprints. Each partition gets
+// about as many keys as its hosts have.
 type draws struct {
 	rng     *rand.Rand
 	weights []uint64 // of each partition; nil means that all fingerprints are accepted
 	most    uint64   // the largest weight
-	loads   []uint64 // keys drawn so far; nil without weights
+	loads   []uint64 // number of keys drawn so far for each partition; nil without weights
 }
 
 func newDraws(c Case, rng *rand.Rand) *draws {
@@ -29,10 +29,10 @@ func newDraws(c Case, rng *rand.Rand) *draws {
 	return d
 }
 
-// keys is a bloomrate.Keys. If partitions have weights, it uses rejection sampling: the
-// probability that it accepts a fingerprint is the weight of the fingerprint's
-// partition, divided by the largest weight. The bits of a fingerprint do not depend on
-// its partition.
+// keys is a function of the type bloomrate.Keys. If partitions have weights, keys uses
+// rejection sampling: the probability that it accepts a fingerprint is the weight of the
+// fingerprint's partition, divided by the largest weight. The bits of a fingerprint do not
+// depend on its partition.
 func (d *draws) keys(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
 	if d.weights == nil {
 		return bloomrate.Random(d.rng, prints)

@@ -28,7 +28,8 @@ type counted struct {
 
 func (n counted) rate() float64 { return float64(n.count) / float64(n.trials) }
 
-// off returns the deviation of the number of events from a rate, in σ.
+// off returns the deviation of the number of events from the number that a rate predicts,
+// in σ.
 func (n counted) off(rate float64) float64 {
 	return bloomrate.Deviation(n.count, n.trials, rate, n.theory.spread())
 }
@@ -48,13 +49,13 @@ func (n counted) cells() []report.Cell {
 	return []report.Cell{report.Count(n.count), report.Number(n.rate(), 4), report.Between(lo, hi), report.Number(theory, 4), ratio, off}
 }
 
-// hold checks a promise: a rate between least and most must explain the number of
-// events.
-func (n counted) hold(promise *report.Promise, what string, least, most float64) {
-	bound, off := most, n.off(most)
+// hold checks a promise: the number of events must agree with a rate between lowest and
+// highest.
+func (n counted) hold(promise *report.Promise, what string, lowest, highest float64) {
+	bound, off := highest, n.off(highest)
 	kept := off <= limit
-	if kept && least > 0 {
-		bound, off = least, n.off(least)
+	if kept && lowest > 0 {
+		bound, off = lowest, n.off(lowest)
 		kept = off >= -limit
 	}
 	promise.Hold(kept, "%s: %d of %d, a rate of %.4g: %+.1fσ from %.4g", what, n.count, n.trials, n.rate(), off, bound)

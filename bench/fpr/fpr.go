@@ -37,8 +37,9 @@ type Subject struct {
 	// Add and Probe are the approximate times for one key. They determine the share of
 	// the budget.
 	Add, Probe time.Duration
-	// Probes is the maximum number of probes, but a case makes at least 100/p if the
-	// budget suffices. More probes make the interval of the rate narrower.
+	// Probes is the maximum number of probes, but a case with the rate p makes at least
+	// 100/p probes if the budget suffices. More probes make the interval of the rate
+	// narrower.
 	Probes uint64
 	// Hosts means that all keys of a host are in one partition, so that hosts of
 	// different sizes change the rate.
@@ -59,11 +60,11 @@ func Redis(open sets.OpenRedis) Subject {
 	return Subject{Kind: sets.RedisFilter(open), Add: 40 * time.Microsecond, Probe: 3 * time.Microsecond, Probes: 2_000_000, Hosts: true, Theory: redisTheory}
 }
 
-// Exact returns the subject for a set that never errs. The argument add is the approximate
-// time for one key.
-func Exact(kind sets.Kind, add time.Duration) Subject {
+// Exact returns the subject for a set that never errs. addTime is the approximate time to
+// add one key.
+func Exact(kind sets.Kind, addTime time.Duration) Subject {
 	kind.Name += ", exact keys"
-	return Subject{Kind: kind, Add: add, Exact: true}
+	return Subject{Kind: kind, Add: addTime, Exact: true}
 }
 
 // filter is a Set that implements bloomstore.Filter.
@@ -129,8 +130,8 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	return m.section, steps
 }
 
-// cases returns the measurements of s. Growth and unequal hosts are measured at two
-// rates only, because their effect hardly depends on the rate.
+// cases returns the measurements of s. Growth and unequal hosts are only measured at rates
+// from 1e-4 to 1 %, because their effect hardly depends on the rate.
 func (config Config) cases(s Subject) (all []Case) {
 	if s.Exact {
 		// The filter of an exact store is sized for a hundredth of the keys, at the
@@ -157,8 +158,8 @@ func (config Config) cases(s Subject) (all []Case) {
 	return all
 }
 
-// exactShare is the number of keys of a filter for each key of an exact store. It is
-// above 1 because exact stores are slower.
+// A filter is measured with exactShare times as many keys as an exact store, because exact
+// stores are slower.
 const exactShare = 10
 
 // Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
@@ -269,32 +270,33 @@ func (s Subject) cost(c Case) time.Duration {
 	return cost
 }
 
-// owed is the maximum number of probes that are made even if the time is up. They take
-// seconds, and without them the rate is too uncertain.
+// owed is the maximum number of probes that are made even if the time is up. These probes
+// take seconds, and without them the rate is too uncertain.
 const owed = 1_000_000
 
 // chunk is the number of keys between two checks of the clock.
 const chunk = 1 << 15
 
-// chunks calls the function count for n keys in chunks, as long as the function more
-// returns true. It returns the sum of the results of count, and the number of keys for
-// which count was called.
-func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint64) bool) (sum, done uint64, err error) {
+// chunks splits n keys into chunks. It calls process for one chunk after the other, as
+// long as proceed returns true. It returns the sum of the results of process, and the
+// number of keys in these chunks.
+func chunks(n uint64, process func(n uint64) (uint64, error), proceed func(done uint64) bool) (sum, done uint64, err error) {
 	for done < n {
 		some := min(chunk, n-done)
-		counted, err := count(some)
+		counted, err := process(some)
 		if err != nil {
 			return sum, done, err
 		}
 		sum, done = sum+counted, done+some
-		if !more(done) {
+		if !proceed(done) {
 			break
 		}
 	}
 	return sum, done, nil
 }
 
-// sample is the maximum number of keys for a check of single answers.
+// sample is the maximum number of keys that are looked up to check that the set knows
+// them, or that it does not.
 const sample = 1000
 
 // checkKnown generates the first keys again and checks that the set contains them.

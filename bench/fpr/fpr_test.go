@@ -54,7 +54,7 @@ func broken(s *report.Section) string {
 	return strings.Join(all, "\n")
 }
 
-// quick returns Memory with fewer probes.
+// quick returns the subject of Memory with fewer probes.
 func quick() Subject {
 	s := Memory()
 	s.Probes = 400_000
@@ -119,8 +119,7 @@ func (m *mutant) replaced(prints []bloomstore.Fingerprint) []bloomstore.Fingerpr
 	return all
 }
 
-// smaller returns the subject of quick, but calls the function change to modify the
-// plan of its set.
+// smaller returns the subject of quick, with a plan that the function change has modified.
 func smaller(change func(*sets.Plan)) Subject {
 	s := quick()
 	open := s.Open
@@ -142,27 +141,27 @@ func mutated(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func
 func itself(fp bloomstore.Fingerprint) bloomstore.Fingerprint { return fp }
 func honest(bloomstore.Fingerprint) (claims, denies bool)     { return false, false }
 
-// own is a simple Bloom filter, implemented for this test.
-type own struct {
-	bits   []uint64
-	m      uint64 // number of bits
-	hashes uint
-	at     func(fp bloomstore.Fingerprint, i uint, m uint64) uint64 // position i of a fingerprint
+// simpleFilter is a simple Bloom filter, implemented for this test.
+type simpleFilter struct {
+	bits     []uint64
+	m        uint64 // number of bits
+	hashes   uint
+	position func(fp bloomstore.Fingerprint, i uint, m uint64) uint64 // position i of a fingerprint
 }
 
-func (o *own) AddIfAbsent(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+func (o *simpleFilter) AddIfAbsent(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	added := make([]bool, len(prints))
 	for i, fp := range prints {
 		added[i] = !o.claims(fp)
 		for h := range o.hashes {
-			at := o.at(fp, h, o.m)
+			at := o.position(fp, h, o.m)
 			o.bits[at/64] |= 1 << (at % 64)
 		}
 	}
 	return added, nil
 }
 
-func (o *own) Contains(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+func (o *simpleFilter) Contains(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	known := make([]bool, len(prints))
 	for i, fp := range prints {
 		known[i] = o.claims(fp)
@@ -170,23 +169,23 @@ func (o *own) Contains(_ context.Context, prints []bloomstore.Fingerprint) ([]bo
 	return known, nil
 }
 
-func (o *own) claims(fp bloomstore.Fingerprint) bool {
+func (o *simpleFilter) claims(fp bloomstore.Fingerprint) bool {
 	for h := range o.hashes {
-		if at := o.at(fp, h, o.m); o.bits[at/64]>>(at%64)&1 == 0 {
+		if at := o.position(fp, h, o.m); o.bits[at/64]>>(at%64)&1 == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// textbook returns a subject whose set is one own filter. The number of its hash
-// functions is the optimal number, minus the argument fewer. The function at computes
-// the positions.
-func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
+// textbook returns a subject whose set is a simpleFilter. The filter lacks the given
+// number of hash functions, compared with the optimal number. The function position
+// computes the positions of fingerprints.
+func textbook(lacking uint, position func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
 	s := quick()
 	s.Open = func(_ context.Context, plan sets.Plan) (*sets.Set, error) {
 		m, k := sizing.OptimalBits(plan.Capacity, plan.FPR)
-		return set(&own{bits: make([]uint64, m/64+1), m: m, hashes: k - fewer, at: at}), nil
+		return set(&simpleFilter{bits: make([]uint64, m/64+1), m: m, hashes: k - lacking, position: position}), nil
 	}
 	s.Theory = func(c Case, _ []uint64) Theory {
 		m, k := sizing.OptimalBits(c.Capacity, c.FPR)
@@ -319,9 +318,9 @@ func TestPostgresSetIsExact(t *testing.T) {
 	}
 }
 
-// TestRedisSetsKeepPromises checks that the promises are kept by the filter in Redis, both
-// with evenly distributed keys and with hosts whose sizes follow Zipf's law, and by the
-// exact keys of both stores. It also checks that no keys are left in Redis.
+// TestRedisSetsKeepPromises checks that the filter in Redis keeps the promises, with
+// evenly distributed keys and with hosts whose sizes follow Zipf's law. It also checks the
+// exact keys of both stores, and that no keys are left in Redis.
 func TestRedisSetsKeepPromises(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*sets.Redis, error) {
@@ -372,7 +371,7 @@ func TestBudgetIsStated(t *testing.T) {
 
 // TestSmallLayers measures a grown filter whose first layer has only 39 keys in each part.
 // With this seed, its rate is by chance 1.7 times the theoretical rate. The promises are
-// not checked for such a small filter, but they are for a grown filter with more keys.
+// checked only for a grown filter with more keys.
 func TestSmallLayers(t *testing.T) {
 	small := Case{Keys: 20_000, Capacity: 2500, FPR: 1e-4, Growth: true}
 	large := Case{Keys: 160_000, Capacity: 20_000, FPR: 1e-4, Growth: true}

@@ -15,8 +15,8 @@ type Theory struct {
 	Slack float64
 }
 
-// Rate is the distribution of a rate of events over all sets of one structure. The rate
-// of one set differs from the mean by chance, more so if the set is small.
+// Rate is the distribution of a rate of events over all sets with the same structure. The
+// rate of one set differs from the mean by chance, more so if the set is small.
 type Rate struct {
 	Mean      float64
 	Variance  float64 // of the rates of sets
@@ -60,10 +60,10 @@ type layer struct {
 type pieces struct {
 	parts, bits uint64
 	hashes      uint
-	rate        func(held float64) float64 // false-positive rate after the given number of offered keys, which is at least 1
+	rate        func(held float64) float64 // false-positive rate after the given number of offered keys; this number is at least 1
 }
 
-// chain is a set that adds layers.
+// chain is the theory of a set that adds layers.
 type chain struct {
 	Case
 	capacity uint64 // of the first layer
@@ -103,15 +103,15 @@ func (c *chain) add(t *Theory, offered, weight float64) {
 	}
 }
 
-// meanRate returns the mean of a layer's rate while the number of offered keys grows
-// from 0 to the argument held, by Simpson's rule. The rate is approximately a power of
-// the number of keys. For a power, 64 intervals have a relative error of 1e-4.
-func meanRate(l layer, held float64) float64 {
+// meanRate returns the mean of a layer's rate while the number of offered keys grows from
+// 0 to the given number. It uses Simpson's rule. The rate is approximately a power of the
+// number of keys. For a power, the rule with 64 intervals has a relative error of 1e-4.
+func meanRate(l layer, keys float64) float64 {
 	const intervals = 64
-	sum := l.rate(held) // the rate at 0 is 0
+	sum := l.rate(keys) // the rate at 0 is 0
 	for i := 1; i < intervals; i++ {
 		weight := 2 + 2*float64(i%2)
-		sum += weight * l.rate(held*float64(i)/intervals)
+		sum += weight * l.rate(keys*float64(i)/intervals)
 	}
 	return sum / (3 * intervals)
 }

@@ -123,16 +123,15 @@ func recorded(t *testing.T, lines []string) map[string]int {
 	return times
 }
 
-// holdsEach checks that the map times has the value 1 for each URL in urls, and has no
-// other URL.
-func holdsEach(t *testing.T, times map[string]int, urls []string) {
+// holdsEach checks that counts has the value 1 for each of the URLs, and no other URL.
+func holdsEach(t *testing.T, counts map[string]int, urls []string) {
 	t.Helper()
 	want := make(map[string]int)
 	for _, url := range urls {
 		want[url] = 1
 	}
-	if !maps.Equal(times, want) {
-		t.Errorf("%d URLs, want each of %d once: %v", len(times), len(want), times)
+	if !maps.Equal(counts, want) {
+		t.Errorf("%d URLs, want each of %d once: %v", len(counts), len(want), counts)
 	}
 }
 

@@ -20,19 +20,20 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// OnDisk returns the subjects on disk: the embedded store, in folders below dir, with
-// queued bulk URLs and with queued exact URLs.
+// OnDisk returns the subjects on disk: the embedded store, in folders below dir, once with
+// queued bulk URLs and once with queued exact URLs.
 func OnDisk(dir string) (all []Subject) {
 	for i, name := range []string{"queue in localstore (disk)", "queue and exact keys in localstore (disk)"} {
 		class := []frontier.Class{frontier.Bulk, frontier.Exact}[i]
-		all = append(all, Subject{Name: name, Ours: true, Most: most, Add: 20 * time.Microsecond, Weigh: weighStore(dir, class), By: "files",
+		all = append(all, Subject{Name: name, Ours: true, Most: maxItems, Add: 20 * time.Microsecond, Weigh: weighStore(dir, class), By: "files",
 			Predict: between(func(n uint64) (uint64, uint64) { return sizing.LocalQueue(n, sets.URLBytes, class == frontier.Exact) })})
 	}
 	return all
 }
 
-// weighStore returns the size of the tables of a closed store of n items. It does not count
-// the filter's file, because the filter is in memory while a crawl runs.
+// weighStore returns a weigh function that measures the tables of a closed store. The
+// function does not count the filter's file, because the filter is in memory while a crawl
+// runs.
 func weighStore(dir string, class frontier.Class) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
 		dir, err := os.MkdirTemp(dir, "store-")
@@ -80,13 +81,13 @@ func InPostgres(dsn string) []Subject {
 		}
 	}
 	return []Subject{
-		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: most, Add: 60 * time.Microsecond, Weigh: on(postgresFill{dsn, 1}.weigh),
+		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: maxItems, Add: 60 * time.Microsecond, Weigh: on(postgresFill{dsn, 1}.weigh),
 			By:      "the same of all three tables",
 			Predict: between(func(n uint64) (uint64, uint64) { return sizing.PostgresWaiting(n, sets.URLBytes) })},
-		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: most, Add: 90 * time.Microsecond, Weigh: on(postgresFill{dsn, turns}.weigh),
+		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: maxItems, Add: 90 * time.Microsecond, Weigh: on(postgresFill{dsn, turns}.weigh),
 			By:      "pg_total_relation_size of exact_key",
 			Predict: exactly(func(n uint64) float64 { return float64(sizing.PostgresFinished(n)) })},
-		{Name: "Postgres table of URLs (disk)", Most: most, Add: 15 * time.Microsecond, Weigh: on(weighTable), By: "pg_total_relation_size"},
+		{Name: "Postgres table of URLs (disk)", Most: maxItems, Add: 15 * time.Microsecond, Weigh: on(weighTable), By: "pg_total_relation_size"},
 	}
 }
 
@@ -104,7 +105,7 @@ type postgresFill struct {
 }
 
 // weigh returns the bytes that n keys take in tables and indexes. If the keys remain
-// waiting, these include the rows that are needed to queue them.
+// waiting, these bytes include the rows that are needed to queue them.
 func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (bytes float64, err error) {
 	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
 	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}
@@ -131,7 +132,7 @@ func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progr
 				return 0, err
 			}
 		}
-		// A real crawl takes hours, in which the server does this by itself.
+		// In a real crawl, which takes hours, the server vacuums the tables by itself.
 		if _, err := conn.Exec(ctx, fmt.Sprintf("VACUUM crawler.exact_key_%d, crawler.exact_waiting_%[1]d, crawler.exact_pending_%[1]d", id)); err != nil {
 			return 0, err
 		}
@@ -147,13 +148,13 @@ func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progr
 // keyBatch is the number of keys in one call of the exact set.
 const keyBatch = 500
 
-// decide adds the keys with numbers in [from, to) to the set, marks them as queued, and
-// returns them.
-func decide(ctx context.Context, set exact.Set, from, to uint64, progress func(share float64)) (all []exact.Ref, err error) {
+// decide adds the keys with numbers in [first, end) to the set, marks these keys as
+// queued, and returns them.
+func decide(ctx context.Context, set exact.Set, first, end uint64, progress func(share float64)) (all []exact.Ref, err error) {
 	links := urls(0, urlHosts)
 	links.Class = frontier.Exact
-	for at := from; at < to; at += keyBatch {
-		links.First, links.N = at, min(keyBatch, to-at)
+	for at := first; at < end; at += keyBatch {
+		links.First, links.N = at, min(keyBatch, end-at)
 		keys, queued := sets.KeysOf(links), len(all)
 		for _, key := range keys {
 			all = append(all, exact.Ref{Fingerprint: key.Fingerprint})
@@ -164,7 +165,7 @@ func decide(ctx context.Context, set exact.Set, from, to uint64, progress func(s
 		if err := set.Queued(ctx, all[queued:]); err != nil {
 			return nil, err
 		}
-		progress(float64(at-from) / float64(to-from))
+		progress(float64(at-first) / float64(end-first))
 	}
 	return all, nil
 }

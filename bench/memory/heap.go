@@ -39,7 +39,7 @@ func InHeap(rates []float64) (all []Subject) {
 
 // goMap returns the subject for a map of keys.
 func goMap[K comparable](name string, key func(links sets.Range, i int) K) Subject {
-	return Subject{Name: name, Usual: true, Most: most, Add: time.Microsecond, Predict: exactStore(name), By: "heap",
+	return Subject{Name: name, Usual: true, Most: maxItems, Add: time.Microsecond, Predict: exactStore(name), By: "heap",
 		Weigh: weighHeap(func(links sets.Range) (any, error) {
 			known := make(map[K]struct{})
 			for i := range links.Len() {
@@ -62,16 +62,16 @@ func exactStore(name string) func(n uint64) (low, high float64) {
 	})
 }
 
-// weighHeap returns a Weigh that measures the result of keep. The Weigh calls the
-// function keep so often that other allocations of the program do not matter.
-func weighHeap(keep func(links sets.Range) (any, error)) weigh {
+// weighHeap returns a weigh function that measures the memory of the results of build. The
+// function calls build so often that other allocations of the program do not matter.
+func weighHeap(build func(links sets.Range) (any, error)) weigh {
 	const enough = 16 << 20 // bytes
 	return func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {
 		links := urls(n, urlHosts)
 		before, after := heap(), 0.0
 		var copies []any
 		for after-before < enough {
-			kept, err := keep(links)
+			kept, err := build(links)
 			if err = cmp.Or(ctx.Err(), err); err != nil {
 				return 0, err
 			}

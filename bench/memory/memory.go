@@ -32,12 +32,12 @@ type Config struct {
 type Subject struct {
 	Name   string
 	Family string        // name in the plot, which is the same for all rates of a store
-	Ours   bool          // whether it is a promise that the size is within tolerance of Predict
+	Ours   bool          // the size must be within tolerance of Predict
 	FPR    float64       // false-positive rate; 0 means an exact store
 	Most   uint64        // the maximum number of items that are measured; 0 means no limit
-	Usual  bool          // whether it is a usual alternative to a filter, drawn as a level in the plot
+	Usual  bool          // a usual alternative to a filter, drawn as a horizontal line in the plot
 	Add    time.Duration // approximate time per item; determines the share of the budget
-	// Weigh stores n items, returns the bytes of all of them, and removes them.
+	// Weigh stores n items, returns the bytes that all of them take, and removes them.
 	Weigh weigh
 	By    string // the method of measurement
 	// Predict returns the least and the most bytes of n items according to package
@@ -47,7 +47,7 @@ type Subject struct {
 
 type weigh func(ctx context.Context, n uint64, progress func(share float64)) (bytes float64, err error)
 
-// exactly returns a prediction of a single value.
+// exactly returns a Predict function whose interval is a single value.
 func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
 	return func(n uint64) (low, high float64) {
 		low = bytes(n)
@@ -55,7 +55,7 @@ func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
 	}
 }
 
-// between returns a prediction of an interval.
+// between returns a Predict function whose interval is the result of bytes.
 func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, high float64) {
 	return func(n uint64) (low, high float64) {
 		least, most := bytes(n)
@@ -63,11 +63,12 @@ func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, hig
 	}
 }
 
-// fixedCost is the approximate time of a measurement that does not depend on the number
-// of items: a process or server starts and becomes idle.
+// fixedCost is the approximate part of a measurement's time that does not depend on the
+// number of items. In this time, a process or server starts and becomes idle.
 const fixedCost = 3 * time.Second
 
-// tolerance is the allowed difference between our stores and `crawler size`.
+// tolerance is the allowed relative difference between the size of our stores and the
+// prediction of `crawler size`.
 const tolerance = 0.10
 
 // urlHosts is the default number of hosts.
@@ -76,8 +77,9 @@ const urlHosts = 1000
 // urls returns n URLs of the given number of hosts.
 func urls(n, hosts uint64) sets.Range { return sets.Range{N: n, Hosts: hosts, Run: 1} }
 
-// most is the maximum number of items in a store that takes a few hundred bytes for each.
-const most = 10_000_000
+// maxItems is the maximum number of items in a store that takes a few hundred bytes for
+// each.
+const maxItems = 10_000_000
 
 // smallest is the number of items of the first measurement.
 const smallest = 100_000
@@ -172,8 +174,8 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 	m.draw(s, each)
 }
 
-// draw adds a store to the plot: a filter as a mark, and a usual alternative as a level. If
-// a store is measured with several sizes, the plot shows the last one.
+// draw adds a store to the plot: a filter as a mark, and a usual alternative as a
+// horizontal line. If a store is measured with several sizes, the plot shows the last one.
 func (m *measurement) draw(s Subject, each float64) {
 	const least, most = 1e-9, 0.1
 	name := cmp.Or(s.Family, s.Name)

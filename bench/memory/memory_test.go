@@ -31,7 +31,7 @@ func weighAll(t *testing.T, config Config) *report.Section {
 	return section
 }
 
-// scale returns a Weigh that measures nothing and returns bytes(n).
+// scale returns a weigh function that measures nothing and returns bytes(n).
 func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(float64)) (float64, error) {
 	return func(_ context.Context, n uint64, _ func(float64)) (float64, error) {
 		return bytes(n), nil
@@ -39,7 +39,7 @@ func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(floa
 }
 
 // TestHoldsToPrediction checks that a difference of up to 10 % keeps the promise, that a
-// larger one breaks it, and that stores of others have no promise.
+// larger one breaks it, and that other stores have no promise.
 func TestHoldsToPrediction(t *testing.T) {
 	ten := func(n uint64) (float64, float64) { return 10 * float64(n), 12 * float64(n) }
 	for _, c := range []struct {

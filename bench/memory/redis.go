@@ -24,7 +24,7 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 		all = append(all, crawlQueue(open, hosts))
 	}
 	for i, name := range []string{"Redis SET of URLs", "Redis SET of 8-byte hashes"} {
-		all = append(all, Subject{Name: name, Usual: true, Most: most, Add: 3 * time.Microsecond, Predict: exactStore(name), By: "used_memory",
+		all = append(all, Subject{Name: name, Usual: true, Most: maxItems, Add: 3 * time.Microsecond, Predict: exactStore(name), By: "used_memory",
 			Weigh: weighSet(open, func(open sets.OpenRedis) sets.Kind { return sets.RedisSet(open, i == 1) }, 0)})
 	}
 	for _, p := range rates {
@@ -36,9 +36,10 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 	return all
 }
 
-// weighRedis returns a Weigh that measures the data in a Redis. The function fill
-// creates and fills a set. After fill has created everything that must not be counted,
-// it calls the function base. The set is closed before the final measurement.
+// weighRedis returns a weigh function that measures the data in a Redis. The function fill
+// creates and fills a set. After fill has created everything that must not be counted, it
+// calls base, which makes the first measurement. The set is closed before the final
+// measurement.
 func weighRedis(open sets.OpenRedis, fill func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error)) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
 		r, err := open(ctx)
@@ -66,7 +67,7 @@ func weighRedis(open sets.OpenRedis, fill func(ctx context.Context, in sets.Open
 	}
 }
 
-// weighSet returns a Weigh for a set of URLs.
+// weighSet returns a weigh function for a set of URLs.
 func weighSet(open sets.OpenRedis, kind func(sets.OpenRedis) sets.Kind, p float64) weigh {
 	return weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error) {
 		if err := base(); err != nil {
@@ -146,7 +147,7 @@ func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 		return set, nil
 	}
 	return Subject{
-		Name: fmt.Sprintf("queue in Redis, %d hosts", hosts), Ours: true, Most: most, Add: 40 * time.Microsecond,
+		Name: fmt.Sprintf("queue in Redis, %d hosts", hosts), Ours: true, Most: maxItems, Add: 40 * time.Microsecond,
 		By: "used_memory beside the filter",
 		Weigh: func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {
 			bytes, err := weighRedis(open, fill)(ctx, n, progress)

@@ -170,7 +170,7 @@ func listen(t *testing.T, serve func(net.Listener) error) string {
 	return listener.Addr().String()
 }
 
-// TestGuideSteps: the language and the position of a block decide what it is.
+// TestGuideSteps: the language and the position of a block decide how the block is used.
 func TestGuideSteps(t *testing.T) {
 	const page = "```sh\na\n```\n\n```text\nA\n```\n\n```sh\nb\n```\n\nwords\n\n```text\nB\n```\n\n```console\n$ c\n```\n"
 	want := []guideStep{{"a\n", "A\n", true}, {"b\n", "", false}}

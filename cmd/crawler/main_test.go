@@ -134,7 +134,8 @@ func (s *site) close() {
 	s.server.Close()
 }
 
-// exits CODE COMMAND... runs the command and checks its exit code.
+// cmdExits implements "exits CODE COMMAND..." in scripts. It runs the command and checks
+// its exit code.
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND...")
@@ -156,11 +157,12 @@ func exitCode(ts *testscript.TestScript, err error) int {
 	return exit.ExitCode()
 }
 
-// stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS runs crawler with ARGUMENTS until
-// it waits at /wait, and then runs crawler with each COMMAND. Then it sends SIGNALS, such
-// as INT,INT, and checks the exit code. If SIGNALS is stop, the last command stops the
-// crawl. The output of the crawl is in the files stdout and stderr. The output of the
-// N-th command is in between.N.
+// cmdStopped implements "stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS" in scripts.
+// It runs crawler with ARGUMENTS, and waits until this crawl requests /wait. It then runs
+// crawler with each COMMAND, sends SIGNALS, such as INT,INT, to the crawl, and checks the
+// exit code of the crawl. If SIGNALS is stop, the last command stops the crawl. The output
+// of the crawl is in the files stdout and stderr. The output of the N-th command is in
+// between.N.
 func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 || args[2] != "--" {
 		ts.Fatalf("usage: stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS")
@@ -204,7 +206,7 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// watcher closes the channel seen when the text in its field word is written.
+// watcher is a writer that closes its channel when its word is written.
 type watcher struct {
 	io.Writer
 	word string
@@ -235,8 +237,8 @@ func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// smallFilter is an environment variable for a small filter. Without it, each crawl of a
-// test would write 35 MiB.
+// smallFilter returns an environment variable that makes the filter small. Without it,
+// each crawl of a test would write 35 MiB.
 func smallFilter() (name, value string) { return "CRAWLER_URLS", "10k" }
 
 func split(args []string) (parts [][]string) {
@@ -251,13 +253,13 @@ func split(args []string) (parts [][]string) {
 	return append(parts, part)
 }
 
-// heal makes /ill answer from now on.
+// cmdHeal implements "heal" in scripts. It makes /ill answer with status 200 from now on.
 func cmdHeal(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Value(siteKey{}).(*site).healthy.Store(true)
 }
 
-// same-lines FILE FILE checks that both have the same number of lines, at least
-// one.
+// cmdSameLines implements "same-lines FILE FILE" in scripts. It checks that both files
+// have the same number of lines, at least one.
 func cmdSameLines(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: same-lines FILE FILE")
@@ -267,7 +269,7 @@ func cmdSameLines(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// lines N FILE checks the number of lines.
+// cmdLines implements "lines N FILE" in scripts. It checks that the file has N lines.
 func cmdLines(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: lines N FILE")

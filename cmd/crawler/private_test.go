@@ -16,7 +16,7 @@ import (
 // TestPrivateFiles: only the owner can enter a new crawl directory, connect to the socket
 // or read the files that contain a key. This holds at every moment and for every umask.
 func TestPrivateFiles(t *testing.T) {
-	program, err := exec.LookPath("crawler") // testscript.Main puts it there
+	program, err := exec.LookPath("crawler") // testscript.Main has put it into PATH
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +105,8 @@ func underUmask(t *testing.T, umask, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// firstMode waits until one of the named files exists. It returns an error if the mode of
-// this file differs from the argument want.
+// firstMode waits until one of the named files exists. It returns an error if this file
+// does not have the wanted mode.
 func firstMode(ended <-chan struct{}, want fs.FileMode, names ...string) error {
 	for {
 		for _, name := range names {

@@ -148,7 +148,8 @@ func basicAuth(r *http.Request) (user, password string, ok bool) {
 	return asked.BasicAuth()
 }
 
-// proxied TARGET checks that a client gave this target to the proxy.
+// cmdProxied implements "proxied TARGET" in scripts. It checks that a client gave this
+// target to the proxy.
 func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] proxied TARGET")
@@ -161,8 +162,9 @@ func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// answers N DIR [ROBOTS] checks that N records of a crawl name an answer in a WARC file.
-// The files must have no other answers, except ROBOTS answers that are robots.txt files.
+// cmdAnswers implements "answers N DIR [ROBOTS]" in scripts. It checks that N records of a
+// crawl name an answer in a WARC file. The WARC files must also contain ROBOTS answers for
+// robots.txt, and no other answers.
 func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: answers N DIR [ROBOTS]")
@@ -208,7 +210,7 @@ func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 		whole, err := io.ReadAll(z)
 		ts.Check(err)
 		there += bytes.Count(whole, []byte("WARC-Type: response\r\n"))
-		robots += bytes.Count(whole, []byte("/robots.txt\r\n")) / 2 // it is in the answer and in the request
+		robots += bytes.Count(whole, []byte("/robots.txt\r\n")) / 2 // the URL is in the answer and in the request
 	}
 	if pointed != want || there != want+robots || robots != wantRobots {
 		ts.Fatalf("%d records point to answers, want %d; the files have %d, %d of them of a robots.txt, want %d", pointed, want, there, robots, wantRobots)

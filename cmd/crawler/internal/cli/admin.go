@@ -79,8 +79,8 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 	}, nil
 }
 
-// goCollector collects the usual metrics of Go's runtime, and the share of the
-// processor time that garbage collection takes.
+// goCollector returns a collector for the usual metrics of Go's runtime, and the share of
+// the processor time that garbage collection takes.
 func goCollector() prometheus.Collector {
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
 		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)}))
@@ -117,15 +117,15 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 	return mux
 }
 
-// checkHost calls the handler next only for requests whose Host header names this server.
-// Valid names are localhost, loopback addresses, the local address of the connection, and
-// those in the argument names. This prevents DNS rebinding. In that attack, the owner of
-// a web page lets the page's name resolve to the address of this server. The browser of a
-// visitor then sends requests with that name as the Host.
-func checkHost(names []string, next http.Handler) http.Handler {
+// checkHost wraps a handler. It refuses requests whose Host header does not name this
+// server. Valid names are localhost, loopback addresses, the local address of the
+// connection, and extraHosts. The check prevents DNS rebinding. In that attack, the owner
+// of a web page lets the page's host name resolve to the address of this server. The
+// browsers of visitors then send requests with that name to this server.
+func checkHost(extraHosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)
-		known := host == "localhost" || slices.ContainsFunc(names, func(name string) bool { return host == hostOf(name) })
+		known := host == "localhost" || slices.ContainsFunc(extraHosts, func(name string) bool { return host == hostOf(name) })
 		if ip, err := netip.ParseAddr(host); err == nil {
 			local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 			known = known || ip.IsLoopback() || local != nil && ip.WithZone("") == local.AddrPort().Addr().Unmap().WithZone("")

@@ -36,7 +36,7 @@ func runAudit(ctx context.Context, c *attached, s streams, asJSON bool) error {
 	return nil
 }
 
-// printAudit prints the terms as a table.
+// printAudit prints an audit as a table, with one row for each term of the books.
 func printAudit(w io.Writer, a *report.Audit) {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)

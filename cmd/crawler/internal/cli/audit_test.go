@@ -16,9 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// TestAuditFindsDamage audits an undamaged crawl, and then copies of it. In each copy,
-// one structure or counter is damaged while no process has the crawl open. The audit of
-// the copy fails and names the term.
+// TestAuditFindsDamage audits an undamaged crawl, and then damaged copies of it. In each
+// copy, one structure or counter is damaged while no process has the crawl open. The audit
+// of the copy fails, and names the terms of the books that do not balance.
 func TestAuditFindsDamage(t *testing.T) {
 	dir := crawled(t, site(t), "--max-pages", "6", "http://a.test/") // some URLs stay queued
 	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK || !strings.Contains(out, "the books balance\n") {
@@ -124,15 +124,15 @@ func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
-// dropOutcome removes the outcome of the first failed URL. If the argument failed is
-// false, it removes the outcome of the first done URL. The order of the outcomes depends
-// on the crawl's key.
-func dropOutcome(failed bool) func(*testing.T, *pebble.DB) {
-	const firstFailure = 7 // number of server_error in the rows
-	return dropRowIf('o', func(value []byte) bool { return value[0] >= firstFailure == failed })
+// dropOutcome returns a function that removes the outcome of the first failed URL, or of
+// the first done URL if ofFailure is false. The order of the outcomes depends on the
+// crawl's key.
+func dropOutcome(ofFailure bool) func(*testing.T, *pebble.DB) {
+	const firstFailure = 7 // the number that means server_error in the rows
+	return dropRowIf('o', func(value []byte) bool { return value[0] >= firstFailure == ofFailure })
 }
 
-// dropRow removes the first row of a table.
+// dropRow returns a function that removes the first row of a table.
 func dropRow(letter byte) func(*testing.T, *pebble.DB) {
 	return dropRowIf(letter, func([]byte) bool { return true })
 }
@@ -160,7 +160,7 @@ func dropRowIf(letter byte, drop func(value []byte) bool) func(*testing.T, *pebb
 	}
 }
 
-// alterCounter adds 1 to a counter.
+// alterCounter returns a function that adds 1 to a counter.
 func alterCounter(path ...string) func(*testing.T, *pebble.DB) {
 	return func(t *testing.T, db *pebble.DB) {
 		row, closer, err := db.Get([]byte("m"))

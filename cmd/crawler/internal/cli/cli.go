@@ -25,7 +25,8 @@ import (
 // 143.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	// Text from sites is escaped before it reaches a terminal. Data on stdout is not
-	// changed for files and pipes. stderr is always escaped, because people read it.
+	// changed if it goes to a file or a pipe. Text on stderr is always escaped, because
+	// people read it.
 	s := streams{stdin, sanitize.ForTerminal(stdout), sanitize.NewWriter(stderr)}
 	ran := false
 	root := newRoot(s)

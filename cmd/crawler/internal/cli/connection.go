@@ -18,7 +18,7 @@ import (
 type postgresFlags struct {
 	postgres         string // may contain a secret: see shownPostgres
 	postgresPassword string // name of the file with the password
-	// from is the source of each connection flag's value, by name.
+	// The source of each connection flag's value, by the name of the flag.
 	from map[string]string
 }
 
@@ -34,7 +34,7 @@ func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// database returns the Postgres that the flags name, or nil.
+// database returns the Postgres that the flags select, or nil.
 func (f *postgresFlags) database() (*crawl.Postgres, error) {
 	if f.postgres == "" {
 		if f.postgresPassword != "" {
@@ -136,10 +136,9 @@ func (f *sharedFlags) connectionNotes() (notes []string) {
 	return notes
 }
 
-// shownRedis returns a Redis URL with its user and without its password. The result
-// secret reports whether the URL has a password. A single word before the @ is a
-// password.
-func shownRedis(raw string) (shown string, secret bool) {
+// shownRedis returns a Redis URL with its user and without its password. hasSecret reports
+// whether the URL has a password. A single word before the @ is a password.
+func shownRedis(raw string) (shown string, hasSecret bool) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	at := strings.LastIndexByte(rest, '@')
 	if at < 0 {
@@ -155,19 +154,18 @@ func shownRedis(raw string) (shown string, secret bool) {
 	return scheme + "://" + user + rest[at+1:], password != ""
 }
 
-// shownPostgres returns dsn with the user and without passwords. The argument dsn is a
-// Postgres URL, or keywords and values. The result secret reports whether dsn has a
-// password.
-func shownPostgres(dsn string) (shown string, secret bool) {
+// shownPostgres returns dsn with the user and without passwords. The DSN is a Postgres
+// URL, or keywords with values. hasSecret reports whether it has a password.
+func shownPostgres(dsn string) (shown string, hasSecret bool) {
 	if !strings.Contains(dsn, "://") {
 		return shownKeywords(dsn)
 	}
 	target, err := url.Parse(dsn)
 	if err != nil {
-		return "", true // another check refuses it
+		return "", true // another check refuses this URL
 	}
 	if user := target.User; user != nil {
-		_, secret = user.Password()
+		_, hasSecret = user.Password()
 		target.User = nil
 		if name := user.Username(); name != "" {
 			target.User = url.User(name)
@@ -176,19 +174,19 @@ func shownPostgres(dsn string) (shown string, secret bool) {
 	query := target.Query()
 	for _, name := range postgresSecrets {
 		if query.Has(name) {
-			secret = true
+			hasSecret = true
 			query.Del(name)
 			target.RawQuery = query.Encode()
 		}
 	}
-	return target.String(), secret
+	return target.String(), hasSecret
 }
 
 // postgresSecrets are the connection parameters of Postgres that are secret.
 var postgresSecrets = []string{"password", "sslpassword"}
 
 // shownKeywords is like shownPostgres, for keywords and values: host=h password='p w'.
-func shownKeywords(dsn string) (shown string, secret bool) {
+func shownKeywords(dsn string) (shown string, hasSecret bool) {
 	const space = " \t\n\r\v\f"
 	var kept []string
 	for rest := strings.TrimLeft(dsn, space); rest != ""; rest = strings.TrimLeft(rest, space) {
@@ -213,11 +211,11 @@ func shownKeywords(dsn string) (shown string, secret bool) {
 		}
 		end = min(end, len(after))
 		if slices.Contains(postgresSecrets, strings.ToLower(name)) {
-			secret = true
+			hasSecret = true
 		} else {
 			kept = append(kept, name+"="+after[:end])
 		}
 		rest = after[end:]
 	}
-	return strings.Join(kept, " "), secret
+	return strings.Join(kept, " "), hasSecret
 }

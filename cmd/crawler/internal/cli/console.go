@@ -21,7 +21,8 @@ type console struct {
 	*sanitize.Writer
 }
 
-// newConsole returns a console on w. If quiet is true, it has no view.
+// newConsole returns a console that writes to w. If quiet is true, the console has no
+// view.
 func newConsole(w io.Writer, quiet bool) *console {
 	if live, terminal := view.Open(w, os.Getenv); terminal && !quiet {
 		return &console{live: live, Writer: sanitize.NewWriter(live.Printer())}
@@ -44,10 +45,10 @@ func (c *console) clear() {
 	}
 }
 
-// newLogger returns a logger to w. The argument format is a value of --log-format. The
+// newLogger returns a logger that writes to w. The format is a value of --log-format. The
 // text format has colours on a terminal, unless NO_COLOR is set. Text from servers is
-// escaped in all formats. In JSON that does not go to a terminal, only encoding/json
-// escapes it.
+// escaped in all formats. JSON that does not go to a terminal is escaped only by
+// encoding/json.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
 	var lvl slog.Level
 	_ = lvl.UnmarshalText([]byte(level))

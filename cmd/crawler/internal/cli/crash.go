@@ -31,11 +31,11 @@ func parseCrash(text string) (point string, n int64, err error) {
 	return point, n, err
 }
 
-// crashAt makes the process end like kill -9 at the crash point that the argument text
-// names. It does nothing if text is empty.
+// crashAt parses POINT:N. The process will end as after kill -9 when it reaches the crash
+// point POINT for the N-th time. An empty text sets no crash point.
 func crashAt(text string) {
 	point, n, err := parseCrash(text)
-	if err != nil { // text is empty, because the flag accepts no other invalid text
+	if err != nil { // the flag refuses other invalid texts, so text is empty
 		crash.Hook(nil)
 		return
 	}

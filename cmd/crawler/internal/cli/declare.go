@@ -14,11 +14,10 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// Each flag of a crawl is declared once, in the function of its section: its name, its
-// help text, its valid values, and the field of crawl.Config that it sets. The
-// environment variable (CRAWLER_NAME) and the key in the config file follow from the
-// name. If the flag is fixed when the crawl is created, its stored setting has the same
-// name.
+// Each flag of a crawl is declared once, in the function of its section, with its name,
+// its help text, its valid values, and the field of crawl.Config that it sets. The
+// environment variable (CRAWLER_NAME) and the key in the config file follow from the name.
+// If the flag is fixed when the crawl is created, its stored setting has the same name.
 
 // fixedNames are the names of the flags that are fixed when a crawl is created,
 // including those that are fixed only in Redis.
@@ -47,8 +46,8 @@ func (v *fixedValue) String() string {
 // Set implements pflag.Value.
 func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
-// fixed declares the flag of a setting. The argument kind is the placeholder of the value
-// in the help text: one of pflag's types, or the possible values with | between them.
+// fixed declares the flag of a fixed setting. In the help text, kind is the placeholder of
+// the value: one of pflag's types, or the possible values with | between them.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	if kind == "bool" {
@@ -71,37 +70,37 @@ type fixedFlag struct {
 	name string
 }
 
-// want makes the flag refuse a value if the function good returns false after the value
-// is set. The argument words describes the valid values.
-func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
+// want makes the flag refuse a value if the function valid returns false after the value
+// is set. The error message contains words, which describe the valid values.
+func (f *fixedFlag) want(words string, valid func() bool) { restrict.Flag(f.set, f.name, words, valid) }
 
-// within makes the flag refuse a value outside the range [least, most]. The flag also
-// accepts the value of the argument none.
-func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
-	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
+// within makes the flag refuse a value outside the range [least, most], except the
+// sentinel, which is a value with a special meaning.
+func within[T cmp.Ordered](f *fixedFlag, field *T, sentinel, least, most T, description string) {
+	f.want(description, func() bool { return *field == sentinel || least <= *field && *field <= most })
 }
 
 // number declares a flag that sets a field of a config. The flag refuses a value outside
-// the range [least, most]. If the argument none is not 0, the flag stores this argument
-// in place of the value 0.
-func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
-	restrict.Number(f, field, name, def, help, least, most, words)
-	if none != 0 {
+// the range [least, most]. If the sentinel is not 0, the flag stores the sentinel in place
+// of the value 0.
+func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, sentinel T, name string, def T, help string, least, most T, description string) {
+	restrict.Number(f, field, name, def, help, least, most, description)
+	if sentinel != 0 {
 		flag := f.Lookup(name)
-		flag.Value = &zeroIs[T]{flag.Value, field, none}
+		flag.Value = &zeroIs[T]{flag.Value, field, sentinel}
 	}
 }
 
-// zeroIs is a flag for a field in which 0 means unset. If the value of the flag is 0,
-// zeroIs.none is stored in the field.
+// zeroIs is a flag for a field in which 0 means unset. If the value of the flag is 0, the
+// sentinel is stored in the field.
 type zeroIs[T int | float64 | time.Duration] struct {
 	pflag.Value
-	field *T
-	none  T
+	field    *T
+	sentinel T
 }
 
 func (v *zeroIs[T]) String() string {
-	if v.field == nil || *v.field != v.none {
+	if v.field == nil || *v.field != v.sentinel {
 		return v.Value.String()
 	}
 	var zero T
@@ -111,7 +110,7 @@ func (v *zeroIs[T]) String() string {
 // Set implements pflag.Value.
 func (v *zeroIs[T]) Set(text string) error {
 	before := *v.field
-	if before == v.none {
+	if before == v.sentinel {
 		*v.field = 0
 	}
 	err := v.Value.Set(text)
@@ -119,7 +118,7 @@ func (v *zeroIs[T]) Set(text string) error {
 	case err != nil:
 		*v.field = before
 	case *v.field == 0:
-		*v.field = v.none
+		*v.field = v.sentinel
 	}
 	return err
 }

@@ -100,8 +100,8 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 }
 
 // adoptEnvironment sets flags that the command line does not have. The values come from
-// the variables CRAWLER_EVENTS and CRAWLER_EVENTS_NAME. The corresponding flags of a
-// crawl use the same variables.
+// the variables that a crawl uses for the same flags: CRAWLER_EVENTS for --to, and
+// CRAWLER_EVENTS_RELAY, for example, for --relay.
 func (f *eventFlags) adoptEnvironment() (err error) {
 	like := eventFlags{prefix: "events-"}
 	f.flags.VisitAll(func(flag *pflag.Flag) {
@@ -144,7 +144,7 @@ func checkSink(to string) error {
 	return sink.Close()
 }
 
-// config returns the config of the relay, with its sink open.
+// config opens the sink, and returns the config of the relay.
 func (f *eventFlags) config(ctx context.Context, stdout io.Writer) (config events.Config, err error) {
 	config = f.relay
 	config.From = fromOf(f.from)
@@ -187,12 +187,12 @@ func (f *eventFlags) shown() string {
 	return shown
 }
 
-// shownSink returns the URL of a sink without its password and its query, because both
-// may be secret. The result secret reports whether the URL has a password or a query.
-func shownSink(raw string) (shown string, secret bool) {
+// shownSink returns the URL of a sink without its password and its query, because both may
+// be secret. hasSecret reports whether the URL has a password or a query.
+func shownSink(raw string) (shown string, hasSecret bool) {
 	bare, query, _ := strings.Cut(raw, "?")
-	shown, secret = shownRedis(bare)
-	return shown, secret || query != ""
+	shown, hasSecret = shownRedis(bare)
+	return shown, hasSecret || query != ""
 }
 
 // fromOf parses the value of --from.

@@ -11,9 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// checkExact returns an error for each flag that needs --postgres if --postgres is not
-// given, and for a --postgres that no other flag needs. It also checks flags that exclude
-// each other.
+// checkExact returns an error for each given flag that needs --postgres, if --postgres is
+// not given. It also returns an error if no other flag needs the given --postgres, or if
+// given flags exclude each other.
 func (o *options) checkExact() (errs []error) {
 	switch {
 	case o.crawl.Fixed.Sink == "postgres" && o.postgres == "":

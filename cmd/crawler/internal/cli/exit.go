@@ -11,7 +11,7 @@ import (
 // Exit codes, which `crawler help exit-codes` describes.
 const (
 	exitOK        = 0   // the frontier is empty, or a limit was reached
-	exitFailed    = 1   // an error ended the command, or a promise is broken
+	exitFailed    = 1   // an error ended the command, or the crawl broke a guarantee
 	exitUsage     = 2   // a fault of the command line or the config file
 	exitNothing   = 3   // no seed could be fetched
 	exitUnreached = 4   // no seed answered

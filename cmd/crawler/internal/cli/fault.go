@@ -114,21 +114,21 @@ func flagFault(cmd *cobra.Command, err error) error {
 var secretFlags = []string{"header", "proxy", "redis", "postgres", "to", "events"}
 
 // badValue returns an error of one line. It says why a value of a flag is not valid, and
-// what a valid value is. The argument where is the source of the value, such as --delay,
-// CRAWLER_DELAY or "config.yaml:3: delay".
-func badValue(where string, flag *pflag.Flag, text string, err error) error {
+// what a valid value is. The source of the value is, for example, --delay, CRAWLER_DELAY
+// or "config.yaml:3: delay".
+func badValue(source string, flag *pflag.Flag, text string, err error) error {
 	separator, want := ", ", wanted(flag.Value.Type(), err)
 	if !strings.HasPrefix(want, "want ") {
 		separator = ": "
 	}
 	if slices.Contains(secretFlags, flag.Name) {
-		return fmt.Errorf("%s is malformed%s%s (its value is not shown, as it may be secret)", where, separator, want)
+		return fmt.Errorf("%s is malformed%s%s (its value is not shown, as it may be secret)", source, separator, want)
 	}
-	return fmt.Errorf("%s is %q%s%s", where, text, separator, want)
+	return fmt.Errorf("%s is %q%s%s", source, text, separator, want)
 }
 
-// wanted describes the valid values of a type of flag. The argument err is the error of
-// Set. For the types of this module, err contains the description.
+// wanted describes the valid values of a type of flag. The error comes from the Set method
+// of the flag. For the types of this module, it contains the description.
 func wanted(kind string, err error) string {
 	said := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if strings.HasPrefix(said, "want ") {
@@ -150,7 +150,7 @@ func wanted(kind string, err error) string {
 }
 
 // argumentFault returns an error of one line about an argument that cmd does not accept.
-// The argument err is the error of cobra.
+// The argument err is the error that cobra returned.
 func argumentFault(cmd *cobra.Command, err error) error {
 	var name string
 	if _, scan := fmt.Sscanf(err.Error(), "unknown command %q", &name); scan != nil {

@@ -20,9 +20,9 @@ type seeder interface {
 }
 
 // untilAvailable calls crawl.UntilAvailable. If the store is unavailable, it prints one
-// line, which has the text of the argument waits and the error.
-func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
-	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", waits, err) }, call)
+// line with the message and the error.
+func untilAvailable(ctx context.Context, stderr io.Writer, message string, call func() error) error {
+	return crawl.UntilAvailable(ctx, func(err error) { fmt.Fprintf(stderr, "%s: %v\n", message, err) }, call)
 }
 
 // feed adds all seeds of r. It reports each refused seed at once, and continues.
@@ -79,7 +79,7 @@ func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl
 				return counts, err
 			}
 		}
-		if batch = append(batch, credentials.from(line)); len(batch) == seedBatch || r.waits() {
+		if batch = append(batch, credentials.from(line)); len(batch) == seedBatch || r.mayBlock() {
 			if err := flush(); err != nil {
 				return counts, err
 			}
@@ -87,8 +87,8 @@ func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl
 	}
 }
 
-// waits reports whether reading the next line can take long. If so, the caller adds the
+// mayBlock reports whether reading the next line can take long. If so, the caller adds the
 // seeds that it has read so far, because a pipe can stay open for hours.
-func (r *seedReader) waits() bool {
+func (r *seedReader) mayBlock() bool {
 	return r.name == "stdin" && len(r.args) == 0 && (r.lines == nil || r.lines.Buffered() == 0)
 }

@@ -99,7 +99,7 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.config, "config", "", "read flags from a YAML `FILE`")
 }
 
-// Titles of sections whose flags crawler try also has.
+// Titles of the sections that the help text of crawler try also has.
 const (
 	dataSection    = "Data of pages"
 	requestSection = "Requests"
@@ -278,12 +278,12 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	}
 }
 
-// checkText makes a flag refuse text for which the function fault returns an error. The
-// message is the word "want" and the argument want.
-func checkText(f *pflag.FlagSet, name, want string, fault func(text string) error) {
+// checkText makes a flag refuse text for which check returns an error. The message of the
+// flag consists of "want" and the description.
+func checkText(f *pflag.FlagSet, name, description string, check func(text string) error) {
 	restrict.Check(f, name, func(text string) error {
-		if fault(text) != nil {
-			return errors.New("want " + want)
+		if check(text) != nil {
+			return errors.New("want " + description)
 		}
 		return nil
 	})

@@ -89,14 +89,14 @@ func listSubcommands(b *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-// listFlags writes one item for each flag, in lines that fit a page. It marks
-// the flags of a crawl that are fixed when it is created.
+// listFlags writes one item for each flag, in lines that fit a page. It marks the flags
+// that are fixed when a crawl is created.
 func listFlags(b *strings.Builder, flags *pflag.FlagSet, ofCrawl bool) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
-		shown := *f // a default that does not depend on the machine or version
+		shown := *f // gets a default that does not depend on the machine or the version
 		switch {
 		case f.Name == "user-agent":
 			shown.Usage += " (default crawler/VERSION)"

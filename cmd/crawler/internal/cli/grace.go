@@ -14,10 +14,10 @@ const leastGrace = 2 * time.Second
 // stop. The run must end within --grace. The zero value means that the run goes on.
 type ending struct {
 	begun sync.Once
-	over  chan struct{} // closed when --grace is over; nil if nothing waits for that
+	over  chan struct{} // closed when --grace is over; nil if no goroutine waits for the end of --grace
 }
 
-// begin starts --grace. Further calls do nothing.
+// begin starts the time of --grace. Further calls do nothing.
 func (e *ending) begin(grace time.Duration) {
 	e.begun.Do(func() {
 		if e.over != nil {
@@ -26,9 +26,9 @@ func (e *ending) begin(grace time.Duration) {
 	})
 }
 
-// within calls the function run and returns its error. If the crawl was stopped and the
-// call does not return before --grace is over, the error says so. The process then ends
-// during the call. As after a kill, nothing is lost.
+// within calls run and returns its error. If the crawl was stopped, and --grace is over
+// before run returns, within returns an error at once. The process then ends while run is
+// still at work. As after a kill, nothing is lost.
 func (p *plan) within(run func() error) error {
 	p.ending.over = make(chan struct{})
 	ended := make(chan error, 1)

@@ -68,7 +68,7 @@ func complete(cmd *cobra.Command) {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
-	// The errors mean that the command has no such flag.
+	// An error here means that the command does not have the flag.
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	_ = cmd.MarkFlagFilename("ca", "pem", "crt")

@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// shownHost returns the settings of hosts in one line. It shows only the names of
+// shownHost returns the settings of hosts in one line. It leaves out the values of
 // headers.
 func shownHost(h *crawl.Host) string {
 	line := []string{h.Pattern}

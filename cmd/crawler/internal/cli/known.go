@@ -12,7 +12,7 @@ import (
 
 const (
 	knownBatch = 10_000 // number of URLs that are marked at once
-	knownShown = 10     // number of lines without a URL that are reported one by one
+	knownShown = 10     // number of malformed lines that are reported one by one
 )
 
 // marker marks URLs as seen. *crawl.Crawl implements it.
@@ -20,8 +20,8 @@ type marker interface {
 	MarkSeen(ctx context.Context, urls []string) (fresh int, faults []error, err error)
 }
 
-// markKnown marks the URLs of --known as seen, before any seed is added. A resumed
-// run repeats it, because the file might have grown.
+// markKnown marks the URLs of --known as seen, before any seed is added. A resumed run
+// marks them again, because the file might have grown.
 func (r *running) markKnown(ctx context.Context, to marker) (err error) {
 	w := r.console
 	if r.known == "" {

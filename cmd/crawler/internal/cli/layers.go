@@ -37,11 +37,12 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// envIgnored are variables with the same prefix that only tests of this module use.
+// envIgnored are variables that begin with envPrefix, but are only for tests of this
+// module.
 var envIgnored = []string{"CRAWLER_BIN", "CRAWLER_TEST_SERVERS"}
 
 // readLayers adds the values of the environment and of the config file to parsed flags.
-// The error lists every fault. The layers contain all values without faults.
+// The error lists every faulty value. The result contains all other values.
 func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
 	l := &layers{flags: flags, from: make(map[string]string)}
 	flags.Visit(func(f *pflag.Flag) { l.from[f.Name] = fromFlag })
@@ -86,31 +87,30 @@ func (l *layers) similarVariable(name string) string {
 	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
 }
 
-// set sets a flag unless a stronger layer has set it. Errors begin with the argument
-// where, which is the name of an environment variable, or the source and the name of the
-// flag.
-func (l *layers) set(name string, values []string, source, where string) error {
+// set sets a flag unless a stronger layer has set it. Errors begin with the label: the
+// name of an environment variable, or the source and the name of the flag.
+func (l *layers) set(name string, values []string, source, label string) error {
 	if _, taken := l.from[name]; taken {
 		return nil
 	}
 	flag := l.flags.Lookup(name)
 	if list, ok := flag.Value.(pflag.SliceValue); ok {
 		if err := list.Replace(values); err != nil {
-			return badValue(where, flag, strings.Join(values, ","), err)
+			return badValue(label, flag, strings.Join(values, ","), err)
 		}
 	} else if len(values) == 0 {
-		return fmt.Errorf("%s has no value, want one", where)
+		return fmt.Errorf("%s has no value, want one", label)
 	} else if err := flag.Value.Set(values[0]); err != nil {
-		return badValue(where, flag, strings.Join(values, ","), err)
+		return badValue(label, flag, strings.Join(values, ","), err)
 	} else if len(values) > 1 {
-		return fmt.Errorf("%s has %d values, want one", where, len(values))
+		return fmt.Errorf("%s has %d values, want one", label, len(values))
 	}
 	l.from[name] = source
 	return nil
 }
 
 // where returns the source of a flag's value, such as --delay, CRAWLER_DELAY or
-// "config.yaml:3: delay". Messages about the value begin with it.
+// "config.yaml:3: delay". Messages about the value begin with this source.
 func (l *layers) where(name string) string {
 	switch from := l.from[name]; from {
 	case "", fromFlag:
@@ -122,8 +122,8 @@ func (l *layers) where(name string) string {
 	}
 }
 
-// readFile reads the config file: a map from names of flags to values, which can also
-// have the keys hosts and fields.
+// readFile reads the config file, which is a map from names of flags to values. The map
+// can also have the keys hosts and fields.
 func (l *layers) readFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -203,9 +203,9 @@ func scalars(node *yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// namedTexts returns the values of a flag whose elements are NAME=TEXT. The argument node
-// is a map from names to texts, or a node that scalars accepts. If a text is not a
-// scalar, namedTexts returns the argument fault as its error.
+// namedTexts returns the values of a flag whose elements are NAME=TEXT. The node is a map
+// from names to texts, or a node for the function scalars. If a text in the map is not a
+// scalar, namedTexts returns the fault.
 func namedTexts(node *yaml.Node, fault error) (values []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)

@@ -25,8 +25,8 @@ func lossPage(n int) string { return fmt.Sprintf("http://h%d.test/p/%d", n%5, n)
 // failsAlways reports whether a page of a lossySite never has a good answer.
 func failsAlways(n int) bool { return n%10 == 7 }
 
-// lossySite serves pages on five hosts that link to each other. It closes the channel
-// reached after the given number of requests.
+// lossySite serves pages on five hosts that link to each other. After the given number of
+// requests, it closes the returned channel.
 func lossySite(t *testing.T, after int64) (connectTo string, reached <-chan struct{}) {
 	var asked atomic.Int64
 	reach := make(chan struct{})

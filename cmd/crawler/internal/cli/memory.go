@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// leastMemory is the smallest valid --memory. It suffices for pebble, the runtime
-	// and one host.
+	// leastMemory is the smallest valid --memory. It suffices for the database (Pebble),
+	// the runtime and one host.
 	leastMemory = 128 << 20
 	// minMemory and maxMemory are the bounds of the default of --memory.
 	minMemory, maxMemory = 256 << 20, 2 << 30
@@ -33,12 +33,12 @@ const (
 	// 36 MB in a broad crawl (RssFile in /proc/PID/status). The runtime's limit does not
 	// count them.
 	programMemory = 32 << 20
-	// leastGrowth is the growth for which the heap must have room between two garbage
-	// collections, in percent of the live bytes. With less room the crawl leases no more
-	// hosts. With enough room the heap grows by 100 percent (GOGC=100). GOGC=200 was
-	// measured, too. At 4,000 hosts, collections took 9 instead of 14 percent of the
-	// processor time, but page faults took more. A crawl of two fast hosts took 5 percent
-	// longer.
+	// leastGrowth is how much the heap must be able to grow between two garbage
+	// collections, in percent of the live bytes. If less memory is left, the crawl leases
+	// no more hosts. If enough memory is left, the heap grows by 100 percent (GOGC=100).
+	// GOGC=200 was measured, too. At 4,000 hosts, collections took 9 instead of 14 percent
+	// of the processor time, but page faults took more. A crawl of two fast hosts took 5
+	// percent longer.
 	leastGrowth = 50
 )
 
@@ -101,7 +101,7 @@ type keeper struct {
 	sample []rtmetrics.Sample
 }
 
-// newKeeper sets the limits of this process's heap.
+// newKeeper returns a keeper, and sets the memory limit of the runtime.
 func newKeeper(memory uint64, filter func() uint64) *keeper {
 	k := &keeper{memory: memory, filter: filter, fixed: os.Getenv("GOMEMLIMIT") != "", cpu: report.NewCPUMeter(time.Now())}
 	for _, name := range []string{

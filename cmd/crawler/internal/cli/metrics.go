@@ -151,7 +151,7 @@ func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
 	send(metricFPR, stats.Filter.FPR)
 }
 
-// sendRelays sends the lag of relays whose lag is known.
+// sendRelays sends the lag of each relay, if the lag is known.
 func sendRelays(send func(family, float64, ...string), relays []report.Relay) {
 	for _, r := range relays {
 		if r.Fault != "" {

@@ -42,8 +42,8 @@ type printed struct{ error }
 
 func (p printed) Unwrap() error { return p.error }
 
-// toFile writes the output of the function run to a file. If the function returns an error
-// of a type other than printed and bench.Reported, the file is not changed.
+// toFile calls run and writes its output to a file. If run fails, the file is not changed,
+// unless the error has the type printed or bench.Reported.
 func (o *stdout) toFile(name string, run func() error) (err error) {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target // replace the target of a link, not the link

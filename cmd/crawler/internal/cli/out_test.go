@@ -110,8 +110,8 @@ func TestOutFileIsUnchangedAfterError(t *testing.T) {
 	}
 }
 
-// TestOutFileHasFailedAudit: a command that returns a printed error, as a failed audit
-// does, also writes its output to the file.
+// TestOutFileHasFailedAudit: the output of a command is also written to the file if the
+// command returns an error of the type printed, as a failed audit does.
 func TestOutFileHasFailedAudit(t *testing.T) {
 	out := &stdout{httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")

@@ -90,7 +90,8 @@ func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	})
 }
 
-// firstFault returns the fault of the first schema, or nil if any schema has no fault.
+// firstFault returns nil if at least one schema has no fault. Otherwise it returns the
+// fault of the first schema.
 func firstFault(format string, schemas []*table.Schema, fault func(*table.Schema) error) error {
 	var first error
 	for _, s := range schemas {
@@ -105,7 +106,7 @@ func firstFault(format string, schemas []*table.Schema, fault func(*table.Schema
 	return first
 }
 
-// plain reports whether lines are printed unchanged.
+// plain reports whether the records are printed unchanged.
 func (f *tableFlags) plain() bool {
 	return f.format == string(table.JSONL) && len(f.columns) == 0 && f.where == ""
 }

@@ -35,8 +35,9 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// unwritable returns a path to dir through which nothing can be written. It is dir itself
-// without write permission or, for root, a read-only mount of dir.
+// unwritable returns a path to dir that allows no writes. For root, this is the path of a
+// read-only mount of dir. For other users, it is dir, from which unwritable removes the
+// write permissions.
 func unwritable(t *testing.T, dir string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -86,7 +87,7 @@ func TestLookingWritesNothing(t *testing.T) {
 			release, openErr := h.Keep(t.Context())
 			if err = openErr; err == nil {
 				fmt.Println("held")
-				_, _ = os.Stdin.Read(make([]byte, 1)) // until it is closed
+				_, _ = os.Stdin.Read(make([]byte, 1)) // until stdin is closed
 				err = release()
 			}
 		}
@@ -134,9 +135,9 @@ func TestLookingWritesNothing(t *testing.T) {
 }
 
 // wantHeld checks that a crawl cannot be inspected while another process has it open. The
-// argument dir is its path for the other process, and the argument at is its path for the
-// inspection.
-func wantHeld(t *testing.T, dir, at string) {
+// other process opens dir. The inspection uses inspectedDir, which is another path to the
+// same directory.
+func wantHeld(t *testing.T, dir, inspectedDir string) {
 	t.Helper()
 	other := exec.Command(os.Args[0], "-test.run=^TestLookingWritesNothing$")
 	other.Env = append(os.Environ(), "CLI_TEST_HOLD="+dir)
@@ -155,7 +156,7 @@ func wantHeld(t *testing.T, dir, at string) {
 	if n, err := said.Read(held); err != nil || string(held[:n]) != "held" {
 		t.Errorf("the other process: %q, %v", held[:n], err)
 	}
-	if code, _, errs := run(t, "", "status", "--dir", at); code != exitFailed || !strings.Contains(errs, "is in use by another crawler") {
+	if code, _, errs := run(t, "", "status", "--dir", inspectedDir); code != exitFailed || !strings.Contains(errs, "is in use by another crawler") {
 		t.Errorf("held by another process: exit code %d: %s", code, errs)
 	}
 	if err := errors.Join(stop.Close(), other.Wait()); err != nil {

@@ -97,8 +97,9 @@ func TestTwoWorkers(t *testing.T) {
 	}
 }
 
-// sharedCrawl runs a crawl in a Redis of its own to the end. The records are below the
-// current directory. The result flags has the flags that name the crawl.
+// sharedCrawl starts a Redis and runs a crawl in this Redis to its end. The records are
+// below the current directory. sharedCrawl returns the server, and the flags that name the
+// crawl.
 func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 	t.Helper()
 	server = servers.Redis(t, servers.RedisOptions{})
@@ -124,7 +125,7 @@ func TestWatchShared(t *testing.T) {
 		{[]string{"--json"}, `(?m)^\{"running":false,"stats":\{"found":`},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		out := &lineCounter{most: 2, full: cancel}
+		out := &lineCounter{maxLines: 2, full: cancel}
 		var errs bytes.Buffer
 		code := Run(ctx, slices.Concat([]string{"status", "--watch"}, flags, test.more), strings.NewReader(""), out, &errs)
 		cancel()
@@ -134,17 +135,16 @@ func TestWatchShared(t *testing.T) {
 	}
 }
 
-// lineCounter is a buffer that calls the function full when it has the number of lines in
-// most.
+// lineCounter is a buffer that calls the function full when it contains maxLines lines.
 type lineCounter struct {
 	bytes.Buffer
-	most int
-	full func()
+	maxLines int
+	full     func()
 }
 
 func (c *lineCounter) Write(p []byte) (int, error) {
 	n, err := c.Buffer.Write(p)
-	if bytes.Count(c.Bytes(), []byte("\n")) >= c.most {
+	if bytes.Count(c.Bytes(), []byte("\n")) >= c.maxLines {
 		c.full()
 	}
 	return n, err

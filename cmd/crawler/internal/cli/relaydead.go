@@ -30,7 +30,7 @@ kept with the reason until they are discarded, or accepted by a retry.`,
 	return cmd
 }
 
-// deadFlags name the relay whose dead letters a command is about.
+// deadFlags are the flags of a command about the dead letters of a relay.
 type deadFlags struct {
 	target
 	relay string
@@ -41,9 +41,9 @@ func (f *deadFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.relay, "relay", defaultRelay, "the relay of this `NAME`")
 }
 
-// each calls the function do for every outbox that the relay has read. If there is no such
-// outbox, the error lists the names of other relays.
-func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) error {
+// each calls fn for every outbox that the relay has read. If there is no such outbox, the
+// error lists the names of other relays.
+func (f *deadFlags) each(ctx context.Context, fn func(box crawl.Outbox) error) error {
 	return f.withOutboxes(ctx, func(at location, boxes *crawl.Outboxes) error {
 		all, err := boxes.List(ctx)
 		if err != nil {
@@ -57,7 +57,7 @@ func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) e
 			}
 			known = append(known, names...)
 			if slices.Contains(names, f.relay) {
-				if err := do(box); err != nil {
+				if err := fn(box); err != nil {
 					return err
 				}
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// The longest times for which the filter is probed with random fingerprints, if --probe
-// is not given. Probing takes CPU time.
+// Without --probe, the filter is probed with random fingerprints for at most these times,
+// because probing takes CPU time.
 const (
 	probeStopped = time.Second
 	probeRunning = 200 * time.Millisecond // while the crawl runs

@@ -45,7 +45,7 @@ func (r *running) resumeLine(end fetcher.End) string {
 			switch {
 			case f.Value.Type() == "bool":
 				line = append(line, "--"+f.Name+"="+text)
-			case f.Name == "header" && redacted(text) != text: // resumeNotes mentions it
+			case f.Name == "header" && redacted(text) != text: // resumeNotes mentions this header
 			case f.Name == "header":
 				line = append(line, "-H", shellQuote(text))
 			case f.Name == "events":
@@ -90,16 +90,16 @@ func (r *running) resumeNotes() []string {
 	return notes
 }
 
-// shownProxy returns a proxy's URL without its password. The result secret reports
-// whether the URL has a password.
-func shownProxy(proxy string) (shown string, secret bool) {
+// shownProxy returns a proxy's URL without its password. hasSecret reports whether the URL
+// has a password.
+func shownProxy(proxy string) (shown string, hasSecret bool) {
 	u, err := url.Parse(proxy)
 	if err != nil || u.User == nil {
 		return proxy, false
 	}
-	_, secret = u.User.Password()
+	_, hasSecret = u.User.Password()
 	u.User = url.User(u.User.Username())
-	return u.String(), secret
+	return u.String(), hasSecret
 }
 
 // redacted returns a header. It replaces a value that may be secret by an ellipsis.

@@ -63,7 +63,7 @@ func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, e
 }
 
 // feedSeeds adds the seeds while the crawl runs. The crawl does not end before they are
-// added and r.fed is set. An error stops the crawl, and is sent to the channel.
+// added and r.fed is set. An error stops the crawl, and is sent to the returned channel.
 func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan error) {
 	ended := make(chan error, 1)
 	done := r.Feed()

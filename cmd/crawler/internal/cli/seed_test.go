@@ -2,5 +2,5 @@ package cli
 
 import "flag"
 
-// seedFlag replays random tests.
+// seedFlag is the seed with which random tests are replayed.
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")

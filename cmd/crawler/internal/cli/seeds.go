@@ -31,9 +31,9 @@ type seedLine struct {
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // nil after a call of begin; for stdin, next makes this call
+	input  io.Reader // nil after begin was called: by newSeedReader for a file, by next for stdin
 	lines  *bufio.Reader
-	number int // of the last line
+	number int // number of the last line that was read
 	close  func() error
 }
 
@@ -183,5 +183,6 @@ func findDir() (string, error) {
 	return "", fmt.Errorf("%d crawls in this directory (%s): name one with --dir", len(found), strings.Join(found, ", "))
 }
 
-// errNoCrawl reports that no argument names a crawl.
+// errNoCrawl reports that the command line names no crawl and that the current directory
+// contains none.
 var errNoCrawl = errors.New("no crawl in this directory, and no seeds: name a URL, --seeds FILE or --dir DIR")

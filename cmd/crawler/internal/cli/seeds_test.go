@@ -237,7 +237,7 @@ func (a *away) MarkSeen(_ context.Context, urls []string) (fresh int, faults []e
 }
 
 // TestKnownOutlivesAnOutage: the URLs of --known wait for a store that is unavailable,
-// also if some of them were marked before the outage.
+// even if some of them were marked before the outage.
 func TestKnownOutlivesAnOutage(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "known")
 	if err := os.WriteFile(name, []byte("http://a.test/\nhttp://b.test/\nhttp://a.test/\n"), 0o644); err != nil {

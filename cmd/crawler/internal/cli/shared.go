@@ -46,7 +46,8 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// wanted returns the location that the flags and the environment name, or nil.
+// wanted returns the location of the crawl that the flags or the environment select, or
+// nil.
 func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*location, error) {
 	if err := f.adoptEnvironment(flags, connectionFlags); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func isCrawlName(text string) bool {
 	return crawlName.MatchString(text) && strings.Trim(text, ".") != ""
 }
 
-// location returns the location that the flags name, or nil.
+// location returns the location of the crawl that the flags select, or nil.
 func (f *sharedFlags) location() (*location, error) {
 	if f.redis == "" && f.name == "" {
 		if f.redisCA != "" || f.passwordFile != "" {

@@ -22,7 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// heldSite is a site whose page /held does not answer before release.
+// heldSite starts a site. Its page /held does not answer before release is called.
 func heldSite(t *testing.T) (connectTo string, held <-chan struct{}, release func()) {
 	asked, open := make(chan struct{}, 1), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,8 @@ func heldSite(t *testing.T) (connectTo string, held <-chan struct{}, release fun
 	return "*=" + server.Listener.Addr().String(), asked, release
 }
 
-// started runs a crawl in another goroutine. The channel code receives its exit code.
+// started runs a crawl in another goroutine. The returned channel receives the exit code
+// of the crawl.
 func started(stderr io.Writer, args ...string) (code <-chan int) {
 	ended := make(chan int, 1)
 	go func() { ended <- Run(context.Background(), args, strings.NewReader(""), io.Discard, stderr) }()
@@ -203,8 +204,8 @@ func checkReport(t *testing.T, dir string) {
 	}
 }
 
-// TestReportOfAKilledRun: the report of a run that was killed does not say that
-// it is running.
+// TestReportOfAKilledRun: after a run was killed, its report does not say that the run
+// goes on.
 func TestReportOfAKilledRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, _, release := heldSite(t)

@@ -44,12 +44,12 @@ func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// paused describes the effect of a pause or of its end. The argument before
-// reports whether the crawl was paused before.
-func (at location) paused(paused, before, running bool) string {
+// paused describes the effect of a pause or of its end. wasPaused reports whether the
+// crawl was already paused.
+func (at location) paused(paused, wasPaused, running bool) string {
 	said := map[[2]bool]string{
 		{true, false}: "paused", {true, true}: "was paused before", {false, true}: "resumed", {false, false}: "was not paused",
-	}[[2]bool{paused, before}]
+	}[[2]bool{paused, wasPaused}]
 	said = at.String() + ": " + said
 	switch {
 	case paused && running:

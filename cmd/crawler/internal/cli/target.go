@@ -52,14 +52,14 @@ func (t *target) location() (location, error) {
 	return at, nil
 }
 
-// run returns a RunE function that calls t.with.
-func (t *target) run(do func(ctx context.Context, c *attached) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), do) }
+// run returns a RunE function that passes fn to t.with.
+func (t *target) run(fn func(ctx context.Context, c *attached) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), fn) }
 }
 
-// with opens a Handle on the crawl, and calls the function do with this Handle. It
-// explains the error that do returns.
-func (t *target) with(ctx context.Context, do func(ctx context.Context, c *attached) error) error {
+// with opens a Handle on the crawl, and calls fn with this Handle. An error of fn is
+// passed to location.explain.
+func (t *target) with(ctx context.Context, fn func(ctx context.Context, c *attached) error) error {
 	at, err := t.location()
 	if err != nil {
 		return err
@@ -68,16 +68,16 @@ func (t *target) with(ctx context.Context, do func(ctx context.Context, c *attac
 	if err != nil {
 		return err
 	}
-	return at.explain(do(ctx, c))
+	return at.explain(fn(ctx, c))
 }
 
-// withOutboxes calls the function do with the outboxes of the crawl, and closes them.
-func (t *target) withOutboxes(ctx context.Context, do func(at location, boxes *crawl.Outboxes) error) error {
+// withOutboxes calls fn with the outboxes of the crawl, and then closes the outboxes.
+func (t *target) withOutboxes(ctx context.Context, fn func(at location, boxes *crawl.Outboxes) error) error {
 	return t.with(ctx, func(ctx context.Context, c *attached) error {
 		boxes, err := c.Outboxes(ctx)
 		if err != nil {
 			return err
 		}
-		return errors.Join(do(c.at, boxes), boxes.Close())
+		return errors.Join(fn(c.at, boxes), boxes.Close())
 	})
 }

@@ -54,11 +54,11 @@ func onTerminal(t *testing.T, f func(tty *os.File)) string {
 	return shown.String()
 }
 
-// isInert fails the test if the argument shown has control characters that the program
-// itself does not send. It allows \r, because the terminal replaces \n by \r\n.
-func isInert(t *testing.T, what, shown string) {
+// isInert fails the test if the output has control characters that the program itself does
+// not send. It allows \r, because the terminal replaces \n by \r\n.
+func isInert(t *testing.T, what, output string) {
 	t.Helper()
-	for line := range strings.Lines(ownSequences.ReplaceAllString(shown, "")) {
+	for line := range strings.Lines(ownSequences.ReplaceAllString(output, "")) {
 		line = strings.NewReplacer("\r", "", "\n", "", "\t", "").Replace(line)
 		if sanitize.String(line) != line {
 			t.Errorf("%s: the terminal gets %q", what, line)

@@ -72,9 +72,9 @@ func (c *choice) Set(s string) error {
 
 // byteSize is a flag for a number of bytes up to maxSize.
 type byteSize struct {
-	field *int64
-	zero  bool  // 0 is valid
-	none  int64 // the value that is stored for 0
+	field    *int64
+	zero     bool  // 0 is valid
+	sentinel int64 // the value that is stored for 0
 }
 
 // sizeOf declares a flag for a size of at least one byte.
@@ -83,10 +83,10 @@ func sizeOf(f *pflag.FlagSet, field *int64, name string, def int64, help string)
 	f.Var(&byteSize{field: field}, name, help)
 }
 
-// sizeOrNone declares a flag for a size. A value of 0 is stored as none.
-func sizeOrNone(f *pflag.FlagSet, field *int64, none int64, name string, def int64, help string) {
+// sizeOrNone declares a flag for a size. The value 0 is stored as the sentinel.
+func sizeOrNone(f *pflag.FlagSet, field *int64, sentinel int64, name string, def int64, help string) {
 	*field = def
-	f.Var(&byteSize{field, true, none}, name, help)
+	f.Var(&byteSize{field, true, sentinel}, name, help)
 }
 
 // Type implements pflag.Value.
@@ -96,7 +96,7 @@ func (v *byteSize) String() string {
 	switch {
 	case v.field == nil: // pflag calls String of a zero value
 		return ""
-	case v.zero && *v.field == v.none:
+	case v.zero && *v.field == v.sentinel:
 		return "0"
 	}
 	b := human.Bytes(*v.field)
@@ -106,7 +106,7 @@ func (v *byteSize) String() string {
 // Set implements pflag.Value.
 func (v *byteSize) Set(text string) error {
 	if text == "0" && v.zero {
-		*v.field = v.none
+		*v.field = v.sentinel
 		return nil
 	}
 	var b human.Bytes
@@ -121,7 +121,7 @@ func (v *byteSize) Set(text string) error {
 	return errors.New("want " + sizeToPiB)
 }
 
-// Bounds of the values of flags that are not defined in other packages.
+// Bounds of flag values. Other packages define the bounds of all other flags.
 const (
 	maxHostConcurrency = 1024
 	maxURLs            = 1e12

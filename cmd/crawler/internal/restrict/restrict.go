@@ -15,26 +15,26 @@ import (
 // DurationWords describes the valid values of a flag for a time.
 const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 
-// Flag makes a flag of a flag set refuse a value if the function good returns false after
-// the value is set. Then the flag keeps its previous value. The error is the word "want"
-// and the argument want, as in "want a whole number from 1 to 100". The error is the same
-// for text that the flag cannot parse.
-func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
+// Flag makes a flag refuse invalid values. After a value is set, the flag calls valid. If
+// valid returns false, the flag returns to its previous value, and the error is "want" and
+// the description, as in "want a whole number from 1 to 100". The error is the same for
+// text that the flag cannot parse.
+func Flag(set *pflag.FlagSet, name, description string, valid func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {
 		f.DefValue = "0" // pflag leaves out a default of 0 for all types of flags
 	}
-	f.Value = &restricted{f.Value, want, good}
+	f.Value = &restricted{f.Value, description, valid}
 }
 
 // Within is like Flag. It makes the flag refuse a value outside the range [least, most].
-func Within[T cmp.Ordered](set *pflag.FlagSet, name string, value *T, least, most T, want string) {
-	Flag(set, name, want, func() bool { return least <= *value && *value <= most })
+func Within[T cmp.Ordered](set *pflag.FlagSet, name string, value *T, least, most T, description string) {
+	Flag(set, name, description, func() bool { return least <= *value && *value <= most })
 }
 
 // Number declares a flag that sets *value, and makes the flag refuse a value outside the
 // range [least, most].
-func Number[T int | uint | float64 | time.Duration](set *pflag.FlagSet, value *T, name string, def T, help string, least, most T, want string) {
+func Number[T int | uint | float64 | time.Duration](set *pflag.FlagSet, value *T, name string, def T, help string, least, most T, description string) {
 	switch value := any(value).(type) {
 	case *int:
 		set.IntVar(value, name, any(def).(int), help)
@@ -45,27 +45,27 @@ func Number[T int | uint | float64 | time.Duration](set *pflag.FlagSet, value *T
 	case *time.Duration:
 		set.DurationVar(value, name, any(def).(time.Duration), help)
 	}
-	Within(set, name, value, least, most, want)
+	Within(set, name, value, least, most, description)
 }
 
 type restricted struct {
 	pflag.Value
-	want string
-	good func() bool
+	description string
+	valid       func() bool
 }
 
 func (r *restricted) Set(text string) error {
 	before := r.String()
-	if r.Value.Set(text) == nil && r.good() {
+	if r.Value.Set(text) == nil && r.valid() {
 		return nil
 	}
 	_ = r.Value.Set(before)
-	return errors.New("want " + r.want)
+	return errors.New("want " + r.description)
 }
 
-// Check makes a flag of a flag set refuse text for which the function check returns an
-// error. The error must begin with "want" and describe the valid values. The elements of
-// a list are checked one by one. Empty text is not checked, because it means no value.
+// Check makes a flag refuse text for which check returns an error. The error must begin
+// with "want" and describe the valid values. The elements of a list are checked one by
+// one. Empty text is not checked, because it means no value.
 func Check(set *pflag.FlagSet, name string, check func(text string) error) {
 	f := set.Lookup(name)
 	if list, ok := f.Value.(pflag.SliceValue); ok {

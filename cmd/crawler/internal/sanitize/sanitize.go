@@ -27,14 +27,14 @@ func unsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// appendText appends text to b and escapes unsafe characters, except those in the
-// argument keep. A byte that is not UTF-8 becomes \ufffd, because it might be a control
-// character of another charset.
-func appendText(b, text []byte, keep string) []byte {
+// appendText appends text to b and escapes unsafe characters, except the allowed ones. A
+// byte that is not UTF-8 becomes \ufffd, because it might be a control character of
+// another charset.
+func appendText(b, text []byte, allowed string) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		switch {
-		case r == utf8.RuneError && size == 1, unsafe(r) && !strings.ContainsRune(keep, r):
+		case r == utf8.RuneError && size == 1, unsafe(r) && !strings.ContainsRune(allowed, r):
 			b = fmt.Appendf(b, `\u%04x`, r)
 		default:
 			b = append(b, text[:size]...)

@@ -15,7 +15,7 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// controls has every character that is escaped.
+// controls returns all characters that are escaped.
 func controls() (all string) {
 	for r := range rune(utf8.MaxRune) {
 		if r < ' ' || r >= 0x7f && r <= 0x9f || r == 0x61c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {

@@ -35,7 +35,7 @@ type Live struct {
 	w       io.Writer
 	shown   *report.Reading // nil means that the view is not shown
 	width   int             // width of the terminal at the last drawing
-	partial []byte          // the beginning of a line that Printer got
+	partial []byte          // the beginning of a line that was written to Printer
 }
 
 // Open returns a view on w if w is a terminal, unless TERM is dumb. If NO_COLOR is not
@@ -56,9 +56,9 @@ func Open(w io.Writer, getenv func(string) string) (l *Live, terminal bool) {
 }
 
 // NewLive returns a view on w, which must be a terminal that understands ANSI sequences.
-// The function size returns its columns and rows, and is called for each drawing. If size
-// returns 0 columns or rows, because they are not known, the view assumes 80 columns or
-// 24 rows.
+// The function size returns the columns and rows of the terminal, and is called for each
+// drawing. If size returns 0 columns or rows, because they are not known, the view assumes
+// 80 columns or 24 rows.
 func NewLive(w io.Writer, size func() (width, height int), color bool) *Live {
 	return &Live{w: w, size: size, color: color}
 }
@@ -111,9 +111,10 @@ func (l *Live) erase() string {
 	return "\r\x1b[J"
 }
 
-// frame returns the sequence that draws the view over the previous one and moves the
-// cursor back to its beginning. The last column of the terminal stays empty, because
-// terminals behave differently after a character in that column. The caller must hold mu.
+// frame returns the sequence that draws the view over the previous one, and moves the
+// cursor back to the beginning of the view. The last column of the terminal stays empty,
+// because terminals behave differently after a character in that column. The caller must
+// hold mu.
 func (l *Live) frame() string {
 	if l.shown == nil {
 		return ""

@@ -48,5 +48,5 @@ func LogLine(log *slog.Logger, r report.Reading) {
 	log.LogAttrs(context.Background(), slog.LevelInfo, "progress", attrs...)
 }
 
-// rounded rounds x to the nearest multiple of 1 divided by the argument of.
-func rounded(x, of float64) float64 { return math.Round(x*of) / of }
+// rounded rounds x to the nearest multiple of 1/scale.
+func rounded(x, scale float64) float64 { return math.Round(x*scale) / scale }

@@ -10,7 +10,7 @@ import (
 // rows. Unknown sequences are faults, and so are moves to rows that have left the screen.
 type screen struct {
 	width, height int
-	reflow        bool // a resize breaks lines anew; otherwise it cuts them
+	reflow        bool // true: a resize breaks lines anew; false: a resize cuts lines
 	rows          []row
 	y, x          int // the cursor; y is an index of rows
 	faults        []string
@@ -32,7 +32,7 @@ func (s *screen) faultf(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// top is the first row that is still on the screen.
+// top returns the index of the first row that is still on the screen.
 func (s *screen) top() int { return max(len(s.rows)-s.height, 0) }
 
 func (s *screen) Write(p []byte) (int, error) {
@@ -109,7 +109,7 @@ func (s *screen) down() {
 	}
 }
 
-// resize changes the size. The field reflow says what then happens to the lines.
+// resize changes the size. The field reflow decides whether lines are broken anew or cut.
 func (s *screen) resize(width, height int) {
 	if s.reflow && width != s.width {
 		s.rebreak(width)

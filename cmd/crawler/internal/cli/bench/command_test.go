@@ -104,13 +104,13 @@ func TestInterruptedReportIsValid(t *testing.T) {
 	}
 }
 
-// writer calls itself for each write.
+// writer is a function that is called for each write.
 type writer func(string)
 
 func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
 
-// TestBrokenPromise: a broken promise is an error that names it, also if the
-// run was interrupted afterwards.
+// TestBrokenPromise: the error of a run names the broken promise, even if the run was
+// interrupted afterwards.
 func TestBrokenPromise(t *testing.T) {
 	s := report.NewSection("x", "X", "")
 	s.Promise("all is well").Hold(false, "the filter: too many")
@@ -168,7 +168,7 @@ func TestSpeedRows(t *testing.T) {
 	if err != nil || len(r.Sections) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	rows := []int{2 * 3 * 2 * 2, 3 * 2} // sets, callers, links a call, new and known; callers, links a page
+	rows := []int{2 * 3 * 2 * 2, 3 * 2} // numbers of sets, callers, links a call, and kinds of links (new, known); then of callers and links a page
 	if !strings.Contains(out, "pgstore: no --postgres") {
 		rows[0] += 3 * 3 * 2
 	}

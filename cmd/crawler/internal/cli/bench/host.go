@@ -17,7 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// host contains the measured servers: those that flags name, or private ones.
+// host contains the measured servers: servers that flags name, or servers that this
+// process has started.
 type host struct {
 	redis    *sets.Redis // nil means none
 	named    bool        // the Redis comes from a flag
@@ -114,18 +115,18 @@ func (h *host) noBloom() string {
 
 func nothing() error { return nil }
 
-// same is a sets.OpenRedis that always returns the same Redis.
-func (h *host) same(context.Context) (*sets.Redis, error) {
+// sameRedis is a sets.OpenRedis that always returns the same Redis.
+func (h *host) sameRedis(context.Context) (*sets.Redis, error) {
 	r := *h.redis
 	r.Close = nothing
 	return &r, nil
 }
 
-// another returns a sets.OpenRedis that starts a new Redis for each call. If a flag names
-// a Redis, the sets.OpenRedis always returns that one.
-func (h *host) another(options servers.RedisOptions) sets.OpenRedis {
+// anotherRedis returns a function that starts a new Redis in each call. If a flag names a
+// Redis, the function always returns the named one.
+func (h *host) anotherRedis(options servers.RedisOptions) sets.OpenRedis {
 	if h.named {
-		return h.same
+		return h.sameRedis
 	}
 	return func(ctx context.Context) (*sets.Redis, error) { return sets.StartRedis(ctx, options) }
 }

@@ -35,20 +35,19 @@ var subjects = []struct {
 	{name: "broad", steps: broadSteps, redis: "crawls on Redis"},
 }
 
-// rates returns the false-positive rate of --fpr. Without --fpr it returns the argument
-// usual.
-func (o *options) rates(usual ...float64) []float64 {
+// rates returns the false-positive rate of --fpr. Without --fpr it returns the defaults.
+func (o *options) rates(defaults ...float64) []float64 {
 	if o.fpr != 0 {
 		return []float64{float64(o.fpr)}
 	}
-	return usual
+	return defaults
 }
 
-// fprSteps measure the false-positive rates of all available sets.
+// fprSteps returns the steps that measure the false-positive rates of all available sets.
 func fprSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []fpr.Subject{fpr.Memory(), fpr.Exact(sets.Local(h.dir), 20*time.Microsecond)}
 	if h.redis != nil {
-		all = append(all, fpr.Exact(sets.RedisStore(h.same), 60*time.Microsecond), fpr.Redis(h.same))
+		all = append(all, fpr.Exact(sets.RedisStore(h.sameRedis), 60*time.Microsecond), fpr.Redis(h.sameRedis))
 	}
 	if h.postgres != "" {
 		all = append(all, fpr.Exact(sets.Postgres(h.samePostgres), 40*time.Microsecond))
@@ -56,14 +55,14 @@ func fprSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return fpr.Steps(fpr.Config{Keys: uint64(o.keys), Seed: o.seed, Subjects: all, Rates: o.rates()})
 }
 
-// memorySteps measure the memory of all available stores.
+// memorySteps returns the steps that measure the memory of all available stores.
 func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	rates := o.rates(0.01, 1e-4, 1e-6)
 	all := memory.InHeap(rates)
 	if h.redis != nil {
 		// Statistics that Redis keeps about commands would count as memory of the store.
 		quiet := servers.RedisOptions{Config: map[string]string{"slowlog-log-slower-than": "-1", "latency-tracking": "no"}}
-		all = append(all, memory.InRedis(h.another(quiet), rates, h.hasBloom)...)
+		all = append(all, memory.InRedis(h.anotherRedis(quiet), rates, h.hasBloom)...)
 	}
 	all = append(all, memory.OnDisk(h.dir)...)
 	if h.postgres != "" {
@@ -76,11 +75,12 @@ func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 // file is not rewritten, so its size is the number of bytes that were written.
 var logged = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
 
-// seenSteps measure how fast our sets and other common sets decide whether links are new.
+// seenSteps returns the steps that measure how fast our sets and other common sets decide
+// whether links are new.
 func seenSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []sets.Kind{sets.Memory(), sets.Local(h.dir)}
 	if h.redis != nil {
-		open := h.another(logged)
+		open := h.anotherRedis(logged)
 		all = append(all, sets.RedisFilter(open), sets.RedisStore(open), sets.RedisSet(open, false))
 		if h.hasBloom {
 			all = append(all, sets.RedisBloom(open))
@@ -92,26 +92,26 @@ func seenSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return speed.Seen(speed.Config{Keys: uint64(o.keys), Sets: all})
 }
 
-// frontierSteps measure how fast pages are leased and completed.
+// frontierSteps returns the steps that measure how fast pages are leased and completed.
 func frontierSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []sets.Kind{sets.Local(h.dir)}
 	if h.redis != nil {
-		all = append(all, sets.RedisStore(h.another(logged)))
+		all = append(all, sets.RedisStore(h.anotherRedis(logged)))
 	}
 	return speed.Frontier(speed.Config{Keys: uint64(o.keys), Sets: all})
 }
 
-// crawlSteps measure whole crawls.
+// crawlSteps returns the steps that measure whole crawls.
 func crawlSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return crawl.Steps(crawl.Config{Pages: uint64(o.keys), HTML: o.html, Dir: h.dir, Program: self})
 }
 
-// broadSteps measure crawls of many hosts that answer late.
+// broadSteps returns the steps that measure crawls of many hosts that answer late.
 func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	config := o.broad
 	config.Dir, config.Program = h.dir, self
 	if h.redis != nil {
-		config.Redis = h.another(servers.RedisOptions{AppendOnly: true})
+		config.Redis = h.anotherRedis(servers.RedisOptions{AppendOnly: true})
 	}
 	return crawl.BroadSteps(config)
 }

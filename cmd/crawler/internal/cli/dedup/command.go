@@ -50,7 +50,7 @@ const (
 	printCanonical = "canonical"
 )
 
-// Bounds of --urls and --fpr, which package membits sets.
+// Bounds that package membits sets for --urls and --fpr.
 const (
 	maxURLs = 1 << 40
 	minFPR  = 1e-12
@@ -152,22 +152,22 @@ func (o *options) check() (canon.Options, settings, error) {
 	return options, want, errors.Join(errs...)
 }
 
-// adopt returns the settings of a run, in which a setting that was not given has its
-// stored value. With --exact, adopt returns the argument want unchanged.
-func (o *options) adopt(want, stored settings) settings {
+// adopt returns the requested settings, with the stored value for each setting that was
+// not given. With --exact, adopt returns the requested settings unchanged.
+func (o *options) adopt(requested, stored settings) settings {
 	if o.exact {
-		return want
+		return requested
 	}
 	if !o.given("exact") && !o.given("urls") && !o.given("fpr") {
-		want.Exact = stored.Exact
+		requested.Exact = stored.Exact
 	}
 	if !o.given("urls") {
-		want.URLs = stored.URLs
+		requested.URLs = stored.URLs
 	}
 	if !o.given("fpr") {
-		want.FPR = stored.FPR
+		requested.FPR = stored.FPR
 	}
-	return want
+	return requested
 }
 
 // differ returns an error that lists the differences between the settings of a run and
@@ -190,9 +190,9 @@ func (s settings) differ(stored settings, dir string) error {
 		dir, strings.Join(faults, ""))
 }
 
-// run reads lines from the reader in, and writes those with new URLs to the writer out.
-// It writes a summary to the writer report.
-func (o *options) run(ctx context.Context, options canon.Options, want settings, in io.Reader, out, report io.Writer) (err error) {
+// run reads lines from input, and writes those with new URLs to out. It writes a summary
+// to report.
+func (o *options) run(ctx context.Context, options canon.Options, want settings, input io.Reader, out, report io.Writer) (err error) {
 	begun := time.Now()
 	s := &stream{
 		out: out, faults: report, canonical: o.print == printCanonical, grew: limitMemory, crash: o.crash,
@@ -219,9 +219,9 @@ func (o *options) run(ctx context.Context, options canon.Options, want settings,
 	}
 	s.hasher = bloomstore.NewHasher(key)
 	before := s.seen.keys()
-	err = s.run(ctx, in)
+	err = s.run(ctx, input)
 	summary{counts: s.counts, settings: want, before: before, keys: s.seen.keys(), bytes: s.seen.bytes(), took: time.Since(begun)}.print(report)
-	if c, ok := in.(io.Closer); ok && ctx.Err() != nil {
+	if c, ok := input.(io.Closer); ok && ctx.Err() != nil {
 		_ = c.Close() // this can end a Read that is under way
 	}
 	return err

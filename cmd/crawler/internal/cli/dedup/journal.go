@@ -120,38 +120,38 @@ func openJournal(name string, id [16]byte, generation uint64, crash func(string)
 	return j, err
 }
 
-// replay reads records and calls visit for each fingerprint. The result good is the total
-// length of the valid records in bytes.
-func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) error) (good int64, err error) {
+// replay reads records and calls visit for each fingerprint. validBytes is the total
+// length of the valid records.
+func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) error) (validBytes int64, err error) {
 	r := bufio.NewReaderSize(from, 1<<20)
 	le := binary.LittleEndian
 	head := make([]byte, recordBytes)
 	for {
 		if _, err := io.ReadFull(r, head); err != nil {
-			return good, torn(err)
+			return validBytes, torn(err)
 		}
 		n := le.Uint32(head)
 		if n == 0 || n > uint32(groupLines) {
-			return good, nil
+			return validBytes, nil
 		}
 		size := int(n) * printBytes
 		j.reserve(size)
 		body := j.buf[:size]
 		if _, err := io.ReadFull(r, body); err != nil {
-			return good, torn(err)
+			return validBytes, torn(err)
 		}
 		sum := crc32.Update(crc32.Update(j.sum, castagnoli, head[:4]), castagnoli, body)
 		if sum != le.Uint32(head[4:]) {
-			return good, nil
+			return validBytes, nil
 		}
 		j.sum = sum
 		for ; len(body) > 0; body = body[printBytes:] {
 			if err := visit(bloomstore.Fingerprint(body)); err != nil {
-				return good, err
+				return validBytes, err
 			}
 		}
 		j.keys += uint64(n)
-		good += int64(recordBytes + size)
+		validBytes += int64(recordBytes + size)
 	}
 }
 

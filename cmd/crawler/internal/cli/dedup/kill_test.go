@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// points are the points at which the child can kill itself.
+// points are the crash points at which the child process can kill itself.
 var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 
 // history describes several runs, one after another, with the same directory. The input
@@ -22,7 +22,7 @@ var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 type history struct {
 	dir        string
 	args       []string
-	remembered int // the earliest position in the list at which the last run can have begun to print
+	remembered int // the position in the list at which the last run began to print; later runs must not begin before it
 	printed    int // the furthest position in the list that a run reached
 }
 
@@ -142,7 +142,7 @@ func (h *history) check(t *testing.T, text string) {
 }
 
 // TestKillRepeatsOnlyWhatWasNotRemembered: if a run is killed after it has remembered a
-// group, the next run does not repeat the group. If it is killed before that, the next
+// group, the next run does not repeat the group. If the run is killed earlier, the next
 // run prints the group again.
 func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
 	for point, again := range map[string]bool{"printed": true, "half": true, "remembered": false} {

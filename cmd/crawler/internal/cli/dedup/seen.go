@@ -61,7 +61,7 @@ func (s *exactSet) add(fp bloomstore.Fingerprint) bool {
 func (s *exactSet) keys() uint64  { return s.count }
 func (s *exactSet) bytes() uint64 { return s.slots * uint64(printBytes) }
 
-// put stores fp unless the table has it. The table must have a free slot.
+// put stores fp unless the table already contains it. The table must have a free slot.
 func (t *table) put(fp bloomstore.Fingerprint) bool {
 	start, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), uint64(len(t.slots)))
 	for i := int(start); ; {

@@ -116,8 +116,8 @@ func readCard(dir string) (c card, err error) {
 }
 
 // openStore opens the store in dir, or creates it. It returns an error if the settings of
-// an existing store differ from the argument want.
-func openStore(dir string, want settings, options canon.Options, crash func(string)) (_ *store, err error) {
+// an existing store differ from the requested ones.
+func openStore(dir string, requested settings, options canon.Options, crash func(string)) (_ *store, err error) {
 	s := &store{dir: dir, crash: crash}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -132,12 +132,12 @@ func openStore(dir string, want settings, options canon.Options, crash func(stri
 	}()
 	s.card, err = readCard(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return s, s.create(want, options)
+		return s, s.create(requested, options)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := want.differ(s.card.settings, dir); err != nil {
+	if err := requested.differ(s.card.settings, dir); err != nil {
 		return nil, err
 	}
 	return s, s.load()

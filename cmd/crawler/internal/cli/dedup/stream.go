@@ -47,7 +47,7 @@ type stream struct {
 	tooLong bool   // the line in partial is longer than maxLine
 
 	text   []byte                   // the output of the group
-	prints []bloomstore.Fingerprint // the URL of each line in text; used only with keep
+	prints []bloomstore.Fingerprint // the fingerprint of each line in text; used only with keep
 	ends   []int                    // the end of each line in text; used only with keep
 }
 
@@ -89,7 +89,7 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 }
 
 // group answers the lines of c and of the other chunks that have been read, up to
-// groupChunks in all. If the last of these chunks has an error, group returns it.
+// groupChunks in all. If the last of these chunks has an error, group returns that error.
 func (s *stream) group(in *input, c chunk) error {
 	for n := 1; ; n++ {
 		s.lines(c.bytes)
@@ -179,7 +179,8 @@ func (s *stream) line(line []byte) {
 	}
 }
 
-// fault counts malformed lines, and prints the errors of the first shownBad ones.
+// fault counts a malformed line. It prints the errors of the first shownBad malformed
+// lines.
 func (s *stream) fault(err error) {
 	if s.counts.malformed++; s.counts.malformed <= shownBad {
 		fmt.Fprintf(s.faults, "line %d: %v\n", s.counts.lines, err)
@@ -221,7 +222,7 @@ func (s *stream) flush() error {
 }
 
 // syncFile syncs w if it is a regular file, so that a power loss removes no line that is
-// remembered. If w is a pipe, this is the task of its reader.
+// remembered. If w is a pipe, the reader of the pipe must sync.
 func syncFile(w io.Writer) error {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -236,7 +236,7 @@ func TestStopsWithContext(t *testing.T) {
 	}
 }
 
-// TestInputFails: an error of the input ends the run, after the lines before it are
+// TestInputFails: an error of the input ends the run, after the lines before the error are
 // answered.
 func TestInputFails(t *testing.T) {
 	broken := errors.New("broken")

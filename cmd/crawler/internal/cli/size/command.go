@@ -132,7 +132,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	})
 }
 
-// question is the solved question of a command line.
+// question is the question of a command line, with its answer.
 type question struct {
 	answer  sizing.Answer
 	rate    float64  // p of the layouts: --fpr if it is given, otherwise p of the answer
@@ -174,10 +174,10 @@ func (o *options) solve() (question, error) {
 	return q, nil
 }
 
-// checkAnswer returns an error for a filter that has too few bits to be useful. The
-// argument asked reports whether a rate or a loss was given. If asked is false,
-// checkAnswer also returns an error for a filter that has more bits than it can use.
-func checkAnswer(a sizing.Answer, asked bool) error {
+// checkAnswer returns an error for a filter that has too few bits to be useful. rateGiven
+// reports whether a rate or a loss was given. If it is false, checkAnswer also returns an
+// error for a filter that has more bits than it can use.
+func checkAnswer(a sizing.Answer, rateGiven bool) error {
 	if a.FPR > 0.99 {
 		hint := ""
 		if most, err := sizing.Solve(sizing.Question{Bits: a.Bits, FPR: defaultFPR}); err == nil {
@@ -186,7 +186,7 @@ func checkAnswer(a sizing.Answer, asked bool) error {
 		return fmt.Errorf("%s fill %s to the last bit: nearly every URL would be taken for a known one%s",
 			human.Plural(a.Keys, "URL"), human.IBytes(a.Bits/8), hint)
 	}
-	if a.FPR < human.MinRate && !asked {
+	if a.FPR < human.MinRate && !rateGiven {
 		m, _ := sizing.OptimalBits(a.Keys, human.MinRate)
 		return fmt.Errorf("%s are more than a filter for %s can use: %s hold them at p = %g",
 			human.IBytes(a.Bits/8), human.Plural(a.Keys, "URL"), human.IBytes((m+7)/8), human.MinRate)

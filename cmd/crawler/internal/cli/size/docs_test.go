@@ -15,8 +15,8 @@ const docs = "../../../../../docs/"
 
 var update = flag.Bool("update", false, "draw docs/guide/sizing.svg again")
 
-// TestDocumentedTables: the tables of the guide and of the design have the numbers of
-// the command.
+// TestDocumentedTables: the tables in the guide and in the design contain the numbers that
+// the command prints.
 func TestDocumentedTables(t *testing.T) {
 	for page, rows := range map[string][]string{
 		"guide/sizing.md":  append(rateRows(t), fillRows(t)...),

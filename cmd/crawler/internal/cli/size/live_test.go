@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// lookAt is a LiveFunc whose crawl has the given number of keys in a filter for
-// 100,000.
+// lookAt returns a LiveFunc for a crawl that has the given number of keys in a filter for
+// 100,000 keys.
 func lookAt(t *testing.T, keys int, added uint64, ran time.Duration) LiveFunc {
 	t.Helper()
 	filter, err := membits.New(membits.Config{Capacity: 100_000})

@@ -45,8 +45,8 @@ type fillReport struct {
 type redisReport struct {
 	sizing.RedisLayout
 	Blocks []blockReport `json:"block_sizes"`
-	// ForkHeadroom is the additional memory that Redis can take while it saves or
-	// rewrites its append-only file. It takes that much if all memory pages change in the
+	// ForkHeadroom is the additional memory that Redis can take while it saves or rewrites
+	// its append-only file. Redis takes that much if all memory pages change in the
 	// meantime.
 	ForkHeadroom uint64 `json:"fork_headroom"`
 	UsedMemory   uint64 `json:"used_memory"` // with a Zipf load and the queue
