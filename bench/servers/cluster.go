@@ -35,8 +35,8 @@ type Cluster struct {
 }
 
 // RedisCluster starts a Redis Cluster that is closed at the end of the test. It returns
-// when all nodes agree that the cluster works. If redis-server is not installed, it
-// skips or fails the test like Redis.
+// when all nodes agree that the cluster works. If redis-server is not installed,
+// RedisCluster skips or fails the test as the function Redis does.
 //
 // It takes at least 2 s, because a primary refuses writes for 2 s after its start.
 func RedisCluster(t TB, opt ClusterOptions) *Cluster {
@@ -77,7 +77,8 @@ func (c *Cluster) begin(ctx context.Context, opt ClusterOptions) error {
 // form joins the new nodes into one cluster.
 func (c *Cluster) form(ctx context.Context) error {
 	for i, node := range c.Nodes {
-		// Nodes with equal epochs would first have to resolve the conflict.
+		// If nodes had equal configuration epochs, they would have to resolve this
+		// conflict first.
 		if err := node.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 			return err
 		}
@@ -134,11 +135,11 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// said returns the last lines of each node's output.
-func (c *Cluster) said() string {
+// lastOutput returns the last lines of each node's output.
+func (c *Cluster) lastOutput() string {
 	var all []string
 	for _, node := range c.Nodes {
-		all = append(all, node.Addr()+":\n"+node.said())
+		all = append(all, node.Addr()+":\n"+node.lastOutput())
 	}
 	return strings.Join(all, "\n")
 }
@@ -229,7 +230,7 @@ func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	}
 	owned, primaries := 0, 0
 	for _, member := range members {
-		server := c.at(member.addr)
+		server := c.nodeAt(member.addr)
 		if server != nil && server.answers() && (member.is("fail") || member.is("fail?") || member.is("handshake")) {
 			return fmt.Errorf("%s does not hear %s", node.Addr(), member.addr)
 		}
@@ -261,8 +262,8 @@ func follows(node *RedisServer) error {
 	return err
 }
 
-// at returns the node with an address, or nil if no node of c has it.
-func (c *Cluster) at(addr string) *RedisServer {
+// nodeAt returns the node with the given address, or nil if c has no such node.
+func (c *Cluster) nodeAt(addr string) *RedisServer {
 	if i := slices.Index(c.Addrs(), addr); i >= 0 {
 		return c.Nodes[i]
 	}

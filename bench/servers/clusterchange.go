@@ -71,8 +71,8 @@ func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServe
 	})
 }
 
-// find returns the first member for which the function want returns true, according to
-// the first node that answers.
+// find asks the first node that answers for all members of the cluster. It returns the
+// first member for which the function want returns true.
 func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServer, error) {
 	for _, node := range c.Nodes {
 		if !node.answers() {
@@ -86,7 +86,7 @@ func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServe
 		if at < 0 {
 			return nil, fmt.Errorf("%s knows no such node", node.Addr())
 		}
-		if server := c.at(members[at].addr); server != nil {
+		if server := c.nodeAt(members[at].addr); server != nil {
 			return server, nil
 		}
 		return nil, fmt.Errorf("%s is not one of our nodes", members[at].addr)
@@ -103,7 +103,7 @@ func (c *Cluster) Failover(ctx context.Context, replica *RedisServer) error {
 		return err
 	}
 	command := []any{"CLUSTER", "FAILOVER"}
-	if primary := c.at("127.0.0.1:" + leader); primary == nil || !primary.answers() {
+	if primary := c.nodeAt("127.0.0.1:" + leader); primary == nil || !primary.answers() {
 		command = append(command, "FORCE")
 	}
 	if err := replica.do(ctx, command...); err != nil {

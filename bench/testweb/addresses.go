@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead to
-// private addresses. The addresses are spelled in many ways, or are the addresses of
-// names. Some names change their address between two look-ups. A crawler must not
-// connect to any private address. Canaries listen on some of the loopback addresses,
+// addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead to private
+// addresses. The URLs contain these addresses in many spellings, or contain names that
+// resolve to them. Some names change their address between two look-ups. A crawler must
+// not connect to any private address. Canaries listen on some of the loopback addresses,
 // and Web.ServeDNS resolves the names.
 //
 // The crawler's --connect-to must not cover these names and addresses. So it covers

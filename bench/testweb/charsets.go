@@ -4,9 +4,9 @@ import "fmt"
 
 // charsets is a hardship: pages whose links depend on the charset in which the page is
 // decoded. A byte order mark takes precedence over the Content-Type header, and the
-// header takes precedence over a meta element (HTML, 13.2.3). Paths are always encoded
-// in UTF-8, but queries in the page's charset (URL, 4.4). If a page declares a wrong
-// charset, its links lead to other URLs, but to the same ones in every browser.
+// header takes precedence over a meta element (HTML, 13.2.3). Paths are always encoded in
+// UTF-8, but queries in the page's charset (URL, 4.4). If a page declares a wrong
+// charset, its links lead to other URLs. These URLs are the same in every browser.
 var charsets = hardship{
 	bit: Charsets, name: "charsets",
 	doc: "wrong, late and missing charsets, with links that depend on them",

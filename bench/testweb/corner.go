@@ -34,7 +34,7 @@ type site struct {
 	corners   *corners
 	host      string // with the port, if it has one
 	resources map[string]*resource
-	list      []string // paths of the pages that the method listed added
+	list      []string // paths that the root page links to; see the method listed
 	// beyond makes the resources for further URLs of a trap, which a correct crawl does
 	// not request. If beyond is nil or returns nil, there is no resource.
 	beyond func(path string) *resource
@@ -120,7 +120,7 @@ func (c *corners) site(host string) *site {
 	return c.sites[name]
 }
 
-// entry adds a link to url, in any spelling, to the index page of the corners.
+// entry adds a link to the index page of the corners. url can have any spelling.
 func (c *corners) entry(url string) { c.entries = append(c.entries, url) }
 
 // bareHost returns the name of a host without its port.
@@ -294,8 +294,8 @@ func (p *resource) failing(times, status int) *resource {
 	return p
 }
 
-// refuses states that a correct crawl refuses some links of p for the given reason. It
-// adds their number (links) to the number for this reason so far.
+// refuses states that a correct crawl refuses some links of p for the given reason. links
+// is the number of these links, in addition to those of earlier calls.
 func (p *resource) refuses(reason string, links uint64) *resource {
 	if p.refused == nil {
 		p.refused = map[string]uint64{}
@@ -346,7 +346,7 @@ func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
 	return hex.EncodeToString(hash.out.Sum(nil)), true
 }
 
-// atMost passes on a limited number of bytes. After that, Write fails.
+// atMost passes a limited number of bytes on to out. After that, Write fails.
 type atMost struct {
 	out interface {
 		io.Writer

@@ -59,11 +59,12 @@ func brokenTimes(status, times int) *fate {
 // always returns a slot with the same fate on every host.
 func always(f *fate) slot { return func(*Web, int) *fate { return f } }
 
-// throttling is a hardship: on a quarter of the hosts, one page answers the first one
-// or two requests with a Retry-After of two seconds, and then normally. There are no
-// more such pages, because a crawler can back off from the whole host, and for much
-// longer. The page only counts requests: a request that comes too early gets the same
-// answer as one in time, but the judge reports it.
+// throttling is a hardship: on a quarter of the hosts, one page answers the first one or
+// two requests with a Retry-After of two seconds, and then normally. There are no more
+// such pages, because a crawler can pause all requests to the host, and for much longer
+// than two seconds. The answer depends only on the number of earlier requests. So a
+// request that comes too early also gets a normal answer, but the judge reports this
+// request.
 var throttling = hardship{
 	bit: Throttling, name: "429",
 	doc: "a page on a quarter of the hosts answers 429 or 503 with Retry-After (seconds or date) at first",

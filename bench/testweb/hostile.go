@@ -12,8 +12,8 @@ import (
 )
 
 // endless is a hardship: bodies that never end. If a body comes fast, a correct crawl
-// cuts it at its limit, even inside a tag or a comment. If a body comes at one byte per
-// second, or stops, every attempt fails.
+// stops reading at Config.MaxBodyBytes, even inside a tag or a comment. If a body comes
+// at one byte per second, or stops, every attempt fails.
 var endless = hardship{
 	bit: Endless, name: "endless",
 	doc: "bodies without end, fast or a byte a second",

@@ -10,8 +10,9 @@ import (
 
 // failingRobots is a hardship: robots.txt files that are unreachable at first. Such a
 // file forbids all pages (RFC 9309, 2.3.1.4), and a crawler must request it again. Most
-// recover, and one never does. For the page of its host, several outcomes are right. A
-// robots.txt that answers 4xx forbids nothing (2.3.1.3).
+// of these files recover, and one never does. For the page of the host that never
+// recovers, several outcomes are right. A robots.txt that answers 4xx forbids nothing
+// (2.3.1.3).
 var failingRobots = hardship{
 	bit: FailingRobots, name: "failing-robots",
 	doc: "robots.txt that answers 5xx, 429 or nothing, for a while or for ever",
@@ -103,7 +104,7 @@ var malformedRobots = hardship{
 		tokens := strings.NewReplacer("TOKEN", c.agent, "UPPER", strings.ToUpper(c.agent))
 		for _, file := range []struct {
 			name, text string
-			open       bool // whether it has no rules
+			open       bool // the file has no rules
 		}{
 			{name: "bom", text: "\ufeffUser-agent: *\nDisallow: /closed\n"},
 			{name: "cr", text: "User-agent: *\rDisallow: /closed\rAllow: /open\r"},
@@ -200,7 +201,8 @@ func robotsPath(hop int) string {
 	return fmt.Sprintf("/robots-%d.txt", hop)
 }
 
-// movedRobots adds a redirect to a robots.txt at path.
+// movedRobots adds a redirect from path, which is /robots.txt or a target of another
+// redirect, to location.
 func (s *site) movedRobots(path, location string) {
 	p := s.robotsAt(path, "Moved.\n")
 	p.status, p.location = http.StatusMovedPermanently, location

@@ -159,7 +159,7 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 	_ = w.fill(out, a.size-int64(len(body)))
 }
 
-// stream sends an answer whose body a.stream writes.
+// stream sends an answer. The function a.stream writes its body.
 func (w *Web) stream(rw http.ResponseWriter, r *http.Request, a *answer) {
 	if !a.isLive {
 		var body bytes.Buffer

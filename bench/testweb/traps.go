@@ -43,8 +43,9 @@ var calendar = hardship{
 	},
 }
 
-// maxYearsAhead is how many years ahead the date in a URL is allowed to be.
-// docs/reference/web-policy.md describes this limit and those of the other traps.
+// maxYearsAhead is the maximum number of years from now to the date in a URL that a
+// correct crawl follows. docs/reference/web-policy.md describes this limit and those of
+// the other traps.
 const maxYearsAhead = 5
 
 // sessions is a hardship: each page has links with new session ids, in their paths or
@@ -177,7 +178,7 @@ var repeatedPaths = hardship{
 	},
 }
 
-// maxRepeats is how often a path is allowed to contain the same segment.
+// maxRepeats is the maximum number of times that a path can contain the same segment.
 const maxRepeats = 4
 
 // longURLs is a hardship: pages with a link that is longer than the page's own URL, and
