@@ -61,7 +61,8 @@ func TestRealText(t *testing.T) {
 	}
 }
 
-// documents returns the parsed pages below dir. It skips pages that cannot be parsed.
+// documents returns the parsed pages below dir. It skips pages that are larger than 1 MiB
+// or cannot be parsed.
 func documents(t testing.TB, dir string) (all []*html.Node) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -176,9 +176,9 @@ func (r *relayed) keep(ctx context.Context) {
 	}
 }
 
-// beside runs relays during a call of the function crawl, and then delivers the
+// runDuring runs relays during a call of the function crawl, and then delivers the
 // remaining events.
-func (r *relayed) beside(crawl func()) {
+func (r *relayed) runDuring(crawl func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var keeping sync.WaitGroup
@@ -210,8 +210,8 @@ func (r *relayed) ask(args ...string) end {
 
 // judge compares the delivered events with the set want: the ids of the events of all
 // records. Each of these events must have been delivered at least once, and no other
-// event. The dead letters must be the refused events. The events of each host must have
-// been delivered in the order of each element of orders.
+// event. The dead letters must be the refused events. For each element of orders, the
+// events of each host must have been delivered in the order of this element.
 func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 	r.t.Helper()
 	to := r.to
@@ -260,8 +260,8 @@ func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 	figure(r.t, "faults", "%s", counts(to.faults))
 }
 
-// judgeOrder compares the order of delivery with one order. It ignores events that are
-// in doubt or in several orders.
+// judgeOrder checks that the events of each host were delivered in the given order. It
+// ignores events that are in doubt or in several orders.
 func (r *relayed) judgeOrder(order []event, in map[string]int) {
 	r.t.Helper()
 	at := make(map[string]int)
@@ -342,7 +342,7 @@ func TestRelayBesideCrawl(t *testing.T) {
 	r := newRelayed(t, seed, c.bin, "--dir", c.dir)
 	kills := drawKills(rng)[:sized(3, 20)]
 	c.runAndKill(web, kills[0]) // now the crawl exists
-	r.beside(func() {
+	r.runDuring(func() {
 		for _, k := range kills[1:] {
 			c.runAndKill(web, k)
 		}
@@ -366,7 +366,7 @@ func TestRelayOfWorkers(t *testing.T) {
 	m.points = drawPoints(m.rng)
 	m.killEvery, m.mostKills = 2*time.Second, sized(2, 100)
 	r := newRelayed(t, seed, m.bin, slices.Concat(m.name, []string{"--dir", m.workersDir})...)
-	r.beside(func() { m.run(sized(2, 4)) })
+	r.runDuring(func() { m.run(sized(2, 4)) })
 	dirs, err := filepath.Glob(filepath.Join(m.workersDir, "*"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatal(dirs, err)
@@ -406,7 +406,7 @@ func TestRelayOfRows(t *testing.T) {
 		return m.database.Restart()
 	})
 	r := newRelayed(t, seed, m.bin, m.name...)
-	r.beside(func() { m.work(sized(2, 3)) })
+	r.runDuring(func() { m.work(sized(2, 3)) })
 	var order []event
 	for line := range strings.Lines(r.ask("relay", "--to", "-", "--drain", "--relay", "fresh").stdout) {
 		var e event

@@ -26,9 +26,8 @@ type bodyServed struct {
 	prefix []byte
 }
 
-// around returns a handler that calls another handler (answer) and records what that
-// handler sends.
-func (s *served) around(answer http.Handler) http.Handler {
+// wrap returns a handler that calls the handler answer and records what answer sends.
+func (s *served) wrap(answer http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := &noting{ResponseWriter: w, body: bodyServed{status: http.StatusOK}, sum: sha256.New()}
 		defer func() { // even if answer panics to break the connection

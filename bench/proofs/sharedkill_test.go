@@ -27,9 +27,9 @@ func drawPoints(rng *rand.Rand) []kill {
 }
 
 // TestSharedKilled kills and replaces workers of one crawl every two seconds, and at
-// crash points before and after a completion. The merged records must be exactly those
-// of a crawl that was not killed. No host must be requested too early, and no URL must
-// be lost after a worker was told that the URL is added.
+// crash points before and after a completion. The merged records must be exactly those of
+// a crawl that was not killed. No host must be requested too early, and no URL must be
+// lost after a worker got the answer that the URL was added.
 func TestSharedKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

@@ -96,8 +96,8 @@ func TestDescriptorsShort(t *testing.T) {
 	figure(t, "descriptors", "160; they limited %.0f %% of the run", 100*share)
 }
 
-// judge checks that c fetched every page, and that its report names the expected limit
-// (limited). It returns the share of the run in which this was the limit.
+// judge checks that c fetched every page, and that its report names the limit limited. It
+// returns the share of the run in which the crawl had this limit.
 func (n *named) judge(t *testing.T, c *crawl, limited report.Kind) (share float64) {
 	t.Helper()
 	lines := parse(t, records(t, c.dir))

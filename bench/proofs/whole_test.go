@@ -66,8 +66,8 @@ func TestWholeWeb(t *testing.T) {
 	}
 }
 
-// serveNames serves the names of a web and returns the address of the name server. It also
-// serves the web on a second listener (more).
+// serveNames serves the names of a web and returns the address of the name server. It
+// also serves the web on the given listener.
 func (s *site) serveNames(t *testing.T, more net.Listener) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

@@ -22,9 +22,9 @@ type Links interface {
 // length.
 const URLBytes = 80
 
-// Range is N different links with consecutive numbers, beginning with First. Run
-// consecutive links have the same host. The links after those of the last host belong
-// to the first host again.
+// Range is N different links with consecutive numbers, beginning with First. Each host
+// has Run consecutive links. After them come the links of the next host, and after those
+// of the last host, further links of the first host.
 type Range struct {
 	First, N   uint64
 	Hosts, Run uint64

@@ -63,8 +63,8 @@ func always(f *fate) slot { return func(*Web, int) *fate { return f } }
 // two requests with a Retry-After of two seconds, and then normally. There are no more
 // such pages, because a crawler can pause all requests to the host, and for much longer
 // than two seconds. The answer depends only on the number of earlier requests. So a
-// request that comes too early also gets a normal answer, but the judge reports this
-// request.
+// request that comes too early gets the same answer as a later one, but the judge reports
+// it.
 var throttling = hardship{
 	bit: Throttling, name: "429",
 	doc: "a page on a quarter of the hosts answers 429 or 503 with Retry-After (seconds or date) at first",

@@ -216,7 +216,7 @@ func newFates(set Hardships) (f fates) {
 }
 
 // slotOf returns the number of p's slot on its host. isSlot reports whether p has a slot.
-// At most one page in eight has one, so a small host has only a random choice of the
+// At most one page in eight has one, so a small host has only a random subset of the
 // slots.
 func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root page never has a slot
