@@ -192,7 +192,7 @@ func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
 	}
 }
 
-// place is the place of an answer in the WARC files.
+// place is the file and the offset of an answer in the WARC files.
 type place struct {
 	file   string
 	offset int64

@@ -276,9 +276,9 @@ var (
 			c.begin()
 			kept := c.path("pages.jsonl")
 			aside := filepath.Join(t.TempDir(), "aside")
-			must(t, os.Rename(kept, aside), os.Mkdir(kept, 0o755))
+			noErr(t, os.Rename(kept, aside), os.Mkdir(kept, 0o755))
 			e := c.start().wait()
-			must(t, os.Remove(kept), os.Rename(aside, kept))
+			noErr(t, os.Remove(kept), os.Rename(aside, kept))
 			return e
 		},
 	}
@@ -334,14 +334,14 @@ var (
 		provoke: func(t *testing.T, c *crawl, web *site) end {
 			c.args = append(c.args, "--delay", "150ms")
 			p := c.underWay(web)
-			must(t, os.RemoveAll(c.dir))
+			noErr(t, os.RemoveAll(c.dir))
 			return p.wait() // the next run starts a new crawl
 		},
 	}
 )
 
-// must ends the test if one of errs is not nil.
-func must(t *testing.T, errs ...error) {
+// noErr ends the test if one of errs is not nil.
+func noErr(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
 		if err != nil {

@@ -145,7 +145,7 @@ func (r *exactCrawl) work(n int) {
 	r.t.Helper()
 	defer r.hasten()()
 	timed(r.t, func() { r.run(n) })
-	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), counts(r.deaths))
+	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), formatCounts(r.deaths))
 }
 
 // judgeExact checks a finished crawl whose keys are all exact. Its records must be
@@ -219,7 +219,7 @@ func TestPostgresKilled(t *testing.T) {
 	})
 }
 
-// judgeBlows checks that there were at least want blows.
+// judgeBlows checks that the number of blows is at least want.
 func judgeBlows(t *testing.T, blows *atomic.Int32, want int) {
 	t.Helper()
 	figure(t, "blows", "%d", blows.Load())

@@ -100,8 +100,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// relayed runs relays of a crawl, one after the other, and kills them.
-type relayed struct {
+// relayRunner runs relays of a crawl, one after the other, and kills them.
+type relayRunner struct {
 	t      *testing.T
 	bin    string
 	name   []string // flags that name the crawl
@@ -112,15 +112,15 @@ type relayed struct {
 	faults []string       // errors of runs that were not killed
 }
 
-func newRelayed(t *testing.T, seed uint64, bin string, name ...string) *relayed {
+func newRelayed(t *testing.T, seed uint64, bin string, name ...string) *relayRunner {
 	t.Helper()
-	return &relayed{t: t, bin: bin, name: name, to: newReceiver(t, seed), rng: rand.New(rand.NewPCG(seed, 32)),
+	return &relayRunner{t: t, bin: bin, name: name, to: newReceiver(t, seed), rng: rand.New(rand.NewPCG(seed, 32)),
 		kills: sized(12, 300), deaths: make(map[string]int)}
 }
 
 // run runs a relay until the relay ends or ctx is done. It returns how the relay ended,
 // and its stderr.
-func (r *relayed) run(ctx context.Context, more ...string) (state *syscall.WaitStatus, stderr string) {
+func (r *relayRunner) run(ctx context.Context, more ...string) (state *syscall.WaitStatus, stderr string) {
 	cmd := exec.CommandContext(ctx, r.bin, slices.Concat([]string{"relay", "--to", r.to.server.URL, "--relay", "index"}, r.name, more)...)
 	var text bytes.Buffer
 	cmd.Stderr = &text
@@ -142,9 +142,9 @@ func ending(state *syscall.WaitStatus) string {
 	return fmt.Sprint("exit code ", state.ExitStatus())
 }
 
-// keep runs relays until ctx is done. It kills the first r.kills relays, after some
+// runUntil runs relays until ctx is done. It kills the first r.kills relays, after some
 // time or at a crash point.
-func (r *relayed) keep(ctx context.Context) {
+func (r *relayRunner) runUntil(ctx context.Context) {
 	points := []string{"publish", "acknowledgement", "cursor"}
 	for n := 0; ctx.Err() == nil; n++ {
 		limit, cancel := ctx, context.CancelFunc(func() {})
@@ -178,11 +178,11 @@ func (r *relayed) keep(ctx context.Context) {
 
 // runDuring runs relays during a call of the function crawl, and then delivers the
 // remaining events.
-func (r *relayed) runDuring(crawl func()) {
+func (r *relayRunner) runDuring(crawl func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var keeping sync.WaitGroup
-	keeping.Go(func() { r.keep(ctx) })
+	keeping.Go(func() { r.runUntil(ctx) })
 	defer keeping.Wait()
 	defer cancel()
 	crawl()
@@ -199,7 +199,7 @@ func (r *relayed) runDuring(crawl func()) {
 }
 
 // ask runs a crawler command for the crawl. Its exit code must be 0.
-func (r *relayed) ask(args ...string) end {
+func (r *relayRunner) ask(args ...string) end {
 	r.t.Helper()
 	e := command(r.t, r.bin, slices.Concat(args, r.name)...).wait()
 	if e.code != 0 {
@@ -212,7 +212,7 @@ func (r *relayed) ask(args ...string) end {
 // records. Each of these events must have been delivered at least once, and no other
 // event. The dead letters must be the refused events. For each element of orders, the
 // events of each host must have been delivered in the order of this element.
-func (r *relayed) judge(want map[string]bool, orders ...[]event) {
+func (r *relayRunner) judge(want map[string]bool, orders ...[]event) {
 	r.t.Helper()
 	to := r.to
 	to.mu.Lock()
@@ -256,13 +256,13 @@ func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 		r.judgeOrder(order, in)
 	}
 	figure(r.t, "events", "%d, %d of them dead letters; %d sent again", len(want), len(dead), repeats)
-	figure(r.t, "relays", "killed %s", counts(r.deaths))
-	figure(r.t, "faults", "%s", counts(to.faults))
+	figure(r.t, "relays", "killed %s", formatCounts(r.deaths))
+	figure(r.t, "faults", "%s", formatCounts(to.faults))
 }
 
 // judgeOrder checks that the events of each host were delivered in the given order. It
 // ignores events that are in doubt or in several orders.
-func (r *relayed) judgeOrder(order []event, in map[string]int) {
+func (r *relayRunner) judgeOrder(order []event, in map[string]int) {
 	r.t.Helper()
 	at := make(map[string]int)
 	hosts := make(map[string]bool)

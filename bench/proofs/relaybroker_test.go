@@ -43,7 +43,7 @@ func TestRelayToBroker(t *testing.T) {
 	for done := b.name; b.name == done; { // until the relay of the last name has delivered everything
 		b.run(nil)
 	}
-	figure(t, "killed", "%s; %d names delivered everything", counts(b.deaths), b.name)
+	figure(t, "killed", "%s; %d names delivered everything", formatCounts(b.deaths), b.name)
 	b.judge(ids(parse(t, records(t, c.dir))), eventsIn(t, c.dir))
 }
 

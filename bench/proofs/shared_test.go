@@ -232,8 +232,8 @@ type audited struct {
 }
 
 // audit runs an audit of the crawl with its records. An audit counts the records only if
-// no worker is registered as running. So it is repeated until the registrations of killed
-// workers have expired.
+// no worker is registered as running. So the audit is repeated until the registrations of
+// killed workers have expired.
 func (m *team) audit() (a audited) {
 	m.t.Helper()
 	for until := time.Now().Add(patience()); ; {
@@ -277,7 +277,7 @@ func (m *team) judge(web *site) audited {
 	m.t.Helper()
 	written := m.export()
 	report := compareExactly(m.t, web.Web, written)
-	figure(m.t, "outcomes", "%s", counts(report.Outcomes))
+	figure(m.t, "outcomes", "%s", formatCounts(report.Outcomes))
 	lines := parse(m.t, written)
 	checkOutcomes(m.t, m.stats(), lines)
 	once, again, unheard := fetchedOnce(web, lines)

@@ -40,7 +40,7 @@ func TestSharedKilled(t *testing.T) {
 	m.killEvery, m.mostKills = 2*time.Second, sized(4, 1<<20)
 	armed := len(m.points)
 	timed(t, func() { m.run(sized(3, 4)) })
-	figure(t, "workers", "%d, of whom %d died: %s; %d went on in the directory of a dead one", m.started, m.dead(), counts(m.deaths), m.reused)
+	figure(t, "workers", "%d, of whom %d died: %s; %d went on in the directory of a dead one", m.started, m.dead(), formatCounts(m.deaths), m.reused)
 	for _, point := range []string{"recorded", "completed"} {
 		if m.deaths[point] == 0 {
 			t.Errorf("of %d workers that were to die at some point none did at %q", armed, point)

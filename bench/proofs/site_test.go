@@ -152,8 +152,8 @@ func (s *site) flags() []string {
 	return []string{"--scope", "any", "--connect-to", "*=" + s.addr}
 }
 
-// counts formats named numbers, sorted by name.
-func counts(byName map[string]int) string {
+// formatCounts formats numbers with their names, sorted by name.
+func formatCounts(byName map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		parts = append(parts, fmt.Sprintf("%s %d", name, byName[name]))

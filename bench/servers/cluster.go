@@ -94,7 +94,7 @@ func (c *Cluster) form(ctx context.Context) error {
 			}
 		}
 	}
-	if err := c.await(ctx, c.acquainted); err != nil {
+	if err := c.await(ctx, c.checkAcquainted); err != nil {
 		return err
 	}
 	for i, node := range c.Nodes[c.primaries:] {
@@ -168,14 +168,14 @@ func (c *Cluster) URL() string {
 // every replica is connected to its primary. All nodes must agree on this, except for
 // those that are down or paused. AwaitOK also waits until restarted nodes have joined
 // the cluster again.
-func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.works) }
+func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.checkOK) }
 
 // await repeatedly calls the function check for all nodes that answer, until check
 // returns nil for each of these nodes.
 func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
 	return poll(ctx, func() (wrong error) {
 		for _, node := range c.Nodes {
-			if node.answers() {
+			if node.isAnswering() {
 				wrong = errors.Join(wrong, check(ctx, node))
 			}
 		}
@@ -198,8 +198,8 @@ func poll(ctx context.Context, check func() error) error {
 	}
 }
 
-// acquainted returns nil if node knows all other nodes.
-func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
+// checkAcquainted returns nil if node knows all other nodes.
+func (c *Cluster) checkAcquainted(ctx context.Context, node *RedisServer) error {
 	members, err := members(ctx, node)
 	if err != nil {
 		return err
@@ -215,8 +215,8 @@ func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
 	return nil
 }
 
-// works returns nil if the cluster works according to node.
-func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
+// checkOK returns nil if the cluster works according to node.
+func (c *Cluster) checkOK(ctx context.Context, node *RedisServer) error {
 	info, err := node.admin.ClusterInfo(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("CLUSTER INFO at %s: %w", node.Addr(), err)
@@ -231,7 +231,7 @@ func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	owned, primaries := 0, 0
 	for _, member := range members {
 		server := c.nodeAt(member.addr)
-		if server != nil && server.answers() && (member.is("fail") || member.is("fail?") || member.is("handshake")) {
+		if server != nil && server.isAnswering() && (member.is("fail") || member.is("fail?") || member.is("handshake")) {
 			return fmt.Errorf("%s does not hear %s", node.Addr(), member.addr)
 		}
 		if member.is("master") && !member.is("fail") {
@@ -245,12 +245,12 @@ func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	if len(c.Nodes) > c.primaries && primaries > c.primaries {
 		return fmt.Errorf("%s sees %d primaries, want %d", node.Addr(), primaries, c.primaries)
 	}
-	return follows(node)
+	return checkLink(node)
 }
 
-// follows returns nil if node is a primary, or a replica that is connected to its
+// checkLink returns nil if node is a primary, or a replica that is connected to its
 // primary.
-func follows(node *RedisServer) error {
+func checkLink(node *RedisServer) error {
 	role, err := node.Info("replication", "role")
 	if err != nil || role == "master" {
 		return err

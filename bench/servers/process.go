@@ -90,8 +90,8 @@ func (p *process) Pid() int {
 	return p.life.cmd.Process.Pid
 }
 
-// answers reports whether the server runs and is not paused.
-func (p *process) answers() bool {
+// isAnswering reports whether the server runs and is not paused.
+func (p *process) isAnswering() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.life.over() && !p.life.paused
@@ -228,7 +228,7 @@ func (p *process) kill() error {
 	}
 	<-p.life.ended
 	for _, pid := range spawned {
-		for runs(pid) {
+		for isRunning(pid) {
 			time.Sleep(time.Millisecond)
 		}
 	}

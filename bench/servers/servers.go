@@ -83,10 +83,10 @@ func program(name string) (string, error) {
 // port for other nodes, and the port for clients.
 const busDistance = 10_000
 
-// freePort returns an unused loopback port. The port busDistance above it is unused
-// too. Both are below the ports that systems use for outgoing connections (Linux: from
-// 32768). Otherwise an outgoing connection could take the port of a server that is down
-// for a moment.
+// freePort returns an unused loopback port. The port whose number is larger by
+// busDistance is unused too. Both numbers are below those that systems use for outgoing
+// connections (Linux: from 32768). Otherwise an outgoing connection could take the port
+// of a server that is down for a moment.
 func freePort() (int, error) {
 	const lowest, highest = 10_240, 32_767 - busDistance
 	for range 100 {

@@ -60,7 +60,7 @@ type Verdict struct {
 	Refetched int
 
 	// Closest is the gap with the smallest difference Gap - Want, even if it is within
-	// the tolerance. It is nil if no gap had to be kept.
+	// the tolerance. It is nil if no delay applied.
 	Closest  *Gap
 	Examples []string // up to three of each fault
 }

@@ -61,7 +61,7 @@ func (w *Web) links(dst []target, p page) []target {
 // rank, as on the real web (Broder and others, WWW 2000).
 func (w *Web) popular(d *dice, p page) page {
 	to := p
-	if d.below(3) == 0 {
+	if d.intn(3) == 0 {
 		u := d.unit()
 		to.host = int(u * u * math.Sqrt(u) * float64(w.shape.hosts()))
 	}

@@ -6,9 +6,9 @@ import "math"
 // is the root page.
 type page struct{ host, index int }
 
-// branch is the number of children of a page in the tree of its host, and of a host in
-// the tree of hosts. The indexes of children are computed, as in a heap. So no tree is
-// stored.
+// branch is the maximum number of children of a page in the tree of its host, and of a
+// host in the tree of hosts. The indexes of children are computed, as in a heap. So no
+// tree is stored.
 const branch = 8
 
 // shape has the number of pages of each host. A Web stores nothing else about its

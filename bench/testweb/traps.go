@@ -30,7 +30,7 @@ var calendar = hardship{
 				byQuery.refuses("calendar", 1)
 			}
 		}
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			var year, month int
 			for _, format := range []string{"/cal/%d/%d/", "/cal?year=%d&month=%d"} {
 				if n, _ := fmt.Sscanf(path, format, &year, &month); n == 2 {
@@ -141,7 +141,7 @@ var facets = hardship{
 			}
 		}
 		fill("", 0)
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			query, is := strings.CutPrefix(path, "/shop?f0=")
 			if !is {
 				return nil
@@ -169,7 +169,7 @@ var repeatedPaths = hardship{
 				p.refuses("repeated_path", 1)
 			}
 		}
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			if strings.Count(path, "a/b/") <= maxRepeats {
 				return nil
 			}
@@ -203,7 +203,7 @@ var longURLs = hardship{
 			}
 			path += next
 		}
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			if len("http://"+host+path) <= maxURLBytes {
 				return nil
 			}
