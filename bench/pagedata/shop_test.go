@@ -108,9 +108,9 @@ func (w *writer) f(format string, texts ...string) {
 	fmt.Fprintf(w, format, args...)
 }
 
-// if_ calls w.f if the argument has is true.
-func (w *writer) if_(has bool, format string, texts ...string) {
-	if has {
+// if_ calls w.f if cond is true.
+func (w *writer) if_(cond bool, format string, texts ...string) {
+	if cond {
 		w.f(format, texts...)
 	}
 }

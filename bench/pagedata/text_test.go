@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/maintext"
 )
 
-// frames has a selector for each tree. The selector matches the elements that are not
-// content.
+// frames has a selector for each tree of package realhtml. The selector matches the
+// elements that are not content.
 var frames = map[string]string{
 	"git":    "head, script, style, #footer, #header",
 	"sqlite": "head, script, style, .nosearch, #toc_sub",
@@ -61,7 +61,8 @@ func TestRealText(t *testing.T) {
 	}
 }
 
-// documents returns the parsed pages below dir. It skips pages that cannot be parsed.
+// documents returns the parsed pages below dir. It skips pages that are larger than 1 MiB
+// or cannot be parsed.
 func documents(t testing.TB, dir string) (all []*html.Node) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -83,7 +84,7 @@ func documents(t testing.TB, dir string) (all []*html.Node) {
 	return all
 }
 
-// textOf returns all text of a document, extracted by a field.
+// textOf returns all text of a document. It uses package fields to extract the text.
 func textOf(t testing.TB, root *html.Node) string {
 	t.Helper()
 	rules, err := fields.New(fields.Group{Fields: []string{"text=body | raw"}})

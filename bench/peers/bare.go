@@ -14,8 +14,8 @@ import (
 // peers are the crawlers that are compared with ours, by subcommand.
 var peers = map[string]func(ctx context.Context, order contest.Order) (contest.Took, error){"bare": bare, "colly": viaColly}
 
-// bare is the bare loop. Like colly, it parses the whole document with goquery to find
-// links.
+// bare crawls with the bare loop of package contest. Like colly, it parses the whole
+// document with goquery to find links.
 func bare(ctx context.Context, order contest.Order) (contest.Took, error) {
 	order.Links = references
 	return contest.Loop(ctx, order)

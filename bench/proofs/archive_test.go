@@ -35,7 +35,7 @@ func TestArchiveKilled(t *testing.T) {
 	web := serveSite(t, testweb.Config{
 		Seed: seed, Hosts: sized(12, 100), Pages: sized(400, 20_000), Hardships: testweb.All &^ waits,
 		MeanBytes: sized(4<<10, 14<<10), MaxBodyBytes: maxBody, CrawlDelay: archiveDelay, LargestShare: sized(0.1, 0.02),
-	}, saw.around)
+	}, saw.wrap)
 	c := newCrawl(t, append(append(web.flags(), "--save", "all", "--save-rotate", sized("64KiB", "2MiB"), "--rotate", sized("16KiB", "256KiB"),
 		"--delay", ms(archiveDelay), "--latency-factor", "0", "--max-body", strconv.Itoa(maxBody)+"B", "--backoff", "50ms", "--backoff-max", "100ms", "--dead-after", "0",
 		"--retries", "3", "--concurrency", "16", "--urls", strconv.Itoa(filterSize), "--checkpoint-adds", sized("60", "1000"), "--log-level", "warn"), web.Seeds()...)...)
@@ -131,7 +131,7 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 					continue
 				}
 				delete(wanted, at)
-				if err := r.answers(l, saw); err != nil {
+				if err := r.check(l, saw); err != nil {
 					t.Errorf("%s at %+v: %v", l.URL, at, err)
 				}
 				if r.fields["WARC-Truncated"] != "" {
@@ -172,7 +172,7 @@ func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
 				asked[next.String()] = true
 			}
 		}
-		if err := r.answers(line{URL: r.target(), Status: response.StatusCode}, saw); err != nil {
+		if err := r.check(line{URL: r.target(), Status: response.StatusCode}, saw); err != nil {
 			t.Errorf("%s: %v", r.target(), err)
 		}
 	}
@@ -192,7 +192,7 @@ func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
 	}
 }
 
-// place is the place of an answer in the WARC files.
+// place is the file and the offset of an answer in the WARC files.
 type place struct {
 	file   string
 	offset int64
@@ -253,9 +253,9 @@ func (r *warcRecord) read(member io.Reader) error {
 	return nil
 }
 
-// answers returns nil if the record contains the answer for a line exactly as it was
-// served. Otherwise it returns an error with the difference.
-func (r *warcRecord) answers(l line, saw *served) error {
+// check returns nil if the record contains the answer for l exactly as it was served.
+// Otherwise it returns an error with the difference.
+func (r *warcRecord) check(l line, saw *served) error {
 	if r.target() != l.URL {
 		return fmt.Errorf("it is one of %s", r.target())
 	}

@@ -24,9 +24,9 @@ type misfortune struct {
 	says    []string // regular expressions: each must match a line, and each line must match one
 }
 
-// TestBadInput checks that the crawler reports each misfortune with one clear message
-// and the documented exit code. Nothing must be lost: the crawl can be resumed and ends
-// with the exact set.
+// TestBadInput checks that the crawler reports each misfortune with one clear message and
+// the documented exit code. Nothing must be lost: the crawl can be resumed, and its
+// records are exactly the expected ones.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -51,8 +51,8 @@ func TestBadInput(t *testing.T) {
 		len(names), strings.Join(names, ", "))
 }
 
-// beside matches the lines of stderr that are not about the fault.
-var beside = regexp.MustCompile(`^(crawling into|resuming|Try 'crawler) `)
+// unrelated matches the lines of stderr that are not about the fault.
+var unrelated = regexp.MustCompile(`^(crawling into|resuming|Try 'crawler) `)
 
 // check compares the exit code and the message of a failed run with the expected ones.
 func (m misfortune) check(t *testing.T, e end) {
@@ -65,7 +65,7 @@ func (m misfortune) check(t *testing.T, e end) {
 		l = strings.TrimSuffix(l, "\n")
 		if said, is := strings.CutPrefix(l, "crawler: "); is {
 			lines = append(lines, said)
-		} else if !beside.MatchString(l) {
+		} else if !unrelated.MatchString(l) {
 			t.Errorf("stderr has the line %q, want messages only", l)
 		}
 	}
@@ -91,8 +91,8 @@ func (m misfortune) check(t *testing.T, e end) {
 	}
 }
 
-// checkExact checks that a finished crawl has the exact set of its web, and that its
-// books balance.
+// checkExact checks that the records of a finished crawl are exactly the expected ones,
+// and that its books balance.
 func checkExact(t *testing.T, c *crawl, web *site) {
 	t.Helper()
 	written := records(t, c.dir)
@@ -276,9 +276,9 @@ var (
 			c.begin()
 			kept := c.path("pages.jsonl")
 			aside := filepath.Join(t.TempDir(), "aside")
-			must(t, os.Rename(kept, aside), os.Mkdir(kept, 0o755))
+			noErr(t, os.Rename(kept, aside), os.Mkdir(kept, 0o755))
 			e := c.start().wait()
-			must(t, os.Remove(kept), os.Rename(aside, kept))
+			noErr(t, os.Remove(kept), os.Rename(aside, kept))
 			return e
 		},
 	}
@@ -334,14 +334,14 @@ var (
 		provoke: func(t *testing.T, c *crawl, web *site) end {
 			c.args = append(c.args, "--delay", "150ms")
 			p := c.underWay(web)
-			must(t, os.RemoveAll(c.dir))
+			noErr(t, os.RemoveAll(c.dir))
 			return p.wait() // the next run starts a new crawl
 		},
 	}
 )
 
-// must ends the test if one of errs is not nil.
-func must(t *testing.T, errs ...error) {
+// noErr ends the test if one of errs is not nil.
+func noErr(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
 		if err != nil {

@@ -61,7 +61,7 @@ func command(t *testing.T, bin string, args ...string) *process {
 	return p
 }
 
-// start starts the crawl with its own arguments and the additional ones (more).
+// start starts the crawl with its own arguments, followed by the given ones.
 func (c *crawl) start(more ...string) *process {
 	c.t.Helper()
 	return command(c.t, c.bin, slices.Concat([]string{"crawl", "--dir", c.dir}, c.args, more)...)

@@ -48,7 +48,7 @@ func TestExactSet(t *testing.T) {
 
 	written := records(t, c.dir)
 	report := compareExactly(t, web.Web, written)
-	figure(t, "outcomes", "%s", counts(report.Outcomes))
+	figure(t, "outcomes", "%s", formatCounts(report.Outcomes))
 	lines, stats := parse(t, written), c.stats()
 	checkBooks(t, stats, lines, len(seeds), 1)
 	figure(t, "books", "found %d = added %d + seen %d + refused %d; added = done %d + failed %d",

@@ -216,8 +216,8 @@ func runRelay(ctx context.Context, dir, name, url string) error {
 }
 
 func runConsumer(ctx context.Context, dsn, url string) error {
-	// There must be enough connections even for a handler that writes outside its transaction,
-	// as a deliberately broken one does.
+	// There are enough connections even for a faulty handler that writes outside its
+	// transaction.
 	pool, err := pgxpool.New(ctx, dsn+"&pool_max_conns=8")
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 // A kill ends a run of the crawler with SIGKILL.
 type kill struct {
 	point    string // the crash point at which the crawler kills itself; empty means that this process kills it
-	times    int    // the number of the visit of point that kills the crawler, from 1
+	times    int    // the crawler kills itself at this visit of point, counted from 1
 	requests int    // number of further requests after which this process kills the crawler
 }
 
@@ -31,8 +31,8 @@ func (k kill) flags() []string {
 	return []string{"--crash-at", k.String()}
 }
 
-// drawKills returns the kills of a proof in random order. There is at least one at each
-// crash point in the list. The others come after a random number of requests.
+// drawKills returns the kills of a proof in random order. At least one kill is at each
+// crash point in the list below. The others come after a random number of requests.
 func drawKills(rng *rand.Rand) []kill {
 	most := sized(12, 200) // maximum number of commits or leases before a kill
 	kills := []kill{
@@ -58,12 +58,12 @@ func drawKills(rng *rand.Rand) []kill {
 	rng.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
 	// Checkpoints come first, because most URLs are added early. Recoveries come last,
 	// because only a run after a kill finds leases to recover.
-	slices.SortStableFunc(kills, func(a, b kill) int { return early(a) - early(b) })
+	slices.SortStableFunc(kills, func(a, b kill) int { return rank(a) - rank(b) })
 	return kills
 }
 
-// early returns a number by which drawKills orders its kills.
-func early(k kill) int {
+// rank returns the number by which drawKills sorts its kills.
+func rank(k kill) int {
 	switch k.point {
 	case "checkpoint":
 		return 0
@@ -100,9 +100,9 @@ func TestKilled(t *testing.T) {
 	w.finalJudge(c, len(kills))
 }
 
-// finalJudge checks a crawl that finished after some kills. Its records must be the
-// exact set and its books must balance. No request was repeated without need, and no
-// host was requested too early.
+// finalJudge checks a crawl that finished after some kills. Its records must be exactly
+// the expected ones, and its books must balance. No request was repeated without need,
+// and no host was requested too early.
 func (w *witness) finalJudge(c *crawl, kills int) {
 	w.t.Helper()
 	written := records(w.t, c.dir)
@@ -138,7 +138,7 @@ type witness struct {
 	done map[string]int
 
 	lost     int // number of requests in flight at all kills so far; their outcomes are lost
-	mostLost int // maximum of lost requests at one kill
+	mostLost int // maximum number of requests lost at one kill
 	unheard  int // number of answers with Retry-After for URLs with lost requests
 }
 
@@ -146,9 +146,9 @@ func newWitness(t *testing.T, web *site) *witness {
 	return &witness{t: t, web: web, done: make(map[string]int)}
 }
 
-// examine checks a copy of the directory after a kill. Its books must balance, it must
-// have every URL that was requested, and every URL that was done before must still be
-// done.
+// examine checks a copy of the directory after a kill. The books must balance. The copy
+// must have every URL that was requested, and every URL that was done before must still
+// be done.
 func (w *witness) examine(dir string, k kill) {
 	w.t.Helper()
 	books := openCopy(w.t, dir, k.String())
@@ -170,7 +170,7 @@ func (w *witness) examine(dir string, k kill) {
 
 // countLost returns the number of requests in the log that the books do not count as
 // attempts. It also sets w.unheard.
-func (w *witness) countLost(log []asked, books map[string]page, when string) (lost int) {
+func (w *witness) countLost(log []pageRequest, books map[string]page, when string) (lost int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range log {
 		requests[r.url]++

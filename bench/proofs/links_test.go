@@ -45,7 +45,7 @@ func TestSharedLinksKilled(t *testing.T) {
 	m.points = drawPoints(m.rng)
 	m.killEvery, m.mostKills = 2*time.Second, sized(4, 1<<20)
 	m.run(sized(3, 4))
-	figure(t, "workers", "%d, of whom %d died: %s", m.started, m.dead(), counts(m.deaths))
+	figure(t, "workers", "%d, of whom %d died: %s", m.started, m.dead(), formatCounts(m.deaths))
 	written := m.export()
 	links := m.ask("links", "--dir", m.workersDir)
 	if links.code != 0 {

@@ -7,10 +7,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// judgeManners judges the politeness of the crawl with the records in lines. It uses
-// the web's log and the judge's tolerance of 25 ms or a tenth of the delay. unheard is
-// the maximum number of answers with Retry-After that the crawl lost because it was
-// killed.
+// judgeManners judges the politeness of the crawl whose records are lines. It uses the
+// web's log and the judge's tolerance of 25 ms or a tenth of the delay. unheard is the
+// maximum number of answers with Retry-After that the crawl lost because it was killed.
 //
 // The web reads a request later than the crawler starts it. On a busy machine it can be
 // much later. Then the gap after this request looks too short. If some gaps look too

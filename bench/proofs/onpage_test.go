@@ -119,7 +119,7 @@ func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[st
 	t.Helper()
 	rows, err := pool.Query(t.Context(), "SELECT event, url FROM effect")
 	if err != nil {
-		rows, err = pool.Query(t.Context(), "SELECT event, url FROM effect") // the first connection can be older than a kill of the server
+		rows, err = pool.Query(t.Context(), "SELECT event, url FROM effect") // the pool can have a connection from before the server was killed
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[st
 	}
 }
 
-// eventsOf returns the URLs of the records in a file by the ids of their events.
+// eventsOf returns a map from event ids to URLs, with an entry for each record in a file.
 func eventsOf(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := os.Open(path)

@@ -41,16 +41,16 @@ func hardExactCrawl(t *testing.T, web *site, rng *rand.Rand, sink string, more .
 	return newExactCrawl(t, rng, sharedFlags(web, append(exact, more...)...)...)
 }
 
-// strike makes the next run of the crawl call the function blow n times. Before each
-// call it waits for a random number of requests, from 1 to a maximum (most). There are
-// fewer calls if the crawl finishes first. blows counts the calls.
-func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *atomic.Int32) {
+// strike makes the next run of the crawl call the function blow n times. Before each call
+// it waits for a random number of requests, from 1 to maxRequests. There are fewer calls
+// if the crawl finishes first. blows counts the calls.
+func (r *exactCrawl) strike(web *site, n, maxRequests int, blow func() error) (blows *atomic.Int32) {
 	blows = new(atomic.Int32)
 	crawling, over := context.WithCancel(r.t.Context())
 	r.whenOver = over
 	r.trouble = func() error {
 		for range n {
-			if await(crawling, reached(web, 1+r.rng.IntN(most))) != nil {
+			if await(crawling, reached(web, 1+r.rng.IntN(maxRequests))) != nil {
 				return nil
 			}
 			if err := blow(); err != nil {
@@ -126,7 +126,8 @@ func (r *exactCrawl) hasten() (stop func()) {
 	}
 }
 
-// agePending makes pending keys that are older than ten seconds a minute older.
+// agePending adds a minute to the age of the pending keys that are between ten seconds
+// and a minute old.
 func (r *exactCrawl) agePending(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -144,7 +145,7 @@ func (r *exactCrawl) work(n int) {
 	r.t.Helper()
 	defer r.hasten()()
 	timed(r.t, func() { r.run(n) })
-	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), counts(r.deaths))
+	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), formatCounts(r.deaths))
 }
 
 // judgeExact checks a finished crawl whose keys are all exact. Its records must be
@@ -204,7 +205,7 @@ func TestPostgresKilled(t *testing.T) {
 		r := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 21)), sink)
 		times := sized(2, 20)
 		// The first blow comes while most URLs are unknown. Without Postgres the workers
-		// cannot queue new URLs, so the crawl cannot end before the second one.
+		// cannot queue new URLs, so the crawl cannot end before the second blow.
 		blows := r.strike(web, times, sized(60, 700), func() error {
 			if err := r.database.Kill(); err != nil {
 				return err
@@ -218,7 +219,7 @@ func TestPostgresKilled(t *testing.T) {
 	})
 }
 
-// judgeBlows checks that the number of blows is at least the wanted one.
+// judgeBlows checks that the number of blows is at least want.
 func judgeBlows(t *testing.T, blows *atomic.Int32, want int) {
 	t.Helper()
 	figure(t, "blows", "%d", blows.Load())

@@ -73,7 +73,7 @@ func swallowed(layer frontier.FilterLayer, n uint64) (sum float64) {
 // TestPostgresBulkLoss checks that a weak filter loses as many bulk URLs as its stated
 // false-positive rates predict. The number of new URLs with the answer "seen" must be
 // near the sum of the rates at the times of their offers. A call looks up all its URLs
-// before it adds any of them.
+// before it adds any of them, so one rate applies to all of them.
 func TestPostgresBulkLoss(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

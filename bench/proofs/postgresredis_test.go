@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// lose makes Redis lose all its data. It either sends a command, or kills the server
-// and removes the files in dir.
+// lose makes Redis lose all its data. It either sends the command FLUSHALL, or kills the
+// server and removes the files in dir.
 func (r *exactCrawl) lose(dir string) error {
 	if r.rng.IntN(2) == 0 {
 		return r.queue.Client().FlushAll(r.t.Context()).Err()

@@ -143,8 +143,8 @@ func read(t *testing.T, disk vfs.FS) []byte {
 	}
 }
 
-// checkWhole checks that a finished crawl has the exact set of its web, and closes the
-// crawl. lives is the number of runs that offered the seeds.
+// checkWhole checks that the records of a finished crawl are exactly the expected ones,
+// and closes the crawl. lives is the number of runs that offered the seeds.
 func checkWhole(t *testing.T, web *testweb.Web, m *machine, disk vfs.FS, lives int) {
 	t.Helper()
 	stats, err := m.store.Stats(t.Context())
@@ -256,10 +256,10 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 	return <-cloned
 }
 
-// TestDiskErrors makes a random write to the disk fail. In half of the crawls, all
-// later writes fail too. The crawl must end with the error of the write. Then there is
-// a power loss, and the disk works again. The resumed crawl must end with the exact
-// set.
+// TestDiskErrors makes a random write to the disk fail. In half of the crawls, all later
+// writes fail too. The crawl must end with the error of the write. Then there is a power
+// loss, and the disk works again. The resumed crawl must have exactly the expected
+// records.
 func TestDiskErrors(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 4))
@@ -291,7 +291,7 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 		}
 		return nil
 	}))
-	err := live(t, broken, w, web.Seeds())
+	err := crawlOnce(t, broken, w, web.Seeds())
 	switch {
 	case err == nil && writes.Load() >= at:
 		t.Errorf("write %d failed and the crawl ended well", at)
@@ -312,8 +312,9 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 	return 1
 }
 
-// live crawls on a disk to the end and closes everything. It returns the first error.
-func live(t *testing.T, disk vfs.FS, w *wire, seeds []string) error {
+// crawlOnce runs a crawl on a disk to its end and closes everything. It returns the first
+// error.
+func crawlOnce(t *testing.T, disk vfs.FS, w *wire, seeds []string) error {
 	t.Helper()
 	m, err := boot(disk, w)
 	if err != nil {

@@ -100,8 +100,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// relayed runs relays of a crawl, one after the other, and kills them.
-type relayed struct {
+// relayRunner runs relays of a crawl, one after the other, and kills them.
+type relayRunner struct {
 	t      *testing.T
 	bin    string
 	name   []string // flags that name the crawl
@@ -112,15 +112,15 @@ type relayed struct {
 	faults []string       // errors of runs that were not killed
 }
 
-func newRelayed(t *testing.T, seed uint64, bin string, name ...string) *relayed {
+func newRelayed(t *testing.T, seed uint64, bin string, name ...string) *relayRunner {
 	t.Helper()
-	return &relayed{t: t, bin: bin, name: name, to: newReceiver(t, seed), rng: rand.New(rand.NewPCG(seed, 32)),
+	return &relayRunner{t: t, bin: bin, name: name, to: newReceiver(t, seed), rng: rand.New(rand.NewPCG(seed, 32)),
 		kills: sized(12, 300), deaths: make(map[string]int)}
 }
 
 // run runs a relay until the relay ends or ctx is done. It returns how the relay ended,
 // and its stderr.
-func (r *relayed) run(ctx context.Context, more ...string) (state *syscall.WaitStatus, stderr string) {
+func (r *relayRunner) run(ctx context.Context, more ...string) (state *syscall.WaitStatus, stderr string) {
 	cmd := exec.CommandContext(ctx, r.bin, slices.Concat([]string{"relay", "--to", r.to.server.URL, "--relay", "index"}, r.name, more)...)
 	var text bytes.Buffer
 	cmd.Stderr = &text
@@ -142,9 +142,9 @@ func ending(state *syscall.WaitStatus) string {
 	return fmt.Sprint("exit code ", state.ExitStatus())
 }
 
-// keep runs relays until ctx is done. It kills the first r.kills relays, after some
+// runUntil runs relays until ctx is done. It kills the first r.kills relays, after some
 // time or at a crash point.
-func (r *relayed) keep(ctx context.Context) {
+func (r *relayRunner) runUntil(ctx context.Context) {
 	points := []string{"publish", "acknowledgement", "cursor"}
 	for n := 0; ctx.Err() == nil; n++ {
 		limit, cancel := ctx, context.CancelFunc(func() {})
@@ -176,13 +176,13 @@ func (r *relayed) keep(ctx context.Context) {
 	}
 }
 
-// beside runs relays during a call of the function crawl, and then delivers the
+// runDuring runs relays during a call of the function crawl, and then delivers the
 // remaining events.
-func (r *relayed) beside(crawl func()) {
+func (r *relayRunner) runDuring(crawl func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var keeping sync.WaitGroup
-	keeping.Go(func() { r.keep(ctx) })
+	keeping.Go(func() { r.runUntil(ctx) })
 	defer keeping.Wait()
 	defer cancel()
 	crawl()
@@ -199,7 +199,7 @@ func (r *relayed) beside(crawl func()) {
 }
 
 // ask runs a crawler command for the crawl. Its exit code must be 0.
-func (r *relayed) ask(args ...string) end {
+func (r *relayRunner) ask(args ...string) end {
 	r.t.Helper()
 	e := command(r.t, r.bin, slices.Concat(args, r.name)...).wait()
 	if e.code != 0 {
@@ -210,9 +210,9 @@ func (r *relayed) ask(args ...string) end {
 
 // judge compares the delivered events with the set want: the ids of the events of all
 // records. Each of these events must have been delivered at least once, and no other
-// event. The dead letters must be the refused events. The events of each host must have
-// been delivered in the order of each element of orders.
-func (r *relayed) judge(want map[string]bool, orders ...[]event) {
+// event. The dead letters must be the refused events. For each element of orders, the
+// events of each host must have been delivered in the order of this element.
+func (r *relayRunner) judge(want map[string]bool, orders ...[]event) {
 	r.t.Helper()
 	to := r.to
 	to.mu.Lock()
@@ -256,13 +256,13 @@ func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 		r.judgeOrder(order, in)
 	}
 	figure(r.t, "events", "%d, %d of them dead letters; %d sent again", len(want), len(dead), repeats)
-	figure(r.t, "relays", "killed %s", counts(r.deaths))
-	figure(r.t, "faults", "%s", counts(to.faults))
+	figure(r.t, "relays", "killed %s", formatCounts(r.deaths))
+	figure(r.t, "faults", "%s", formatCounts(to.faults))
 }
 
-// judgeOrder compares the order of delivery with one order. It ignores events that are
-// in doubt or in several orders.
-func (r *relayed) judgeOrder(order []event, in map[string]int) {
+// judgeOrder checks that the events of each host were delivered in the given order. It
+// ignores events that are in doubt or in several orders.
+func (r *relayRunner) judgeOrder(order []event, in map[string]int) {
 	r.t.Helper()
 	at := make(map[string]int)
 	hosts := make(map[string]bool)
@@ -342,7 +342,7 @@ func TestRelayBesideCrawl(t *testing.T) {
 	r := newRelayed(t, seed, c.bin, "--dir", c.dir)
 	kills := drawKills(rng)[:sized(3, 20)]
 	c.runAndKill(web, kills[0]) // now the crawl exists
-	r.beside(func() {
+	r.runDuring(func() {
 		for _, k := range kills[1:] {
 			c.runAndKill(web, k)
 		}
@@ -366,7 +366,7 @@ func TestRelayOfWorkers(t *testing.T) {
 	m.points = drawPoints(m.rng)
 	m.killEvery, m.mostKills = 2*time.Second, sized(2, 100)
 	r := newRelayed(t, seed, m.bin, slices.Concat(m.name, []string{"--dir", m.workersDir})...)
-	r.beside(func() { m.run(sized(2, 4)) })
+	r.runDuring(func() { m.run(sized(2, 4)) })
 	dirs, err := filepath.Glob(filepath.Join(m.workersDir, "*"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatal(dirs, err)
@@ -406,7 +406,7 @@ func TestRelayOfRows(t *testing.T) {
 		return m.database.Restart()
 	})
 	r := newRelayed(t, seed, m.bin, m.name...)
-	r.beside(func() { m.work(sized(2, 3)) })
+	r.runDuring(func() { m.work(sized(2, 3)) })
 	var order []event
 	for line := range strings.Lines(r.ask("relay", "--to", "-", "--drain", "--relay", "fresh").stdout) {
 		var e event

@@ -43,7 +43,7 @@ func TestRelayToBroker(t *testing.T) {
 	for done := b.name; b.name == done; { // until the relay of the last name has delivered everything
 		b.run(nil)
 	}
-	figure(t, "killed", "%s; %d names delivered everything", counts(b.deaths), b.name)
+	figure(t, "killed", "%s; %d names delivered everything", formatCounts(b.deaths), b.name)
 	b.judge(ids(parse(t, records(t, c.dir))), eventsIn(t, c.dir))
 }
 
@@ -94,8 +94,8 @@ func (b *brokered) life() {
 }
 
 // run runs a relay, and reports whether the relay was killed. Meanwhile it calls the
-// function beside, if this function is not nil.
-func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
+// function disturb, if this function is not nil.
+func (b *brokered) run(disturb func(pid int), more ...string) (killed bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience())
 	defer cancel()
@@ -107,15 +107,15 @@ func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	besides := make(chan struct{})
+	disturbed := make(chan struct{})
 	go func() {
-		defer close(besides)
-		if beside != nil {
-			beside(cmd.Process.Pid)
+		defer close(disturbed)
+		if disturb != nil {
+			disturb(cmd.Process.Pid)
 		}
 	}()
 	err := cmd.Wait()
-	<-besides
+	<-disturbed
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
 	case ctx.Err() != nil:

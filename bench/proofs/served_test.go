@@ -26,11 +26,10 @@ type bodyServed struct {
 	prefix []byte
 }
 
-// around returns a handler that calls another handler (answer) and records what that
-// handler sends.
-func (s *served) around(answer http.Handler) http.Handler {
+// wrap returns a handler that calls the handler answer and records what answer sends.
+func (s *served) wrap(answer http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := &noting{ResponseWriter: w, body: bodyServed{status: http.StatusOK}, sum: sha256.New()}
+		n := &servedWriter{ResponseWriter: w, body: bodyServed{status: http.StatusOK}, sum: sha256.New()}
 		defer func() { // even if answer panics to break the connection
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -68,22 +67,22 @@ func (s *served) times(url string) int {
 	return len(s.answers[url])
 }
 
-// noting is an http.ResponseWriter that records what is written.
-type noting struct {
+// servedWriter is an http.ResponseWriter that records what is written.
+type servedWriter struct {
 	http.ResponseWriter
 	body bodyServed
 	sum  hash.Hash
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+func (n *servedWriter) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
-func (n *noting) WriteHeader(status int) {
+func (n *servedWriter) WriteHeader(status int) {
 	n.body.status = status
 	n.ResponseWriter.WriteHeader(status)
 }
 
-func (n *noting) Write(p []byte) (int, error) {
+func (n *servedWriter) Write(p []byte) (int, error) {
 	written, err := n.ResponseWriter.Write(p)
 	n.body.size += int64(written)
 	_, _ = n.sum.Write(p[:written])

@@ -41,7 +41,7 @@ type team struct {
 	joined   func(*worker)     // called for each new worker; optional
 	whenOver func()            // called when a worker ends because no URL is left; optional
 	mayFail  func(string) bool // reports whether a worker with this stderr is allowed to fail; nil means that none is
-	tryAgain int               // number of failed workers that are replaced
+	tryAgain int               // maximum number of failed workers that are replaced
 }
 
 // A worker is one worker of a team.
@@ -218,8 +218,8 @@ func (m *team) stats() frontier.Stats {
 	return status.Stats
 }
 
-// lostTerm is the audit's term for URLs that the crawl has lost after it acknowledged
-// their addition to a worker.
+// lostTerm is the audit's term for URLs that the crawl has lost, although a worker got
+// the answer that they were added.
 const lostTerm = "acknowledged and lost"
 
 // audited has the parts of an audit that the proofs use.
@@ -232,8 +232,8 @@ type audited struct {
 }
 
 // audit runs an audit of the crawl with its records. An audit counts the records only if
-// no worker is registered as running. So it is repeated until the registrations of killed
-// workers have expired.
+// no worker is registered as running. So the audit is repeated until the registrations of
+// killed workers have expired.
 func (m *team) audit() (a audited) {
 	m.t.Helper()
 	for until := time.Now().Add(patience()); ; {
@@ -277,7 +277,7 @@ func (m *team) judge(web *site) audited {
 	m.t.Helper()
 	written := m.export()
 	report := compareExactly(m.t, web.Web, written)
-	figure(m.t, "outcomes", "%s", counts(report.Outcomes))
+	figure(m.t, "outcomes", "%s", formatCounts(report.Outcomes))
 	lines := parse(m.t, written)
 	checkOutcomes(m.t, m.stats(), lines)
 	once, again, unheard := fetchedOnce(web, lines)
@@ -289,11 +289,11 @@ func (m *team) judge(web *site) audited {
 }
 
 // fetchedOnce compares the number of requests for each URL with the attempts in its
-// record. The result again is the number of requests that no record counts, because
-// their outcomes were lost with killed workers. The result once has the records of URLs
-// without such requests. The result unheard is the number of answers with Retry-After
-// for URLs with such requests.
-func fetchedOnce(web *site, lines []line) (once []line, again, unheard int) {
+// record. No record counts a request whose outcome was lost with a killed worker. lost is
+// the number of such requests. complete has the records of the URLs without lost
+// requests. unheard is the number of answers with Retry-After for the URLs with lost
+// requests.
+func fetchedOnce(web *site, lines []line) (complete []line, lost, unheard int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range web.pages() {
 		requests[r.url]++
@@ -303,11 +303,11 @@ func fetchedOnce(web *site, lines []line) (once []line, again, unheard int) {
 	}
 	for _, l := range lines {
 		if extra := requests[l.URL] - l.Attempts; extra > 0 {
-			again += extra
+			lost += extra
 			unheard += retryAfters[l.URL]
 		} else {
-			once = append(once, l)
+			complete = append(complete, l)
 		}
 	}
-	return once, again, unheard
+	return complete, lost, unheard
 }

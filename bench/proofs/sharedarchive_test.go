@@ -21,7 +21,7 @@ func TestSharedArchive(t *testing.T) {
 	saw := &served{answers: make(map[string][]bodyServed)}
 	web := serveSite(t, testweb.Config{
 		Seed: seed, Hosts: sized(12, 100), Pages: sized(400, 20_000), Hardships: testweb.None, MeanBytes: 4 << 10, LargestShare: 0.1,
-	}, func(answer http.Handler) http.Handler { return saw.around(withheld(100, 3, answer)) })
+	}, func(answer http.Handler) http.Handler { return saw.wrap(withheld(100, 3, answer)) })
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	m := newTeam(t, server.URL(), rand.New(rand.NewPCG(seed, 11)),
 		append(speedFlags(web), "--partitions", "16", "--concurrency", "2", "--save", "all", "--save-rotate", sized("64KiB", "2MiB"))...)
@@ -39,7 +39,7 @@ func TestSharedArchive(t *testing.T) {
 		switch there := kept[at]; len(there) {
 		case 1:
 			pointed++
-			if err := there[0].answers(l, saw); err != nil {
+			if err := there[0].check(l, saw); err != nil {
 				t.Errorf("%s at %+v: %v", l.URL, at, err)
 			}
 		default:
@@ -49,10 +49,10 @@ func TestSharedArchive(t *testing.T) {
 	figure(t, "answers", "%d records point to theirs", pointed)
 }
 
-// withheld returns a handler that answers a number of requests (first) at once, so that
-// a crawl finds the other hosts. The handler answers all later requests only when n of
-// them have come. If a worker makes fewer than n requests at once, n requests come only
-// when at least two workers crawl.
+// withheld returns a handler that answers the first requests immediately, so that a crawl
+// finds the other hosts. It withholds the answers to later requests until n of these have
+// come. If each worker makes fewer than n requests at once, this happens only when at
+// least two workers crawl.
 func withheld(first, n int64, answer http.Handler) http.Handler {
 	var requests atomic.Int64
 	enough := make(chan struct{})

@@ -27,9 +27,9 @@ func drawPoints(rng *rand.Rand) []kill {
 }
 
 // TestSharedKilled kills and replaces workers of one crawl every two seconds, and at
-// crash points before and after a completion. The merged records must be exactly those
-// of a crawl that was not killed. No host must be requested too early, and no URL must
-// be lost after a worker was told that the URL is added.
+// crash points before and after a completion. The merged records must be exactly those of
+// a crawl that was not killed. No host must be requested too early, and no URL must be
+// lost after a worker got the answer that the URL was added.
 func TestSharedKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -40,7 +40,7 @@ func TestSharedKilled(t *testing.T) {
 	m.killEvery, m.mostKills = 2*time.Second, sized(4, 1<<20)
 	armed := len(m.points)
 	timed(t, func() { m.run(sized(3, 4)) })
-	figure(t, "workers", "%d, of whom %d died: %s; %d went on in the directory of a dead one", m.started, m.dead(), counts(m.deaths), m.reused)
+	figure(t, "workers", "%d, of whom %d died: %s; %d went on in the directory of a dead one", m.started, m.dead(), formatCounts(m.deaths), m.reused)
 	for _, point := range []string{"recorded", "completed"} {
 		if m.deaths[point] == 0 {
 			t.Errorf("of %d workers that were to die at some point none did at %q", armed, point)

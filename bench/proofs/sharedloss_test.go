@@ -30,16 +30,16 @@ func await(ctx context.Context, there <-chan struct{}) error {
 	}
 }
 
-// powerCut kills a server and cuts the end of its log, as a power failure does if the log
-// is synced every second. Before the kill it waits for some time (within). It removes at
-// least half of the bytes that the server wrote in that time. It returns the number of
-// removed bytes.
-func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration) (cut int64, err error) {
+// powerCut waits for some time, kills a server, and cuts the end of its log. A power
+// failure does the same if the log is synced every second. powerCut removes at least half
+// of the bytes that the server wrote during the wait. It returns the number of removed
+// bytes.
+func powerCut(server *servers.RedisServer, rng *rand.Rand, wait time.Duration) (cut int64, err error) {
 	before, err := server.AOFSize()
 	if err != nil {
 		return 0, err
 	}
-	time.Sleep(within)
+	time.Sleep(wait)
 	if err := server.Kill(); err != nil {
 		return 0, err
 	}
@@ -52,8 +52,8 @@ func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration)
 	return cut, server.CutAOF(func(size int64) int64 { return size - cut })
 }
 
-// judgeLoss is like m.judge, for a crawl whose servers lost data. The audit is allowed
-// to name lost URLs: a URL can be lost after a worker was told that the URL is added.
+// judgeLoss is like m.judge, for a crawl whose servers lost data. The audit is allowed to
+// name lost URLs: a URL can be lost although a worker got the answer that it was added.
 // Later the crawl finds the URL again.
 func (m *team) judgeLoss(web *site) {
 	m.t.Helper()
@@ -101,8 +101,8 @@ func TestSharedServerLoss(t *testing.T) {
 }
 
 // TestSharedClusterLoss kills each node of a cluster in turn, removes the end of its log,
-// and restarts it. The records must be exactly the expected ones, because a page on
-// another node is completed only after its links to this node are safe.
+// and restarts it. The records must be exactly the expected ones, because a page is
+// completed only after its links are safe on all other nodes.
 func TestSharedClusterLoss(t *testing.T) {
 	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))

@@ -29,13 +29,13 @@ func TestNamesShort(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		limit report.Kind
-		cause func(*named) (over func())
+		cause func(*dnsWeb) (over func())
 	}{
-		{"slow_names", report.Names, func(web *named) func() {
+		{"slow_names", report.Names, func(web *dnsWeb) func() {
 			web.names.Delay(slow)
 			return func() { web.names.Delay(0) }
 		}},
-		{"no_names", report.Machine, func(web *named) func() {
+		{"no_names", report.Machine, func(web *dnsWeb) func() {
 			web.names.Refuse(true)
 			return func() { web.names.Refuse(false) }
 		}},
@@ -96,9 +96,9 @@ func TestDescriptorsShort(t *testing.T) {
 	figure(t, "descriptors", "160; they limited %.0f %% of the run", 100*share)
 }
 
-// judge checks that c fetched every page, and that its report names the expected limit
-// (limited). It returns the share of the run in which this was the limit.
-func (n *named) judge(t *testing.T, c *crawl, limited report.Kind) (share float64) {
+// judge checks that c fetched every page, and that the given limit is in the report of c.
+// It returns the share of the run in which the crawl had this limit.
+func (n *dnsWeb) judge(t *testing.T, c *crawl, limited report.Kind) (share float64) {
 	t.Helper()
 	lines := parse(t, records(t, c.dir))
 	for _, l := range lines {
@@ -125,9 +125,9 @@ func (n *named) judge(t *testing.T, c *crawl, limited report.Kind) (share float6
 	return share
 }
 
-// named is a web of hosts with one page each, and a name server for their names. The
+// dnsWeb is a web of hosts with one page each, and a name server for their names. The
 // page of a host links to the pages of two other hosts.
-type named struct {
+type dnsWeb struct {
 	hosts    int
 	port     string
 	names    *resolvetest.Server
@@ -136,11 +136,11 @@ type named struct {
 	requests atomic.Int64
 }
 
-func (n *named) url(host int) string { return fmt.Sprintf("http://h%d.names.test:%s/", host, n.port) }
+func (n *dnsWeb) url(host int) string { return fmt.Sprintf("http://h%d.names.test:%s/", host, n.port) }
 
-func serveNamed(t *testing.T, hosts int) *named {
+func serveNamed(t *testing.T, hosts int) *dnsWeb {
 	t.Helper()
-	n := &named{hosts: hosts, early: make(chan struct{})}
+	n := &dnsWeb{hosts: hosts, early: make(chan struct{})}
 	early := sync.OnceFunc(func() { close(n.early) })
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var host int

@@ -32,9 +32,9 @@ type site struct {
 	alarm    func()
 }
 
-// serveSite serves a web until the end of the test. The function around is optional,
-// and can wrap the web's handler.
-func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.Handler) *site {
+// serveSite serves a web until the end of the test. The function wrap is optional, and
+// can wrap the web's handler.
+func serveSite(t *testing.T, cfg testweb.Config, wrap func(http.Handler) http.Handler) *site {
 	t.Helper()
 	cfg.KeepLog = true
 	web, err := testweb.New(cfg)
@@ -43,8 +43,8 @@ func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.
 	}
 	s := &site{Web: web}
 	answer := web.Handler()
-	if around != nil {
-		answer = around(answer)
+	if wrap != nil {
+		answer = wrap(answer)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.count()
@@ -130,18 +130,18 @@ func compareExactly(t *testing.T, web *testweb.Web, records []byte) testweb.Repo
 	return report
 }
 
-// asked is a request of the log, with its URL.
-type asked struct {
+// pageRequest is a request of the log, with its URL.
+type pageRequest struct {
 	testweb.Request
 	url string
 }
 
 // pages returns the requests so far, except those for robots.txt.
-func (s *site) pages() []asked {
-	var all []asked
+func (s *site) pages() []pageRequest {
+	var all []pageRequest
 	for _, r := range s.Log() {
 		if r.Path != "/robots.txt" {
-			all = append(all, asked{r, "http://" + r.Host + r.Path})
+			all = append(all, pageRequest{r, "http://" + r.Host + r.Path})
 		}
 	}
 	return slices.Clip(all)
@@ -152,8 +152,8 @@ func (s *site) flags() []string {
 	return []string{"--scope", "any", "--connect-to", "*=" + s.addr}
 }
 
-// counts formats named numbers, sorted by name.
-func counts(byName map[string]int) string {
+// formatCounts formats numbers with their names, sorted by name.
+func formatCounts(byName map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		parts = append(parts, fmt.Sprintf("%s %d", name, byName[name]))

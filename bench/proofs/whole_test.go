@@ -45,7 +45,7 @@ func TestWholeWeb(t *testing.T) {
 	report := compareRecords(t, web.Web, written)
 	figure(t, "records", "%d, expected %d and %d that depend on the order: %d missing, %d unexpected, %d twice",
 		report.Records, report.Expected, report.Optional, report.Missing, report.Unexpected, report.Duplicates)
-	figure(t, "outcomes", "%s", counts(report.Outcomes))
+	figure(t, "outcomes", "%s", formatCounts(report.Outcomes))
 	lines, stats := parse(t, written), c.stats()
 	checkOutcomes(t, stats, lines) // not checkBooks, because sitemaps in robots.txt are not links of a page
 	refused, byReason := make(map[string]uint64), make(map[string]int)
@@ -55,7 +55,7 @@ func TestWholeWeb(t *testing.T) {
 	if err := web.CompareRefused(refused); err != nil {
 		t.Error(err)
 	}
-	figure(t, "refused", "%s", counts(byReason))
+	figure(t, "refused", "%s", formatCounts(byReason))
 	judgeManners(t, web, lines, 0)
 	if err := canaries.Err(); err != nil {
 		t.Error(err)
@@ -66,8 +66,8 @@ func TestWholeWeb(t *testing.T) {
 	}
 }
 
-// serveNames serves the names of a web and returns the address of the name server. It also
-// serves the web on a second listener (more).
+// serveNames serves the names of a web and returns the address of the name server. It
+// also serves the web on the given listener.
 func (s *site) serveNames(t *testing.T, more net.Listener) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

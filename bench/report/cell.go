@@ -10,7 +10,7 @@ import (
 // Cell is one cell of a table: a text and, for programs, its value.
 type Cell struct {
 	Text  string   `json:"text"`
-	Value *float64 `json:"value,omitempty"` // nil means words
+	Value *float64 `json:"value,omitempty"` // nil if the cell has only words
 }
 
 // Words returns a cell with a text and without a value.

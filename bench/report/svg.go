@@ -60,12 +60,12 @@ func (d *drawing) draw() {
 	d.text((d.x.from+d.x.to)/2, plotHeight-12, "middle", "", d.plot.X)
 	d.text(14, (d.y.from+d.y.to)/2, "middle", fmt.Sprintf(` transform="rotate(-90 14 %.1f)"`, (d.y.from+d.y.to)/2), d.plot.Y)
 	for i, value := range d.x.ticks {
-		at := d.x.at(value)
+		at := d.x.pixel(value)
 		d.line(at, d.y.from, at, d.y.to, 225)
 		d.text(at, d.y.from+16, "middle", "", d.x.label(i))
 	}
 	for i, value := range d.y.ticks {
-		at := d.y.at(value)
+		at := d.y.pixel(value)
 		d.line(d.x.from, at, d.x.to, at, 225)
 		d.text(d.x.from-6, at+4, "end", "", d.y.label(i))
 	}
@@ -92,7 +92,7 @@ func (d *drawing) draw() {
 		d.curve(shade, dashes, 1.6, d.x.from, row-4, d.x.from+28, row-4)
 		var ends []float64
 		for _, at := range l.Points {
-			ends = append(ends, d.x.at(at.X), d.y.at(at.Y))
+			ends = append(ends, d.x.pixel(at.X), d.y.pixel(at.Y))
 		}
 		d.curve(shade, dashes, 1.6, ends...)
 	}
@@ -105,14 +105,14 @@ func (d *drawing) draw() {
 func (d *drawing) levels(lines []*Line) {
 	slices.SortFunc(lines, func(a, b *Line) int { return cmp.Compare(a.Points[0].Y, b.Points[0].Y) })
 	for i, l := range lines {
-		left, right := d.x.at(l.Points[0].X), d.x.at(l.Points[len(l.Points)-1].X)
+		left, right := d.x.pixel(l.Points[0].X), d.x.pixel(l.Points[len(l.Points)-1].X)
 		value := l.Points[0].Y
-		d.line(left, d.y.at(value), right, d.y.at(value), 140)
+		d.line(left, d.y.pixel(value), right, d.y.pixel(value), 140)
 		at, anchor := left+8, "start"
 		if i%2 == 1 {
 			at, anchor = right-8, "end"
 		}
-		d.text(at, d.y.at(value)-3, anchor, ` font-size="10" paint-order="stroke" stroke="white" stroke-width="3"`, fmt.Sprintf("%s: %.3g", l.Name, value))
+		d.text(at, d.y.pixel(value)-3, anchor, ` font-size="10" paint-order="stroke" stroke="white" stroke-width="3"`, fmt.Sprintf("%s: %.3g", l.Name, value))
 	}
 }
 
@@ -129,11 +129,11 @@ func (d *drawing) marks(l *Line, shade, number int, row float64) {
 	}
 	mark(d.x.from+14, row-4)
 	for _, at := range l.Points {
-		x := d.x.at(at.X) + float64(6*number)
+		x := d.x.pixel(at.X) + float64(6*number)
 		if low, high := at.interval(); low < high {
-			d.line(x, d.y.at(low), x, d.y.at(high), shade)
+			d.line(x, d.y.pixel(low), x, d.y.pixel(high), shade)
 		}
-		mark(x, d.y.at(at.Y))
+		mark(x, d.y.pixel(at.Y))
 	}
 }
 
@@ -160,21 +160,20 @@ type axis struct {
 	least, most float64 // values at its ends
 	linear      bool
 	ticks       []float64
-	every       int // every nth tick has a label; this is n
+	every       int // number of ticks from one label to the next
 }
 
-// newAxis returns an axis. If the argument exactly is not zero, it is the range of the
-// axis. Otherwise the axis contains all values, and a logarithmic axis begins and ends
-// with powers of ten. The ticks of a logarithmic axis are the powers of ten, unless the
-// argument ticks has other ticks.
-func newAxis(exactly [2]float64, values []float64, linear bool, from, to float64, ticks []float64) axis {
+// newAxis returns an axis. If fixed is not zero, it is the range of the axis. Otherwise
+// the axis contains all values, and a logarithmic axis begins and ends with powers of
+// ten. If ticks is nil, the ticks of a logarithmic axis are the powers of ten.
+func newAxis(fixed [2]float64, values []float64, linear bool, from, to float64, ticks []float64) axis {
 	a := axis{from: from, to: to, least: math.Inf(1), linear: linear, ticks: ticks, every: 1}
 	for _, value := range values {
 		a.least, a.most = min(a.least, value), max(a.most, value)
 	}
 	switch {
-	case exactly[1] > 0:
-		a.least, a.most = exactly[0], exactly[1]
+	case fixed[1] > 0:
+		a.least, a.most = fixed[0], fixed[1]
 	case linear:
 		pad := 0.05 * max(a.most-a.least, a.most/10)
 		a.least, a.most = a.least-pad, a.most+pad
@@ -201,8 +200,8 @@ func newAxis(exactly [2]float64, values []float64, linear bool, from, to float64
 	return a
 }
 
-// at returns the pixel of a value.
-func (a axis) at(value float64) float64 {
+// pixel returns the pixel of a value.
+func (a axis) pixel(value float64) float64 {
 	share := (value - a.least) / (a.most - a.least)
 	if !a.linear {
 		share = math.Log(value/a.least) / math.Log(a.most/a.least)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The files that certify writes.
+// Names of the files that the method certify writes.
 const (
 	caFile   = "ca.pem"
 	certFile = "cert.pem"

@@ -35,8 +35,8 @@ type Cluster struct {
 }
 
 // RedisCluster starts a Redis Cluster that is closed at the end of the test. It returns
-// when all nodes agree that the cluster works. If redis-server is not installed, it
-// skips or fails the test like Redis.
+// when all nodes agree that the cluster works. If redis-server is not installed,
+// RedisCluster skips or fails the test as the function Redis does.
 //
 // It takes at least 2 s, because a primary refuses writes for 2 s after its start.
 func RedisCluster(t TB, opt ClusterOptions) *Cluster {
@@ -77,7 +77,8 @@ func (c *Cluster) begin(ctx context.Context, opt ClusterOptions) error {
 // form joins the new nodes into one cluster.
 func (c *Cluster) form(ctx context.Context) error {
 	for i, node := range c.Nodes {
-		// Nodes with equal epochs would first have to resolve the conflict.
+		// If nodes had equal configuration epochs, they would have to resolve this
+		// conflict first.
 		if err := node.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func (c *Cluster) form(ctx context.Context) error {
 			}
 		}
 	}
-	if err := c.await(ctx, c.acquainted); err != nil {
+	if err := c.await(ctx, c.checkAcquainted); err != nil {
 		return err
 	}
 	for i, node := range c.Nodes[c.primaries:] {
@@ -134,11 +135,11 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// said returns the last lines of each node's output.
-func (c *Cluster) said() string {
+// lastOutput returns the last lines of each node's output.
+func (c *Cluster) lastOutput() string {
 	var all []string
 	for _, node := range c.Nodes {
-		all = append(all, node.Addr()+":\n"+node.said())
+		all = append(all, node.Addr()+":\n"+node.lastOutput())
 	}
 	return strings.Join(all, "\n")
 }
@@ -167,14 +168,14 @@ func (c *Cluster) URL() string {
 // every replica is connected to its primary. All nodes must agree on this, except for
 // those that are down or paused. AwaitOK also waits until restarted nodes have joined
 // the cluster again.
-func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.works) }
+func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.checkOK) }
 
 // await repeatedly calls the function check for all nodes that answer, until check
 // returns nil for each of these nodes.
 func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
 	return poll(ctx, func() (wrong error) {
 		for _, node := range c.Nodes {
-			if node.answers() {
+			if node.isAnswering() {
 				wrong = errors.Join(wrong, check(ctx, node))
 			}
 		}
@@ -197,8 +198,8 @@ func poll(ctx context.Context, check func() error) error {
 	}
 }
 
-// acquainted returns nil if node knows all other nodes.
-func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
+// checkAcquainted returns nil if node knows all other nodes.
+func (c *Cluster) checkAcquainted(ctx context.Context, node *RedisServer) error {
 	members, err := members(ctx, node)
 	if err != nil {
 		return err
@@ -214,8 +215,8 @@ func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
 	return nil
 }
 
-// works returns nil if the cluster works according to node.
-func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
+// checkOK returns nil if the cluster works according to node.
+func (c *Cluster) checkOK(ctx context.Context, node *RedisServer) error {
 	info, err := node.admin.ClusterInfo(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("CLUSTER INFO at %s: %w", node.Addr(), err)
@@ -229,8 +230,8 @@ func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	}
 	owned, primaries := 0, 0
 	for _, member := range members {
-		server := c.at(member.addr)
-		if server != nil && server.answers() && (member.is("fail") || member.is("fail?") || member.is("handshake")) {
+		server := c.nodeAt(member.addr)
+		if server != nil && server.isAnswering() && (member.is("fail") || member.is("fail?") || member.is("handshake")) {
 			return fmt.Errorf("%s does not hear %s", node.Addr(), member.addr)
 		}
 		if member.is("master") && !member.is("fail") {
@@ -244,12 +245,12 @@ func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	if len(c.Nodes) > c.primaries && primaries > c.primaries {
 		return fmt.Errorf("%s sees %d primaries, want %d", node.Addr(), primaries, c.primaries)
 	}
-	return follows(node)
+	return checkLink(node)
 }
 
-// follows returns nil if node is a primary, or a replica that is connected to its
+// checkLink returns nil if node is a primary, or a replica that is connected to its
 // primary.
-func follows(node *RedisServer) error {
+func checkLink(node *RedisServer) error {
 	role, err := node.Info("replication", "role")
 	if err != nil || role == "master" {
 		return err
@@ -261,8 +262,8 @@ func follows(node *RedisServer) error {
 	return err
 }
 
-// at returns the node with an address, or nil if no node of c has it.
-func (c *Cluster) at(addr string) *RedisServer {
+// nodeAt returns the node with the given address, or nil if c has no such node.
+func (c *Cluster) nodeAt(addr string) *RedisServer {
 	if i := slices.Index(c.Addrs(), addr); i >= 0 {
 		return c.Nodes[i]
 	}

@@ -71,9 +71,9 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFailoverOfPrimary checks that AwaitReplica waits for all writes of the primary, and that
-// a replica takes over on request, and after its primary is killed. The killed node must come
-// back as a replica of the new primary.
+// TestFailoverOfPrimary checks that AwaitReplica waits for all writes of the primary, and
+// that a replica takes over: once on request, and once after its primary is killed. The
+// killed node must come back as a replica of the new primary.
 func TestFailoverOfPrimary(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -10,7 +10,7 @@ import (
 // SlotOf returns the hash slot of a key.
 func (c *Cluster) SlotOf(ctx context.Context, key string) (int, error) {
 	for _, node := range c.Nodes {
-		if node.answers() {
+		if node.isAnswering() {
 			slot, err := node.admin.ClusterKeySlot(ctx, key).Result()
 			return int(slot), err
 		}
@@ -60,7 +60,7 @@ func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServe
 		return err
 	}
 	return poll(ctx, func() error {
-		if err := follows(replica); err != nil {
+		if err := checkLink(replica); err != nil {
 			return err
 		}
 		applied, err := replica.number("replication", "slave_repl_offset")
@@ -71,11 +71,11 @@ func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServe
 	})
 }
 
-// find returns the first member for which the function want returns true, according to
-// the first node that answers.
+// find asks the first node that answers for all members of the cluster. It returns the
+// first member for which the function want returns true.
 func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServer, error) {
 	for _, node := range c.Nodes {
-		if !node.answers() {
+		if !node.isAnswering() {
 			continue
 		}
 		members, err := members(ctx, node)
@@ -86,7 +86,7 @@ func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServe
 		if at < 0 {
 			return nil, fmt.Errorf("%s knows no such node", node.Addr())
 		}
-		if server := c.at(members[at].addr); server != nil {
+		if server := c.nodeAt(members[at].addr); server != nil {
 			return server, nil
 		}
 		return nil, fmt.Errorf("%s is not one of our nodes", members[at].addr)
@@ -103,7 +103,7 @@ func (c *Cluster) Failover(ctx context.Context, replica *RedisServer) error {
 		return err
 	}
 	command := []any{"CLUSTER", "FAILOVER"}
-	if primary := c.at("127.0.0.1:" + leader); primary == nil || !primary.answers() {
+	if primary := c.nodeAt("127.0.0.1:" + leader); primary == nil || !primary.isAnswering() {
 		command = append(command, "FORCE")
 	}
 	if err := replica.do(ctx, command...); err != nil {
@@ -185,8 +185,8 @@ func (c *Cluster) MoveKeys(ctx context.Context, slot, n int, from, to *RedisServ
 	return len(keys), from.do(ctx, command...)
 }
 
-// CloseSlot makes the new primary the owner of an open slot without keys. The new
-// primary gets the command first, so that no node ever sees the slot without an owner.
+// CloseSlot makes the new primary the owner of an open slot without keys. The new primary
+// gets the command SETSLOT first, so that no node ever sees the slot without an owner.
 func (c *Cluster) CloseSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	target, err := to.id(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ type link struct {
 	client, upstream net.Conn
 
 	end  sync.Once
-	lost sync.Map // each drop, by the number of the request whose reply must be lost
+	lost sync.Map // map from the number of a request to the drop that loses its reply
 }
 
 func (l *link) abort() {

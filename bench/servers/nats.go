@@ -67,8 +67,8 @@ func (n *NATSServer) config() string {
 	return text + n.opt.Config + "\n"
 }
 
-// name returns the server's name. With it, ping notices if another server took the
-// port.
+// name returns the server's name. ping compares names, because another server could have
+// taken the port.
 func (n *NATSServer) name() string { return filepath.Base(n.run) + "-" + strconv.Itoa(n.port) }
 
 // ping returns nil if this server answers and its JetStream works. If the configuration

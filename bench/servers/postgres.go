@@ -33,8 +33,8 @@ type PostgresOptions struct {
 	// none.
 	Password string
 	// WAL is an empty folder for the write-ahead log. The user that the server runs as
-	// becomes its owner. For example, a test can choose a folder on a disk that it
-	// fills. Empty means a folder inside the data folder.
+	// becomes the owner of this folder. For example, a test can choose a folder on a disk
+	// that it fills. Empty means a folder inside the data folder.
 	WAL string
 	// Config are further settings of postgresql.conf, which override those of this
 	// package.
@@ -81,12 +81,12 @@ func (p *PostgresServer) begin(ctx context.Context) (err error) {
 	if p.owner, err = unprivileged(); err != nil {
 		return err
 	}
-	// The folder is not below a test's folder, because other users cannot enter that,
+	// The folder is not below a test's folder. Other users cannot enter a test's folder,
 	// and its path is too long for a socket.
 	if p.run, err = os.MkdirTemp("", "postgres-"); err != nil {
 		return err
 	}
-	p.command = func() *exec.Cmd { return p.as(exec.Command(filepath.Join(p.bin, "postgres"), "-D", p.data())) }
+	p.command = func() *exec.Cmd { return p.asOwner(exec.Command(filepath.Join(p.bin, "postgres"), "-D", p.data())) }
 	p.ready, p.stop = p.ping, syscall.SIGINT // a fast shutdown, which disconnects the clients
 	if err := p.initialise(ctx); err != nil {
 		return err
@@ -152,8 +152,8 @@ func unprivileged() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// as makes a command run as the server's owner, in a folder that this user can enter.
-func (p *PostgresServer) as(cmd *exec.Cmd) *exec.Cmd {
+// asOwner makes cmd run as the server's owner, in a folder that this user can enter.
+func (p *PostgresServer) asOwner(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = p.run
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.owner}
 	return cmd
@@ -180,7 +180,7 @@ func (p *PostgresServer) initialise(ctx context.Context) error {
 	if p.opt.WAL != "" {
 		args = append(args, "--waldir="+p.opt.WAL)
 	}
-	initdb := p.as(exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), args...))
+	initdb := p.asOwner(exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), args...))
 	if said, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w, saying:\n%s", err, tail(said))
 	}
@@ -285,8 +285,8 @@ func (p *PostgresServer) Database(name string) string {
 	return u.String()
 }
 
-// NewDatabase makes an empty database and returns its URL. So many tests can share a
-// server, which is cheaper than a server for each test.
+// NewDatabase makes an empty database and returns its URL. Tests that share a server can
+// each have their own database, which is cheaper than a server for each test.
 func (p *PostgresServer) NewDatabase(ctx context.Context) (string, error) {
 	name := fmt.Sprintf("db%d", p.databases.Add(1))
 	if err := p.exec(ctx, "CREATE DATABASE "+name); err != nil {

@@ -90,8 +90,8 @@ func (p *process) Pid() int {
 	return p.life.cmd.Process.Pid
 }
 
-// answers reports whether the server runs and is not paused.
-func (p *process) answers() bool {
+// isAnswering reports whether the server runs and is not paused.
+func (p *process) isAnswering() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.life.over() && !p.life.paused
@@ -147,7 +147,7 @@ func (p *process) await(ctx context.Context) error {
 		}
 		select {
 		case <-p.life.ended:
-			said := p.said()
+			said := p.lastOutput()
 			if strings.Contains(strings.ToLower(said), "address already in use") {
 				return fmt.Errorf("%s: %w", p.life.cmd.Path, errPortTaken)
 			}
@@ -165,8 +165,8 @@ func (p *process) Log() (string, error) {
 	return string(text), err
 }
 
-// said returns the last lines of the server's output since its last start.
-func (p *process) said() string {
+// lastOutput returns the last lines of the server's output since its last start.
+func (p *process) lastOutput() string {
 	log, err := os.ReadFile(p.log())
 	if err != nil {
 		return err.Error()
@@ -228,7 +228,7 @@ func (p *process) kill() error {
 	}
 	<-p.life.ended
 	for _, pid := range spawned {
-		for runs(pid) {
+		for isRunning(pid) {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -267,7 +267,7 @@ func (p *process) resume() error {
 	return signal(syscall.SIGCONT, append(children(pid), pid)...)
 }
 
-// signal sends a signal to processes, in this order. It ignores processes that have
+// signal sends a signal to processes, in the given order. It ignores processes that have
 // ended.
 func signal(sig syscall.Signal, pids ...int) error {
 	for _, pid := range pids {

@@ -29,8 +29,8 @@ func children(pid int) []int {
 	return found
 }
 
-// runs reports whether a process exists and is not a zombie.
-func runs(pid int) bool {
+// isRunning reports whether a process exists and is not a zombie.
+func isRunning(pid int) bool {
 	state, _ := status(pid)
 	return state != 0 && state != 'Z'
 }

@@ -12,5 +12,5 @@ func endWithParent(*syscall.SysProcAttr) {}
 // itself. Its children end when they notice that the server has ended.
 func children(int) []int { return nil }
 
-// runs returns false, because children returns no ids to wait for.
-func runs(int) bool { return false }
+// isRunning returns false, because children returns no ids to wait for.
+func isRunning(int) bool { return false }

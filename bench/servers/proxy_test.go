@@ -13,27 +13,27 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// through returns a client that connects to a proxy.
-func through(t *testing.T, proxy *servers.ProxyServer, protocol int) *redis.Client {
+// dialProxy returns a client that connects to a proxy.
+func dialProxy(t *testing.T, proxy *servers.ProxyServer, protocol int) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), Protocol: protocol, MaxRetries: -1, ReadTimeout: 10 * time.Second})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
-// await waits until a channel is closed, and fails the test after 20 s.
-func await(t *testing.T, happens <-chan struct{}) {
+// await waits until the channel done is closed, and fails the test after 20 s.
+func await(t *testing.T, done <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-happens:
+	case <-done:
 	case <-time.After(20 * time.Second):
 		t.Fatal("it did not happen within 20s")
 	}
 }
 
-// naming returns a function that matches the nth of the requests that contain name,
+// matchNth returns a function that matches the nth of the requests that contain name,
 // counted from 1.
-func naming(name string, n int) func([]byte) bool {
+func matchNth(name string, n int) func([]byte) bool {
 	return func(request []byte) bool {
 		if bytes.Contains(request, []byte(name)) {
 			n--
@@ -50,9 +50,9 @@ func TestDropReply(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		t.Run("resp="+strconv.Itoa(protocol), func(t *testing.T) {
 			proxy := servers.Proxy(t, server.Addr())
-			client := through(t, proxy, protocol)
+			client := dialProxy(t, proxy, protocol)
 			must(t, server.Client().FlushAll(t.Context()).Err())
-			dropped := proxy.DropReply(naming("counter", 2))
+			dropped := proxy.DropReply(matchNth("counter", 2))
 			var failed []int
 			for i := range 4 {
 				if err := client.Incr(t.Context(), "counter").Err(); err != nil {
@@ -78,11 +78,11 @@ func TestDropReplyInPipeline(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		t.Run("resp="+strconv.Itoa(protocol), func(t *testing.T) {
 			proxy := servers.Proxy(t, server.Addr())
-			client := through(t, proxy, protocol)
+			client := dialProxy(t, proxy, protocol)
 			ctx := t.Context()
 			must(t, server.Client().FlushAll(ctx).Err())
 			value := strings.Repeat("line\r\n", 20_000)
-			dropped := proxy.DropReply(naming("lost", 1))
+			dropped := proxy.DropReply(matchNth("lost", 1))
 			commands, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 				p.Set(ctx, "long", value, 0)
 				p.Get(ctx, "long")
@@ -124,7 +124,7 @@ func TestProxyBreaksConnections(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	proxy := servers.Proxy(t, server.Addr())
-	client := through(t, proxy, 3)
+	client := dialProxy(t, proxy, 3)
 	must(t, client.Ping(t.Context()).Err())
 	proxy.Down()
 	if err := client.Ping(t.Context()).Err(); err == nil {

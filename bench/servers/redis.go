@@ -29,9 +29,9 @@ type RedisOptions struct {
 	// TLS makes the TCP port use TLS, with a certificate of the server's own authority
 	// (see RedisServer.CACert). The socket does not use TLS.
 	TLS bool
-	// Config are further directives of redis.conf, which override those of this
-	// package. A value with several lines repeats the directive for each line, such as
-	// "user".
+	// Config are further directives of redis.conf, which override those of this package.
+	// Some directives, such as "user", can occur several times. If a value has several
+	// lines, each line becomes a directive.
 	Config map[string]string
 	// Dir is the folder of the data. Close does not remove it. Empty means a temporary
 	// folder, which Close removes.

@@ -96,7 +96,7 @@ func TestKilledRedisKeepsItsLog(t *testing.T) {
 }
 
 // TestRedisWithoutLogForgets checks that a server without a log loses its keys in a
-// restart. So the test above can fail.
+// restart. So the test above would fail without the log.
 func TestRedisWithoutLogForgets(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -31,8 +31,8 @@ const (
 	stopTimeout = 30 * time.Second
 )
 
-// TB is the part of testing.TB that servers need. Because of it, programs that start
-// servers do not import package testing.
+// TB is the part of testing.TB that servers need. With this interface, programs that
+// start servers do not have to import package testing.
 type TB interface {
 	Helper()
 	Context() context.Context
@@ -45,8 +45,8 @@ type TB interface {
 }
 
 // started returns server and arranges that it is closed at the end of the test. err is
-// the error of the start. If the server's program is missing, started skips the test. It
-// fails the test after any other error, and also if CRAWLER_TEST_SERVERS is "require".
+// the error of the start. If the server's program is missing, started skips the test,
+// unless CRAWLER_TEST_SERVERS is "require". After any other error, it fails the test.
 func started[S interface{ Close() error }](t TB, server S, err error) S {
 	t.Helper()
 	if err != nil {
@@ -60,8 +60,8 @@ func started[S interface{ Close() error }](t TB, server S, err error) S {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if talker, ok := any(server).(interface{ said() string }); ok && t.Failed() {
-			t.Logf("a server said:\n%s", talker.said())
+		if talker, ok := any(server).(interface{ lastOutput() string }); ok && t.Failed() {
+			t.Logf("a server said:\n%s", talker.lastOutput())
 		}
 		if err := server.Close(); err != nil {
 			t.Errorf("end a server: %v", err)
@@ -83,10 +83,10 @@ func program(name string) (string, error) {
 // port for other nodes, and the port for clients.
 const busDistance = 10_000
 
-// freePort returns an unused loopback port. The port busDistance above it is unused
-// too. Both are below the ports that systems use for outgoing connections (Linux: from
-// 32768). Otherwise an outgoing connection could take the port of a server that is down
-// for a moment.
+// freePort returns an unused loopback port. The port whose number is larger by
+// busDistance is unused too. Both numbers are below those that systems use for outgoing
+// connections (Linux: from 32768). Otherwise an outgoing connection could take the port
+// of a server that is down for a moment.
 func freePort() (int, error) {
 	const lowest, highest = 10_240, 32_767 - busDistance
 	for range 100 {

@@ -22,9 +22,9 @@ type Links interface {
 // length.
 const URLBytes = 80
 
-// Range is N different links with consecutive numbers, beginning with First. Run
-// consecutive links have the same host. The links after those of the last host belong
-// to the first host again.
+// Range is N different links with consecutive numbers, beginning with First. The numbers
+// 0 to Run-1 have the first host, the next Run numbers have the second host, and so on.
+// After the last host, the first host follows again.
 type Range struct {
 	First, N   uint64
 	Hosts, Run uint64

@@ -18,8 +18,8 @@ const Callers = 16
 type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
 
 // Postgres returns the kind of the exact set in package pgstore. In a crawl, this set
-// decides whether a link is new before the link is offered to the queue. A batch has as many
-// links as one or several pages.
+// decides whether a link is new before the link is offered to the queue. A batch has the
+// links of one page or of several pages.
 func Postgres(open OpenPostgres) Kind {
 	return Kind{Name: "pgstore", Batches: []uint64{4, 100, 500}, Open: func(ctx context.Context, _ Plan) (*Set, error) {
 		dsn, end, err := open(ctx)

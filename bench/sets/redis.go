@@ -227,7 +227,7 @@ func HasBloom(ctx context.Context, client redis.UniversalClient) (bool, error) {
 	return err == nil && len(commands) == 1 && commands[0] != nil, err
 }
 
-// plain returns a function that opens a set that consists of one Redis key.
+// plain returns a function that opens a set in one Redis key.
 func plain(
 	open OpenRedis, reserve func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error,
 	add func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error),

@@ -73,7 +73,8 @@ func contains(t *testing.T, set *Set, links Links) []bool {
 }
 
 // TestRangeOfLinks checks that all URLs of a Range are different and URLBytes long, and
-// that the host changes after Run links and is the first one again after the last one.
+// that the host changes after Run links. After the last host, the first host must come
+// again.
 func TestRangeOfLinks(t *testing.T) {
 	links, seen := Range{N: 5000, Hosts: 1000, Run: 3}, make(map[string]bool)
 	for i := range links.Len() {

@@ -24,7 +24,7 @@ type work func(ctx context.Context, n uint64, timed timer) (items uint64, err er
 type measured struct {
 	items, calls uint64 // numbers of processed items and of calls of work
 	took         time.Duration
-	own          time.Duration // processor time
+	own          time.Duration // processor time of this process
 	server       sets.Used
 	waits        []time.Duration
 	err          error
@@ -32,7 +32,7 @@ type measured struct {
 
 func (m *measured) rate() float64 { return float64(m.items) / max(m.took.Seconds(), 1e-9) }
 
-// quantile returns a duration in ms: the given share of the calls took no longer.
+// quantile returns the time in ms that the given share of the calls did not exceed.
 func (m *measured) quantile(share float64) float64 {
 	if len(m.waits) == 0 {
 		return 0
@@ -46,11 +46,11 @@ func (m *measured) quantile(share float64) float64 {
 const warmCalls = 3
 
 // measure starts n callers. Each caller first calls the function warm a few times. Then
-// the callers call the function do. They stop after a total number of calls (most), or
-// when nine tenths of the time (span) are over. The last tenth of the time is for
-// set-up and removal. Each call gets a different number. The result is valid even if
-// the time is over.
-func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, do work) *measured {
+// the callers call the function job repeatedly. They stop after maxCalls calls in total,
+// or when nine tenths of the time span are over. The last tenth is for set-up and
+// removal. Each call gets a different number. The result is valid even if the time is
+// over.
+func measure(ctx context.Context, set *sets.Set, n int, maxCalls uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, job work) *measured {
 	m := new(measured)
 	for round := range warmCalls { // all callers call at once, so that each opens a connection
 		if err := together(ctx, n, func(ctx context.Context, i int) error { return warm(ctx, uint64(round*n+i)) }); err != nil {
@@ -75,10 +75,10 @@ func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.D
 		// be 0.
 		for first := true; first && i == 0 || time.Since(began) < span-span/10; first = false {
 			call := next.Add(1) - 1
-			if call >= most {
+			if call >= maxCalls {
 				return nil
 			}
-			done, err := do(ctx, call, timed)
+			done, err := job(ctx, call, timed)
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.D
 		return nil
 	})
 	m.took, m.own = time.Since(began), ownCPU()-own
-	m.items, m.calls = items.Load(), min(next.Load(), most)
+	m.items, m.calls = items.Load(), min(next.Load(), maxCalls)
 	m.waits = slices.Concat(waits...)
 	slices.Sort(m.waits)
 	after, err := usedBy(ctx, set)

@@ -146,16 +146,16 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 	return nil
 }
 
-// row adds the row of a workload to table: set, callers and batch size, then the cells in
-// the argument more, then the results.
-func (m *measured) row(table *report.Table, kind sets.Kind, n int, batch uint64, more ...report.Cell) {
+// row adds the row of a workload to table. The cells are the set, the number of callers
+// and the batch size, then the cells extra, then the results.
+func (m *measured) row(table *report.Table, kind sets.Kind, n int, batch uint64, extra ...report.Cell) {
 	each := func(sum float64, decimals int) report.Cell {
 		if m.items == 0 || sum == 0 {
 			return report.Words("–")
 		}
 		return report.Fixed(sum/float64(m.items), decimals)
 	}
-	cells := append([]report.Cell{report.Words(kind.Name), report.Count(uint64(n)), report.Count(batch)}, more...)
+	cells := append([]report.Cell{report.Words(kind.Name), report.Count(uint64(n)), report.Count(batch)}, extra...)
 	table.Row(append(cells, report.Count(m.items), report.Fixed(m.rate(), 0), report.Number(m.quantile(0.5), 3), report.Number(m.quantile(0.99), 3),
 		each(float64(m.own.Nanoseconds())/1e3, 2), each(float64(m.server.CPU.Nanoseconds())/1e3, 2), each(m.server.Wire, 0), each(m.server.Log, 0))...)
 }

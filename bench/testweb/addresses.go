@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead to
-// private addresses. The addresses are spelled in many ways, or are the addresses of
-// names. Some names change their address between two look-ups. A crawler must not
-// connect to any private address. Canaries listen on some of the loopback addresses,
+// addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead to private
+// addresses. The URLs contain these addresses in many spellings, or contain names that
+// resolve to them. Some names change their address between two look-ups. A crawler must
+// not connect to any private address. Canaries listen on some of the loopback addresses,
 // and Web.ServeDNS resolves the names.
 //
 // The crawler's --connect-to must not cover these names and addresses. So it covers
@@ -26,10 +26,10 @@ var addresses = hardship{
 			p := s.add("/", closed).html().expects("address", 0)
 			if name.canBeHarmless() {
 				p.role = sought
-				p.also("ok", "network", "robots").with("Connection", "close") // so that the next page needs a new connection
+				p.alsoAccepts("ok", "network", "robots").with("Connection", "close") // so that the next page needs a new connection
 				for _, path := range []string{"/2", "/3", "/4"} {
 					c.entry(s.at(path))
-					s.page(path).expects("address", 0).also("ok", "network", "robots").with("Connection", "close")
+					s.page(path).expects("address", 0).alsoAccepts("ok", "network", "robots").with("Connection", "close")
 				}
 			}
 		}
@@ -48,7 +48,7 @@ var addresses = hardship{
 		}
 		local := c.site("localhost" + c.canary)
 		c.entry(local.at("/"))
-		local.add("/", closed).html().expects("address", 0).also("network", "host_dead", "robots") // some systems do not resolve localhost
+		local.add("/", closed).html().expects("address", 0).alsoAccepts("network", "host_dead", "robots") // some systems do not resolve localhost
 
 		inward := c.site("inward.corner.test")
 		literal, named := c.site("127.0.0.1"+c.canary), c.site("loopback"+nameSuffix+c.canary)
@@ -61,7 +61,7 @@ var addresses = hardship{
 		robots := c.site("robots-inward.corner.test") // its robots.txt cannot be fetched, so a crawler must not fetch its pages
 		robots.movedRobots("/robots.txt", literal.at("/robots.txt"))
 		c.entry(robots.at("/"))
-		robots.add("/", closed).html().expects("address", 0).also("robots", "network", "host_dead")
+		robots.add("/", closed).html().expects("address", 0).alsoAccepts("robots", "network", "host_dead")
 
 		maps := c.site("maps-inward.corner.test")
 		maps.robots("Sitemap: " + literal.at("/sitemap.xml") + "\nSitemap: " + named.at("/sitemap.xml") + "\n")

@@ -4,9 +4,9 @@ import "fmt"
 
 // charsets is a hardship: pages whose links depend on the charset in which the page is
 // decoded. A byte order mark takes precedence over the Content-Type header, and the
-// header takes precedence over a meta element (HTML, 13.2.3). Paths are always encoded
-// in UTF-8, but queries in the page's charset (URL, 4.4). If a page declares a wrong
-// charset, its links lead to other URLs, but to the same ones in every browser.
+// header takes precedence over a meta element (HTML, 13.2.3). Paths are always encoded in
+// UTF-8, but queries in the page's charset (URL, 4.4). If a page declares a wrong
+// charset, its links lead to other URLs. These URLs are the same in every browser.
 var charsets = hardship{
 	bit: Charsets, name: "charsets",
 	doc: "wrong, late and missing charsets, with links that depend on them",
@@ -36,16 +36,16 @@ var charsets = hardship{
 			{name: "gb18030", charset: "gb2312", text: "\xd6\xd0", title: "中", path: "%E4%B8%AD", query: "%D6%D0"},
 		} {
 			html := p.head + "<!DOCTYPE html><title>" + p.text + "</title><a href=\"/to/" + p.name + "/" + p.text + "\">x</a> <a href=\"/to/" + p.name + "?q=" + p.text + "\">y</a>"
-			page := s.listed("/in/"+p.name).document(p.title, []byte(html)).typed("text/html")
+			page := s.addListed("/in/"+p.name).document(p.title, []byte(html)).withType("text/html")
 			if p.charset != "" {
-				page.typed("text/html; charset=" + p.charset)
+				page.withType("text/html; charset=" + p.charset)
 			}
 			s.pages("/to/"+p.name+"/"+p.path, "/to/"+p.name+"?q="+p.query)
 		}
 		for _, bigEndian := range []bool{false, true} {
 			name := fmt.Sprintf("utf16-%t", bigEndian)
 			text := "\ufeff<!DOCTYPE html><meta charset=utf-8><title>дом</title><a href='/to/" + name + "/дом?q=дом'>x</a>"
-			s.listed("/in/"+name).document("дом", utf16Bytes(text, bigEndian)).typed("text/html")
+			s.addListed("/in/"+name).document("дом", utf16Bytes(text, bigEndian)).withType("text/html")
 			s.pages("/to/" + name + "/%D0%B4%D0%BE%D0%BC?q=%D0%B4%D0%BE%D0%BC")
 		}
 	},

@@ -20,7 +20,7 @@ var codings = hardship{
 		s := c.site("codings.corner.test")
 		s.enter("/")
 		page := func(name, coding string, pack func([]byte) []byte) *resource {
-			p := s.listed("/"+name, "/from/"+name).with("Content-Encoding", coding)
+			p := s.addListed("/"+name, "/from/"+name).with("Content-Encoding", coding)
 			p.packed = func(out io.Writer) error {
 				var plain bytes.Buffer
 				_ = p.plain(&plain) // writes to a buffer do not fail
@@ -50,7 +50,7 @@ var codings = hardship{
 		damaged.want.Truncated = true
 
 		leaf := func(name, coding string, pack func([]byte) []byte) {
-			p := s.listed("/"+name).with("Content-Encoding", coding)
+			p := s.addListed("/"+name).with("Content-Encoding", coding)
 			plain := documentOf(p.titleOf(), nil)
 			p.packed = func(out io.Writer) error { _, err := out.Write(pack(plain)); return err }
 			p.want.Title, p.want.isRead = "", false // a crawler is free to decode it or not

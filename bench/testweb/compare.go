@@ -182,8 +182,8 @@ func (c *comparison) observe(r *record) {
 	c.judge(r, &e)
 }
 
-// observeNoSitemap judges a record of a usual path for sitemaps, if there is no sitemap at
-// it. Any outcome except ok and redirect is right.
+// observeNoSitemap judges a record whose path is usual for sitemaps, such as
+// /sitemap.xml, but has no sitemap. Any outcome except ok and redirect is right.
 func (c *comparison) observeNoSitemap(r *record) {
 	c.report.Optional++
 	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {

@@ -34,10 +34,10 @@ type site struct {
 	corners   *corners
 	host      string // with the port, if it has one
 	resources map[string]*resource
-	list      []string // paths of the pages that the method listed added
-	// beyond makes the resources for further URLs of a trap, which a correct crawl does
-	// not request. If beyond is nil or returns nil, there is no resource.
-	beyond func(path string) *resource
+	list      []string // paths that the root page links to; see addListed
+	// trap returns the resource at a further URL of a trap, which a correct crawl does
+	// not request. If trap is nil or returns nil, there is no such resource.
+	trap func(path string) *resource
 }
 
 // role says whether a crawl should request a resource.
@@ -120,7 +120,7 @@ func (c *corners) site(host string) *site {
 	return c.sites[name]
 }
 
-// entry adds a link to url, in any spelling, to the index page of the corners.
+// entry adds a link to the index page of the corners. url can have any spelling.
 func (c *corners) entry(url string) { c.entries = append(c.entries, url) }
 
 // bareHost returns the name of a host without its port.
@@ -141,8 +141,8 @@ func (c *corners) find(host, path string) (t target, known bool) {
 	if found := s.resources[path]; found != nil {
 		return target{kind: aResource, resource: found}, true
 	}
-	if s.beyond != nil {
-		if further := s.beyond(path); further != nil {
+	if s.trap != nil {
+		if further := s.trap(path); further != nil {
 			further.role, further.host, further.path = trapped, s.host, path
 			return target{kind: aResource, resource: further}, true
 		}
@@ -163,7 +163,7 @@ func (s *site) add(path string, as role) *resource {
 	return p
 }
 
-// newResource returns a resource without a path, for site.beyond.
+// newResource returns a resource without a path, for site.trap.
 func newResource() *resource {
 	return &resource{status: http.StatusOK, contentType: contentHTML, header: http.Header{}}
 }
@@ -188,17 +188,17 @@ func (s *site) enter(path string, links ...string) *resource {
 	return s.page(path, links...)
 }
 
-// listed adds a page like page does, and appends a link to it to the root page of the
+// addListed adds a page like page does, and appends a link to it to the root page of the
 // site. There must be a root page.
-func (s *site) listed(path string, links ...string) *resource {
+func (s *site) addListed(path string, links ...string) *resource {
 	s.list = append(s.list, path)
 	s.resources["/"].html(s.list...)
 	return s.page(path, links...)
 }
 
-// closed adds pages that robots.txt disallows. The server answers requests for them, but
-// the judge reports such requests.
-func (s *site) closed(paths ...string) {
+// addClosed adds pages that robots.txt disallows. The server answers requests for them,
+// but the judge reports such requests.
+func (s *site) addClosed(paths ...string) {
 	for _, path := range paths {
 		s.add(path, closed).html().expects("robots", 0)
 	}
@@ -280,9 +280,9 @@ func (p *resource) expects(outcome string, status int) *resource {
 	return p
 }
 
-// also adds further outcomes that are right. It is for pages whose outcome depends on
-// the order of the crawl or on the crawler.
-func (p *resource) also(outcomes ...string) *resource {
+// alsoAccepts adds further outcomes that are right. It is for pages whose outcome depends
+// on the order of the crawl or on the crawler.
+func (p *resource) alsoAccepts(outcomes ...string) *resource {
 	p.want.Also, p.want.OrderFree = append(p.want.Also, outcomes...), false
 	return p
 }
@@ -294,8 +294,8 @@ func (p *resource) failing(times, status int) *resource {
 	return p
 }
 
-// refuses states that a correct crawl refuses some links of p for the given reason. It
-// adds their number (links) to the number for this reason so far.
+// refuses states that a correct crawl refuses some links of p for the given reason. links
+// is the number of these links, in addition to those of earlier calls.
 func (p *resource) refuses(reason string, links uint64) *resource {
 	if p.refused == nil {
 		p.refused = map[string]uint64{}
@@ -309,8 +309,8 @@ func (p *resource) with(name string, values ...string) *resource {
 	return p
 }
 
-// typed sets the content type. Empty means that none is sent.
-func (p *resource) typed(contentType string) *resource {
+// withType sets the content type. Empty means that none is sent.
+func (p *resource) withType(contentType string) *resource {
 	p.contentType = contentType
 	return p
 }
@@ -341,13 +341,13 @@ func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
 	if !p.want.isRead || p.role == aside || p.role == trapped {
 		return "", false
 	}
-	hash := &atMost{out: sha256.New(), left: cmp.Or(p.limit, maxBody)}
+	hash := &limitedWriter{out: sha256.New(), left: cmp.Or(p.limit, maxBody)}
 	_ = p.plain(hash) // hash fails at the limit, which ends endless bodies
 	return hex.EncodeToString(hash.out.Sum(nil)), true
 }
 
-// atMost passes on a limited number of bytes. After that, Write fails.
-type atMost struct {
+// limitedWriter passes a limited number of bytes on to out. After that, Write fails.
+type limitedWriter struct {
 	out interface {
 		io.Writer
 		Sum([]byte) []byte
@@ -355,7 +355,7 @@ type atMost struct {
 	left int64
 }
 
-func (a *atMost) Write(b []byte) (int, error) {
+func (a *limitedWriter) Write(b []byte) (int, error) {
 	fits := b[:min(int64(len(b)), a.left)]
 	a.left -= int64(len(fits))
 	n, err := a.out.Write(fits)

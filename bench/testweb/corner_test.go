@@ -195,7 +195,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestHugeRobotsIsCutWithinALine checks that the limit is directly after "Disallow: /".
+// TestHugeRobotsIsCutWithinALine checks that the limit of 500 KiB is within a line,
+// directly after "Disallow: /".
 func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	w := cornerWeb(t, HugeRobots)
 	for _, host := range []string{"robots-long", "robots-huge"} {
@@ -430,7 +431,7 @@ func TestStreamsEndWithTheirClient(t *testing.T) {
 		ctx, goAway := context.WithCancel(t.Context())
 		request := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 		request.RequestURI = strings.TrimPrefix(path, "http://"+request.Host)
-		out := &leaving{ResponseRecorder: httptest.NewRecorder(), at: 500, leave: goAway}
+		out := &leaving{ResponseRecorder: httptest.NewRecorder(), limit: 500, leave: goAway}
 		w.Handler().ServeHTTP(out, request) // must return
 		if out.Body.Len() < 500 {
 			t.Errorf("%s ends after %d bytes", path, out.Body.Len())
@@ -439,16 +440,16 @@ func TestStreamsEndWithTheirClient(t *testing.T) {
 	}
 }
 
-// leaving is a client that calls leave after at bytes.
+// leaving is a client that calls the function leave after it has received limit bytes.
 type leaving struct {
 	*httptest.ResponseRecorder
-	at    int
+	limit int
 	leave func()
 }
 
 func (l *leaving) Write(b []byte) (int, error) {
 	n, err := l.ResponseRecorder.Write(b)
-	if l.Body.Len() >= l.at {
+	if l.Body.Len() >= l.limit {
 		l.leave()
 	}
 	return n, err

@@ -80,7 +80,7 @@ func (c *reference) visit(url string) {
 		status = response.StatusCode
 	}
 	if status == 0 || status >= 500 || status == http.StatusTooManyRequests {
-		c.again(url, host, response, status)
+		c.retry(url, host, response, status)
 		return
 	}
 	switch {
@@ -97,9 +97,9 @@ func (c *reference) visit(url string) {
 	}
 }
 
-// again queues a URL that failed. After four attempts, it records the URL as failed
+// retry queues a URL that failed. After four attempts, it records the URL as failed
 // instead.
-func (c *reference) again(url, host string, response *http.Response, status int) {
+func (c *reference) retry(url, host string, response *http.Response, status int) {
 	if c.tries[url]++; c.tries[url] < 4 {
 		c.queue = append(c.queue, url)
 		if response != nil {

@@ -53,14 +53,14 @@ func (d *dice) next() uint64 {
 	return mix(d.state)
 }
 
-// below returns a random number in [0, n).
-func (d *dice) below(n int) int {
+// intn returns a random number in [0, n).
+func (d *dice) intn(n int) int {
 	hi, _ := bits.Mul64(d.next(), uint64(n))
 	return int(hi)
 }
 
 // oneIn returns true with a probability of 1/n.
-func (d *dice) oneIn(n int) bool { return d.below(n) == 0 }
+func (d *dice) oneIn(n int) bool { return d.intn(n) == 0 }
 
 // unit returns a random number in [0, 1).
 func (d *dice) unit() float64 { return float64(d.next()>>11) * 0x1p-53 }

@@ -24,7 +24,7 @@ type Lookup struct {
 // nameLog keeps and counts look-ups.
 type nameLog struct {
 	kept  []Lookup
-	asked map[string]int // by name and type
+	asked map[string]int // number of questions, by name and type
 }
 
 // Lookups returns the look-ups so far.

@@ -32,10 +32,10 @@ var serverErrors = hardship{
 	bit: ServerErrors, name: "5xx",
 	doc: "pages that answer 500, 502 or 504 up to three times, or for ever",
 	slots: []slot{
-		always(brokenTimes(http.StatusInternalServerError, 1)),
-		always(brokenTimes(http.StatusBadGateway, 2)),
-		always(brokenTimes(http.StatusGatewayTimeout, 3)),
-		always(&fate{
+		sameSlot(brokenTimes(http.StatusInternalServerError, 1)),
+		sameSlot(brokenTimes(http.StatusBadGateway, 2)),
+		sameSlot(brokenTimes(http.StatusGatewayTimeout, 3)),
+		sameSlot(&fate{
 			name: "5xx for ever", outcome: "server_error", status: http.StatusInternalServerError, fails: forever,
 			inner:  brokenTimes(http.StatusInternalServerError, 3),
 			answer: func(_ *Web, _ page, _ int, answer *answer) { answer.refuse(http.StatusInternalServerError) },
@@ -56,14 +56,15 @@ func brokenTimes(status, times int) *fate {
 	}
 }
 
-// always returns a slot with the same fate on every host.
-func always(f *fate) slot { return func(*Web, int) *fate { return f } }
+// sameSlot returns a slot with the same fate on every host.
+func sameSlot(f *fate) slot { return func(*Web, int) *fate { return f } }
 
-// throttling is a hardship: on a quarter of the hosts, one page answers the first one
-// or two requests with a Retry-After of two seconds, and then normally. There are no
-// more such pages, because a crawler can back off from the whole host, and for much
-// longer. The page only counts requests: a request that comes too early gets the same
-// answer as one in time, but the judge reports it.
+// throttling is a hardship: on a quarter of the hosts, one page answers the first one or
+// two requests with a Retry-After of two seconds, and then normally. There are no more
+// such pages, because a crawler can pause all requests to the host, and for much longer
+// than two seconds. The answer depends only on the number of earlier requests. So a
+// request that comes too early gets the same answer as a later one, but the judge reports
+// it.
 var throttling = hardship{
 	bit: Throttling, name: "429",
 	doc: "a page on a quarter of the hosts answers 429 or 503 with Retry-After (seconds or date) at first",
@@ -119,9 +120,9 @@ var resets = hardship{
 	bit: Resets, name: "reset",
 	doc: "pages whose connection breaks before the headers or in the body, up to twice or for ever",
 	slots: []slot{
-		always(cutTimes(cutReset, 2)),
-		always(cutTimes(cutBody, 2)),
-		always(&fate{
+		sameSlot(cutTimes(cutReset, 2)),
+		sameSlot(cutTimes(cutBody, 2)),
+		sameSlot(&fate{
 			name: "closed for ever", outcome: "network", fails: forever,
 			inner:  cutTimes(cutClose, 1),
 			answer: func(_ *Web, _ page, _ int, answer *answer) { answer.cut, answer.status = cutClose, 0 },

@@ -64,7 +64,7 @@ type hardship struct {
 	doc  string // one line for --help
 
 	leaves   []leaf                               // fates that depend on the page alone
-	slots    []slot                               // fates that count requests or are expensive
+	slots    []slot                               // fates that depend on the number of requests, or are expensive
 	decorate func(w *Web, p page, answer *answer) // changes the answer for an ordinary page
 	corner   func(c *corners)                     // adds hosts
 }
@@ -215,9 +215,9 @@ func newFates(set Hardships) (f fates) {
 	return f
 }
 
-// slotOf returns the number of p's slot on its host. isSlot reports whether p has a
-// slot. At most one page in eight has one, so a small host has only some of the slots,
-// at random.
+// slotOf returns the number of p's slot on its host. isSlot reports whether p has a slot.
+// At most one page in eight has one, so a small host has only a random subset of the
+// slots.
 func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root page never has a slot
 	if slots == 0 || p.index == 0 {
@@ -234,8 +234,8 @@ func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	return (number + turn) % slots, true
 }
 
-// fateOf returns the fate of p. A page with child pages can be read at least in the
-// last attempt, and a root page at the first request.
+// fateOf returns the fate of p. If p has child pages, at least the last attempt succeeds,
+// so that a crawl finds the children. If p is a root page, the first request succeeds.
 func (w *Web) fateOf(p page) *fate {
 	if p.index == 0 {
 		return plain

@@ -72,8 +72,8 @@ func TestFateOfEachPage(t *testing.T) {
 	}
 }
 
-// TestFailsAsOftenAsItSays checks that every page that fails at first fails the right
-// number of times.
+// TestFailsAsOftenAsItSays requests each page that fails at first, and checks its number
+// of failures.
 func TestFailsAsOftenAsItSays(t *testing.T) {
 	w, passing := hard(t, ServerErrors|Throttling|Resets), map[int]int{} // pages by number of failures
 	w.each(func(to target) bool {
@@ -119,7 +119,7 @@ func TestHostsFailSeldom(t *testing.T) {
 	}
 }
 
-// TestRacersSeeEachFailureOnce checks that a page fails the same number of times if
+// TestRacersSeeEachFailureOnce checks that a page also fails the right number of times if
 // many clients request it at once.
 func TestRacersSeeEachFailureOnce(t *testing.T) {
 	w := hard(t, Throttling|ServerErrors)

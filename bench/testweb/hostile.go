@@ -12,8 +12,8 @@ import (
 )
 
 // endless is a hardship: bodies that never end. If a body comes fast, a correct crawl
-// cuts it at its limit, even inside a tag or a comment. If a body comes at one byte per
-// second, or stops, every attempt fails.
+// stops reading at Config.MaxBodyBytes, even inside a tag or a comment. If a body comes
+// at one byte per second, or stops, every attempt fails.
 var endless = hardship{
 	bit: Endless, name: "endless",
 	doc: "bodies without end, fast or a byte a second",
@@ -101,7 +101,7 @@ var nesting = hardship{
 			path := "/" + element
 			tags := strings.Split(element, "-")
 			open := strings.Repeat("<"+strings.Join(tags, "><")+">", levels)
-			p := s.listed(path)
+			p := s.addListed(path)
 			title := p.titleOf()
 			p.document(title, []byte("<!DOCTYPE html><title>"+title+"</title>"+open+
 				"<a href='/bottom"+path+"'>bottom</a><noscript><a href='/bare"+path+"'>bare</a></noscript>"+strings.Repeat("</"+tags[0]+">", levels)+"<a href='/behind"+path+"'>behind</a>"))
@@ -139,12 +139,12 @@ var bombs = hardship{
 		s.robots("").with("Content-Encoding", "gzip").stream(func(out io.Writer) error { return gzipBomb(rules, out) })
 		s.enter("/", "/open", "/closed")
 		s.pages("/open")
-		s.closed("/closed")
+		s.addClosed("/closed")
 
 		if c.sitemaps {
 			s = c.siteWithMaps("maps-bomb.corner.test", "/bomb.xml.gz")
 			entry := []byte(strings.TrimSuffix(urlsetOf(s.at("/only/bomb")), "</urlset>\n"))
-			s.sitemap("/bomb.xml.gz", "").typed("application/gzip").stream(func(out io.Writer) error { return gzipBomb(entry, out) })
+			s.sitemap("/bomb.xml.gz", "").withType("application/gzip").stream(func(out io.Writer) error { return gzipBomb(entry, out) })
 			s.pages("/only/bomb")
 		}
 	},

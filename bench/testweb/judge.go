@@ -18,7 +18,7 @@ type Manners struct {
 	// look too short. 0 means 25 ms, or 10 % of the delay if that is more.
 	Tolerance time.Duration
 	// Lag is added to the tolerance. It is the maximum time from the start of a request
-	// until the server read it. On a busy machine this time can be long. See
+	// until the server reads it. On a busy machine this time can be long. See
 	// LagFigures.Most.
 	Lag time.Duration
 	// IgnoreRobots means that the crawl does not have to obey robots.txt.
@@ -48,7 +48,7 @@ type Verdict struct {
 
 	// Faults.
 	TooEarly    int // requests that started before their host's delay was over
-	Replayed    int // those of TooEarly that repeat the previous request, as net/http can do by itself
+	Replayed    int // requests in TooEarly that repeat the previous request, as net/http can do by itself
 	Impatient   int // requests for a URL before its Retry-After was over
 	Disallowed  int // requests that robots.txt disallows
 	Unannounced int // hosts with a page that was requested before robots.txt
@@ -60,7 +60,7 @@ type Verdict struct {
 	Refetched int
 
 	// Closest is the gap with the smallest difference Gap - Want, even if it is within
-	// the tolerance. It is nil if no gap had to be kept.
+	// the tolerance. It is nil if no delay applied.
 	Closest  *Gap
 	Examples []string // up to three of each fault
 }

@@ -12,8 +12,9 @@ import (
 
 const ms = time.Millisecond
 
-// at returns a made-up request for a canonical URL.
-func at(start time.Duration, url string) Request {
+// requestAt returns a made-up request for a canonical URL, which starts at the given
+// time.
+func requestAt(start time.Duration, url string) Request {
 	host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 	return Request{Host: host, Path: "/" + path, Start: start, Status: 200}
 }
@@ -28,9 +29,9 @@ func TestJudgeForgedLogs(t *testing.T) {
 	closedRobots := "http://" + hostName(disallowed.host) + "/robots.txt"
 	throttledURL := w.url(target{kind: aPage, page: find(t, w, "throttled at first")})
 	throttledHost, _, _ := strings.Cut(strings.TrimPrefix(throttledURL, "http://"), "/")
-	refused := at(5*time.Second, throttledURL)
+	refused := requestAt(5*time.Second, throttledURL)
 	refused.Status, refused.RetryAfter, refused.Attempt = 429, 2*time.Second, 1
-	second, third := at(6900*ms, throttledURL), at(6980*ms, throttledURL)
+	second, third := requestAt(6900*ms, throttledURL), requestAt(6980*ms, throttledURL)
 	second.Attempt, third.Attempt = 2, 2
 
 	for _, c := range []struct {
@@ -44,72 +45,72 @@ func TestJudgeForgedLogs(t *testing.T) {
 		{name: "nothing"},
 		{
 			name: "polite", delay: time.Second,
-			log:  []Request{at(0, root+"robots.txt"), at(time.Second, root), at(2*time.Second, other)},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(time.Second, root), requestAt(2*time.Second, other)},
 			want: Verdict{Requests: 3, Hosts: 1},
 		},
 		{
 			name: "other hosts do not matter", delay: time.Second,
-			log:  []Request{at(0, root+"robots.txt"), at(1, far+"robots.txt"), at(time.Second, root), at(time.Second+1, far)},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(1, far+"robots.txt"), requestAt(time.Second, root), requestAt(time.Second+1, far)},
 			want: Verdict{Requests: 4, Hosts: 2},
 		},
 		{
 			name: "just within 10 %", delay: time.Second,
-			log:  []Request{at(0, root+"robots.txt"), at(900*ms, root)},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(900*ms, root)},
 			want: Verdict{Requests: 2, Hosts: 1}, closer: 100 * ms,
 		},
 		{
 			name: "just beyond 10 %", delay: time.Second, isBad: true,
-			log:  []Request{at(0, root+"robots.txt"), at(900*ms-1, root)},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(900*ms-1, root)},
 			want: Verdict{Requests: 2, Hosts: 1, TooEarly: 1}, closer: 100*ms + 1,
 		},
 		{
 			name: "just within 25 ms", delay: 100 * ms,
-			log:  []Request{at(0, root+"robots.txt"), at(75*ms, root)},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(75*ms, root)},
 			want: Verdict{Requests: 2, Hosts: 1}, closer: 25 * ms,
 		},
 		{
 			name: "just beyond 25 ms", delay: 100 * ms, isBad: true,
-			log:  []Request{at(0, root+"robots.txt"), at(75*ms-1, root)},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(75*ms-1, root)},
 			want: Verdict{Requests: 2, Hosts: 1, TooEarly: 1}, closer: 25*ms + 1,
 		},
 		{
 			name: "replayed", delay: time.Second, isBad: true,
-			log:  []Request{at(0, root+"robots.txt"), at(time.Second, root), at(time.Second+ms, root)},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(time.Second, root), requestAt(time.Second+ms, root)},
 			want: Verdict{Requests: 3, Hosts: 1, TooEarly: 1, Replayed: 1, Refetched: 1}, closer: 999 * ms,
 		},
 		{
 			name: "fetched again", delay: time.Second,
-			log:  []Request{at(0, root+"robots.txt"), at(time.Second, root), at(2*time.Second, other), at(3*time.Second, root)},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(time.Second, root), requestAt(2*time.Second, other), requestAt(3*time.Second, root)},
 			want: Verdict{Requests: 4, Hosts: 1, Refetched: 1},
 		},
 		{
 			name: "no robots.txt", isBad: true,
-			log:  []Request{at(0, root), at(time.Second, other)},
+			log:  []Request{requestAt(0, root), requestAt(time.Second, other)},
 			want: Verdict{Requests: 2, Hosts: 1, Unannounced: 1},
 		},
 		{
 			name: "disallowed", isBad: true,
-			log:  []Request{at(0, closedRobots), at(time.Second, closed)},
+			log:  []Request{requestAt(0, closedRobots), requestAt(time.Second, closed)},
 			want: Verdict{Requests: 2, Hosts: 1, Disallowed: 1},
 		},
 		{
 			name: "wrong canonical form", isBad: true,
-			log:  []Request{at(0, root+"robots.txt"), at(time.Second, root+"?utm_source=x"), at(2*time.Second, root+"decoy/comment.html")},
+			log:  []Request{requestAt(0, root+"robots.txt"), requestAt(time.Second, root+"?utm_source=x"), requestAt(2*time.Second, root+"decoy/comment.html")},
 			want: Verdict{Requests: 3, Hosts: 1, Unknown: 2},
 		},
 		{
 			name: "unknown host", isBad: true,
-			log:  []Request{at(0, "http://elsewhere.test/robots.txt")},
+			log:  []Request{requestAt(0, "http://elsewhere.test/robots.txt")},
 			want: Verdict{Requests: 1, Hosts: 1, Unknown: 1},
 		},
 		{
 			name: "impatient", isBad: true,
-			log:  []Request{at(0, "http://"+throttledHost+"/robots.txt"), refused, second},
+			log:  []Request{requestAt(0, "http://"+throttledHost+"/robots.txt"), refused, second},
 			want: Verdict{Requests: 3, Hosts: 1, Impatient: 1},
 		},
 		{
 			name: "patient, nearly",
-			log:  []Request{at(0, "http://"+throttledHost+"/robots.txt"), refused, third},
+			log:  []Request{requestAt(0, "http://"+throttledHost+"/robots.txt"), refused, third},
 			want: Verdict{Requests: 3, Hosts: 1},
 		},
 	} {
@@ -146,7 +147,7 @@ func TestCrawlDelayIsJudged(t *testing.T) {
 	}
 	name := "http://" + hostName(host) + "/"
 	one, two := w.url(target{kind: aPage, page: page{host, 1}}), w.url(target{kind: aPage, page: page{host, 2}})
-	log := []Request{at(0, name+"robots.txt"), at(100*ms, name), at(300*ms, one), at(400*ms, two)}
+	log := []Request{requestAt(0, name+"robots.txt"), requestAt(100*ms, name), requestAt(300*ms, one), requestAt(400*ms, two)}
 	v := w.Judge(log, Manners{Delay: 100 * ms})
 	if v.TooEarly != 1 || v.Closest.After != strings.TrimPrefix(two, strings.TrimSuffix(name, "/")) || v.Closest.Want != 200*ms {
 		t.Errorf("%d too early, the closest is %v; want the last only, for 200 ms", v.TooEarly, v.Closest)

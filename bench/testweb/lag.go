@@ -15,7 +15,7 @@ import (
 // server's log than in reality, which is not a fault of the crawl. Use NewLag to make a
 // Lag.
 type Lag struct {
-	read  map[string]time.Time // when the server read the last request for a URL, by URL without scheme
+	read  map[string]time.Time // map from a URL without its scheme to the time at which the server read the last request for the URL
 	lags  []time.Duration
 	stall time.Duration // the maximum Request.Stall
 }
@@ -64,7 +64,7 @@ func (l *Lag) ReadRecords(records io.Reader) error {
 // LagFigures are what a Lag has measured.
 type LagFigures struct {
 	Requests             int           // number of requests whose start is known
-	Least, Median, Worst time.Duration // of their lags
+	Least, Median, Worst time.Duration // smallest, median and largest lag of these requests
 	Stall                time.Duration // the longest time for which the server's process did not run
 }
 

@@ -16,7 +16,7 @@ func TestLagOfLog(t *testing.T) {
 	one, two := w.url(target{kind: aPage, page: page{0, 1}}), w.url(target{kind: aPage, page: page{0, 2}})
 	began := time.Date(2026, 7, 5, 12, 0, 0, 0, time.UTC)
 	forge := func(last time.Duration) (log []Request) {
-		log = []Request{at(0, root+"robots.txt"), at(time.Second, root), at(2400*ms, one), at(last, two)}
+		log = []Request{requestAt(0, root+"robots.txt"), requestAt(time.Second, root), requestAt(2400*ms, one), requestAt(last, two)}
 		for i := range log {
 			log[i].Read = began.Add(log[i].Start)
 		}

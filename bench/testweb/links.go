@@ -29,8 +29,8 @@ func (w *Web) LinksOf(url string) []Link {
 }
 
 // links appends the targets of p's links. The first targets are the children of p, its
-// chain of redirects and its pages of dead hosts. Possibly no other page links to
-// these. The rest are random pages of the same host and of other hosts.
+// chain of redirects, and pages of dead hosts. Perhaps no page except p links to these
+// targets. The other targets are random pages of the same host and of other hosts.
 func (w *Web) links(dst []target, p page) []target {
 	w.shape.children(p, func(child page) { dst = append(dst, target{kind: aPage, page: child}) })
 	if w.ownsChain(p) {
@@ -61,7 +61,7 @@ func (w *Web) links(dst []target, p page) []target {
 // rank, as on the real web (Broder and others, WWW 2000).
 func (w *Web) popular(d *dice, p page) page {
 	to := p
-	if d.below(3) == 0 {
+	if d.intn(3) == 0 {
 		u := d.unit()
 		to.host = int(u * u * math.Sqrt(u) * float64(w.shape.hosts()))
 	}

@@ -16,8 +16,8 @@ type Request struct {
 	// clock. Requests in the log are ordered by Start.
 	Start time.Duration `json:"start_ns"`
 	Read  time.Time     `json:"read"` // the same moment by the system's clock
-	// Stall is the longest time for which the server's process did not run since the
-	// previous request. Serve measures it.
+	// Stall is the length of the longest pause of the server's process since the previous
+	// request. Serve measures it.
 	Stall time.Duration `json:"stall_ns,omitempty"`
 	// Attempt is the number of requests for this URL so far, from 1. It is 0 for URLs
 	// that do not fail on purpose.
@@ -31,7 +31,7 @@ type requestLog struct {
 	began time.Time
 	keep  bool
 	kept  []Request
-	out   *bufio.Writer // nil means not written
+	out   *bufio.Writer // nil if the log is not written
 	lines *json.Encoder
 	err   error
 }

@@ -12,7 +12,7 @@ var oddLinks = hardship{
 		s := c.site("links.corner.test")
 		s.enter("/")
 		page := func(name, head, body string, leads ...string) *resource {
-			p := s.listed("/" + name)
+			p := s.addListed("/" + name)
 			p.document(p.titleOf(), []byte("<!DOCTYPE html><html><head><title>"+p.titleOf()+"</title>"+head+"</head>"+body+"</html>"))
 			s.pages(leads...)
 			return p

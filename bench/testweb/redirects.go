@@ -35,13 +35,13 @@ func (w *Web) ownsChain(p page) bool {
 
 func (w *Web) chainOf(owner page) chain {
 	d := w.roll(forChain, owner)
-	c := chain{hops: 1 + d.below(maxHops), loops: d.oneIn(5)}
+	c := chain{hops: 1 + d.intn(maxHops), loops: d.oneIn(5)}
 	if c.loops {
-		c.back = d.below(c.hops)
+		c.back = d.intn(c.hops)
 		return c
 	}
-	c.end.host = d.below(w.shape.hosts())
-	c.end.index = d.below(w.shape.size(c.end.host))
+	c.end.host = d.intn(w.shape.hosts())
+	c.end.index = d.intn(w.shape.size(c.end.host))
 	return c
 }
 

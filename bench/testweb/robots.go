@@ -46,8 +46,8 @@ func hasRules(host int) bool {
 	return true
 }
 
-// robotsStyle returns a style that matches, or nearly matches, a rule of robots.txt. It
-// decides the style of each disallowed page, and of one in twenty of the others.
+// robotsStyle returns a URL style that matches, or nearly matches, a rule of robots.txt.
+// decided is true for each disallowed page, and for one in twenty of the others.
 func robotsStyle(p page, disallowed bool, bits uint64) (style int, decided bool) {
 	closed, open := [2]int{stylePrivate, stylePrivate}, [2]int{stylePrivateOpen, stylePrivateOpen}
 	switch robotsOf(p.host) {

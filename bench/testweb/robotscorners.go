@@ -10,8 +10,9 @@ import (
 
 // failingRobots is a hardship: robots.txt files that are unreachable at first. Such a
 // file forbids all pages (RFC 9309, 2.3.1.4), and a crawler must request it again. Most
-// recover, and one never does. For the page of its host, several outcomes are right. A
-// robots.txt that answers 4xx forbids nothing (2.3.1.3).
+// of these files recover, and one never does. For the page of the host that never
+// recovers, several outcomes are right. A robots.txt that answers 4xx forbids nothing
+// (2.3.1.3).
 var failingRobots = hardship{
 	bit: FailingRobots, name: "failing-robots",
 	doc: "robots.txt that answers 5xx, 429 or nothing, for a while or for ever",
@@ -30,7 +31,7 @@ var failingRobots = hardship{
 			s.robots("User-agent: *\nDisallow: /closed\n").failing(fault.times, fault.status)
 			s.enter("/", "/open", "/closed")
 			s.pages("/open")
-			s.closed("/closed")
+			s.addClosed("/closed")
 		}
 		for _, status := range []int{400, 401, 404, 410, 451} {
 			s := c.site(fmt.Sprintf("robots-%d.corner.test", status))
@@ -41,7 +42,7 @@ var failingRobots = hardship{
 		s := c.site("robots-never.corner.test")
 		s.robots("").failing(forever, http.StatusBadGateway)
 		c.entry("http://robots-never.corner.test/")
-		s.add("/", closed).html("/more").expects("network", 0).also("robots", "host_dead")
+		s.add("/", closed).html("/more").expects("network", 0).alsoAccepts("robots", "host_dead")
 	},
 }
 
@@ -60,7 +61,7 @@ var hugeRobots = hardship{
 			s := c.site(file.name + ".corner.test")
 			s.robots(upToCut(begin, "Disallow: /") + "across" + file.after)
 			s.enter("/", "/early", "/across", "/late")
-			s.closed("/early")
+			s.addClosed("/early")
 			s.pages("/across", "/late")
 		}
 		s := c.site("robots-endless.corner.test")
@@ -68,7 +69,7 @@ var hugeRobots = hardship{
 			return endlessly(out, begin, "# and so on and on\n")
 		})
 		s.enter("/", "/early", "/open")
-		s.closed("/early")
+		s.addClosed("/early")
 		s.pages("/open")
 	},
 }
@@ -83,10 +84,10 @@ func upToCut(begin, last string) string {
 	return begin + filler[len(filler)-(robotsLimit-len(begin)-len(last)):] + last
 }
 
-// endlessly writes the text begin once, and then the text more repeatedly, until a
-// write fails.
-func endlessly(out io.Writer, begin, more string) error {
-	piece := bytes.Repeat([]byte(more), 1+(16<<10)/len(more))
+// endlessly writes the text begin once. Then it writes the text unit again and again,
+// until a write fails.
+func endlessly(out io.Writer, begin, unit string) error {
+	piece := bytes.Repeat([]byte(unit), 1+(16<<10)/len(unit))
 	_, err := io.WriteString(out, begin)
 	for err == nil {
 		_, err = out.Write(piece)
@@ -103,7 +104,7 @@ var malformedRobots = hardship{
 		tokens := strings.NewReplacer("TOKEN", c.agent, "UPPER", strings.ToUpper(c.agent))
 		for _, file := range []struct {
 			name, text string
-			open       bool // whether it has no rules
+			open       bool // the file has no rules
 		}{
 			{name: "bom", text: "\ufeffUser-agent: *\nDisallow: /closed\n"},
 			{name: "cr", text: "User-agent: *\rDisallow: /closed\rAllow: /open\r"},
@@ -128,20 +129,20 @@ var malformedRobots = hardship{
 			if s.pages("/open"); file.open {
 				s.pages("/closed")
 			} else {
-				s.closed("/closed")
+				s.addClosed("/closed")
 			}
 		}
 		s := c.site("robots-groups.corner.test")
 		s.robots(tokens.Replace("User-agent: TOKEN\nDisallow: /first\n\nUser-agent: *\nDisallow: /\n\nUser-agent: otherbot\nUser-agent: UPPER/3\n" +
 			"Disallow: /second\nAllow: /first/open\n\nUser-agent: TOKEN\nSitemap: http://sitemaps.test/all.xml\nDisallow: /third$\n"))
 		s.enter("/", "/first", "/first/open", "/second", "/third", "/third/open")
-		s.closed("/first", "/second", "/third")
+		s.addClosed("/first", "/second", "/third")
 		s.pages("/first/open", "/third/open")
 
 		s = c.site("robots-escapes.corner.test")
-		s.robots("User-agent: *\nDisallow: /f%c3%bcr\nDisallow: /naïf\nDisallow: /%7Eada\nDisallow: /q?*b=%2F\n").typed("application/octet-stream")
+		s.robots("User-agent: *\nDisallow: /f%c3%bcr\nDisallow: /naïf\nDisallow: /%7Eada\nDisallow: /q?*b=%2F\n").withType("application/octet-stream")
 		s.enter("/", "/für", "/na%C3%AFf/x", "/~ada", "/q?a=1&b=%2F", "/~eve")
-		s.closed("/f%C3%BCr", "/na%C3%AFf/x", "/~ada", "/q?a=1&b=%2F")
+		s.addClosed("/f%C3%BCr", "/na%C3%AFf/x", "/~ada", "/q?a=1&b=%2F")
 		s.pages("/~eve")
 	},
 }
@@ -163,7 +164,7 @@ var movedRobots = hardship{
 			s.enter("/", "/open", "/closed")
 			s.pages("/open")
 			if hops <= 5 {
-				s.closed("/closed")
+				s.addClosed("/closed")
 			} else {
 				s.pages("/closed")
 			}
@@ -173,12 +174,12 @@ var movedRobots = hardship{
 		origin.robots("User-agent: *\nDisallow: /mine\n")
 		origin.robotsAt("/others.txt", rules)
 		origin.enter("/", "/mine", "/closed")
-		origin.closed("/mine")
+		origin.addClosed("/mine")
 		origin.pages("/closed")
 		away := c.site("robots-away.corner.test")
 		away.movedRobots("/robots.txt", "http://robots-origin.corner.test/others.txt")
 		away.enter("/", "/mine", "/closed")
-		away.closed("/closed")
+		away.addClosed("/closed")
 		away.pages("/mine")
 
 		for _, lost := range []struct{ name, location string }{{"circle", "/robots.txt"}, {"nowhere", ""}, {"gone", "/gone.txt"}} {
@@ -200,7 +201,8 @@ func robotsPath(hop int) string {
 	return fmt.Sprintf("/robots-%d.txt", hop)
 }
 
-// movedRobots adds a redirect to a robots.txt at path.
+// movedRobots adds a redirect from path, which is /robots.txt or a target of another
+// redirect, to location.
 func (s *site) movedRobots(path, location string) {
 	p := s.robotsAt(path, "Moved.\n")
 	p.status, p.location = http.StatusMovedPermanently, location

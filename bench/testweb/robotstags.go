@@ -18,7 +18,7 @@ var robotsTags = hardship{
 		page := func(follows bool) *resource {
 			number := strconv.Itoa(len(s.list))
 			further = "/further/" + number
-			p := s.listed("/page/"+number, further)
+			p := s.addListed("/page/"+number, further)
 			if follows {
 				s.pages(further)
 			} else {

@@ -159,7 +159,7 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 	_ = w.fill(out, a.size-int64(len(body)))
 }
 
-// stream sends an answer whose body a.stream writes.
+// stream sends an answer. The function a.stream writes its body.
 func (w *Web) stream(rw http.ResponseWriter, r *http.Request, a *answer) {
 	if !a.isLive {
 		var body bytes.Buffer
@@ -170,16 +170,16 @@ func (w *Web) stream(rw http.ResponseWriter, r *http.Request, a *answer) {
 		return
 	}
 	rw.WriteHeader(a.status)
-	_ = a.stream(&live{ctx: r.Context(), out: rw}) // returns when the client disconnects
+	_ = a.stream(&clientWriter{ctx: r.Context(), out: rw}) // returns when the client disconnects
 }
 
-// live writes to a client. Write fails once the client has disconnected.
-type live struct {
+// clientWriter writes to a client. Write fails once the client has disconnected.
+type clientWriter struct {
 	ctx context.Context
 	out http.ResponseWriter
 }
 
-func (l *live) Write(b []byte) (int, error) {
+func (l *clientWriter) Write(b []byte) (int, error) {
 	if err := l.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -192,7 +192,7 @@ func drip(out io.Writer, b []byte, wait time.Duration) bool {
 	if _, err := out.Write(b); err != nil {
 		return false
 	}
-	l, isLive := out.(*live)
+	l, isLive := out.(*clientWriter)
 	if !isLive {
 		return true // the body goes into a buffer or a hash
 	}

@@ -2,20 +2,20 @@ package testweb
 
 import "math"
 
-// A page is a page of a host: number index of host number host. Index 0 is the root
-// page.
+// A page identifies a page by the number of its host, and its index on this host. Index 0
+// is the root page.
 type page struct{ host, index int }
 
-// branch is the number of children of a page in the tree of its host, and of a host in
-// the tree of hosts. The indexes of children are computed, as in a heap. So no tree is
-// stored.
+// branch is the maximum number of children of a page in the tree of its host, and of a
+// host in the tree of hosts. The indexes of children are computed, as in a heap. So no
+// tree is stored.
 const branch = 8
 
 // shape has the number of pages of each host. A Web stores nothing else about its
 // structure, so that its memory does not depend on the number of pages.
 type shape struct {
 	first  []int // first[h] is the number of pages of all hosts before h; first[hosts] is the number of all pages
-	owners []int // owners[h] is the same for pages that can own a redirect chain
+	owners []int // owners[h] is the number of pages of all hosts before h that can own a redirect chain
 }
 
 // newShape divides pages among hosts. The first host gets the given share of the pages.
@@ -69,7 +69,8 @@ func newShape(hosts, pages int, share float64) shape {
 }
 
 // linkers returns the number of pages that have children in the tree of a host with n
-// pages. The root page always counts. The counted pages have the lowest indexes.
+// pages. The result is at least 1, for the root page. These pages have the lowest
+// indexes.
 func linkers(n int) int { return max(1, (n-1+branch-1)/branch) }
 
 func (s shape) hosts() int { return len(s.first) - 1 }

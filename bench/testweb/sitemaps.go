@@ -22,15 +22,15 @@ var sitemaps = hardship{
 		s.sitemap("/maps/index.xml", indexOf(s.at("/maps/inner.xml"), s.at("/maps/b.xml.gz")))
 		s.sitemap("/maps/inner.xml", indexOf(s.at("/maps/a.xml")))
 		s.sitemap("/maps/a.xml", urlsetOf(s.at("/only/a"), s.at("/only/a?x=1&y=2"), s.at("/closed")))
-		s.sitemap("/maps/b.xml.gz", string(gzipOf([]byte(urlsetOf(s.at("/only/b")))))).typed("application/gzip")
-		s.sitemap("/list.txt", "\ufeff"+s.at("/only/c")+"\r\n\r\n"+s.at("/only/d")).typed("text/plain")
+		s.sitemap("/maps/b.xml.gz", string(gzipOf([]byte(urlsetOf(s.at("/only/b")))))).withType("application/gzip")
+		s.sitemap("/list.txt", "\ufeff"+s.at("/only/c")+"\r\n\r\n"+s.at("/only/d")).withType("text/plain")
 		s.pages("/only/a", "/only/a?x=1&y=2", "/only/b", "/only/c", "/only/d")
-		s.closed("/closed")
+		s.addClosed("/closed")
 
 		s = c.site("maps-place.corner.test")
 		s.enter("/")
 		s.sitemap("/sitemap.xml", `<?xml version="1.0"?><sm:urlset xmlns:sm="http://www.sitemaps.org/schemas/sitemap/0.9"><sm:url><sm:loc><![CDATA[ `+
-			s.at("/only/place?a&b")+" ]]></sm:loc></sm:url></sm:urlset>").typed("text/html")
+			s.at("/only/place?a&b")+" ]]></sm:loc></sm:url></sm:urlset>").withType("text/html")
 		s.pages("/only/place?a&b")
 
 		abroad, store := c.site("maps-abroad.corner.test"), c.site("maps-store.corner.test")
@@ -45,7 +45,7 @@ var sitemaps = hardship{
 		s.sitemap("/broken.xml", "<urlset><url><loc>"+s.at("/only/broken1")+"</loc>\n</lost><<& &undefined; \x00\xff<url>"+
 			"<loc>"+s.at("/only/broken2")+"</loc></url>\n<b><!-- <url><loc>"+s.at("/decoy")+"</loc></url>")
 		s.sitemap("/cut.xml", "<urlset><url><loc>"+s.at("/only/cut")+"</loc></url><url><loc>"+s.at("/decoy"))
-		s.sitemap("/none.xml", string(documentOf("No sitemap", []string{"/decoy"}))).typed("text/html")
+		s.sitemap("/none.xml", string(documentOf("No sitemap", []string{"/decoy"}))).withType("text/html")
 		s.missing("/gone.xml")
 		s.pages("/only/broken1", "/only/broken2", "/only/cut")
 
@@ -57,7 +57,7 @@ var sitemaps = hardship{
 			return endlessly(out, begin, "<url><loc>"+s.at("/")+"</loc></url>\n")
 		}).want.isRead = false // crawlers can stop at different points
 		s.pages("/only/first", "/only/last", "/only/before")
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			if path == "/only/beyond" {
 				return newResource().html()
 			}
@@ -94,7 +94,7 @@ func (c *corners) siteWithMaps(host string, paths ...string) *site {
 func (s *site) at(path string) string { return "http://" + s.host + path }
 
 func (s *site) sitemap(path, text string) *resource {
-	p := s.add(path, sought).body([]byte(text)).typed("application/xml")
+	p := s.add(path, sought).body([]byte(text)).withType("application/xml")
 	p.limit = maxSitemapBytes
 	return p
 }

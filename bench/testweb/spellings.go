@@ -57,11 +57,11 @@ func (w *Web) spelled(d *dice) bool { return w.has(Spellings) && d.oneIn(2) }
 func (w *Web) spell(d *dice, from base, t target) spelling {
 	value := w.spellOrigin(d, from, t)
 	if d.oneIn(6) {
-		value = append(value, [...]string{"#top", "#sec-2", "#/a?b&c=d", "#"}[d.below(4)]...)
+		value = append(value, [...]string{"#top", "#sec-2", "#/a?b&c=d", "#"}[d.intn(4)]...)
 	}
-	quote := [...]byte{'"', '"', '\'', 0}[d.below(4)]
-	ampersand := [...]string{"&amp;", "&amp;", "&#38;", "&#x26;", "&"}[d.below(5)]
-	switch d.below(12) {
+	quote := [...]byte{'"', '"', '\'', 0}[d.intn(4)]
+	ampersand := [...]string{"&amp;", "&amp;", "&#38;", "&#x26;", "&"}[d.intn(5)]
+	switch d.intn(12) {
 	case 0:
 		value = []byte("  " + string(value) + " ")
 		quote = '"'
@@ -83,7 +83,7 @@ func (w *Web) spell(d *dice, from base, t target) spelling {
 func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
 	path := w.spellPath(d, t)
 	isLocal := t.kind != aDeadPage && w.hostOf(t) == from.host
-	switch form := d.below(4); {
+	switch form := d.intn(4); {
 	case form == 0 && isLocal:
 		return []byte(dotted(d, path))
 	case form == 1 && isLocal:
@@ -93,7 +93,7 @@ func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
 	if d.oneIn(5) {
 		port = w.defaultPort()
 	}
-	switch d.below(8) {
+	switch d.intn(8) {
 	case 0:
 		scheme = "//"
 	case 1:
@@ -127,7 +127,7 @@ func (w *Web) spellHost(d *dice, t target) string {
 			name = strings.TrimSuffix(name, form.suffix) + form.unicode
 		}
 	}
-	switch d.below(6) {
+	switch d.intn(6) {
 	case 0:
 		return strings.ToUpper(name)
 	case 1:
@@ -143,7 +143,7 @@ func (w *Web) spellPath(d *dice, t target) string {
 	if t.kind == aPage && t.page.index > 0 {
 		s := &styles[w.styleOf(t.page)]
 		if len(s.other) > 0 && d.oneIn(2) {
-			path = s.other[d.below(len(s.other))] + path[len(s.prefix):]
+			path = s.other[d.intn(len(s.other))] + path[len(s.prefix):]
 		}
 	}
 	if !d.oneIn(5) {
@@ -151,7 +151,7 @@ func (w *Web) spellPath(d *dice, t target) string {
 	}
 	tracking := [...]string{
 		"utm_source=feed", "utm_medium=rss&utm_campaign=a+b", "gclid=Cj0K_x-9", "fbclid=IwAR0abc",
-	}[d.below(4)]
+	}[d.intn(4)]
 	before, query, hasQuery := strings.Cut(path, "?")
 	switch {
 	case !hasQuery:
@@ -167,13 +167,13 @@ func dotted(d *dice, path string) string {
 	if !d.oneIn(5) {
 		return path
 	}
-	return [...]string{"/.", "/x/..", "/%2e", "/x/y/../%2E%2e", "/../.."}[d.below(5)] + path
+	return [...]string{"/.", "/x/..", "/%2e", "/x/y/../%2E%2e", "/../.."}[d.intn(5)] + path
 }
 
 // relative returns a path in relative form, for links from a folder.
 func relative(d *dice, folder, path string) string {
 	if below, is := strings.CutPrefix(path, folder); is && below != "" && below[0] != '?' && !d.oneIn(4) {
-		return [...]string{"", "./", "a/../"}[d.below(3)] + below
+		return [...]string{"", "./", "a/../"}[d.intn(3)] + below
 	}
 	up := strings.Repeat("../", strings.Count(folder, "/")-1)
 	if up == "" {

@@ -5,9 +5,9 @@
 // other package of this project and shares no code with the crawlers that it judges.
 // Its own generator writes every link, together with the canonical form of the link.
 //
-// Every answer is a pure function of Config.Seed, the host and the page, and is
-// computed for each request. So a web of 10⁸ pages takes only a few dozen bytes of
-// memory for each host. The difficulties for crawlers are chosen by name (Hardships).
+// Pages are not stored. Each page is computed from Config.Seed, its host and its number
+// when it is requested. So a web of 10⁸ pages takes only a few dozen bytes of memory for
+// each host. The difficulties for crawlers are chosen by name (Hardships).
 //
 // # The web
 //
@@ -213,9 +213,9 @@ func New(cfg Config) (*Web, error) {
 	return w, nil
 }
 
-// Seeds returns canonical URLs from which every page can be reached: the root pages of
-// the first hosts, with the hardship Redirects also a URL that redirects, and with
-// corners also the page that links to all of them.
+// Seeds returns canonical URLs from which every page can be reached. They are the root
+// pages of the first hosts. With the hardship Redirects, one more seed is a URL that
+// redirects. With corners, the last seed is the page that links to all corners.
 func (w *Web) Seeds() []string {
 	var seeds []string
 	for host := range min(4, w.shape.hosts()) {

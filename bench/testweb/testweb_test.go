@@ -182,7 +182,7 @@ func TestSpellings(t *testing.T) {
 		own, _, _ := strings.Cut(styles[style].prefix, "?")
 		own = own[:strings.LastIndexByte(own, '/')+1] // the page's own folder
 		times := 500
-		if style == styleCopy { // a line end directly after &copy, which would make it ©, is rare
+		if style == styleCopy { // a line end directly after &copy is rare; a wrong spelling would turn it into ©
 			times = 8000
 		}
 		for i := range times {

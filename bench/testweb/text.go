@@ -30,17 +30,17 @@ func newCorpus(seed uint64) corpus {
 }
 
 func (c *corpus) appendParagraph(dst []byte, d *dice) []byte {
-	return append(dst, c.paragraphs[d.below(len(c.paragraphs))]...)
+	return append(dst, c.paragraphs[d.intn(len(c.paragraphs))]...)
 }
 
 // newParagraph writes one to seven sentences as HTML.
 func newParagraph(d *dice) string {
 	var b strings.Builder
 	b.WriteString("<p>")
-	for range 1 + d.below(7) {
-		for word := range 8 + d.below(16) {
-			list := [...][]string{fillers, adjectives, nouns, verbs, fillers}[d.below(5)]
-			text := list[d.below(len(list))]
+	for range 1 + d.intn(7) {
+		for word := range 8 + d.intn(16) {
+			list := [...][]string{fillers, adjectives, nouns, verbs, fillers}[d.intn(5)]
+			text := list[d.intn(len(list))]
 			switch {
 			case word == 0:
 				text = strings.ToUpper(text[:1]) + text[1:]
@@ -62,9 +62,9 @@ func newParagraph(d *dice) string {
 
 func (w *Web) appendTitle(dst []byte, p page) []byte {
 	d := w.roll(forText, p)
-	dst = append(dst, adjectives[d.below(len(adjectives))]...)
+	dst = append(dst, adjectives[d.intn(len(adjectives))]...)
 	dst = append(dst, ' ')
-	dst = append(dst, nouns[d.below(len(nouns))]...)
+	dst = append(dst, nouns[d.intn(len(nouns))]...)
 	dst = append(dst, ' ')
 	dst = strconv.AppendInt(dst, int64(p.index), 10)
 	dst = append(dst, " of "...)
@@ -72,7 +72,7 @@ func (w *Web) appendTitle(dst []byte, p page) []byte {
 }
 
 // appendPage appends p's HTML: a head, then the links between paragraphs, and further
-// paragraphs until the page has its size.
+// paragraphs until the page has the size that sizeOf returns.
 func (w *Web) appendPage(dst []byte, p page) []byte {
 	start := len(dst)
 	from, d := w.baseOf(p), w.roll(forText, p)

@@ -30,7 +30,7 @@ var calendar = hardship{
 				byQuery.refuses("calendar", 1)
 			}
 		}
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			var year, month int
 			for _, format := range []string{"/cal/%d/%d/", "/cal?year=%d&month=%d"} {
 				if n, _ := fmt.Sscanf(path, format, &year, &month); n == 2 {
@@ -43,8 +43,9 @@ var calendar = hardship{
 	},
 }
 
-// maxYearsAhead is how many years ahead the date in a URL is allowed to be.
-// docs/reference/web-policy.md describes this limit and those of the other traps.
+// maxYearsAhead is the maximum number of years from now to the date in a URL that a
+// correct crawl follows. docs/reference/web-policy.md describes this limit and those of
+// the other traps.
 const maxYearsAhead = 5
 
 // sessions is a hardship: each page has links with new session ids, in their paths or
@@ -140,7 +141,7 @@ var facets = hardship{
 			}
 		}
 		fill("", 0)
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			query, is := strings.CutPrefix(path, "/shop?f0=")
 			if !is {
 				return nil
@@ -168,7 +169,7 @@ var repeatedPaths = hardship{
 				p.refuses("repeated_path", 1)
 			}
 		}
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			if strings.Count(path, "a/b/") <= maxRepeats {
 				return nil
 			}
@@ -177,7 +178,7 @@ var repeatedPaths = hardship{
 	},
 }
 
-// maxRepeats is how often a path is allowed to contain the same segment.
+// maxRepeats is the maximum number of times that a path can contain the same segment.
 const maxRepeats = 4
 
 // longURLs is a hardship: pages with a link that is longer than the page's own URL, and
@@ -202,7 +203,7 @@ var longURLs = hardship{
 			}
 			path += next
 		}
-		s.beyond = func(path string) *resource {
+		s.trap = func(path string) *resource {
 			if len("http://"+host+path) <= maxURLBytes {
 				return nil
 			}

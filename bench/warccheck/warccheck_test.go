@@ -80,8 +80,9 @@ func (p page) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(body[half:])
 }
 
-// record requests a path of a site and returns the bytes of the request and the answer.
-func record(t *testing.T, address, path string) *get.Wire {
+// fetchWire requests a path of a site and returns the bytes of the request and the
+// answer.
+func fetchWire(t *testing.T, address, path string) *get.Wire {
 	t.Helper()
 	wire := &get.Wire{Started: time.Now(), Remote: netip.MustParseAddrPort(address).Addr(),
 		Request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: site.test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n", path)}
@@ -117,7 +118,7 @@ func archived(t *testing.T) (files []string, bodies map[string]page) {
 	}
 	defer w.Close()
 	for _, path := range slices.Sorted(maps.Keys(bodies)) {
-		wire := record(t, site.Listener.Addr().String(), path)
+		wire := fetchWire(t, site.Listener.Addr().String(), path)
 		if path == "/chunked" || path == "/gzip" { // as if the crawler had read only a part
 			cut := *wire
 			cut.Response, cut.Truncated = cut.Response[:len(cut.Response)-100], true

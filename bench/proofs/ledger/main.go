@@ -3,9 +3,9 @@
 // section with its claim and the measurements of its tests. `make proof` runs ledger
 // in the repository's root.
 //
-// proofs.go lists the proofs. A test needs only the flag -proof to be part of a proof.
-// Ledger reads the output of `go test -json`. Figures are the attributes of a test
-// (testing.T.Attr) and the lines that the test logs.
+// proofs.go lists the proofs. Ledger runs the tests with the flag -proof, except for
+// tests that have only one size. It reads the output of `go test -json`. Figures are the
+// attributes of a test (testing.T.Attr) and the lines that the test logs.
 package main
 
 import (
@@ -46,9 +46,9 @@ func main() {
 	}
 }
 
-// run runs the proofs whose titles match a regular expression (only). After each proof
-// it writes the document (file). It reports whether all of these proofs hold.
-func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err error) {
+// run runs the proofs whose titles match pattern. After each proof it writes the document
+// to file. It reports whether all of these proofs hold.
+func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, err error) {
 	before, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -57,7 +57,7 @@ func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err 
 	commit := output("git", "describe", "--tags", "--always", "--dirty") // before the file changes
 	holds = true
 	for _, p := range proofs {
-		if !only.MatchString(p.title) {
+		if !pattern.MatchString(p.title) {
 			continue
 		}
 		fmt.Fprintf(progress, "==> %s\n", p.title)

@@ -30,21 +30,21 @@ func (o *outcome) result() string {
 	return fmt.Sprintf("pass, %s in %d s", tests, o.seconds)
 }
 
-// dropped matches lines of tests that are not results, so that the document leaves them
-// out. Some tell how to repeat a test. Others have figures that the judge of a crawl
-// uses for its verdict, which is in another line. An example is the number of requests
-// that look too early in the web's log: the verdict takes into account how late the web
-// read the earlier requests.
+// dropped matches logged lines that the document leaves out because they are not results.
+// Some of these lines tell how to repeat a test. Others have figures from which the judge
+// of a crawl derives its verdict, and the verdict has its own line. An example is the
+// number of requests that look too early in the web's log: the verdict takes into account
+// how late the web read the earlier requests.
 var dropped = regexp.MustCompile(`^(replay |-seed |seed: |duration: |outcomes: |requests: |worst gap: |lateness: |refetched: |export: |and \d+ lines more|\d+ tests within it|workers: \d+, of whom 0 )`)
 
-// most is the maximum number of figures of one test in the document.
-const most = 4
+// maxFigures is the maximum number of figures of one test in the document.
+const maxFigures = 4
 
 // addFigures appends a line with the measurements of a test, if it has any.
 func (o *outcome) addFigures(test string, lines []string) {
 	var kept []string
 	for _, line := range lines {
-		if len(kept) < most && !dropped.MatchString(line) && strings.ContainsAny(line, "0123456789") && len(line) < 300 {
+		if len(kept) < maxFigures && !dropped.MatchString(line) && strings.ContainsAny(line, "0123456789") && len(line) < 300 {
 			kept = append(kept, line)
 		}
 	}

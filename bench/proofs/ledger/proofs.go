@@ -22,7 +22,7 @@ type batch struct {
 // fuzzTime is the time for which each fuzz target of a proof runs.
 const fuzzTime = "1m"
 
-// args returns the arguments of the go command, with the additional ones (more) after
+// args returns the arguments of the go command. The given flags come directly after
 // "test".
 func (b batch) args(more ...string) []string {
 	pkg, args := b.pkg, []string{"test"}

@@ -32,8 +32,8 @@ type event struct {
 	Value  string
 }
 
-// logged matches a line that a test logged. Its group is the text after file name and
-// line number.
+// logged matches a line that a test logged. The group of the expression is the text after
+// the file name and the line number.
 var logged = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)\n$`)
 
 // fuzzed matches a line with the progress of a fuzz target.
