@@ -37,8 +37,8 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 //   - the number of keys in the filter, from a sample of its blocks,
 //   - plus the items that were queued although the filter claimed them,
 //   - minus the keys of MarkSeen,
-//   - minus the expected number of new items that the filter claimed, which the first number
-//     includes.
+//   - minus the expected number of new items that the filter claimed. They were not added, but
+//     the first number includes them.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.recount(ctx)
 	if err != nil {

@@ -32,13 +32,13 @@ func (s *Store) checkServers(ctx context.Context) error {
 	return s.classify(ctx, err)
 }
 
-// eachServer calls do for the single server or for every primary of the cluster, possibly
+// eachServer calls visit for the single server or for every primary of the cluster, possibly
 // concurrently, and returns the first error.
-func (s *Store) eachServer(ctx context.Context, do func(context.Context, *redis.Client) error) error {
+func (s *Store) eachServer(ctx context.Context, visit func(context.Context, *redis.Client) error) error {
 	if s.nodes.single != nil {
-		return do(ctx, s.nodes.single.client)
+		return visit(ctx, s.nodes.single.client)
 	}
-	return s.nodes.cluster.ForEachMaster(ctx, do)
+	return s.nodes.cluster.ForEachMaster(ctx, visit)
 }
 
 // checkServer checks a server's version and eviction policy, and returns its run id. It is

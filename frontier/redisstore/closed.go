@@ -18,8 +18,8 @@ const (
 )
 
 // checkOpen returns an error if the crawl is being deleted or rebuilt, or if its deletion or
-// rebuild was interrupted. A worker calls it before it opens the filters and again after it
-// has registered. So either the worker notices the change, or shut finds the worker.
+// rebuild was interrupted. A worker calls it before it opens the filters and again after it has
+// registered. So either the worker notices that the crawl is closed, or shut finds the worker.
 func (s *Store) checkOpen(ctx context.Context) error {
 	switch closed, err := s.closed(ctx); {
 	case err != nil:

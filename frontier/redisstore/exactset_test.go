@@ -212,9 +212,9 @@ func TestStandingAnswers(t *testing.T) {
 	before := answers{
 		verdicts: []frontier.Verdict{{Answer: frontier.Added}, {Answer: frontier.Added}, full, {}, {Answer: frontier.Deferred}},
 		parts:    []*partition{sure, doubtful, doubtful, sure, nil},
-		under:    map[*partition]*epoch{sure: lasting, doubtful: over},
+		epochs:   map[*partition]*epoch{sure: lasting, doubtful: over},
 	}
-	again, stand := standing(items, before)
+	again, stand := validAnswers(items, before)
 	if want := []bool{true, false, true, false, true}; !slices.Equal(stand, want) {
 		t.Errorf("standing are %v, want %v", stand, want)
 	}

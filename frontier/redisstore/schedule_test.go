@@ -124,7 +124,7 @@ func TestScheduleLeavesOthers(t *testing.T) {
 func TestScheduleLeavesHostsToTheirWorker(t *testing.T) {
 	tt := newTimetable(t, 2) // its server's clock is at 5000 ms
 	tt.own([]bool{true, false})
-	left := 5000 - leaveTo.Milliseconds()
+	left := 5000 - headStart.Milliseconds()
 	tt.answer(0, time.Second, candidate{host: "own.test", since: 4999})
 	tt.answer(1, time.Second, candidate{host: "left.test", since: left}, candidate{host: "new.test", since: left + 1})
 	tt.wantTaken(3, "left.test", "own.test")

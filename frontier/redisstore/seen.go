@@ -44,17 +44,17 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// change calls the function happen, which makes the cached entries wrong, and empties the cache.
+// change calls startEpoch, after which the cached entries can be wrong, and empties the cache.
 // Other goroutines see both changes at once.
-func (c *seenCache) change(happen func()) {
+func (c *seenCache) change(startEpoch func()) {
 	if c == nil {
-		happen()
+		startEpoch()
 		return
 	}
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	c.gen.Add(1)
-	happen()
+	startEpoch()
 	c.gen.Add(1)
 }
 
@@ -62,9 +62,9 @@ func (c *seenCache) change(happen func()) {
 // of the fingerprint in that set, which is computed from the second half.
 func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
 	const golden = 0x9e3779b97f4a7c15
-	at, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
+	index, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
 	word = binary.LittleEndian.Uint64(fp[8:]) ^ generation*golden
-	return c.words[at*seenWays:][:seenWays], max(word, 1)
+	return c.words[index*seenWays:][:seenWays], max(word, 1)
 }
 
 // has reports whether fp is cached. It moves fp halfway to the first word of its set, away from

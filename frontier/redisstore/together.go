@@ -13,7 +13,7 @@ const maxGroupedCalls = 256
 type groupedCall struct {
 	call
 	lease  *holding     // the lease whose items it completes; nil if it completes none
-	joined *groupedCall // the call that this one's completions were added to, or nil
+	joined *groupedCall // the call to which the completions of this call were added, or nil
 }
 
 // newCallQueue returns a queue that sends the calls of many callers to a node
