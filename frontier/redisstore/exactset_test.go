@@ -21,7 +21,7 @@ func exactConfig(server *servers.RedisServer) Config {
 	return cfg
 }
 
-// decided returns copies of items that are exact, with a decision and a round.
+// decided returns copies of items as exact items, with a decision and a round.
 func decided(decision frontier.Decision, round uint32, items []frontier.Offer) []frontier.Offer {
 	items = slices.Clone(items)
 	for i := range items {

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestLostRepliesBesideExactSet does the same as TestLostReplies for what scripts do only
-// with an exact set.
+// TestLostRepliesBesideExactSet does the same as TestLostReplies for changes that scripts
+// make only if there is an exact set.
 func TestLostRepliesBesideExactSet(t *testing.T) {
 	for name, check := range map[string]func(*lostReply){
 		"add":              lostDecisions,

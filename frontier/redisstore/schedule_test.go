@@ -23,8 +23,8 @@ func newTimetable(t *testing.T, n int) *timetable {
 	return tt
 }
 
-// answer makes a partition report the due hosts, and that it will have more work after the
-// duration wait.
+// answer makes a partition report hosts that are due. The argument wait is the reported time
+// until there is more to do.
 func (tt *timetable) answer(part int, wait time.Duration, hosts ...candidate) {
 	for i := range hosts {
 		hosts[i].part = tt.parts[part]
