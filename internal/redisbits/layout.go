@@ -105,9 +105,9 @@ func (l *Layout) Layer(number int) *Layer {
 	return l.layers[number]
 }
 
-// aheadPerMiB determines when the next layer is created: when the current layer has room for
-// only this number of keys for each MiB of the next layer. Redis creates a MiB in a fraction
-// of a millisecond, and fewer keys are added in that time.
+// aheadPerMiB determines when the next layer is created. At that time the current layer has
+// room for only aheadPerMiB keys for each MiB of the next layer. Redis creates a MiB in a
+// fraction of a millisecond, and fewer keys are added in that time.
 const aheadPerMiB = 128
 
 // Ahead reports whether a layer with room for this many more keys is so full that the next
