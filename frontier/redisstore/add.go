@@ -41,12 +41,12 @@ type ask struct {
 	decision frontier.Decision
 	index    int // index among its caller's offers
 	print    bloomstore.Fingerprint
-	host     bloomstore.Fingerprint // of the host key
+	host     bloomstore.Fingerprint // fingerprint of the host key
 	part     *partition
 	exact    bool
 	sampled  bool   // is in the shadow sample
 	link     bool   // is refused if the queue is full
-	full     bool   // the queue is full and an exact set decided: refused unless the URL is queued or leased
+	full     bool   // is refused unless the URL is queued or leased: the queue is full, and an exact set has decided
 	next     *ask   // the next offer of the same URL in the group
 	epoch    *epoch // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict
@@ -172,7 +172,7 @@ func (s *Store) take(got *answers, o *offering) error {
 	return nil
 }
 
-// rely notes that an answer depends on an epoch of its partition's node.
+// rely records that an answer depends on an epoch of its partition's node.
 func (got *answers) rely(p *partition, ep *epoch) {
 	if before, ok := got.epochs[p]; ok && before != ep {
 		ep = nil // one of two different epochs is over

@@ -178,13 +178,13 @@ func run(items []pending, same func(a, b *pending) bool) int {
 	return n
 }
 
-// callBuilder collects keys and arguments in the form of add.lua.
+// callBuilder collects the keys and arguments of a call of add.lua.
 type callBuilder struct {
 	s           *Store
 	part        *partition
 	keys        []string
 	args        []any
-	segmentKeys map[string]int // indices of segments among keys
+	segmentKeys map[string]int // for each segment its index in keys, counted from 1
 }
 
 // key adds a key and returns its index for the script.

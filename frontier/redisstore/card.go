@@ -59,7 +59,7 @@ func (k hexKey) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:
 
 func (k *hexKey) UnmarshalText(text []byte) error {
 	if n, err := hex.Decode(k[:], text); err != nil || n != len(k) || len(text) != 2*len(k) {
-		return errors.New("the key is not 32 hex digits") // the key itself is secret
+		return errors.New("the key is not 32 hex digits") // the message does not show the key, because it is secret
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (s *Store) join(ctx context.Context) error {
 
 // makePartitions computes the crawl's partitions. The filter of each is sized for its share
 // of the keys plus four standard deviations, so that an uneven distribution of the keys does
-// not make it grow.
+// not make the filter grow.
 func (s *Store) makePartitions() error {
 	each := float64(s.cfg.FilterCapacity) / float64(s.cfg.Partitions)
 	params := redisbits.Params{Capacity: uint64(math.Ceil(each + 4*math.Sqrt(each))), FPR: s.cfg.FPR, Growth: s.cfg.Growth}

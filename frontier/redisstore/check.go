@@ -117,7 +117,7 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	return denial(slices.Compact(denied), foreign)
 }
 
-// commandOn returns the command that an entry of commands describes, for a key.
+// commandOn returns the words of an entry of commands, with key in the place of KEY.
 func commandOn(command, key string) (args []any) {
 	for word := range strings.FieldsSeq(command) {
 		if word == "KEY" {
@@ -128,8 +128,8 @@ func commandOn(command, key string) (args []any) {
 	return args
 }
 
-// discarded queues commands in a transaction and discards it. It returns an error of the
-// connection, of MULTI or of DISCARD, but no errors of the commands.
+// discarded queues commands in a transaction and discards the transaction. It returns an error of
+// the connection, of MULTI or of DISCARD, but no errors of the commands.
 func discarded(ctx context.Context, server *redis.Client, queue func(redis.Pipeliner)) error {
 	pipe := server.Pipeline()
 	begin := pipe.Do(ctx, "multi")

@@ -40,8 +40,8 @@ func (s *Store) closed(ctx context.Context) (string, error) {
 	return closed, s.classify(ctx, err)
 }
 
-// shut prevents workers from opening the crawl. If the crawl has live workers, shut undoes
-// this and returns a frontier.ErrLocked with their names.
+// shut prevents workers from opening the crawl. If the crawl has live workers, shut restores the
+// previous state and returns a frontier.ErrLocked with their names.
 func (s *Store) shut(ctx context.Context, why string) error {
 	before, err := s.closed(ctx)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 // retrying is a host whose failed items are being queued again.
 type retrying struct {
 	host string
-	left int64    // items that had failed at the beginning and must still be queued again
+	left int64    // number of items that had failed at the beginning and must still be queued again
 	head []string // the first values in its list of failed items
 }
 

@@ -28,7 +28,7 @@ type holding struct {
 
 // leaseState is the state of a lease, as far as this process knows.
 type leaseState struct {
-	deadline time.Time // not after the server's deadline, because it counts from before the request
+	deadline time.Time // not later than the server's deadline, because it is counted from the start of the request
 	granted  bool      // if false, the answer to the request was lost
 	ended    bool      // a completion has ended it, and the answer arrived
 	doubtful bool      // a completion may have taken effect, but its answer was lost

@@ -26,7 +26,7 @@ type partition struct {
 	number int
 	tag    string // {id:number}: prefix of all its keys
 
-	meta        string // hash: counters, epoch, and the record of the chain: see the fields below
+	meta        string // hash with counters, the epoch, and the record of the filter's chain: see the fields below
 	due         string // sorted set, host by due time: hosts that have ready items and are not leased
 	leased      string // sorted set, host by deadline
 	delayed     string // sorted set, delayed items by the time when they are ready: see delayedSeqBytes
@@ -35,7 +35,7 @@ type partition struct {
 	failedHosts string // set of hosts that have failed items
 	outbox      string // list of notes: see appendNote
 
-	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; its segments are meta + "0.0" and so on
+	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; the keys of its segments are meta + "0.0" and so on
 	preparing atomic.Bool                     // the filter's next layer is being created
 	node      atomic.Pointer[node]            // its last known node; nil if it was not looked up yet
 	misplaced atomic.Bool                     // the node must be looked up again

@@ -18,8 +18,8 @@ type leaser struct {
 	// lastTotals are the totals that were read last, so that frequent calls do not read every
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
-	// durable is the time from the answer to a write until the write is on the node's
-	// disk, if the node does not restart meanwhile. Nodes sync their log every second.
+	// durable is the time after which a write that was answered is on the node's disk, if
+	// the node does not restart meanwhile. Nodes sync their log every second.
 	durable time.Duration
 }
 
@@ -195,7 +195,7 @@ func (l *loan) try(ctx context.Context, tries []*holding, maxItems int, limitEnd
 	}
 	l.runAll(ctx, calls)
 	crash.Point("leased")
-	waits := make(map[*partition]time.Duration) // from the last answer of each partition
+	waits := make(map[*partition]time.Duration) // time until another host is due, from the last answer of each partition
 	for i, h := range tries {
 		wait, err := l.tried(h, calls[i], asked)
 		if err != nil {

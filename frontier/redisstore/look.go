@@ -18,7 +18,7 @@ const (
 	maxSteps = 16
 )
 
-// hostKeys returns the first keys of scripts about one host.
+// hostKeys returns the nine keys with which every script about one host begins: see host.lua.
 func (p *partition) hostKeys(host string) []string {
 	return []string{
 		p.meta, p.due, p.leased, p.delayed, p.active(host), p.host(host),

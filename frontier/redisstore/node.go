@@ -43,7 +43,7 @@ type epoch struct {
 // with this error did not run.
 var errEpoch = fmt.Errorf("%w: the server was restarted or replaced", frontier.ErrUnavailable)
 
-// nodes are the servers of a crawl. A single server is in single.
+// nodes are the servers of a crawl. If there is only one server, it is in the field single.
 type nodes struct {
 	cluster *redis.ClusterClient // nil means that there is one server
 	single  *node

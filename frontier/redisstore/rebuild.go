@@ -209,8 +209,8 @@ func newFiller(parts []*partition, add func(context.Context, *partition, []bloom
 	return &filler{parts: parts, add: add, prints: make([][]bloomstore.Fingerprint, len(parts))}
 }
 
-// newFilterFiller returns a filler of the partitions' filters. In fresh, the filler counts by
-// partition the fingerprints that were new to the filter.
+// newFilterFiller returns a filler of the partitions' filters. The filler adds to fresh, by
+// partition, how many fingerprints were new to the filter.
 func (s *Store) newFilterFiller(fresh []uint64) *filler {
 	return newFiller(s.parts, func(ctx context.Context, p *partition, prints []bloomstore.Fingerprint) error {
 		news, err := p.chain().Filter(s.client).AddIfAbsent(ctx, prints)

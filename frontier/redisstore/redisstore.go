@@ -33,10 +33,10 @@ type Config struct {
 	Name  string                  // name of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 
 	Settings       frontier.Settings // fixed when the crawl is created, and compared later
-	FilterCapacity uint64            // fixed: URLs that the filter is sized for; 0 means 10,000,000, or as stored
-	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6, or as stored
+	FilterCapacity uint64            // fixed: URLs that the filter is sized for; 0 means the stored number, or 10,000,000 for a new crawl
+	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means the stored rate, or 1e-6 for a new crawl
 	Growth         bloomstore.Growth // fixed: what the filter does with more than FilterCapacity keys
-	Partitions     int               // fixed: number of partitions, at most 16384; 0 means 256, or as stored
+	Partitions     int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
 	ExactSet       bool              // fixed: whether an exact set decides about exact items; if true, only bulk items are Undecided
 
 	Delay time.Duration // delay of hosts without a HostUpdate; 0 means 1 s, NoDelay means none

@@ -103,7 +103,7 @@ type report struct {
 	asked, answered time.Time
 	server          int64         // time of its server's clock, ms
 	due             []candidate   // the host that has been due longest comes first
-	wait            time.Duration // time after asked at which there is more to do
+	wait            time.Duration // time from the field asked until there is more to do
 }
 
 func (s *schedule) isDue(p *partition, now time.Time) bool {
@@ -128,7 +128,7 @@ func (s *schedule) saw(p *partition, r report) {
 }
 
 // take removes and returns up to n hosts that were due. The host that has been due longest comes
-// first. The caller must call lent or wake for the partition of each.
+// first. The caller must call lent or wake for the partition of each host.
 func (s *schedule) take(n int) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()

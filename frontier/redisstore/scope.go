@@ -69,7 +69,7 @@ type scopeCache struct {
 
 func newScopeCache() *scopeCache { return &scopeCache{Keys: recent.New(rememberedKeys)} }
 
-// current returns the number to pass to add. The caller must call it before it asks a server.
+// current returns the number to pass to add. The caller must call current before it asks a server.
 func (c *scopeCache) current() (life uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -59,7 +59,7 @@ func (c *seenCache) change(startEpoch func()) {
 }
 
 // find returns the set that the first half of a fingerprint selects. It also returns the word
-// of the fingerprint in that set, which is computed from the second half.
+// that stands for the fingerprint in that set. The word is computed from the second half.
 func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
 	const golden = 0x9e3779b97f4a7c15
 	index, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
@@ -67,8 +67,8 @@ func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []at
 	return c.words[index*seenWays:][:seenWays], max(word, 1)
 }
 
-// has reports whether fp is cached. It moves fp halfway to the first word of its set, away from
-// the second half, where entries are replaced.
+// has reports whether fp is cached. It moves fp halfway to the first word of its set, because
+// add replaces only entries in the second half of a set.
 func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	if c == nil {
 		return false

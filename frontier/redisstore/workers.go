@@ -87,7 +87,7 @@ func (s *Store) beatOn(ctx context.Context) {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLeave)
 			defer cancel()
-			if _, err := s.sendBeat(ctx, ""); err != nil { // the others notice after beatLimit
+			if _, err := s.sendBeat(ctx, ""); err != nil { // the other workers notice after beatLimit that this worker has left
 				s.cfg.Logger.DebugContext(ctx, "last heartbeat not sent", "err", err)
 			}
 			return

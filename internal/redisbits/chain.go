@@ -263,8 +263,8 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 }
 
 // Prepare creates one missing segment of the chain's next layer, and reports whether all
-// of them exist now. Callers that add keys call it when Layout.Ahead returns true, so that
-// Extend is fast.
+// segments of that layer exist now. Callers that add keys call it when Layout.Ahead returns
+// true, so that Extend is fast.
 func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (ready bool, err error) {
 	if number := c.Layers(); c.layout.Grows(number) {
 		return c.prepare(ctx, client, number)
@@ -371,8 +371,8 @@ func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error 
 	return nil
 }
 
-// ErrStale reports that a chain has begun another layer since the caller asked it. The caller
-// must Refresh the chain and ask again.
+// ErrStale reports that a chain has begun another layer since the caller tested it. The caller
+// must Refresh the chain and test again.
 var ErrStale = errors.New("redisbits: the chain has another layer by now")
 
 // Fault returns the error for a script's reply: ErrStale for 'stale', ErrFilterLost for

@@ -110,9 +110,10 @@ func (l *Layout) Layer(number int) *Layer {
 // fraction of a millisecond, and fewer keys are added in that time.
 const aheadPerMiB = 128
 
-// Ahead reports whether a layer with room for this many more keys is so full that the next
-// layer should be created. It returns true late, because the next layer takes memory, and
-// a filter that stays within its capacity never needs that layer.
+// Ahead reports whether the next layer should be created because the layer with this number is
+// nearly full. The argument room is the number of keys for which the layer still has room. Ahead
+// returns true late, because the next layer takes memory, and a filter that stays within its
+// capacity never needs that layer.
 func (l *Layout) Ahead(number int, room uint64) bool {
 	if room > l.Layer(number).Capacity/2 || !l.Grows(number+1) {
 		return false

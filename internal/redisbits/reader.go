@@ -161,7 +161,7 @@ func (r *Reader) plan(asks []Ask) {
 const crlf = 2
 
 // fill makes the commands for the first asks, as many as fit into a pipeline, and returns
-// their number. The newest layer comes first. The commands will store the blocks in
+// their number. The newest layer of a chain comes first. The commands will store the blocks in
 // buffer.
 func (r *Reader) fill(ctx context.Context, asks []Ask, buffer *[]byte) int {
 	r.cmds = r.cmds[:0]

@@ -54,7 +54,7 @@ func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
 	return stats, nil
 }
 
-// Survey returns the Stats of chains of one Layout, which must be open. It reads their
+// Survey returns the Stats of chains, which must be open and have one Layout. It reads their
 // numbers of layers and then, in each layer, as many random blocks as sample says; 0 means
 // DefaultSample.
 func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, sample int) (Stats, error) {
