@@ -137,8 +137,9 @@ func lost(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", bloomstore.ErrFilterLost, fmt.Sprintf(format, args...))
 }
 
-// Read reads a filter that Snapshot.WriteTo has written. The argument want must be the
-// config of that filter, and tag the tag of the snapshot. r must end after the filter.
+// Read reads a filter that Snapshot.WriteTo has written. The arguments want and tag
+// must be the config of that filter and the tag of the snapshot. The reader r must
+// end after the filter.
 //
 // If the file is short or damaged, the error is an ErrFilterLost. If its version, config or
 // tag differs, it is an ErrParamsMismatch. Both errors say what was found and what was

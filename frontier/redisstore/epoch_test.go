@@ -43,7 +43,7 @@ func (b *epochBench) hosts() map[string]frontier.Lease {
 	for tries := 0; ; tries++ {
 		grant, err := b.Lease(b.Context(), frontier.LeaseRequest{IDs: leaseIDs(4)})
 		if errors.Is(err, frontier.ErrUnavailable) && tries < 3 {
-			continue // a connection from before the restart
+			continue // the connection is from before the restart
 		}
 		if err != nil {
 			b.Fatal(err)

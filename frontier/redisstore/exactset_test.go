@@ -152,8 +152,8 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestBulkThenDecided: one call offers a URL as a bulk item, as an exact item, and as
-// both again. The first exact item is queued, too, because the store has no record that
+// TestBulkThenDecided: one call offers a URL as a bulk item and as an exact item, and
+// then once more as each of them. The first exact item is queued, too, because the store has no record that
 // the bulk item has the same URL.
 func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ func (e *expedition) forgotten(ctx context.Context) bool {
 }
 
 // TestFullServerDrains: a server without memory refuses new items and links. It
-// still leases and extends, and completes pages without links.
+// still grants and extends leases, and completes pages without links.
 func TestFullServerDrains(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -105,7 +105,7 @@ func (s *Store) counter(t testing.TB, field string) (sum int64) {
 	return sum
 }
 
-// want checks counters, given as field, value, field, value.
+// want checks counters. The arguments are fields, each followed by its wanted value.
 func (c *lostReply) want(counters ...any) {
 	c.Helper()
 	for i := 0; i < len(counters); i += 2 {

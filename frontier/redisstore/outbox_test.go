@@ -104,7 +104,7 @@ func TestNotesGoBackWithTheirPage(t *testing.T) {
 		done := finish(item)
 		done.Links = decided(frontier.Later, 0, links)
 		var err error
-		for range 3 { // a connection from before the restart
+		for range 3 { // the first connections are from before the restart
 			err = b.Complete(t.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{})
 			if !errors.Is(err, frontier.ErrUnavailable) {
 				break

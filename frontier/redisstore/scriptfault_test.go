@@ -81,7 +81,7 @@ func (b *scriptBench) add(first, end int, delay time.Duration) {
 	mustAdd(b, b.Store, items)
 }
 
-// lend leases the host, with up to ten items, two in flight.
+// lend leases the host with up to ten items, of which two can be in flight.
 func (b *scriptBench) lend() frontier.LeaseID {
 	b.Helper()
 	id := frontier.LeaseID{1, 2, 3}
