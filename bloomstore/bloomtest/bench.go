@@ -49,17 +49,17 @@ func Bench(b *testing.B, open func(b *testing.B) bloomstore.Filter) {
 	}
 }
 
-// spread makes b.N calls of the function do from several goroutines, each with the
-// next batch of prints. After the last batch of prints it waits for the goroutines,
-// calls again() without timing it, and starts over with the first batch.
+// spread calls run b.N times from several goroutines, each time with the next batch of
+// prints. After the last batch of prints it waits for the goroutines, calls reset
+// without timing it, and starts over with the first batch.
 func spread(b *testing.B, callers, batch int, prints []bloomstore.Fingerprint,
-	do func([]bloomstore.Fingerprint) error, again func()) {
+	run func([]bloomstore.Fingerprint) error, reset func()) {
 	perRound := len(prints) / batch
 	b.ResetTimer()
 	for done := 0; done < b.N; done += perRound {
 		if done > 0 {
 			b.StopTimer()
-			again()
+			reset()
 			b.StartTimer()
 		}
 		var next atomic.Int64
@@ -68,7 +68,7 @@ func spread(b *testing.B, callers, batch int, prints []bloomstore.Fingerprint,
 		for range callers {
 			wg.Go(func() {
 				for i := int(next.Add(1)) - 1; i < calls; i = int(next.Add(1)) - 1 {
-					if err := do(prints[i*batch : (i+1)*batch]); err != nil {
+					if err := run(prints[i*batch : (i+1)*batch]); err != nil {
 						b.Error(err)
 						return
 					}

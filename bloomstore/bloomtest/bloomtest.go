@@ -105,8 +105,9 @@ func (t *trial) prints(n int) []bloomstore.Fingerprint {
 }
 
 // falseLimit returns the largest number of false positives among n look-ups that is
-// still plausible at MaxRate: more occur by chance once in three million times (5σ,
-// one-sided). The numbers are small, so their distribution is Poisson, not normal.
+// still plausible at MaxRate. A larger number occurs by chance once in three
+// million times (5σ, one-sided). The numbers are small, so their distribution is
+// Poisson, not normal.
 func falseLimit(n int) int {
 	const accident = 2.9e-7
 	mean := float64(n) * MaxRate

@@ -15,14 +15,14 @@ type Fault struct {
 	Delay time.Duration // the call first waits this long, or until its context ends
 	Err   error         // the call returns this error, wrapped
 	// Recorded is the number of fingerprints that a failing AddIfAbsent adds before it
-	// fails. If the batch has no more than that, all are added, and only the answer is
-	// lost.
+	// fails. If the batch has no more fingerprints, all of them are added, and only the
+	// answer is lost.
 	Recorded int
 }
 
-// Faulty returns a filter that passes calls on to filter. plan returns the fault of a
-// call, given the number of the call, counting from 0. plan must be safe for concurrent
-// use if the filter is used concurrently.
+// Faulty returns a filter that passes calls on to filter. The function plan returns the
+// fault of a call, given the number of the call, counting from 0. It must be safe for
+// concurrent use if the filter is used concurrently.
 func Faulty(filter bloomstore.Filter, plan func(call int) Fault) bloomstore.Filter {
 	return &faulty{Filter: filter, plan: plan}
 }

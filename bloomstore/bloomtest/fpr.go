@@ -27,9 +27,9 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 }
 
 // Probe looks up random keys, as many as probes says, in a filter that has about n
-// other keys. It fails t if the share of keys that the filter claims is not within 5σ
-// of p. For a correct filter that happens once in two million runs. probes should be
-// 100/p or more.
+// other keys. It fails t if the share of keys that the filter claims is not within
+// 5σ of p. For a correct filter that happens once in two million runs. The argument
+// probes should be 100/p or more.
 //
 // σ covers the random variation of the number of hits and of the fill, for a filter
 // whose size is optimal for n keys: see sizing.RateSpread. For a filter with several

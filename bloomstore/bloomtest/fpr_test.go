@@ -76,7 +76,8 @@ func progression(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (binary.LittleEndian.Uint64(fp[:])%m + uint64(i)*(binary.LittleEndian.Uint64(fp[8:])%m)) % m
 }
 
-// neighbours draws only even positions, and also uses the bit after each of them.
+// neighbours draws a position only if i is even. For an odd i it returns the bit after the
+// position for i-1.
 func neighbours(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (independent(fp, i/2, m) + uint64(i%2)) % m
 }

@@ -131,7 +131,7 @@ func (m *model) contains(ctx context.Context, batch []bloomstore.Fingerprint) er
 	return nil
 }
 
-// note counts an answer to a key that was never added.
+// note counts an answer about a key that was never added.
 func (m *model) note(fp bloomstore.Fingerprint, claimed bool) {
 	if m.state[fp] != absent {
 		return

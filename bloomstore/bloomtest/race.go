@@ -78,7 +78,7 @@ func (r racer) run(ctx context.Context, filter bloomstore.Filter) error {
 	return nil
 }
 
-// coprime returns a number below n that has no divisor in common with it.
+// coprime returns a number below n that has no divisor except 1 in common with n.
 func coprime(rng *rand.Rand, n int) int {
 	for {
 		a, b := 1+rng.IntN(n-1), n

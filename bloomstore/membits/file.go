@@ -137,13 +137,14 @@ func lost(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", bloomstore.ErrFilterLost, fmt.Sprintf(format, args...))
 }
 
-// Read reads a filter that Snapshot.WriteTo has written. The argument want must be the
-// config of that filter, and tag the tag of the snapshot. r must end after the filter.
+// Read reads a filter that Snapshot.WriteTo has written. The arguments want and tag
+// must be the config of that filter and the tag of the snapshot. The reader r must
+// end after the filter.
 //
-// If the file is short or damaged, the error is an ErrFilterLost. If its version,
-// config or tag differs, it is an ErrParamsMismatch. Both say what was found and
-// what was expected. Errors of r are wrapped. Read allocates only the filter and one
-// more sub-filter, even if the file names larger sizes.
+// If the file is short or damaged, the error is an ErrFilterLost. If its version, config or
+// tag differs, it is an ErrParamsMismatch. Both errors say what was found and what was
+// expected. Errors of r are wrapped. Read allocates only the filter and one more
+// sub-filter, even if the file names larger sizes.
 func Read(r io.Reader, want Config, tag [16]byte) (*Filter, error) {
 	f, err := newChainless(want)
 	if err != nil {
@@ -220,9 +221,9 @@ type sumReader struct {
 	buf  []byte
 }
 
-// read fills b with the next part. The argument what is the name of the part in errors.
-func (r *sumReader) read(b []byte, what string) error {
-	if err := r.fill(b, what); err != nil {
+// read fills b with the next part. The argument name is the name of the part in errors.
+func (r *sumReader) read(b []byte, name string) error {
+	if err := r.fill(b, name); err != nil {
 		return err
 	}
 	r.sum = crc32.Update(r.sum, castagnoli, b)

@@ -59,7 +59,8 @@ func subFilter(words []uint64, s shape) *bloom.BloomFilter {
 	return bloom.FromWithM(words, uint(s.shardBits), s.hashes)
 }
 
-// countKey counts one more key, unless the layer is full. It reports whether it did.
+// countKey counts one more key, unless the layer is full. It reports whether the key was
+// counted.
 func (l *layer) countKey() bool {
 	for {
 		keys := l.keys.Load()

@@ -67,7 +67,7 @@ func (c Config) withDefaults() (Config, error) {
 // Filter is a bloomstore.Filter in memory. It is safe for concurrent use.
 //
 // A fingerprint belongs to one shard, which has one sub-filter in every layer and
-// one lock for all of them. While it holds that lock, Add tests all layers and sets
+// one lock for all these sub-filters. While it holds that lock, Add tests all layers and sets
 // the bits in the newest. So only one of several concurrent callers adds a fingerprint.
 type Filter struct {
 	config Config
@@ -158,7 +158,7 @@ func (f *Filter) Claims(fp bloomstore.Fingerprint) []bool {
 }
 
 // Add adds fp unless the filter claims to contain it. It returns the number of a layer:
-// the one to which fp was added or, if added is false, one that claims it.
+// the one to which fp was added or, if added is false, one that claims fp.
 //
 // If only one goroutine adds keys, Restore can make an equal filter from a journal of
 // these results. Add allocates memory only when it starts a new layer.
@@ -202,9 +202,9 @@ func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 }
 
 // claimingLayer returns the number of the newest layer that claims to contain the
-// fingerprint of draw. It tests the newest layer first, which has more keys than all
-// others together. The caller must hold the shard's lock, and must have loaded the
-// chain while it held that lock.
+// fingerprint of draw. It tests the newest layer first, because its capacity is
+// larger than that of all others together. The caller must hold the shard's lock,
+// and must have loaded the chain while it held that lock.
 func claimingLayer(chain []*layer, shard int, draw draws) (number int, has bool) {
 	for number = len(chain) - 1; number >= 0; number-- {
 		if chain[number].test(shard, draw) {

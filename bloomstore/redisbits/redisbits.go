@@ -62,10 +62,11 @@ type Filter struct{ bits *bits.Filter }
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open returns the filter named in config, and creates it if there is none. It finishes
-// a creation that was interrupted. If the filter has other parameters, the error is an
-// ErrParamsMismatch that shows both. If a part of it is lost, the error is an
-// ErrFilterLost, and if the server can evict any key, an ErrEvicts.
+// Open returns the filter named in config, and creates it if there is none. It
+// finishes a creation that was interrupted. If the filter has other parameters, the
+// error is an ErrParamsMismatch that shows the stored and the wanted ones. If a
+// part of it is lost, the error is an ErrFilterLost, and if the server can evict
+// any key, an ErrEvicts.
 //
 // The client must read from primaries, because a replica can lag behind.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {

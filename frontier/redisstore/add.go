@@ -20,16 +20,16 @@ type adder struct {
 	seen  *seenCache // nil means that there is no cache
 	added string     // field of partition.meta that counts the items that this worker adds
 
-	// acknowledged counts, by partition, the items that were answered Added to callers of
-	// this process.
+	// acknowledged counts, by partition, the items for which callers of this process got the
+	// answer Added.
 	acknowledged []atomic.Uint64
 	queued       atomic.Int64 // approximate number of queued items of the crawl; only with Config.MaxQueued
 }
 
-// changeEpoch calls begin, which begins a new epoch of a server, and drops all answers that
-// this process has cached.
-func (s *Store) changeEpoch(begin func()) {
-	s.seen.change(begin)
+// changeEpoch calls startEpoch, which starts a new epoch of a server, and drops all answers
+// that this process has cached.
+func (s *Store) changeEpoch(startEpoch func()) {
+	s.seen.change(startEpoch)
 	s.scope.forget()
 	s.members.forget()
 }
@@ -39,16 +39,16 @@ type ask struct {
 	item     frontier.Item // to queue, if it is new
 	delay    time.Duration
 	decision frontier.Decision
-	at       int // index among its caller's offers
+	index    int // index among its caller's offers
 	print    bloomstore.Fingerprint
-	host     bloomstore.Fingerprint // of the host key
+	host     bloomstore.Fingerprint // fingerprint of the host key
 	part     *partition
 	exact    bool
 	sampled  bool   // is in the shadow sample
 	link     bool   // is refused if the queue is full
-	full     bool   // the queue is full and an exact set decided: refused unless the URL is queued or leased
+	full     bool   // is refused unless the URL is queued or leased: the queue is full, and an exact set has decided
 	next     *ask   // the next offer of the same URL in the group
-	under    *epoch // the epoch of the verdict
+	epoch    *epoch // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict
 	err      error
 }
@@ -57,9 +57,9 @@ type ask struct {
 type answers struct {
 	verdicts []frontier.Verdict
 	parts    []*partition // the partition of each item; nil if no server was asked
-	// under has the epoch of each partition's node. The verdicts of a partition are valid
+	// epochs has the epoch of each partition's node. The verdicts of a partition are valid
 	// until that epoch ends. A nil epoch means that they are not valid any more.
-	under map[*partition]*epoch
+	epochs map[*partition]*epoch
 }
 
 // Add implements frontier.Store. If a server is out of memory, the error matches both
@@ -84,7 +84,7 @@ func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Ve
 // replicated returns nil if Config.Wait replicas have the writes that the answers rely on.
 func (s *Store) replicated(ctx context.Context, got answers) error {
 	confirmed := make(map[*epoch]bool)
-	for p, ep := range got.under {
+	for p, ep := range got.epochs {
 		if ep == nil {
 			return errEpoch
 		}
@@ -108,7 +108,7 @@ func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) 
 	got := answers{
 		verdicts: make([]frontier.Verdict, len(offers)),
 		parts:    make([]*partition, len(offers)),
-		under:    make(map[*partition]*epoch),
+		epochs:   make(map[*partition]*epoch),
 	}
 	asks := make(map[*node]*offering)
 	for i := range offers {
@@ -121,7 +121,7 @@ func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) 
 			got.verdicts[i] = verdict
 			continue
 		}
-		a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host), at: i, link: links}
+		a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host), index: i, link: links}
 		a.part = s.parts[partitionOf(a.host, len(s.parts))]
 		a.exact, a.sampled = it.Class != frontier.Bulk, a.print.Sampled()
 		n, err := s.nodeOf(ctx, a.part)
@@ -129,7 +129,7 @@ func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) 
 			return answers{}, err
 		}
 		got.parts[i] = a.part
-		ep := n.epoch.Load() // loaded before the cache is read, because a new epoch empties it
+		ep := n.epoch.Load() // loaded before the cache is read, because a new epoch empties the cache
 		if links && !a.exact && !a.sampled && s.seen.has(a.print) {
 			got.verdicts[i] = frontier.Verdict{Answer: frontier.Seen}
 			got.rely(a.part, ep)
@@ -163,8 +163,8 @@ func (s *Store) take(got *answers, o *offering) error {
 		if a.verdict.Answer == 0 {
 			return fmt.Errorf("redisstore: no verdict on %q", a.item.URL)
 		}
-		got.verdicts[a.at] = a.verdict
-		got.rely(a.part, a.under)
+		got.verdicts[a.index] = a.verdict
+		got.rely(a.part, a.epoch)
 		if a.verdict.Answer == frontier.Added {
 			s.acknowledged[a.part.number].Add(1)
 		}
@@ -172,27 +172,27 @@ func (s *Store) take(got *answers, o *offering) error {
 	return nil
 }
 
-// rely notes that an answer depends on an epoch of its partition's node.
+// rely records that an answer depends on an epoch of its partition's node.
 func (got *answers) rely(p *partition, ep *epoch) {
-	if before, ok := got.under[p]; ok && before != ep {
+	if before, ok := got.epochs[p]; ok && before != ep {
 		ep = nil // one of two different epochs is over
 	}
-	got.under[p] = ep
+	got.epochs[p] = ep
 }
 
 // offerAgain repeats offers whose answers might not be valid any more, and returns the
 // current answers. An offer that was answered Added before keeps that answer.
 func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links bool, before answers) (answers, error) {
-	offers, stand := standing(offers, before)
+	offers, valid := validAnswers(offers, before)
 	got, err := s.offer(ctx, offers, links)
 	if err != nil {
 		return answers{}, err
 	}
 	for i := range offers {
-		if stand[i] {
+		if valid[i] {
 			got.verdicts[i], got.parts[i] = before.verdicts[i], before.parts[i]
 			if p := got.parts[i]; p != nil {
-				got.rely(p, before.under[p])
+				got.rely(p, before.epochs[p])
 			}
 			continue
 		}
@@ -258,18 +258,19 @@ func (c counts) appendTo(args []any) []any {
 	return args
 }
 
-// countOffer counts the verdicts of Add other than Added, in the partition of the first item
-// about which a server was asked. After an error it is unknown whether they were counted.
+// countOffer counts the verdicts of a call of Add, except Added. It counts all of them in one
+// partition, that of the first item about which a server was asked. After an error it is
+// unknown whether they were counted.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
 	sum := make(counts)
 	sum.verdicts(got.verdicts)
 	if len(sum) == 0 {
 		return nil
 	}
-	at := slices.IndexFunc(got.parts, func(p *partition) bool { return p != nil })
+	first := slices.IndexFunc(got.parts, func(p *partition) bool { return p != nil })
 	p := s.parts[0]
-	if at >= 0 {
-		p = got.parts[at]
+	if first >= 0 {
+		p = got.parts[first]
 	}
 	n, err := s.nodeOf(ctx, p)
 	if err != nil {
@@ -288,7 +289,7 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 }
 
 // beginSums sums the queued items once before it returns, and then every second. It does
-// nothing if their number is not limited.
+// nothing if Config.MaxQueued is 0.
 func (s *Store) beginSums(ctx context.Context) error {
 	if s.cfg.MaxQueued == 0 {
 		return nil

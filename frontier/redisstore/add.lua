@@ -38,7 +38,7 @@ if not record[1] then return {'lost', -1, 0} end
 if record[1] ~= layers then return {'stale', -1, 0} end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
 
--- The counters of exact items that the filter claims to know, by letter.
+-- The counters for exact items that the filter claims to contain, by letter.
 local claims = {x = 'promoted', p = 'promoted', n = 'recovered', r = 'renewed'}
 
 local specials, at = {}, 6
@@ -70,7 +70,7 @@ local function changed(now, old, new)
   return fresh and union:sub(1, #now)
 end
 
--- shade compares the filter's claim about a sampled item with the exact sample.
+-- shade compares the filter's claim about a sampled item with the shadow sample.
 local function shade(special, claimed, answer)
   local known = redis.call('SISMEMBER', KEYS[6], special.print) == 1
   if claimed and known or not claimed and not known and answer ~= 'a' then return end

@@ -319,7 +319,7 @@ func TestMaxQueued(t *testing.T) {
 			t.Errorf("link %d: %v %q, want %v %q", i, v.Answer, v.Reason, want.Answer, want.Reason)
 		}
 	}
-	other := openStore(t, cfg) // it counts the queue before Open returns
+	other := openStore(t, cfg) // this worker counts the queue before Open returns
 	if got, err := other.offer(t.Context(), testPages("b.test", 0, 1), true); err != nil || got.verdicts[0].Reason != frontier.ReasonQueueFull {
 		t.Errorf("another worker's link: %v, %v, want it refused", got.verdicts, err)
 	}
@@ -350,7 +350,7 @@ func TestAddAfterLostReply(t *testing.T) {
 }
 
 // TestFilterWentBack makes a server lose the last layers of a filter, together with the
-// entries of their keys. That is not an error: the lost URLs are added again.
+// entries of their keys. This loss is not an error: the lost URLs are added again.
 func TestFilterWentBack(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)

@@ -20,12 +20,12 @@ type pending struct {
 	edit edit           // zero if a layer claims the item
 }
 
-// edit is the change of a segment that adds an item: a range of bytes, and its content
-// before and after.
+// edit is the change of a segment that adds an item. It changes a range of bytes from old to
+// new.
 type edit struct {
-	segment  string // its key
-	from, to int64
-	old, new []byte
+	segment     string // its key
+	first, last int64  // offsets of the first and the last byte
+	old, new    []byte
 }
 
 // maxAddItems bounds the items of one call of add.lua.
@@ -73,7 +73,8 @@ func (g *group) follow() {
 	})
 }
 
-// blockKey names a block of a filter, and block is its content after a call.
+// blockKey identifies a block of a filter. block is the content of a block after a call of the
+// script.
 type (
 	blockKey struct {
 		segment string
@@ -85,11 +86,11 @@ type (
 	}
 )
 
-// oneCall returns how many of items, counted from the first, go into one call of the
-// script: at least one. The argument call is the number of that call. The items of a call
-// belong to one partition, were tested with the same layers, and have their bits in
-// different blocks. oneCall also sets the edits of these items, which expect that the
-// earlier calls have changed the blocks.
+// oneCall returns how many of the first items go into one call of the script. It is at least
+// one. The argument call is the number of that call. The items of a call belong to one
+// partition, were tested with the same layers, and have their bits in different blocks.
+// oneCall also sets the edits of these items. The edits expect that the earlier calls have
+// changed the blocks.
 func (g *group) oneCall(items []pending, call int) int {
 	first := &items[0]
 	layers := first.test.Layers()
@@ -102,53 +103,53 @@ func (g *group) oneCall(items []pending, call int) int {
 		if item.test.Known {
 			continue
 		}
-		var at blockKey
-		at.segment, _ = item.test.Segment()
-		_, at.offset = layer.Locate(item.ask.print)
-		before, changed := g.blocks[at]
+		var key blockKey
+		key.segment, _ = item.test.Segment()
+		_, key.offset = layer.Locate(item.ask.print)
+		before, changed := g.blocks[key]
 		if changed && before.call == call {
 			return n
 		}
 		old := item.test.Old()
 		new := layer.Mask(g.keep(old), item.ask.print)
-		item.edit = newEdit(at, old, new)
+		item.edit = newEdit(key, old, new)
 		if changed {
 			old, new = before.bytes, layer.Mask(g.keep(before.bytes), item.ask.print)
-			item.edit.rebase(at, old, new)
+			item.edit.rebase(key, old, new)
 		}
-		g.blocks[at] = block{new, call}
+		g.blocks[key] = block{new, call}
 	}
 	return len(items)
 }
 
-// keep returns a copy of b that is valid until the next round.
+// keep returns a copy of b that is valid until the next call of round.
 func (g *group) keep(b []byte) []byte {
-	at := len(g.bytes)
+	start := len(g.bytes)
 	g.bytes = append(g.bytes, b...)
-	return g.bytes[at:len(g.bytes):len(g.bytes)]
+	return g.bytes[start:len(g.bytes):len(g.bytes)]
 }
 
 // newEdit returns the shortest change of a block from old to new.
-func newEdit(at blockKey, old, new []byte) edit {
-	from, to := 0, len(new)
-	for from < to && old[from] == new[from] {
-		from++
+func newEdit(key blockKey, old, new []byte) edit {
+	first, end := 0, len(new)
+	for first < end && old[first] == new[first] {
+		first++
 	}
-	for to > from+1 && old[to-1] == new[to-1] {
-		to--
+	for end > first+1 && old[end-1] == new[end-1] {
+		end--
 	}
-	return edit{at.segment, at.offset + int64(from), at.offset + int64(to) - 1, old[from:to], new[from:to]}
+	return edit{key.segment, key.offset + int64(first), key.offset + int64(end) - 1, old[first:end], new[first:end]}
 }
 
 // rebase bases e on a block that an earlier call changes. The argument old is the content of the
-// block after that call. The range of bytes does not change: it contains all bits that were
-// missing when the item was tested. So the script notices if the earlier call did not change the
-// block to old. The block may have been read once more for the earlier call, after another
-// worker added the item. Then old has all bits of the item, and the script answers that the item
-// is known.
-func (e *edit) rebase(at blockKey, old, new []byte) {
-	from, to := e.from-at.offset, e.to-at.offset+1
-	e.old, e.new = old[from:to], new[from:to]
+// block after that call. The range of bytes stays the same, because it contains all bits that
+// were missing when the item was tested. If the earlier call does not change the block to old,
+// the script notices that. It is possible that old has all bits of the item, because another
+// worker added the item before the block was read for the earlier call. In this case the script
+// answers that the item is known.
+func (e *edit) rebase(key blockKey, old, new []byte) {
+	start, end := e.first-key.offset, e.last-key.offset+1
+	e.old, e.new = old[start:end], new[start:end]
 }
 
 // call returns the call of add.lua for items of one partition, which are ordered by host.
@@ -164,7 +165,7 @@ func (g *group) call(items []pending, ep *epoch) *call {
 		b.host(items[:n])
 		items = items[n:]
 	}
-	return &call{part: p, script: addScript, keys: b.keys, args: b.args, under: ep}
+	return &call{part: p, script: addScript, keys: b.keys, args: b.args, required: ep}
 }
 
 // run returns how many elements at the start of items are the same as the first element. It
@@ -177,13 +178,13 @@ func run(items []pending, same func(a, b *pending) bool) int {
 	return n
 }
 
-// callBuilder collects keys and arguments in the form of add.lua.
+// callBuilder collects the keys and arguments of a call of add.lua.
 type callBuilder struct {
 	s           *Store
 	part        *partition
 	keys        []string
 	args        []any
-	segmentKeys map[string]int // indices of segments among keys
+	segmentKeys map[string]int // for each segment its index in keys, counted from 1
 }
 
 // key adds a key and returns its index for the script.
@@ -193,7 +194,7 @@ func (b *callBuilder) key(key string) int {
 }
 
 func (b *callBuilder) specials(items []pending) {
-	at, n := len(b.args), 0
+	countIndex, n := len(b.args), 0
 	b.args = append(b.args, 0)
 	for i, item := range items {
 		a := item.ask
@@ -216,7 +217,7 @@ func (b *callBuilder) specials(items []pending) {
 		}
 	}
 	if n > 0 {
-		b.args[at] = n
+		b.args[countIndex] = n
 		b.keys = append(b.keys, b.part.delayed, b.part.exact, b.part.shadow)
 	}
 }
@@ -235,13 +236,13 @@ func (b *callBuilder) host(items []pending) {
 	host := items[0].ask.item.Host
 	b.args = append(b.args, host, b.key(b.part.host(host)), "")
 	b.key(b.part.active(host))
-	if _, most := b.s.cfg.limits(host); most > 0 {
+	if _, maxItems := b.s.cfg.limits(host); maxItems > 0 {
 		key, field := b.part.budget(items[0].ask.host)
 		b.key(key)
-		b.args[len(b.args)-1] = most
+		b.args[len(b.args)-1] = maxItems
 		b.args = append(b.args, field)
 	}
-	at, runs := len(b.args), 0
+	runCount, runs := len(b.args), 0
 	b.args = append(b.args, 0)
 	var queues [frontier.Priorities]int
 	for len(items) > 0 {
@@ -257,7 +258,7 @@ func (b *callBuilder) host(items []pending) {
 		}
 		items = items[n:]
 	}
-	b.args[at] = runs
+	b.args[runCount] = runs
 }
 
 func (b *callBuilder) item(item pending) {
@@ -267,7 +268,7 @@ func (b *callBuilder) item(item pending) {
 		b.args = append(b.args, 1, "", "", "", "", entry)
 		return
 	}
-	b.args = append(b.args, b.segmentKeys[e.segment], e.from, e.to, e.old, e.new, entry)
+	b.args = append(b.args, b.segmentKeys[e.segment], e.first, e.last, e.old, e.new, entry)
 }
 
 // letterVerdicts are the verdicts for the letters that add.lua returns. Items with other letters

@@ -99,7 +99,7 @@ func (a addProcess) start(t *testing.T) (*exec.Cmd, *bufio.Reader) {
 }
 
 // TestKilledAdders starts processes that add the same URLs, nine tenths of them known,
-// and kills some of them meanwhile. Every URL is queued once. If a kill could leave bits
+// and kills some of the processes. Every URL is queued once. If a kill could leave bits
 // without an entry, the other processes would get the answer Seen and the URL would be
 // lost.
 func TestKilledAdders(t *testing.T) {

@@ -37,8 +37,8 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 //   - the number of keys in the filter, from a sample of its blocks,
 //   - plus the items that were queued although the filter claimed them,
 //   - minus the keys of MarkSeen,
-//   - minus the expected number of new items that the filter claimed, which the first number
-//     includes.
+//   - minus the expected number of new items that the filter claimed. They were not added, but
+//     the first number includes them.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.recount(ctx)
 	if err != nil {
@@ -70,8 +70,9 @@ func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed flo
 	return claimed
 }
 
-// recount counts the items in all queues, leases and lists. Each partition is read in one transaction, which takes its
-// server about 3 µs for each host that has queued, leased or failed items.
+// recount counts the items in all queues, leases and lists. Each partition is read in one
+// transaction, which takes its server about 3 µs for each host that has queued, leased or failed
+// items.
 func (s *Store) recount(ctx context.Context) (recount, error) {
 	r := recount{Audit: frontier.Audit{Counters: newStats()}}
 	for _, p := range s.parts {
@@ -86,7 +87,7 @@ func (s *Store) recount(ctx context.Context) (recount, error) {
 }
 
 // recountPartition adds the counts of a partition to r. It reads the list of hosts first. If
-// the transaction that counts then finds other hosts, recountPartition starts again.
+// the transaction that counts the items finds other hosts, recountPartition starts again.
 func (s *Store) recountPartition(ctx context.Context, p *partition, r *recount) error {
 	for {
 		waiting, err := s.hostsWith(ctx, p, frontier.Queued)
@@ -227,8 +228,9 @@ func (c *recounting) checkHost(r *recount, host string, items uint64, due, lease
 	}
 }
 
-// countActive counts the items in the hash of a lease: the leased ones, and the ones that are
-// set aside (see activeItem). delayed is the number of items set aside that count as delayed.
+// countActive counts the items in the hash of a lease: the leased ones, and the ones that are set
+// aside (see activeItem). The result delayed is the number of items set aside that count as
+// delayed.
 func countActive(lease map[string]string) (open, aside, delayed uint64) {
 	for _, it := range activeItems(lease) {
 		if it.aside {

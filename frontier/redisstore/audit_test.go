@@ -29,7 +29,7 @@ func TestRecountNamesCorruption(t *testing.T) {
 	wantBooks(t, s)
 	admin := server.Client()
 	ctx := t.Context()
-	// variety ends every second lease, so chance decides whether h0 is leased.
+	// variety ends every second lease. The order of the hosts in its leases is random.
 	var free, leased string
 	for _, host := range []string{"h0.test", "h1.test", "h2.test", "h3.test", "h4.test", "h5.test"} {
 		if admin.Exists(ctx, s.partition(host).active(host)).Val() == 1 {

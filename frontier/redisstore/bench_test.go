@@ -22,8 +22,8 @@ const benchCallers = 128
 // is therefore the number of bytes written.
 var loggedServer = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
 
-// BenchmarkAddNew adds new URLs as pages do: batch URLs of one host in each call, from
-// many callers. The false-positive rate is 1e-6, and the log is synced every second.
+// BenchmarkAddNew adds new URLs as pages do: many callers each add some URLs of one host
+// in one call. The false-positive rate is 1e-6, and the log is synced every second.
 func BenchmarkAddNew(b *testing.B) {
 	for _, batch := range []int{4, 100} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {

@@ -26,7 +26,7 @@ const format = 1
 // Fields of the crawl's first key.
 const (
 	cardField   = "card"   // the settings that were fixed when the crawl was created
-	readyField  = "ready"  // exists when the filters of all partitions were created
+	readyField  = "ready"  // exists once the filters of all partitions were created
 	pausedField = "paused" // exists while the crawl is paused
 	closedField = "closed" // exists while the crawl cannot be opened; the value says why
 )
@@ -39,7 +39,7 @@ type card struct {
 	Format     int               `json:"format"`
 	Created    time.Time         `json:"created"`
 	ID         string            `json:"id"`  // prefix of the crawl's keys
-	Key        hexKey            `json:"key"` // of the fingerprints; secret
+	Key        hexKey            `json:"key"` // key of the fingerprints; secret
 	Partitions int               `json:"partitions"`
 	LeaseMS    int64             `json:"lease_ms"` // TTL of all workers' leases
 	Filter     filterCard        `json:"filter"`
@@ -59,7 +59,7 @@ func (k hexKey) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:
 
 func (k *hexKey) UnmarshalText(text []byte) error {
 	if n, err := hex.Decode(k[:], text); err != nil || n != len(k) || len(text) != 2*len(k) {
-		return errors.New("the key is not 32 hex digits") // the key itself is secret
+		return errors.New("the key is not 32 hex digits") // the message does not show the key, because it is secret
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (s *Store) join(ctx context.Context) error {
 
 // makePartitions computes the crawl's partitions. The filter of each is sized for its share
 // of the keys plus four standard deviations, so that an uneven distribution of the keys does
-// not make it grow.
+// not make the filter grow.
 func (s *Store) makePartitions() error {
 	each := float64(s.cfg.FilterCapacity) / float64(s.cfg.Partitions)
 	params := redisbits.Params{Capacity: uint64(math.Ceil(each + 4*math.Sqrt(each))), FPR: s.cfg.FPR, Growth: s.cfg.Growth}
@@ -267,9 +267,9 @@ func (s *Store) openFilters(ctx context.Context) error {
 	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), readyField, 1).Err())
 }
 
-// eachPartition calls do for every partition, up to 16 at a time, and returns the first
+// eachPartition calls visit for every partition, up to 16 at a time, and returns the first
 // error, classified.
-func (s *Store) eachPartition(ctx context.Context, do func(context.Context, *partition) error) error {
+func (s *Store) eachPartition(ctx context.Context, visit func(context.Context, *partition) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, p := range s.parts {
@@ -277,7 +277,7 @@ func (s *Store) eachPartition(ctx context.Context, do func(context.Context, *par
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return s.classify(ctx, do(ctx, p))
+			return s.classify(ctx, visit(ctx, p))
 		})
 	}
 	return group.Wait()

@@ -32,13 +32,13 @@ func (s *Store) checkServers(ctx context.Context) error {
 	return s.classify(ctx, err)
 }
 
-// eachServer calls do for the single server or for every primary of the cluster, possibly
+// eachServer calls visit for the single server or for every primary of the cluster, possibly
 // concurrently, and returns the first error.
-func (s *Store) eachServer(ctx context.Context, do func(context.Context, *redis.Client) error) error {
+func (s *Store) eachServer(ctx context.Context, visit func(context.Context, *redis.Client) error) error {
 	if s.nodes.single != nil {
-		return do(ctx, s.nodes.single.client)
+		return visit(ctx, s.nodes.single.client)
 	}
-	return s.nodes.cluster.ForEachMaster(ctx, do)
+	return s.nodes.cluster.ForEachMaster(ctx, visit)
 }
 
 // checkServer checks a server's version and eviction policy, and returns its run id. It is
@@ -117,7 +117,7 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 	return denial(slices.Compact(denied), foreign)
 }
 
-// commandOn returns the command that an entry of commands describes, for a key.
+// commandOn returns the words of an entry of commands, with key in the place of KEY.
 func commandOn(command, key string) (args []any) {
 	for word := range strings.FieldsSeq(command) {
 		if word == "KEY" {
@@ -128,8 +128,8 @@ func commandOn(command, key string) (args []any) {
 	return args
 }
 
-// discarded queues commands in a transaction and discards it. It returns an error of the
-// connection, of MULTI or of DISCARD, but no errors of the commands.
+// discarded queues commands in a transaction and discards the transaction. It returns an error of
+// the connection, of MULTI or of DISCARD, but no errors of the commands.
 func discarded(ctx context.Context, server *redis.Client, queue func(redis.Pipeliner)) error {
 	pipe := server.Pipeline()
 	begin := pipe.Do(ctx, "multi")

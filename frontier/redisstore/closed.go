@@ -18,8 +18,8 @@ const (
 )
 
 // checkOpen returns an error if the crawl is being deleted or rebuilt, or if its deletion or
-// rebuild was interrupted. A worker calls it before it opens the filters and again after it
-// has registered. So either the worker notices the change, or shut finds the worker.
+// rebuild was interrupted. A worker calls it before it opens the filters and again after it has
+// registered. So either the worker notices that the crawl is closed, or shut finds the worker.
 func (s *Store) checkOpen(ctx context.Context) error {
 	switch closed, err := s.closed(ctx); {
 	case err != nil:
@@ -40,8 +40,8 @@ func (s *Store) closed(ctx context.Context) (string, error) {
 	return closed, s.classify(ctx, err)
 }
 
-// shut prevents workers from opening the crawl. If the crawl has live workers, shut undoes
-// this and returns a frontier.ErrLocked with their names.
+// shut prevents workers from opening the crawl. If the crawl has live workers, shut restores the
+// previous state and returns a frontier.ErrLocked with their names.
 func (s *Store) shut(ctx context.Context, why string) error {
 	before, err := s.closed(ctx)
 	if err != nil {

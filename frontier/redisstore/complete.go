@@ -69,7 +69,7 @@ type completing struct {
 	*Store
 	h      *holding
 	update frontier.HostUpdate
-	todo   []todo // items that the lease has not completed yet, by number
+	todo   []todo // for items that the lease has not completed yet, in the order of their numbers
 }
 
 // todo is one completion.
@@ -130,13 +130,13 @@ func (c *completing) run(ctx context.Context) error {
 	}
 	crash.Point("offered")
 	for range maxEpochs {
-		under, err := c.stand(ctx)
+		required, err := c.awaitLinks(ctx)
 		if err == nil {
 			if err = c.record(); err != nil {
 				return err
 			}
 			crash.Point("recorded")
-			err = c.commit(ctx, under)
+			err = c.commit(ctx, required)
 		}
 		if !errors.Is(err, errEpoch) {
 			return err
@@ -164,7 +164,7 @@ func (c *completing) follow(ctx context.Context) error {
 	for _, t := range c.todo {
 		if t.fresh() {
 			n := len(t.Links)
-			mine := answers{verdicts: got.verdicts[:n:n], parts: got.parts[:n:n], under: got.under}
+			mine := answers{verdicts: got.verdicts[:n:n], parts: got.parts[:n:n], epochs: got.epochs}
 			got.verdicts, got.parts = got.verdicts[n:], got.parts[n:]
 			t.item.pending = &followed{links: mine, answered: answered}
 		}
@@ -174,7 +174,7 @@ func (c *completing) follow(ctx context.Context) error {
 }
 
 // fresh reports whether the links of a completion were not offered yet. A repeated call
-// must have the same links. If their number differs, they are offered.
+// must have the same links. If their number differs, they are offered again.
 func (t *todo) fresh() bool {
 	return t.item.pending == nil || len(t.item.pending.links.verdicts) != len(t.Links)
 }
@@ -255,10 +255,10 @@ func (t *todo) linkCounts() (n frontier.LinkCounts) {
 	return n
 }
 
-// commit makes the completions take effect if the argument under is the epoch of the node. A
-// nil under means any epoch.
-func (c *completing) commit(ctx context.Context, under *epoch) error {
-	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
+// commit makes the completions take effect if the node is in the epoch required. If required is
+// nil, the node can be in any epoch.
+func (c *completing) commit(ctx context.Context, required *epoch) error {
+	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), required: required}
 	c.runTogether(ctx, made, c.h)
 	crash.Point("completed")
 	if errors.Is(made.err, errEpoch) && made.ran == nil {
@@ -293,7 +293,7 @@ func (c *completing) keys() []string {
 	return keys
 }
 
-// Indices of the arguments of complete.lua; the first is ARGV[2].
+// Indices of the arguments of complete.lua in call.args. Index 0 is ARGV[2].
 const (
 	argEnd       = 4
 	argBlobGiven = 5
@@ -305,20 +305,20 @@ const (
 // many arguments, which are about fifty completions.
 const maxJoinedArgs = 1024
 
-// joinCompletions appends the completions of next, a call for the same lease, to a call of
-// complete.lua. It returns false if the calls cannot be joined.
-func joinCompletions(c, next *call) bool {
-	ended := c.args[argEnd] == any("1")
-	if ended || len(c.args) >= maxJoinedArgs || c.under != nil && next.under != nil && c.under != next.under {
+// joinCompletions appends the completions of second to those of first. Both are calls of
+// complete.lua for one lease. It returns false if the calls cannot be joined.
+func joinCompletions(first, second *call) bool {
+	ended := first.args[argEnd] == any("1")
+	if ended || len(first.args) >= maxJoinedArgs || first.required != nil && second.required != nil && first.required != second.required {
 		return false
 	}
-	given, blob := c.args[argBlobGiven], c.args[argBlob]
-	copy(c.args, next.args[:argItems])
-	if next.args[argBlobGiven] != any("1") {
-		c.args[argBlobGiven], c.args[argBlob] = given, blob
+	given, blob := first.args[argBlobGiven], first.args[argBlob]
+	copy(first.args, second.args[:argItems])
+	if second.args[argBlobGiven] != any("1") {
+		first.args[argBlobGiven], first.args[argBlob] = given, blob
 	}
-	c.args = append(c.args, next.args[argItems:]...)
-	c.under = cmp.Or(c.under, next.under)
+	first.args = append(first.args, second.args[argItems:]...)
+	first.required = cmp.Or(first.required, second.required)
 	return true
 }
 
@@ -349,7 +349,7 @@ func (c *completing) args() []any {
 	return args
 }
 
-// counts returns the changes of counters by a completion.
+// counts returns the amounts that a completion adds to counters.
 func (t *todo) counts() counts {
 	sum := make(counts)
 	sum.verdicts(t.item.pending.links.verdicts)

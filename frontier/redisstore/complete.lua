@@ -25,9 +25,9 @@ if not runsOut then
   return mine and 2 or redis.call('HEXISTS', META, 'epoch') == 1 and 0 or 3
 end
 
--- gone and leave have the numbers of the completed items, which leave active. The
--- items in back and again are set aside. failed has new elements for the list of
--- failed items.
+-- The table gone and the list leave have the numbers of the completed items, which are
+-- removed from active. The lists back and again have items that are set aside. The list
+-- failed has new elements for the host's list of failed items.
 local gone, leave, back, again, failed, prints, notes = {}, {}, {}, {}, {}, {}, {}
 
 local function settle(number, what, argument)
@@ -101,8 +101,8 @@ end
 local sums = totals()
 
 local learnt = {}
--- While the lease continues, a due time is stored only if it or the stored one lies
--- in the future.
+-- While the lease continues, a due time is stored only if the new or the stored due
+-- time is in the future.
 if ending or tonumber(ARGV[4]) > 0 or tonumber(state[4] or 0) > now() then learnt[1], learnt[2] = 'u', int(due) end
 if ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV[5] end
 if ARGV[7] == '1' then learnt[#learnt + 1], learnt[#learnt + 2] = 'b', ARGV[8] end

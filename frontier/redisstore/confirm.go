@@ -13,14 +13,14 @@ import (
 // waitReplicas is the maximum time to wait for replicas.
 const waitReplicas = time.Second
 
-// stand returns the epoch of the lease's node if answers to the links depend on it, otherwise
-// nil. It returns errEpoch if an epoch on which answers depend is over.
+// awaitLinks returns the epoch of the lease's node if answers to the links depend on that epoch,
+// otherwise nil. It returns errEpoch if an epoch on which answers depend is over.
 //
-// Answers of the lease's own node are safe: if it loses them, it also loses the completion.
-// Answers of other nodes must survive a crash. So stand waits until they are on disk and
-// checks that the nodes have not restarted. With Config.Wait, it waits until replicas have
-// them.
-func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
+// Answers of the lease's own node are safe: if the node loses them, it also loses the
+// completion. Answers of other nodes must survive a crash. So awaitLinks waits until they are
+// on disk and checks that the nodes have not restarted. With Config.Wait, it waits until
+// replicas have the answers.
+func (c *completing) awaitLinks(ctx context.Context) (own *epoch, err error) {
 	node, err := c.nodeOf(ctx, c.h.part)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
 	others := make(map[*epoch]*partition)
 	var answered time.Time
 	for _, t := range c.todo {
-		for p, ep := range t.item.pending.links.under {
+		for p, ep := range t.item.pending.links.epochs {
 			switch {
 			case ep == nil || ep.node.epoch.Load() != ep:
 				return nil, errEpoch
@@ -62,7 +62,7 @@ func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
 // everything that the node has written so far.
 func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
 	if s.cfg.Wait == 0 {
-		c := &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, under: ep}
+		c := &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, required: ep}
 		s.runAll(ctx, []*call{c})
 		return c.err
 	}

@@ -57,8 +57,8 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 // retrying is a host whose failed items are being queued again.
 type retrying struct {
 	host string
-	left int64    // items that had failed at the beginning and must still be queued again
-	head []string // the first of them
+	left int64    // number of items that had failed at the beginning and must still be queued again
+	head []string // the first values in its list of failed items
 }
 
 // retryHosts queues the failed items of hosts of a partition again.
@@ -104,7 +104,7 @@ func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying) e
 	return nil
 }
 
-// retryStep queues the heads again.
+// retryStep queues the items in the heads of todo again.
 func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (total int, err error) {
 	var calls []*call
 	var of []*retrying

@@ -54,8 +54,8 @@ func (s *Store) unlinkAll(ctx context.Context, pattern string) (total int, err e
 	}
 }
 
-// scan calls visit with batches of the keys that match a pattern, of every server. Calls for
-// different servers can be concurrent.
+// scan searches every server for keys that match a pattern, and calls visit with batches of them.
+// Calls for different servers can be concurrent.
 func (s *Store) scan(ctx context.Context, pattern string, visit func(context.Context, *redis.Client, []string) error) error {
 	err := s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		for cursor := uint64(0); ; {

@@ -40,10 +40,10 @@ const (
 	entryReferrer  = 1 << 7
 )
 
-// maxAuthority is the longest host and port that an entry stores separately.
+// maxAuthority is the maximum length of a host and port that an entry stores separately.
 const maxAuthority = 255
 
-// appendEntry encodes an item. Its Priority is less than frontier.Priorities.
+// appendEntry encodes an item. The Priority of the item must be less than frontier.Priorities.
 func appendEntry(b []byte, it *frontier.Item) []byte {
 	flags := byte(it.Priority) << 1
 	set := func(flag byte, on bool) bool {
@@ -52,7 +52,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 		}
 		return on
 	}
-	at := len(b)
+	start := len(b)
 	b = append(b, 0, it.Attempts, it.Deliveries)
 	b = binary.AppendUvarint(b, uint64(it.Depth))
 	if set(entryHops, it.Hops > 0) {
@@ -73,7 +73,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 		b = append(b, byte(len(authority)))
 		b = append(b, authority...)
 	}
-	b[at] = flags
+	b[start] = flags
 	return append(b, path...)
 }
 
@@ -167,8 +167,7 @@ func appendStatus(b []byte, status int) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
 }
 
-// splitFailed splits the value of a failed item into the arguments of appendFailed and the
-// entry.
+// splitFailed splits the value of a failed item into its outcome, status and entry.
 func splitFailed(value string) (outcome frontier.Outcome, status int, entry string, err error) {
 	if len(value) < failedPrefix || int(value[0]) >= len(failedOutcomes) {
 		return "", 0, "", errEntry
@@ -198,11 +197,10 @@ func (r *entryReader) byte() byte {
 	return 0
 }
 
-// uvarint reads a number of at most five bytes. A number larger than the argument most
-// counts as damage.
-func (r *entryReader) uvarint(most uint64) uint64 {
+// uvarint reads a number of at most five bytes. A number above limit counts as damage.
+func (r *entryReader) uvarint(limit uint64) uint64 {
 	v, n := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen32)]))
-	if n <= 0 || v > most {
+	if n <= 0 || v > limit {
 		r.damaged = true
 		return 0
 	}

@@ -43,7 +43,7 @@ func (b *epochBench) hosts() map[string]frontier.Lease {
 	for tries := 0; ; tries++ {
 		grant, err := b.Lease(b.Context(), frontier.LeaseRequest{IDs: leaseIDs(4)})
 		if errors.Is(err, frontier.ErrUnavailable) && tries < 3 {
-			continue // a connection from before the restart
+			continue // the connection is from before the restart
 		}
 		if err != nil {
 			b.Fatal(err)
@@ -72,8 +72,8 @@ func (b *epochBench) wantDueIn(host string, wait time.Duration) {
 	}
 }
 
-// TestEpochHoldsLeases: in a new epoch no host is leased for the TTL of a lease plus the
-// host's delay. Leases that the server still has continue.
+// TestEpochHoldsLeases: in a new epoch no host is leased until the TTL of a lease plus the
+// host's delay have passed. Leases that the server still has continue.
 func TestEpochHoldsLeases(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -136,13 +136,12 @@ func TestEpochForgotExtension(t *testing.T) {
 	})
 }
 
-// wantLost calls the function take, makes the server lose the writes of that call, and
-// checks that the returned lease is lost. The lease must last for at most one TTL from
-// now.
-func (b *epochBench) wantLost(take func() frontier.Lease) {
+// wantLost calls getLease, makes the server lose the writes of that call, and checks that
+// the returned lease is lost. The lease must last for at most one TTL from now.
+func (b *epochBench) wantLost(getLease func() frontier.Lease) {
 	b.Helper()
 	before := b.dump()
-	l := take()
+	l := getLease()
 	lastUse := b.clock.Add(b.cfg.LeaseTTL - time.Second)
 	b.restore(before)
 	b.restart()

@@ -38,28 +38,28 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 	return v, false, nil
 }
 
-// standing reports, by index, which answers to decided offers stay valid: answers whose epoch
-// has not ended, and refusals. It also returns the offers for the next try. An offer whose
-// answer stays valid has the decision Known there. With its old decision, the item would be
-// queued again if it is finished by now.
-func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, stand []bool) {
-	again, stand = offers, make([]bool, len(offers))
+// validAnswers reports, by index, which answers to decided offers are still valid: answers
+// whose epoch has not ended, and refusals. It also returns the offers for the next try. In
+// these, an offer whose answer is still valid has the decision Known. With its old decision,
+// the item would be queued again if it is finished by now.
+func validAnswers(offers []frontier.Offer, before answers) (next []frontier.Offer, valid []bool) {
+	next, valid = offers, make([]bool, len(offers))
 	for i := range offers {
 		if offers[i].Decision == frontier.Undecided {
 			continue
 		}
 		p, verdict := before.parts[i], before.verdicts[i]
 		if p != nil && verdict.Answer != frontier.Refused {
-			if ep := before.under[p]; ep == nil || ep.node.epoch.Load() != ep {
+			if ep := before.epochs[p]; ep == nil || ep.node.epoch.Load() != ep {
 				continue
 			}
 		}
-		if &again[0] == &offers[0] {
-			again = slices.Clone(offers)
+		if &next[0] == &offers[0] {
+			next = slices.Clone(offers)
 		}
-		stand[i], again[i].Decision = true, frontier.Known
+		valid[i], next[i].Decision = true, frontier.Known
 	}
-	return again, stand
+	return next, valid
 }
 
 // exactPrint returns the fingerprint of an exact item if there is an exact set, otherwise "".

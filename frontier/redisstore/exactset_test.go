@@ -21,7 +21,7 @@ func exactConfig(server *servers.RedisServer) Config {
 	return cfg
 }
 
-// decided returns copies of items that are exact, with a decision and a round.
+// decided returns copies of items as exact items, with a decision and a round.
 func decided(decision frontier.Decision, round uint32, items []frontier.Offer) []frontier.Offer {
 	items = slices.Clone(items)
 	for i := range items {
@@ -152,8 +152,8 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestBulkThenDecided: one call offers a URL as a bulk item, as an exact item, and as
-// both again. The first exact item is queued, too, because the store has no record that
+// TestBulkThenDecided: one call offers a URL as a bulk item and as an exact item, and
+// then once more as each of them. The first exact item is queued, too, because the store has no record that
 // the bulk item has the same URL.
 func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()
@@ -212,9 +212,9 @@ func TestStandingAnswers(t *testing.T) {
 	before := answers{
 		verdicts: []frontier.Verdict{{Answer: frontier.Added}, {Answer: frontier.Added}, full, {}, {Answer: frontier.Deferred}},
 		parts:    []*partition{sure, doubtful, doubtful, sure, nil},
-		under:    map[*partition]*epoch{sure: lasting, doubtful: over},
+		epochs:   map[*partition]*epoch{sure: lasting, doubtful: over},
 	}
-	again, stand := standing(items, before)
+	again, stand := validAnswers(items, before)
 	if want := []bool{true, false, true, false, true}; !slices.Equal(stand, want) {
 		t.Errorf("standing are %v, want %v", stand, want)
 	}

@@ -1,5 +1,5 @@
 -- expire.lua: end a lease that ran out. Items that were not completed return to the
--- queues. Those that the worker may have requested count one more delivery.
+-- queues. For the items that the worker may have requested, one more delivery is counted.
 -- The host is due one delay after the end of the lease, because the worker may have
 -- sent a request at the last moment. If the worker has stored a later due time, the
 -- host is due then.

@@ -11,17 +11,17 @@ import (
 // maxTopUp bounds the items that one call of Extend adds.
 const maxTopUp = 1024
 
-// Extend implements frontier.Store. It adds at most maxTopUp items. Of the items that an
-// earlier call counted in topUp.Known, Extend can return only the last maxRecent again.
+// Extend implements frontier.Store. It adds at most maxTopUp items. Items that an earlier call
+// counted in topUp.Known can be returned again only if they are among the last maxRecent of them.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	h := s.held.get(id)
 	if h == nil || !h.current(s.now()) {
 		return frontier.Extension{}, frontier.ErrLeaseLost
 	}
 	held := h.open()
-	open := min(topUp.Items, held+maxTopUp)
-	most, until := math.MaxInt32, time.Time{}
-	if open > held {
+	wantOpen := min(topUp.Items, held+maxTopUp)
+	maxAdded, limitEnd := math.MaxInt32, time.Time{}
+	if wantOpen > held {
 		paused, err := s.paused(ctx)
 		if err != nil {
 			return frontier.Extension{}, err
@@ -30,25 +30,24 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 			return frontier.Extension{}, err
 		}
 		if paused {
-			open = 0
+			wantOpen = 0
 		} else if topUp.MaxPages > 0 {
 			var unlock func()
-			if most, until, unlock, err = s.reserve(ctx, topUp.MaxPages, open-held); err != nil {
+			if maxAdded, limitEnd, unlock, err = s.reserve(ctx, topUp.MaxPages, wantOpen-held); err != nil {
 				return frontier.Extension{}, err
 			}
 			defer unlock()
 		}
 	}
-	return s.extend(ctx, h, open, most, until, topUp.Known)
+	return s.extend(ctx, h, wantOpen, maxAdded, limitEnd, topUp.Known)
 }
 
-// extend restarts the TTL of a lease. It adds items until the lease has as many open items as
-// the argument open says. The argument most limits the number of added items, until the time
-// in until: see fence.
-func (s *Store) extend(ctx context.Context, h *holding, open, most int, until time.Time, known int) (frontier.Extension, error) {
+// extend restarts the TTL of a lease. It adds items until the lease has wantOpen open items, but
+// at most maxAdded items. This maximum is valid until limitEnd: see fence.
+func (s *Store) extend(ctx context.Context, h *holding, wantOpen, maxAdded int, limitEnd time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
 	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
-		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), open, most, s.fence(h.part, until),
+		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), wantOpen, maxAdded, s.fence(h.part, limitEnd),
 	}}
 	s.runTogether(ctx, c, nil)
 	if c.err != nil {

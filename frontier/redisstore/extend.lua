@@ -1,4 +1,4 @@
--- extend.lua: restart the time of a lease, and add more items of its host to it.
+-- extend.lua: restart the time of a lease, and add more items of its host to the lease.
 -- KEYS     as in host.lua
 -- ARGV     2 the host key  3 the lease's id  4 how long it lasts from now, ms
 --          5 the number of the first item that the caller does not have

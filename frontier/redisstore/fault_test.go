@@ -16,8 +16,8 @@ import (
 
 // expedition is a crawl of a small web by several workers, each with its own Store, while
 // the test disturbs the servers. Page n has links to 2n+1 and 2n+2, and to some known
-// pages, so that page 0 leads to all of them. The expedition notes outside the servers
-// when hosts were requested and which records were written.
+// pages, so that page 0 leads to all of them. The expedition stores in memory when
+// hosts were requested and which records were written.
 type expedition struct {
 	*testing.T
 	pages, hosts int
@@ -32,7 +32,7 @@ type expedition struct {
 	records map[string]int       // by URL
 	lost    int                  // number of lost leases
 	held    int                  // number of calls that returned ErrUnavailable
-	failed  error                // the first error that no fault of the test explains
+	failed  error                // the first error that is not a result of the disturbance
 }
 
 func newExpedition(t *testing.T, cfg Config, workers, pages int) *expedition {

@@ -73,7 +73,7 @@ func (e *expedition) moveSlot(ctx context.Context, cluster *servers.Cluster, slo
 
 // TestNodeLosesItsLastMoments kills a node of a cluster and cuts its log during a crawl.
 // Nothing is lost, because no page of another node is completed before its links on this
-// node are safe.
+// node are on disk.
 func TestNodeLosesItsLastMoments(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// logWatch notes how long a server's log was at several times.
+// logWatch records the length of a server's log at several times.
 type logWatch struct {
 	server *servers.RedisServer
 	file   string
@@ -21,7 +21,7 @@ type logWatch struct {
 	size   []int64
 }
 
-// look notes the length of the log, with all writes that were answered so far.
+// look records the length of the log, with all writes that were answered so far.
 func (w *logWatch) look(t *testing.T) {
 	now := time.Now()
 	if err := w.server.FlushAOF(t.Context()); err != nil {
@@ -70,11 +70,11 @@ func mend(ctx context.Context, t *testing.T, server *servers.RedisServer) {
 	}
 }
 
-// since returns the length of the log at the time in the argument from, or at the
-// first call of look after that time.
-func (w *logWatch) since(from time.Time) int64 {
+// since returns the length of the log at the first call of look after start. If there is
+// none, it returns the length at the last call.
+func (w *logWatch) since(start time.Time) int64 {
 	for i, at := range w.at {
-		if at.After(from) {
+		if at.After(start) {
 			return w.size[i]
 		}
 	}
@@ -132,7 +132,7 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 	e.wantEverything()
 }
 
-// forgotten reports whether the servers count fewer items than were answered Added.
+// forgotten reports whether the servers count fewer items than the workers have added.
 func (e *expedition) forgotten(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		losses, err := e.stores[1].Lost(ctx)
@@ -147,7 +147,7 @@ func (e *expedition) forgotten(ctx context.Context) bool {
 }
 
 // TestFullServerDrains: a server without memory refuses new items and links. It
-// still leases and extends, and completes pages without links.
+// still grants and extends leases, and completes pages without links.
 func TestFullServerDrains(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -22,11 +22,11 @@ local function standing()
   }
 end
 
--- free puts the items of open and back at the head of their queues, in the order of
--- their numbers. It puts those of again at the end of their queues, or among the
--- delayed items if they are not ready. due is the time at which the host becomes due.
--- was is the result of standing. free itself only changes counts, and returns a
--- function that makes the writes.
+-- free puts the items of the lists open and back at the head of their queues, in the
+-- order of their numbers. It puts the items of the list again at the end of their
+-- queues, or among the delayed items if they are not ready. The argument due is the time
+-- at which the host becomes due, and was is the result of standing. free itself only
+-- changes counts, and returns a function that makes the writes.
 local function free(open, back, again, due, was)
   for _, item in ipairs(back) do open[#open + 1] = item end
   table.sort(open, earlier)

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxGroups is how many groups of one node can be in progress at once. So the client
-	// works on one while the server works on the other.
+	// works on one group while the server works on another.
 	maxGroups    = 2
 	maxGroupAsks = 4096 // bounds the asks of one group
 )
@@ -65,8 +65,8 @@ type group struct {
 	open   []*ask             // not decided yet, in the order offered
 	tests  []redisbits.Ask    // of the asks in open, index for index
 	unsure []pending          // asks that the filter alone cannot answer
-	later  []*ask             // asks that must be repeated in the next round
-	blocks map[blockKey]block // blocks that the calls of this round change
+	later  []*ask             // asks that the next call of round must repeat
+	blocks map[blockKey]block // blocks that the scripts of this call of round change
 	bytes  []byte             // memory of blocks and edits
 }
 
@@ -79,7 +79,7 @@ const maxAsked = 16
 func (g *group) decide(ctx context.Context, offerings []*offering) {
 	for _, o := range offerings {
 		for i := range o.asks {
-			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller can have more
+			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller can have more asks
 				g.decideOpen(ctx)
 			}
 		}
@@ -176,11 +176,11 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 		if v.Answer == frontier.Seen && !exact && a.exact { // the filter does not decide about an exact item
 			g.later = append(g.later, a)
 		} else {
-			a.verdict, a.under = v, ep
+			a.verdict, a.epoch = v, ep
 		}
 		if v.Answer == frontier.Added {
 			v = frontier.Verdict{Answer: frontier.Seen}
-			exact = exact || !g.s.cfg.ExactSet // an exact item must not be queued in addition to a bulk one
+			exact = exact || !g.s.cfg.ExactSet // an exact item must not be queued in addition to a bulk item of the same URL
 		}
 		a = follower
 	}

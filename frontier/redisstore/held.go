@@ -28,9 +28,9 @@ type holding struct {
 
 // leaseState is the state of a lease, as far as this process knows.
 type leaseState struct {
-	deadline time.Time // not after the server's deadline, because it counts from before the request
+	deadline time.Time // not later than the server's deadline, because it is counted from the start of the request
 	granted  bool      // if false, the answer to the request was lost
-	ended    bool      // a completion that was answered has ended it
+	ended    bool      // a completion has ended it, and the answer arrived
 	doubtful bool      // a completion may have taken effect, but its answer was lost
 }
 
@@ -110,15 +110,15 @@ func (h *holding) next() int64 {
 	return h.received + 1
 }
 
-// since returns the items of the lease without the first ones, which the caller knows. The
-// argument known is their number. since keeps only the last maxRecent of them in h.recent, so
-// that a long lease stays small. The caller must hold mu.
-func (h *holding) since(known int) (items []frontier.Item) {
-	if surplus := min(known-h.past, len(h.recent)) - maxRecent; surplus > 0 {
+// since returns the items of the lease except the first n, which the caller knows. It keeps only
+// the last maxRecent of these n items in h.recent, so that a long lease stays small. The caller
+// must hold mu.
+func (h *holding) since(n int) (items []frontier.Item) {
+	if surplus := min(n-h.past, len(h.recent)) - maxRecent; surplus > 0 {
 		h.recent = slices.Delete(h.recent, 0, surplus)
 		h.past += surplus
 	}
-	for _, it := range h.recent[min(max(known-h.past, 0), len(h.recent)):] {
+	for _, it := range h.recent[min(max(n-h.past, 0), len(h.recent)):] {
 		items = append(items, it.item)
 	}
 	return items

@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// numberedItems returns items with the numbers from, from+1, … to-1.
-func numberedItems(from, to int) (items []*heldItem) {
-	for n := from; n < to; n++ {
+// numberedItems returns items with the numbers first to end-1.
+func numberedItems(first, end int) (items []*heldItem) {
+	for n := first; n < end; n++ {
 		items = append(items, &heldItem{number: int64(n), item: frontier.Item{URL: fmt.Sprint(n), Fingerprint: bloomstore.Fingerprint{byte(n), byte(n >> 8)}}})
 	}
 	return items

@@ -2,8 +2,8 @@
 -- lease lasts, because the server may have lost leases that are still in use.
 -- KEYS     1 meta
 -- ARGV     2 how long a lease lasts, ms
--- returns  1, or 0 if the epoch is not new or the partition was lost. A partition
---          that was lost has no epoch
+-- returns  1, or 0 if the epoch is not new or the partition was lost (then it has no
+--          epoch)
 -- cost     O(1)
 local known = redis.call('HGET', KEYS[1], 'epoch')
 if not known or known == EPOCH then return 0 end

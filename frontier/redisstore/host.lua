@@ -28,9 +28,9 @@
 -- done, failed, hosts (those with queued or leased items), and counters that other
 -- scripts name.
 --
--- A host that is leased is in leased and has the key active. A host that is not leased,
--- but has items in its queues, is in due. A script that queues the first item of a
--- host (add, ready, retry) must therefore do this:
+-- A host with a lease is in the sorted set leased and has the key active. A host without
+-- a lease that has items in its queues is in the sorted set due. A script that queues
+-- the first item of a host (add, ready, retry) must therefore do this:
 --   if the host is not leased, put it in due at the later of now and u, make state
 --     persist, and count it in hosts unless d is above 0;
 --   if it is leased and s is set, remove s and count it in hosts.
@@ -72,8 +72,9 @@ local function deadline(holder, id)
   if holder == id and at > now() then return at end
 end
 
--- take returns up to most entries from the heads of the queues, in order, and how
--- many of them are from each queue. It does not remove them.
+-- take returns entries from the heads of the queues, in order, and how many of them
+-- are from each queue. The argument most is their maximum number. take does not remove
+-- them.
 local function take(most)
   local entries, taken = {}, {0, 0, 0}
   for i, queue in ipairs(QUEUES) do
@@ -89,8 +90,8 @@ local function take(most)
 end
 
 -- hand moves entries, which a call of take returned, into the lease. It numbers them
--- from last + 1. It also sets the fields of active in fields, a list of names and
--- values.
+-- from last + 1. The argument fields is a list of names and values. hand also sets
+-- these fields of active.
 local function hand(entries, taken, last, fields)
   for i, entry in ipairs(entries) do
     fields[#fields + 1], fields[#fields + 2] = int(last + i), entry
@@ -102,16 +103,18 @@ local function hand(entries, taken, last, fields)
 end
 
 -- open returns how many items of a lease are open: the number of fields of active,
--- without i, n, f, a, x, s and the items that are set aside. idle: s is set.
+-- without i, n, f, a, x, s and the items that are set aside. The argument idle says
+-- whether s is set.
 local function open(aside, idle)
   return redis.call('HLEN', ACTIVE) - 5 - aside - (idle and 1 or 0)
 end
 
 local function earlier(a, b) return a.number < b.number end
 
--- holdings returns three lists of items of a lease, each with its number and entry:
--- those that are open, in order; those given back; those to be tried again, with
--- the time when they are ready. It leaves out items whose numbers are in gone.
+-- holdings returns three lists of items of a lease, with the number and the entry of
+-- each item. The first list has the open items, in order. The second has those given
+-- back. The third has those to be tried again, with the time when each is ready. Items
+-- whose numbers are in gone are left out.
 local function holdings(gone)
   local open, back, again = {}, {}, {}
   local fields = redis.call('HGETALL', ACTIVE)

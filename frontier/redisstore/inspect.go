@@ -31,12 +31,12 @@ type Location struct {
 	frontier.Status
 
 	// Waiting is the number of queued items of the host, including delayed ones. Ahead is
-	// the number of them that are leased before the URL, or all of them if the URL is not
-	// queued.
+	// the number of those that will be leased before the URL. It equals Waiting if the URL
+	// is not queued.
 	Ahead, Waiting uint64
-	Delay          time.Duration // until the URL joins the queue; 0 means that it is not delayed
+	Delay          time.Duration // time until the URL joins the queue; 0 means that it is not delayed
 
-	HostAdded uint64 // items ever added to its host, if their number is limited
+	HostAdded uint64 // number of items ever added to the host; counted only if there is a limit
 	HostMost  uint64 // maximum of HostAdded; 0 means no limit
 	HostBlob  []byte // of the last HostUpdate; nil means none
 
@@ -149,8 +149,8 @@ func (s *Store) entries(ctx context.Context, p *partition, host string, states .
 	}
 }
 
-// structures returns the items of a host in one state: a sequence for each structure that can
-// have some.
+// structures returns the items of a host in one state: one sequence for each structure that can
+// contain such items.
 func (s *Store) structures(ctx context.Context, p *partition, host string, state frontier.State) (all []iter.Seq2[hostEntry, error]) {
 	switch state {
 	case frontier.Queued:
@@ -200,8 +200,8 @@ func (s *Store) decodeListed(value, host string, state frontier.State) (e hostEn
 	return e, err
 }
 
-// inLease reads the items of a host's lease in the order of their numbers: the leased ones, or
-// those set aside, which count as queued.
+// inLease reads the items of a host's lease in the order of their numbers. If state is Queued, it
+// reads those set aside, which count as queued, and otherwise the leased ones.
 func (s *Store) inLease(ctx context.Context, p *partition, host string, state frontier.State) iter.Seq2[hostEntry, error] {
 	return func(yield func(hostEntry, error) bool) {
 		lease, err := s.client.HGetAll(ctx, p.active(host)).Result()

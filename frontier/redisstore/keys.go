@@ -26,23 +26,23 @@ type partition struct {
 	number int
 	tag    string // {id:number}: prefix of all its keys
 
-	meta        string // hash: counters, epoch, and the record of the chain: see the fields below
-	due         string // sorted set, host by due time: hosts with ready items that are not leased
+	meta        string // hash with counters, the epoch, and the record of the filter's chain: see the fields below
+	due         string // sorted set, host by due time: hosts that have ready items and are not leased
 	leased      string // sorted set, host by deadline
 	delayed     string // sorted set, delayed items by the time when they are ready: see delayedSeqBytes
-	exact       string // set of fingerprints of exact items; with Config.ExactSet only of those queued or leased
+	exact       string // set of fingerprints of exact items; with Config.ExactSet, of those that are queued or leased
 	shadow      string // set of sampled fingerprints
 	failedHosts string // set of hosts that have failed items
 	outbox      string // list of notes: see appendNote
 
-	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; its segments are meta + "0.0" and so on
+	filter    atomic.Pointer[redisbits.Chain] // its record is in meta; the keys of its segments are meta + "0.0" and so on
 	preparing atomic.Bool                     // the filter's next layer is being created
 	node      atomic.Pointer[node]            // its last known node; nil if it was not looked up yet
 	misplaced atomic.Bool                     // the node must be looked up again
 }
 
 // Fields of partition.meta, in addition to those of the filter's chain (head, layers, keys1,
-// keys2, …). All are counters except epoch. Each partition balances by itself:
+// keys2, …). All are counters except epoch. These sums hold in each partition:
 //
 //	added = the sum of all fieldAdded
 //	found = added + other
@@ -52,7 +52,7 @@ type partition struct {
 // Links of a page that are seen or refused are counted in the partition of the page. Scripts
 // use more fields, which docs/reference/redis-keys.md lists.
 const (
-	fieldAdded           = "a"     // followed by a worker's number, or 0 for other processes: items that it added
+	fieldAdded           = "a"     // followed by a worker's number: items that this worker added; 0 stands for all other processes
 	fieldOther           = "other" // offers that were not added
 	fieldSeen            = "seen"
 	fieldRefused         = "r:" // followed by a reason
@@ -70,7 +70,7 @@ const (
 	fieldRecovered       = "recovered"
 	fieldRenewed         = "renewed" // items with Decision Again that were queued although the filter claimed them
 	fieldOutbox          = "outbox"  // notes in partition.outbox
-	fieldDelivered       = "told"    // notes that were delivered and removed from it
+	fieldDelivered       = "told"    // notes that were delivered and removed from the outbox
 	fieldKnown           = "known"   // keys of the filter that were never added, see MarkSeen
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"
@@ -98,9 +98,9 @@ func (p *partition) active(host string) string { return p.tag + "a" + host } // 
 func (p *partition) host(host string) string   { return p.tag + "h" + host } // hash: its state
 func (p *partition) failed(host string) string { return p.tag + "e" + host } // list of failed entries
 
-// budget returns the hash that counts the items of a host, and its field there.
-// There are 256 such hashes in a partition, so that each stays small enough for
-// the compact encoding of Redis.
+// budget returns the key of the hash that counts the items of a host, and the field of the
+// host in that hash. There are 256 such hashes in a partition, so that each stays small
+// enough for the compact encoding of Redis.
 func (p *partition) budget(host bloomstore.Fingerprint) (key, field string) {
 	const hexDigits = "0123456789abcdef"
 	return p.tag + "b" + string([]byte{hexDigits[host[8]>>4], hexDigits[host[8]&15]}), string(host[:8])

@@ -18,8 +18,8 @@ type leaser struct {
 	// lastTotals are the totals that were read last, so that frequent calls do not read every
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
-	// durable is the time from the answer to a write until the write is on the node's
-	// disk, if the node does not restart meanwhile. Nodes sync their log every second.
+	// durable is the time after which a write that was answered is on the node's disk, if
+	// the node does not restart meanwhile. Nodes sync their log every second.
 	durable time.Duration
 }
 
@@ -159,8 +159,9 @@ func (l *loan) lend(ctx context.Context) error {
 	return nil
 }
 
-// next returns up to n leases to request: first those that may be granted already, then
-// new ones, each for one fresh id and one due host. It looks for more hosts if it knows none.
+// next returns up to n leases to request. The first are those that may be granted already. Each
+// of the others is new, for one fresh id and one due host. next looks for more hosts if none is
+// known to be due.
 func (l *loan) next(ctx context.Context, n int) []*holding {
 	n = min(n, len(l.doubtful)+len(l.fresh))
 	old := min(n, len(l.doubtful))
@@ -180,21 +181,21 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 	return tries
 }
 
-// try requests leases. None gets more items than the argument most. If until is not zero,
-// that limit is valid only until that time. Afterwards other workers can lease the items that
-// MaxPages still allows.
-func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.Time) (failed error) {
+// try requests leases of at most maxItems items each. If limitEnd is not zero, that limit is
+// valid only until limitEnd. Afterwards other workers can lease the items that MaxPages still
+// allows.
+func (l *loan) try(ctx context.Context, tries []*holding, maxItems int, limitEnd time.Time) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))
 	for i, h := range tries {
 		delay, _ := l.cfg.limits(h.host)
 		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
-			h.host, h.id[:], millis(l.cfg.LeaseTTL), millis(delay), max(l.request.InFlight, 1), most, l.fence(h.part, until),
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), millis(delay), max(l.request.InFlight, 1), maxItems, l.fence(h.part, limitEnd),
 		}}
 	}
 	l.runAll(ctx, calls)
 	crash.Point("leased")
-	waits := make(map[*partition]time.Duration) // from the last answer of each partition
+	waits := make(map[*partition]time.Duration) // time until another host is due, from the last answer of each partition
 	for i, h := range tries {
 		wait, err := l.tried(h, calls[i], asked)
 		if err != nil {

@@ -18,7 +18,7 @@ const (
 	maxSteps = 16
 )
 
-// hostKeys returns the first keys of scripts about one host.
+// hostKeys returns the nine keys with which every script about one host begins: see host.lua.
 func (p *partition) hostKeys(host string) []string {
 	return []string{
 		p.meta, p.due, p.leased, p.delayed, p.active(host), p.host(host),
@@ -26,16 +26,16 @@ func (p *partition) hostKeys(host string) []string {
 	}
 }
 
-// look asks each partition for hosts that are due, and passes them to the schedule. The
-// argument most limits the hosts of each partition. look also does the upkeep of the
-// partitions: it ends expired leases and queues delayed items that are ready. If a
-// partition cannot be asked, look continues with the others.
-func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed error) {
+// look asks each partition for at most maxHosts hosts that are due, and passes them to the
+// schedule. It also does the upkeep of the partitions: it ends expired leases and queues
+// delayed items that are ready. If a partition cannot be asked, look continues with the
+// others.
+func (s *Store) look(ctx context.Context, parts []*partition, maxHosts int) (failed error) {
 	for step := 0; len(parts) > 0 && step < maxSteps; step++ {
 		asked := s.now()
 		peeks := make([]*call, len(parts))
 		for i, p := range parts {
-			peeks[i] = &call{part: p, script: peekScript, keys: []string{p.meta, p.due, p.leased, p.delayed}, args: []any{most, maxUpkeep}}
+			peeks[i] = &call{part: p, script: peekScript, keys: []string{p.meta, p.due, p.leased, p.delayed}, args: []any{maxHosts, maxUpkeep}}
 		}
 		s.runAll(ctx, peeks)
 		answered := s.now()
@@ -90,7 +90,8 @@ func newReport(p *partition, reply []any, asked, answered time.Time) report {
 	return r
 }
 
-// waitOf converts a duration in ms from a script, at most maxLook. -1 means maxLook.
+// waitOf converts a number of ms from a script to a duration of at most maxLook. A negative
+// number means maxLook.
 func waitOf(ms int64) time.Duration {
 	if ms < 0 || ms > maxLook.Milliseconds() {
 		return maxLook

@@ -21,10 +21,10 @@ type Loss struct {
 // where the partition counted fewer. A lost link does not count if Complete has offered it
 // again. It still counts if another worker has added it since.
 //
-// Workers store their numbers once a second. The last second is missing for a worker that was
-// killed, and for concurrent calls. If a reply was lost, the partition has counted items that the
-// worker has not counted, which hides a loss of the same size. So the sum is a lower bound. It is
-// exact if the workers are alive and no reply was lost.
+// Workers store their numbers once a second. The items of the last second are missing if a worker
+// was killed, or adds items at the time of the call. If a reply was lost, the partition has counted
+// items that the worker has not counted, which hides a loss of the same size. So the sum is a lower
+// bound. It is exact if the workers are alive and no reply was lost.
 func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
 	known, err := s.acknowledgedBy(ctx) // read before the counters, which only grow
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
 	return losses, nil
 }
 
-// acknowledgedBy returns, by worker and partition, how many items were answered Added. The
-// numbers of this process are current.
+// acknowledgedBy returns, by worker and partition, for how many items the worker got the answer
+// Added. The numbers of this process are current.
 func (s *Store) acknowledgedBy(ctx context.Context) (map[int][]uint64, error) {
 	known := make(map[int][]uint64)
 	if s.number > 0 {

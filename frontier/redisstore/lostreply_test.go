@@ -56,13 +56,13 @@ func newLostReply(t *testing.T, configs ...func(*servers.RedisServer) Config) *l
 	return c
 }
 
-// lose makes the proxy lose the reply to the script's next run. Then it calls the
-// function call, which must return frontier.ErrUnavailable.
-func (c *lostReply) lose(sc *script, call func(context.Context) error) {
+// lose makes the proxy lose the reply to the script's next run. Then it calls action,
+// which must return frontier.ErrUnavailable.
+func (c *lostReply) lose(sc *script, action func(context.Context) error) {
 	c.Helper()
 	hash := []byte(c.nodes.single.epoch.Load().sha[sc])
 	dropped := c.proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, hash) })
-	if err := call(c.Context()); !errors.Is(err, frontier.ErrUnavailable) {
+	if err := action(c.Context()); !errors.Is(err, frontier.ErrUnavailable) {
 		c.Fatalf("without the reply to %s: %v, want %v", sc.name, err, frontier.ErrUnavailable)
 	}
 	select {
@@ -105,7 +105,7 @@ func (s *Store) counter(t testing.TB, field string) (sum int64) {
 	return sum
 }
 
-// want checks counters, given as field, value, field, value.
+// want checks counters. The arguments are fields, each followed by its wanted value.
 func (c *lostReply) want(counters ...any) {
 	c.Helper()
 	for i := 0; i < len(counters); i += 2 {
@@ -208,7 +208,7 @@ func finish(item frontier.Item) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true}
 }
 
-// pageOf completes an item as a page with links and a record.
+// pageOf returns the completion of an item as a page with links and a record.
 func (c *lostReply) pageOf(item frontier.Item) frontier.Completion {
 	done := finish(item)
 	done.Links = append(testPages("b.test", 0, 3), testPages("a.test", 0, 2)...)

@@ -18,11 +18,11 @@ import (
 
 // node is one server that holds partitions.
 type node struct {
-	client *redis.Client // never repeats a command on its own
-	look   sync.Mutex    // held while an epoch begins, so that scripts are loaded once
-	epoch  atomic.Pointer[epoch]
-	offers *groupcommit.Queue[*offering]
-	calls  *groupcommit.Queue[*groupedCall]
+	client   *redis.Client // never repeats a command on its own
+	renewing sync.Mutex    // held while an epoch begins, so that scripts are loaded once
+	epoch    atomic.Pointer[epoch]
+	offers   *groupcommit.Queue[*offering]
+	calls    *groupcommit.Queue[*groupedCall]
 }
 
 func (s *Store) newNode(client *redis.Client) *node {
@@ -43,7 +43,7 @@ type epoch struct {
 // with this error did not run.
 var errEpoch = fmt.Errorf("%w: the server was restarted or replaced", frontier.ErrUnavailable)
 
-// nodes are the servers of a crawl. A single server is in single.
+// nodes are the servers of a crawl. If there is only one server, it is in the field single.
 type nodes struct {
 	cluster *redis.ClusterClient // nil means that there is one server
 	single  *node
@@ -119,12 +119,12 @@ func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
 	return s.renew(ctx, n, nil)
 }
 
-// renew is called when a node has no epoch yet, or answers NOSCRIPT in an epoch, which is the
-// argument old. It loads the scripts and returns the current epoch. If the node has not restarted,
-// but has only dropped its scripts, renew returns the argument old.
+// renew loads the scripts on a node and returns its current epoch. It is called if the node has
+// no epoch yet (old is nil), or answered NOSCRIPT in the epoch old. If the node has not restarted,
+// but has only dropped its scripts, renew returns old.
 func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) {
-	n.look.Lock()
-	defer n.look.Unlock()
+	n.renewing.Lock()
+	defer n.renewing.Unlock()
 	if now := n.epoch.Load(); now != old {
 		return now, nil // another call has done it
 	}
@@ -165,11 +165,11 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 
 // call is one run of a script on the node of a partition.
 type call struct {
-	part   *partition
-	script *script
-	keys   []string // all in part
-	args   []any    // from ARGV[2] on; ARGV[1] is the store's clock
-	under  *epoch   // the epoch in which it must run, otherwise err is errEpoch; nil means any
+	part     *partition
+	script   *script
+	keys     []string // all in part
+	args     []any    // from ARGV[2] on; ARGV[1] is the store's clock
+	required *epoch   // the epoch in which it must run, otherwise err is errEpoch; nil means any
 
 	reply any    // nil, int64, string or []any of these
 	ran   *epoch // the epoch in which it ran, or may have run
@@ -216,7 +216,7 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 	pipe := ep.node.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
-		if c.under != nil && c.under != ep {
+		if c.required != nil && c.required != ep {
 			c.err = errEpoch
 			continue
 		}
@@ -251,8 +251,8 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 	return unknown
 }
 
-// misplaced drops the known node of a partition if err can mean that the partition has moved. Then
-// the next call asks the cluster.
+// misplaced forgets the node of a partition if err can mean that the partition has moved. Then the
+// next call asks the cluster for the node.
 func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
 	_, replied := errors.AsType[redis.Error](err)
 	_, moved := redis.IsMovedError(err)
@@ -262,9 +262,9 @@ func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
 	}
 }
 
-// holds are the prefixes of temporary errors of Redis, after which the caller must wait and
-// repeat.
-var holds = []string{
+// temporaryErrors are prefixes of errors of Redis after which the caller must wait and repeat
+// its call.
+var temporaryErrors = []string{
 	"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "READONLY ", "MASTERDOWN ", "BUSY ",
 	"MISCONF ", "NOREPLICAS ", "UNKILLABLE ", "ERR max number of clients",
 }
@@ -307,8 +307,8 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if redis.IsOOMError(err) { // calls that need no memory still work
 		return fmt.Errorf("%w: %w: %w", frontier.ErrUnavailable, frontier.ErrFull, err)
 	}
-	for _, hold := range holds {
-		if strings.HasPrefix(reply.Error(), hold) {
+	for _, prefix := range temporaryErrors {
+		if strings.HasPrefix(reply.Error(), prefix) {
 			return fmt.Errorf("%w: %w", frontier.ErrUnavailable, err)
 		}
 	}

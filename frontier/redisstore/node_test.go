@@ -15,9 +15,9 @@ import (
 )
 
 // confirmCall is a call that changes nothing.
-func confirmCall(s *Store, under *epoch) *call {
+func confirmCall(s *Store, required *epoch) *call {
 	p := s.parts[0]
-	return &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, under: under}
+	return &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, required: required}
 }
 
 func (s *Store) mustRun(t *testing.T, c *call) *epoch {

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestLostRepliesBesideExactSet does the same as TestLostReplies for what scripts do only
-// with an exact set.
+// TestLostRepliesBesideExactSet does the same as TestLostReplies for changes that scripts
+// make only if there is an exact set.
 func TestLostRepliesBesideExactSet(t *testing.T) {
 	for name, check := range map[string]func(*lostReply){
 		"add":              lostDecisions,
@@ -104,7 +104,7 @@ func TestNotesGoBackWithTheirPage(t *testing.T) {
 		done := finish(item)
 		done.Links = decided(frontier.Later, 0, links)
 		var err error
-		for range 3 { // a connection from before the restart
+		for range 3 { // the first connections are from before the restart
 			err = b.Complete(t.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{})
 			if !errors.Is(err, frontier.ErrUnavailable) {
 				break

@@ -88,8 +88,8 @@ func (s *Store) empty(ctx context.Context) (bool, error) {
 }
 
 // sum sets the fields of the grant that depend on the counters. It reads no counters if the
-// grant has items and there is no limit of pages. A grant with leases can be without items,
-// because a lease that is granted again can have no items left.
+// grant has items and there is no limit of pages. A grant with leases can have no items, because
+// a lease that is granted again may have no items left.
 func (l *loan) sum(ctx context.Context) error {
 	lent := slices.ContainsFunc(l.grant.Leases, func(g frontier.Lease) bool { return len(g.Items) > 0 })
 	if lent && l.request.MaxPages == 0 {
@@ -116,12 +116,12 @@ func (l *loan) sum(ctx context.Context) error {
 }
 
 // lendLimited leases hosts within MaxPages. The sum of pages and leased items grows only when
-// items are leased. All calls with a limit lease items under one lock of the whole crawl.
+// items are leased. So all calls with a limit lease items under one lock of the whole crawl.
 func (l *loan) lendLimited(ctx context.Context) error {
 	if !l.schedule.enough(1, l.now()) && len(l.doubtful) == 0 {
 		return nil
 	}
-	left, until, unlock, err := l.reserve(ctx, l.request.MaxPages, len(l.fresh)*maxBatch)
+	left, limitEnd, unlock, err := l.reserve(ctx, l.request.MaxPages, len(l.fresh)*maxBatch)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (l *loan) lendLimited(ctx context.Context) error {
 			return nil
 		}
 		before := l.handed
-		if err := l.try(ctx, tries, min(left, maxBatch), until); err != nil {
+		if err := l.try(ctx, tries, min(left, maxBatch), limitEnd); err != nil {
 			return err
 		}
 		left -= l.handed - before
@@ -145,30 +145,30 @@ func (l *loan) lendLimited(ctx context.Context) error {
 }
 
 // reserve acquires the lock of MaxPages. It returns how many items the caller can lease, and
-// the time until which that is valid. It returns 0 if another worker has the lock. If it
-// returns no error, the caller must call unlock.
-func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most int, until time.Time, unlock func(), err error) {
-	until, unlock, err = s.lockPages(ctx)
+// limitEnd, the time until which this number is valid. The number is 0 if another worker has
+// the lock. If reserve returns no error, the caller must call unlock.
+func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (maxItems int, limitEnd time.Time, unlock func(), err error) {
+	limitEnd, unlock, err = s.lockPages(ctx)
 	if err != nil || unlock == nil {
-		return 0, until, func() {}, err
+		return 0, limitEnd, func() {}, err
 	}
-	if most, err = s.allowance(ctx, maxPages, wanted); err != nil {
+	if maxItems, err = s.allowance(ctx, maxPages, wanted); err != nil {
 		unlock()
-		return 0, until, nil, err
+		return 0, limitEnd, nil, err
 	}
-	return most, until, unlock, nil
+	return maxItems, limitEnd, unlock, nil
 }
 
-// allowance returns how many more items maxPages permits. If they are fewer than the caller
-// wants, it first ends expired leases, because their items count until then. The worker that
-// would end these leases may have died.
+// allowance returns how many more items maxPages permits. If the caller wants more, allowance
+// first ends expired leases, because the items of a lease count until it is ended. The worker
+// that would end these leases may have died.
 func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int, error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if most := sum.allowance(maxPages); most >= wanted || sum.leased == 0 {
-		return most, nil
+	if maxItems := sum.allowance(maxPages); maxItems >= wanted || sum.leased == 0 {
+		return maxItems, nil
 	}
 	if s.cfg.Now != nil {
 		s.schedule.forget() // tests move the clock forward
@@ -196,7 +196,7 @@ const (
 // lockPages acquires the lock of MaxPages. Counters that were read under the lock are valid
 // until the returned time. A nil unlock without an error means that another worker has the
 // lock.
-func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), err error) {
+func (s *Store) lockPages(ctx context.Context) (validUntil time.Time, unlock func(), err error) {
 	key, token := s.cfg.pagesKey(), rand.Text()
 	for giveUp := time.Now().Add(pagesLockWait); ; {
 		asked := time.Now()
@@ -223,11 +223,11 @@ func (s *Store) unlockPages(ctx context.Context, token string) {
 	_ = unlockScript.Run(ctx, s.client, []string{s.cfg.pagesKey()}, token).Err()
 }
 
-// fence converts until, the time at which a limit ends, to the server's time in ms for a
-// script. It returns "", which means no end, if until is zero or a test sets the time.
-func (s *Store) fence(p *partition, until time.Time) any {
-	if until.IsZero() || s.cfg.Now != nil {
+// fence returns limitEnd by the clock of the partition's server, in ms, as an argument of a
+// script. It returns "", which means no end, if limitEnd is zero or a test sets the time.
+func (s *Store) fence(p *partition, limitEnd time.Time) any {
+	if limitEnd.IsZero() || s.cfg.Now != nil {
 		return ""
 	}
-	return s.schedule.serverTime(p, until)
+	return s.schedule.serverTime(p, limitEnd)
 }

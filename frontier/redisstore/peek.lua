@@ -9,8 +9,8 @@
 -- cost     O(log n) and O(length of the reply)
 
 -- upTo returns the first members of a sorted set whose time has come, each with its
--- time. The argument most is their maximum number. It also returns the ms until the
--- time of the next member, or -1 if there is none.
+-- time. The argument most is the maximum number of members. upTo also returns the ms
+-- until the time of the next member, or -1 if there is none.
 local function upTo(key, most)
   local first = redis.call('ZRANGE', key, 0, most, 'WITHSCORES')
   local come = {}

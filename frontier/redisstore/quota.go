@@ -36,7 +36,7 @@ func (s *Store) newQuotaQueue() *groupcommit.Queue[*quotaCall] {
 func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	life, has := s.members.current(), make([]bool, len(keys))
 	c := &quotaCall{most: strconv.FormatUint(most, 10)}
-	var open []int // the index in keys of each of c.keys
+	var open []int // indices in keys of the elements of c.keys
 	for i, k := range keys {
 		if has[i] = s.members.Has(k.String()); !has[i] {
 			c.keys, open = append(c.keys, k), append(open, i)

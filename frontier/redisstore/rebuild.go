@@ -28,13 +28,13 @@ type Rebuilt struct {
 	Partitions int
 }
 
-// Rebuild rebuilds the filter of the crawl cfg.Name after it was lost. It adds the URLs of
-// records, and the items that are queued, leased, failed or in an exact set. records must be all
+// Rebuild rebuilds the filter of the crawl cfg.Name after it was lost. It adds the URLs of records,
+// and the items that are queued, leased, failed or in an exact set. The caller must pass all
 // records that the crawl's workers ever wrote. Other URLs are new to the crawl afterwards.
 //
 // If partitions have lost their counters, too, Rebuild restores their counters and their lists of
 // failed items from the same sources. After Recreate, it does so for all partitions that the
-// servers have lost. This takes some hundred bytes of memory for each failed item. If Rebuild is
+// servers have lost. It needs some hundred bytes of memory for each failed item. If Rebuild is
 // interrupted, the crawl cannot be opened until Rebuild has been called again.
 //
 // Rebuild returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if it has
@@ -71,7 +71,7 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (
 // rebuild is one run of Rebuild.
 type rebuild struct {
 	*Store
-	known *filler  // of the filters
+	known *filler  // adds fingerprints to the filters
 	fresh []uint64 // number of different URLs, by partition
 	pasts []*past  // by partition; nil if its counters are not lost
 }
@@ -163,12 +163,12 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 	}
 }
 
-// MarkSeen marks URLs as seen without queueing them. Later offers of them are answered Seen,
-// except that an exact item is promoted. MarkSeen returns how many were new to the filter. They do
-// not count as found or added. A URL that is queued or leased stays so.
+// MarkSeen marks URLs as seen without queueing them. Later offers of them are answered Seen, except
+// that an exact item is promoted. MarkSeen returns how many URLs were new to the filter. Marked
+// URLs do not count as found or added. A queued or leased URL stays queued or leased.
 //
-// It takes effect in steps of some hundred URLs. After an error, the URLs of earlier steps are
-// marked. Marking a URL twice has no further effect.
+// MarkSeen takes effect in steps of some hundred URLs. After an error, the URLs of earlier steps
+// are marked. Marking a URL twice has no further effect.
 func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err error) {
 	news := make([]uint64, len(s.parts))
 	f := s.newFilterFiller(news)
@@ -202,15 +202,15 @@ type filler struct {
 
 const (
 	fillBatch = 512     // number of fingerprints of one partition that are added at once
-	fillMost  = 1 << 18 // maximum number of fingerprints that are collected in total
+	maxFilled = 1 << 18 // maximum number of fingerprints that are collected in total
 )
 
 func newFiller(parts []*partition, add func(context.Context, *partition, []bloomstore.Fingerprint) error) *filler {
 	return &filler{parts: parts, add: add, prints: make([][]bloomstore.Fingerprint, len(parts))}
 }
 
-// newFilterFiller returns a filler of the partitions' filters. It adds the number of fingerprints
-// that were new to each filter to fresh, by partition.
+// newFilterFiller returns a filler of the partitions' filters. The filler adds to fresh, by
+// partition, how many fingerprints were new to the filter.
 func (s *Store) newFilterFiller(fresh []uint64) *filler {
 	return newFiller(s.parts, func(ctx context.Context, p *partition, prints []bloomstore.Fingerprint) error {
 		news, err := p.chain().Filter(s.client).AddIfAbsent(ctx, prints)
@@ -226,14 +226,14 @@ func (s *Store) newFilterFiller(fresh []uint64) *filler {
 	})
 }
 
-// put collects a fingerprint, and adds a batch if there are enough.
+// put collects a fingerprint, and adds a batch if enough fingerprints are collected.
 func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerprint) error {
 	f.prints[p.number] = append(f.prints[p.number], print)
 	f.size++
 	switch {
 	case len(f.prints[p.number]) == fillBatch:
 		return f.fill(ctx, p)
-	case f.size == fillMost:
+	case f.size == maxFilled:
 		return f.flush(ctx)
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // TestScriptsLookAgain: the data that a caller has read may have changed when its script
-// runs. Each script checks it again, and does nothing if it has changed.
+// runs. Each script checks the data again, and does nothing if they have changed.
 func TestScriptsLookAgain(t *testing.T) {
 	for name, prepare := range map[string]func(*scriptBench) *call{
 		"lease of a host that is not due": func(b *scriptBench) *call {
@@ -114,8 +114,8 @@ func (b *scriptBench) wantNothing(c *call) {
 	}
 }
 
-// TestScriptsLookAgainBesideExactSet does the same for what scripts do only with an exact
-// set.
+// TestScriptsLookAgainBesideExactSet does the same for changes that scripts make only if
+// there is an exact set.
 func TestScriptsLookAgainBesideExactSet(t *testing.T) {
 	for name, prepare := range map[string]func(*scriptBench) *call{
 		"notes delivered before": func(b *scriptBench) *call {

@@ -11,10 +11,10 @@ import (
 // ErrExists reports that a crawl with the given name exists already.
 var ErrExists = errors.New("redisstore: the crawl exists already")
 
-// Recreate creates the crawl cfg.Name again after its Redis has lost it. card is what Store.Card
-// returned before. The crawl has the same id, key of fingerprints, sizes and settings as before.
-// If servers of a cluster still have keys of the crawl, these belong to it again. The crawl cannot
-// be opened before Rebuild has rebuilt its filter.
+// Recreate creates the crawl cfg.Name again after its Redis has lost it. The argument card is the
+// result of an earlier call of Store.Card. The crawl has the same id, key of fingerprints, sizes
+// and settings as before. If servers of a cluster still have keys of the crawl, these belong to it
+// again. The crawl cannot be opened before Rebuild has rebuilt its filter.
 //
 // It uses only Redis, Name and Logger of cfg. It returns ErrExists if the crawl is not lost, and
 // frontier.ErrParamsMismatch if the card is damaged or of another version.

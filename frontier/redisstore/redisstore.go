@@ -33,18 +33,18 @@ type Config struct {
 	Name  string                  // name of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 
 	Settings       frontier.Settings // fixed when the crawl is created, and compared later
-	FilterCapacity uint64            // fixed: URLs that the filter is sized for; 0 means 10,000,000, or as stored
-	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6, or as stored
+	FilterCapacity uint64            // fixed: URLs that the filter is sized for; 0 means the stored number, or 10,000,000 for a new crawl
+	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means the stored rate, or 1e-6 for a new crawl
 	Growth         bloomstore.Growth // fixed: what the filter does with more than FilterCapacity keys
-	Partitions     int               // fixed: number of partitions, at most 16384; 0 means 256, or as stored
-	ExactSet       bool              // fixed: whether an exact set decides about exact items; then only bulk items are Undecided
+	Partitions     int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
+	ExactSet       bool              // fixed: whether an exact set decides about exact items; if true, only bulk items are Undecided
 
 	Delay time.Duration // delay of hosts without a HostUpdate; 0 means 1 s, NoDelay means none
 	// LeaseTTL is how long a lease lasts; 0 means 60 s. All processes use the value of the
 	// process that created the crawl: after a server has lost its last writes, a worker must
 	// know how long other workers can still have leases.
 	LeaseTTL   time.Duration
-	MaxPerHost uint64 // items added to one host over the whole crawl; 0 means no limit
+	MaxPerHost uint64 // maximum number of items added to one host over the whole crawl; 0 means no limit
 	// MaxQueued limits the queued items of the whole crawl. While the limit is reached, links are
 	// refused. Each worker reads the sum of all partitions once a second, so the limit can be
 	// exceeded by the items that all workers add within a second. 0 means no limit.
@@ -67,7 +67,7 @@ type Config struct {
 }
 
 // limits returns the delay and the maximum number of items of a host.
-func (c *Config) limits(host string) (delay time.Duration, most uint64) {
+func (c *Config) limits(host string) (delay time.Duration, maxItems uint64) {
 	var own frontier.HostLimits
 	if c.Hosts != nil {
 		own = c.Hosts(host)
@@ -141,7 +141,7 @@ type Store struct {
 	client redis.UniversalClient // for commands that can be repeated: reads, and writes of fixed values
 	card   card
 	hasher bloomstore.Hasher
-	layout *redisbits.Layout // of the filter of every partition
+	layout *redisbits.Layout // the filter of every partition has this layout
 	parts  []*partition      // by number
 	nodes  nodes
 	worker bool // false for Inspect
@@ -241,8 +241,8 @@ func (s *Store) openOutput(context.Context) (err error) {
 // workers. Fixed values that are zero in cfg are taken from the crawl.
 func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, false) }
 
-// Close ends the background work and closes the connections. It does not end leases. Leases that
-// the worker has not ended expire.
+// Close ends the background work and closes the connections. It does not end the worker's leases,
+// which expire.
 func (s *Store) Close() error { return s.close() }
 
 // errGone returns the error for a partition that its server has lost.
@@ -256,8 +256,8 @@ func (s *Store) ID() string { return s.card.ID }
 // Hasher returns the hasher of the crawl's fingerprints.
 func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 
-// clock returns ARGV[1] of scripts: the time in tests that set it. Otherwise it is empty, and
-// scripts use the server's clock.
+// clock returns ARGV[1] of the scripts. It is the result of Config.Now if a test sets that field.
+// Otherwise it is empty, and the scripts use the server's clock.
 func (s *Store) clock() string {
 	if s.cfg.Now == nil {
 		return ""

@@ -10,10 +10,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Ended is the end of an item in one round, according to its record.
+// Ended is the result of an item in one round, according to its record.
 type Ended struct {
 	Item    frontier.Item    // if it failed, with everything that is needed to queue it again
-	Outcome frontier.Outcome // empty if the item is queued or leased in this round, or its end is unknown
+	Outcome frontier.Outcome // empty if the item is queued or leased in this round, or its outcome is unknown
 	Status  int              // HTTP status, 0 for none
 }
 
@@ -57,8 +57,8 @@ func newPast() *past {
 	}
 }
 
-// meet notes an item of a queue, a lease or a list of failed items if the item may have a record:
-// it may have one if it failed, is in a later round, or was leased.
+// meet notes an item of a queue, a lease or a list of failed items if the item may have a record.
+// It may have one if it failed, is in a later round than 0, or was leased.
 func (h *past) meet(it *frontier.Item, state frontier.State) {
 	if h == nil || state == frontier.Queued && it.Round == 0 && it.Deliveries == 0 {
 		return
@@ -109,8 +109,8 @@ func (h *past) lost() (lost []Ended) {
 	return lost
 }
 
-// restore restores lost counters. It counts queued, leased and failed items, takes the number of
-// done items from the records, and sets the number of added items to their sum.
+// restore restores lost counters. It counts queued, leased and failed items, and takes the number
+// of done items from the records. The number of added items is the sum of these four numbers.
 func (r *rebuild) restore(ctx context.Context) error {
 	bare := false
 	for i, p := range r.parts {

@@ -11,10 +11,10 @@ import (
 // the partition meanwhile.
 const maxLook = time.Second
 
-// leaveTo is how long a host that has become due is left to the worker in charge of its partition.
-// That worker looks within maxLook. Without leaveTo, the first worker of a small crawl would lease
-// every host as soon as it is found, and the others would have nothing to do.
-const leaveTo = maxLook + maxLook/4
+// headStart is the time for which only the worker in charge of a partition leases a host that has
+// become due. That worker looks within maxLook. Without headStart, the first worker of a small
+// crawl would lease every host as soon as it is found, and the others would have nothing to do.
+const headStart = maxLook + maxLook/4
 
 // schedule tells when to look at each partition, based on the last answers of the partitions. This
 // avoids needless requests. Items that other processes add are noticed up to maxLook later. A
@@ -103,7 +103,7 @@ type report struct {
 	asked, answered time.Time
 	server          int64         // time of its server's clock, ms
 	due             []candidate   // the host that has been due longest comes first
-	wait            time.Duration // time from asked until there is more to do
+	wait            time.Duration // time from the field asked until there is more to do
 }
 
 func (s *schedule) isDue(p *partition, now time.Time) bool {
@@ -121,14 +121,14 @@ func (s *schedule) saw(p *partition, r report) {
 	at.next = r.asked.Add(min(r.wait, maxLook))
 	if at.theirs {
 		at.next = r.asked.Add(maxLook)
-		r.due = slices.DeleteFunc(r.due, func(c candidate) bool { return r.server-c.since < leaveTo.Milliseconds() })
+		r.due = slices.DeleteFunc(r.due, func(c candidate) bool { return r.server-c.since < headStart.Milliseconds() })
 	}
 	s.due = slices.DeleteFunc(s.due, func(c candidate) bool { return c.part == p })
 	s.due = append(s.due, r.due...)
 }
 
 // take removes and returns up to n hosts that were due. The host that has been due longest comes
-// first. The caller must call lent or wake for the partition of each.
+// first. The caller must call lent or wake for the partition of each host.
 func (s *schedule) take(n int) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *schedule) take(n int) []candidate {
 	return taken
 }
 
-// lent is called after leases in a partition. It schedules a look at the time asked + wait, when
-// the next host is due, unless an earlier look is scheduled.
+// lent is called after hosts of a partition were leased. It schedules a look at the time
+// asked + wait, when the next host is due, unless an earlier look is scheduled.
 func (s *schedule) lent(p *partition, asked time.Time, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,8 +23,8 @@ func newTimetable(t *testing.T, n int) *timetable {
 	return tt
 }
 
-// answer makes a partition report the due hosts, and that it will have more work after the
-// duration wait.
+// answer makes a partition report hosts that are due. The argument wait is the reported time
+// until there is more to do.
 func (tt *timetable) answer(part int, wait time.Duration, hosts ...candidate) {
 	for i := range hosts {
 		hosts[i].part = tt.parts[part]
@@ -124,7 +124,7 @@ func TestScheduleLeavesOthers(t *testing.T) {
 func TestScheduleLeavesHostsToTheirWorker(t *testing.T) {
 	tt := newTimetable(t, 2) // its server's clock is at 5000 ms
 	tt.own([]bool{true, false})
-	left := 5000 - leaveTo.Milliseconds()
+	left := 5000 - headStart.Milliseconds()
 	tt.answer(0, time.Second, candidate{host: "own.test", since: 4999})
 	tt.answer(1, time.Second, candidate{host: "left.test", since: left}, candidate{host: "new.test", since: left + 1})
 	tt.wantTaken(3, "left.test", "own.test")

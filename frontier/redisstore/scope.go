@@ -31,10 +31,10 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 	life := s.scope.current()
 	open := make([]bool, len(keys))
 	var ask []string
-	var at []int // indices in keys
+	var indices []int // of ask in keys
 	for i, key := range keys {
 		if open[i] = s.scope.Has(key); !open[i] {
-			ask, at = append(ask, key), append(at, i)
+			ask, indices = append(ask, key), append(indices, i)
 		}
 	}
 	for len(ask) > 0 {
@@ -44,11 +44,11 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 			return nil, s.classify(ctx, err)
 		}
 		for i, answer := range answers {
-			if open[at[i]] = answer; answer {
+			if open[indices[i]] = answer; answer {
 				s.scope.add(life, some[i:i+1])
 			}
 		}
-		ask, at = ask[len(some):], at[len(some):]
+		ask, indices = ask[len(some):], indices[len(some):]
 	}
 	return open, nil
 }
@@ -57,8 +57,9 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 // remembers. They take some megabytes.
 const rememberedKeys = 1 << 18
 
-// scopeCache remembers keys that are in the set of scope keys, or in their quota groups. They stay
-// there, unless a server loses its last writes. It is safe for concurrent use.
+// scopeCache remembers keys that are in the set of scope keys, or in their quota groups. The keys
+// stay in these sets, unless a server loses its last writes. A scopeCache is safe for concurrent
+// use.
 type scopeCache struct {
 	*recent.Keys
 
@@ -68,7 +69,7 @@ type scopeCache struct {
 
 func newScopeCache() *scopeCache { return &scopeCache{Keys: recent.New(rememberedKeys)} }
 
-// current returns the number to pass to add. The caller must call it before it asks a server.
+// current returns the number to pass to add. The caller must call current before it asks a server.
 func (c *scopeCache) current() (life uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

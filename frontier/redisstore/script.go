@@ -36,7 +36,7 @@ var (
 	retryScript     = newScript("retry", "", lua("host"), lua("free"))
 	deliveredScript = newScript("delivered", "allow-oom")
 
-	// scripts are those above. A node loads them together.
+	// scripts are those above. Each node loads all of them together.
 	scripts = []*script{
 		addScript, peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript,
 		confirmScript, retryScript, deliveredScript,
@@ -67,10 +67,10 @@ func newScript(name, flags string, shared ...string) *script {
 	return sc
 }
 
-// textIn returns the text to load in the epoch whose run id is the argument run. The text begins
-// with a shebang line. Without that line, a server that is short of memory would begin the script
+// textIn returns the text to load in the epoch with the run id runID. The text begins with a
+// shebang line. Without that line, a server that is short of memory would begin the script
 // and stop it in the middle.
-func (sc *script) textIn(run string, edit func(script, text string) string) string {
+func (sc *script) textIn(runID string, edit func(script, text string) string) string {
 	shebang := "#!lua"
 	if sc.flags != "" {
 		shebang += " flags=" + sc.flags
@@ -79,7 +79,7 @@ func (sc *script) textIn(run string, edit func(script, text string) string) stri
 	if edit != nil {
 		text = edit(sc.name, text)
 	}
-	return shebang + "\nlocal EPOCH = '" + run + "'\n" + text
+	return shebang + "\nlocal EPOCH = '" + runID + "'\n" + text
 }
 
 func sha(text string) string {

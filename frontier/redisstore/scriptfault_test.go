@@ -17,8 +17,8 @@ import (
 )
 
 // faulty is inserted before a script's text. The key plan:NAME has the number of the
-// script's command that fails, counted from 1. With 0 none fails, and each command and
-// its key are appended to log:NAME.
+// script's command that fails, counted from 1. If it is 0, no command fails, and each
+// command and its key are appended to log:NAME.
 const faulty = `
 local redis = (function(real)
   local plan, n = tonumber(real.call('GET', 'plan:NAME') or nil), 0
@@ -67,10 +67,10 @@ func (b *scriptBench) call(sc *script, extraKeys []string, args ...any) *call {
 	return &call{part: p, script: sc, keys: append(p.hostKeys(faultHost), extraKeys...), args: append([]any{faultHost}, args...)}
 }
 
-// add queues the items numbered from, from+1, … to-1, of all priorities.
-func (b *scriptBench) add(from, to int, delay time.Duration) {
+// add queues the items with the numbers first to end-1, of all priorities.
+func (b *scriptBench) add(first, end int, delay time.Duration) {
 	b.Helper()
-	items := testPages(faultHost, from, to)
+	items := testPages(faultHost, first, end)
 	for i := range items {
 		items[i].Priority = frontier.Priority(i % frontier.Priorities)
 		items[i].Delay = delay
@@ -81,7 +81,7 @@ func (b *scriptBench) add(from, to int, delay time.Duration) {
 	mustAdd(b, b.Store, items)
 }
 
-// lend leases the host, with up to ten items, two in flight.
+// lend leases the host with up to ten items, of which two can be in flight.
 func (b *scriptBench) lend() frontier.LeaseID {
 	b.Helper()
 	id := frontier.LeaseID{1, 2, 3}
@@ -106,9 +106,9 @@ func (b *scriptBench) must(c *call, what string) {
 // completeCall returns a call of complete.lua with one completion of each kind.
 func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *call {
 	args := []any{id[:], 500, 2000, end, "1", "blob",
-		first, "done", "", b.leaves(first), 2, "o:ok", 1, "pages", 1}
+		first, "done", "", b.exactArg(first), 2, "o:ok", 1, "pages", 1}
 	args = append(args, b.notes(first)...)
-	args = append(args, first+1, "failed", appendFailed(nil, frontier.Network, 0), b.leaves(first+1), 1, "o:network", 1)
+	args = append(args, first+1, "failed", appendFailed(nil, frontier.Network, 0), b.exactArg(first+1), 1, "o:network", 1)
 	args = append(args, b.notes(first+1)...)
 	args = append(args, first+2, "retry", 60_000, "", 0, 0, first+3, "back", "", "", 1, "found", 7, 0)
 	return b.call(completeScript, b.completeKeys(), args...)
@@ -119,9 +119,9 @@ func (b *scriptBench) completeKeys() []string {
 	return []string{p.failed(faultHost), p.failedHosts, p.exact, p.outbox}
 }
 
-// leaves returns the argument of complete.lua that removes a leased item from
+// exactArg returns the argument of complete.lua that removes a leased item from
 // partition.exact.
-func (b *scriptBench) leaves(number int) any {
+func (b *scriptBench) exactArg(number int) any {
 	b.Helper()
 	entry := b.admin.HGet(b.Context(), b.partition(faultHost).active(faultHost), strconv.Itoa(number)).Val()
 	item, err := decodeEntry(entry, faultHost, b.hasher)
@@ -206,7 +206,7 @@ var faultScenarios = []scenario{
 	{"complete the last", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 1, "done", "", b.leaves(1), 0, 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 1, "done", "", b.exactArg(1), 0, 0)
 	}, 1, []int{0}},
 	{"complete and end", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -217,7 +217,7 @@ var faultScenarios = []scenario{
 	{"complete everything and end", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 1, "done", "", b.leaves(1), 0, 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 1, "done", "", b.exactArg(1), 0, 0)
 	}, 1, []int{0}},
 	{"expire", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -403,8 +403,8 @@ func (b *scriptBench) dump() map[string]string {
 	return all
 }
 
-// restore replaces everything on the server with the result of dump. Keys that had a time
-// to live lose it, but contents still shows that they had one.
+// restore replaces everything on the server with the result of dump. The restored keys have
+// no time to live.
 func (b *scriptBench) restore(all map[string]string) {
 	b.Helper()
 	_, err := b.admin.Pipelined(b.Context(), func(pipe redis.Pipeliner) error {

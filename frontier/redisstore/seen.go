@@ -44,31 +44,31 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// change calls the function happen, which makes the cached entries wrong, and empties the cache.
+// change calls startEpoch, after which the cached entries can be wrong, and empties the cache.
 // Other goroutines see both changes at once.
-func (c *seenCache) change(happen func()) {
+func (c *seenCache) change(startEpoch func()) {
 	if c == nil {
-		happen()
+		startEpoch()
 		return
 	}
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	c.gen.Add(1)
-	happen()
+	startEpoch()
 	c.gen.Add(1)
 }
 
 // find returns the set that the first half of a fingerprint selects. It also returns the word
-// of the fingerprint in that set, which is computed from the second half.
+// that stands for the fingerprint in that set. The word is computed from the second half.
 func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
 	const golden = 0x9e3779b97f4a7c15
-	at, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
+	index, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
 	word = binary.LittleEndian.Uint64(fp[8:]) ^ generation*golden
-	return c.words[at*seenWays:][:seenWays], max(word, 1)
+	return c.words[index*seenWays:][:seenWays], max(word, 1)
 }
 
-// has reports whether fp is cached. It moves fp halfway to the first word of its set, away from
-// the second half, where entries are replaced.
+// has reports whether fp is cached. It moves fp halfway to the first word of its set, because
+// add replaces only entries in the second half of a set.
 func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	if c == nil {
 		return false

@@ -97,7 +97,7 @@ func isAdded(field string) bool {
 	return ok && err == nil
 }
 
-// countersOf returns the counters of stats by their field of meta.
+// countersOf returns pointers to the counters of stats, by their fields in partition.meta.
 func countersOf(stats *frontier.Stats) map[string]*uint64 {
 	return map[string]*uint64{
 		fieldOther:           &stats.Found,
@@ -120,7 +120,7 @@ func countersOf(stats *frontier.Stats) map[string]*uint64 {
 	}
 }
 
-// survey returns statistics of the filter from a sample of its blocks.
+// survey returns statistics of the filter that are computed from a sample of its blocks.
 func (s *Store) survey(ctx context.Context) (redisbits.Stats, error) {
 	chains := make([]*redisbits.Chain, len(s.parts))
 	for i, p := range s.parts {

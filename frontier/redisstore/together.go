@@ -13,7 +13,7 @@ const maxGroupedCalls = 256
 type groupedCall struct {
 	call
 	lease  *holding     // the lease whose items it completes; nil if it completes none
-	joined *groupedCall // the call that this one's completions were added to, or nil
+	joined *groupedCall // the call to which the completions of this call were added, or nil
 }
 
 // newCallQueue returns a queue that sends the calls of many callers to a node
@@ -26,8 +26,8 @@ func (s *Store) newCallQueue(n *node) *groupcommit.Queue[*groupedCall] {
 }
 
 // runTogether runs a call like runAll, in one pipeline with the calls of other callers. If ctx ends
-// before the answer arrives, the call can still run. lease is the lease of a call of complete.lua,
-// and nil for other scripts. The caller must not use the call's arguments afterwards.
+// before the answer arrives, the call can still run. The argument lease is the lease of a call of
+// complete.lua, and nil for other scripts. The caller must not use the call's arguments afterwards.
 func (s *Store) runTogether(ctx context.Context, c *call, lease *holding) {
 	n, err := s.nodeOf(ctx, c.part)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestCallsTravelTogether(t *testing.T) {
 	for i := range calls {
 		calls[i] = confirmCall(s, nil)
 		if i%2 == 1 {
-			calls[i].under = &epoch{node: n} // another epoch of the server
+			calls[i].required = &epoch{node: n} // another epoch of the server
 		}
 		group.Go(func() { s.runTogether(t.Context(), calls[i], nil) })
 	}

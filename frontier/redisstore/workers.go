@@ -34,14 +34,14 @@ type Worker struct {
 	Started    time.Time     `json:"started"`    // by its own clock
 	Partitions int           `json:"partitions"` // number of partitions that it is in charge of
 	Leases     int           `json:"leases"`     // number of hosts that it has leased
-	Added      uint64        `json:"added"`      // number of items that were answered Added to it, see Lost
+	Added      uint64        `json:"added"`      // number of items for which it got the answer Added, see Lost
 }
 
-// heartbeat is the part of a Store that describes it to other workers.
+// heartbeat is the part of a Store that describes this worker to other workers.
 type heartbeat struct {
 	self  Worker // without the values that change
 	owned int    // number of its partitions
-	acked string // last stored form of acknowledged
+	acked string // packed form of acknowledged, as last stored on the server
 }
 
 // enrol registers this process as a worker, with a number of its own.
@@ -87,7 +87,7 @@ func (s *Store) beatOn(ctx context.Context) {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLeave)
 			defer cancel()
-			if _, err := s.sendBeat(ctx, ""); err != nil { // the others notice after beatLimit
+			if _, err := s.sendBeat(ctx, ""); err != nil { // the other workers notice after beatLimit that this worker has left
 				s.cfg.Logger.DebugContext(ctx, "last heartbeat not sent", "err", err)
 			}
 			return
@@ -115,16 +115,16 @@ func (s *Store) beat(ctx context.Context) error {
 	return nil
 }
 
-// sendBeat runs beat.lua and returns the numbers of the live workers. word is the worker's
-// description. An empty word means that the worker leaves.
-func (s *Store) sendBeat(ctx context.Context, word string) (live []string, err error) {
+// sendBeat runs beat.lua and returns the numbers of the live workers. An empty description means
+// that the worker leaves.
+func (s *Store) sendBeat(ctx context.Context, description string) (live []string, err error) {
 	keys := []string{s.cfg.workersKey(), s.cfg.heardKey(), s.cfg.ackedKey()}
 	acked := s.packAcknowledged()
 	changed := acked
-	if acked == s.acked && word != "" {
-		changed = "" // only the last heartbeat sends it again, because the server may have lost it
+	if acked == s.acked && description != "" {
+		changed = "" // only the last heartbeat sends the same value again, because the server may have lost it
 	}
-	live, err = beatScript.Run(ctx, s.client, keys, s.number, word, changed, beatLimit.Milliseconds()).StringSlice()
+	live, err = beatScript.Run(ctx, s.client, keys, s.number, description, changed, beatLimit.Milliseconds()).StringSlice()
 	if err != nil {
 		return nil, s.classify(ctx, err)
 	}
@@ -133,7 +133,7 @@ func (s *Store) sendBeat(ctx context.Context, word string) (live []string, err e
 }
 
 // share divides the partitions among the live workers. If a test sets the clock, this worker is in
-// charge of all of them.
+// charge of all partitions.
 func (s *Store) share(live []string) {
 	if s.cfg.Now != nil {
 		s.owned = len(s.parts)
@@ -219,7 +219,8 @@ func pairs(values []any) func(yield func(name, value string) bool) {
 	}
 }
 
-// packAcknowledged encodes how many items were answered Added to this worker, by partition.
+// packAcknowledged encodes the number of items for which this worker got the answer Added, by
+// partition.
 func (s *Store) packAcknowledged() string {
 	var b []byte
 	for i := range s.acknowledged {

@@ -226,10 +226,10 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// renew replaces the command of a call, which was sent already, by a new one. The new one has
-// the arguments in command instead of the first two.
-func (c *addCall) renew(ctx context.Context, command ...any) {
-	c.cmd = redis.NewCmd(ctx, append(command[:2:2], c.cmd.Args()[2:]...)...)
+// renew replaces the command of a call, which was sent already, by a new one. The new command
+// has the two arguments in start instead of the first two arguments of the old one.
+func (c *addCall) renew(ctx context.Context, start ...any) {
+	c.cmd = redis.NewCmd(ctx, append(start[:2:2], c.cmd.Args()[2:]...)...)
 	c.cmd.SetFirstKeyPos(3)
 }
 

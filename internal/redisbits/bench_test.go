@@ -22,10 +22,10 @@ func BenchmarkFilter(b *testing.B) {
 
 const benchKeys = 1_000_000
 
-// load calls the function do with each batch of prints in turn. It reports the keys per
+// load calls run with each batch of prints in turn. It reports the keys per
 // second, the processor time of the server and, if the server has an append-only file, the
 // growth of that file.
-func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerprint, batch int, do func([]bloomstore.Fingerprint) error) {
+func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerprint, batch int, run func([]bloomstore.Fingerprint) error) {
 	cpu, err := server.CPU()
 	if err != nil {
 		b.Fatal(err)
@@ -37,7 +37,7 @@ func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerp
 		if at+batch > len(prints) {
 			at = 0
 		}
-		if err := do(prints[at : at+batch]); err != nil {
+		if err := run(prints[at : at+batch]); err != nil {
 			b.Fatal(err)
 		}
 		at += batch

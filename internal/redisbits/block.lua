@@ -13,9 +13,9 @@
 -- these calls no function in this text fails.
 
 -- bloom_begin(chain, layers, capacity) returns the number of keys for which the newest
--- layer of a chain still has room. layers is the number of layers that the caller
--- knows. capacity is the number of keys that the newest layer is sized for, '' for no
--- limit. If the chain has another number of layers by now, bloom_begin returns nil and
+-- layer of a chain still has room. The argument layers is the number of layers that the
+-- caller knows. The argument capacity is the number of keys that the newest layer is
+-- sized for, '' for no limit. If the chain has another number of layers by now, bloom_begin returns nil and
 -- 'stale', and the caller must test again. If the record is lost, it returns nil and
 -- 'lost'. One command.
 local function bloom_begin(chain, layers, capacity)

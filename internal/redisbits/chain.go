@@ -25,9 +25,9 @@ var (
 	beginLayer  = redis.NewScript(beginLayerLua)
 )
 
-// Chain is one filter under one hash tag: layers of segments, and a record with the
-// number of layers. It caches that number. Other processes can add a layer. Every add
-// script notices a new layer (see Block), and Refresh reads the number. A Chain must be
+// Chain is one filter under one hash tag: layers of segments, and a record with the number
+// of layers. A Chain caches that number. Other processes can add a layer. Every add script
+// notices a new layer (see Block), and Refresh reads the number again. A Chain must be
 // opened with Open or Create. It is safe for concurrent use.
 //
 // The keys in Redis begin with the prefix. It is followed by "f" for the record, by "f0.0"
@@ -263,8 +263,8 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 }
 
 // Prepare creates one missing segment of the chain's next layer, and reports whether all
-// of them exist now. Callers that add keys call it when Layout.Ahead returns true, so that
-// Extend is fast.
+// segments of that layer exist now. Callers that add keys call it when Layout.Ahead returns
+// true, so that Extend is fast.
 func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (ready bool, err error) {
 	if number := c.Layers(); c.layout.Grows(number) {
 		return c.prepare(ctx, client, number)
@@ -297,10 +297,10 @@ func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, numbe
 	return false, fmt.Errorf("make key %q: %w", t.keys[made], Fault(reply))
 }
 
-// Extend adds a layer to a chain whose last layer was full. layers is the number of layers
-// that the chain had then. Extend creates the missing segments of the new layer. From then
-// on keys are added only to the new layer. If another caller has added the layer already,
-// Extend only reads the new number of layers.
+// Extend adds a layer to a chain whose last layer was full. The argument layers is the
+// number of layers that the chain had at that time. Extend creates the missing segments of
+// the new layer. From then on keys are added only to the new layer. If another caller has
+// added the layer already, Extend only reads the new number of layers.
 func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers int) error {
 	if c.Layers() != layers {
 		return c.Refresh(ctx, client)
@@ -371,8 +371,8 @@ func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error 
 	return nil
 }
 
-// ErrStale reports that a chain has begun another layer since the caller asked it. The caller
-// must Refresh the chain and ask again.
+// ErrStale reports that a chain has begun another layer since the caller tested it. The caller
+// must Refresh the chain and test again.
 var ErrStale = errors.New("redisbits: the chain has another layer by now")
 
 // Fault returns the error for a script's reply: ErrStale for 'stale', ErrFilterLost for
@@ -390,8 +390,8 @@ func Fault(reply string) error {
 	return fmt.Errorf("redisbits: a script replied %q", reply)
 }
 
-// pipeError returns the error of the first command of a pipeline that failed, with its key.
-// err is the error of the pipeline.
+// pipeError returns the error of the first failed command of a pipeline, with the key of that
+// command. The argument err is the error of the pipeline.
 func pipeError[C redis.Cmder](err error, cmds []C) error {
 	for _, cmd := range cmds {
 		if cmd.Err() != nil {

@@ -193,8 +193,8 @@ func TestServerLosesALayer(t *testing.T) {
 	}
 }
 
-// runBlock runs add.lua for one fingerprint in the newest layer. old is the block as the
-// caller has read it.
+// runBlock runs add.lua for one fingerprint in the newest layer. The argument old is the block
+// as the caller has read it.
 func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Fingerprint, old []byte) int64 {
 	t.Helper()
 	newest := (*c.keyed.Load())[c.Layers()-1]

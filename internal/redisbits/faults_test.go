@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
 
-// TestLostIsNeverEmpty breaks the stored filter in each possible way. A read of the open
-// filter, an add to it, and opening it must each return the named error.
+// TestLostIsNeverEmpty breaks the stored filter in each possible way. The named
+// error must result from a read of the open filter, from an add to it, and from Open.
 func TestLostIsNeverEmpty(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	lost, foreign := bloomstore.ErrFilterLost, bloomstore.ErrParamsMismatch

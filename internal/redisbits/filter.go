@@ -119,9 +119,10 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 	return f
 }
 
-// filterKey returns the key of a filter's own record, a hash with two fields: head is a
-// header whose partition is the number of partitions, and ready is set when all chains
-// were created. From then on a missing chain is lost, not new.
+// filterKey returns the key of a filter's own record, a hash with two fields. The field
+// head is a header that contains the number of partitions instead of a partition. The
+// field ready is set when all chains were created. From then on a missing chain is lost,
+// not new.
 func filterKey(name string) string { return "{" + name + "}f" }
 
 func chainPrefix(name string, partition int) string {
@@ -162,9 +163,9 @@ func (l *Layout) chains(id ID, config Config) []*Chain {
 	return chains
 }
 
-// each calls the function do with the numbers 0 to n-1, eight at a time, and returns the
+// each calls run with the numbers 0 to n-1, eight at a time, and returns the
 // errors. After the first error it starts no more calls.
-func each(n int, do func(i int) error) error {
+func each(n int, run func(i int) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
@@ -177,7 +178,7 @@ func each(n int, do func(i int) error) error {
 				i := next
 				next++
 				mu.Unlock()
-				err := do(i)
+				err := run(i)
 				mu.Lock()
 				if err != nil {
 					errs = append(errs, err)
@@ -264,8 +265,8 @@ type window struct {
 	index []int // index of each ask in the call
 }
 
-// windows calls the function do with each window of prints in turn.
-func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, do func(*Reader, *window) error) error {
+// windows calls visit with each window of prints in turn.
+func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, visit func(*Reader, *window) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -279,19 +280,19 @@ func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, d
 			w.asks = append(w.asks, Ask{Chain: f.chains[f.partition(fp, len(f.chains))], Print: fp})
 			w.index = append(w.index, start+i)
 		}
-		if err := do(r, &w); err != nil {
+		if err := visit(r, &w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keep removes the asks for which a call of still returns false. It does not change the
-// order of the other asks.
-func (w *window) keep(still func(ask *Ask, index int) bool) {
+// keep removes the asks for which wanted returns false. It does not change the order of
+// the other asks.
+func (w *window) keep(wanted func(ask *Ask, index int) bool) {
 	n := 0
 	for i := range w.asks {
-		if still(&w.asks[i], w.index[i]) {
+		if wanted(&w.asks[i], w.index[i]) {
 			w.asks[n], w.index[n] = w.asks[i], w.index[i]
 			n++
 		}

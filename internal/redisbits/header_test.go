@@ -35,7 +35,7 @@ func TestHeaderGolden(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsCompared changes each byte of a header; checkHeader must notice it.
+// TestEveryFieldIsCompared changes each byte of a header. checkHeader must notice each change.
 func TestEveryFieldIsCompared(t *testing.T) {
 	want := someHeader().encode()
 	if err := checkHeader("k", want, want); err != nil {

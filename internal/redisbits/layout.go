@@ -105,14 +105,15 @@ func (l *Layout) Layer(number int) *Layer {
 	return l.layers[number]
 }
 
-// aheadPerMiB determines when the next layer is created: when the current layer has room for
-// only this number of keys for each MiB of the next layer. Redis creates a MiB in a fraction
-// of a millisecond, and fewer keys are added in that time.
+// aheadPerMiB determines when the next layer is created. At that time the current layer has
+// room for only aheadPerMiB keys for each MiB of the next layer. Redis creates a MiB in a
+// fraction of a millisecond, and fewer keys are added in that time.
 const aheadPerMiB = 128
 
-// Ahead reports whether a layer with room for this many more keys is so full that the next
-// layer should be created. It returns true late, because the next layer takes memory, and
-// a filter that stays within its capacity never needs that layer.
+// Ahead reports whether the next layer should be created because the layer with this number is
+// nearly full. The argument room is the number of keys for which the layer still has room. Ahead
+// returns true late, because the next layer takes memory, and a filter that stays within its
+// capacity never needs that layer.
 func (l *Layout) Ahead(number int, room uint64) bool {
 	if room > l.Layer(number).Capacity/2 || !l.Grows(number+1) {
 		return false

@@ -24,7 +24,7 @@ func layoutOf(t testing.TB, params Params) *Layout {
 	return layout
 }
 
-// positions returns the positions of fp that a layer draws.
+// positions returns the first n positions of fp that a layer draws.
 func positions(l *Layer, fp bloomstore.Fingerprint, n int) []uint {
 	var drawn []uint
 	for draws := l.draws(fp); len(drawn) < n; {

@@ -100,8 +100,8 @@ func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Fil
 	}
 }
 
-// usedMemory waits until the memory that a server has allocated stops changing, and returns it.
-// It must wait because the server shrinks the buffers of clients in the background.
+// usedMemory waits until the size of a server's allocated memory stops changing, and returns that
+// size. It must wait because the server shrinks the buffers of clients in the background.
 func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
 	t.Helper()
 	const still = 3 // number of equal readings, each in another round of the server's housekeeping

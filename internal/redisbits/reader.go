@@ -22,7 +22,7 @@ var Block string
 
 // Ask is the look-up of one fingerprint: the question, its answer, and the arguments for
 // the add script. Reader.Read sets all fields except Chain and Print. The block belongs to
-// the Reader and is valid until its next Read.
+// the Reader and is valid until the next call of Read.
 type Ask struct {
 	Chain *Chain
 	Print bloomstore.Fingerprint
@@ -56,10 +56,10 @@ func (a *Ask) Segment() (key, header string) {
 	return a.newest().keys[a.segment], a.newest().headers[a.segment]
 }
 
-// AppendSpan appends two offsets in decimal: that of the first byte of the block to the
-// argument from, and that of the last byte to the argument to.
-func (a *Ask) AppendSpan(from, to []byte) (newFrom, newTo []byte) {
-	return strconv.AppendInt(from, a.from, 10), strconv.AppendInt(to, a.from+int64(len(a.block))-1, 10)
+// AppendSpan appends the offset of the block's first byte to first, and the offset of its
+// last byte to last, both in decimal.
+func (a *Ask) AppendSpan(first, last []byte) (newFirst, newLast []byte) {
+	return strconv.AppendInt(first, a.from, 10), strconv.AppendInt(last, a.from+int64(len(a.block))-1, 10)
 }
 
 // Old returns the block as it was read. It belongs to the Reader.
@@ -156,14 +156,14 @@ func (r *Reader) plan(asks []Ask) {
 	r.blocks = r.blocks[:cap(r.blocks)]
 }
 
-// crlf is the length of the line end after a block. With memory for it, go-redis needs no
-// second read.
+// crlf is the length of the line end after a block. If the memory of a block has room for
+// the line end, go-redis needs no second read.
 const crlf = 2
 
 // fill makes the commands for the first asks, as many as fit into a pipeline, and returns
-// their number. The newest layer comes first. The commands will store the blocks in the
-// buffer room.
-func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
+// their number. The newest layer of a chain comes first. The commands will store the blocks in
+// buffer.
+func (r *Reader) fill(ctx context.Context, asks []Ask, buffer *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {
 		ask := &asks[i]
@@ -172,8 +172,8 @@ func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 		}
 		for number, t := range slices.Backward(ask.keyed) {
 			segment, from := t.Locate(ask.Print)
-			block := (*room)[:t.BlockBytes+crlf]
-			*room = (*room)[len(block):]
+			block := (*buffer)[:t.BlockBytes+crlf]
+			*buffer = (*buffer)[len(block):]
 			if number == len(ask.keyed)-1 {
 				ask.segment, ask.from, ask.block = segment, from, block[:t.BlockBytes:t.BlockBytes]
 			}

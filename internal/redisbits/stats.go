@@ -54,7 +54,7 @@ func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
 	return stats, nil
 }
 
-// Survey returns the Stats of chains of one Layout, which must be open. It reads their
+// Survey returns the Stats of chains, which must be open and have one Layout. It reads their
 // numbers of layers and then, in each layer, as many random blocks as sample says; 0 means
 // DefaultSample.
 func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, sample int) (Stats, error) {
@@ -95,8 +95,8 @@ func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, 
 	return s, nil
 }
 
-// surveyLayer describes the layers in keyed, which have the same shape. stderr is the standard
-// error of Estimate.
+// surveyLayer describes the layers in keyed, which have the same shape. The result stderr is the
+// standard error of Estimate.
 func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, records []string, sample int) (s LayerStats, stderr float64, err error) {
 	shape := keyed[0]
 	s = LayerStats{
@@ -131,8 +131,8 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 	return s, math.Sqrt(math.Pow(keys.stderr()*blocks, 2) + unseen*unseen + noise.mean()*blocks), err
 }
 
-// sumKeys returns the sum of the counts of keys in the records, for the newest layer of a
-// chain with this number of layers.
+// sumKeys returns the number of keys that were added to one layer of several chains, whose
+// records are given. The argument layers is the number of layers up to this layer, in decimal.
 func sumKeys(ctx context.Context, client redis.UniversalClient, records []string, layers string) (sum uint64, err error) {
 	pipe := client.Pipeline()
 	for _, record := range records {
