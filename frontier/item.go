@@ -52,8 +52,8 @@ type Item struct {
 	Round       uint32   // 0 at first; Control.Retry and a later Added begin the next round
 }
 
-// Offer returns an undecided offer of the item's URL, without a delay. A caller
-// that sets a Decision can offer the item again in the item's round.
+// Offer returns an undecided offer of the item's URL, without a delay. The offer
+// has the round of the item, which takes effect only if the caller sets a Decision.
 func (it Item) Offer() Offer {
 	return Offer{
 		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,

@@ -80,7 +80,7 @@ type FilterStats struct {
 	Keys     uint64  `json:"keys"`     // keys in it
 	Layers   int     `json:"layers"`
 	Bytes    uint64  `json:"bytes"`
-	FPR      float64 `json:"fpr"` // probability that a URL that was never offered is answered Seen, at the present fill
+	FPR      float64 `json:"fpr"` // probability that a new URL is answered Seen, at the present fill
 }
 
 // FilterLayer is one layer of a filter that grows.

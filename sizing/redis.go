@@ -164,7 +164,8 @@ func (c *redisChain) layer(i int) Segments {
 	return c.layers[i]
 }
 
-// load returns the sum over partitions, given the number of keys in each.
+// load returns the load of all partitions together. partitions has the number of keys of
+// each partition.
 func (c *redisChain) load(partitions []uint64) RedisLoad {
 	var sum RedisLoad
 	var keys, falsePositives float64

@@ -35,10 +35,10 @@ func (r *rowReader) byte() byte {
 	return 0
 }
 
-// uvarint returns the next number, which must not exceed the argument most.
-func (r *rowReader) uvarint(most uint64) uint64 {
+// uvarint returns the next number, which must not exceed limit.
+func (r *rowReader) uvarint(limit uint64) uint64 {
 	x, n := binary.Uvarint(r.rest)
-	if n <= 0 || x > most {
+	if n <= 0 || x > limit {
 		r.damage()
 		return 0
 	}

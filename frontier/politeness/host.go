@@ -127,10 +127,10 @@ func (h *Host) HasAnswered() bool { return h.latency > 0 }
 // when it began do not count again.
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
-// backOff starts a back-off, unless one is in progress. In both cases the back-off ends no
-// earlier than now + least.
-func (h *Host) backOff(now time.Time, least time.Duration, random func() float64) {
-	d := least
+// backOff starts a back-off, unless one is in progress. In both cases the back-off lasts at
+// least until now + minimum.
+func (h *Host) backOff(now time.Time, minimum time.Duration, random func() float64) {
+	d := minimum
 	if !h.backingOff(now) {
 		d = max(d, h.policy.spread(h.policy.BackoffBase, 2, h.backoffs, random))
 		h.backoffs = min(h.backoffs+1, maxBackoffs)
