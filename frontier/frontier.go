@@ -44,8 +44,8 @@ type Store interface {
 	// topUp.Items items that are not completed. It returns all items of the lease
 	// after the first topUp.Known items. If the reply is lost, the caller can repeat
 	// the call and receives the same items. ErrLeaseLost means that the caller does
-	// not hold the lease any more. The caller must then start no other request under
-	// that lease.
+	// not hold the lease any more. After that, the caller must not start another
+	// request under that lease.
 	Extend(ctx context.Context, id LeaseID, topUp TopUp) (Extension, error)
 
 	// Complete stores the results of items of a lease, updates the host of the
@@ -138,7 +138,7 @@ type Grant struct {
 	// Limited reports that MaxPages prevents further leases. Leased items count
 	// towards the limit, even if they later produce no page.
 	Limited bool
-	// Reached reports that the crawl has MaxPages pages. Limited then stays true.
+	// Reached reports that the crawl has MaxPages pages. After that, Limited stays true.
 	Reached bool
 	// Paused reports that Control.Pause has stopped leasing.
 	Paused bool

@@ -104,8 +104,8 @@ func (c Class) String() string {
 }
 
 // Decision is what an exact set beside the store has decided about an offer
-// (package exact). The store then adds the URL to the filter, but the filter does
-// not decide. Only a store that is an exact.Outbox understands a Decision other
+// (package exact). With New, Promoted or Again, the store adds the URL to the
+// filter, but the filter does not decide about the URL. Only a store that is an exact.Outbox understands a Decision other
 // than Undecided.
 type Decision uint8
 

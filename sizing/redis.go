@@ -71,8 +71,8 @@ func (s Segments) filterBits() uint64 {
 // allocated returns the part of used_memory that all segments take.
 func (s Segments) allocated() uint64 { return uint64(s.Count) * s.Allocated }
 
-// sizeClass returns how many bytes jemalloc allocates for size bytes: a multiple of 16
-// up to 128, then one of four classes between two powers of two.
+// sizeClass returns how many bytes jemalloc allocates for size bytes. Up to 128 bytes this
+// is a multiple of 16. Above that, there are four classes for each power of two.
 func sizeClass(size uint64) uint64 {
 	step := uint64(16)
 	if size > 128 {

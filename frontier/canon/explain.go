@@ -244,7 +244,8 @@ func addScheme(seed string) string {
 	return "https://" + strings.TrimLeft(seed, "/")
 }
 
-// lowerASCII returns s with its ASCII letters in lower case. IDNA maps the others.
+// lowerASCII returns s with its ASCII letters in lower case. It leaves all other letters to
+// IDNA.
 func lowerASCII(s string) string {
 	b := []byte(s)
 	for i := range b {

@@ -55,7 +55,7 @@ func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
 	}
 }
 
-// brokenOutbox is a broken whose outbox methods are replaced.
+// brokenOutbox is a broken store whose outbox methods are replaced, too.
 type brokenOutbox struct {
 	*broken
 	notes     func(context.Context, int) (exact.NoteBatch, error)

@@ -390,9 +390,9 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 
 // estimate computes from the filter's fill how many URLs were added. A new URL that the
 // filter claims to contain sets no bits, but the estimate from the fill includes it.
-// Therefore estimate subtracts the expected number of such URLs, except exact items, which were added
-// nevertheless. It also subtracts the keys of MarkSeen. It adds the later rounds of exact
-// keys, which set no bits.
+// Therefore estimate subtracts the expected number of such URLs, except exact items, which
+// were added nevertheless. It also subtracts the keys of MarkSeen. It adds the later rounds
+// of exact keys, which set no bits.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)

@@ -124,7 +124,7 @@ func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
 }
 
 // rebuildFilter rebuilds the filter from the tables. Every key that was ever added has a
-// row there: its item waits or is leased, it has an outcome, or MarkSeen added it.
+// row in one of them: its item waits or is leased, it has an outcome, or MarkSeen added it.
 func (s *Store) rebuildFilter() (err error) {
 	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
 		return err

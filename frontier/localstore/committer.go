@@ -275,7 +275,7 @@ func (g *group) nextSeq() uint64 {
 	return g.meta.Seq
 }
 
-// get returns a copy of a committed row, nil if there is none.
+// get returns a copy of a committed row, or nil if there is none.
 func (s *Store) get(key []byte) ([]byte, error) { return getRow(s.db, key) }
 
 func getRow(r pebble.Reader, key []byte) ([]byte, error) {

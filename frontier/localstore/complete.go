@@ -75,9 +75,9 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 	return nil
 }
 
-// completeEnded handles a call for a lease that has ended. It returns nil if the lease
-// completed all items in done before the lease ended, because the call is then a
-// repeat. Otherwise it returns ErrLeaseLost.
+// completeEnded handles a call for a lease that has ended. If all items in done were
+// completed before the end of the lease, the call is a repeat, and completeEnded returns
+// nil. Otherwise it returns ErrLeaseLost.
 func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) error {
 	settled := g.ended.byID[id]
 	if settled == nil {

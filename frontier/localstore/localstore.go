@@ -185,8 +185,8 @@ func (s *Store) ID() [16]byte { return s.card.ID }
 // Hasher returns the hasher of the crawl's fingerprints.
 func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 
-// Failed returns a channel that is closed after a failure, when the store cannot be used
-// any more. Err then returns the error.
+// Failed returns a channel that is closed when a failure makes the store unusable. After
+// that, Err returns the error.
 func (s *Store) Failed() <-chan struct{} { return s.guard.failed }
 
 // Commits returns how often this process has committed changes and synced them to disk. One

@@ -95,8 +95,8 @@ func (s *Store) countAhead(v view, key string, l *Location) error {
 	})
 }
 
-// countDelayedAhead counts the delayed items of a host, and those ahead of the URL if it is
-// delayed itself.
+// countDelayedAhead counts the delayed items of a host. If the URL is delayed itself,
+// countDelayedAhead also counts the delayed items that come before the URL.
 func (s *Store) countDelayedAhead(v view, key string, l *Location) error {
 	earlier := uint64(0)
 	return s.scanDelayed(v, func(due int64, item frontier.Item) bool {

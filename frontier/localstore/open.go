@@ -32,8 +32,8 @@ const (
 // Open returns ErrLocked if another process has the store open. It returns
 // ErrParamsMismatch if cfg.Settings differ from the stored ones (a
 // *frontier.SettingsError), or if the directory has another format or belongs to another
-// crawl. It returns ErrFilterLost if the file of the filter is missing or damaged. Rebuild
-// then restores the filter from the tables.
+// crawl. It returns ErrFilterLost if the file of the filter is missing or damaged. In that
+// case, Rebuild can restore the filter from the tables.
 func Open(cfg Config) (*Store, error) { return open(cfg, readWrite) }
 
 // Rebuild opens a store like Open, and rebuilds its filter from the queues, the outcomes,

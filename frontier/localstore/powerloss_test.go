@@ -24,8 +24,8 @@ import (
 )
 
 // TestPowerLoss makes random calls, simulates a power loss at a random write, opens the
-// files that are left, and continues. The effects of all calls that were answered must
-// be there.
+// files that are left, and continues. The crawl must have the effects of all calls that
+// were answered.
 func TestPowerLoss(t *testing.T) {
 	runs, crashes := 4, 60
 	if testing.Short() {
