@@ -1,6 +1,6 @@
 // Package frontier defines the contract of a URL frontier. A frontier remembers
-// every URL that was added to a crawl. It queues a URL, leases it to a worker,
-// and stores how it ended.
+// every URL that was added to a crawl. It queues URLs, leases them to workers,
+// and stores their outcomes.
 //
 // A frontier answers a new URL with Added exactly once in a round, and queues it
 // in the same step. It leases an item to one worker at a time, and leases a host
@@ -73,8 +73,8 @@ type Quota interface {
 	// Reserve adds each key to its group, unless the group has reached the given
 	// number of keys. It reports, index for index, which keys are in their group
 	// afterwards. A key can occur twice in keys. A key is never removed from its
-	// group. Concurrent calls do not exceed this number either. After an
-	// error, some keys might have been added; a repeated call reports true for them.
+	// group. Concurrent calls do not make a group larger either. After an error, some
+	// keys might have been added; a repeated call reports true for them.
 	Reserve(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)
 	// Reserved reports whether key is in group, and how many keys the group has.
 	Reserved(ctx context.Context, group, key string) (has bool, size uint64, err error)

@@ -8,9 +8,9 @@ import (
 )
 
 // This file is the fast path: one pass over the reference appends the canonical
-// form to a buffer on the caller's stack. For rare references it stops with the
-// outcome tooOdd: those with tabs or newlines inside, with "http:" but without "//",
-// or with an empty or malformed host. Fuzz targets compare it with the slow path.
+// form to a buffer on the caller's stack. The fast path returns tooOdd for rare
+// references: those with tabs or newlines inside, with "http:" but without "//", or
+// with an empty or malformed host. Fuzz targets compare it with the slow path.
 //
 // Its functions take the buffer and return it, as append does, because a buffer
 // stored through a pointer would be moved to the heap.
