@@ -35,8 +35,8 @@ var (
 // with. It matches ErrParamsMismatch under errors.Is.
 type SettingsError struct{ Differ []SettingDiff } // ordered by name
 
-// SettingDiff is one setting that differs. Stored or Given is empty if the
-// setting is missing there.
+// SettingDiff is one setting that differs. Stored is empty if the crawl has no such
+// setting. Given is empty if the caller gave no such setting.
 type SettingDiff struct{ Name, Stored, Given string }
 
 func (e *SettingsError) Error() string {

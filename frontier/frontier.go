@@ -1,6 +1,6 @@
 // Package frontier defines the contract of a URL frontier. A frontier remembers
-// every URL that was added to a crawl. It queues a URL, leases it to a worker,
-// and stores how it ended.
+// every URL that was added to a crawl. It queues URLs, leases them to workers,
+// and stores their outcomes.
 //
 // A frontier answers a new URL with Added exactly once in a round, and queues it
 // in the same step. It leases an item to one worker at a time, and leases a host
@@ -44,8 +44,8 @@ type Store interface {
 	// topUp.Items items that are not completed. It returns all items of the lease
 	// after the first topUp.Known items. If the reply is lost, the caller can repeat
 	// the call and receives the same items. ErrLeaseLost means that the caller does
-	// not hold the lease any more. The caller must then start no other request under
-	// that lease.
+	// not hold the lease any more. After that, the caller must not start another
+	// request under that lease.
 	Extend(ctx context.Context, id LeaseID, topUp TopUp) (Extension, error)
 
 	// Complete stores the results of items of a lease, updates the host of the
@@ -70,10 +70,10 @@ type Scope interface {
 // Quota limits the number of different keys in a group, such as the hosts of a
 // registrable domain. Implementations are safe for concurrent use.
 type Quota interface {
-	// Reserve adds each key to its group if the group is smaller than the argument
-	// most. It reports, index for index, which keys are then in their group. A key
-	// can occur twice in keys. A key is never removed from its group. Concurrent
-	// calls never make a group larger than the argument most. After an error, some
+	// Reserve adds each key to its group, unless the group has reached the given
+	// number of keys. It reports, index for index, which keys are in their group
+	// afterwards. A key can occur twice in keys. A key is never removed from its
+	// group. Concurrent calls do not make a group larger either. After an error, some
 	// keys might have been added; a repeated call reports true for them.
 	Reserve(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)
 	// Reserved reports whether key is in group, and how many keys the group has.
@@ -122,7 +122,7 @@ type LeaseID [16]byte
 type LeaseRequest struct {
 	Worker   string    // the caller's name in status output
 	IDs      []LeaseID // new ids, one for each host that the caller wants
-	InFlight int       // how many items of a host the caller requests at once; 0 means 1
+	InFlight int       // how many requests the caller sends to one host at the same time; 0 means 1
 	MaxPages uint64    // no item is leased that could make Stats.Pages exceed MaxPages; 0 means no limit
 }
 
@@ -138,7 +138,7 @@ type Grant struct {
 	// Limited reports that MaxPages prevents further leases. Leased items count
 	// towards the limit, even if they later produce no page.
 	Limited bool
-	// Reached reports that the crawl has MaxPages pages. Limited then stays true.
+	// Reached reports that the crawl has MaxPages pages. After that, Limited stays true.
 	Reached bool
 	// Paused reports that Control.Pause has stopped leasing.
 	Paused bool
@@ -155,7 +155,7 @@ type Lease struct {
 
 // TopUp tells Extend how many items to add to a lease.
 type TopUp struct {
-	Items    int    // how many uncompleted items the lease should have then; 0 adds none
+	Items    int    // how many uncompleted items the lease should have after the call; 0 adds none
 	Known    int    // how many items the caller has received under this lease
 	MaxPages uint64 // as in LeaseRequest
 }
@@ -174,11 +174,11 @@ type HostUpdate struct {
 	End   bool          // end the lease; items that are not completed go back to the queue
 }
 
-// HostLimits are settings of a store that differ for one host key. A zero field
-// means the store's setting for all hosts.
+// HostLimits are settings for one host key. If a field is 0, the setting of the
+// whole store applies to the host.
 type HostLimits struct {
 	Delay      time.Duration
-	MaxPerHost uint64 // the most items that can be added
+	MaxPerHost uint64 // maximum number of items that can be added
 }
 
 // MaxBlob is the largest HostUpdate.Blob in bytes.
@@ -227,8 +227,8 @@ type Completion struct {
 // Deferred links are not counted.
 type LinkCounts struct{ Found, Added, Seen, Refused uint64 }
 
-// Count adds the number links to the counter of the given answer and to Found. It
-// ignores the answer Deferred.
+// Count adds the given number of links to the counter of their answer and to Found.
+// It ignores links with the answer Deferred.
 func (n *LinkCounts) Count(answer Answer, links uint64) {
 	switch answer {
 	case Added:
@@ -258,10 +258,10 @@ type Output interface {
 }
 
 // OpenOutput opens the output of a store. The store calls it once, after it has
-// locked the crawl or registered a worker. position is the end of the output that
-// the store last committed, and the output truncates its files to that length.
-// position is nil if the store commits no positions. The caller of the store's
-// Open first closes the store and then the output.
+// locked the crawl or registered a worker. position is the end of the output at the
+// last commit of the store. The output truncates its files to these lengths.
+// position is nil if the store commits no positions. The caller of the store's Open
+// must close the store before the output.
 type OpenOutput func(crawl Identity, position Position) (Output, error)
 
 // Identity identifies the crawl of a store.

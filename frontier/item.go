@@ -52,8 +52,8 @@ type Item struct {
 	Round       uint32   // 0 at first; Control.Retry and a later Added begin the next round
 }
 
-// Offer returns an undecided offer of the item's URL, without a delay. A caller
-// that sets a Decision can offer the item again in the item's round.
+// Offer returns an undecided offer of the item's URL, without a delay. The offer
+// has the round of the item, which takes effect only if the caller sets a Decision.
 func (it Item) Offer() Offer {
 	return Offer{
 		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
@@ -66,7 +66,8 @@ func (it Item) Offer() Offer {
 // it with the outcome WorkerLost, without a request.
 const MaxDeliveries = 20
 
-// Referrer identifies the page that has a link: the first half of its fingerprint.
+// Referrer identifies the page that has a link. It is the first half of the page's
+// fingerprint.
 type Referrer [8]byte
 
 // ReferrerOf returns the Referrer of links on the page with fingerprint f.
@@ -84,8 +85,8 @@ const (
 )
 
 // Class says how a frontier decides whether an offer is new. The filter decides
-// about Bulk. URLs of every other class are stored in rows of their own, so that a
-// false positive of the filter cannot drop them.
+// about URLs of the class Bulk. URLs of every other class are stored in rows of their
+// own, so that a false positive of the filter cannot drop them.
 type Class uint8
 
 const (
@@ -104,9 +105,9 @@ func (c Class) String() string {
 }
 
 // Decision is what an exact set beside the store has decided about an offer
-// (package exact). The store then adds the URL to the filter, but the filter does
-// not decide. Only a store that is an exact.Outbox understands a Decision other
-// than Undecided.
+// (package exact). With New, Promoted or Again, the store adds the URL to the
+// filter, but the filter does not decide about the URL. Only a store that is an
+// exact.Outbox understands a Decision other than Undecided.
 type Decision uint8
 
 const (
@@ -182,7 +183,7 @@ const (
 	ReasonRepeats   Reason = "repeated_path"        // one path segment repeats too often
 	ReasonParams    Reason = "parameters"           // too many parameters
 	ReasonCalendar  Reason = "calendar"             // a date in the far future or past
-	ReasonDropped   Reason = "dropped"              // OnPage of the library's user dropped it
+	ReasonDropped   Reason = "dropped"              // the OnPage function of the library's user dropped it
 	ReasonQueueFull Reason = "queue_full"           // the store accepts no more links
 )
 

@@ -53,8 +53,8 @@ func TestItemOfOffer(t *testing.T) {
 	}
 }
 
-// TestLinkCountsAddUp: a link of each answer is counted once, and Found is the
-// sum. Deferred links are not counted.
+// TestLinkCountsAddUp: Count counts each link in the counter of its answer, and Found
+// is the sum of these counters. Deferred links are not counted.
 func TestLinkCountsAddUp(t *testing.T) {
 	var n LinkCounts
 	for answer, links := range map[Answer]uint64{Added: 1, Seen: 20, Refused: 300, Deferred: 4000, 0: 50000} {

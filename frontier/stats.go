@@ -55,7 +55,7 @@ type Stats struct {
 	// contain them. Such false positives do no harm.
 	Recovered uint64 `json:"recovered"`
 	// Promoted counts exact items that the filter claimed to contain, and that
-	// might have been bulk items before. They are queued in a round of their own.
+	// might have been bulk items before. They are queued in round 1 or later.
 	// The count includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
 	// Outbox counts the notes that wait for the exact set. Links in such notes are
@@ -71,7 +71,7 @@ type Stats struct {
 type ShadowStats struct {
 	New       uint64 `json:"new"`       // offered for the first time, and new to the filter
 	Lost      uint64 `json:"lost"`      // offered for the first time, but the filter claimed to contain them
-	Forgotten uint64 `json:"forgotten"` // offered before, but new to the filter; the filter is then broken
+	Forgotten uint64 `json:"forgotten"` // offered before, but new to the filter; the filter is broken if this is not 0
 }
 
 // FilterStats describe the filter that decides about bulk URLs.
@@ -80,7 +80,7 @@ type FilterStats struct {
 	Keys     uint64  `json:"keys"`     // keys in it
 	Layers   int     `json:"layers"`
 	Bytes    uint64  `json:"bytes"`
-	FPR      float64 `json:"fpr"` // probability that a URL that was never offered is answered Seen, at the present fill
+	FPR      float64 `json:"fpr"` // probability that a new URL is answered Seen, at the present fill
 }
 
 // FilterLayer is one layer of a filter that grows.

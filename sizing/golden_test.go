@@ -93,7 +93,7 @@ func TestOccupancyPower(t *testing.T) {
 }
 
 // blockedBefore returns the false-positive rate by the formula of Putze, Sanders and
-// Singler. It ignores that the number of bits that keys set in a block varies.
+// Singler. The formula ignores the variation of the number of bits that keys set in a block.
 func blockedBefore(bitsPerKey float64, blockBits int, k uint) float64 {
 	return poissonMean(float64(blockBits)/bitsPerKey, func(keys float64) float64 {
 		return math.Pow(-math.Expm1(keys*float64(k)*math.Log1p(-1/float64(blockBits))), float64(k))
@@ -155,8 +155,8 @@ func TestExactBlockedFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// TestPoissonMeanIsShort: a rate is a sum of at most a thousand terms for every size of a
-// block, so it takes far less than a millisecond.
+// TestPoissonMeanIsShort: poissonMean computes at most a thousand terms for any mean, so
+// it takes far less than a millisecond.
 func TestPoissonMeanIsShort(t *testing.T) {
 	for _, mean := range []float64{0.01, 10, 1000, 1e5, 1e8, 1e12} {
 		terms := 0

@@ -61,7 +61,7 @@ type Chain struct {
 	Growth bool // add layers beyond Keys
 }
 
-// Fill describes a Chain that contains Keys keys.
+// Fill describes a Chain after Keys distinct keys were offered.
 type Fill struct {
 	Keys      uint64  `json:"keys"`
 	Layers    int     `json:"layers"`
@@ -71,12 +71,12 @@ type Fill struct {
 	LostKeys  float64 `json:"lost_keys"`
 }
 
-// At returns the state of the chain after this number of distinct keys was offered. Each
+// At returns the state of the chain after the given number of distinct keys was offered. Each
 // key is added to the layer that is the last one at that time. A new key is tested
 // against every layer, so the rate is 1 - Π(1-p_i). At panics like LayerAt.
 func (c Chain) At(keys uint64) Fill {
 	fill := Fill{Keys: keys}
-	passes := 1.0 // probability that no earlier layer claims a new key
+	passes := 1.0 // probability that no earlier layer claims to contain a new key
 	for rest := keys; ; fill.Layers++ {
 		layer := LayerAt(fill.Layers, c.Keys, c.FPR, c.Growth)
 		held := rest

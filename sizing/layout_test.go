@@ -310,7 +310,8 @@ func TestLocalQueue(t *testing.T) {
 	}
 }
 
-// TestGoAllocation: Go allocates the rounded capacity of a grown slice.
+// TestGoAllocation: goAllocation returns the capacity of a slice that append creates for
+// the same size.
 func TestGoAllocation(t *testing.T) {
 	for size := 1; size < 100_000; size += 1 + size/50 {
 		if got, want := goAllocation(uint64(size)), cap(append([]byte(nil), make([]byte, size)...)); got != uint64(want) {

@@ -6,8 +6,8 @@ import "math"
 // in [0, 1] and must not decrease.
 //
 // It sums terms outwards from the most likely N until the remaining terms are
-// negligible. If the distribution is wide, it uses every stride-th N only, with eight
-// of them per standard deviation. The trapezoidal rule is exact to full precision for
+// negligible. If the distribution is wide, it uses only every stride-th N, eight of them
+// in each standard deviation. The trapezoidal rule is exact to full precision for
 // such a bell curve, and the sum has some hundred terms.
 func poissonMean(mean float64, f func(n float64) float64) float64 {
 	const negligible = 1e-17

@@ -71,8 +71,8 @@ func (s Segments) filterBits() uint64 {
 // allocated returns the part of used_memory that all segments take.
 func (s Segments) allocated() uint64 { return uint64(s.Count) * s.Allocated }
 
-// sizeClass returns how many bytes jemalloc allocates for size bytes: a multiple of 16
-// up to 128, then one of four classes between two powers of two.
+// sizeClass returns how many bytes jemalloc allocates for size bytes. Up to 128 bytes this
+// is a multiple of 16. Above that, there are four classes for each power of two.
 func sizeClass(size uint64) uint64 {
 	step := uint64(16)
 	if size > 128 {
@@ -164,7 +164,8 @@ func (c *redisChain) layer(i int) Segments {
 	return c.layers[i]
 }
 
-// load returns the sum over partitions, given the number of keys in each.
+// load returns the load of all partitions together. partitions has the number of keys of
+// each partition.
 func (c *redisChain) load(partitions []uint64) RedisLoad {
 	var sum RedisLoad
 	var keys, falsePositives float64

@@ -34,12 +34,12 @@ func ShardedBits(n uint64, p float64, shards uint64) (shardBits uint64, k uint) 
 }
 
 // shardBitsFor returns the fewest bits, a multiple of a word, that suffice with k hash
-// functions. The argument about is the number of bits at which the search starts.
-func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint64 {
+// functions. startBits is the number of bits at which the search starts.
+func shardBitsFor(n uint64, p float64, shards uint64, k uint, startBits uint64) uint64 {
 	enough := func(words uint64) bool {
 		return ShardedFalsePositiveRate(n, shards, words*wordBits, k) <= p
 	}
-	hi := max(about/wordBits, 1)
+	hi := max(startBits/wordBits, 1)
 	for !enough(hi) {
 		hi += hi/8 + 1
 	}

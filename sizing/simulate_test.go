@@ -106,8 +106,8 @@ func TestSimulatedRates(t *testing.T) {
 	}
 }
 
-// TestSimulatedStandardError: the standard error that Cardinality returns is that of
-// the estimates for many filters.
+// TestSimulatedStandardError: the standard error that Cardinality returns agrees with the
+// errors of its estimates for many filters.
 func TestSimulatedStandardError(t *testing.T) {
 	rng := random(t)
 	const n, rounds = 2000, 400

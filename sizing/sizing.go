@@ -55,7 +55,7 @@ func BitsPerKey(p float64, k uint) float64 {
 func InformationBound(p float64) float64 { return math.Log2(1 / p) }
 
 // FalsePositiveRate returns the probability, in [0, 1], that a filter of m bits and
-// k hash functions with n distinct keys claims a key that was never added.
+// k hash functions with n distinct keys claims to contain a key that was never added.
 //
 // It is the classic (1 - e^(-kn/m))^k (Bloom, CACM 13(7), 1970), which is slightly too
 // low for small m (Bose et al., IPL 108, 2008). FalsePositiveRate panics if m or

@@ -24,9 +24,9 @@ func RateSpread(n float64, parts, partBits uint64, k uint) (deviation, skewness 
 		return 0, 0
 	}
 	keys := n / float64(parts)
-	power := func(exponent uint, more float64) float64 { // mean of fill^exponent; more is a number of additional keys
+	power := func(exponent uint, extraKeys float64) float64 { // mean of fill^exponent of a part with extraKeys additional keys
 		fill := func(keys float64) float64 {
-			return occupancyPower((keys+more)*float64(k), float64(partBits), exponent)
+			return occupancyPower((keys+extraKeys)*float64(k), float64(partBits), exponent)
 		}
 		if parts == 1 {
 			return fill(keys)

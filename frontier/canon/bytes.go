@@ -79,7 +79,7 @@ func isHTTP(scheme string) bool {
 	return (len(scheme) == 4 || len(scheme) == 5) && strings.EqualFold(scheme, "https"[:len(scheme)])
 }
 
-// endsAuthority reports whether s begins after the end of an authority.
+// endsAuthority reports whether an authority ends where s begins.
 func endsAuthority(s string) bool {
 	return s == "" || isSlash(s[0]) || s[0] == '?' || s[0] == '#'
 }

@@ -19,8 +19,8 @@
 // This package adds rules of its own:
 //
 //   - userinfo, fragment and the "?" of an empty query are removed;
-//   - one dot at the end of the host name is removed, because both names mean the same
-//     host, which must have one host key. A name that is impossible in DNS (an empty
+//   - one dot at the end of the host name is removed, because the name without the dot
+//     means the same host, which must have one host key. A name that is impossible in DNS (an empty
 //     label, a label beyond 63 bytes, a name beyond 253 bytes) is refused with
 //     ErrMalformed;
 //   - %XX has upper-case digits. Escaped unreserved bytes (A-Z a-z 0-9 - . _ ~) are
@@ -48,7 +48,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// MaxBytes is the longest canonical URL. A reference of more than maxRef bytes is
+// MaxBytes is the length of the longest canonical URL. A reference of more than maxRef bytes is
 // refused as too long before it is parsed.
 const (
 	MaxBytes = 8 << 10
@@ -158,8 +158,8 @@ func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
 	return c.Parse("https://" + strings.TrimLeft(s, "/"))
 }
 
-// Join returns the canonical form of ref, as found in a document with base URL base.
-// If base is zero, ref must be absolute. The error is an *Error.
+// Join returns the canonical form of ref, a reference in a document. base is the base
+// URL of the document. If base is zero, ref must be absolute. The error is an *Error.
 //
 // The result does not depend on whether base was canonical in the document. The parts
 // that a canonical base lacks (stripped parameters, userinfo, fragment) have no

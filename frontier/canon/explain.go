@@ -41,8 +41,8 @@ const (
 
 // Explain returns what Join(base, raw) does to raw, step by step. Step.Before
 // equals Step.After of the previous step. Step.After of the last step is the URL.
-// The URL and the error are those of Join. With an error, the steps lead to the
-// text that was refused. A canonical raw has no steps.
+// The URL and the error are those of Join. If there is an error, the steps lead to
+// the text that was refused. If raw is canonical, there are no steps.
 func (c *Canonicalizer) Explain(raw string, base URL) ([]Step, URL, error) {
 	e := explainer{c: c, text: raw}
 	e.step(RuleSpace, "", dropSpace(trim(raw)))
@@ -72,11 +72,11 @@ type explainer struct {
 	steps []Step
 }
 
-// step adds a step from e.text to the argument after, unless both are equal.
-func (e *explainer) step(rule Rule, detail, after string) {
-	if after != e.text {
-		e.steps = append(e.steps, Step{Rule: rule, Detail: detail, Before: e.text, After: after})
-		e.text = after
+// step adds a step from e.text to result, unless both are equal.
+func (e *explainer) step(rule Rule, detail, result string) {
+	if result != e.text {
+		e.steps = append(e.steps, Step{Rule: rule, Detail: detail, Before: e.text, After: result})
+		e.text = result
 	}
 }
 
@@ -209,7 +209,7 @@ func cutURL(s string) (p parts) {
 	return p
 }
 
-// absolute puts the parts of base that ref lacks in front of ref. It does not
+// absolute prefixes ref with those parts of base that ref lacks. It does not
 // resolve dot segments. It returns ref if ref is absolute or base is zero.
 func absolute(base URL, ref string) string {
 	if base.IsZero() {
@@ -244,7 +244,8 @@ func addScheme(seed string) string {
 	return "https://" + strings.TrimLeft(seed, "/")
 }
 
-// lowerASCII returns s with its ASCII letters in lower case. IDNA maps the others.
+// lowerASCII returns s with its ASCII letters in lower case. It leaves all other letters to
+// IDNA.
 func lowerASCII(s string) string {
 	b := []byte(s)
 	for i := range b {
@@ -260,7 +261,7 @@ func dropSpace(s string) string { return strings.NewReplacer("\t", "", "\n", "",
 func escapePath(path string) string {
 	var buf []byte
 	for i := 0; ; i++ {
-		buf, i, _ = appendSegment(buf, path, i) // always ended: path has no tabs or newlines
+		buf, i, _ = appendSegment(buf, path, i) // ended is always true, because path has no tabs or newlines
 		if i >= len(path) {
 			return string(buf)
 		}

@@ -81,8 +81,8 @@ func TestExplainRefused(t *testing.T) {
 	}
 }
 
-// FuzzExplain: Explain answers as Join does, and every step is another spelling
-// of the same URL.
+// FuzzExplain: Explain returns the URL and the error of Join, and the text after every
+// step is another spelling of this URL.
 func FuzzExplain(f *testing.F) {
 	for i, ref := range references {
 		f.Add(bases[i%len(bases)], ref)

@@ -92,7 +92,8 @@ func parseName(name string) (host string, err error) {
 	return host, nil
 }
 
-// unicodeToASCII is Unicode ToASCII, as the standard calls it if beStrict is false.
+// unicodeToASCII is the algorithm Unicode ToASCII with the options that the standard
+// prescribes if beStrict is false.
 var unicodeToASCII = idna.New(
 	idna.MapForLookup(), idna.BidiRule(), idna.ValidateLabels(true), idna.StrictDomainName(false),
 	idna.CheckJoiners(true), idna.CheckHyphens(false), idna.VerifyDNSLength(false), idna.Transitional(false),

@@ -8,10 +8,9 @@ import (
 )
 
 // This file is the fast path: one pass over the reference appends the canonical
-// form to a buffer on the caller's stack. It gives up and returns the outcome odd
-// for rare references: those with tabs or newlines inside, with "http:" but
-// without "//", or with an empty or malformed host. Fuzz targets compare it with
-// the slow path.
+// form to a buffer on the caller's stack. The fast path returns tooOdd for rare
+// references: those with tabs or newlines inside, with "http:" but without "//", or
+// with an empty or malformed host. Fuzz targets compare it with the slow path.
 //
 // Its functions take the buffer and return it, as append does, because a buffer
 // stored through a pointer would be moved to the heap.
@@ -21,7 +20,7 @@ type outcome uint8
 
 const (
 	resolved    outcome = iota
-	odd                 // left to the slow path
+	tooOdd              // left to the slow path
 	otherScheme         // neither http nor https
 )
 
@@ -38,12 +37,12 @@ func (b *builder) resolve(buf []byte, base URL, ref string) ([]byte, outcome) {
 		case !isHTTP(scheme):
 			return buf, otherScheme
 		case len(rest) < 3 || !isSlash(rest[0]) || !isSlash(rest[1]) || len(ref) > maxRef:
-			return buf, odd
+			return buf, tooOdd
 		}
 		return b.appendAuthority(append(buf, "https"[:len(scheme)]...), base, rest[2:])
 	}
 	if base.IsZero() || len(ref) > maxRef {
-		return buf, odd
+		return buf, tooOdd
 	}
 	b.hostEnd, b.path = int(base.hostEnd), int(base.path)
 	switch {
@@ -76,7 +75,7 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 		text := s[:authorityLen(s)]
 		h, port, err := parseAuthority(scheme, text)
 		if err != nil || text[len(text)-1] <= ' ' { // parseAuthority would trim a space at the end
-			return buf, odd
+			return buf, tooOdd
 		}
 		buf = append(buf[:host], h...)
 		b.hostEnd = len(buf)
@@ -135,7 +134,7 @@ func (b *builder) appendPath(buf []byte, s string) ([]byte, outcome) {
 	for start, i := len(buf), 0; ; i++ {
 		var ended bool
 		if buf, i, ended = appendSegment(buf, s, i); !ended {
-			return buf, odd
+			return buf, tooOdd
 		}
 		slash := i < len(s) && isSlash(s[i])
 		buf = b.endSegment(buf, start, slash)
@@ -215,7 +214,7 @@ func (b *builder) appendQuery(buf []byte, s string) ([]byte, outcome) {
 		case percent:
 			buf, i = appendPercent(buf, s, i)
 		default:
-			return buf, odd
+			return buf, tooOdd
 		}
 	}
 	buf = b.c.strip.queryParams(buf, mark+1)

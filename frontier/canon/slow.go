@@ -21,7 +21,7 @@ func emptyBase(scheme string) *url.Url {
 	if err != nil {
 		panic(err)
 	}
-	u.SearchParams() // builds them now; a first use by concurrent readers would be a data race
+	u.SearchParams() // builds the parameters now, because a first use by concurrent readers would be a data race
 	return u
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // DefaultStrip returns the patterns of the parameters that are removed by default:
-// marks of campaigns and clicks, and session ids.
+// parameters that track campaigns and clicks, and session ids.
 //
 // A pattern is a parameter's name, in upper or lower case. "utm_*" matches every
 // name that begins with "utm_". "sid=16" matches sid only if its value has 16
@@ -122,7 +122,7 @@ func (l *stripList) queryParams(buf []byte, start int) []byte {
 
 // pathParams removes parameters from the path segment buf[start:]. The parameters
 // begin after its first ';'. pathParams does not change a segment that would
-// become "." or "..", because it would turn into a dot segment.
+// become the dot segment "." or "..".
 func (l *stripList) pathParams(buf []byte, start int) []byte {
 	n := bytes.IndexByte(buf[start:], ';')
 	if n < 0 || isDots(buf[start:start+n], 1) || isDots(buf[start:start+n], 2) {
@@ -135,8 +135,8 @@ func (l *stripList) pathParams(buf []byte, start int) []byte {
 	return rest
 }
 
-// filter removes parameters from buf[start:], where they are divided by separator,
-// and returns how many it kept.
+// filter removes parameters from buf[start:], in which separator divides the
+// parameters, and returns how many it kept.
 func (l *stripList) filter(buf []byte, start int, separator byte) (rest []byte, kept int) {
 	end := start // the end of the kept parameters
 	for from := start; from <= len(buf); {

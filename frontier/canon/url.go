@@ -38,7 +38,7 @@ func (u URL) Origin() string { return u.s[:u.path] }
 // robots rules match. Path begins with "/".
 func (u URL) Path() string { return u.s[u.path:] }
 
-// url returns the URL that b appended to buf. If ref equals it, the URL shares the
+// url returns the URL that b appended to buf. If buf and ref are equal, the URL uses the
 // string ref instead of a copy of buf.
 func (b *builder) url(buf []byte, ref string) (URL, error) {
 	if len(buf) > MaxBytes {

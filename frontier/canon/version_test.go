@@ -35,7 +35,7 @@ func TestUnicodeTables(t *testing.T) {
 	}
 	all := sha256.New()
 	for r := range rune(0xE1000) {
-		if r < 0x34000 || r >= 0xE0000 { // no host has a character beyond this one
+		if r < 0x34000 || r >= 0xE0000 { // hosts have no characters between these two
 			host, _ := domainToASCII("a" + string(r))
 			fmt.Fprintln(all, host)
 		}

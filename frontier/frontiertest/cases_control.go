@@ -128,7 +128,7 @@ var controlCases = []testCase{
 	{Name: "CrashKeepsWhatWasAnswered", Check: func(open opener) { restartKeeps(open, Reopener.Crash) }},
 }
 
-// spread puts items of one host into every state, and returns their offers.
+// spread makes a crawl with items in every state, and returns their offers by state.
 func spread(c *driver) map[frontier.State][]frontier.Offer {
 	l := c.addAndLease(pages("a.test", 0, 12)...)
 	failed := finished(l.Items[1])

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Classes of RunWindows. Finished keys of ClassWindow count as seen for Window, those
-// of ClassForever for ever.
+// Classes of RunWindows. A finished key of ClassWindow counts as seen for the time
+// Window. A finished key of ClassForever counts as seen for ever.
 const (
 	ClassWindow  frontier.Class = 4
 	ClassForever frontier.Class = 5

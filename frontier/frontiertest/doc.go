@@ -23,8 +23,8 @@
 //     is 0. Before the first HostUpdate the host has the delay of the crawl.
 //   - Batch. A new lease has TTL/delay items, but at least 1 and at most 32. With a
 //     delay of 0 it has 32. If fewer items are ready, it has all of them. An item
-//     is not leased again under a lease that has completed it, because a repeat of the
-//     first completion would then look like a second completion.
+//     is not leased again under a lease that has completed it. Otherwise a repeat of
+//     the first completion would look like a second completion.
 //   - Repeats. A repeated Lease returns the remaining time, or renews the lease. A
 //     repeated Complete calls no Record and changes nothing, except that the
 //     HostUpdate takes effect again while the lease lasts. A call that ended the lease
@@ -47,7 +47,7 @@
 //     disposition Retry.
 //   - Decisions, for an exact.Outbox. A URL waits at most once: while it is queued or
 //     leased, offers of it as New, Promoted or Again are answered Seen. A Promoted
-//     item that the filter claims gets round 1 if the offer has round 0. Retry skips a
+//     item that the filter claims to contain gets round 1 if the offer has round 0. Retry skips a
 //     failed item whose URL waits again.
 //   - Notes. The note of a link contains the item of the offer, but not the Delay.
 //     Grant.Empty is false while there are notes.

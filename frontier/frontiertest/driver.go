@@ -42,9 +42,9 @@ func page(host string, n int) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
 }
 
-// pages returns the pages of a host that are numbered from, from+1, … to-1.
-func pages(host string, from, to int) (offers []frontier.Offer) {
-	for n := from; n < to; n++ {
+// pages returns the pages of a host that have the numbers first to end-1.
+func pages(host string, first, end int) (offers []frontier.Offer) {
+	for n := first; n < end; n++ {
 		offers = append(offers, page(host, n))
 	}
 	return offers
@@ -60,7 +60,7 @@ func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	return verdicts
 }
 
-// wantAnswer offers URLs and checks that the argument want is the answer to each.
+// wantAnswer offers URLs and checks that each offer gets the wanted answer.
 func (d *driver) wantAnswer(want frontier.Answer, offers ...frontier.Offer) {
 	for i, got := range d.offer(offers...) {
 		d.Require(got.Answer == want,
@@ -108,8 +108,8 @@ func (d *driver) idle() frontier.Grant {
 	return grant
 }
 
-// dueIn advances the clock by wait, checks that a host is due then and none before,
-// and leases it.
+// dueIn advances the clock by the duration wait, and leases the host that is due at that
+// time. It checks that no host is due earlier.
 func (d *driver) dueIn(wait time.Duration) frontier.Lease {
 	const tick = 10 * time.Millisecond
 	if wait > tick {
@@ -185,12 +185,12 @@ func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
 	d.Require(errors.Is(err, frontier.ErrLeaseLost), "Complete of a lost lease = %v, want ErrLeaseLost", err)
 }
 
-// finished completes an item as a page.
+// finished returns the completion of an item as a page.
 func finished(item frontier.Item) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true}
 }
 
-// linking completes an item as a page with links.
+// linking returns the completion of an item as a page with links.
 func linking(item frontier.Item, links ...frontier.Offer) frontier.Completion {
 	done := finished(item)
 	done.Links = links
@@ -201,7 +201,7 @@ func retried(item frontier.Item, in time.Duration) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Retry, RetryIn: in}
 }
 
-// brokenOff completes an item as failed.
+// brokenOff returns the completion of an item as failed.
 func brokenOff(item frontier.Item) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.Network}
 }
@@ -224,7 +224,7 @@ func (d *driver) wantBlob(l frontier.Lease, want []byte) {
 		l.Host, suite.Cut(string(l.Blob)), len(l.Blob), len(want))
 }
 
-// all returns the completions that the function complete makes for the items.
+// all calls the function complete for each item, and returns the completions.
 func all(items []frontier.Item, complete func(frontier.Item) frontier.Completion) (done []frontier.Completion) {
 	for _, item := range items {
 		done = append(done, complete(item))
@@ -344,8 +344,8 @@ func (d *driver) print(offer frontier.Offer) bloomstore.Fingerprint {
 }
 
 // statsDiff describes how two statistics differ. It returns "" if they are equal. It
-// does not compare Filter, Recovered and Promoted, which depend on the store, or Delayed,
-// which depends on when the store last looked at delayed items.
+// does not compare Filter, Recovered, Promoted and Delayed. The first three depend on the
+// store. Delayed depends on when the store last looked at delayed items.
 func statsDiff(got, want frontier.Stats) string {
 	g, w := counters(got), counters(want)
 	for _, name := range []string{"delayed", "recovered", "promoted"} {

@@ -31,7 +31,7 @@ type Reopener interface {
 }
 
 // LinksFirst is a Crawl whose Complete first adds the links. They stay in the crawl even
-// if Complete then fails.
+// if Complete fails after that.
 type LinksFirst interface{ LinksFirst() }
 
 // ForgetsDone is a Crawl that keeps nothing of a done item except its bits in the

@@ -200,8 +200,8 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 	return at, waiting
 }
 
-// hand checks that the items in got are those that h must get, at most n, and updates the
-// ledger.
+// hand checks that got contains the items that h must get, at most n of them, and updates
+// the ledger.
 func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, now time.Time) {
 	ready := g.ready(h.host, h.settled, now)
 	left := g.allowance(maxPages)
@@ -278,8 +278,8 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	s.blob, s.fading = l.Blob, false
 }
 
-// repeated checks the answer to a repeated request for a lease. It must have all items
-// of the lease, or those that are open.
+// repeated checks the answer to a repeated request for a lease. The answer must have all
+// items of the lease, or all items that are not completed.
 func (g *ledger) repeated(h *holding, l frontier.Lease, now time.Time) {
 	left := h.deadline.Sub(now)
 	g.Require(l.Host == h.host && (l.TTL == left || l.TTL == g.opt.LeaseTTL),

@@ -19,7 +19,7 @@ type lease struct {
 	completed map[*entry]bool
 	deadline  time.Time
 	inFlight  int
-	ended     bool // its worker has ended it; it is kept for a repeat of its last Complete
+	ended     bool // the worker has ended the lease, which is kept for a repeat of the last Complete
 }
 
 // open returns how many items of l are not completed.
@@ -110,7 +110,7 @@ func (m *Memory) allowance(maxPages uint64) int {
 }
 
 // hand moves up to n ready items of l's host to l, in order. It skips items that l
-// completed (retried or given back), because a repeat of that completion would then look
+// completed (retried or given back). Otherwise a repeat of that completion would look
 // like a second completion.
 func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
 	n = min(n, m.allowance(maxPages))
@@ -194,7 +194,7 @@ func (m *Memory) expire(now time.Time) {
 	}
 }
 
-// release ends l, and puts the items that l did not complete back into the queue.
+// release ends l, and returns the items that l did not complete to the queue.
 func (m *Memory) release(l *lease) {
 	l.ended, l.host.lease = true, nil
 	for _, e := range l.items {

@@ -75,7 +75,7 @@ type completeCall struct {
 
 func (p *player) chance(percent int) bool { return p.rng.IntN(100) < percent }
 
-// ticks returns from 0 to n ticks.
+// ticks returns a random duration of 0 to n ticks.
 func (p *player) ticks(n int) time.Duration { return time.Duration(p.rng.IntN(n+1)) * tick }
 
 func (p *player) step() {
@@ -123,9 +123,9 @@ func (p *player) wait() {
 	p.Clock.Advance(d)
 }
 
-// one returns an offer of one of 240 URLs. Its class depends on the URL, its other fields
-// are random.
-func (p *player) one() frontier.Offer {
+// randomOffer returns an offer of one of 240 URLs. The class depends on the URL, and the other
+// fields are random.
+func (p *player) randomOffer() frontier.Offer {
 	offer := page(fmt.Sprintf("h%d.test", p.rng.IntN(8)), p.rng.IntN(30))
 	if len(offer.URL)%2 == 0 {
 		offer.Class = frontier.Exact
@@ -145,15 +145,15 @@ func (p *player) one() frontier.Offer {
 	return offer
 }
 
-func (p *player) some(n int) (offers []frontier.Offer) {
+func (p *player) randomOffers(n int) (offers []frontier.Offer) {
 	for range p.rng.IntN(n + 1) {
-		offers = append(offers, p.one())
+		offers = append(offers, p.randomOffer())
 	}
 	return offers
 }
 
 func (p *player) addSome() {
-	offers := p.some(12)
+	offers := p.randomOffers(12)
 	p.Note("add %q", offeredURLs(offers))
 	want := p.ledger.offer(offers, p.Clock.Now())
 	for i, got := range p.offer(offers...) {
@@ -324,7 +324,7 @@ func (p *player) completeLost() {
 	done := finished(open[0].item)
 	done.Record = func(frontier.LinkCounts) error { return nil }
 	if _, early := p.Crawl.(LinksFirst); !early {
-		done.Links = p.some(4)
+		done.Links = p.randomOffers(4)
 		done.Record = func(frontier.LinkCounts) error { return errors.New("a lost lease wrote a record") }
 	}
 	p.Note("complete lost %x: %q", h.id[6:8], suite.Cut(open[0].item.URL))

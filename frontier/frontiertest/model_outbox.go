@@ -29,7 +29,7 @@ func (p *player) decide(offer *frontier.Offer) {
 
 // links returns offers as links, some with the decision Later.
 func (p *player) links(n int) []frontier.Offer {
-	links := p.some(n)
+	links := p.randomOffers(n)
 	for i := range links {
 		if links[i].Decision != frontier.Undecided && p.chance(20) {
 			links[i].Decision, links[i].Round = frontier.Later, 0
@@ -63,7 +63,7 @@ func (p *player) relay() {
 }
 
 // deliver removes one note from the ledger. If it is the note of a link, deliver offers
-// the link, or counts it in the argument seen if its URL is known.
+// the link. If an exact set would know the URL of the link, deliver adds 1 to *seen instead.
 func (p *player) deliver(note exact.Note, seen *uint64) {
 	bare := note
 	bare.Item.Fingerprint = bloomstore.Fingerprint{}

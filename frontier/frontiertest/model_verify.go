@@ -134,8 +134,8 @@ func (p *player) runOut() {
 	p.expire()
 }
 
-// forgot reports whether the store ended the leases. It is called if no lease has open
-// items, because Stats.Leased is then 0 in either case.
+// forgot reports whether the store ended the leases. It is needed only if no lease has open
+// items. Stats.Leased, which is 0 in that case, does not show whether the leases ended.
 func (p *player) forgot() bool {
 	live := p.holdings()
 	if len(live) == 0 {

@@ -37,12 +37,12 @@ func (b *broken) completing(change func(*frontier.Completion)) {
 	}
 }
 
-// completed makes b call a function, the argument then, after each Complete,
-// with the error of Complete.
-func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err error)) {
+// completed makes b call the function callback after each Complete, with the error of
+// Complete.
+func (b *broken) completed(callback func(m *Memory, done []frontier.Completion, err error)) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		err := b.Memory.Complete(ctx, id, done, update)
-		b.locked(func(m *Memory) { then(m, done, err) })
+		b.locked(func(m *Memory) { callback(m, done, err) })
 		return err
 	}
 }
@@ -55,7 +55,7 @@ func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
 	}
 }
 
-// brokenOutbox is a broken whose outbox methods are replaced.
+// brokenOutbox is a broken store whose outbox methods are replaced, too.
 type brokenOutbox struct {
 	*broken
 	notes     func(context.Context, int) (exact.NoteBatch, error)

@@ -443,8 +443,8 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 	}
 }
 
-// TestReopenerIsReopened: two kinds of stores pass the suite: those that keep their
-// leases over a restart, and those that end them.
+// TestReopenerIsReopened: a store passes the suite whether it keeps its leases over a
+// restart or ends them.
 func TestReopenerIsReopened(t *testing.T) {
 	open := func(_ *testing.T, opt Options) Crawl { return newBroken(opt) }
 	Run(t, open)

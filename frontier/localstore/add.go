@@ -39,7 +39,7 @@ func (s *Store) offers(given []frontier.Offer) []offer {
 func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	mine := s.offers(offers)
 	verdicts := make([]frontier.Verdict, len(offers))
-	err := s.do(ctx, &op{change: func(g *group) error {
+	err := s.submit(ctx, &op{change: func(g *group) error {
 		stage.Dedup.Begin()
 		defer stage.Store.Begin()
 		for i := range mine {

@@ -65,7 +65,7 @@ type RecordLoss struct {
 // earlier loss and must include it. The URLs of missing records keep their outcomes. The
 // store must have been opened without an output.
 func (s *Store) AcceptLoss(ctx context.Context, position frontier.Position, loss RecordLoss) error {
-	return s.do(ctx, &op{change: func(g *group) error {
+	return s.submit(ctx, &op{change: func(g *group) error {
 		g.meta.Position, g.meta.Lost = position, &loss
 		g.meta.Stats.MissingRecords = loss.Records
 		g.changed = true
@@ -389,10 +389,10 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 }
 
 // estimate computes from the filter's fill how many URLs were added. A new URL that the
-// filter claims sets no bits, but the estimate from the fill includes it. Therefore
-// estimate subtracts the expected number of such URLs, except exact items, which were added
-// nevertheless. It also subtracts the keys of MarkSeen. It adds the later rounds of exact
-// keys, which set no bits.
+// filter claims to contain sets no bits, but the estimate from the fill includes it.
+// Therefore estimate subtracts the expected number of such URLs, except exact items, which
+// were added nevertheless. It also subtracts the keys of MarkSeen. It adds the later rounds
+// of exact keys, which set no bits.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)

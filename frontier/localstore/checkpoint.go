@@ -61,7 +61,7 @@ func (s *Store) checkpointBehind(snapshot filterSnapshot) {
 	// The next checkpoint must not start before the old files are removed, because its
 	// file would be removed too.
 	defer s.checkpointing.Store(false)
-	err := s.checkpoint(snapshot, func(o *op) error { return s.hand(context.Background(), o) })
+	err := s.checkpoint(snapshot, func(o *op) error { return s.submitAny(context.Background(), o) })
 	if err != nil && !errors.Is(err, frontier.ErrClosed) {
 		s.guard.fail(err)
 	}
@@ -71,7 +71,7 @@ func (s *Store) checkpointBehind(snapshot filterSnapshot) {
 // the file's name in the counters.
 func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) error {
 	err := durable.ReplacePrivate(s.fs, s.fs.PathJoin(s.cfg.Dir, snapshot.file), func(w io.Writer) error {
-		half := &crashWriter{w: w, at: snapshot.bits.Bytes() / 2}
+		half := &crashWriter{w: w, bytesLeft: snapshot.bits.Bytes() / 2}
 		_, err := snapshot.bits.WriteTo(half)
 		return err
 	})
@@ -124,7 +124,7 @@ func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
 }
 
 // rebuildFilter rebuilds the filter from the tables. Every key that was ever added has a
-// row there: its item waits or is leased, it has an outcome, or MarkSeen added it.
+// row in one of them: its item waits or is leased, it has an outcome, or MarkSeen added it.
 func (s *Store) rebuildFilter() (err error) {
 	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
 		return err
@@ -147,16 +147,15 @@ func (s *Store) rebuildFilter() (err error) {
 	})
 }
 
-// crashWriter reaches the crash point "checkpoint" after as many bytes as the field at
-// says.
+// crashWriter reaches the crash point "checkpoint" when bytesLeft bytes have been written.
 type crashWriter struct {
-	w  io.Writer
-	at int64
+	w         io.Writer
+	bytesLeft int64
 }
 
 func (c *crashWriter) Write(p []byte) (int, error) {
-	if before := c.at; before >= 0 {
-		if c.at -= int64(len(p)); c.at < 0 {
+	if before := c.bytesLeft; before >= 0 {
+		if c.bytesLeft -= int64(len(p)); c.bytesLeft < 0 {
 			crash.Point("checkpoint")
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // op is one call waiting for the committer.
 type op struct {
-	change func(*group) error // changes the crawl; called first; if its error is not fatal, it has changed nothing
+	change func(*group) error // changes the crawl, or nothing if its error is not fatal; called first
 	grant  func(*group) error // leases or reads; called when all changes of the group are readable
 	err    error
 	done   chan struct{}
@@ -32,7 +32,7 @@ type group struct {
 	batch    *pebble.Batch
 	dirty    []*host
 	journal  []byte
-	exact    map[bloomstore.Fingerprint]bool // exact keys whose rows this group wrote; they cannot be read yet
+	exact    map[bloomstore.Fingerprint]bool // exact keys whose rows this group wrote, but cannot read yet
 	sampled  map[bloomstore.Fingerprint]bool // keys added to the sample
 	retried  map[uint64]bool                 // failed rows that this group removed, by their numbers
 	sizes    map[string]uint64               // number of keys in the quota groups that changed
@@ -275,7 +275,7 @@ func (g *group) nextSeq() uint64 {
 	return g.meta.Seq
 }
 
-// get returns a copy of a committed row, nil if there is none.
+// get returns a copy of a committed row, or nil if there is none.
 func (s *Store) get(key []byte) ([]byte, error) { return getRow(s.db, key) }
 
 func getRow(r pebble.Reader, key []byte) ([]byte, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// Complete implements frontier.Store. Links, completions, records and host change in
-// one step. If the lease is lost, no links are added either.
+// Complete implements frontier.Store. It changes the links, the completions, the records
+// and the host in one step. If the lease is lost, no links are added either.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	if len(update.Blob) > frontier.MaxBlob {
 		return fmt.Errorf("localstore: host blob has %d bytes, want at most %d", len(update.Blob), frontier.MaxBlob)
@@ -25,7 +25,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	for i := range done {
 		links[i] = s.offers(done[i].Links)
 	}
-	return s.do(ctx, &op{change: func(g *group) error { return g.complete(id, done, links, update) }})
+	return s.submit(ctx, &op{change: func(g *group) error { return g.complete(id, done, links, update) }})
 }
 
 func (s *Store) checkCompletion(c *frontier.Completion) error {
@@ -75,9 +75,9 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 	return nil
 }
 
-// completeEnded handles a call for a lease that has ended. It returns nil if the lease
-// completed all items in done before the lease ended, because the call is then a
-// repeat. Otherwise it returns ErrLeaseLost.
+// completeEnded handles a call for a lease that has ended. If all items in done were
+// completed before the end of the lease, the call is a repeat, and completeEnded returns
+// nil. Otherwise it returns ErrLeaseLost.
 func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) error {
 	settled := g.ended.byID[id]
 	if settled == nil {

@@ -11,7 +11,7 @@ import (
 
 // Pause implements frontier.Control.
 func (s *Store) Pause(ctx context.Context, paused bool) error {
-	return s.do(ctx, &op{change: func(g *group) error {
+	return s.submit(ctx, &op{change: func(g *group) error {
 		g.meta.Stats.Paused = paused
 		g.changed = true
 		return nil
@@ -32,7 +32,7 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	last := uint64(0) // items that fail from now on are not queued again
 	for {
 		n := 0
-		err := s.do(ctx, &op{change: func(g *group) (err error) {
+		err := s.submit(ctx, &op{change: func(g *group) (err error) {
 			if last == 0 {
 				last = g.meta.Seq
 			}
@@ -48,8 +48,8 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	}
 }
 
-// retry queues the failed items between two keys again, after it has read up to
-// maxRetry rows. next is the key to continue from, or nil if there are no more.
+// retry queues the failed items between two keys again. It reads at most maxRetry rows.
+// next is the key to continue from, or nil if no rows are left.
 func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err error) {
 	seen := 0
 	err = g.scanRange(g.db, lower, upper, func(key, value []byte) (bool, error) {
@@ -84,8 +84,8 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 	return n, next, err
 }
 
-// rememberedKeys is the least number of keys that each cache of scope keys or quota keys
-// remembers. So many keys take some megabytes.
+// rememberedKeys is the minimum number of keys that each cache of scope keys or quota keys
+// remembers. They take some megabytes.
 const rememberedKeys = 1 << 18
 
 // scopeCache remembers scope keys that are open (in the set), and keys that were closed
@@ -103,8 +103,7 @@ func newScopeCache() *scopeCache {
 }
 
 // look reports whether a key is open, if the cache has the key. If known is false, the
-// caller reads the row of the key. If there is no row, it calls shut with the returned
-// number.
+// caller reads the row of the key. If there is no row, the caller passes opened to shut.
 func (c *scopeCache) look(key string) (open, known bool, opened uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -142,7 +141,7 @@ func (s *Store) Admit(ctx context.Context, keys []string) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	err := s.do(ctx, &op{change: func(g *group) error {
+	err := s.submit(ctx, &op{change: func(g *group) error {
 		for _, key := range fresh {
 			g.set(scopeKey(key), nil)
 		}

@@ -38,7 +38,7 @@ func (fs markerFS) settle(name string) error {
 }
 
 // makeDir creates dir, which only its owner can use, and its missing parents. It
-// syncs them, because a power loss must not remove the directory itself.
+// syncs the parents, because a power loss must not remove dir itself.
 func makeDir(fs vfs.FS, dir string) error {
 	var parents []string
 	for at := dir; ; at = fs.PathDir(at) {

@@ -26,8 +26,8 @@ import (
 var errBroken = errors.New("input/output error (injected)")
 
 // TestDiskErrors breaks the n-th write of a small crawl, for every n. Each time the
-// crawl ends with that one error, and no call hangs. The effects of all answered calls
-// are there when the disk works again.
+// crawl fails with the error of that write, and no call hangs. When the disk works again,
+// the crawl has the effects of all answered calls.
 func TestDiskErrors(t *testing.T) {
 	stride := int32(7)
 	if *proof {

@@ -167,8 +167,8 @@ func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, wan
 	}
 }
 
-// TestRebuildKeepsLeasedHostsBack: Rebuild, like Open, makes the hosts that a killed
-// process had leased wait for their delay.
+// TestRebuildKeepsLeasedHostsBack: after Rebuild, as after Open, a host that a killed
+// process had leased is not due before its delay has passed.
 func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	fs := vfs.NewMem()
 	cfg := Config{Dir: "crawl", FS: fs, Filter: membits.Config{Capacity: 1000}}
@@ -195,7 +195,7 @@ func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	}
 }
 
-// refusedConfig is the config of the crawls that refusals damage.
+// refusedConfig is the configuration of the crawls that the cases in refusals damage.
 func refusedConfig(dir string) Config {
 	return Config{Dir: dir, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}, Settings: frontier.Settings{"depth": "3", "delay": "1s"}}
 }
@@ -360,7 +360,7 @@ func TestDamagedRows(t *testing.T) {
 			}
 			addPages(t, s, "a.test", 3)
 			// The committer does the damage, because it owns the state.
-			if err := s.do(t.Context(), &op{grant: func(*group) error { return damage(s) }}); err != nil {
+			if err := s.submit(t.Context(), &op{grant: func(*group) error { return damage(s) }}); err != nil {
 				t.Fatal(err)
 			}
 			_, err = s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}})

@@ -4,8 +4,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endLease puts the items that the lease still holds back into the queue. The host can
-// then be leased again.
+// endLease returns the items of the lease that are not completed to the queue. After
+// that, the host can be leased again.
 func (g *group) endLease(l *lease) {
 	h := l.host
 	for i := range l.held {
@@ -107,8 +107,8 @@ func (g *group) recoverLease(row leaseRow) error {
 	return nil
 }
 
-// endedLeases remembers which items the last ended leases completed, so that a repeated
-// completion gets the same answer.
+// endedLeases remembers the leases that ended last, and which items were completed under
+// them, so that a repeated completion gets the same answer.
 type endedLeases struct {
 	byID    map[frontier.LeaseID]settledItems
 	order   []frontier.LeaseID

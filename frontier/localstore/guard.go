@@ -62,8 +62,8 @@ func (g *guard) stop(err error) {
 	select {}
 }
 
-// await calls a function that can write to the disk, and returns its error. After a
-// failed write, the function might never return. await then returns the failure.
+// await calls a function that can write to the disk, and returns its error. If a write
+// fails, the function might never return, but await returns the failure.
 func (g *guard) await(work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()

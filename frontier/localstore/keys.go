@@ -8,7 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// The key space: one letter for each table. Numbers are big-endian, so that they sort.
+// The first byte of a key is the letter of its table. Numbers are big-endian, so that they
+// sort.
 const (
 	tableMeta    = 'm' // nothing -> meta, JSON: the counters and the files of the filter
 	tableHost    = 'h' // host key -> host row

@@ -17,8 +17,8 @@ type lease struct {
 	deadline int64
 	held     []heldItem // items that the worker holds, in the order in which it got them
 
-	// settled are the items completed under this lease. The lease does not get them again,
-	// because a repeat of the first completion would then look like a second completion. aside
+	// settled are the items completed under this lease. The lease does not get them again.
+	// Otherwise a repeat of the first completion would look like a second completion. aside
 	// are the positions of settled items that wait in the queue. They become available when
 	// the lease ends.
 	settled settledItems
@@ -52,21 +52,21 @@ func (l *lease) items() []frontier.Item {
 // maxRecent is how many items stay in lease.recent after the caller has received them.
 const maxRecent = 256
 
-// since returns the items of the lease without the first ones, which the caller knows. The
-// argument known is their number. since forgets all of them but the last maxRecent, so that a
-// long lease stays small.
-func (l *lease) since(known int) []frontier.Item {
-	if surplus := min(known-l.past, len(l.recent)) - maxRecent; surplus > 0 {
+// since returns the items of the lease after the first count items, which the caller has
+// received already. Of these first items, since forgets all except the last maxRecent, so
+// that a long lease stays small.
+func (l *lease) since(count int) []frontier.Item {
+	if surplus := min(count-l.past, len(l.recent)) - maxRecent; surplus > 0 {
 		l.recent = slices.Delete(l.recent, 0, surplus)
 		l.past += surplus
 	}
-	return slices.Clone(l.recent[min(max(known-l.past, 0), len(l.recent)):])
+	return slices.Clone(l.recent[min(max(count-l.past, 0), len(l.recent)):])
 }
 
 // Lease implements frontier.Store.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	var grant frontier.Grant
-	err := s.do(ctx, &op{grant: func(g *group) (err error) {
+	err := s.submit(ctx, &op{grant: func(g *group) (err error) {
 		grant, err = g.lease(request)
 		return err
 	}})
@@ -257,12 +257,12 @@ func (g *group) writeLease(l *lease) {
 	g.set(leaseKey(l.id), g.scratch)
 }
 
-// Extend implements frontier.Store. The store keeps only the last maxRecent of the items that
-// a call counts in topUp.Known. A later call with a smaller topUp.Known does not return older
+// Extend implements frontier.Store. Of the first topUp.Known items of the lease, the store
+// keeps only the last maxRecent. A later call with a smaller topUp.Known does not return older
 // items.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	var extension frontier.Extension
-	err := s.do(ctx, &op{grant: func(g *group) error {
+	err := s.submit(ctx, &op{grant: func(g *group) error {
 		l := g.leases[id]
 		if l == nil {
 			return frontier.ErrLeaseLost

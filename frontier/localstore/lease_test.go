@@ -42,9 +42,9 @@ func addPages(t *testing.T, s *Store, host string, n int) {
 	}
 }
 
-// TestLongLeaseStaysSmall works through a large host under one lease. Neither
-// the row of the lease nor the answers kept for repeats grow with the number of
-// completed items.
+// TestLongLeaseStaysSmall works through a large host under one lease. The row of
+// the lease and the items that are kept for repeated calls do not grow with the
+// number of completed items.
 func TestLongLeaseStaysSmall(t *testing.T) {
 	s := openMem(t)
 	const pages = 5000
@@ -79,7 +79,7 @@ func TestLongLeaseStaysSmall(t *testing.T) {
 	if known != pages {
 		t.Errorf("%d items were handed out, want %d", known, pages)
 	}
-	err = s.do(t.Context(), &op{grant: func(g *group) error {
+	err = s.submit(t.Context(), &op{grant: func(g *group) error {
 		if l := g.leases[id]; len(l.recent) > 2*maxRecent || len(l.held) > 0 {
 			return fmt.Errorf("%d items kept, %d held", len(l.recent), len(l.held))
 		}
@@ -90,8 +90,8 @@ func TestLongLeaseStaysSmall(t *testing.T) {
 	}
 }
 
-// TestEndedLeasesAreBounded: the answers kept for repeats are limited, and the
-// newest stay.
+// TestEndedLeasesAreBounded: the store remembers a limited number of ended leases,
+// and forgets the oldest first.
 func TestEndedLeasesAreBounded(t *testing.T) {
 	var ended endedLeases
 	id := func(n int) (id frontier.LeaseID) {

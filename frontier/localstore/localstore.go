@@ -47,8 +47,8 @@ type Config struct {
 	LeaseTTL   time.Duration // 0 means 60 s
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
 
-	// Windows has a time for each class. For this time after its completion, an exact key
-	// counts as seen; 0 means for ever. A key that is offered later is added again in the next
+	// Windows has a time for each class. An exact key counts as seen for this time after its
+	// completion; 0 means for ever. A key that is offered later is added again in the next
 	// round, even beyond MaxPerHost.
 	Windows [maxClass + 1]time.Duration
 
@@ -115,7 +115,7 @@ func (c Config) withDefaults() (Config, error) {
 // Store is an open embedded frontier. It is safe for concurrent use.
 type Store struct {
 	cfg    Config
-	fs     vfs.FS // Config.FS, without the guard; it returns errors
+	fs     vfs.FS // Config.FS without the guard, so a failed write returns its error
 	guard  *guard
 	card   card // the content of crawl.json
 	hasher bloomstore.Hasher
@@ -185,8 +185,8 @@ func (s *Store) ID() [16]byte { return s.card.ID }
 // Hasher returns the hasher of the crawl's fingerprints.
 func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 
-// Failed returns a channel that is closed after a failure, when the store cannot be used
-// any more. Err then returns the error.
+// Failed returns a channel that is closed when a failure makes the store unusable. After
+// that, Err returns the error.
 func (s *Store) Failed() <-chan struct{} { return s.guard.failed }
 
 // Commits returns how often this process has committed changes and synced them to disk. One
@@ -228,16 +228,16 @@ func (s *Store) now() int64 {
 	return s.clock
 }
 
-// do passes an op to the committer and waits until its group is on disk.
-func (s *Store) do(ctx context.Context, o *op) error {
+// submit passes an op to the committer and waits until the op's group is on disk.
+func (s *Store) submit(ctx context.Context, o *op) error {
 	if s.mode == readOnly {
 		return ErrReadOnly
 	}
-	return s.hand(ctx, o)
+	return s.submitAny(ctx, o)
 }
 
-// hand is like the method do, but it also works on a store that is open for reading only.
-func (s *Store) hand(ctx context.Context, o *op) error {
+// submitAny is like submit, but it also works on a store that is open for reading only.
+func (s *Store) submitAny(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -15,13 +15,13 @@ type Location struct {
 	// Ahead is the number of those that will be leased before the URL. If the URL does not
 	// wait, Ahead is equal to Waiting. Leased items are not counted.
 	Ahead, Waiting uint64
-	Delay          time.Duration // until it joins the queue; 0 means that it is not delayed
+	Delay          time.Duration // until the URL joins the queue; 0 means that it is not delayed
 
 	HostAdded uint64 // items ever added to its host
 	HostMost  uint64 // maximum of HostAdded; 0 means no limit
 	HostBlob  []byte // of the last HostUpdate; nil means none
 
-	Claims   []bool            // which layers of the filter claim the URL, oldest first
+	Claims   []bool            // which layers of the filter claim to contain the URL, oldest first
 	Known    uint64            // number of keys that MarkSeen put into the filter; their URLs were never queued
 	Position frontier.Position // where the records end; never nil
 }
@@ -95,8 +95,8 @@ func (s *Store) countAhead(v view, key string, l *Location) error {
 	})
 }
 
-// countDelayedAhead counts the delayed items of a host, and those ahead of the URL if it is
-// delayed itself.
+// countDelayedAhead counts the delayed items of a host. If the URL is delayed itself,
+// countDelayedAhead also counts the delayed items that come before the URL.
 func (s *Store) countDelayedAhead(v view, key string, l *Location) error {
 	earlier := uint64(0)
 	return s.scanDelayed(v, func(due int64, item frontier.Item) bool {

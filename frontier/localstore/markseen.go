@@ -22,7 +22,7 @@ func (s *Store) MarkSeen(ctx context.Context, prints []bloomstore.Fingerprint) (
 		some := prints[:min(len(prints), maxMarked)]
 		prints = prints[len(some):]
 		n := 0
-		err = s.do(ctx, &op{change: func(g *group) error {
+		err = s.submit(ctx, &op{change: func(g *group) error {
 			for _, print := range some {
 				added, err := g.markSeen(print)
 				if err != nil {
@@ -42,7 +42,8 @@ func (s *Store) MarkSeen(ctx context.Context, prints []bloomstore.Fingerprint) (
 }
 
 // markSeen marks one URL as seen, and reports whether it was new to the filter. It writes
-// a row that rebuildFilter and contains read. Its errors are fatal.
+// a row of tableKnown, a table that the method contains and rebuildFilter read. Its errors
+// are fatal.
 func (g *group) markSeen(print bloomstore.Fingerprint) (added bool, err error) {
 	layer, added := g.filter.Add(print)
 	if added {

@@ -13,11 +13,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// knowPages marks the pages numbered from, from+1, … to-1 as seen.
-func knowPages(t *testing.T, s *Store, from, to int) (fresh int) {
+// knowPages marks the pages with the numbers first to end-1 as seen.
+func knowPages(t *testing.T, s *Store, first, end int) (fresh int) {
 	t.Helper()
 	var prints []bloomstore.Fingerprint
-	for i := from; i < to; i++ {
+	for i := first; i < end; i++ {
 		prints = append(prints, s.Hasher().Fingerprint(knownPage(i, 0).URL))
 	}
 	fresh, err := s.MarkSeen(t.Context(), prints)
@@ -31,11 +31,11 @@ func knownPage(i int, class frontier.Class) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://a.test/%d", i), Host: "a.test", Class: class, Priority: frontier.PriorityPage}
 }
 
-// answers counts the verdicts for the pages numbered from, from+1, … to-1.
-func answers(t *testing.T, s *Store, class frontier.Class, from, to int) map[frontier.Answer]int {
+// answers counts the verdicts for the pages with the numbers first to end-1.
+func answers(t *testing.T, s *Store, class frontier.Class, first, end int) map[frontier.Answer]int {
 	t.Helper()
 	var items []frontier.Offer
-	for i := from; i < to; i++ {
+	for i := first; i < end; i++ {
 		items = append(items, knownPage(i, class))
 	}
 	verdicts, err := s.Add(t.Context(), items)
@@ -61,8 +61,9 @@ func stats(t *testing.T, s *Store) frontier.Stats {
 	return st
 }
 
-// TestMarkSeen: marked URLs are answered Seen, for every class, and no other count
-// includes them. This holds after a crash, a restart from a checkpoint, and a rebuild.
+// TestMarkSeen: marked URLs are answered Seen, for every class. The books and the shadow
+// sample do not count them. This holds after a crash, a restart from a checkpoint, and a
+// rebuild.
 func TestMarkSeen(t *testing.T) {
 	const known, all = 15_000, 20_000 // more than one group can mark
 	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: all}}
@@ -134,7 +135,7 @@ func TestKnowWhatWaits(t *testing.T) {
 	}
 }
 
-// TestKnowFalsePositive: MarkSeen marks a URL that the filter wrongly claims. Later
+// TestKnowFalsePositive: MarkSeen marks a URL that the filter wrongly claims to contain. Later
 // calls of the same group must know the URL.
 func TestKnowFalsePositive(t *testing.T) {
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(),
@@ -147,7 +148,7 @@ func TestKnowFalsePositive(t *testing.T) {
 		t.Fatalf("a filter for one URL found %d new, want it full", n)
 	}
 	page := knownPage(1000, frontier.Exact)
-	err = s.do(t.Context(), &op{change: func(g *group) error {
+	err = s.submit(t.Context(), &op{change: func(g *group) error {
 		offer := s.offers([]frontier.Offer{page})[0]
 		if added, err := g.markSeen(offer.print); err != nil || added {
 			t.Errorf("know: added %t, %v, want a false positive", added, err)

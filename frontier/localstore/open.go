@@ -32,8 +32,8 @@ const (
 // Open returns ErrLocked if another process has the store open. It returns
 // ErrParamsMismatch if cfg.Settings differ from the stored ones (a
 // *frontier.SettingsError), or if the directory has another format or belongs to another
-// crawl. It returns ErrFilterLost if the file of the filter is missing or damaged. Rebuild
-// then restores the filter from the tables.
+// crawl. It returns ErrFilterLost if the file of the filter is missing or damaged. In that
+// case, Rebuild can restore the filter from the tables.
 func Open(cfg Config) (*Store, error) { return open(cfg, readWrite) }
 
 // Rebuild opens a store like Open, and rebuilds its filter from the queues, the outcomes,
@@ -72,7 +72,7 @@ func open(cfg Config, how mode) (*Store, error) {
 	return s, nil
 }
 
-// enter locks the directory and reads its card, if there is one.
+// enter locks the directory and reads its card (the file crawl.json), if there is one.
 func (s *Store) enter() (exists bool, err error) {
 	if s.mode == readOnly {
 		return true, s.enterReadOnly()
@@ -127,9 +127,9 @@ func (s *Store) refuseForeign() error {
 	return nil
 }
 
-// load opens the database and reads the state. The card of a new crawl is written after its
-// empty database. Therefore a directory that has a card but no database is never treated as
-// a new crawl.
+// load opens the database and reads the state. For a new crawl it creates an empty database
+// first, and writes the card last. Therefore a directory that has a card but no database is
+// never treated as a new crawl.
 func (s *Store) load(exists bool) error {
 	if err := s.openDB(exists); err != nil {
 		return err

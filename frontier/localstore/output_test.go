@@ -52,8 +52,7 @@ func (l *lines) Sync() (frontier.Position, error) {
 	return append(frontier.Position(nil), l.position...), nil
 }
 
-// readLines returns the number of times that each record is in the part that position
-// includes.
+// readLines returns how often each record is in the files, up to the lengths in position.
 func readLines(fs vfs.FS, dir string, position frontier.Position) (map[string]int, error) {
 	counts := make(map[string]int)
 	for _, part := range position {

@@ -24,8 +24,8 @@ import (
 )
 
 // TestPowerLoss makes random calls, simulates a power loss at a random write, opens the
-// files that are left, and continues. The effects of all calls that were answered must
-// be there.
+// files that are left, and continues. The crawl must have the effects of all calls that
+// were answered.
 func TestPowerLoss(t *testing.T) {
 	runs, crashes := 4, 60
 	if testing.Short() {
@@ -55,12 +55,12 @@ type outage struct {
 	store *Store
 	ids   uint64
 
-	mu    sync.Mutex // guards the fields below; any goroutine that writes can cause the power loss
-	known ledger
-	until int // number of writes until the power loss
-	chaos *rand.Rand
-	lost  *vfs.MemFS // the disk after the power loss; nil before
-	then  ledger     // the ledger at that moment
+	mu     sync.Mutex // guards the fields below; any goroutine that writes can cause the power loss
+	known  ledger
+	until  int // number of writes until the power loss
+	chaos  *rand.Rand
+	lost   *vfs.MemFS // the disk after the power loss; nil before
+	atLoss ledger     // the value of known at the power loss
 }
 
 // ledger is the state of the crawl as the test knows it from answers.
@@ -128,7 +128,7 @@ func (o *outage) tick() {
 func (o *outage) cut() {
 	percent := []int{0, 100, o.chaos.IntN(101), o.chaos.IntN(101)}[o.chaos.IntN(4)]
 	o.lost = o.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: o.chaos})
-	o.then = o.known.clone()
+	o.atLoss = o.known.clone()
 }
 
 func (o *outage) config() Config {
@@ -187,7 +187,7 @@ func (o *outage) life() {
 	if err := s.Close(); err != nil {
 		o.t.Errorf("Close: %v", err)
 	}
-	o.disk, o.known = o.lost, o.then
+	o.disk, o.known = o.lost, o.atLoss
 }
 
 func (o *outage) dark() bool {
@@ -246,7 +246,7 @@ func (o *outage) items() []frontier.Offer {
 	return items
 }
 
-// offered notes that items will be offered.
+// offered adds items to the ledger before they are offered.
 func (o *outage) offered(items []frontier.Offer) {
 	for _, item := range items {
 		if _, ok := o.known.urls[item.URL]; !ok {

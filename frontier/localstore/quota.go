@@ -31,7 +31,7 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 		return has, nil
 	}
 	decided := make([]bool, len(open)) // written by the committer, even after ctx has ended
-	err := s.do(ctx, &op{change: func(g *group) (err error) {
+	err := s.submit(ctx, &op{change: func(g *group) (err error) {
 		for j, i := range open {
 			if decided[j], err = g.reserve(keys[i].Group, names[i], most); err != nil {
 				return err

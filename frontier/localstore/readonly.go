@@ -58,8 +58,8 @@ func (s *Store) lockToRead() error {
 }
 
 // StoredPosition returns the end of the records that the last process committed to the
-// store in dir. It reads neither the filter nor the hosts, and has the lock only for a
-// moment. It returns ErrLocked while a process has the store open. A nil filesystem means
+// store in dir. It reads neither the filter nor the hosts, and holds the lock only for
+// a moment. It returns ErrLocked while a process has the store open. A nil filesystem means
 // the operating system's.
 func StoredPosition(filesystem vfs.FS, dir string) (frontier.Position, error) {
 	cfg, err := Config{Dir: dir, FS: filesystem, CacheBytes: 1 << 20}.withDefaults()
@@ -115,7 +115,7 @@ func (s *Store) readLeases() error {
 
 // ask makes the committer run a function that only reads.
 func (s *Store) ask(ctx context.Context, read func(*group)) error {
-	return s.hand(ctx, &op{grant: func(g *group) error {
+	return s.submitAny(ctx, &op{grant: func(g *group) error {
 		read(g)
 		return nil
 	}})

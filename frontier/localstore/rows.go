@@ -12,8 +12,8 @@ import (
 
 var errRow = errors.New("localstore: damaged row")
 
-// rowReader reads the values of a row in order. damaged is true after a value that is
-// missing or out of range; all further values are then zero.
+// rowReader reads the values of a row in order. After a value that is missing or out of
+// range, damaged is true and all further values are zero.
 type rowReader struct {
 	rest    []byte
 	damaged bool
@@ -35,10 +35,10 @@ func (r *rowReader) byte() byte {
 	return 0
 }
 
-// uvarint returns the next number, which must not exceed the argument most.
-func (r *rowReader) uvarint(most uint64) uint64 {
+// uvarint returns the next number, which must not exceed limit.
+func (r *rowReader) uvarint(limit uint64) uint64 {
 	x, n := binary.Uvarint(r.rest)
-	if n <= 0 || x > most {
+	if n <= 0 || x > limit {
 		r.damage()
 		return 0
 	}
@@ -155,7 +155,8 @@ type outcome struct {
 	finished int64
 }
 
-// outcomes lists the outcomes. The index of an outcome is its number in a row. New ones must be appended.
+// outcomes lists the outcomes. The index of an outcome is its number in a row. New outcomes
+// must be appended.
 var outcomes = []frontier.Outcome{
 	"", frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,

@@ -57,9 +57,9 @@ func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 }
 
 // Probe tests up to n random fingerprints with the filter. It returns how many the filter
-// claimed, and how many it tested. A random fingerprint is as good as that of a URL that
-// was never offered, because fingerprints are keyed and uniform. Probe stops early when ctx
-// ends, without an error. It changes nothing.
+// claimed to contain, and how many it tested. Random fingerprints stand for new URLs,
+// because the secret key of the crawl makes the fingerprints of URLs look random. Probe
+// stops early when ctx ends, without an error. It changes nothing.
 func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err

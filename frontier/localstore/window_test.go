@@ -75,7 +75,7 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 			answer(t, s, item, frontier.Added)
 			completeAll(t, s, 0, frontier.Network)
 			now.Advance(frontiertest.Window)
-			err := s.do(t.Context(), &op{change: func(g *group) error {
+			err := s.submit(t.Context(), &op{change: func(g *group) error {
 				for _, call := range calls {
 					if err := call(g); err != nil {
 						return err

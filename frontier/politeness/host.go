@@ -71,7 +71,7 @@ func (h *Host) NextDue() time.Time {
 func (h *Host) Due(now time.Time) time.Duration { return max(0, h.NextDue().Sub(now)) }
 
 // BackoffUntil returns when the host's back-off ends. The zero time, or a time that has
-// passed, means that there is none.
+// passed, means that no back-off is in progress.
 func (h *Host) BackoffUntil() time.Time { return h.backoffUntil }
 
 // Answered notes an answer. latency is the time until the header arrived. retryAfter is the
@@ -127,10 +127,10 @@ func (h *Host) HasAnswered() bool { return h.latency > 0 }
 // when it began do not count again.
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
-// backOff starts a back-off, unless one is in progress. In both cases the back-off ends no
-// earlier than now + least.
-func (h *Host) backOff(now time.Time, least time.Duration, random func() float64) {
-	d := least
+// backOff starts a back-off, unless one is in progress. In both cases the back-off lasts at
+// least until now + minimum.
+func (h *Host) backOff(now time.Time, minimum time.Duration, random func() float64) {
+	d := minimum
 	if !h.backingOff(now) {
 		d = max(d, h.policy.spread(h.policy.BackoffBase, 2, h.backoffs, random))
 		h.backoffs = min(h.backoffs+1, maxBackoffs)
@@ -175,8 +175,8 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary returns the result of AppendBinary.
 func (h *Host) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 
-// UnmarshalBinary sets the state of the host from the bytes of AppendBinary. Earlier starts
-// and back-offs are then unknown, so the host is due. After an error, which wraps ErrBlob, h
+// UnmarshalBinary sets the state of the host from the bytes of AppendBinary. These contain no
+// starts and no end of a back-off, so the host is due. After an error, which wraps ErrBlob, h
 // is unchanged.
 func (h *Host) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] != blobVersion {

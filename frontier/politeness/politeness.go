@@ -17,8 +17,8 @@
 //	kept connection was stale       only the start counts                     RetryIn
 //
 // A single reset or timeout is often the fault of one page, so other pages of the host do
-// not wait. Three in a row are the host's fault. Any answer ends a row. After
-// Policy.DeadAfter failures in a row the host is dead.
+// not wait. Three in a row are the host's fault. Any answer sets the count of failures back
+// to 0. After Policy.DeadAfter failures in a row the host is dead.
 //
 // Back-off n (0, 1, …) lasts BackoffBase × 2ⁿ, varied by Jitter, at most BackoffMax.
 // Retry-After can make it longer, up to MaxRetryAfter. Failures during a back-off do not
@@ -64,7 +64,7 @@ const toBackoff = 3
 // Policy configures politeness. The zero value is the default.
 type Policy struct {
 	Delay         time.Duration // between two starts; 0 means DefaultDelay, NoDelay means none
-	MaxCrawlDelay time.Duration // a longer crawl-delay counts as this; 0 means DefaultMaxCrawlDelay; see NoCrawlDelay
+	MaxCrawlDelay time.Duration // a longer crawl-delay is reduced to this value; 0 means DefaultMaxCrawlDelay; see NoCrawlDelay
 	// LatencyFactor × the host's smoothed latency is the least time between two starts.
 	// 0 means DefaultLatencyFactor, or NoLatencyFactor if Delay is NoDelay. With 1, a host
 	// has about one request in flight, even if more are allowed at once.
@@ -73,7 +73,7 @@ type Policy struct {
 	BackoffMax    time.Duration // 0 means DefaultBackoffMax
 	Jitter        float64       // share by which back-offs and retries vary, below 1; 0 means DefaultJitter, NoJitter none
 	RetryBase     time.Duration // before the first retry of one URL; 0 means DefaultRetryBase
-	MaxRetryAfter time.Duration // a longer Retry-After counts as this; 0 means DefaultMaxRetryAfter
+	MaxRetryAfter time.Duration // a longer Retry-After is reduced to this value; 0 means DefaultMaxRetryAfter
 	DeadAfter     int           // failures in a row after which a host is dead; 0 means DefaultDeadAfter; see NeverDead
 }
 
@@ -118,8 +118,8 @@ func (p Policy) filled() Policy {
 }
 
 // RetryIn returns how long a URL waits before its next attempt. After n ≥ 1 failed attempts,
-// this is RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The delay or a back-off of
-// the host can make it wait longer. random returns a number in [0, 1).
+// this is RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The URL waits longer if the
+// host is not due at that time. random returns a number in [0, 1).
 func (p Policy) RetryIn(attempts int, random func() float64) time.Duration {
 	p = p.filled()
 	return p.spread(p.RetryBase, 4, attempts-1, random)

@@ -230,7 +230,7 @@ func policies(t *rapid.T) Policy {
 	return p
 }
 
-// happen calls a random method of h that notes an event, but not Start.
+// happen notes a random event with a method of h other than Start.
 func happen(t *rapid.T, h *Host, now time.Time) {
 	random := func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
 	switch rapid.IntRange(0, 4).Draw(t, "event") {
