@@ -17,7 +17,7 @@ type lineReader struct {
 
 const (
 	blockBytes   = 256 << 10
-	maxLineBytes = 16 << 20 // more than any record has, including its text, fields and escapes
+	maxLineBytes = 16 << 20 // longer than any line of a record, with its text, fields and escapes
 )
 
 var (
