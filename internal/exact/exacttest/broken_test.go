@@ -261,8 +261,8 @@ func TestSuiteSeesBrokenSets(t *testing.T) {
 	}
 }
 
-// TestModelSeesBrokenSets: random calls also find the faults of at least half of these
-// sets.
+// TestModelSeesBrokenSets: the random calls of ModelSet find the faults of at least half of
+// the mutants.
 func TestModelSeesBrokenSets(t *testing.T) {
 	seen := 0
 	for _, m := range mutants {
