@@ -11,8 +11,8 @@ const (
 	nodeBytes      = 128 // an html.Node with the overhead of its allocation
 	attributeBytes = 48  // an html.Attribute
 
-	// adopted is the maximum number of elements that the adoption agency algorithm makes
-	// for one tag: eight rounds of four.
+	// adopted is the maximum number of elements that the adoption agency algorithm of the
+	// HTML standard makes for one tag: eight rounds of four.
 	adopted = 8 * 4
 
 	// maxPending is the maximum number of open formatting elements that may still count
@@ -68,15 +68,16 @@ type weigher struct {
 	bytes   int64
 	pending []formatting   // open elements that are well nested so far
 	kept    map[string]int // number of elements that are not well nested, up to 3, by their tags
-	again   int64          // bytes of all kept elements except <a>, which may be made again
+	again   int64          // bytes of all kept elements except <a>; the parser may make them again
 	anchor  int64          // bytes of the heaviest kept <a>; at most one is open
 	heavy   int64          // bytes of the heaviest formatting tag
 	roots   int64          // bytes of the <html> and <body> tags so far
 	scan    int            // how many more bytes of tags may be read
 }
 
-// piece weighs a tag and the text after it, up to the next <. These are rest[:length]. If
-// the tag ends elements, that text or the next tag makes them again once.
+// piece weighs rest[:length], which is a tag and the text after it, up to the next <. If the
+// tag ends formatting elements, the parser makes them again at most once, for this text or
+// for the next tag.
 func (w *weigher) piece(rest []byte, length int) {
 	name, end, isTag := nameIn(rest[:length])
 	if !isTag { // a comment, or text
@@ -109,12 +110,12 @@ func (w *weigher) piece(rest []byte, length int) {
 	}
 }
 
-// ends adds, to w.bytes, the elements that are made again after a tag that may end
-// all of them.
+// ends adds the weight of all kept elements, because the parser may make them again after a
+// tag that ends other elements.
 func (w *weigher) ends() { w.bytes += w.again + w.anchor }
 
-// adopts adds, to w.bytes, the elements that are made again after a tag that ends a
-// formatting element while other elements in it are open.
+// adopts adds the weight of the elements that the parser may make again after a tag that ends
+// a formatting element in which other elements are open.
 func (w *weigher) adopts() {
 	w.bytes += adopted * w.heavy
 	w.ends()
@@ -153,7 +154,7 @@ func (w *weigher) close(name atom.Atom) {
 	}
 }
 
-// block weighs any other tag.
+// block weighs a tag that may break the nesting of inline elements.
 func (w *weigher) block(tag formatting, end bool) {
 	switch tag.name {
 	case atom.Td, atom.Th, atom.Tr, atom.Col: // the parser may add a tbody and a row

@@ -28,7 +28,7 @@ import (
 )
 
 // MaxBytes is the number of bytes of a robots.txt that are used. get.Request.MaxBody should
-// be one more.
+// be MaxBytes + 1, so that Parse notices that a file is longer.
 const MaxBytes = 500 << 10
 
 // Rules are the rules of one robots.txt for one crawler. They do not change and are
