@@ -40,7 +40,7 @@ type Doubt struct {
 	Spans    []Span `json:"in_doubt"` // in ascending order, before Answered
 }
 
-// Span is the lines from From up to, but not including, To.
+// Span has the lines from the place From up to, but not including, the place To.
 type Span struct {
 	From Place `json:"from"`
 	To   Place `json:"to"`
@@ -137,7 +137,7 @@ const (
 )
 
 // openAccount continues the account of a journal, whose lines end at end. The lines after
-// the Answered that the previous process saved are in doubt.
+// the place Answered that the previous process saved are in doubt.
 func openAccount(cfg Config, end Place) (*account, error) {
 	doubt, err := readDoubt(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {

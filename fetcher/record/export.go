@@ -227,7 +227,7 @@ type leasedLine struct {
 var errNoJournal = errors.New("not a journal's line")
 
 // parseLeased finds the keys of a line without parsing all of it. It refuses a line with a
-// zero byte: JSON contains none, but a power loss can leave a run of them in a file.
+// zero byte. JSON contains no zero bytes, but a power loss can leave a run of them in a file.
 func parseLeased(line []byte) (l leasedLine, err error) {
 	var hasRound bool
 	l.Round, hasRound = parseNumber(line, `"round":`)

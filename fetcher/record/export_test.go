@@ -210,8 +210,8 @@ type crowd struct {
 	pending map[record.Key]bool
 }
 
-// fetch makes a worker fetch an item and then take the steps record, completion and void
-// line. The worker may die after each step.
+// fetch makes a worker fetch an item, write its record, and complete it. If the completion is
+// refused, the worker writes a void line. The worker may die after each step.
 func (c *crowd) fetch(key record.Key) {
 	w := c.rng.IntN(len(c.journal))
 	c.clock++

@@ -143,9 +143,9 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 	return files
 }
 
-// TestCrashAtEachOperation makes every write from the n-th on fail, for each n. Then it
-// simulates a crash, after which all, none or some of the unsynced writes are on disk. It
-// repeats this four times with the files that are left.
+// TestCrashAtEachOperation runs once for each n. First all writes from the n-th on fail. Then
+// the test simulates a crash, after which all, none or some of the unsynced writes are on disk.
+// It repeats this four times with the files that are left.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	step := 1

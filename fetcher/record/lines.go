@@ -21,8 +21,8 @@ const (
 )
 
 var (
-	// errEnd reports the end of the input. If the last line is incomplete,
-	// lineReader.rest is then not 0.
+	// errEnd reports the end of the input. After it, lineReader.rest returns the length of an
+	// incomplete last line.
 	errEnd  = errors.New("record: end of input")
 	errLong = errors.New("the line is too long to be a record")
 )

@@ -61,7 +61,7 @@ func (r Reader) WholeLines() (Place, error) {
 			return Place{}, err
 		}
 		after, err := r.closedNumbers()
-		if err != nil || slices.Equal(before, after) { // otherwise end may mix two files, because of a rotation
+		if err != nil || slices.Equal(before, after) { // otherwise a rotation may have made end wrong
 			return end, err
 		}
 	}

@@ -119,8 +119,8 @@ func (s *spill) all() ([]byte, error) {
 	return os.ReadFile(s.file.Name())
 }
 
-// ask writes the ids and URLs of the records and the ids of their referrers. It
-// returns where the records end.
+// ask writes the ids and URLs of the records, and the ids of their referrers, to the shares.
+// It returns where the records end.
 func (r Reader) ask(all *referrers) (end Place, err error) {
 	for l, err := range r.lines(noLimit) {
 		if err != nil {
@@ -152,7 +152,7 @@ func writeSized(w *bufio.Writer, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// answer writes the URLs of the referrers of a share to its answers.
+// answer writes the URLs of the share's referrers to s.answers.
 func (s *share) answer() error {
 	urls, err := s.load()
 	if err != nil {

@@ -267,8 +267,8 @@ func step(short int64) int64 {
 	return 1
 }
 
-// TestCrashAtEachOperation makes every write from the n-th on fail, for each n. It
-// continues with the files that a crash leaves, and crashes three times in all.
+// TestCrashAtEachOperation runs once for each n. First all writes from the n-th on fail. Then
+// the test continues with the files that a crash leaves. There are three crashes in all.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {

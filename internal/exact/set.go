@@ -15,9 +15,9 @@ import (
 // can repeat the call later.
 type Set interface {
 	// Decide returns one answer for each key, in the same order. If several callers ask about
-	// one key, at most one of them gets New in a round. That caller owns the key, which is
-	// pending until Queued or Withdraw. Equal keys within one call are decided one after the
-	// other. A known key costs no write.
+	// one key, at most one of them gets an Answer with New in a round. That caller owns the
+	// key, which is pending until Queued or Withdraw. Equal keys within one call are decided
+	// one after the other. A known key costs no write.
 	Decide(ctx context.Context, keys []Key) ([]Answer, error)
 	// Queued marks pending keys as queued. It ignores keys that are not pending in the given
 	// round.

@@ -58,7 +58,7 @@ type Options struct {
 	// optional.
 	Resolving func()
 	// OnRefused is called for each reference that is not a link, with the reason. It is not
-	// called for references that are too many (Page.TooMany). It is optional.
+	// called for references beyond the limits (Page.TooMany). It is optional.
 	OnRefused func(text string, err error)
 }
 

@@ -18,7 +18,7 @@ import (
 
 var proof = flag.Bool("proof", false, "hostile pages at full size")
 
-// hostile are functions that make a page of a given size that is hard to read.
+// hostile has functions that make pages of a given size. These pages are hard to read.
 var hostile = []struct {
 	name string
 	page func(dice *rand.Rand, size int) []byte

@@ -29,13 +29,13 @@ const (
 // of them, each "<p>x", which has 4 bytes, becomes 300 elements. Only the parser knows
 // which elements it makes again. This bound takes little time compared with parsing.
 //
-// It counts every < as a tag, also in a comment, a script or an attribute. That makes the
-// bound larger, but never too small. A formatting element is well nested, and never made
-// again, under two conditions: there are only text and inline tags between its tags, and
-// each of these tags ends before the next < begins. Only then does the parser recognise
-// both its start tag and its end tag. All other formatting elements count from their
-// start to the end of the page. Of equal start tags up to three count, because the parser
-// drops the fourth (the "Noah's Ark clause").
+// weigh counts every < as a tag, also in a comment, a script or an attribute. That makes
+// the bound larger, but never too small. A formatting element is well nested, and never
+// made again, under two conditions: there are only text and inline tags between its tags,
+// and each of these tags ends before the next < begins. Only then does the parser
+// certainly recognise both its start tag and its end tag. All other formatting elements
+// count from their start to the end of the page. At most three equal start tags count,
+// because the parser drops the fourth (the "Noah's Ark clause").
 func weigh(text []byte) int64 {
 	w := weigher{kept: make(map[string]int), scan: 16 * len(text)}
 	for at := bytes.IndexByte(text, '<'); at >= 0; {
@@ -215,7 +215,7 @@ func nameIn(piece []byte) (name atom.Atom, end, isTag bool) {
 	return tagName(piece), end, true
 }
 
-// formats reports whether the parser makes elements with this name again.
+// formats reports whether the parser may make elements with this name again.
 func formats(name atom.Atom) bool {
 	switch name {
 	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr,

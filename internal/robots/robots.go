@@ -106,8 +106,8 @@ type rule struct {
 	end     bool // the pattern has an anchor, so it must match the end of the path
 }
 
-// compile returns the rules of lines, whose patterns are normalised. It sorts them into the
-// order in which they decide.
+// compile returns the rules of lines. The patterns in lines must be normalised. compile sorts
+// the rules into the order in which they decide.
 func compile(lines []string) *Rules {
 	rules := make([]rule, 0, len(lines))
 	for _, text := range lines {

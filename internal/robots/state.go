@@ -179,9 +179,9 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return whole, nil
 }
 
-// Restore sets s from bytes that AppendBinary has appended. If the time of the next request
-// is more than Lifetime after now, because a clock was set, Restore replaces it by now. On
-// error Restore returns ErrBinary and leaves s unchanged.
+// Restore sets s from bytes that AppendBinary has appended. The argument now is the current
+// time. If the next request is due more than Lifetime later, because a clock was set, Restore
+// makes it due at once. On error Restore returns ErrBinary and leaves s unchanged.
 func (s *State) Restore(b []byte, now time.Time) error {
 	if len(b) < 2 || b[0] != binaryVersion || b[1] > hasRules|hasCause {
 		return ErrBinary

@@ -180,7 +180,7 @@ var mutants = []struct {
 		b.finish = func(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
 			records = slices.Clone(records)
 			for i := range records {
-				records[i].Round += uint32(len(finished)) // another round for each caller
+				records[i].Round += uint32(len(finished)) // a wrong round
 			}
 			return b.Memory.Finish(ctx, finished, records)
 		}
