@@ -22,10 +22,10 @@ import (
 // Settler is a Voider that remembers which of its records certainly count.
 type Settler interface {
 	Voider
-	// Settle is called after the last attempt to complete an item under a lease. took
-	// says whether the store confirmed the completion. If took is false and Void was not
-	// called, it is not known whether the completion took effect. Settle ignores items
-	// without an appended record, and may be called at any time.
+	// Settle is called after the last attempt to complete an item under a lease. The
+	// argument took is true if the store confirmed the completion. If took is false and
+	// Void was not called, it is not known whether the completion took effect. Settle
+	// ignores items without an appended record. It may be called while another method runs.
 	Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool)
 }
 
@@ -33,14 +33,14 @@ type Settler interface {
 // completion, because the worker died or the store could not be reached. So it is not
 // known whether they count.
 type Doubt struct {
-	// Answered is a place in the journal. Of the lines before it, exactly those in Spans are
-	// in doubt. A running worker saves it at least every ten seconds while it syncs lines,
-	// and when it closes the journal.
+	// Answered is a place in the journal. Of the lines before this place, exactly those in
+	// Spans are in doubt. A worker saves the Doubt at least every ten seconds while it
+	// syncs lines, and when it closes the journal.
 	Answered Place  `json:"answered"`
 	Spans    []Span `json:"in_doubt"` // in ascending order, before Answered
 }
 
-// Span is the lines from From up to, but not including, To.
+// Span has the lines from the place From up to, but not including, the place To.
 type Span struct {
 	From Place `json:"from"`
 	To   Place `json:"to"`
@@ -61,8 +61,8 @@ func (d *Doubt) add(s Span) {
 }
 
 // Doubt reads the Doubt that the journal in the reader's directory saved. If its file is
-// missing or damaged, Doubt returns a zero Doubt, in which no line is answered yet. That is
-// always safe.
+// missing or damaged, Doubt returns a zero Doubt. This is always safe, because a zero Doubt
+// says nothing about any line.
 func (r Reader) Doubt() (Doubt, error) { return readDoubt(vfs.Default, r.Dir, r.Series) }
 
 // answered returns the name of the file that contains a journal's Doubt.
@@ -136,8 +136,8 @@ const (
 	doubtful           // it is not known whether its completion took effect
 )
 
-// openAccount continues the account of a journal, whose lines end at end. The lines that
-// the previous process had not saved as answered stay in doubt.
+// openAccount continues the account of a journal, whose lines end at end. The lines after
+// the place Answered that the previous process saved are in doubt.
 func openAccount(cfg Config, end Place) (*account, error) {
 	doubt, err := readDoubt(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {
@@ -151,11 +151,11 @@ func openAccount(cfg Config, end Place) (*account, error) {
 	return a, a.save()
 }
 
-// append notes a record whose line is between two offsets in the buffer.
-func (a *account) append(r *Record, from, to int) {
+// append notes a record whose line is in the buffer, from offset begin to offset end.
+func (a *account) append(r *Record, begin, end int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l, key := &openLine{at: Place{Offset: int64(from)}, end: Place{Offset: int64(to)}}, lineKey{r.Item, r.Lease}
+	l, key := &openLine{at: Place{Offset: int64(begin)}, end: Place{Offset: int64(end)}}, lineKey{r.Item, r.Lease}
 	if first := a.of[key]; first != nil {
 		first.state = doubtful
 	}
@@ -167,7 +167,7 @@ func (a *account) void(r *Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l := a.of[lineKey{r.Item, r.Lease}]; l != nil {
-		l.state, l.synced = voided, false // until that line is on disk
+		l.state, l.synced = voided, false // until the void line is on disk
 	}
 }
 
@@ -187,16 +187,16 @@ func (a *account) settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	}
 }
 
-// sync notes that the content of the buffer is now on disk between the places
-// from and to.
-func (a *account) sync(from, to Place) error {
+// sync notes that the content of the buffer is now on disk, between the places begin and
+// end.
+func (a *account) sync(begin, end Place) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.end = to
+	a.end = end
 	for _, l := range a.open {
 		if l.at.File == 0 {
-			l.at = Place{from.File, from.Offset + l.at.Offset}
-			l.end = Place{from.File, from.Offset + l.end.Offset}
+			l.at = Place{begin.File, begin.Offset + l.at.Offset}
+			l.end = Place{begin.File, begin.Offset + l.end.Offset}
 		}
 		l.synced = true
 	}
@@ -206,8 +206,8 @@ func (a *account) sync(from, to Place) error {
 	return a.save()
 }
 
-// answered returns the place before which all lines are settled. If more of these lines
-// are in doubt than before, it saves the Doubt first.
+// answered returns the place before which all lines are settled. If more of these lines are
+// in doubt than before, it saves the Doubt before it returns.
 func (a *account) answered() (Place, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,7 +218,7 @@ func (a *account) answered() (Place, error) {
 	return a.doubt.Answered, err
 }
 
-// pass removes the settled lines at the beginning of open, and reports whether some of
+// pass removes the settled lines at the beginning of a.open, and reports whether some of
 // them are in doubt. The caller must hold a.mu.
 func (a *account) pass() (doubts bool) {
 	n := 0

@@ -38,40 +38,40 @@ func (x *export) decide(s *exportShare) error {
 		return err
 	}
 	all := entries(text)
-	order := all.sorted()
-	exported := make([]bool, len(order))
-	for len(order) > 0 {
-		same := all.run(order, entryLease)
-		x.choose(all, order[:same], exported)
-		order = order[same:]
+	indexes := all.sorted()
+	exported := make([]bool, len(indexes))
+	for len(indexes) > 0 {
+		same := all.run(indexes, entryLease)
+		x.choose(all, indexes[:same], exported)
+		indexes = indexes[same:]
 	}
 	return s.answer(all, exported, x.wanted)
 }
 
-// choose selects the record that is exported for an item and round. The slice order has
-// the sorted entries of that item and round.
-func (x *export) choose(all entries, order []uint32, exported []bool) {
-	pending := all.kind(order[0]) == kindPending
+// choose selects the record that is exported for an item and round. The indexes are those
+// of the sorted entries of that item and round.
+func (x *export) choose(all entries, indexes []uint32, exported []bool) {
+	pending := all.kind(indexes[0]) == kindPending
 	chosen, found := uint32(0), false
-	var chosenEdges []uint32 // links that were written under its lease
+	var chosenEdges []uint32 // links that were written under the lease of the chosen record
 	var left uint64          // records that were not taken back
-	for len(order) > 0 {
-		lease := all.run(order, entryKind)
-		records, edges := all.firstOf(order[:lease], kindRecord), all.firstOf(order[:lease], kindEdges)
+	for len(indexes) > 0 {
+		lease := all.run(indexes, entryKind)
+		records, edges := all.firstOf(indexes[:lease], kindRecord), all.firstOf(indexes[:lease], kindEdges)
 		n := uint64(edges - records)
 		switch {
 		case n == 0: // a void line whose record was lost, or a pending item
-		case records > 0 && all.kind(order[0]) == kindVoid:
+		case records > 0 && all.kind(indexes[0]) == kindVoid:
 			x.sums.Void += n
 		default:
 			left += n
 			// The leases are in ascending order, so the last of several records with
 			// equal times is kept.
-			if first := order[records]; !found || all.fetched(first) >= all.fetched(chosen) {
-				chosen, found, chosenEdges = first, true, order[edges:lease]
+			if first := indexes[records]; !found || all.fetched(first) >= all.fetched(chosen) {
+				chosen, found, chosenEdges = first, true, indexes[edges:lease]
 			}
 		}
-		order = order[lease:]
+		indexes = indexes[lease:]
 	}
 	switch {
 	case pending:
@@ -85,10 +85,10 @@ func (x *export) choose(all entries, order []uint32, exported []bool) {
 }
 
 // chooseEdges selects each part of a page's links once. If a record was appended twice
-// under one lease, its links are there twice.
-func (e entries) chooseEdges(order []uint32, exported []bool) {
+// under one lease, the journal has its links twice.
+func (e entries) chooseEdges(indexes []uint32, exported []bool) {
 	part := int64(0)
-	for _, i := range order {
+	for _, i := range indexes {
 		if e.fetched(i) == part {
 			exported[i] = true
 			part++
@@ -130,31 +130,31 @@ func (e entries) fetched(i uint32) int64 {
 	return int64(binary.BigEndian.Uint64(e.at(i)[entryTime:]))
 }
 
-// sorted returns the numbers of the entries in sorted order. Equal entries stay in the
+// sorted returns the indexes of the entries in sorted order. Equal entries stay in the
 // order in which they were written.
 func (e entries) sorted() []uint32 {
-	order := make([]uint32, e.len())
-	for i := range order {
-		order[i] = uint32(i)
+	indexes := make([]uint32, e.len())
+	for i := range indexes {
+		indexes[i] = uint32(i)
 	}
-	slices.SortFunc(order, func(a, b uint32) int {
+	slices.SortFunc(indexes, func(a, b uint32) int {
 		return cmp.Or(bytes.Compare(e.at(a)[:entryTime], e.at(b)[:entryTime]), cmp.Compare(a, b))
 	})
-	return order
+	return indexes
 }
 
-// firstOf returns the index, in the slice order, of the first entry of a kind or of a later
-// kind. The slice must have the sorted entries of one lease.
-func (e entries) firstOf(order []uint32, kind byte) int {
-	i, _ := slices.BinarySearchFunc(order, kind, func(i uint32, kind byte) int { return int(e.kind(i)) - int(kind) })
+// firstOf returns the position in indexes of the first entry of a kind or of a later kind.
+// The indexes must be those of the sorted entries of one lease.
+func (e entries) firstOf(indexes []uint32, kind byte) int {
+	i, _ := slices.BinarySearchFunc(indexes, kind, func(i uint32, kind byte) int { return int(e.kind(i)) - int(kind) })
 	return i
 }
 
-// run returns how many entries at the beginning of the slice order are equal in their
-// first bytes. key is the number of these bytes.
-func (e entries) run(order []uint32, key int) int {
-	first, n := e.at(order[0])[:key], 1
-	for n < len(order) && bytes.Equal(e.at(order[n])[:key], first) {
+// run returns how many entries at the beginning of indexes have the same key. The key is
+// the first keyBytes bytes of an entry.
+func (e entries) run(indexes []uint32, keyBytes int) int {
+	first, n := e.at(indexes[0])[:keyBytes], 1
+	for n < len(indexes) && bytes.Equal(e.at(indexes[n])[:keyBytes], first) {
 		n++
 	}
 	return n

@@ -9,8 +9,8 @@ type Edge struct {
 	Kind   string `json:"kind"` // extract.Kind: the element that has the link
 }
 
-// PageLinks is one line of the series Links: links of one page, in the round of a
-// record. A page with many links has several lines, parts 0, 1 and so on.
+// PageLinks is one line of the series Links: links of one page, found in one round. A page
+// with many links has several lines, parts 0, 1 and so on.
 type PageLinks struct {
 	Source string `json:"source"` // canonical URL of the page
 	ID     string `json:"id"`     // of the page's record

@@ -41,7 +41,7 @@ func TestExportEdges(t *testing.T) {
 		if rng.IntN(10) == 0 {
 			pending[key] = true
 		}
-		for range 1 + rng.IntN(3) { // all of these workers but one die or lose the lease
+		for range 1 + rng.IntN(3) { // several workers fetch the item if a worker dies or loses its lease
 			r := Record{URL: fmt.Sprintf("http://a.example/%d", item), ID: fmt.Sprintf("%016x", item), Outcome: "ok", Item: key.Item, Round: int(key.Round),
 				FetchedAt: time.UnixMilli(rng.Int64N(5)).UTC(), Lease: frontier.LeaseID{byte(rng.IntN(256)), byte(rng.IntN(256))}}
 			w := rng.IntN(len(dirs))

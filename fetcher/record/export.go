@@ -28,7 +28,7 @@ import (
 // only on the lines.
 //
 // If a worker died between the record and the completion, the item may still wait to be
-// fetched again. The record does not show this. It is exported unless Pending contains the
+// fetched again. The record does not show this, and is exported unless Pending contains the
 // item. After the item is finished, one of its records is exported.
 //
 // Export reads all lines twice. It writes 45 bytes for each line to Temp. It takes 20 MB
@@ -40,8 +40,8 @@ type Export struct {
 	// this round never took effect. nil means that these items are not known. Pending
 	// matches the records exactly only while no worker runs.
 	Pending iter.Seq2[Key, error]
-	// Edges makes To write links instead of records. For each exported record it writes
-	// the lines of the series Links that were written with the record.
+	// Edges makes To write links instead of records. For each record that would be exported,
+	// To writes the lines of the series Links that were written with the record.
 	Edges bool
 }
 
@@ -64,8 +64,8 @@ type Exported struct {
 	FirstDamage string `json:"first_damage,omitempty"`
 }
 
-// To writes the records to w, each line as its worker wrote it. The order is that of Dirs,
-// and within a directory that of its lines.
+// To writes the exported records to w. Each line is as its worker wrote it. The lines of
+// one directory follow those of the previous one in Dirs, and keep their order.
 func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) {
 	dir, err := os.MkdirTemp(e.Temp, "export-")
 	if err != nil {
@@ -125,7 +125,7 @@ type export struct {
 // exportShare has the entries of a part of the items.
 type exportShare struct {
 	spill                 // entries, then answers
-	answers *bufio.Reader // for each line of the wanted kind, in the order of reading: exported or not
+	answers *bufio.Reader // a byte for each line of the wanted kind, in the order of reading; 1 means exported
 }
 
 func (x *export) of(item bloomstore.Fingerprint) *exportShare { return &x.shares[item[0]] }
@@ -169,7 +169,7 @@ func (x *export) put(l *leasedLine) error {
 
 // gather is the first pass over a journal. It returns where the journal ends.
 func (x *export) gather(r Reader) (end Place, err error) {
-	for l, err := range r.lines(everything) {
+	for l, err := range r.lines(noLimit) {
 		if err == nil {
 			err = x.ctx.Err()
 		}
@@ -226,8 +226,8 @@ type leasedLine struct {
 
 var errNoJournal = errors.New("not a journal's line")
 
-// parseLeased finds the keys of a line without parsing all of it. A hole that a
-// power loss left in a file reads as zero bytes, which JSON does not contain.
+// parseLeased finds the keys of a line without parsing all of it. It refuses a line with a
+// zero byte. JSON contains no zero bytes, but a power loss can leave a run of them in a file.
 func parseLeased(line []byte) (l leasedLine, err error) {
 	var hasRound bool
 	l.Round, hasRound = parseNumber(line, `"round":`)
@@ -261,7 +261,7 @@ func parseLeased(line []byte) (l leasedLine, err error) {
 type JournalLine struct {
 	Key
 	Lease frontier.LeaseID
-	Void  bool // it takes back the record of this item, round and lease
+	Void  bool // the line takes back the record of this item, round and lease
 }
 
 // ParseJournalLine parses a line of a Journal. It returns an error if the line is damaged.
@@ -271,13 +271,13 @@ func ParseJournalLine(text []byte) (JournalLine, error) {
 	return JournalLine{l.Key, l.lease, l.kind == kindVoid}, err
 }
 
-// parseLastHex is parseHex for the last key in a line. The keys of an item and its lease
-// come after Record.Fields, which may contain keys of the same names.
-func parseLastHex(to, line []byte, key string) bool {
-	return parseHex(to, line[max(bytes.LastIndex(line, []byte(key)), 0):], key)
+// parseLastHex is like parseHex, but uses the last occurrence of key. The keys of an item
+// and its lease come after Record.Fields, which may contain keys of the same names.
+func parseLastHex(dst, line []byte, key string) bool {
+	return parseHex(dst, line[max(bytes.LastIndex(line, []byte(key)), 0):], key)
 }
 
-// parseNumber returns the number that follows the first key in a line.
+// parseNumber returns the number that follows the first occurrence of key in a line.
 func parseNumber(line []byte, key string) (n uint32, found bool) {
 	_, rest, found := bytes.Cut(line, []byte(key))
 	digits := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789"))]

@@ -27,7 +27,7 @@ import (
 
 var proof = flag.Bool("proof", false, "many long random runs")
 
-// journalOf writes a journal with the lines of write and returns its directory.
+// journalOf creates a journal, calls write with it, closes it and returns its directory.
 func journalOf(t testing.TB, cfg record.Config, write func(*record.Journal)) string {
 	t.Helper()
 	if cfg.Dir == "" {
@@ -44,7 +44,7 @@ func journalOf(t testing.TB, cfg record.Config, write func(*record.Journal)) str
 	return cfg.Dir
 }
 
-// exported runs an export and returns its lines in order.
+// exported runs an export and returns its lines, sorted.
 func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
 	t.Helper()
 	e.Temp = t.TempDir()
@@ -64,13 +64,11 @@ func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
 
 // TestExportChoice checks which record of an item and round is exported.
 func TestExportChoice(t *testing.T) {
-	// Each record is written as its lease, the second of its fetched_at, and its
-	// title. A v marks a void line.
 	type entry struct {
 		lease  byte
-		second int64
+		second int64 // of fetched_at
 		title  string
-		void   bool
+		void   bool // a void line follows the record
 	}
 	for name, c := range map[string]struct {
 		workers [][]entry
@@ -127,7 +125,8 @@ func TestExportChoice(t *testing.T) {
 	}
 }
 
-// TestExportFirstOfMany: of many equal records of one lease the first is exported.
+// TestExportFirstOfMany: of many records with the same item, lease and time, the first is
+// exported.
 func TestExportFirstOfMany(t *testing.T) {
 	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 500 {
@@ -148,8 +147,7 @@ func TestExportFirstOfMany(t *testing.T) {
 	}
 }
 
-// TestExportOfALiveJournal: the export has no line that a worker appended while
-// it ran.
+// TestExportOfALiveJournal: an export has no lines that were appended while it ran.
 func TestExportOfALiveJournal(t *testing.T) {
 	long := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 3000 { // more lines than one write contains
@@ -176,16 +174,16 @@ func TestExportOfALiveJournal(t *testing.T) {
 	_ = worker.Close()
 }
 
-// onWrite calls first before the first write.
+// onWrite calls hook before the first write.
 type onWrite struct {
-	w     *bytes.Buffer
-	first func()
+	w    *bytes.Buffer
+	hook func()
 }
 
 func (o *onWrite) Write(b []byte) (int, error) {
-	if o.first != nil {
-		o.first()
-		o.first = nil
+	if o.hook != nil {
+		o.hook()
+		o.hook = nil
 	}
 	return o.w.Write(b)
 }
@@ -212,8 +210,8 @@ type crowd struct {
 	pending map[record.Key]bool
 }
 
-// fetch makes a worker fetch an item and then take the steps record, completion and void
-// line. The worker may die after each step.
+// fetch makes a worker fetch an item, write its record, and complete it. If the completion is
+// refused, the worker writes a void line. The worker may die after each step.
 func (c *crowd) fetch(key record.Key) {
 	w := c.rng.IntN(len(c.journal))
 	c.clock++
@@ -422,10 +420,9 @@ func TestExportDamage(t *testing.T) {
 	}
 }
 
-// edit replaces the first occurrence of the text old, at or after the offset from,
-// by the text new.
-func edit(b []byte, from int, old, new string) []byte {
-	return append(b[:from:from], bytes.Replace(b[from:], []byte(old), []byte(new), 1)...)
+// edit replaces the first occurrence of old, at or after offset, by new.
+func edit(b []byte, offset int, old, new string) []byte {
+	return append(b[:offset:offset], bytes.Replace(b[offset:], []byte(old), []byte(new), 1)...)
 }
 
 // TestExportEnds: an export of nothing is empty. An export ends with the error

@@ -21,10 +21,11 @@ type Config struct {
 	FS          vfs.FS // nil means the operating system's
 	RotateBytes int64  // close the active file beyond this length; 0 means 1 GiB, negative never
 	Compress    bool   // closed files become .zst
-	// OpenArchive opens a second output in dir. The records refer to its files. It is
-	// synced before the records, and its position is part of theirs. OpenArchive is called
-	// after dir has been locked. If OpenArchive is nil or returns nil, the entries of a
-	// position for files of other outputs stay unchanged.
+	// OpenArchive opens the archive: a second output in dir, to whose files the records
+	// refer. The archive is synced before the records, and Files.Sync returns the positions
+	// of both outputs as one. OpenArchive is called after dir has been locked. If
+	// OpenArchive is nil or returns nil, Files.Sync returns the entries for files of other
+	// outputs as Open received them.
 	OpenArchive func(dir string) (frontier.Output, error)
 }
 
@@ -45,9 +46,9 @@ type Files struct {
 	end     Place    // of the lines on disk
 	buffer  []byte
 	packed  int               // the closed files up to this number are packed or being packed
-	named   int               // the last closed file in the position that Sync returned last
+	synced  int               // number of the last closed file in the position that Sync returned last
 	archive frontier.Output   // nil means that there is none
-	others  frontier.Position // last position of the archive's files
+	others  frontier.Position // entries for files of other outputs, such as the archive
 
 	packing sync.WaitGroup
 	mu      sync.Mutex
@@ -66,7 +67,7 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 	cfg = cfg.withDefaults()
 	others := slices.DeleteFunc(slices.Clone(position), func(at frontier.FileLength) bool { return cfg.Series.has(at.File) })
 	f := &Files{cfg: cfg, end: cfg.Series.EndOf(position), others: others}
-	f.named, f.packed = f.closed(), f.closed()
+	f.synced, f.packed = f.closed(), f.closed()
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
@@ -171,7 +172,7 @@ func (f *Files) Sync() (frontier.Position, error) {
 			return nil, fmt.Errorf("record: sync %s: %w", f.path(f.cfg.Series.active()), err)
 		}
 	}
-	f.named = f.closed()
+	f.synced = f.closed()
 	return append(f.cfg.Series.position(f.end), f.others...), nil
 }
 

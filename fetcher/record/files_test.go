@@ -40,7 +40,7 @@ func page(n int) *record.Record {
 	return &record.Record{URL: fmt.Sprintf("http://a.test/%06d", n), Outcome: "ok", FetchedAt: time.Unix(int64(n), 0).UTC(), Title: strings.Repeat("x", n%50)}
 }
 
-// contents returns the URLs of all lines in their order, packed or not.
+// contents returns the URLs of all lines in their order, in packed and plain files.
 func contents(t *testing.T, filesystem vfs.FS) (lines []string) {
 	t.Helper()
 	names, err := filesystem.List(dir)
@@ -143,9 +143,9 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 	return files
 }
 
-// TestCrashAtEachOperation makes every write from the n-th on fail, for each n. It
-// continues with what a crash leaves of the file system: all, nothing or some of what was
-// not synced. It repeats this up to four times.
+// TestCrashAtEachOperation runs once for each n. First all writes from the n-th on fail. Then
+// the test simulates a crash, after which all, none or some of the unsynced writes are on disk.
+// It repeats this four times with the files that are left.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	step := 1
@@ -225,8 +225,8 @@ func TestUncommittedRotationTwice(t *testing.T) {
 	}
 }
 
-// TestRotationAndPacking runs on a real file system. A closed file gets the
-// next number, and is packed when the position that names it is committed.
+// TestRotationAndPacking runs on a real file system. A closed file gets the next number,
+// and is packed when a position that contains it is committed.
 func TestRotationAndPacking(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		root := t.TempDir()
@@ -256,7 +256,7 @@ func TestRotationAndPacking(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cfg.Dir, "pages.jsonl"), append(must(os.ReadFile(filepath.Join(cfg.Dir, "pages.jsonl"))), "half a li"...), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		// The other tests read the folder "out" of a file system.
+		// state.holds reads the folder "out", relative to the root of a file system.
 		inRoot := cfg
 		inRoot.FS = rooted{vfs.Default, root}
 		inRoot.Dir = dir

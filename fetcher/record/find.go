@@ -13,7 +13,7 @@ const MaxTrail = 100
 // Find returns the last record of a URL. idOrURL is its canonical form or the id of its
 // record. Find reads all records once.
 func (r Reader) Find(idOrURL string) (found Record, ok bool, err error) {
-	found, _, ok, err = r.last(idOrURL, everything)
+	found, _, ok, err = r.last(idOrURL, noLimit)
 	return found, ok, err
 }
 
@@ -22,12 +22,12 @@ func (r Reader) Find(idOrURL string) (found Record, ok bool, err error) {
 // MaxTrail records, or if a record is missing, it ends before the seed, and its last
 // record has a ReferrerID.
 //
-// A page's record is written before the records of the URLs found on the page, so each step
-// reads at most as far as the step before. In a breadth-first crawl the whole trail costs
-// little more than one pass.
+// A page's record is written before the records of the URLs found on the page. So each step
+// stops at the record that the previous step found. In a breadth-first crawl the whole
+// trail costs little more than one pass.
 func (r Reader) Trail(idOrURL string) ([]Record, error) {
 	var trail []Record
-	for key, limit := idOrURL, everything; key != "" && len(trail) < MaxTrail; {
+	for key, limit := idOrURL, noLimit; key != "" && len(trail) < MaxTrail; {
 		found, at, ok, err := r.last(key, limit)
 		if err != nil {
 			return nil, err

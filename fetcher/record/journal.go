@@ -71,8 +71,8 @@ func (j *Journal) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 }
 
 // Answered returns the position before which the state of every line is settled: the line
-// counts, a void line takes it back, or Reader.Doubt lists it. Answered may be called at
-// any time.
+// counts, a void line takes it back, or Reader.Doubt lists it. Answered may be called while
+// another method runs.
 func (j *Journal) Answered() (frontier.Position, error) {
 	if j.account == nil {
 		return nil, nil
@@ -124,8 +124,8 @@ func (j *Journal) Append(r *Record) (err error) {
 	return err
 }
 
-// Void implements Voider. It does not sync the void line. If the void line is lost, the
-// result is the same as if the worker had died before it took the record back.
+// Void implements Voider. It does not sync the void line. A lost void line has the same
+// effect as the death of the worker before Void.
 func (j *Journal) Void(r *Record) error {
 	j.files.buffer = r.appendVoid(j.files.buffer)
 	if j.account != nil {

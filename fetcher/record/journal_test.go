@@ -133,9 +133,9 @@ func TestJournalFails(t *testing.T) {
 	}
 }
 
-// TestJournalCrashAtEachOperation is like the test for Files, but without commits. After a
-// crash the synced lines are in the files in their order, and all other lines are whole
-// lines. Then the journal continues.
+// TestJournalCrashAtEachOperation is like TestCrashAtEachOperation, but without commits.
+// After a crash the files contain all synced lines, in their order, and only whole lines.
+// Then the journal continues.
 func TestJournalCrashAtEachOperation(t *testing.T) {
 	rng, step := dice(t), int64(1)
 	if testing.Short() {
@@ -234,7 +234,7 @@ func TestJournalCutsHalfALine(t *testing.T) {
 	}
 }
 
-// archive is an output that notes when it was synced.
+// archive is an output whose Sync calls synced.
 type archive struct {
 	synced func()
 	length int64
@@ -246,10 +246,9 @@ func (a *archive) Sync() (frontier.Position, error) {
 	return frontier.Position{{File: "warc/x", Length: a.length}}, nil
 }
 
-// TestArchiveIsSyncedFirst: the archive is synced before the records that point
-// into it, and the position that Sync returns has the files of both. If the files
-// are opened without an archive, the archive's entry in the position does not
-// change.
+// TestArchiveIsSyncedFirst: the archive is synced before the records that refer to it, and
+// the position that Sync returns has the files of both outputs. If the records are opened
+// without an archive, the archive's entry in the position does not change.
 func TestArchiveIsSyncedFirst(t *testing.T) {
 	disk := vfs.NewMem()
 	name := disk.PathJoin(dir, "pages.jsonl")

@@ -17,12 +17,12 @@ type lineReader struct {
 
 const (
 	blockBytes   = 256 << 10
-	maxLineBytes = 16 << 20 // more than any record has, including its text, fields and escapes
+	maxLineBytes = 16 << 20 // longer than any line of a record, with its text, fields and escapes
 )
 
 var (
-	// errEnd reports the end of the input. If the last line is incomplete,
-	// lineReader.rest is then not 0.
+	// errEnd reports the end of the input. After it, lineReader.rest returns the length of an
+	// incomplete last line.
 	errEnd  = errors.New("record: end of input")
 	errLong = errors.New("the line is too long to be a record")
 )

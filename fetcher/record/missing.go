@@ -20,7 +20,7 @@ type MissingError = durable.MissingError
 // Cut describes what is left of the active file of an output.
 type Cut struct {
 	Name      string // of the file
-	Whole     int64  // bytes of whole lines; the rest of the file is part of a line
+	Whole     int64  // bytes of the whole committed lines that are left
 	Size      int64  // bytes of the file
 	Committed int64  // bytes that were committed
 }
@@ -28,9 +28,9 @@ type Cut struct {
 // Missing reports whether committed bytes are missing.
 func (c Cut) Missing() bool { return c.Size < c.Committed }
 
-// Rest returns a copy of position that ends with the last whole line that is left in the
-// active file in cfg.Dir. It also returns the state of that file. It changes no files. A
-// position without an active file is returned unchanged.
+// Rest returns a copy of position. If committed bytes of the active file in cfg.Dir are
+// missing, the copy ends after the last whole line of that file. Rest also returns the state
+// of that file. It changes no files.
 func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error) {
 	cfg = cfg.withDefaults()
 	rest, end := slices.Clone(position), cfg.Series.EndOf(position)

@@ -16,7 +16,7 @@ func (f *Files) packCommitted() {
 	if !f.cfg.Compress {
 		return
 	}
-	for f.packed < f.named {
+	for f.packed < f.synced {
 		f.packed++
 		f.pack([]int{f.packed})
 	}
@@ -39,8 +39,8 @@ func (f *Files) pack(numbers []int) {
 	})
 }
 
-// compress replaces a closed file by its packed form. At every moment one of the two
-// is complete and on disk.
+// compress replaces a closed file by its packed form. At every moment at least one of these
+// two files is complete and on disk.
 func (f *Files) compress(name string) (err error) {
 	in, err := f.cfg.FS.Open(f.path(name))
 	if err != nil {

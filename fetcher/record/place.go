@@ -23,9 +23,8 @@ func (p Place) Before(q Place) bool {
 	return p.File < q.File || p.File == q.File && p.Offset < q.Offset
 }
 
-// everything is a place behind every line. Used as a limit, it includes all whole lines of
-// the last file.
-var everything = Place{File: 1 << 30, Offset: -1}
+// noLimit is a place after every line. A reader with this limit reads all whole lines.
+var noLimit = Place{File: 1 << 30, Offset: -1}
 
 // EndOf returns the place where the records of a position end.
 func (s Series) EndOf(position frontier.Position) Place {
@@ -40,7 +39,7 @@ func (s Series) EndOf(position frontier.Position) Place {
 	return end
 }
 
-// position returns the position that ends at a place.
+// position returns the position of an output whose lines end at the place end.
 func (s Series) position(end Place) frontier.Position {
 	position := frontier.Position{{File: s.active(), Length: end.Offset}}
 	if end.File > 1 {
@@ -62,7 +61,7 @@ func (r Reader) WholeLines() (Place, error) {
 			return Place{}, err
 		}
 		after, err := r.closedNumbers()
-		if err != nil || slices.Equal(before, after) { // otherwise the length may be that of another file
+		if err != nil || slices.Equal(before, after) { // otherwise a rotation may have made end wrong
 			return end, err
 		}
 	}
@@ -70,9 +69,9 @@ func (r Reader) WholeLines() (Place, error) {
 
 // GoneError reports committed lines that are missing.
 type GoneError struct {
-	File     string // its name, or the first of several
-	Last     string // the name of the last file that is missing as a whole; empty if File is the only one
-	From, To int64  // bytes of File, uncompressed; To is -1 for its end
+	File     string // name of the first file with missing lines
+	Last     string // name of the last missing file, if the files after File are missing too; otherwise empty
+	From, To int64  // missing bytes of File, uncompressed; To is -1 for the end of File
 }
 
 // Error implements error.

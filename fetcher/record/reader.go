@@ -35,7 +35,7 @@ type Reader struct {
 // file and the byte.
 func (r Reader) All() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		for l, err := range r.lines(everything) {
+		for l, err := range r.lines(noLimit) {
 			var record Record
 			if err == nil {
 				if record, err = decode(l.text); err != nil {
@@ -53,7 +53,7 @@ func (r Reader) All() iter.Seq2[Record, error] {
 // the next one. The sequence ends with the first error.
 func (r Reader) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for l, err := range r.lines(everything) {
+		for l, err := range r.lines(noLimit) {
 			if !yield(l.text, err) {
 				return
 			}
@@ -128,7 +128,7 @@ type source struct {
 	io.ReadCloser
 	name   string
 	number int
-	length int64 // its committed bytes; -1 means all its whole lines
+	length int64 // number of its committed bytes; -1 means all its whole lines
 	closed bool  // the file must end with a whole line
 }
 
@@ -162,8 +162,8 @@ func (f *source) blocks(lines *lineReader, yield func(block, error) bool) error 
 	}
 }
 
-// sources opens one file after the other, up to the one that contains limit, and
-// closes each before the next.
+// sources yields the files in order, up to the file that contains limit. It closes each
+// file before it opens the next.
 func (r Reader) sources(limit Place) iter.Seq2[*source, error] {
 	return func(yield func(*source, error) bool) {
 		last := r.end()
@@ -208,12 +208,13 @@ func (r Reader) sources(limit Place) iter.Seq2[*source, error] {
 // end returns where the committed records end.
 func (r Reader) end() Place {
 	if r.End == nil {
-		return everything
+		return noLimit
 	}
 	return r.Series.EndOf(r.End)
 }
 
-// closedNumbers lists the closed files. Old ones may have been moved away.
+// closedNumbers returns the numbers of the closed files, in ascending order. Old files may
+// have been moved away.
 func (r Reader) closedNumbers() (numbers []int, err error) {
 	entries, err := os.ReadDir(r.Dir)
 	if err != nil {

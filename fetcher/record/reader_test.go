@@ -58,7 +58,7 @@ func write(t testing.TB, dir, name string, text []byte) {
 	}
 }
 
-// read returns the numbers in the URLs of all records.
+// read returns the ids of all records.
 func read(t testing.TB, r Reader) (all []string) {
 	t.Helper()
 	for record, err := range r.All() {

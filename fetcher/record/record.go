@@ -38,7 +38,7 @@ type Record struct {
 	Charset      string    `json:"charset,omitempty"`
 	Bytes        int64     `json:"bytes"` // of the body, decompressed
 	Truncated    bool      `json:"truncated,omitempty"`
-	Digest       string    `json:"digest,omitempty"` // sha256:HEX of the body as far as it was kept
+	Digest       string    `json:"digest,omitempty"` // sha256:HEX of the part of the body that was kept
 	Title        string    `json:"title,omitempty"`
 	Canonical    string    `json:"canonical,omitempty"` // rel=canonical
 	LinksFound   uint64    `json:"links_found"`
@@ -51,18 +51,18 @@ type Record struct {
 	WARCOffset   int64     `json:"warc_offset,omitempty"` // where the answer's WARC record begins in that file
 
 	// Data of the page, if Config.Fields or Config.Text of the worker asks for them.
-	// Fields must be the last field with a JSON key. It can contain any keys, and readers
-	// use the first key of each name.
-	Lang       string          `json:"lang,omitempty"`       // of the main text, as the page says
-	Author     string          `json:"author,omitempty"`     // as the page says
+	// Fields must be the last field with a JSON key. Its value can contain keys of any
+	// name, so readers use the first key of each name.
+	Lang       string          `json:"lang,omitempty"`       // language of the main text, according to the page
+	Author     string          `json:"author,omitempty"`     // according to the page
 	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
 	Incomplete []string        `json:"incomplete,omitempty"` // required fields that the page does not have
 	Cut        []string        `json:"cut,omitempty"`        // fields, or "text", whose end was cut off
 	Text       string          `json:"text,omitempty"`       // the main text, paragraphs on lines of their own
 	Fields     json.RawMessage `json:"fields,omitempty"`     // an object of texts, numbers and lists of these
 
-	// Item identifies the URL in its crawl. It is the "fingerprint" of a line. It is zero
-	// if an early version wrote the line.
+	// Item identifies the URL in its crawl. Its key in the line is "fingerprint". It is
+	// zero if an early version wrote the line.
 	Item bloomstore.Fingerprint `json:"-"`
 	// Lease is the lease under which the item was fetched. Only a Journal writes it. A
 	// Reader does not set it.
@@ -140,7 +140,7 @@ func parseItem(line []byte) (item bloomstore.Fingerprint) {
 // voidPrefix begins a void line.
 const voidPrefix = `{"void":true,`
 
-// appendVoid appends the line that takes the record back.
+// appendVoid appends the void line that cancels the record.
 func (r *Record) appendVoid(b []byte) []byte {
 	b = append(b, voidPrefix+`"round":`...)
 	return r.appendLease(strconv.AppendInt(b, int64(r.Round), 10))
@@ -159,8 +159,8 @@ type Sink interface {
 	Append(r *Record) error
 }
 
-// Voider is a Sink from which a store can take back a record. A worker that shares
-// the store with others needs one.
+// Voider is a Sink that can cancel a record. A worker that shares its store with others
+// needs a Voider.
 type Voider interface {
 	Sink
 	// Void declares that r, which was appended before, never took effect.

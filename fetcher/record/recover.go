@@ -9,7 +9,7 @@ import (
 )
 
 // recover restores the files of the directory to the committed position. It does not cut
-// the active file. It returns the closed files that must be packed.
+// the active file. It returns the numbers of the closed files that are not packed.
 func (f *Files) recover() (plain []int, err error) {
 	names, err := f.cfg.FS.List(f.cfg.Dir)
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *Files) recover() (plain []int, err error) {
 	return plain, nil
 }
 
-// openActive opens the active file and cuts it to the end of the lines.
+// openActive opens the active file and cuts it to the offset of f.end.
 func (f *Files) openActive() (err error) {
 	if f.file, err = durable.OpenAt(f.cfg.FS, f.path(f.cfg.Series.active()), f.end.Offset); err != nil {
 		return fmt.Errorf("record: %w", err)

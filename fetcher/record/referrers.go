@@ -16,9 +16,9 @@ import (
 // referring page, after each "referrer_id". A record whose referrer is unknown stays
 // unchanged.
 //
-// It reads the records twice. In between it stores all URLs and the ids of all referrers in
-// a directory below temp, about 250 bytes for each record, and joins them in 64 shares. It
-// takes about 50 MB of memory for each 10⁷ records.
+// It reads the records twice. The first time it stores all URLs and the ids of all referrers
+// in a directory below temp, about 250 bytes for each record. Then it joins them in 64
+// shares. It takes about 50 MB of memory for each 10⁷ records.
 func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
 	dir, err := os.MkdirTemp(temp, "referrers-")
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *spill) close() error {
 	return s.file.Close()
 }
 
-// reader ends the writing and returns a reader from the start of the file.
+// reader flushes the writer and returns a reader at the start of the file.
 func (s *spill) reader() (*bufio.Reader, error) {
 	if err := s.Flush(); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *spill) reader() (*bufio.Reader, error) {
 	return bufio.NewReaderSize(s.file, 16<<10), nil
 }
 
-// all ends the writing and returns the content of the file.
+// all flushes the writer and returns the content of the file.
 func (s *spill) all() ([]byte, error) {
 	if err := s.Flush(); err != nil {
 		return nil, err
@@ -119,10 +119,10 @@ func (s *spill) all() ([]byte, error) {
 	return os.ReadFile(s.file.Name())
 }
 
-// ask writes the ids and URLs of the records and the ids of their referrers. It
-// returns where the records end.
+// ask writes the ids and URLs of the records, and the ids of their referrers, to the shares.
+// It returns where the records end.
 func (r Reader) ask(all *referrers) (end Place, err error) {
-	for l, err := range r.lines(everything) {
+	for l, err := range r.lines(noLimit) {
 		if err != nil {
 			return end, err
 		}
@@ -152,7 +152,7 @@ func writeSized(w *bufio.Writer, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// answer writes the URLs of the referrers of a share to its answers.
+// answer writes the URLs of the share's referrers to s.answers.
 func (s *share) answer() error {
 	urls, err := s.load()
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *share) load() (urls map[id][]byte, err error) {
 	return urls, nil
 }
 
-// mergeReferrers writes the records before the place end with the answers.
+// mergeReferrers writes the records before end, with the URLs of their referrers.
 func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 	var answers [len(all)]*bufio.Reader
 	for i := range all {
@@ -228,7 +228,7 @@ func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 	return nil
 }
 
-// readSized reads what writeSized wrote, into the slice room if that is long enough.
+// readSized reads what writeSized wrote. It reuses the memory of room.
 func readSized(r *bufio.Reader, room []byte) ([]byte, error) {
 	size, err := binary.ReadUvarint(r)
 	if err != nil {
@@ -243,7 +243,7 @@ func readSized(r *bufio.Reader, room []byte) ([]byte, error) {
 type keys struct {
 	id, referrer id
 	url          []byte // as in the line, with its escapes
-	referrerEnd  int    // offset in the line after the referrer's id and its quote; 0 means that it has none
+	referrerEnd  int    // offset in the line after the referrer's id and its quote; 0 means that there is no referrer
 }
 
 var errNoRecord = errors.New("not a record's line")
@@ -257,8 +257,8 @@ func parseKeys(line []byte) (k keys, err error) {
 	}
 	k.url = url
 	line = line[:end] // because a field of the page may be called referrer_id
-	_, end, named := stringOf(line, `"referrer_id":"`)
-	if !named {
+	_, end, hasReferrer := stringOf(line, `"referrer_id":"`)
+	if !hasReferrer {
 		return k, nil
 	}
 	if !parseHex(k.referrer[:], line, `"referrer_id":"`) {
@@ -268,19 +268,20 @@ func parseKeys(line []byte) (k keys, err error) {
 	return k, nil
 }
 
-// parseHex reads the string that follows the first key in a line.
-func parseHex(to, line []byte, key string) bool {
+// parseHex decodes the string that follows the first occurrence of key in a line.
+func parseHex(dst, line []byte, key string) bool {
 	text, _, ok := stringOf(line, key)
-	if !ok || len(text) != hex.EncodedLen(len(to)) {
+	if !ok || len(text) != hex.EncodedLen(len(dst)) {
 		return false
 	}
-	_, err := hex.Decode(to, text)
+	_, err := hex.Decode(dst, text)
 	return err == nil
 }
 
-// stringOf returns the string that follows the first key in a line, and where it ends.
-// Quotes within strings are escaped, so the text of a quoted key is always a key. Its first
-// occurrence is the record's own key, because those in Record.Fields come later.
+// stringOf returns the string that follows the first occurrence of key in a line, and the
+// offset of its end. Quotes within strings are escaped, so the text of a quoted key is
+// always a key. Its first occurrence is the record's own key, because the keys in
+// Record.Fields come later.
 func stringOf(line []byte, key string) (text []byte, end int, ok bool) {
 	i := bytes.Index(line, []byte(key))
 	if i < 0 {

@@ -33,10 +33,10 @@ func (s Series) active() string { return s.name() + fileSuffix }
 // lock returns the name of the file that keeps a second process out of a journal.
 func (s Series) lock() string { return s.name() + ".lock" }
 
-// prefix returns what the names of closed files begin with.
+// prefix returns the beginning of the names of closed files.
 func (s Series) prefix() string { return s.name() + "-" }
 
-// closed returns the name of the n-th closed file, from 1.
+// closed returns the name of the n-th closed file. The first one has number 1.
 func (s Series) closed(n int) string { return fmt.Sprintf("%s%06d%s", s.prefix(), n, fileSuffix) }
 
 // number returns the number in the name of a closed file, packed or not.
@@ -50,7 +50,7 @@ func (s Series) number(name string) (int, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-// has reports whether a name is that of a closed file or of the active one.
+// has reports whether name is the name of a closed file or of the active file.
 func (s Series) has(name string) bool {
 	_, closed := s.number(name)
 	return closed || name == s.active()

@@ -10,8 +10,8 @@ import (
 )
 
 // Stream is an output that cannot be cut, such as standard output. Records that were
-// written but not committed before a crash are written again. So each record is written at
-// least once, but not exactly once. A Stream is safe for concurrent use.
+// written but not committed before a crash are written again, so a stream can contain a
+// record more than once. A Stream is safe for concurrent use.
 type Stream struct {
 	mu   sync.Mutex
 	w    *bufio.Writer

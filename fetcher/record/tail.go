@@ -9,8 +9,8 @@ import (
 )
 
 // Tail reads lines, beginning at a place, and can continue when lines were added. It has at
-// most one file open. If that file is packed, the Tail must first read it up to its place.
-// A Tail is not safe for concurrent use.
+// most one file open. When a Tail opens a packed file, it must read and skip all bytes before
+// its place. A Tail is not safe for concurrent use.
 type Tail struct {
 	reader Reader
 	at     Place
@@ -35,7 +35,8 @@ func (t *Tail) Seek(to Place) error {
 
 // Next returns the next line before end, the place where the committed lines end now. The
 // line is valid until the next call. Next returns io.EOF if there is no such line. It
-// returns a *GoneError if a file is missing, or is shorter than the tail's place or end.
+// returns a *GoneError if a file is missing, or if a file ends before the tail's place or
+// before end.
 func (t *Tail) Next(end Place) (line []byte, err error) {
 	for len(t.run) == 0 {
 		switch {
@@ -45,7 +46,7 @@ func (t *Tail) Next(end Place) (line []byte, err error) {
 			return nil, io.EOF
 		}
 		if err := t.fill(end); err != nil {
-			_ = t.Close() // it was only read; the next call opens the file again
+			_ = t.Close() // the file was only read; the next call opens it again
 			return nil, err
 		}
 	}

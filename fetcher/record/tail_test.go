@@ -14,8 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// tailed returns the ids of the records from a place to the place end, and the place
-// after them.
+// tailed returns the ids of the records that the tail reads up to the place end.
 func tailed(t *testing.T, tail *Tail, end Place) (all []string) {
 	t.Helper()
 	for {
@@ -86,8 +85,8 @@ func TestTailFollowsFiles(t *testing.T) {
 }
 
 // TestAnsweredStopsAtWaitingRecord: Journal.Answered ends before the first record that
-// waits for an answer. A record that was taken back waits until its void line is on disk.
-// Records in doubt are listed, also after a restart.
+// is not settled. A record that was taken back is settled once its void line is on disk.
+// Reader.Doubt lists the records in doubt, also after a restart.
 func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 	dir := t.TempDir()
 	var ends []int64

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// lockFile is the lock of files whose directory no store has locked.
+// lockFile is the lock of a directory that no store locks.
 const lockFile = "warc.lock"
 
 // open restores the files to the committed position.
@@ -56,10 +56,10 @@ func (w *Writer) create() error {
 	return errors.Join(durable.SyncDir(w.cfg.FS, w.cfg.Dir), durable.SyncDir(w.cfg.FS, w.cfg.FS.PathDir(w.cfg.Dir)))
 }
 
-// dropUncommitted removes the file that a rotation began, if a crash came before the
+// dropUncommitted removes the file that a rotation created, if a crash came before the
 // rotation was committed. Its records belong to completions that never took effect. There
-// is at most one such file. It also removes files that are left if the cutting of a file
-// was interrupted.
+// is at most one such file. dropUncommitted also removes the temporary files that an
+// interrupted cut left behind.
 func (w *Writer) dropUncommitted() error {
 	names, err := w.cfg.FS.List(w.folder())
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *Writer) dropUncommitted() error {
 	}
 	var drop []string
 	for _, name := range names {
-		whole, cut := strings.CutSuffix(name, durable.NewSuffix) // cutting the file was interrupted
+		whole, cut := strings.CutSuffix(name, durable.NewSuffix) // the suffix of temporary files
 		serial, ok := w.serialOf(whole)
 		switch {
 		case !ok || serial <= w.serial && !cut:
@@ -131,8 +131,8 @@ func (w *Writer) wholeRecords() (frontier.Position, error) {
 	return frontier.Position{{File: Folder + "/" + name, Length: length}}, nil
 }
 
-// wholeMembers returns the length of the whole gzip members at the beginning of a file. An
-// error comes from the reader.
+// wholeMembers returns the length of the whole gzip members at the beginning of a file. It
+// returns an error only if the file cannot be read.
 func wholeMembers(file io.Reader) (length int64, err error) {
 	counted := &counter{r: file}
 	in := bufio.NewReaderSize(counted, 256<<10) // an io.ByteReader, so that gzip does not read beyond its member

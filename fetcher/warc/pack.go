@@ -54,7 +54,7 @@ const smallBlock = 1 << 10
 
 var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxRoom is the largest buffer that is kept for the next Packed.
+// maxRoom is the maximum capacity of a buffer that is kept for the next Packed.
 const maxRoom = 1 << 20
 
 func newPacked() *Packed {
@@ -78,18 +78,18 @@ func (p *Packed) release() {
 	p.members = nil
 }
 
-// Pack makes a record of the answer to a request for url and, after it, a record of the
-// request. It keeps no reference to wire. Packing takes most of the time of this package.
-// Any number of goroutines may call Pack at once.
+// Pack packs two records: the answer to a request for url, and the request. It keeps no
+// reference to wire. Packing takes most of the time of this package. Any number of
+// goroutines may call Pack at once.
 func Pack(url string, wire *get.Wire) (*Packed, error) {
 	p := newPacked()
 	response := header{kind: "response", content: "application/http;msgtype=response", id: newID(), url: url, at: wire.Started, remote: wire.Remote}
 	if wire.Truncated {
 		response.truncated = "length"
 	}
-	body, is := payload(wire.Response)
+	body, compressor := payload(wire.Response)
 	response.payload = body
-	if err := p.add(&response, wire.Response, is); err != nil {
+	if err := p.add(&response, wire.Response, compressor); err != nil {
 		return nil, err
 	}
 	request := header{kind: "request", content: "application/http;msgtype=request", id: newID(), url: url, at: wire.Started,
@@ -115,14 +115,14 @@ func packInfo(info Info, file string, now time.Time) (*Packed, error) {
 	return p, p.add(&header{kind: "warcinfo", content: "application/warc-fields", id: newID(), at: now, file: file}, block, text)
 }
 
-// add appends one record as a gzip member of its own. A small block is not compressed: it
-// goes through the packer named stored. Other blocks go through the argument by.
-func (p *Packed) add(h *header, block []byte, by *packer) error {
+// add appends one record as a gzip member of its own. It compresses the record with
+// compressor, unless the block is small.
+func (p *Packed) add(h *header, block []byte, compressor *packer) error {
 	if len(block) <= smallBlock {
-		by = stored
+		compressor = stored
 	}
-	z := by.Get().(*gzip.Writer)
-	defer by.Put(z)
+	z := compressor.Get().(*gzip.Writer)
+	defer compressor.Put(z)
 	z.Reset(p.members)
 	var room [1 << 10]byte
 	for _, part := range [][]byte{h.append(room[:0], block), block, []byte("\r\n\r\n")} {
@@ -133,7 +133,7 @@ func (p *Packed) add(h *header, block []byte, by *packer) error {
 	return z.Close()
 }
 
-// header is the header of a record.
+// header has the fields of a record's header.
 type header struct {
 	kind, content string
 	id            string
@@ -146,7 +146,8 @@ type header struct {
 	payload       []byte // what the payload digest is computed of; nil means no payload digest
 }
 
-// append appends the header of a record to b. It needs block for its length and digest only.
+// append appends the header of a record to b. The header contains the length and the digest
+// of block.
 func (h *header) append(b, block []byte) []byte {
 	var address, payloadDigest string
 	if h.remote.IsValid() {
@@ -201,20 +202,20 @@ func newID() string {
 	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// payload returns the body of an answer for its digest, and the best packer for it. If
-// the answer has a transfer coding, or if its header has no end, the body is nil, and the
-// record has no payload digest. By the standard, the transfer coding is removed before
-// the digest is computed, but most tools that check digests do not remove it. A record
-// without a payload digest is correct for both.
-func payload(answer []byte) (body []byte, by *packer) {
-	by, framed := text, false
+// payload returns the body of an answer for its digest, and the best packer for the body.
+// If the answer has a transfer coding, or if its header has no end, the body is nil, and
+// the record has no payload digest. According to the standard, the digest is that of the
+// body without the transfer coding, but most tools compute it with the coding. A record
+// without a payload digest is correct for all of them.
+func payload(answer []byte) (body []byte, compressor *packer) {
+	compressor, framed := text, false
 	for line := range bytes.Lines(answer) {
 		answer = answer[len(line):]
 		if len(bytes.TrimRight(line, "\r\n")) == 0 {
 			if framed {
-				return nil, by
+				return nil, compressor
 			}
-			return answer, by
+			return answer, compressor
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch value = bytes.TrimSpace(value); strings.ToLower(string(bytes.TrimSpace(name))) {
@@ -222,15 +223,15 @@ func payload(answer []byte) (body []byte, by *packer) {
 			framed = true
 		case "content-encoding":
 			if !strings.EqualFold(string(value), "identity") {
-				by = stored
+				compressor = stored
 			}
 		case "content-type":
-			if by == text && isDense(strings.ToLower(string(value))) {
-				by = dense
+			if compressor == text && isDense(strings.ToLower(string(value))) {
+				compressor = dense
 			}
 		}
 	}
-	return nil, by
+	return nil, compressor
 }
 
 // isDense reports whether bodies of this content type are compressed already.

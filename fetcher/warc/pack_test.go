@@ -95,8 +95,8 @@ func TestRecordsInFile(t *testing.T) {
 	}
 }
 
-// TestPayloadDigest: the digest is of the body as it was sent, unless that has
-// a transfer coding.
+// TestPayloadDigest: the payload digest is that of the body as it was sent. An answer with
+// a transfer coding has no payload digest.
 func TestPayloadDigest(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, want string
@@ -130,7 +130,8 @@ func FuzzPack(f *testing.F) {
 }
 
 // TestPackedByContent: compressible content is compressed. Dense content only gets a
-// Huffman code. Coded and small content is stored as it is. All of it reads back equal.
+// Huffman code. Content with a content coding is stored as it is. All content is equal
+// after it is read back.
 func TestPackedByContent(t *testing.T) {
 	html := strings.Repeat("<p>the same again</p>", 1000)
 	long := func(field string) int {

@@ -42,7 +42,8 @@ type kept struct {
 
 func (k *kept) kind() string { return k.field["WARC-Type"] }
 
-// read returns all records of the files in their order. They must be whole.
+// read returns all records of the files in their order. It fails the test if a record is
+// not whole.
 func read(t testing.TB, filesystem vfs.FS, prefix string) (all []kept) {
 	t.Helper()
 	names, err := filesystem.List(filesystem.PathJoin(dir, warc.Folder))

@@ -56,7 +56,7 @@ type Location struct {
 // content of the disk is unknown, and every further call fails.
 type Writer struct {
 	cfg    Config
-	unlock io.Closer // nil means that it needed no lock
+	unlock io.Closer // nil if the Writer holds no lock of its own
 
 	mu      sync.Mutex
 	file    vfs.File // nil means that there is none yet
@@ -65,7 +65,7 @@ type Writer struct {
 	length  int64    // of file, including the buffer
 	buffer  []byte   // bytes that are not written yet
 	changed bool     // bytes were appended since the last Sync
-	rotated bool     // a file was begun since the last Sync
+	rotated bool     // a new file was created since the last Sync
 	err     error
 }
 
@@ -147,8 +147,8 @@ func (w *Writer) Append(p *Packed) (Location, error) {
 }
 
 // makeRoom opens a new file if there is none or the present one is full, and writes the
-// first record of a new file. A second rotation waits for a Sync, so that after a crash
-// there is at most one uncommitted file.
+// first record of a new file. After a rotation, the next rotation waits for a Sync, so that
+// a crash leaves at most one uncommitted file.
 func (w *Writer) makeRoom() error {
 	full := w.cfg.RotateBytes > 0 && w.length >= w.cfg.RotateBytes
 	if w.file == nil || full && !w.rotated {
@@ -168,7 +168,7 @@ func (w *Writer) makeRoom() error {
 	return w.err
 }
 
-// rotate begins the next file, after it has synced the previous one.
+// rotate syncs and closes the current file, and creates the next one.
 func (w *Writer) rotate() error {
 	if w.file != nil {
 		err := errors.Join(w.flush(), w.file.Sync(), w.file.Close())
@@ -189,8 +189,8 @@ func (w *Writer) rotate() error {
 	return durable.SyncDir(w.cfg.FS, w.folder())
 }
 
-// write appends b to the file. Small writes are collected in the buffer. It stores its
-// error in w.err.
+// write appends b to the file. Small writes are collected in the buffer. An error is stored
+// in w.err.
 func (w *Writer) write(b []byte) {
 	w.changed = true
 	if len(w.buffer)+len(b) > bufferBytes {

@@ -64,7 +64,7 @@ func TestRotationOfFiles(t *testing.T) {
 	}
 }
 
-// TestLongRecords: a record that is longer than the buffer is in order among the others.
+// TestLongRecords: records that are longer than the buffer do not change the order.
 func TestLongRecords(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.Open(warc.Config{Dir: dir, FS: disk}, nil))
@@ -91,7 +91,7 @@ func TestLongRecords(t *testing.T) {
 	}
 }
 
-// TestAppendTwice: a repeated completion finds its answer at the same place.
+// TestAppendTwice: a second Append of the same answer returns the same location.
 func TestAppendTwice(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.Open(warc.Config{Dir: dir, FS: disk}, nil))
@@ -259,7 +259,7 @@ func afterCrash(disk *vfs.MemFS, rng *rand.Rand) *vfs.MemFS {
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * rng.IntN(3), RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))})
 }
 
-// step returns 1, or with -short the argument.
+// step returns 1. With -short it returns its argument.
 func step(short int64) int64 {
 	if testing.Short() {
 		return short
@@ -267,8 +267,8 @@ func step(short int64) int64 {
 	return 1
 }
 
-// TestCrashAtEachOperation makes every write from the n-th on fail, for each n. It
-// continues with the files that a crash leaves, and crashes three times in all.
+// TestCrashAtEachOperation runs once for each n. First all writes from the n-th on fail. Then
+// the test continues with the files that a crash leaves. There are three crashes in all.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {
@@ -306,7 +306,7 @@ func TestCrashOfOneOfMany(t *testing.T) {
 				}
 				group := make(map[string]warc.Location)
 				for range 1 + rng.IntN(5) {
-					group[url(next)], _ = add(w, next) // Sync has the error too
+					group[url(next)], _ = add(w, next) // Sync returns the same error
 					next++
 				}
 				if _, err = w.Sync(); err == nil {

@@ -72,8 +72,8 @@ type ending struct {
 }
 
 // decideLinks asks the set about the exact links of all pages in one call, and stores the
-// decisions in the links. For a page that the set has already decided about, it uses the
-// earlier decisions.
+// decisions in the links. If the set has already decided about the links of a page, it uses
+// the earlier decisions.
 func (c *completing) decideLinks(ctx context.Context) error {
 	var undecided []offers
 	for i := range c.done {
@@ -207,9 +207,9 @@ func (c *completing) noteOf(done *frontier.Completion) *note {
 	return it.end
 }
 
-// watchRecord arranges that the Sync after the record also stores the end in the set. The
-// record is not taken back after the set has stored the end, because perhaps no worker gets
-// the item again. If a worker gets it, a second record of a round does no harm.
+// watchRecord arranges that the Sync after the record also stores the end in the set. Once
+// the set has stored the end, the record is not taken back: perhaps no worker gets the item
+// again. If a worker does get it again, a second record of the round does no harm.
 func (c *completing) watchRecord(e *ending) {
 	record, void := e.Record, e.Void
 	e.Record = func(links frontier.LinkCounts) error {
@@ -231,8 +231,8 @@ func (c *completing) watchRecord(e *ending) {
 	}
 }
 
-// dropNotes removes the notes of this call from the next Sync, in case its completion failed. A
-// repeated call adds them again.
+// dropNotes removes the notes of this call from the Output. If the completion failed, the next
+// Sync must not store them. A repeated call adds them again.
 func (c *completing) dropNotes() {
 	for _, e := range c.ends {
 		c.cfg.Output.drop(e.note)

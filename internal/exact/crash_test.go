@@ -13,8 +13,9 @@ import (
 // points are the crash points of docs/design/exact-urls.md.
 var points = []string{"decided", "offered", "marked", "recorded", "finished", "completed", "relayed"}
 
-// TestCrashPoints kills the process at each crash point, the first few times that the
-// process reaches the point. Every page must be in the output exactly once.
+// TestCrashPoints kills the process at each crash point. One run kills it when it first
+// reaches the point, the next run at the second time, and so on. Every page must be in the
+// output exactly once.
 func TestCrashPoints(t *testing.T) {
 	passings := 6
 	if *proof {
@@ -163,14 +164,14 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 	}
 }
 
-// The method until calls the function do again and again, until the channel stop is closed.
-func (w *world) until(stop chan struct{}, do func()) {
+// The method until calls step repeatedly, until the channel stop is closed.
+func (w *world) until(stop chan struct{}, step func()) {
 	for {
 		select {
 		case <-stop:
 			return
 		default:
-			do()
+			step()
 		}
 	}
 }

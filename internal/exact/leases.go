@@ -35,9 +35,9 @@ type held struct {
 	settled bool       // the answer to its completion arrived, so a repeated completion does nothing
 }
 
-// keep stores the items of a lease. The argument asked is the time of the request that
-// began or extended the lease. The duration ttl counts from this time.
-func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, asked time.Time, ttl time.Duration) {
+// keep stores the items of a lease. The argument requested is the time of the request that
+// began or extended the lease. The lease lasts for ttl from this time.
+func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, requested time.Time, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byID == nil {
@@ -48,14 +48,14 @@ func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, asked time.Tim
 		h = &holding{items: make(map[bloomstore.Fingerprint]*held)}
 		l.byID[id] = h
 	}
-	h.keep(items, asked, ttl)
-	l.sweep(asked)
+	h.keep(items, requested, ttl)
+	l.sweep(requested)
 }
 
-func (h *holding) keep(items []frontier.Item, asked time.Time, ttl time.Duration) {
+func (h *holding) keep(items []frontier.Item, requested time.Time, ttl time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.deadline = asked.Add(ttl)
+	h.deadline = requested.Add(ttl)
 	for i := range items {
 		it := &items[i]
 		// An item of another round is new, although the lease is the same.
@@ -127,13 +127,13 @@ func (l *leases) get(id frontier.LeaseID) *holding {
 // Lease implements frontier.Store. If the queue is empty but the set has waiting keys or is
 // unavailable, the grant is not Empty, because a relay might queue some keys.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
-	asked := s.cfg.Now()
+	requested := s.cfg.Now()
 	grant, err := s.Queue.Lease(ctx, request)
 	if err != nil {
 		return grant, err
 	}
 	for _, l := range grant.Leases {
-		s.leases.keep(l.ID, l.Items, asked, l.TTL)
+		s.leases.keep(l.ID, l.Items, requested, l.TTL)
 	}
 	if !grant.Empty {
 		s.idleSince.Store(nil)
@@ -144,7 +144,7 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	case err != nil && !errors.Is(err, frontier.ErrUnavailable):
 		return frontier.Grant{}, err
 	case err != nil || len(waiting) > 0:
-		s.idleSince.CompareAndSwap(nil, &asked)
+		s.idleSince.CompareAndSwap(nil, &requested)
 		grant.Empty, grant.Wait = false, max(grant.Wait, time.Second)
 	}
 	return grant, nil
@@ -159,10 +159,10 @@ func (s *Store) idleLonger(d time.Duration, now time.Time) bool {
 
 // Extend implements frontier.Store.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
-	asked := s.cfg.Now()
+	requested := s.cfg.Now()
 	extension, err := s.Queue.Extend(ctx, id, topUp)
 	if err == nil {
-		s.leases.keep(id, extension.Items, asked, extension.TTL)
+		s.leases.keep(id, extension.Items, requested, extension.TTL)
 	}
 	return extension, err
 }

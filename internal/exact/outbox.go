@@ -38,8 +38,8 @@ type NoteBatch struct {
 	Receipt   string // identifies the notes in Delivered; only the queue interprets it
 }
 
-// Note is a link that the Set must decide about. If it has an Outcome, it is a finished
-// item whose end the Set has not stored yet.
+// Note is a link that the Set must decide about, or a finished item whose end the Set has
+// not stored yet.
 type Note struct {
 	Item    frontier.Item
 	Outcome frontier.Outcome // empty for a link

@@ -45,7 +45,7 @@ var _ frontier.Output = (*Output)(nil)
 type note struct {
 	finished  Finished
 	recorded  bool // the item's record was written, so the next Sync stores the note
-	confirmed bool // the set has stored it
+	confirmed bool // the set has stored the note
 }
 
 // NewOutput returns an empty Output.

@@ -62,7 +62,7 @@ type located struct {
 	host string
 }
 
-// locate finds the host keys of entries, and withdraws those that have none.
+// locate finds the host keys of entries. It withdraws the entries that have no host key.
 func (s *Store) locate(ctx context.Context, entries []Entry) ([]located, error) {
 	keys := make([]located, 0, len(entries))
 	var hostless []Ref
@@ -195,9 +195,8 @@ func (s *Store) reconcile(ctx context.Context, refill bool, progress func(Reconc
 	}
 }
 
-// eachStale calls the function do with batches of at most n keys that have been pending for
-// staleAfter.
-func (s *Store) eachStale(ctx context.Context, n int, do func([]Entry) error) error {
+// eachStale calls handle with batches of at most n keys that have been pending for staleAfter.
+func (s *Store) eachStale(ctx context.Context, n int, handle func([]Entry) error) error {
 	for {
 		entries, err := s.cfg.Set.Stale(ctx, staleAfter, n)
 		if err != nil {
@@ -206,7 +205,7 @@ func (s *Store) eachStale(ctx context.Context, n int, do func([]Entry) error) er
 		if len(entries) == 0 {
 			return nil
 		}
-		if err := do(entries); err != nil {
+		if err := handle(entries); err != nil {
 			return err
 		}
 	}

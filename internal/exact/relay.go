@@ -38,7 +38,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
 	var stale time.Time // time of the last search for stale keys
-	held := false
+	interrupted := false
 	for {
 		err := r.Deliver(ctx)
 		// While the set is away, Tidy runs each time: if there are no other calls, only
@@ -50,7 +50,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		r.log(ctx, err, &held)
+		r.log(ctx, err, &interrupted)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -59,22 +59,22 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// log logs when the relay is interrupted and when it continues. The argument held says
-// whether the relay was interrupted before.
-func (r *Relay) log(ctx context.Context, err error, held *bool) {
+// log logs that the relay is interrupted, or that it continues. The variable interrupted is
+// true if the previous step failed. log updates it.
+func (r *Relay) log(ctx context.Context, err error, interrupted *bool) {
 	log := r.Store.cfg.Logger
 	switch {
-	case err != nil && !*held:
+	case err != nil && !*interrupted:
 		log.LogAttrs(ctx, slog.LevelWarn, "relay of exact keys is interrupted and will try again", slog.Any("err", err))
-	case err == nil && *held:
+	case err == nil && *interrupted:
 		log.LogAttrs(ctx, slog.LevelInfo, "relay of exact keys continues")
 	}
-	*held = err != nil
+	*interrupted = err != nil
 }
 
-// Tidy offers stale keys again and sweeps. Run calls it regularly. If the queue has been empty
-// for a minute although keys wait in the set, Tidy reconciles, because the queue might have
-// lost them.
+// Tidy offers stale keys again and deletes expired keys. Run calls it regularly. If the queue
+// has been empty for a minute although keys wait in the set, Tidy calls Reconcile, because the
+// queue might have lost these keys.
 func (r *Relay) Tidy(ctx context.Context) error {
 	offer := func(entries []Entry) error {
 		_, err := r.offerAgain(ctx, entries, false)

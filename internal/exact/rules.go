@@ -46,18 +46,18 @@ type Rule struct {
 //	re=EXPR     canonical URLs in which the regular expression matches
 //	all         every URL
 //
-// The rules host, re and all depend on the URL only. The other rules depend on how the
-// URL was found. If several rules match an item, the first of them that depends on the
-// URL only gives the class. If there is no such rule, the first matching rule gives the
-// class. So a URL's class depends as little as possible on the order in which URLs are
-// found. The classes of seeds and sitemaps have fixed numbers. The number of any other
-// class depends on the position of its rule among the other rules.
+// The rules host, re and all depend only on the URL. The other rules depend on how the
+// URL was found. If several rules match an item, the class comes from the first of them
+// that depends only on the URL, or from the first of them if there is no such rule. So a
+// URL's class depends as little as possible on the order in which URLs are found. The
+// classes of seeds and sitemaps have fixed numbers. The number of any other class depends
+// on the position of its rule among the other rules.
 type Rules struct{ rules []rule }
 
 type rule struct {
 	Rule  // its Name is not empty
 	class frontier.Class
-	pure  bool // the rule depends on the URL only
+	pure  bool // the rule depends only on the URL
 	match func(link *frontier.Offer, found Found) bool
 }
 
@@ -140,7 +140,7 @@ func ParseTexts(texts []string) (*Rules, error) {
 	return made, errors.Join(append(errs, err)...)
 }
 
-// parseRule parses a rule. A class without a fixed number is left as Bulk.
+// parseRule parses a rule. The result has the class Bulk if its class has no fixed number.
 func parseRule(given Rule) (rule, error) {
 	r := rule{Rule: given}
 	r.Name = cmp.Or(given.Name, given.Text)
@@ -158,11 +158,11 @@ func parseRule(given Rule) (rule, error) {
 		r.class = classListed
 		r.match = func(_ *frontier.Offer, found Found) bool { return found == BySitemap }
 	case "depth<=":
-		most, err := strconv.ParseUint(argument, 10, 16)
+		maxDepth, err := strconv.ParseUint(argument, 10, 16)
 		if err != nil {
 			return r, fmt.Errorf("%q is no depth from 0 to 65535", argument)
 		}
-		r.match = func(link *frontier.Offer, _ Found) bool { return uint64(link.Depth) <= most }
+		r.match = func(link *frontier.Offer, _ Found) bool { return uint64(link.Depth) <= maxDepth }
 	case "host=":
 		if argument == "" {
 			return r, errors.New("want a host name, in which * stands for any characters")
@@ -261,7 +261,7 @@ func (r *Rules) Class(link *frontier.Offer, found Found) frontier.Class {
 	return frontier.Bulk
 }
 
-// Pure reports whether the rule of a class depends on the URL only. A URL of such a class has the
+// Pure reports whether the rule of a class depends only on the URL. A URL of such a class has the
 // same class however it is found.
 func (r *Rules) Pure(class frontier.Class) bool {
 	rule := r.rule(class)
@@ -287,7 +287,7 @@ func (r *Rules) Name(class frontier.Class) string {
 	return ""
 }
 
-// Text returns the rule of a class as it was given, or "" if it has none.
+// Text returns the rule of a class as it was given, or "" if the class has no rule.
 func (r *Rules) Text(class frontier.Class) string {
 	if rule := r.rule(class); rule != nil {
 		return rule.Text
@@ -330,7 +330,7 @@ func (r *Rules) String() string {
 	return strings.Join(texts, ",")
 }
 
-// rule returns the rule of a class, or nil if it has none.
+// rule returns the rule of a class, or nil if the class has no rule.
 func (r *Rules) rule(class frontier.Class) *rule {
 	return r.first(func(rule *rule) bool { return rule.class == class })
 }
@@ -349,7 +349,7 @@ func (r *Rules) first(is func(*rule) bool) *rule {
 	return nil
 }
 
-// names returns the names of the exact classes, by number.
+// names returns the names of the exact classes, in the order of their numbers.
 func (r *Rules) names() []string {
 	var names []string
 	for class := frontier.Class(1); class < Classes; class++ {

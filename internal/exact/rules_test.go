@@ -42,8 +42,8 @@ func TestRulesGiveClasses(t *testing.T) {
 		{`re=/p\d{2,3}$,all`, "https://a.test/p12", deep, exact.ByLink, `re=/p\d{2,3}$`},
 		{`re=/a\,b,all`, "https://a.test/a,b", deep, exact.ByLink, `re=/a\,b`},
 		{"all", "https://a.test/", deep, exact.ByLink, "all"},
-		// Rules that depend on the URL only come before the other rules, whatever
-		// their order is.
+		// Rules that depend only on the URL come before the other rules, even if they are
+		// given later.
 		{"seeds,all", "https://a.test/", 0, exact.BySeed, "all"},
 		{"seeds,depth<=3,host=*.gov,all", "https://b.gov/", 0, exact.BySeed, "host=*.gov"},
 		{"depth<=3, seeds", "https://b.gov/", 0, exact.BySeed, "depth<=3"},
@@ -64,8 +64,8 @@ func TestRulesGiveClasses(t *testing.T) {
 	}
 }
 
-// TestClassNumbers: the numbers of classes, which items store, depend only on the kinds
-// and positions of the rules.
+// TestClassNumbers: the number of a class depends only on the kinds and positions of the
+// rules, because items store this number.
 func TestClassNumbers(t *testing.T) {
 	rules, err := exact.ParseRules("all,seeds,depth<=1,sitemaps,re=x")
 	if err != nil {
@@ -180,8 +180,7 @@ func TestParseWindows(t *testing.T) {
 	}
 }
 
-// FuzzParseRules: rules that were parsed have a text that parses to the same
-// rules.
+// FuzzParseRules: parsing the text of parsed rules returns the same rules.
 func FuzzParseRules(f *testing.F) {
 	for _, text := range []string{"seeds", "none", `re=/a{1,2},depth<=3,host=*.x,all`, `re=[,],re=\,`, "re=(,", "seeds,,all"} {
 		f.Add(text)

@@ -8,16 +8,16 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Set decides about the exact keys of one crawl, and stores the state of each. A key that was
-// decided to be new is pending. Later it is queued, and then done or failed. Implementations are
-// safe for concurrent use by any number of processes. They use their own clock. The error
-// frontier.ErrUnavailable means that the set does not answer now (it is away). The call can then
-// be repeated.
+// Set decides about the exact keys of one crawl, and stores the state of each. A new key is
+// pending. Later it is queued, and then done or failed. Implementations are safe for concurrent
+// use by any number of processes. They use their own clock. A method returns
+// frontier.ErrUnavailable while the set is away, which means that it does not answer. The caller
+// can repeat the call later.
 type Set interface {
 	// Decide returns one answer for each key, in the same order. If several callers ask about
-	// one key, at most one of them gets New in a round. That caller owns the key, which is
-	// pending until Queued or Withdraw. Equal keys within one call are decided one after the
-	// other. A known key costs no write.
+	// one key, at most one of them gets an Answer with New in a round. That caller owns the
+	// key, which is pending until Queued or Withdraw. Equal keys within one call are decided
+	// one after the other. A known key costs no write.
 	Decide(ctx context.Context, keys []Key) ([]Answer, error)
 	// Queued marks pending keys as queued. It ignores keys that are not pending in the given
 	// round.
@@ -32,8 +32,8 @@ type Set interface {
 	// has been retried, and gets the later round. Unknown keys are ignored.
 	Finish(ctx context.Context, finished []Finished, records []Row) error
 
-	// Stale returns at most n keys that have been pending for at least the time age. No
-	// call returns these keys again before this time has passed once more.
+	// Stale returns at most n keys that have been pending for at least age. No call returns
+	// the same keys again until another age has passed.
 	Stale(ctx context.Context, age time.Duration, n int) ([]Entry, error)
 	// Waiting returns at most n pending and queued keys, sorted by fingerprint. It returns only
 	// keys whose fingerprints are greater than the argument after. If it returns none, there

@@ -90,14 +90,14 @@ func New(cfg Config) (*Store, error) {
 	return &Store{Queue: cfg.Queue, cfg: cfg}, nil
 }
 
-// Add implements frontier.Store. If the argument given contains exact items and the set is
-// away, Add returns ErrUnavailable. After any other error, a relay queues the items that
-// the set has decided to be new.
-func (s *Store) Add(ctx context.Context, given []frontier.Offer) ([]frontier.Verdict, error) {
-	if !hasExact(given) {
-		return s.Queue.Add(ctx, given)
+// Add implements frontier.Store. If links contain exact items and the set is away, Add
+// returns ErrUnavailable. After any other error, a relay queues the items that are new
+// according to the set.
+func (s *Store) Add(ctx context.Context, links []frontier.Offer) ([]frontier.Verdict, error) {
+	if !hasExact(links) {
+		return s.Queue.Add(ctx, links)
 	}
-	mine := s.exactOf(given)
+	mine := s.exactOf(links)
 	d, err := s.decide(ctx, keysOf(mine))
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func hasExact(links []frontier.Offer) bool {
 	return slices.ContainsFunc(links, func(link frontier.Offer) bool { return isExact(&link) })
 }
 
-// offers are offers that are made together. prints has an element for each link: the
+// offers are links that are offered together. prints has an element for each link: the
 // fingerprint of an exact link, or the zero value.
 type offers struct {
 	links  []frontier.Offer
@@ -223,7 +223,7 @@ func isNew(decision frontier.Decision) bool {
 	return decision == frontier.New || decision == frontier.Promoted || decision == frontier.Again
 }
 
-// The caller of Decide is allowed to offer a new key to the queue within freshFor. After
+// The caller of Decide must offer a new key to the queue within freshFor, or not at all. After
 // staleAfter, a relay offers the keys that are still pending.
 const (
 	freshFor   = 10 * time.Second
@@ -232,14 +232,14 @@ const (
 
 // apply stores the decisions in the exact offers. If the decisions are older than freshFor, new
 // keys count as known, because a relay offers them.
-func (d decisions) apply(to offers, now time.Time) {
+func (d decisions) apply(target offers, now time.Time) {
 	stale := now.Sub(d.at) > freshFor
-	for i := range to.links {
-		it := &to.links[i]
+	for i := range target.links {
+		it := &target.links[i]
 		if !isExact(it) {
 			continue
 		}
-		answer := d.of[to.prints[i]]
+		answer := d.of[target.prints[i]]
 		if it.Decision, it.Round = answer.decision, answer.round; stale && isNew(it.Decision) {
 			it.Decision = frontier.Known
 		}

@@ -124,8 +124,8 @@ func TestRepeatOffersTheSame(t *testing.T) {
 	d.state(d.page(2), exact.Queued, 0)
 }
 
-// TestRepeatOfACompletionDecidesNothing: a repeated completion does not decide its
-// links, because the queue ignores the repeat.
+// TestRepeatOfACompletionDecidesNothing: the set is not asked about the links of a repeated
+// completion, because the queue ignores the repeat.
 func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -141,8 +141,8 @@ func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
 	d.state(d.page(2), exact.Unknown, 0)
 }
 
-// TestLostLeaseDecidesNothing: a completion under an expired lease, or under a lease of
-// another process, decides no links.
+// TestLostLeaseDecidesNothing: the set is not asked about the links of a completion under an
+// expired lease, or under a lease of another process.
 func TestLostLeaseDecidesNothing(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -182,8 +182,8 @@ func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	}
 }
 
-// TestUnconfirmedEndIsANote: if an exact item ends while the set is
-// unavailable, a note keeps its end.
+// TestUnconfirmedEndIsANote: if an exact item ends while the set is unavailable, the end
+// becomes a note.
 func TestUnconfirmedEndIsANote(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
@@ -296,8 +296,8 @@ func TestRetriedItemGetsNewRound(t *testing.T) {
 }
 
 // TestNewAgainUnderOneLease: a key whose window has ended is leased again to the worker
-// that still holds its host. The set decides its links, and it is finished like any
-// other key.
+// that still leases its host. The set decides about its links, and the key is finished like
+// any other key.
 func TestNewAgainUnderOneLease(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: 10 * time.Second}, 0)
 	d.offer(frontier.Added, d.page(2), d.page(6)) // the second page is not finished and keeps the host leased

@@ -58,7 +58,7 @@ func mustRules(t testing.TB, text string) *exact.Rules {
 	return rules
 }
 
-// hostOf is the host key of the tests' URLs.
+// hostOf returns the host key of a URL in the tests.
 func hostOf(canonical string) (string, error) {
 	u, err := url.Parse(canonical)
 	if err != nil {
@@ -105,7 +105,7 @@ func TestSuiteOfWindows(t *testing.T) {
 	})
 }
 
-// TestRandomCallsMatchModel makes random calls, half of them of exact items.
+// TestRandomCallsMatchModel compares random calls with a model. Half of them have exact items.
 func TestRandomCallsMatchModel(t *testing.T) {
 	runs, steps := 6, 400
 	if *proof {

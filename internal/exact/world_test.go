@@ -195,7 +195,7 @@ func (w *world) leaseID() (id frontier.LeaseID) {
 	return id
 }
 
-// completion finishes an item as a page whose record goes to the files.
+// completion returns the completion of an item that was fetched, with links and a record.
 func (w *world) completion(item frontier.Item) frontier.Completion {
 	ref := exact.Ref{Fingerprint: item.Fingerprint, Round: item.Round}
 	c := frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true, Links: w.links(w.number(item.URL))}
@@ -316,8 +316,8 @@ func (w *world) run() {
 // died is the value with which crash points panic.
 type died struct{ point string }
 
-// survive calls the function do, and starts another process if the current one dies.
-func (w *world) survive(do func()) {
+// survive calls step, and starts another process if the current one dies.
+func (w *world) survive(step func()) {
 	defer func() {
 		switch found := recover().(type) {
 		case nil:
@@ -327,7 +327,7 @@ func (w *world) survive(do func()) {
 			panic(found)
 		}
 	}()
-	do()
+	step()
 }
 
 // verify checks that every page has one record, that the exact pages after page 0 are done

@@ -28,10 +28,10 @@ type reference struct {
 type collector struct {
 	opt        Options
 	references []reference
-	index      map[string]int32 // of a reference's text in references
+	index      map[string]int32 // index in references, by the text of the reference
 	tooMany    int
 	texts      []LinkText // of references, index for index; only with Options.LinkTexts
-	open       int32      // the reference of the <a> that is open; -1 means none
+	open       int32      // index of the reference of the <a> that is open; -1 means none
 	openText   []byte     // the text of that <a> so far
 
 	title           string
@@ -209,15 +209,15 @@ func (c *collector) setTitle(text string) {
 	c.title = collapsed(text, MaxTitleBytes)
 }
 
-// collapsed replaces each run of white space in text by one space, and cuts the
-// result to the maximum length most, in bytes.
-func collapsed(text string, most int) string {
-	if len(text) > 4*most { // saves work: the text after that is usually not needed
-		text = text[:4*most]
+// collapsed replaces each run of white space in text by one space, and cuts the result to
+// at most maxBytes.
+func collapsed(text string, maxBytes int) string {
+	if len(text) > 4*maxBytes { // saves work: the text after that is usually not needed
+		text = text[:4*maxBytes]
 	}
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
-	if len(text) > most {
-		cut := most
+	if len(text) > maxBytes {
+		cut := maxBytes
 		for !utf8.RuneStart(text[cut]) {
 			cut--
 		}

@@ -21,7 +21,8 @@ const (
 	// unless Options say otherwise.
 	DefaultMaxLinks = 100_000
 	// MaxLinkBytes limits the total length of the references of one page, each with its
-	// base. Without it, a page of 1 MB with a long base could name 100,000 URLs of 8 KB.
+	// base. Without this limit, a page of 1 MB with a long base could have 100,000 URLs of
+	// 8 KB each.
 	MaxLinkBytes = 32 << 20
 )
 
@@ -48,16 +49,16 @@ type Options struct {
 	// built, and links are read from the tokens. Page.Document then calls Room again.
 	// Room is optional.
 	Room func(bytes int64) bool
-	// GiveUp is called every few KiB while a document is built, because some pages
-	// are made to take minutes. If it returns true, links are read from the tokens,
-	// in time proportional to the page. It is optional.
+	// GiveUp is called every few KiB while a document is built, because a hostile page
+	// can take minutes. If it returns true, links are read from the tokens, in time
+	// proportional to the page. GiveUp is optional.
 	GiveUp func() bool
 
 	// Resolving is called after the references were found, before they become URLs. It is
 	// optional.
 	Resolving func()
 	// OnRefused is called for each reference that is not a link, with the reason. It is not
-	// called for references that are too many (Page.TooMany). It is optional.
+	// called for references beyond the limits (Page.TooMany). It is optional.
 	OnRefused func(text string, err error)
 }
 
@@ -84,10 +85,10 @@ type Page struct {
 	Malformed int
 	BadScheme int // mailto:, javascript:, data: …
 	TooLong   int
-	TooMany   int // beyond Options.MaxLinks or MaxLinkBytes, not canonicalised; repeats are counted
+	TooMany   int // references beyond Options.MaxLinks or MaxLinkBytes; repeated ones are counted again
 
-	// Lack is the reason why a document that was asked for is missing. Links were then read
-	// from the tokens, and none is lost.
+	// Lack is the reason why a document is missing. The links were then read from the
+	// tokens, and no link is lost.
 	Lack Lack
 
 	opt      Options
@@ -139,8 +140,8 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, 
 	return page, nil
 }
 
-// Document returns the parsed body. Every call returns the same document. For a page
-// without a document it returns an empty one, and Lack has the reason. If that is NoRoom,
+// Document returns the parsed body. Every call returns the same document. If the document
+// cannot be built, it returns an empty one, and Lack has the reason. If the reason is NoRoom,
 // a later call may return the parsed body.
 func (p *Page) Document() *goquery.Document {
 	if p.document != nil {

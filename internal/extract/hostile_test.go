@@ -18,7 +18,7 @@ import (
 
 var proof = flag.Bool("proof", false, "hostile pages at full size")
 
-// hostile are functions that make a page of a given size that is hard to read.
+// hostile has functions that make pages of a given size. These pages are hard to read.
 var hostile = []struct {
 	name string
 	page func(dice *rand.Rand, size int) []byte
@@ -83,8 +83,8 @@ func repeat(text string) func(*rand.Rand, int) []byte {
 	return func(_ *rand.Rand, size int) []byte { return bytes.Repeat([]byte(text), 1+size/len(text)) }
 }
 
-// counted makes pages of a repeated text with two numbers in it that always
-// differ.
+// counted makes pages of a text that is repeated with another number each time. The text must
+// contain the number twice.
 func counted(begin, text, end string) func(*rand.Rand, int) []byte {
 	return func(_ *rand.Rand, size int) []byte {
 		b := bytes.NewBufferString(begin)

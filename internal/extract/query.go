@@ -34,8 +34,8 @@ func newQueryEncoder(charset string) *queryEncoder {
 	return q
 }
 
-// amendments replace, in the query of each charset, the texts that the encoders of x/text
-// encode differently from those of the Encoding standard.
+// amendments has the replacements for the queries of each charset. They replace the
+// characters that x/text encodes differently from the Encoding standard.
 var amendments = map[string]*strings.Replacer{
 	"gb18030":     strings.NewReplacer("\uE5E5", lacking(0xE5E5)),
 	"shift_jis":   strings.NewReplacer("−", "－", "¥", `\`, "‾", "~"),

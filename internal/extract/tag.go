@@ -137,10 +137,9 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipTo returns the index of the first byte, from b[i] on, that ends one of the parts in
-// the set ends.
-func skipTo(b []byte, i int, ends uint8) int {
-	for i < len(b) && tagByte[b[i]]&ends == 0 {
+// skipTo returns the index of the first byte, from b[i] on, that can end one of the parts.
+func skipTo(b []byte, i int, parts uint8) int {
+	for i < len(b) && tagByte[b[i]]&parts == 0 {
 		i++
 	}
 	return i

@@ -190,8 +190,8 @@ func commentEnd(b []byte) int {
 	}
 }
 
-// attributes appends the attributes of the tag that b begins with to attrs. It leaves out those
-// that the collector reads from no element. It also returns the length of the tag, or 0 if
+// attributes appends the attributes of the tag that b begins with to attrs. It leaves out
+// attributes that the collector never reads. It also returns the length of the tag, or 0 if
 // the tag does not end.
 func (t *tokens) attributes(b []byte, attrs []html.Attribute) ([]html.Attribute, int) {
 	odd := false

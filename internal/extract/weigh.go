@@ -11,8 +11,8 @@ const (
 	nodeBytes      = 128 // an html.Node with the overhead of its allocation
 	attributeBytes = 48  // an html.Attribute
 
-	// adopted is the maximum number of elements that the adoption agency algorithm makes
-	// for one tag: eight rounds of four.
+	// adopted is the maximum number of elements that the adoption agency algorithm of the
+	// HTML standard makes for one tag: eight rounds of four.
 	adopted = 8 * 4
 
 	// maxPending is the maximum number of open formatting elements that may still count
@@ -29,13 +29,13 @@ const (
 // of them, each "<p>x", which has 4 bytes, becomes 300 elements. Only the parser knows
 // which elements it makes again. This bound takes little time compared with parsing.
 //
-// It counts every < as a tag, also in a comment, a script or an attribute. That makes the
-// bound larger, but never too small. A formatting element is well nested, and never made
-// again, under two conditions: there are only text and inline tags between its tags, and
-// each of these tags ends before the next < begins. Only then does the parser recognise
-// both its start tag and its end tag. All other formatting elements count from their
-// start to the end of the page. Of equal start tags up to three count, because the parser
-// drops the fourth (the "Noah's Ark clause").
+// weigh counts every < as a tag, also in a comment, a script or an attribute. That makes
+// the bound larger, but never too small. A formatting element is well nested, and never
+// made again, under two conditions: there are only text and inline tags between its tags,
+// and each of these tags ends before the next < begins. Only then does the parser
+// certainly recognise both its start tag and its end tag. All other formatting elements
+// count from their start to the end of the page. At most three equal start tags count,
+// because the parser drops the fourth (the "Noah's Ark clause").
 func weigh(text []byte) int64 {
 	w := weigher{kept: make(map[string]int), scan: 16 * len(text)}
 	for at := bytes.IndexByte(text, '<'); at >= 0; {
@@ -68,15 +68,16 @@ type weigher struct {
 	bytes   int64
 	pending []formatting   // open elements that are well nested so far
 	kept    map[string]int // number of elements that are not well nested, up to 3, by their tags
-	again   int64          // bytes of all kept elements except <a>, which may be made again
+	again   int64          // bytes of all kept elements except <a>; the parser may make them again
 	anchor  int64          // bytes of the heaviest kept <a>; at most one is open
 	heavy   int64          // bytes of the heaviest formatting tag
 	roots   int64          // bytes of the <html> and <body> tags so far
 	scan    int            // how many more bytes of tags may be read
 }
 
-// piece weighs a tag and the text after it, up to the next <. These are rest[:length]. If
-// the tag ends elements, that text or the next tag makes them again once.
+// piece weighs rest[:length], which is a tag and the text after it, up to the next <. If the
+// tag ends formatting elements, the parser makes them again at most once, for this text or
+// for the next tag.
 func (w *weigher) piece(rest []byte, length int) {
 	name, end, isTag := nameIn(rest[:length])
 	if !isTag { // a comment, or text
@@ -109,12 +110,12 @@ func (w *weigher) piece(rest []byte, length int) {
 	}
 }
 
-// ends adds, to w.bytes, the elements that are made again after a tag that may end
-// all of them.
+// ends adds the weight of all kept elements, because the parser may make them again after a
+// tag that ends other elements.
 func (w *weigher) ends() { w.bytes += w.again + w.anchor }
 
-// adopts adds, to w.bytes, the elements that are made again after a tag that ends a
-// formatting element while other elements in it are open.
+// adopts adds the weight of the elements that the parser may make again after a tag that ends
+// a formatting element in which other elements are open.
 func (w *weigher) adopts() {
 	w.bytes += adopted * w.heavy
 	w.ends()
@@ -153,7 +154,7 @@ func (w *weigher) close(name atom.Atom) {
 	}
 }
 
-// block weighs any other tag.
+// block weighs a tag that may break the nesting of inline elements.
 func (w *weigher) block(tag formatting, end bool) {
 	switch tag.name {
 	case atom.Td, atom.Th, atom.Tr, atom.Col: // the parser may add a tbody and a row
@@ -214,7 +215,7 @@ func nameIn(piece []byte) (name atom.Atom, end, isTag bool) {
 	return tagName(piece), end, true
 }
 
-// formats reports whether the parser makes elements with this name again.
+// formats reports whether the parser may make elements with this name again.
 func formats(name atom.Atom) bool {
 	switch name {
 	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr,

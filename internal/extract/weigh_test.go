@@ -33,8 +33,8 @@ func parsed(text []byte) int64 {
 	return treeBytes(root)
 }
 
-// tagSoup writes tags, balanced or not, that make the parser repeat elements,
-// hide tags from each other, or change how it reads.
+// tagSoup writes random tags, balanced or not. Some of them make the parser repeat elements,
+// hide other tags, or change the state of the parser.
 func tagSoup(dice *rand.Rand) []byte {
 	names := []string{"b", "i", "u", "a", "nobr", "font", "code", "span", "p", "div", "td", "tr", "table", "select", "option",
 		"svg", "math", "mi", "style", "title", "script", "template", "button", "applet", "caption", "h1", "li", "form", "body", "html",

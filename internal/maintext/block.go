@@ -21,7 +21,7 @@ type block struct {
 	code    bool // in pre
 	within  bool // in an element that the page marks as its content
 	aside   bool // in an element that the page marks as something other than content
-	named   int  // number, from 1, of the outermost element whose class or id says that it is not content; 0 means none
+	named   int  // number of the outermost element whose class or id names something other than content; 0 means none
 }
 
 // density returns the share of the words that are in links.
@@ -36,12 +36,12 @@ func (b *block) density() float64 {
 type page struct {
 	blocks []block
 	cut    bool
-	names  int // number of elements that block.named counts
+	names  int // number of elements that got a number for block.named
 
-	// The block that is being read: its marks and counts are in now, its text in line.
-	now    block
-	line   strings.Builder
-	inLink int
+	// The block that is being read: current has its marks and counts, and line has its text.
+	current block
+	line    strings.Builder
+	inLink  int
 }
 
 // read adds the blocks below n.
@@ -65,10 +65,10 @@ func (p *page) element(n *html.Node) {
 	if whole {
 		p.end()
 	}
-	before, inLink := p.now, p.inLink
+	before, inLink := p.current, p.inLink
 	if whole {
-		p.now.heading = p.now.heading || isHeading(n.DataAtom)
-		p.now.code = p.now.code || n.DataAtom == atom.Pre
+		p.current.heading = p.current.heading || isHeading(n.DataAtom)
+		p.current.code = p.current.code || n.DataAtom == atom.Pre
 		p.mark(n)
 	}
 	switch n.DataAtom {
@@ -83,7 +83,7 @@ func (p *page) element(n *html.Node) {
 	p.inLink = inLink
 	if whole {
 		p.end()
-		p.now = before
+		p.current = before
 	}
 }
 
@@ -92,14 +92,14 @@ func (p *page) mark(n *html.Node) {
 	role := strings.ToLower(value(n, "role"))
 	switch {
 	case n.DataAtom == atom.Main || n.DataAtom == atom.Article || role == "main" || role == "article":
-		p.now.within = true
+		p.current.within = true
 	case n.DataAtom == atom.Nav || n.DataAtom == atom.Aside || n.DataAtom == atom.Form || n.DataAtom == atom.Dialog,
-		(n.DataAtom == atom.Header || n.DataAtom == atom.Footer) && !p.now.within,
+		(n.DataAtom == atom.Header || n.DataAtom == atom.Footer) && !p.current.within,
 		strings.Contains(" navigation banner contentinfo search complementary menu menubar toolbar dialog ", " "+role+" ") && role != "":
-		p.now.aside = true
-	case p.now.named == 0 && n.DataAtom != atom.Body && namesAside(value(n, "class")+" "+value(n, "id")):
+		p.current.aside = true
+	case p.current.named == 0 && n.DataAtom != atom.Body && namesAside(value(n, "class")+" "+value(n, "id")):
 		p.names++
-		p.now.named = p.names
+		p.current.named = p.names
 	}
 }
 
@@ -111,28 +111,28 @@ func (p *page) add(text string) {
 	}
 	words := countWords(text)
 	p.line.WriteString(text)
-	p.now.words += words
+	p.current.words += words
 	if p.inLink > 0 {
-		p.now.linked += words
+		p.current.linked += words
 	}
 }
 
 // end ends the current block, and adds it to the page if it has text. The next block has
 // the same marks.
 func (p *page) end() {
-	text := lines(p.line.String(), p.now.code)
+	text := lines(p.line.String(), p.current.code)
 	p.line.Reset()
 	if text != "" {
-		b := p.now
+		b := p.current
 		b.text = text
 		p.blocks = append(p.blocks, b)
 		p.cut = p.cut || len(p.blocks) >= maxBlocks
 	}
-	p.now.words, p.now.linked = 0, 0
+	p.current.words, p.current.linked = 0, 0
 }
 
-// lines trims text and replaces each run of white space by one space. If the text is code,
-// it keeps the lines.
+// lines trims text. Unless the text is code, it also replaces each run of white space by one
+// space.
 func lines(text string, code bool) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	if code {
@@ -229,7 +229,7 @@ var asides = map[string]bool{
 	"share": true, "sharing": true, "sidebar": true, "social": true, "sponsor": true, "subscribe": true, "toc": true,
 }
 
-// namesAside reports whether a class or an id contains one of asides.
+// namesAside reports whether a class or an id contains one of the words in asides.
 func namesAside(names string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(names), func(r rune) bool { return r != ' ' && !unicode.IsLetter(r) || r == ' ' }) {
 		if asides[word] {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// least is the minimum number of words of a main text. If the content has fewer, all text
+// minWords is the minimum number of words of a main text. If the content has fewer, all text
 // that the page does not mark as navigation counts as content.
-const least = 25
+const minWords = 25
 
 // text returns the blocks that are content, one line for each. The result cut reports
 // whether the end is missing.
@@ -15,7 +15,7 @@ func (p *page) text() (text string, cut bool) {
 	p.settleNames()
 	p.settleContent()
 	content := p.judge()
-	if p.words(content) < least {
+	if p.words(content) < minWords {
 		for i := range p.blocks {
 			content[i] = !p.blocks[i].aside
 		}
@@ -75,31 +75,31 @@ func (p *page) judge() []bool {
 	for i := range p.blocks {
 		marked = marked || p.blocks[i].within && !p.blocks[i].aside
 	}
-	var at []int // the blocks that can be content
+	var candidates []int // the blocks that can be content
 	for i := range p.blocks {
 		if b := &p.blocks[i]; !b.aside && (b.within || !marked) {
-			at = append(at, i)
+			candidates = append(candidates, i)
 		}
 	}
-	for j, i := range at {
+	for j, i := range candidates {
 		var before, after block
 		if j > 0 {
-			before = p.blocks[at[j-1]]
+			before = p.blocks[candidates[j-1]]
 		}
-		if j+1 < len(at) {
-			after = p.blocks[at[j+1]]
+		if j+1 < len(candidates) {
+			after = p.blocks[candidates[j+1]]
 		}
 		b := &p.blocks[i]
 		content[i] = marked && b.density() <= 0.5 || wordy(&before, b, &after)
 	}
-	p.fill(at, content)
+	p.fill(candidates, content)
 	return content
 }
 
 // wordy reports whether a block is content, by the numbers of words and of linked words
-// of the block and its neighbours. It is the decision tree of the paper that the comment
-// of the package names, with one more decision: a short block above links counts as a
-// part of these links.
+// of the block and its neighbours. It is the decision tree of the paper that the package
+// comment cites, with one more decision: a short block above links counts as a part of
+// these links.
 func wordy(before, b, after *block) bool {
 	switch {
 	case b.density() > 1.0/3:
@@ -115,15 +115,15 @@ func wordy(before, b, after *block) bool {
 // fill adds blocks that belong to content near them: short blocks and code between two
 // blocks of content, and headings above a block of content. It removes headings without
 // content below.
-func (p *page) fill(at []int, content []bool) {
+func (p *page) fill(candidates []int, content []bool) {
 	const gap = 4 // blocks
-	last := -1    // index in at of the last block of content
-	for j, i := range at {
+	last := -1    // index in candidates of the last block of content
+	for j, i := range candidates {
 		if !content[i] {
 			continue
 		}
 		if last >= 0 && j-last-1 <= gap {
-			for _, between := range at[last+1 : j] {
+			for _, between := range candidates[last+1 : j] {
 				b := &p.blocks[between]
 				content[between] = content[between] || b.code || b.density() <= 0.5
 			}
@@ -131,7 +131,7 @@ func (p *page) fill(at []int, content []bool) {
 		last = j
 	}
 	below := false // the next block is content
-	for _, i := range slices.Backward(at) {
+	for _, i := range slices.Backward(candidates) {
 		if b := &p.blocks[i]; b.heading {
 			content[i] = below && b.density() <= 0.5
 		}

@@ -75,10 +75,10 @@ func Extract(root *html.Node, giveUp func() bool) Found {
 // texts returns the distinct values of a field that are neither URLs nor too long, up to a
 // maximum number.
 func texts(f fields.Found) (all []string) {
-	const most = 20
+	const maxTexts = 20
 	for _, value := range f.Values {
 		text := f.Text(value)
-		if len(all) < most && len(text) <= 200 && !strings.Contains(text, "://") && !slices.Contains(all, text) {
+		if len(all) < maxTexts && len(text) <= 200 && !strings.Contains(text, "://") && !slices.Contains(all, text) {
 			all = append(all, text)
 		}
 	}

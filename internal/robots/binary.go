@@ -28,7 +28,7 @@ const (
 	// compressFrom is the smallest size in bytes at which rules are compressed.
 	compressFrom = 1 << 10
 	// maxInflated is the maximum size of decompressed rules. It is large enough, because
-	// normalising makes at most three bytes of one.
+	// normalising turns one byte into at most three.
 	maxInflated = 4 * MaxBytes
 )
 

@@ -7,9 +7,8 @@ import (
 	"github.com/jimsmart/grobotstxt"
 )
 
-// TestDiffersFromGoogle: where the package comment and docs/reference/web-policy.md
-// say that Google's matcher differs, this package and Google's matcher answer as
-// described.
+// TestDiffersFromGoogle checks the differences from Google's matcher that the package comment
+// and docs/reference/web-policy.md describe.
 func TestDiffersFromGoogle(t *testing.T) {
 	const head = "User-agent: foobot\n"
 	for _, c := range []struct {

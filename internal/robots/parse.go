@@ -61,7 +61,7 @@ type group struct {
 type reader struct {
 	token          string
 	ours, everyone group
-	named          bool // a group, which may be empty, names this crawler, so groups for all do not apply
+	named          bool // a group, which may be empty, names this crawler, so groups for all crawlers do not apply
 	inOurs, inAll  bool // whether the current group is for this crawler, and for all crawlers
 	rules          bool // the current group has rules, so the next User-agent begins another group
 	sitemaps       []string

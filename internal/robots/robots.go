@@ -28,7 +28,7 @@ import (
 )
 
 // MaxBytes is the number of bytes of a robots.txt that are used. get.Request.MaxBody should
-// be one more.
+// be MaxBytes + 1, so that Parse notices that a file is longer.
 const MaxBytes = 500 << 10
 
 // Rules are the rules of one robots.txt for one crawler. They do not change and are
@@ -106,8 +106,8 @@ type rule struct {
 	end     bool // the pattern has an anchor, so it must match the end of the path
 }
 
-// compile returns the rules of lines, whose patterns are normalised. It sorts them into the
-// order in which they decide.
+// compile returns the rules of lines. The patterns in lines must be normalised. compile sorts
+// the rules into the order in which they decide.
 func compile(lines []string) *Rules {
 	rules := make([]rule, 0, len(lines))
 	for _, text := range lines {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRFC9309 checks the rules of RFC 9309, and examples in which Google shows how it reads them.
-// Paths with a leading "-" must be refused, and other paths must be allowed.
+// TestRFC9309 checks the rules of RFC 9309 and Google's examples for them. Paths with a leading
+// "-" must be refused, and other paths must be allowed.
 func TestRFC9309(t *testing.T) {
 	for _, c := range []struct{ section, file, paths string }{
 		// 2.2.1 the user-agent line

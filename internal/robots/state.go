@@ -70,7 +70,7 @@ type State struct {
 	rules *Rules    // of the last answer; nil if there was none
 	askAt time.Time // when robots.txt is requested again; zero means at once
 	fails int       // number of requests in a row that failed
-	cause string    // why the last request failed; empty if it did not, or the cause is not known
+	cause string    // why the last request failed; empty if it succeeded, or if the cause is not known
 }
 
 // Check returns what robots.txt permits for a path now, and the rule that decided.
@@ -97,7 +97,8 @@ func (s *State) Rules() *Rules { return s.rules }
 // Failures returns the number of requests in a row that failed.
 func (s *State) Failures() int { return s.fails }
 
-// Cause returns why the last request failed. It is empty if it did not, or the cause is not known.
+// Cause returns why the last request failed. The result is empty if the request succeeded, or if
+// the cause is not known.
 func (s *State) Cause() string { return s.cause }
 
 // WithoutCause returns a copy of s without its Cause.
@@ -178,9 +179,9 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return whole, nil
 }
 
-// Restore sets s from bytes that AppendBinary has appended. If the time of the next request
-// is more than Lifetime after now, because a clock was set, Restore replaces it by now. On
-// error Restore returns ErrBinary and leaves s unchanged.
+// Restore sets s from bytes that AppendBinary has appended. The argument now is the current
+// time. If the next request is due more than Lifetime later, because a clock was set, Restore
+// makes it due at once. On error Restore returns ErrBinary and leaves s unchanged.
 func (s *State) Restore(b []byte, now time.Time) error {
 	if len(b) < 2 || b[0] != binaryVersion || b[1] > hasRules|hasCause {
 		return ErrBinary

@@ -81,8 +81,8 @@ func TestMetaTag(t *testing.T) {
 	}
 }
 
-// FuzzHeaderTag: several headers ask for what any of them asks for, and a header asks for nothing
-// that is not one of its directives. If two headers are joined, nothing that they ask for is lost.
+// FuzzHeaderTag: the Tag of two headers has what each of the headers asks for, and nothing that is
+// not one of their directives. If the two headers are joined into one, nothing is lost.
 func FuzzHeaderTag(f *testing.F) {
 	f.Add("noindex, otherbot: nofollow", "foobot: none")
 	f.Add("unavailable_after: Friday, 25-Jun-2010 15:00:00 PST", ":,:,")

@@ -180,7 +180,7 @@ var mutants = []struct {
 		b.finish = func(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
 			records = slices.Clone(records)
 			for i := range records {
-				records[i].Round += uint32(len(finished)) // another round for each caller
+				records[i].Round += uint32(len(finished)) // a wrong round
 			}
 			return b.Memory.Finish(ctx, finished, records)
 		}
@@ -261,8 +261,8 @@ func TestSuiteSeesBrokenSets(t *testing.T) {
 	}
 }
 
-// TestModelSeesBrokenSets: random calls also find the faults of at least half of these
-// sets.
+// TestModelSeesBrokenSets: the random calls of ModelSet find the faults of at least half of
+// the mutants.
 func TestModelSeesBrokenSets(t *testing.T) {
 	seen := 0
 	for _, m := range mutants {

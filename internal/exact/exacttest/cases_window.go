@@ -23,7 +23,7 @@ const window = 100 * time.Second
 // hundred returns windows in which the class of the suite's keys has a window of 100 s.
 func hundred() exact.Windows { return exact.Windows{frontier.Exact: window} }
 
-// passWindow moves the clock until the windows of keys that were finished now are over.
+// passWindow moves the clock so far that the windows of all finished keys are over.
 func (d *driver) passWindow() { d.Clock.Advance(window + 2*time.Second) }
 
 // backAfterTheWindow checks that a done or failed key is new again, once, when its window

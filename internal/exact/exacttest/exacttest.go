@@ -7,7 +7,7 @@
 // The suite also checks these rules, which are not in the comments of package exact:
 //
 //   - A set reads the time from Options.Now and is allowed to store it in whole
-//     seconds. The suite never asks within a second of the end of a window or an age.
+//     seconds. The suite makes no call within a second of the end of a window or an age.
 //   - Stale and Waiting return a key with every field as it was when the key was last
 //     decided to be new.
 //   - Lookup returns the round and class of a pending or queued key, and also the
@@ -231,7 +231,7 @@ func (d *driver) waiting(n int) (all []exact.Entry) {
 	}
 }
 
-// wantEntries checks that entries are those of keys in a round, in any order.
+// wantEntries checks that got has the entries of the keys in want, in a round and in any order.
 func (d *driver) wantEntries(what string, got []exact.Entry, round uint32, want ...exact.Key) {
 	left := map[bloomstore.Fingerprint]exact.Key{}
 	for _, key := range want {
