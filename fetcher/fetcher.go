@@ -53,7 +53,7 @@ type Config struct {
 	// (get.PrivateHeader). A later run needs them if its Client has private headers.
 	SeedOrigins bool
 	Canon       *canon.Canonicalizer // nil means the default form
-	Sink        record.Sink          // nil means no records; it must be the Output of the store
+	Sink        record.Sink          // nil means no records; it must be the frontier.Output of the store
 
 	Worker     string // names this worker in status output; empty means "crawler"
 	Rules      Rules
@@ -98,12 +98,12 @@ type Config struct {
 	// It is at least LeastMemory; 0 means no limit.
 	Memory int64
 
-	// Archive keeps answers; nil means none. It must belong to the store's Output, and
-	// Client must have Capture set.
+	// Archive keeps answers; nil means none. It must belong to the frontier.Output of the
+	// store, and Client must have Capture set.
 	Archive Archive
 
-	// Edges keeps the links of each page with their texts; nil means none. It must
-	// belong to the store's Output, and be synced before Sink.
+	// Edges keeps the links of each page with their texts; nil means none. It must belong
+	// to the frontier.Output of the store, and be synced before Sink.
 	Edges record.EdgeSink
 
 	// FastLinks reads links from tokens and builds no document. That takes a tenth of the

@@ -58,12 +58,12 @@ type holding struct {
 	visits      sync.WaitGroup
 }
 
-// hold prepares a lease for work. The deadline of the lease counts from the time
-// requested, at which the lease was requested.
-func (c *Crawl) hold(l frontier.Lease, requested time.Time) *holding {
+// hold prepares a lease for work. requestedAt is when the lease was requested. The deadline
+// of the lease counts from that time.
+func (c *Crawl) hold(l frontier.Lease, requestedAt time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
-		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: requested, deadline: requested.Add(l.TTL),
+		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: requestedAt, deadline: requestedAt.Add(l.TTL),
 		asks: make(chan struct{}, rules.HostConcurrency), listed: make(chan struct{}, 1), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
 		host: politeness.New(policy), origins: make(map[string]*robots.State),

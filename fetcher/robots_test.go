@@ -140,9 +140,9 @@ func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 	}
 }
 
-// TestRobotsRedirects: the worker follows up to five redirects, each after the delay.
-// After more redirects, everything is allowed. A delay longer than a host's lease does
-// not restart the redirects.
+// TestRobotsRedirects: the worker follows up to five redirects, each after the delay. If
+// there are more redirects, everything is allowed. The redirects are not requested again
+// if the delay is longer than the lease of the host.
 func TestRobotsRedirects(t *testing.T) {
 	for _, delay := range []time.Duration{time.Second, 90 * time.Second} {
 		for hops := range 8 {

@@ -210,7 +210,7 @@ func (v *visited) failed(err error) frontier.Completion {
 	r.Error = err.Error()
 	if fault.Retry {
 		// The request counts as an attempt even if the server closed a kept connection.
-		// Otherwise a server that closes the connection each time would be asked for ever.
+		// Otherwise, if the server does so at each request, the URL would be tried for ever.
 		v.tally.failed(v.item.Host, causeOf(err))
 		return v.again(fault.Outcome, 0, r)
 	}
