@@ -77,8 +77,8 @@ const (
 	autoMax = 8192
 	// autoTick is the time between two measurements of the load.
 	autoTick = 500 * time.Millisecond
-	// autoTrial is the number of ticks in which a doubling must show a gain. This must be
-	// longer than most hosts take to answer.
+	// autoTrial is the number of ticks in which a doubling must show a gain. Most hosts must
+	// be able to answer within these ticks.
 	autoTrial = 4
 	// autoRest is how many ticks the climber waits after a doubling without a gain before
 	// it doubles the number again. Each further doubling without a gain doubles this

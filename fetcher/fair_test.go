@@ -91,19 +91,19 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 	return requests
 }
 
-// TestHostileHostsDoNotStarveOthers: hostile hosts cost good hosts only a small part of
-// their requests. If there are thirty times as many hostile hosts as slots, good hosts
-// still get a quarter of their requests.
+// TestHostileHostsDoNotStarveOthers: beside hostile hosts, good hosts get nearly as many
+// requests as without them. If there are thirty times as many hostile hosts as slots, good
+// hosts still get a quarter of these requests.
 func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 	rng := dice(t)
 	for _, c := range []struct {
 		hostile, concurrency int
 		long                 time.Duration
-		least                float64 // share of the requests that good hosts get without hostile hosts
+		least                float64 // part of the requests that good hosts would get without hostile hosts
 	}{
 		{250, 64, 40 * time.Second, 0.85},
 		{250, 64, 3 * time.Minute, 0.95},
-		{250, 8, 5 * time.Minute, 0.25}, // there are thirty times as many hosts as slots, so they take turns until each has been late once
+		{250, 8, 5 * time.Minute, 0.25}, // thirty times as many hostile hosts as slots: they occupy slots until each has been late once
 	} {
 		alone := goodPages(t, rng, 20, 0, c.concurrency, c.long)
 		beside := goodPages(t, rng, 20, c.hostile, c.concurrency, c.long)

@@ -37,10 +37,9 @@ import (
 )
 
 const (
-	// NoRetries is the value of Config.Retries for no retries, because 0 means the
-	// default.
+	// NoRetries as Config.Retries means no retries. The value 0 means the default.
 	NoRetries = -1
-	// NoGrace is the value of Config.Grace for no grace, because 0 means the default.
+	// NoGrace as Config.Grace means no grace. The value 0 means the default.
 	NoGrace time.Duration = -1
 )
 
@@ -54,7 +53,7 @@ type Config struct {
 	// (get.PrivateHeader). A later run needs them if its Client has private headers.
 	SeedOrigins bool
 	Canon       *canon.Canonicalizer // nil means the default form
-	Sink        record.Sink          // nil means no records; it must be the Output of the store
+	Sink        record.Sink          // nil means no records; it must be the frontier.Output of the store
 
 	Worker     string // names this worker in status output; empty means "crawler"
 	Rules      Rules
@@ -79,13 +78,14 @@ type Config struct {
 	// worker receive, on average over some seconds. It includes headers and TLS. No
 	// request starts while the average is higher. 0 means no limit.
 	Bandwidth int64
-	// Scarce returns a resource that the process is short of, or "". While it returns
-	// one, the worker does not ask more hosts at once than before. If memory is short,
-	// the worker asks fewer. Scarce is called twice a second. It is optional.
+	// Scarce returns a resource that the process is short of, or "". While a resource is
+	// short, the worker does not increase the number of hosts that it asks at once. If
+	// memory is short, the worker reduces this number. Scarce is called twice a second. It
+	// is optional.
 	Scarce   func() Resource
-	Retries  int           // after a failed first attempt; 0 means 3, NoRetries none
-	MaxPages uint64        // answers in the whole crawl; 0 means no limit
-	Grace    time.Duration // for requests under way when Run is stopped; 0 means 30 s, NoGrace none
+	Retries  int           // attempts after a failed first attempt; 0 means 3, NoRetries means none
+	MaxPages uint64        // maximum number of answers in the whole crawl; 0 means no limit
+	Grace    time.Duration // time for requests under way when Run is stopped; 0 means 30 s, NoGrace means none
 
 	// Sitemaps queues the sitemaps that the robots.txt of each origin names, and the URLs
 	// in these sitemaps. If a robots.txt names none, well-known paths are tried.
@@ -98,12 +98,12 @@ type Config struct {
 	// It is at least LeastMemory; 0 means no limit.
 	Memory int64
 
-	// Archive keeps answers; nil means none. It must belong to the store's Output, and
-	// Client must have Capture set.
+	// Archive keeps answers; nil means none. It must belong to the frontier.Output of the
+	// store, and Client must have Capture set.
 	Archive Archive
 
-	// Edges keeps the links of each page with their texts; nil means none. It must
-	// belong to the store's Output, and be synced before Sink.
+	// Edges keeps the links of each page with their texts; nil means none. It must belong
+	// to the frontier.Output of the store, and be synced before Sink.
 	Edges record.EdgeSink
 
 	// FastLinks reads links from tokens and builds no document. That takes a tenth of the
@@ -249,9 +249,9 @@ type Crawl struct {
 
 	stopping context.Context // ends when no more requests may start; set by Run
 
-	hard  context.Context // ends requests under way
+	hard  context.Context // cancelled to stop requests under way
 	abort context.CancelCauseFunc
-	last  context.Context // ends completions, completeTime after hard; set by Run
+	last  context.Context // cancelled completeTime after hard, to stop completions; set by Run
 	tally tally
 	ran   atomic.Bool // Run was called
 
@@ -260,7 +260,7 @@ type Crawl struct {
 	machineCause                      atomic.Pointer[string] // why the last of them waits
 }
 
-// The ends of a Run.
+// The values of End.
 const (
 	Empty   End = "empty"   // nothing is left to fetch
 	Limit   End = "limit"   // Config.MaxPages was reached
@@ -327,7 +327,7 @@ func (c *Crawl) Hold() (release func()) {
 }
 
 // Run crawls until nothing is left, a limit is reached or the context stop ends.
-// Requests under way then get Config.Grace to finish, and their completions 2 s more.
+// Requests under way then get the time Config.Grace to finish. Their completions get 2 s more.
 // When Run returns, all its goroutines have ended. Run may be called only once. An error
 // comes from the store. Everything that was committed is safe, and the next Run
 // continues from there.
@@ -384,7 +384,7 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	}
 }
 
-// work works on a lease, pauses while its host must not be asked, and calls the
+// work processes a lease, pauses while its host must not be asked, and calls the
 // function done at the end.
 func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	rest, err := l.run(stop)
@@ -406,8 +406,8 @@ const (
 	// minHeld is the number of hosts that a worker can hold even with few slots.
 	minHeld = 4096
 	// heldPerSlot is how many hosts a worker with many slots can hold for each slot. Four
-	// hosts that answer in a quarter of their delay keep a slot busy. If hosts are
-	// slower, fewer are enough.
+	// hosts keep a slot busy if each of them answers within a quarter of its delay. If
+	// hosts are slower, fewer are enough.
 	heldPerSlot = 8
 )
 
@@ -421,7 +421,7 @@ const pollMin = 5 * time.Millisecond
 // acquire leases hosts while there is room, and starts to work on them.
 func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error) {
 	outage := backoff{}
-	var ids []frontier.LeaseID // of a call of Lease that is repeated, because its answer may have been lost
+	var ids []frontier.LeaseID // used again after a failed call of Lease, because its answer may have been lost
 	for {
 		if stop.Err() != nil {
 			return Stopped, nil

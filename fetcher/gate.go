@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// gate lets a limited number of holders in at once, in the order of their calls. The
-// limit can change. If it becomes smaller, the holders inside stay, and no other holder
-// enters until enough of them have left.
+// gate is a semaphore whose limit can change. Holders enter in the order of their calls. If
+// the limit becomes smaller, the holders inside stay, and no other holder enters until
+// enough of them have left.
 type gate struct {
 	mu      sync.Mutex
 	limit   int

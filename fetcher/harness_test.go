@@ -27,14 +27,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// All tests of crawls run under testing/synctest. Hours take no time, starts
-// are compared to the nanosecond, and a goroutine that outlives Run fails its
+// All tests of crawls run under testing/synctest. Hours take no time, the starts of
+// requests are compared to the nanosecond, and a goroutine that outlives Run fails its
 // test.
 
 var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // read by bloomtest.Seed
 
-// dice returns the random numbers of a test and logs the seed that repeats
-// them.
+// dice returns the random number generator of a test and logs its seed, so that the numbers
+// can be repeated.
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
 	return rand.New(rand.NewPCG(bloomtest.Seed(t), 2))
@@ -230,9 +230,8 @@ func (s *sink) Append(r *record.Record) error {
 	return err
 }
 
-// of(t, url) returns the record of url. It fails the test unless there is
-// exactly one.
-func (s *sink) of(t *testing.T, url string) record.Record {
+// recordOf returns the record of url. It fails the test unless there is exactly one.
+func (s *sink) recordOf(t *testing.T, url string) record.Record {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

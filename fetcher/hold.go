@@ -15,8 +15,8 @@ import (
 )
 
 // holding is a lease that is being worked on. One goroutine, run, decides what happens
-// next, and each visit has its own goroutine. While the host must not be asked, run has
-// no goroutine: a timer starts it again.
+// next, and each visit has its own goroutine. While the host must not be asked, no
+// goroutine waits: run has returned, and a timer calls run again.
 type holding struct {
 	*Crawl
 	lease  frontier.Lease
@@ -32,11 +32,11 @@ type holding struct {
 	received int
 	pending  []frontier.Item    // still to do, in this order
 	deferred []frontier.Item    // waiting for a robots.txt that could not be fetched
-	askAgain bool               // request such a robots.txt again, because nothing else is left to do
+	askAgain bool               // request the failed robots.txt again, because nothing else is left to do
 	ofSeed   map[string]bool    // by origin: whether it is the origin of a seed; nil means not asked yet
 	full     bool               // the store had as many items as were requested
-	kept     context.Context    // the lease is extended until this ends
-	release  context.CancelFunc // ends kept
+	kept     context.Context    // the lease is extended until this context is cancelled
+	release  context.CancelFunc // cancels kept
 	keeping  sync.WaitGroup     // the goroutines and timers of keep
 	coming   chan topUp         // the result of a prefetch under way, or nil
 
@@ -58,12 +58,12 @@ type holding struct {
 	visits      sync.WaitGroup
 }
 
-// hold prepares a lease for work. asked is when the lease was requested. The deadline of
-// the lease counts from then.
-func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
+// hold prepares a lease for work. requestedAt is when the lease was requested. The deadline
+// of the lease counts from that time.
+func (c *Crawl) hold(l frontier.Lease, requestedAt time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
-		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: asked, deadline: asked.Add(l.TTL),
+		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: requestedAt, deadline: requestedAt.Add(l.TTL),
 		asks: make(chan struct{}, rules.HostConcurrency), listed: make(chan struct{}, 1), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
 		host: politeness.New(policy), origins: make(map[string]*robots.State),
@@ -111,8 +111,8 @@ const fullBatch = 32
 const maxDeferred = 256
 
 // run works on the lease. If the result rest is 0, the lease is done. Otherwise the host
-// must get no request for this time, and run must be called again after this time, or
-// when the context stop ends. An error comes from the store and ends the crawl.
+// must get no request during the time rest. After this time, or when the context stop
+// ends, run must be called again. An error comes from the store and ends the crawl.
 func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	for h.next(stop) {
 		rest, err := h.step(stop)
@@ -159,7 +159,7 @@ func (h *holding) next(stop context.Context) bool {
 	return len(h.pending) > 0 && !h.over()
 }
 
-// over reports whether nothing more may be started.
+// over reports whether the lease was lost or the store failed. After that, no visit may start.
 func (h *holding) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,8 +172,8 @@ func (h *holding) dead() bool {
 	return h.host.Dead()
 }
 
-// leastRest is the shortest wait that ends run. For a shorter one, waiting is cheaper than
-// starting run again.
+// leastRest is the shortest wait for which run returns. A shorter wait within run is cheaper
+// than another call of run.
 const leastRest = 20 * time.Millisecond
 
 // step does the next step for the first pending item, or returns how long the host must

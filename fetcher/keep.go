@@ -68,7 +68,7 @@ type topUp struct {
 	err   error
 }
 
-// prefetch requests more items for the lease while the present ones are worked on.
+// prefetch requests more items for the lease while the worker works on the present items.
 func (h *holding) prefetch(stop context.Context) {
 	if h.coming != nil {
 		return
@@ -138,7 +138,7 @@ func (h *holding) note(err error) {
 func (h *holding) complete(done []frontier.Completion, end bool) {
 	if end {
 		h.release()
-		h.roster.leave(h) // before the host's due time is computed, so that no request starts after that
+		h.roster.leave(h) // so that no request starts after the host's due time was computed
 	}
 	stage.Store.Begin()
 	defer stage.None.Begin()
@@ -151,7 +151,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 			return nil
 		}
 		// During Run the lease bounds these calls, because the store reports a lost
-		// lease. After Run was stopped, last bounds them.
+		// lease. After Run was stopped, the context h.last bounds them.
 		err := h.cfg.Store.Complete(h.last, h.lease.ID, done, update)
 		if err != nil && update.Blob != nil {
 			h.mu.Lock()

@@ -21,8 +21,8 @@ func (c *Config) checkMemory() error {
 	return nil
 }
 
-// LeastMemory returns the smallest Config.Memory that is allowed: the most bytes that one
-// answer to client and its document can take.
+// LeastMemory returns the smallest Config.Memory that is allowed. It is the largest number of
+// bytes that one answer and its document can take, with the limits of client.
 func LeastMemory(client *get.Client) int64 {
 	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }

@@ -102,8 +102,8 @@ func (h *holding) noteHost(err error) {
 
 // noteOrigin counts a request for robots.txt. It logs the first failure and the recovery.
 // If several origins of a host fail, it logs only the first failure and the last recovery.
-// before is the number of failures in a row before this request.
-func (h *holding) noteOrigin(origin string, before int) {
+// previous is the number of failures in a row before this request.
+func (h *holding) noteOrigin(origin string, previous int) {
 	h.mu.Lock()
 	state := h.origin(origin)
 	failures, cause := state.Failures(), state.Cause()
@@ -120,10 +120,10 @@ func (h *holding) noteOrigin(origin string, before int) {
 	}
 	switch {
 	case others:
-	case failures > 0 && before == 0:
+	case failures > 0 && previous == 0:
 		h.cfg.Logger.Warn("robots.txt failed", slog.String("origin", origin), slog.String("err", cause), slog.Duration("next_try_in", again))
-	case failures == 0 && before > 0:
-		h.cfg.Logger.Info("robots.txt answers again", slog.String("origin", origin), slog.Int("failed_attempts", before))
+	case failures == 0 && previous > 0:
+		h.cfg.Logger.Info("robots.txt answers again", slog.String("origin", origin), slog.Int("failed_attempts", previous))
 	}
 }
 

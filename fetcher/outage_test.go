@@ -130,7 +130,7 @@ func TestFailureNamesItsCause(t *testing.T) {
 					}
 				})
 				want := "robots.txt: 4 attempts failed: " + test.cause
-				if got := w.sink.of(t, "http://a.test/2"); got.Error != want || got.Outcome != string(frontier.Network) {
+				if got := w.sink.recordOf(t, "http://a.test/2"); got.Error != want || got.Outcome != string(frontier.Network) {
 					t.Errorf("record %+v, want the error %q", got, want)
 				}
 			})
@@ -213,7 +213,7 @@ func TestHostOutage(t *testing.T) {
 			again := 0
 			if failures == 2 {
 				again = 1
-			} else if got := w.sink.of(t, "http://a.test/2").Error; got != "the host answers no more: "+refusedText {
+			} else if got := w.sink.recordOf(t, "http://a.test/2").Error; got != "the host answers no more: "+refusedText {
 				t.Errorf("the record of a dead host has the error %q", got)
 			}
 			log.wants(t, map[string]int{`msg="host does not answer"`: 1, `msg="host answers again"`: again, refusedText: 1})

@@ -241,7 +241,7 @@ func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 		for url, want := range map[string]frontier.Outcome{
 			"http://slow.test/1": frontier.OK, "http://dead.test/": frontier.Network, "http://closed.test/": frontier.Network,
 		} {
-			if got := w.sink.of(t, url); got.Outcome != string(want) {
+			if got := w.sink.recordOf(t, url); got.Outcome != string(want) {
 				t.Errorf("%s: outcome %q, want %q", url, got.Outcome, want)
 			}
 		}
@@ -295,8 +295,8 @@ func TestDeadHostIsConcluded(t *testing.T) {
 	})
 }
 
-// TestRateIsKept: between two starts of one worker there is at least the time that
-// Rate sets, also at different hosts. Low rates lose no lease.
+// TestRateIsKept: any two requests of one worker, also to different hosts, start at least
+// as far apart as Rate demands. At low rates, no lease is lost.
 func TestRateIsKept(t *testing.T) {
 	for _, rate := range []float64{0.25, 3, 40} {
 		synctest.Test(t, func(t *testing.T) {

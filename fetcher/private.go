@@ -27,7 +27,7 @@ func originKeys(seed canon.URL) []string {
 // sendsPrivate reports whether the client has private headers.
 func (c *Config) sendsPrivate() bool { return len(c.Client.PrivateHeaders()) > 0 }
 
-// private reports whether a request for url has the private headers. Only the goroutine of
+// private reports whether a request for url gets the private headers. Only the goroutine of
 // run may call it. Its error ends the lease.
 func (h *holding) private(url canon.URL) (bool, error) {
 	if !h.cfg.sendsPrivate() {

@@ -17,9 +17,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// access returns what robots.txt of an origin says about a path. If the robots.txt could
-// not be fetched before, access returns Wait instead of Ask, so that other origins of the
-// host go first.
+// access returns what the robots.txt of an origin says about a path. If an earlier attempt to
+// fetch the robots.txt failed, access returns Wait instead of Ask, so that other origins of
+// the host go first.
 func (h *holding) access(origin, path string) (robots.Access, string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *holding) robotsOut(origin string) error {
 	return nil
 }
 
-// robotsFault returns why a page has failed whose robots.txt could not be fetched.
+// robotsFault returns the cause of the failure of a page whose robots.txt could not be fetched.
 func robotsFault(failures int, cause string) string {
 	fault := fmt.Sprintf("robots.txt: %s failed", human.Plural(failures, "attempt"))
 	if cause == "" { // the blob is of an earlier version
@@ -79,8 +79,8 @@ func robotsFault(failures int, cause string) string {
 	return fault + ": " + cause
 }
 
-// undefer makes deferred items pending if there are no others, and their robots.txt can be
-// requested again.
+// undefer makes deferred items pending if no other items are pending, and the robots.txt of
+// the deferred items can be requested again.
 func (h *holding) undefer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

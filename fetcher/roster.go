@@ -35,9 +35,9 @@ const rosterSweep = 1024
 
 func newTimes() times { return times{make(map[string]time.Time), rosterSweep} }
 
-// set sets the time of a host. If there are then t.most times or more, set removes those
-// in the past. After that, t.most is twice the number of the remaining times, but at
-// least rosterSweep.
+// set sets the time of a host. If t.of now has t.most times or more, set removes those
+// in the past, and sets t.most to twice the number of the remaining times, but at least
+// to rosterSweep.
 func (t *times) set(host string, at, now time.Time) {
 	t.of[host] = at
 	if len(t.of) < t.most {
@@ -94,8 +94,8 @@ func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 	return hosts, first
 }
 
-// start returns how long a request to host must still wait. If that is 0 and take is
-// true, it notes that the request starts now. The next request then waits for the host's
+// start returns how long a request to host must still wait. If this time is 0 and take is
+// true, start notes that the request starts now. The next request then waits for the host's
 // delay, or for the time delay if this worker has no lease of the host.
 func (r *roster) start(host string, delay time.Duration, take bool) (wait time.Duration) {
 	r.mu.Lock()

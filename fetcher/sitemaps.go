@@ -46,7 +46,7 @@ func (h *holding) offerSitemaps(origin string) error {
 		}
 		h.Wake()
 		return nil
-	case errors.Is(err, frontier.ErrFull): // then sitemaps are refused, like links
+	case errors.Is(err, frontier.ErrFull): // a full store refuses sitemaps as it refuses links
 		if h.storeFull.begin(time.Now()) {
 			h.cfg.Logger.Warn("store full, sitemaps refused", slog.String("origin", origin))
 		}

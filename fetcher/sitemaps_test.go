@@ -67,17 +67,17 @@ func TestSitemapsAreRead(t *testing.T) {
 		if got := w.stats().Refused; !maps.Equal(got, want) {
 			t.Errorf("refused %v, want %v", got, want)
 		}
-		if r := w.sink.of(t, "http://a.test/map/broken.xml"); !strings.Contains(r.Error, "line 1") {
+		if r := w.sink.recordOf(t, "http://a.test/map/broken.xml"); !strings.Contains(r.Error, "line 1") {
 			t.Errorf("the broken sitemap's record says %q", r.Error)
 		}
-		if r := w.sink.of(t, "http://a.test/map/index.xml"); r.LinksFound != 3 || r.LinksAdded != 2 {
+		if r := w.sink.recordOf(t, "http://a.test/map/index.xml"); r.LinksFound != 3 || r.LinksAdded != 2 {
 			t.Errorf("the index found %d and added %d, want 3 and 2", r.LinksFound, r.LinksAdded)
 		}
 	})
 }
 
 // TestSitemapsAtWellKnownPlaces: if robots.txt names no sitemaps, the well-known paths are
-// requested once for each origin. Without the option they are never requested.
+// requested once for each origin. Without Config.Sitemaps they are never requested.
 func TestSitemapsAtWellKnownPlaces(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,8 +127,8 @@ func TestSitemapsNestWithAnEnd(t *testing.T) {
 	})
 }
 
-// TestRobotsTagHeader: X-Robots-Tag has the effect of the meta element if it is
-// addressed to this crawler.
+// TestRobotsTagHeader: the X-Robots-Tag header has the effect of the robots meta element if
+// the header is addressed to this crawler.
 func TestRobotsTagHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tagged := func(tag string, refs ...string) reply {
@@ -162,8 +162,7 @@ func TestRobotsTagHeader(t *testing.T) {
 	})
 }
 
-// TestAssetsAreCrawled: with the option, embedded URLs are queued after the
-// pages.
+// TestAssetsAreCrawled: with Config.Assets, embedded URLs are queued after the pages.
 func TestAssetsAreCrawled(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

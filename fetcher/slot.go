@@ -54,7 +54,7 @@ func (s *slots) resize(concurrency int) {
 	s.late.resize(late)
 }
 
-// takeSlot makes this host one of those being asked. Only run calls it.
+// takeSlot waits for a slot of this host, unless the host has one already. Only run calls it.
 func (h *holding) takeSlot(stop context.Context) error {
 	if stop.Err() != nil {
 		return errStop
@@ -132,10 +132,10 @@ func (h *holding) yieldSlot() bool {
 	return true
 }
 
-// timeRequest measures a request that starts now, and marks its host as late if it takes
-// lateAfter or longer. The caller must call the returned function at the end of the
+// timeRequest measures a request that starts now, and marks its host as late if the request
+// takes lateAfter or longer. The caller must call the returned function at the end of the
 // request.
-func (h *holding) timeRequest() (asked func()) {
+func (h *holding) timeRequest() (stopTiming func()) {
 	began, over := time.Now(), false
 	var timer *time.Timer
 	h.mu.Lock()

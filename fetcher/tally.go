@@ -159,7 +159,7 @@ func (c *Crawl) Hosts(read func(HostCounts)) {
 type Progress struct {
 	Requests   uint64 `json:"requests"` // for pages
 	Robots     uint64 `json:"robots"`   // requests for robots.txt
-	Errors     uint64 `json:"errors"`   // attempts that failed, for robots.txt too
+	Errors     uint64 `json:"errors"`   // attempts that failed, including those for robots.txt
 	Bytes      uint64 `json:"bytes"`    // of bodies, as received, before they are decompressed
 	Finished   uint64 `json:"finished"` // items that reached an outcome after a request
 	Pages      uint64 `json:"pages"`    // finished items that were answered
@@ -173,7 +173,7 @@ type Progress struct {
 	Waiting   int64 `json:"waiting"`   // leases that wait for their host's delay
 	Slots     int   `json:"slots"`     // hosts that can be asked at once
 	Asking    int   `json:"asking"`    // hosts being asked
-	AtMost    bool  `json:"at_most"`   // Slots has reached the most that Config.MaxConnections allows
+	AtMost    bool  `json:"at_most"`   // Slots has reached the maximum that Config.MaxConnections allows
 	Late      int   `json:"late"`      // late hosts being asked, which Asking does not count
 	Paying    int64 `json:"paying"`    // requests that wait because of the worker's rate limit
 	Overdrawn int64 `json:"overdrawn"` // requests that wait because of the worker's bandwidth limit

@@ -146,7 +146,7 @@ func TestFullStoreRefusesSitemaps(t *testing.T) {
 		if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
 			t.Errorf("Run ended with %q, %v, want %q", end, err, fetcher.Empty)
 		}
-		w.sink.of(t, "http://a.test/b")
+		w.sink.recordOf(t, "http://a.test/b")
 		if n := w.wire.count("http://a.test/map.xml"); n > 0 {
 			t.Errorf("a sitemap that was refused is asked for %d times", n)
 		}

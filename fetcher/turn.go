@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// lastSecond is the end of a lease, in which no more requests start.
+// lastSecond is the time before the end of a lease in which no more requests start.
 const lastSecond = time.Second
 
 const (
 	// maxPark is the longest wait for a host's delay during which the lease is kept.
 	maxPark = 20 * time.Second
-	// forever is the patience of a request that completes earlier ones, such as the
+	// forever is the patience of a request that continues earlier requests, such as the
 	// next hop of a redirected robots.txt.
 	forever time.Duration = math.MaxInt64
 )
@@ -43,9 +43,9 @@ func (h *holding) begin(stop context.Context, next turn) (end func(), err error)
 		<-h.room
 		return nil, err
 	}
-	asked := h.timeRequest()
+	stopTiming := h.timeRequest()
 	return func() {
-		asked()
+		stopTiming()
 		h.repay()
 		h.dropSlot()
 		<-h.asks
@@ -70,7 +70,7 @@ func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 		if err != nil {
 			return err
 		}
-		if stop.Err() != nil { // the slot and the stop may have come at one moment
+		if stop.Err() != nil { // the slot may have become free at the moment of the stop
 			h.dropSlot()
 			return errStop
 		}

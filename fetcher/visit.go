@@ -21,8 +21,8 @@ import (
 
 // visit requests one item, with the private headers or without, and completes it.
 // It closes began when the request has started or has failed before its start. It
-// calls asked when the request is over.
-func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began chan struct{}, asked func()) {
+// calls requestDone when the request is over.
+func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began chan struct{}, requestDone func()) {
 	defer func() {
 		h.mu.Lock()
 		h.outstanding--
@@ -52,7 +52,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 	start()
 	h.noteAnswer(answer, err)
 	h.noteHost(err)
-	asked()
+	requestDone()
 
 	h.mu.Lock()
 	v := visited{holding: h, item: item, url: url, at: at, answer: answer, share: share}
@@ -167,13 +167,13 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why s
 	return h.finished(item, outcome, r)
 }
 
-// again returns the completion after an attempt that failed. It queues the item for
-// another attempt, after at least the time least. If the attempts are used up, it
-// finishes the item.
-func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record.Record) frontier.Completion {
+// again returns the completion after an attempt that failed. The completion queues the item
+// for another attempt, after at least the time minWait. If the attempts are used up, the
+// completion finishes the item.
+func (v *visited) again(outcome frontier.Outcome, minWait time.Duration, r *record.Record) frontier.Completion {
 	attempts := int(v.item.Attempts) + 1
 	if attempts <= v.cfg.Retries {
-		wait := max(v.policy.RetryIn(attempts, random), least)
+		wait := max(v.policy.RetryIn(attempts, random), minWait)
 		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.Retry, RetryIn: wait}
 	}
 	r.Attempts = attempts
@@ -209,8 +209,8 @@ func (v *visited) failed(err error) frontier.Completion {
 	r.DurationMS = milliseconds(time.Since(v.at))
 	r.Error = err.Error()
 	if fault.Retry {
-		// It counts as an attempt even if the server closed a kept connection. Otherwise
-		// a server that hangs up on this URL each time would be asked for ever.
+		// The request counts as an attempt even if the server closed a kept connection.
+		// Otherwise, if the server does so at each request, the URL would be tried for ever.
 		v.tally.failed(v.item.Host, causeOf(err))
 		return v.again(fault.Outcome, 0, r)
 	}

@@ -131,8 +131,8 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// follow calls yield with each text to which the path keys leads from value, also through
-// arrays. It returns false if yield returned false.
+// follow follows the path keys from value, also through arrays, and calls yield with each
+// text at the end of the path. It returns false if yield returned false.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {
 	case []any:

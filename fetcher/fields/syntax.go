@@ -52,17 +52,17 @@ type parser struct{ text string }
 
 // part is a piece of a parser's text without the white space around it.
 type part struct {
-	text string
-	at   int // where it begins, in bytes
+	text   string
+	offset int // where it begins, in bytes
 }
 
-// fault returns a SyntaxError for the fault at p.text[at].
-func (p *parser) fault(at int, format string, args ...any) error {
-	before := cut(p.text, at) // whole characters
+// fault returns a SyntaxError for the fault at p.text[offset].
+func (p *parser) fault(offset int, format string, args ...any) error {
+	before := cut(p.text, offset) // whole characters
 	return &SyntaxError{p.text, 1 + utf8.RuneCountInString(before), fmt.Sprintf(format, args...)}
 }
 
-// trim returns text[from:to] as a part.
+// trim returns p.text[from:to], without the white space around it, as a part.
 func (p *parser) trim(from, to int) part {
 	text := p.text[from:to]
 	left := strings.TrimLeft(text, " \t\r\n")
@@ -79,7 +79,7 @@ func parse(text string) (f field, err error) {
 	name := p.trim(0, equals)
 	f.name, f.all = strings.CutSuffix(name.text, "[]")
 	if !fieldName.MatchString(f.name) {
-		return f, p.fault(name.at, "want a name of up to 64 letters, digits, dots, dashes and underscores, [] behind it for all values")
+		return f, p.fault(name.offset, "want a name of up to 64 letters, digits, dots, dashes and underscores, [] behind it for all values")
 	}
 	sources, options, err := p.split(equals + 1)
 	if err != nil {
@@ -101,8 +101,8 @@ func parse(text string) (f field, err error) {
 	return f, nil
 }
 
-// split splits p.text[from:] into sources at || and options at |, except within
-// brackets and quotes.
+// split splits p.text[from:] into sources (separated by ||) and options (separated by |).
+// It does not split within brackets and quotes.
 func (p *parser) split(from int) (sources, options []part, err error) {
 	begin, list := from, &sources
 	var open []byte // the closing signs of the open brackets and quotes
@@ -146,7 +146,7 @@ func (p *parser) option(f *field, option part) error {
 		f.required = true
 		return nil
 	case f.form.kind != plain:
-		return p.fault(option.at, "a field has one of the forms raw, number, date and url")
+		return p.fault(option.offset, "a field has one of the forms raw, number, date and url")
 	case option.text == "raw":
 		f.form.kind = raw
 		return nil
@@ -160,13 +160,13 @@ func (p *parser) option(f *field, option part) error {
 		f.form = form{kind: date, argument: argument}
 		return nil
 	}
-	return p.fault(option.at, "unknown option %q, want one of required, raw, number, number=. number=, date, date=dmy date=mdy date=ymd, url", option.text)
+	return p.fault(option.offset, "unknown option %q, want one of required, raw, number, number=. number=, date, date=dmy date=mdy date=ymd, url", option.text)
 }
 
 // source compiles one source.
 func (p *parser) source(s part) (source, error) {
 	if s.text == "" {
-		return source{}, p.fault(s.at, "want a CSS selector, or one of meta:NAME, og:NAME, jsonld:PATH, microdata:PATH")
+		return source{}, p.fault(s.offset, "want a CSS selector, or one of meta:NAME, og:NAME, jsonld:PATH, microdata:PATH")
 	}
 	for _, kind := range structured {
 		rest, is := strings.CutPrefix(s.text, kind.prefix)
@@ -175,7 +175,7 @@ func (p *parser) source(s part) (source, error) {
 		}
 		from, err := kind.compile(rest)
 		if err != nil {
-			return source{}, p.fault(s.at+len(kind.prefix), "%v", err)
+			return source{}, p.fault(s.offset+len(kind.prefix), "%v", err)
 		}
 		return source{text: s.text, from: from}, nil
 	}
@@ -189,12 +189,12 @@ func (p *parser) selector(s part) (source, error) {
 		selector = strings.TrimSpace(s.text[:at])
 		taken = strings.ToLower(strings.TrimSpace(s.text[at+1:]))
 		if taken == "" || strings.ContainsAny(taken, " \t\r\n\"'<>/=") {
-			return source{}, p.fault(s.at+at+1, "want text, html or the name of an attribute behind the @")
+			return source{}, p.fault(s.offset+at+1, "want text, html or the name of an attribute behind the @")
 		}
 	}
 	compiled, err := cascadia.ParseGroup(selector)
 	if err != nil {
-		return source{}, p.fault(s.at+faultOf(selector, err), "selector %q: %v", selector, reason(err))
+		return source{}, p.fault(s.offset+faultOf(selector, err), "selector %q: %v", selector, reason(err))
 	}
 	return source{
 		text: s.text, from: &selected{match: compiled, taken: taken}, url: urlAttributes[taken],
@@ -214,8 +214,8 @@ func lastMark(text string) int {
 // leftOver matches the error of cascadia for text after a valid selector.
 var leftOver = regexp.MustCompile(`^parsing .*: (\d+) bytes left over$`)
 
-// faultOf returns the byte of a selector at which its parser stopped. For some faults the
-// parser does not return this byte. For them, faultOf returns the last byte of the
+// faultOf returns the index of the byte of a selector at which its parser stopped. If the
+// error does not contain this index, faultOf returns the index of the last byte of the
 // shortest prefix of the selector that has the same fault.
 func faultOf(selector string, fault error) int {
 	if found := leftOver.FindStringSubmatch(fault.Error()); found != nil {

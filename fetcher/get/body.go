@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxErrorBody bounds the body of an answer without a page (not 2xx). It is read so
-	// that the connection can be kept.
+	// maxErrorBody bounds the part of a body that is read if the answer is not a page (not
+	// 2xx). The body is read so that the connection can be kept.
 	maxErrorBody = 64 << 10
 	// maxDrain is the longest unwanted body that is read to keep the connection. For a
 	// longer body a new connection is cheaper.
@@ -86,10 +86,10 @@ func (c *Client) maxBody(request Request) int64 {
 	return c.config.MaxBodyBytes
 }
 
-// maxPacked returns how many bytes on the wire are read of a body that may unpack to
-// limit bytes. A coding adds less than 1 % and some bytes. The decoder reads a whole zstd
-// block, of up to 128 KiB, before it unpacks any of it. Only a stream of empty blocks
-// needs more bytes on the wire.
+// maxPacked returns how many bytes of a compressed body are read from the connection if
+// the body may unpack to limit bytes. A coding adds less than 1 % and some bytes. The
+// decoder reads a whole zstd block, of up to 128 KiB, before it unpacks any of the block.
+// Only a stream of empty blocks needs more bytes on the connection.
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
 // MaxHeld returns how many bytes of memory the answer to request can take: the largest

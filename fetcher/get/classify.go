@@ -46,8 +46,8 @@ type Fault struct {
 	Retry   bool             // another attempt may succeed
 	// Host reports that no connection to the host could be made.
 	Host bool
-	// Stale reports ErrStale. The host is not to blame. The request counts as an attempt,
-	// so that a server that always hangs up is not asked for ever.
+	// Stale reports ErrStale, which is not a fault of the host. The request counts as an
+	// attempt, so that a server that always closes the connection is not asked for ever.
 	Stale bool
 	// Local reports that this machine could not make the request: its proxy or name
 	// server does not answer, or no descriptor or port is free. It says nothing about

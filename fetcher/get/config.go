@@ -36,14 +36,14 @@ const NoMinRate = -1
 // AnyType as the only element of Config.Types accepts every content type.
 const AnyType = "*"
 
-// HTMLTypes are the content types of HTML, the default of Config.Types.
+// HTMLTypes returns the content types of HTML, the default of Config.Types.
 func HTMLTypes() []string { return []string{"text/html", "application/xhtml+xml"} }
 
 // Config configures a Client. The zero value works.
 type Config struct {
 	UserAgent string // its first token selects the rules of robots.txt; empty means "crawler"
 	// Headers are sent with every request. Private headers (PrivateHeader) are sent only
-	// with requests that have Request.Private. Host sets the Host header.
+	// with requests that have Request.Private. The entry "Host" sets the Host header.
 	Headers http.Header
 	Types   []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
 	RootCAs *x509.CertPool // nil means the system's
@@ -54,9 +54,9 @@ type Config struct {
 	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
 	DialTimeout   time.Duration // for look-up and connection, and again for the TLS handshake; 0 means DefaultDialTimeout
 	HeaderTimeout time.Duration // from writing the request to the end of the answer's header; 0 means DefaultHeaderTimeout
-	// MinRate is the least number of bytes per second of a body on the network, in each
+	// MinRate is the smallest number of bytes per second of a body on the network, in each
 	// RateWindow. A slower body ends with ErrTooSlow. 0 means DefaultMinRate, NoMinRate
-	// none.
+	// means no limit.
 	MinRate    int64
 	RateWindow time.Duration // the first window starts with the body; 0 means DefaultRateWindow
 
@@ -70,10 +70,10 @@ type Config struct {
 	AllowPorts   []uint16 // allowed although CheckPort would refuse them
 	ConnectTo    []Rule   // the first rule that matches the host sets the address, which is then allowed
 	DNS          string   // IP address of the name server, with or without a port; empty means the system's
-	// Proxy is the proxy of all connections: http, https or socks5, then
-	// ://[USER:PASSWORD@]HOST[:PORT]. The Client still looks up and checks names itself:
-	// the proxy gets addresses, never names, and opens a tunnel (CONNECT) for http URLs
-	// too. The proxy itself may have a private address.
+	// Proxy is the URL of the proxy of all connections, SCHEME://[USER:PASSWORD@]HOST[:PORT].
+	// The scheme is http, https or socks5. The Client still looks up and checks names itself:
+	// the proxy gets addresses, never names, and opens a tunnel (CONNECT) for http URLs too.
+	// The proxy itself may have a private address.
 	Proxy string
 
 	MaxIdleConns        int           // kept connections in all; 0 means DefaultMaxIdleConns
@@ -85,8 +85,8 @@ type Config struct {
 	HTTP1 bool
 
 	// Capture keeps requests and answers in Response.Wire, exactly as sent, for archives.
-	// Requests are then HTTP/1.1, and ask for no coding except gzip, which all readers of
-	// archives know.
+	// With Capture, requests use HTTP/1.1 and ask for no coding except gzip, which all
+	// readers of archives know.
 	Capture bool
 
 	// Transport replaces the network in tests. The address guard, ConnectTo, DNS, Proxy

@@ -9,7 +9,7 @@ import (
 )
 
 // Rule directs connections for some hosts to a fixed address. The address guard allows
-// this address. URL, Host header and TLS name stay those of the host.
+// this address. The URL, the Host header and the TLS name remain those of the host.
 type Rule struct {
 	Pattern string // host name in lower case, with * for any characters
 	Addr    string // IP address or name

@@ -181,8 +181,8 @@ func isStreamError(err error) bool {
 	return ok
 }
 
-// h2Socket is the socket of an h2Conn. It tells the h2Conn which bytes are read, and when
-// the connection is closed.
+// h2Socket is the socket of an h2Conn. It reports to the h2Conn which bytes are read, and
+// when the connection is closed.
 type h2Socket struct {
 	*tls.Conn
 	owner *h2Conn

@@ -20,8 +20,8 @@ const (
 	// length. An allowance is enough for 1,024 such frames, and an answer needs a few.
 	// Each takes as much CPU time as some kilobytes of a body.
 	h2FrameCost = h2Allowance >> 10
-	// h2DataCost is the cost of a frame of a body in addition to its length. A body of
-	// 10 MiB may come in frames of 40 bytes.
+	// h2DataCost is the cost of a frame of a body in addition to its length. It is so small
+	// that a body of 10 MiB may come in frames of 40 bytes.
 	h2DataCost = 64
 	// h2MaxPadding is the largest padding of a frame of a body.
 	h2MaxPadding = 256

@@ -49,11 +49,11 @@ type pace struct {
 	read   atomic.Int64 // bytes of the body so far
 
 	mu     sync.Mutex
-	timer  *time.Timer // nil while the body is not judged
+	timer  *time.Timer // nil while the rate is not checked
 	before int64       // bytes at the beginning of this window
 }
 
-// start starts to judge the bytes that are read from now on.
+// start begins the first window. From then on the rate of the body is checked.
 func (p *pace) start() {
 	if p.limits.least <= 0 {
 		return
@@ -64,7 +64,7 @@ func (p *pace) start() {
 	p.timer = time.AfterFunc(p.limits.window, p.judge)
 }
 
-// stop stops judging.
+// stop ends the checks.
 func (p *pace) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *pace) stop() {
 	}
 }
 
-// judge judges the window that ends now.
+// judge checks the window that ends now. It ends the request or begins the next window.
 func (p *pace) judge() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -45,7 +45,7 @@ func permissionOf(ctx context.Context) *permission {
 }
 
 // gated is a connection that writes only while its request is permitted. Getting a
-// connection can take long, and net/http has no hook between that and the write.
+// connection can take long, and net/http has no hook right before the write.
 type gated struct {
 	net.Conn
 	permission atomic.Pointer[permission] // nil means that every write is permitted

@@ -52,8 +52,8 @@ func newTestProxy(t *testing.T, scheme, user, password string) *testProxy {
 	return p
 }
 
-// certificate returns the certificate of the servers of secure, for example.com and
-// 127.0.0.1.
+// certificate returns the certificate of the servers that the function secure starts. It
+// is valid for example.com and 127.0.0.1.
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	s, _ := secure(t, page("unused"))

@@ -21,7 +21,7 @@ type Request struct {
 	// that the user named, not for targets of links and redirects.
 	Private bool
 	// Started, unless nil, is called once, before connecting. Politeness counts the delay
-	// from then. Started is not called if URL is invalid or its port is refused.
+	// from this call. Started is not called if URL is invalid or its port is refused.
 	Started func()
 	// Sent, unless nil, is called at most once, when there is a connection, right before
 	// the request is written. Connecting can take long. A caller should therefore count
@@ -110,7 +110,7 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	response.WireBytes = wire.pace.read.Load()
 	if err != nil {
 		response.Release()
-		err = because(hr.Context(), err)
+		err = contextCause(hr.Context(), err)
 		f.cancel(err) // before the body is closed, so that the connection is closed too
 		return nil, &Error{Op: OpBody, Err: err}
 	}
@@ -120,9 +120,9 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	return response, nil
 }
 
-// because(ctx, err) returns the cause of the end of ctx, which the error of
-// net/http does not contain. If ctx has not ended, it returns err.
-func because(ctx context.Context, err error) error {
+// contextCause returns the cause of the end of ctx, which err, the error of net/http, does
+// not contain. If ctx has not ended, contextCause returns err.
+func contextCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -181,9 +181,9 @@ func (f *flight) leaveGate() {
 // headerCame stops the timer of the header.
 func (f *flight) headerCame() { f.stopHeader(nil) }
 
-// stopHeader stops the timer of the header, and replaces it by the timer next.
-func (f *flight) stopHeader(next *time.Timer) {
-	if before := f.header.Swap(next); before != nil {
+// stopHeader stops the timer of the header, and replaces it by newTimer, which may be nil.
+func (f *flight) stopHeader(newTimer *time.Timer) {
+	if before := f.header.Swap(newTimer); before != nil {
 		before.Stop()
 	}
 }
@@ -196,7 +196,7 @@ func (f *flight) fault(ctx context.Context, err error) error {
 	if errors.Is(err, ErrURL) {
 		return err
 	}
-	err = because(ctx, err)
+	err = contextCause(ctx, err)
 	switch {
 	case f.sentAt.Load() == nil:
 		return &Error{Op: OpConnect, Err: err}

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrCoding reports a body in an unknown content coding or in several codings.
-// Response.Damage has the details. Body is then as received, because the unknown codings
+// Response.Damage has the details. Such a body is not decoded, because the unknown codings
 // that servers send, such as utf-8 or none, mostly mean plain text.
 var ErrCoding = errors.New("get: content coding")
 

@@ -221,7 +221,8 @@ func TestKeptConnectionIsNotToBlame(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreKept counts connections over answers that end in different ways.
+// TestConnectionsAreKept counts the connections of requests whose answers end in different
+// ways.
 func TestConnectionsAreKept(t *testing.T) {
 	var opened atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 // usually HTML in a feed. They end with the element around them.
 const maxDepth = 64
 
-// elements reads the XML forms from their tokens.
+// elements reads the XML forms of a sitemap from their tokens.
 type elements struct {
 	tokens *html.Tokenizer
 	show   func(url string, kind Kind) error
@@ -115,8 +115,8 @@ func (x *elements) start(closed bool) error {
 	return nil
 }
 
-// enter returns the parent of a new element. An entry closes all elements that the entry
-// before it left open.
+// enter returns the parent of a new element. An entry closes all elements that the previous
+// entry left open.
 func (x *elements) enter(name string) (parent string) {
 	switch name {
 	case "url", "sitemap", "item", "entry":
@@ -145,8 +145,8 @@ func (x *elements) end() error {
 	return err
 }
 
-// flush passes the current entry to show. It is called at each tag, because any tag
-// ends an entry.
+// flush passes the URL of the current entry to show. It is called at each tag, because any
+// tag ends the text of the URL.
 func (x *elements) flush() error {
 	if !x.inURL {
 		return nil
@@ -176,8 +176,8 @@ func (x *elements) link(parent string) error {
 	return x.show(href, Page)
 }
 
-// formatOf returns the form of a file with this first element, or "" for an unknown one. A
-// file may lack its root element, so entries are accepted too.
+// formatOf returns the form of a file with this first element, or "" for an unknown element.
+// A file may lack its root element, so the first element may also be an entry.
 func formatOf(root string) Format {
 	switch root {
 	case "urlset", "url":

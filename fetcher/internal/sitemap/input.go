@@ -28,8 +28,8 @@ func newInput(r io.Reader, limit int64) *input {
 	return &input{wire: &bounded{from: r, left: limit}, limit: limit}
 }
 
-// open returns the file's text in UTF-8. lines reports that it is a list of lines and not
-// XML.
+// open returns the file's text in UTF-8. lines reports that the text is a list of lines and
+// not XML.
 func (in *input) open() (text *bufio.Reader, lines bool, err error) {
 	wire := bufio.NewReaderSize(in.wire, 4<<10)
 	text = wire
@@ -86,8 +86,8 @@ func decoderOf(begin []byte) transform.Transformer {
 	return enc.NewDecoder()
 }
 
-// bounded reads the first bytes of b.from; b.left is how many it may still
-// read. If b.from has more bytes, it then fails with ErrTooLarge.
+// bounded reads the first bytes of b.from. The number of bytes that may still be read is
+// b.left. If b.from has more bytes than that, Read returns ErrTooLarge after them.
 type bounded struct {
 	from io.Reader
 	left int64

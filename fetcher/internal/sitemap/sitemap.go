@@ -93,7 +93,7 @@ type Summary struct {
 	Gzip    bool   // the file was compressed
 	Entries int    // entries that were visited
 	TooMany int    // entries beyond MaxEntries, which were not visited
-	TooLong int    // entries that are too long for a URL
+	TooLong int    // entries whose URL is too long
 	Bytes   int64  // uncompressed bytes that were read
 }
 
@@ -157,8 +157,8 @@ func read(in *input, visit func(Entry) bool) (Summary, error) {
 	return sum, &Error{Line: line, Offset: offset, Err: err}
 }
 
-// tooMany returns the error of a file with entries beyond MaxEntries, which may also have
-// another fault.
+// tooMany returns the error of a file with more than MaxEntries entries. The file may also
+// have another fault, err.
 func tooMany(more int, err error) error {
 	if err == nil {
 		return fmt.Errorf("%w: %d more than %d", ErrTooMany, more, MaxEntries)

@@ -21,7 +21,7 @@ var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
 
 var proof = flag.Bool("proof", false, "run the tests at full size")
 
-// entries reads a file and returns a line for each entry, with a plus for a
+// entries reads a file and returns a line for each entry. A plus sign precedes the URL of a
 // sitemap.
 func entries(t testing.TB, file string) (found string, sum Summary, err error) {
 	t.Helper()
@@ -234,7 +234,7 @@ func TestLimitsOfFile(t *testing.T) {
 			runtime.GC()
 			runtime.ReadMemStats(&before)
 			highest := uint64(0)
-			watch := &watchedReader{from: c.file, each: func() {
+			watch := &watchedReader{from: c.file, watch: func() {
 				runtime.ReadMemStats(&after)
 				highest = max(highest, after.HeapAlloc)
 			}}
@@ -249,22 +249,22 @@ func TestLimitsOfFile(t *testing.T) {
 	}
 }
 
-// watchedReader is a reader that calls the function each from time to time.
+// watchedReader is a reader that calls its function watch at every thousandth call of Read.
 type watchedReader struct {
 	from  io.Reader
-	each  func()
+	watch func()
 	reads int
 }
 
 func (w *watchedReader) Read(p []byte) (int, error) {
 	if w.reads++; w.reads%1000 == 0 {
-		w.each()
+		w.watch()
 	}
 	return w.from.Read(p)
 }
 
-// FuzzRead: no file causes a panic or an invalid entry. A file gives the same entries in one
-// piece, byte by byte, and compressed.
+// FuzzRead: no file causes a panic or an invalid entry. The entries are the same whether a
+// file is read in one piece, byte by byte or compressed.
 func FuzzRead(f *testing.F) {
 	f.Add(head + set + "<url><loc>http://h/a</loc></url><url><loc><![CDATA[http://h/b]]></loc></url></urlset>")
 	f.Add("<sitemapindex><sitemap><loc>http://h/&amp;&#x41;</loc></sitemap></sitemapindex>")
