@@ -24,9 +24,9 @@ const (
 	lastSave = 5 * time.Second
 )
 
-// delivery is one run of a relay whose cursor moves when the sink acknowledges events. Only
-// the goroutine that calls the method run uses the fields. Reads and sends have goroutines
-// of their own.
+// delivery is one run of a relay whose Sink is not a TransactionalSink. The cursor moves when
+// the sink acknowledges events. Only the goroutine that calls the method run uses the fields.
+// Reads and sends have goroutines of their own.
 type delivery struct {
 	*relay
 	at     Cursor // the end of the acknowledged events
@@ -41,9 +41,9 @@ type delivery struct {
 	sending, calls int // the number of events under way, and of the calls that send them
 	reading        bool
 	atEnd          bool      // the last read found nothing
-	nextRead       time.Time // no read begins earlier; later than now after an error of the outbox
-	nextSend       time.Time // no call begins earlier; later than now while the sink is away
-	nextSave       time.Time // no save begins earlier
+	nextRead       time.Time // no read begins before this time, which is set after an error of the outbox
+	nextSend       time.Time // no call begins before this time, which is set while the sink is away
+	nextSave       time.Time // no save begins before this time
 
 	sends chan sent
 	reads chan batch

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SetClock replaces the clock of an inbox, which is the clock of its database by default.
+// SetClock replaces the clock of an inbox. The default is the clock of its database.
 func (i *Inbox) SetClock(now func() time.Time) { i.now = now }
 
 // Round runs one round of a worker of Work. A round handles at most one event of each type.

@@ -15,7 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Result is the result of a call with an event. The zero Result is returned with an error.
+// Result says what a call such as Once did with an event. The zero Result is returned with an
+// error.
 type Result int
 
 const (

@@ -223,8 +223,8 @@ func TestDeadLetters(t *testing.T) {
 }
 
 // TestStopDuringClaim: if the context of Work ends while a worker claims an event, the worker
-// still handles this event. The statement is not aborted. Otherwise the server could execute
-// it later, and the event would wait for an attempt that no worker makes.
+// still handles this event. The statement is not aborted, because the server could still
+// execute an aborted statement. The event would then wait for an attempt that no worker makes.
 func TestStopDuringClaim(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

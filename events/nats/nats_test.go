@@ -185,8 +185,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// expect sends an event until the sink accepts it. If want is not empty, expect sends the
-// event until the sink returns an *AwayError whose text contains want.
+// expect sends an event repeatedly. If want is empty, it stops when the sink accepts the
+// event. Otherwise it stops when the sink returns an *AwayError whose text contains want.
 func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
 	t.Helper()
 	for ends := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {

@@ -198,8 +198,8 @@ func batchID(batch []events.Event) string {
 	return "batch-" + hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// verdict returns the error that Send returns for the events of a request. It depends on the
-// HTTP answer, whose body is text.
+// verdict returns the error that Send returns for the events of a request. The arguments are
+// the HTTP answer, its body and the current time.
 func verdict(answer *http.Response, text []byte, now time.Time) error {
 	said := "the receiver answers " + answer.Status
 	switch status := answer.StatusCode; {

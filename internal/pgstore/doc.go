@@ -16,9 +16,9 @@
 //
 // A statement sees the data as of the moment when it began. If it then waits for a lock,
 // it sees the new version of the locked row, but the old versions of all other rows. A
-// change that needs several rows therefore takes two statements of one transaction. The
-// first statement takes the locks. The second statement sees everything that was committed
-// before it began, and changes only rows that the first has locked.
+// change that depends on several rows therefore takes two statements of one transaction.
+// The first statement takes the locks. The second statement sees everything that was
+// committed before it began, and changes only rows that the first one has locked.
 //
 // # Failures
 //

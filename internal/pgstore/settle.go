@@ -92,7 +92,7 @@ type finishedColumns struct {
 }
 
 // columnsOfFinished returns finished keys as columns. If a key was finished several times,
-// only the highest round counts. If a round was finished several times, the first time counts.
+// only the highest round counts. If this round occurs several times, the first one counts.
 func columnsOfFinished(finished []exact.Finished) (e finishedColumns, err error) {
 	sorted := slices.Clone(finished)
 	slices.SortStableFunc(sorted, func(a, b exact.Finished) int {

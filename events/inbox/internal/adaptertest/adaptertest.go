@@ -24,9 +24,9 @@ import (
 
 // An Adapter is an adapter under test.
 type Adapter struct {
-	// Serve handles the events that the broker at address delivers, until ctx ends. An
-	// event has as many attempts as the argument attempts says. A handler has the time
-	// Timeout to finish.
+	// Serve handles the events that the broker at address delivers, until ctx ends. The
+	// argument attempts is the number of attempts of an event. A handler must finish within
+	// Timeout.
 	Serve func(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error
 	// Open opens a broker without events.
 	Open func(t *testing.T) Broker
