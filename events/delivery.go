@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// windowEvents times Outstanding is the largest number of events in the window: the
-	// events that were read and that the cursor has not passed. It is large, so that the
-	// window has events of many hosts.
+	// windowEvents times Outstanding is the largest number of events in the window. The
+	// window contains the events that were read and that the cursor has not passed yet. It
+	// is large, so that it has events of many hosts.
 	windowEvents = 16
 	// windowBytes bounds the data of the events in the window. The last read can exceed it.
 	windowBytes = 32 << 20
@@ -24,9 +24,9 @@ const (
 	lastSave = 5 * time.Second
 )
 
-// delivery is one run of a relay whose cursor moves when the sink acknowledges events. Only
-// the goroutine that calls the method run uses the fields. Reads and sends have goroutines
-// of their own.
+// delivery is one run of a relay whose Sink is not a TransactionalSink. The cursor moves when
+// the sink acknowledges events. Only the goroutine that calls the method run uses the fields.
+// Reads and sends have goroutines of their own.
 type delivery struct {
 	*relay
 	at     Cursor // the end of the acknowledged events
@@ -41,9 +41,9 @@ type delivery struct {
 	sending, calls int // the number of events under way, and of the calls that send them
 	reading        bool
 	atEnd          bool      // the last read found nothing
-	nextRead       time.Time // no read begins earlier, because the outbox does not answer
-	nextSend       time.Time // no call begins earlier, because the sink is away
-	nextSave       time.Time // no save begins earlier
+	nextRead       time.Time // no read begins before this time, which is set after an error of the outbox
+	nextSend       time.Time // no call begins before this time, which is set while the sink is away
+	nextSave       time.Time // no save begins before this time
 
 	sends chan sent
 	reads chan batch
@@ -56,7 +56,7 @@ type entry struct {
 	letter  *DeadLetter
 }
 
-// lane has the events of one host, in order. If busy is set, the first one is under
+// lane has the events of one host, in order. If busy is set, the first event is under
 // way.
 type lane struct {
 	queue []*entry
@@ -274,7 +274,7 @@ func (d *delivery) settle(s sent) {
 		}
 	}
 	if delivered+refused > 0 {
-		d.back()
+		d.clearAway()
 		d.nextSend = time.Time{}
 	}
 	if away != nil {
@@ -283,10 +283,11 @@ func (d *delivery) settle(s sent) {
 			d.nextSend = pause
 		}
 	}
-	d.note(func(s *State) { s.Delivered += delivered })
+	d.updateState(func(s *State) { s.Delivered += delivered })
 }
 
-// moreAway returns the error that asks for the longer pause. The argument a can be nil.
+// moreAway returns the one of two errors that asks for the longer pause. The first error
+// can be nil.
 func moreAway(a, b error) error {
 	x, _ := errors.AsType[*AwayError](a)
 	y, _ := errors.AsType[*AwayError](b)
@@ -296,7 +297,7 @@ func moreAway(a, b error) error {
 	return a
 }
 
-// pass moves the cursor over the settled events at the beginning of the window.
+// pass moves the cursor past the settled events at the beginning of the window.
 func (d *delivery) pass() {
 	n := 0
 	for n < len(d.window) && d.window[n].settled {
@@ -310,7 +311,7 @@ func (d *delivery) pass() {
 	d.window = d.window[n:]
 }
 
-// save saves the cursor, with the dead letters of the events that it has passed.
+// save saves the cursor, and the dead letters of the events that the cursor has passed.
 func (d *delivery) save(ctx context.Context) error {
 	if d.at == d.saved && len(d.letter) == 0 {
 		return nil

@@ -8,5 +8,6 @@
 //
 // The package owns the form of an event, the order of delivery, cursors and dead letters.
 // It does not own records (package record) or the handling of events by their receivers
-// (package inbox). A sink that is away delays the delivery, but never the crawl.
+// (package inbox). While a sink cannot accept events, only the delivery waits. The crawl
+// goes on.
 package events

@@ -19,8 +19,8 @@ const (
 	PageFailed = "page.failed" // the URL has failed, and can be retried
 )
 
-// Event is a record in the form in which other programs receive it, a CloudEvent of version
-// 1.0. Its JSON form is the structured mode of the CloudEvents JSON format, which
+// Event is a record in the form that other programs receive: a CloudEvent of version 1.0.
+// Its JSON form is the structured mode of the CloudEvents JSON format, which
 // docs/reference/events.md describes.
 type Event struct {
 	ID      string          // FINGERPRINT-ROUND; every repeat has the same ID
@@ -45,8 +45,9 @@ func ID(item bloomstore.Fingerprint, round uint32) string {
 	return record.EventID(item, int(round))
 }
 
-// ErrNoFingerprint reports a record that an early version of the crawler wrote. It has no
-// fingerprint, which is a part of the event's id.
+// ErrNoFingerprint reports a record without a fingerprint. An early version of the crawler
+// wrote such records. Without a fingerprint there is no event, because the fingerprint is a
+// part of the event's id.
 var ErrNoFingerprint = errors.New("events: the record has no fingerprint: it was written before records had one, and cannot be sent")
 
 // FromRecord returns the event of a record. The argument line is the JSON of the record,

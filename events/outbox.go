@@ -12,12 +12,12 @@ type Cursor string
 
 // Outbox reads the events of a crawl in the order in which they were committed.
 // Reading deletes nothing. An Outbox is safe for concurrent use. An error that wraps
-// frontier.ErrUnavailable is temporary. A relay waits and tries again.
+// frontier.ErrUnavailable is temporary. After such an error, a relay waits and tries again.
 type Outbox interface {
-	// Read returns the events that follow a cursor, in order and at most limit, and the
-	// cursor for the next Read. It does not wait for events. If there are no new events, it
-	// returns none. Even then the cursor next can differ from the cursor after, because
-	// Read also passes lines that are not events. It returns a *GoneError if a part of the
+	// Read returns at most limit events that follow a cursor, in order, and the cursor for
+	// the next Read. It does not wait for events. If there are no new events, it returns
+	// none. Even then the returned cursor can differ from the given one, because Read moves
+	// the cursor past lines that are not events. It returns a *GoneError if a part of the
 	// outbox is missing.
 	Read(ctx context.Context, after Cursor, limit int) (events []Event, next Cursor, err error)
 	// Find returns the cursor after the last event that was committed before t. The
@@ -30,8 +30,8 @@ type Outbox interface {
 // Lag is how far a relay is behind its crawl.
 type Lag struct {
 	Events uint64    `json:"events"`
-	Bytes  uint64    `json:"bytes"`  // the size of their records
-	Oldest time.Time `json:"oldest"` // Time of the first event; zero if there are none
+	Bytes  uint64    `json:"bytes"`  // total size of the records of these events
+	Oldest time.Time `json:"oldest"` // Event.Time of the first event; zero if there are none
 	// More reports that Events is too low, because the outbox has not counted all events
 	// yet. The next call of Lag continues to count.
 	More bool `json:"more,omitempty"`
@@ -63,19 +63,20 @@ type Progress interface {
 	Lock(ctx context.Context, name string) (unlock func() error, err error)
 	// Names returns the names of registered relays, sorted.
 	Names(ctx context.Context) ([]string, error)
-	// Load returns the saved state of a relay. The result known is false for a new name.
+	// Load returns the saved state of a relay. The second result is false if the name is
+	// new.
 	Load(ctx context.Context, name string) (saved Saved, known bool, err error)
 	// Save sets the cursor of a relay and adds letters to its dead letters, in one step.
 	// It registers the relay if the name is new.
 	Save(ctx context.Context, name string, cursor Cursor, letters []DeadLetter) error
 	// Dead returns the dead letters of a relay, oldest first.
 	Dead(ctx context.Context, name string) ([]DeadLetter, error)
-	// Revise stores the reasons and times of letters in the dead letters with the same
-	// event ids. It ignores letters that were discarded.
+	// Revise changes stored dead letters. Each of them gets the Reason and At of the given
+	// letter with the same event id. Given letters that are no longer stored are ignored.
 	Revise(ctx context.Context, name string, letters []DeadLetter) error
 	// Discard removes the dead letters of the events with the given ids, or all dead
-	// letters if no ids are given. It returns how many it removed. The caller needs no
-	// lock.
+	// letters if no ids are given. It returns the number of removed letters. The caller
+	// needs no lock.
 	Discard(ctx context.Context, name string, ids ...string) (removed int, err error)
 }
 
@@ -93,5 +94,5 @@ type Saved struct {
 type DeadLetter struct {
 	Event  Event     `json:"event"`
 	Reason string    `json:"reason"` // RefusedError.Reason of the sink
-	At     time.Time `json:"at"`     // when it was refused, UTC
+	At     time.Time `json:"at"`     // when the event was refused, UTC
 }

@@ -90,8 +90,8 @@ func (c Config) withDefaults() (Config, error) {
 // order, one at a time, and the events of different hosts at the same time. Events that
 // were sent but not acknowledged before the end of Run are sent again by the next Run.
 //
-// All events before the cursor are acknowledged, dead letters, or not wanted by Keep. The
-// cursor is saved soon after it has moved. If the sink is away, or the outbox or progress
+// Each event before the cursor was acknowledged, is a dead letter, or was not wanted by Keep.
+// The cursor is saved soon after it has moved. If the sink is away, or the outbox or progress
 // returns an error that wraps frontier.ErrUnavailable, Run tries again after a pause that
 // grows to half a minute. Every other error of the outbox and the progress ends Run, such
 // as ErrLocked if another process runs the relay, or a *GoneError if events are missing.
@@ -115,7 +115,7 @@ func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 	if err != nil {
 		return endOf(ctx, err)
 	}
-	r.note(func(s *State) { s.Name, s.Cursor = cfg.Name, start })
+	r.updateState(func(s *State) { s.Name, s.Cursor = cfg.Name, start })
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(watch) })
@@ -143,8 +143,8 @@ const (
 // backoff computes pauses that grow with each failure. The zero value is ready to use.
 type backoff struct{ last time.Duration }
 
-// next returns how long to wait: twice the last time, up to longestPause, less a
-// random part of at most a quarter.
+// next returns the next pause. It is twice the last one, but at most longestPause, and is
+// shortened by a random part of up to a quarter.
 func (b *backoff) next() time.Duration {
 	b.last = min(max(2*b.last, firstPause), longestPause)
 	return b.last - rand.N(b.last/4)
@@ -155,10 +155,10 @@ type relay struct {
 	Config
 	drain bool
 
-	mu      sync.Mutex
-	state   State
-	away    backoff
-	awaying time.Time // when Away was set
+	mu        sync.Mutex
+	state     State
+	away      backoff
+	awaySince time.Time // when Away was set
 }
 
 // start returns the cursor at which the delivery begins. It registers a new name at once,
@@ -173,7 +173,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 	if err != nil {
 		return "", fmt.Errorf("events: load the cursor of relay %q: %w", r.Name, err)
 	}
-	r.note(func(s *State) { s.Dead = saved.Dead })
+	r.updateState(func(s *State) { s.Dead = saved.Dead })
 	if sink, ok := r.Sink.(TransactionalSink); ok {
 		var committed Cursor
 		var has bool
@@ -222,12 +222,12 @@ func (r *relay) save(ctx context.Context, at Cursor, letters []DeadLetter) error
 	for _, l := range letters {
 		r.Logger.Warn("refused for ever", slog.String("relay", r.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
 	}
-	r.note(func(s *State) { s.Cursor = at; s.Dead += uint64(len(letters)) })
+	r.updateState(func(s *State) { s.Cursor = at; s.Dead += uint64(len(letters)) })
 	return nil
 }
 
-// The method note changes the state that OnState receives.
-func (r *relay) note(change func(*State)) {
+// updateState changes the state that OnState receives.
+func (r *relay) updateState(change func(*State)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.state)
@@ -239,7 +239,7 @@ func (r *relay) awayFrom(err error) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.Away == "" {
-		r.awaying = time.Now()
+		r.awaySince = time.Now()
 		r.Logger.Warn("the relay waits", slog.String("relay", r.Name), slog.Any("err", err))
 	}
 	r.state.Away = err.Error()
@@ -250,29 +250,29 @@ func (r *relay) awayFrom(err error) time.Duration {
 	return pause
 }
 
-// The method back notes that the sink, the outbox and the progress answer again.
-func (r *relay) back() {
+// clearAway notes that the sink, the outbox and the progress answer again.
+func (r *relay) clearAway() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.Away != "" {
-		r.Logger.Info("the relay goes on", slog.String("relay", r.Name), slog.Duration("after", time.Since(r.awaying)))
+		r.Logger.Info("the relay goes on", slog.String("relay", r.Name), slog.Duration("after", time.Since(r.awaySince)))
 	}
 	r.state.Away, r.away = "", backoff{}
 }
 
-// patient calls the function do, which uses the outbox or the progress. It repeats the call
-// as long as the error wraps frontier.ErrUnavailable and ctx has not ended.
-func (r *relay) patient(ctx context.Context, do func() error) error {
-	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, do)
+// patient calls an operation of the outbox or the progress. It repeats the call as long as
+// the error wraps frontier.ErrUnavailable and ctx has not ended.
+func (r *relay) patient(ctx context.Context, operation func() error) error {
+	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, operation)
 }
 
-// repeat calls the function do until a call succeeds, its error is final, or ctx ends. It
-// pauses between the calls.
-func (r *relay) repeat(ctx context.Context, final func(error) bool, do func() error) error {
+// repeat calls operation until a call succeeds, its error is final, or ctx ends. It pauses
+// between the calls.
+func (r *relay) repeat(ctx context.Context, final func(error) bool, operation func() error) error {
 	for {
-		err := do()
+		err := operation()
 		if err == nil {
-			r.back()
+			r.clearAway()
 			return nil
 		}
 		if final(err) {
@@ -320,7 +320,7 @@ func (r *relay) watch(ctx context.Context) {
 		r.mu.Lock()
 		state := r.state
 		if state.Away != "" {
-			state.AwayFor = time.Since(r.awaying)
+			state.AwayFor = time.Since(r.awaySince)
 		}
 		r.mu.Unlock()
 		if began := time.Now(); ended || !began.Before(nextLag) {

@@ -12,10 +12,11 @@ type Sink interface {
 	// Send delivers events. It returns when each event was acknowledged or has failed. The
 	// result has one error for each event, in the same order. A nil error means that the
 	// event was acknowledged. A *RefusedError is final, and the event becomes a dead
-	// letter. Every other error means that the sink is away. Then the relay waits and sends
-	// the event again. An *AwayError can set the length of the pause. If ctx ends, the
-	// error of each event that was not acknowledged is an *AwayError. A relay never sends
-	// two events of one host at the same time, in one call or in several.
+	// letter. Every other error means that the sink is away: it cannot accept events now.
+	// The relay waits and then sends the event again. An *AwayError can set the length of
+	// the pause. If ctx ends, the error of each event that was not acknowledged is an
+	// *AwayError. A relay never sends two events of one host at the same time, in one call
+	// or in several.
 	Send(ctx context.Context, events []Event) []error
 	// Close releases the resources of the sink. It is not called during a Send.
 	Close() error
@@ -26,12 +27,13 @@ type Sink interface {
 // can use one sink at the same time, each with its own key.
 type TransactionalSink interface {
 	Sink
-	// Committed returns the cursor of the last transaction with a key. The result known is
-	// false if there was none.
+	// Committed returns the cursor of the last transaction with the given key. The second
+	// result is false if there was no such transaction.
 	Committed(ctx context.Context, key string) (cursor Cursor, known bool, err error)
-	// Commit delivers events, in order, and the cursor of key. If it returns an error,
-	// either everything was delivered or nothing was. A *RefusedError is final, as for
-	// Send. It means that at least one of the events will never be accepted.
+	// Commit delivers events, in order, and stores cursor under key, in one transaction. If
+	// it returns an error, the transaction was committed completely or not at all. A
+	// *RefusedError is final, as for Send. It means that at least one of the events will
+	// never be accepted.
 	Commit(ctx context.Context, key string, events []Event, cursor Cursor) error
 }
 

@@ -106,11 +106,11 @@ func (t *transactions) send(ctx context.Context, events []Event, at Cursor) erro
 	}
 	crash.Point("acknowledgement")
 	t.at = at
-	t.note(func(s *State) { s.Cursor = at; s.Delivered += uint64(len(events)) })
+	t.updateState(func(s *State) { s.Cursor = at; s.Delivered += uint64(len(events)) })
 	return t.saveSoon(ctx)
 }
 
-// saveSoon saves the cursor in Progress once a second.
+// saveSoon saves the cursor in Progress, unless it was saved less than a second ago.
 func (t *transactions) saveSoon(ctx context.Context) error {
 	if time.Since(t.savedAt) < time.Second {
 		return nil

@@ -39,8 +39,8 @@ func (s *transactional) Commit(_ context.Context, key string, all []events.Event
 	return nil
 }
 
-// TestTransactions: each event is delivered once, although the relay ends between
-// transactions, and each time loses what its Progress has stored.
+// TestTransactions stops the relay repeatedly between transactions, and starts it again with
+// an empty Progress. Each event is still delivered once.
 func TestTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s := filled(1000, 7), new(transactional)

@@ -93,7 +93,7 @@ func closeSink(t *testing.T, s events.Sink) {
 	}
 }
 
-// firsts returns the events without their repeats.
+// firsts returns the events without repeats.
 func firsts(all []events.Event) []events.Event {
 	seen := make(map[string]bool)
 	return slices.DeleteFunc(slices.Clone(all), func(e events.Event) bool {
@@ -103,7 +103,7 @@ func firsts(all []events.Event) []events.Event {
 	})
 }
 
-// Missing returns the ids in the argument want that are not in the argument got, sorted.
+// Missing returns the wanted ids that got does not contain, sorted.
 func Missing(got, want []string) []string {
 	left := make(map[string]bool)
 	for _, id := range want {

@@ -10,7 +10,8 @@ import (
 )
 
 // cursor is a parsed events.Cursor of an Outbox. Its text is "FILE-OFFSET", followed by
-// "+FILE-OFFSET" for each earlier line that is held back.
+// "+FILE-OFFSET" for each earlier line that is held back. An outbox holds a line back as
+// long as it does not know whether the line will become an event.
 type cursor struct {
 	at   record.Place
 	held []record.Place // in ascending order

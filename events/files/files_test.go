@@ -243,8 +243,8 @@ func TestLagMore(t *testing.T) {
 	}
 }
 
-// TestOldLine: the error for a line without a fingerprint says so, and has the place of the
-// line.
+// TestOldLine: the error for a line without a fingerprint wraps ErrNoFingerprint, and has the
+// place of the line.
 func TestOldLine(t *testing.T) {
 	c := newCrawl(t, record.Config{})
 	old := eventstest.Record(1, 1)
@@ -262,8 +262,8 @@ func TestOldLine(t *testing.T) {
 	}
 }
 
-// FuzzCursor: a parsed cursor has the text from which it was parsed. A damaged cursor
-// causes an error and not a panic.
+// FuzzCursor: parsing a cursor does not change its text. A damaged cursor causes an error and
+// not a panic.
 func FuzzCursor(f *testing.F) {
 	for _, text := range []string{"", "1-0", "3-1048576+1-5+2-0", "0-1", "1-00", "1-5+1-5", "+1-1", "1-1+", "99999999999-1", "-1--1"} {
 		f.Add(text)

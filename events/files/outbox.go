@@ -2,11 +2,11 @@
 // progress of its relays (cursors, dead letters and locks) in the same directory.
 //
 // The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
-// of many workers. The store of an embedded crawl has the position up to which the lines
-// count. In a journal, some lines do not count. A line is in doubt as long as it is unknown
-// whether the completion of its record took effect. The package decides which lines are
-// events. It owns neither the files (package record) nor the queue, which it asks about
-// lines in doubt.
+// of many workers. In an embedded crawl, all lines up to a position count. The store of the
+// crawl has this position. In a journal, some lines do not count. A line is in doubt as long
+// as it is unknown whether the completion of its record took effect. The package decides
+// which lines are events. It asks the queue about lines in doubt. It owns neither the files
+// (package record) nor the queue.
 package files
 
 import (
@@ -32,10 +32,10 @@ import (
 type Config struct {
 	Dir    string // the directory of the files
 	Source string // the source of the events: events.Source of the crawl's id
-	// End returns the position at which the records that count end at present. For an
-	// embedded crawl, this is the position that its store has committed. For a running
-	// worker, it is the result of record.Journal.Answered. A nil position means that no
-	// process writes the journal. Then all whole lines count, except those in doubt.
+	// End returns the end of the records that count now. For an embedded crawl, this is the
+	// position that its store has committed. For a running worker, it is the result of
+	// record.Journal.Answered. A nil position means that no process writes the journal. All
+	// whole lines of such a journal count, except those in doubt.
 	End func(ctx context.Context) (frontier.Position, error)
 
 	Journal bool // the files are a worker's journal, and not those of an embedded crawl
@@ -64,7 +64,7 @@ type Outbox struct {
 	mu       sync.Mutex
 	tail     *record.Tail // at the place where the last Read ended
 	voids    voids
-	lookHeld time.Time // held lines are not checked earlier
+	lookHeld time.Time // held lines are not checked before this time
 
 	lag lag
 }
@@ -114,7 +114,7 @@ func (o *Outbox) bounds(ctx context.Context) (b bounds, err error) {
 	return b, err
 }
 
-// inDoubt reports whether the line of a journal is in doubt, so that it might not count.
+// inDoubt reports whether a line of a journal is in doubt. Such a line might not count.
 func (b *bounds) inDoubt(at record.Place) bool {
 	return b.doubt.Has(at) || !at.Before(b.answered)
 }
@@ -260,7 +260,7 @@ func (o *Outbox) explain(err error) error {
 
 // Find implements events.Outbox. It compares t with fetched_at. All records that were
 // fetched at t or later are after the cursor. Some records that were fetched shortly
-// before t can also be after it.
+// before t can also be after the cursor.
 func (o *Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
 	b, err := o.bounds(ctx)
 	if err != nil {
@@ -307,8 +307,8 @@ func (o *Outbox) before(number int, t time.Time) bool {
 	return err == nil
 }
 
-// fetchedAt returns the fetched_at of a line. The result ok is false for a line that has
-// none.
+// fetchedAt returns the fetched_at of a line. The result ok is false if the line has no
+// fetched_at.
 func fetchedAt(line []byte) (t time.Time, ok bool) {
 	_, rest, ok := bytes.Cut(line, []byte(`"fetched_at":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))

@@ -54,8 +54,8 @@ type Progress struct {
 var _ events.Progress = (*Progress)(nil)
 
 // NewProgress returns the progress of the relays of a crawl or a worker. dir is the
-// directory of the crawl or worker. NewProgress creates nothing on disk. The first Lock or
-// Save does.
+// directory of the crawl or worker. NewProgress creates no files. The first Lock or Save
+// creates them.
 func NewProgress(dir string) *Progress { return &Progress{dir: filepath.Join(dir, relaysDir)} }
 
 func (p *Progress) path(name, file string) string { return filepath.Join(p.dir, name, file) }
@@ -121,7 +121,7 @@ func (p *Progress) load(name string) (s state, known bool, err error) {
 
 // Save implements events.Progress.
 func (p *Progress) Save(ctx context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
-	return p.change(ctx, name, func(s *state) error {
+	return p.update(ctx, name, func(s *state) error {
 		s.Cursor, s.At = cursor, time.Now().UTC()
 		if len(letters) == 0 {
 			return nil
@@ -160,8 +160,8 @@ func (p *Progress) letters(name string, number int) string {
 	return p.path(name, fmt.Sprintf("dead-%d.jsonl", number))
 }
 
-// change changes the state of a relay, in one step.
-func (p *Progress) change(ctx context.Context, name string, do func(*state) error) (err error) {
+// update changes the state of a relay, in one step.
+func (p *Progress) update(ctx context.Context, name string, edit func(*state) error) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, err := os.Stat(filepath.Join(p.dir, name)); err != nil {
@@ -179,7 +179,7 @@ func (p *Progress) change(ctx context.Context, name string, do func(*state) erro
 		return err
 	}
 	before := s.Letters
-	if err := do(&s); err != nil {
+	if err := edit(&s); err != nil {
 		return fmt.Errorf("files: save relay %q: %w", name, err)
 	}
 	s.Format = format
@@ -222,7 +222,7 @@ func (p *Progress) Dead(ctx context.Context, name string) ([]events.DeadLetter, 
 		if !errors.Is(err, fs.ErrNotExist) {
 			return letters, err
 		}
-		if now, _, err := p.load(name); err != nil || now.Letters == s.Letters { // otherwise the letters were rewritten in another file
+		if now, _, err := p.load(name); err != nil || now.Letters == s.Letters { // a new number means that the letters were rewritten in another file
 			return nil, errors.Join(err, fmt.Errorf("files: %s is gone: %d dead letters are lost", p.letters(name, s.Letters), s.Dead))
 		}
 		if ctx.Err() != nil {
@@ -298,7 +298,7 @@ func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []eve
 	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
 		return err
 	}
-	return p.change(ctx, name, func(s *state) error {
+	return p.update(ctx, name, func(s *state) error {
 		letters, err := p.read(name, *s)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 type voids struct {
 	from record.Place
 	tail *record.Tail                // at the end of the lines that were read
-	of   map[record.JournalLine]bool // nil means that none were read
+	of   map[record.JournalLine]bool // nil means that no lines were read
 }
 
 // gather reads the lines from a place up to the last whole line on disk.

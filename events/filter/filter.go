@@ -64,13 +64,13 @@ func matches(e *events.Event, terms []term) bool {
 	})
 }
 
-// equal reports whether a field of an event matches a value of a filter. The argument has
+// equal reports whether a field of an event matches a value of a filter. The argument actual
 // is the value in the event.
-func equal(field, has, value string) bool {
+func equal(field, actual, value string) bool {
 	if parent, wild := strings.CutPrefix(value, "*."); wild && field == "host" {
-		return strings.HasSuffix(has, "."+parent)
+		return strings.HasSuffix(actual, "."+parent)
 	}
-	return has == value
+	return actual == value
 }
 
 // term is one filter.

@@ -14,8 +14,9 @@
 // handler fails or panics, or its process ends, neither the mark nor the writes are
 // committed.
 //
-// This covers only writes through the transaction. A mail or a payment is not rolled back.
-// Send the event's id with it, so that its receiver can recognise a repeat.
+// This covers only the writes through the transaction. An e-mail or a payment is not rolled
+// back. Send the event's id with the e-mail or the payment, so that its receiver can
+// recognise a repeat.
 //
 // The package owns the tables of marks and of stored events. It receives no events itself.
 // Its subpackages connect it with HTTP, NATS and Kafka. Two more packages use Redis:

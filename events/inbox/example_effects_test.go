@@ -149,7 +149,7 @@ func (s saga) step(ctx context.Context, id string, step int) (done bool, err err
 	return done, err
 }
 
-// compensate undoes all steps whose numbers are lower than the argument before.
+// compensate undoes all steps before the given one, in reverse order.
 func (s saga) compensate(ctx context.Context, id string, before int) error {
 	for step := before - 1; step >= 0; step-- {
 		key := fmt.Sprintf("%s/%d/undo", id, step)

@@ -49,7 +49,7 @@ func Example() {
 		}
 		fmt.Println(result)
 	}
-	fmt.Println(one[int](ctx, pool, "SELECT pages FROM total"), "page")
+	fmt.Println(queryValue[int](ctx, pool, "SELECT pages FROM total"), "page")
 	// Output:
 	// done
 	// duplicate
@@ -90,8 +90,8 @@ func openInbox(ctx context.Context, tables string) (*inbox.Inbox, *pgxpool.Pool)
 	return box, pool
 }
 
-// one returns the single value of a query.
-func one[T any](ctx context.Context, pool *pgxpool.Pool, query string) (value T) {
+// queryValue returns the single value that a query returns.
+func queryValue[T any](ctx context.Context, pool *pgxpool.Pool, query string) (value T) {
 	if err := pool.QueryRow(ctx, query).Scan(&value); err != nil {
 		log.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func Example_index() {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println(one[string](ctx, pool, "SELECT title FROM pages"))
+	fmt.Println(queryValue[string](ctx, pool, "SELECT title FROM pages"))
 	// Output: as of round 3
 }
 
@@ -153,7 +153,7 @@ func Example_stateMachine() {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println(one[string](ctx, pool, "SELECT state::text FROM orders WHERE id = 17"))
+	fmt.Println(queryValue[string](ctx, pool, "SELECT state::text FROM orders WHERE id = 17"))
 	// Output: sent
 }
 

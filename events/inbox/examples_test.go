@@ -90,8 +90,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSaga: all steps are done or none, although services fail before and after they
-// act, and several runs of a saga happen at once.
+// TestSaga: either all steps are done or no step is done, although services fail before and
+// after they act, and several runs of a saga happen at once.
 func TestSaga(t *testing.T) {
 	t.Parallel()
 	for refuses := range 4 { // which service refuses; 3 means that none does

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// SetClock gives an inbox a clock other than its database's.
+// SetClock replaces the clock of an inbox. The default is the clock of its database.
 func (i *Inbox) SetClock(now func() time.Time) { i.now = now }
 
-// Round runs one round of a worker of Work, which handles at most one event of each type.
+// Round runs one round of a worker of Work. A round handles at most one event of each type.
 func (i *Inbox) Round(ctx context.Context, cfg WorkConfig) (found bool, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {

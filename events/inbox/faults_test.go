@@ -69,13 +69,13 @@ func markFirst(ctx context.Context, pool *pgxpool.Pool, id string, handle func(c
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return handle(ctx, tx) })
 }
 
-// clockKey makes its key from the id and the time.
+// clockKey handles an event once for each key, and makes the key from the id and the time.
 func clockKey(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
 	return viaOnce(ctx, pool, fmt.Sprint(id, "-", time.Now().UnixNano()), handle)
 }
 
-// TestFaults tests the usual faults of such code. For each, a naive version must fail and
-// Once must not.
+// TestFaults tests the usual faults of code that handles events once. For each fault, a naive
+// version must fail, and Once must succeed.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []struct {

@@ -15,7 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Result is the result of a call with an event. The zero Result is returned with an error.
+// Result says what a call such as Once did with an event. The zero Result is returned with an
+// error.
 type Result int
 
 const (
@@ -46,8 +47,8 @@ var (
 	ErrInvalid = errors.New("inbox: invalid event")
 	// ErrSchema reports a database whose tables are missing or have another version.
 	ErrSchema = errors.New("inbox: tables are missing or have another version")
-	// ErrPermanent makes an event a dead letter at once if the error of its handler wraps
-	// ErrPermanent. Work makes no further attempt.
+	// ErrPermanent is for handlers of Work. If the error of a handler wraps ErrPermanent,
+	// the event becomes a dead letter at once, and Work makes no further attempt.
 	ErrPermanent = errors.New("inbox: no further attempt will succeed")
 	// ErrTransaction is returned to a handler that calls Commit or Rollback of its
 	// transaction. Only the inbox ends the transaction.
@@ -137,7 +138,7 @@ type Config struct {
 // if its DB is.
 type Inbox struct {
 	cfg      Config
-	identity string           // of the tables; part of the cache's keys, so that two databases can share a cache
+	identity string           // id of the tables; part of the cache's keys, so that two databases can share a cache
 	wake     chan struct{}    // has an element after Store, so that a worker does not wait for its next poll
 	now      func() time.Time // only tests set it; nil means the clock of the database
 }

@@ -42,9 +42,9 @@ func KeyFromOffset(topic string, partition int32, offset int64) string {
 // on these members. A pointer to a missing member or to an element of an array has no
 // effect.
 //
-// Two events with the same content have the same key. So do not use it for events that can
-// occur twice with the same content, such as "a cup of tea was sold", unless the document
-// contains a number or a time that differs.
+// Two events with the same content have the same key. So do not use KeyFromJSON for events
+// that can occur twice with the same content, such as "a cup of tea was sold". The document
+// of such an event must also contain a number or a time.
 //
 // The error is ErrDocument if two parsers might read the document differently, because
 // an object has a name twice or a text is not Unicode. It is also ErrDocument if arrays
@@ -80,8 +80,8 @@ func KeyFromJSON(document []byte, omit ...string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// canonical reads a document and writes the form that is hashed. Do not change the form,
-// because all keys would change and every event would be new.
+// canonical reads a document and writes the form that is hashed. Do not change the form.
+// Otherwise all keys change, and handled events are handled again.
 //
 //	null, true, false    n, t, f
 //	a number             #DIGITSeEXPONENT, DIGITS without zeros at both ends

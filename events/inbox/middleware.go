@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Middleware returns a function that wraps handlers of events of any Go type, so that they
-// run once per event. The function key returns the id of an event (see Once).
+// Middleware returns a function that wraps handlers, so that they run once per event. Events
+// can have any Go type. The function key returns the id of an event (see Once).
 //
 //	once := inbox.Middleware(box, func(o Order) (string, error) { return o.ID, nil })
 //	handle = once(handle)

@@ -27,8 +27,8 @@ import (
 // fails, the waiting delivery calls handle itself. ctx bounds the wait. handle must return
 // when ctx ends.
 //
-// If the connection is lost during the commit, Once returns an error, although the event
-// might be handled. If it is, the next delivery is a Duplicate.
+// If the connection is lost during the commit, Once returns an error, although the commit
+// might have succeeded. If it has succeeded, the next delivery is a Duplicate.
 func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Context, tx pgx.Tx) error) (Result, error) {
 	if err := checkID(id); err != nil {
 		return 0, err
@@ -39,7 +39,7 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 			if err != nil || result == Duplicate {
 				return err
 			}
-			return call(func() error { return handle(ctx, handlersTx{tx}) })
+			return catchPanic(func() error { return handle(ctx, handlersTx{tx}) })
 		})
 		if err != nil {
 			return 0, fmt.Errorf("inbox: event %q of group %q: %w", id, i.cfg.Group, err)
@@ -48,31 +48,31 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 	})
 }
 
-// unlessCached returns Duplicate if the event is in the cache. If not, it calls the
-// function do, reports the outcome to Metrics, and adds the event to the cache. The
-// argument done is the outcome for the result Done.
-func (i *Inbox) unlessCached(ctx context.Context, id string, done Outcome, do func() (Result, error)) (Result, error) {
+// unlessCached returns Duplicate if the event is in the cache. If not, it calls process,
+// reports the outcome to Metrics, and adds the event to the cache. It reports the argument
+// outcome if the result is Done.
+func (i *Inbox) unlessCached(ctx context.Context, id string, outcome Outcome, process func() (Result, error)) (Result, error) {
 	started := time.Now()
 	if i.cached(ctx, id) {
 		i.count(OutcomeCached, started)
 		return Duplicate, nil
 	}
-	result, err := do()
+	result, err := process()
 	switch {
 	case err != nil:
 		i.count(OutcomeFailed, started)
 		return 0, err
 	case result == Duplicate:
-		done = OutcomeDuplicate
+		outcome = OutcomeDuplicate
 	}
-	i.count(done, started)
+	i.count(outcome, started)
 	i.remember(ctx, id, result, started)
 	return result, nil
 }
 
-// inTransaction calls the function do in a transaction. It commits if the call succeeds,
-// and rolls back if not.
-func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) error {
+// inTransaction calls body in a transaction. It commits if the call succeeds, and rolls back
+// if not.
+func (i *Inbox) inTransaction(ctx context.Context, body func(tx pgx.Tx) error) error {
 	tx, err := i.cfg.DB.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) err
 		defer cancel()
 		_ = tx.Rollback(ctx) // if it fails, the end of the connection rolls back
 	}()
-	if err := do(tx); err != nil {
+	if err := body(tx); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
@@ -101,7 +101,7 @@ func (i *Inbox) Mark(ctx context.Context, tx pgx.Tx, id string) (Result, error) 
 	}
 	var marked bool
 	err := tx.QueryRow(ctx, i.statement(markSQL), i.cfg.Group, id, i.window(), i.clock()).Scan(&marked)
-	return markedOr(err, pgx.ErrNoRows)
+	return resultOfScan(err, pgx.ErrNoRows)
 }
 
 // MarkSQL is Mark for programs that use database/sql, with any driver of Postgres.
@@ -111,15 +111,15 @@ func (i *Inbox) MarkSQL(ctx context.Context, tx *sql.Tx, id string) (Result, err
 	}
 	var marked bool
 	err := tx.QueryRowContext(ctx, i.statement(markSQL), i.cfg.Group, id, i.window(), i.clock()).Scan(&marked)
-	return markedOr(err, sql.ErrNoRows)
+	return resultOfScan(err, sql.ErrNoRows)
 }
 
-// markedOr returns the Result of mark.sql, which returns a row if it has marked the event.
-// err is the error of Scan. The argument none is the error that Scan returns if there is no
+// resultOfScan returns the Result of a statement that returns a row only if it has marked
+// the event. err is the error of Scan. noRows is the error that Scan returns if there is no
 // row.
-func markedOr(err, none error) (Result, error) {
+func resultOfScan(err, noRows error) (Result, error) {
 	switch {
-	case errors.Is(err, none):
+	case errors.Is(err, noRows):
 		return Duplicate, nil
 	case err != nil:
 		return 0, fmt.Errorf("mark: %w", err)
@@ -127,8 +127,8 @@ func markedOr(err, none error) (Result, error) {
 	return Done, nil
 }
 
-// call calls f, and returns a panic of f as a *PanicError.
-func call(f func() error) (err error) {
+// catchPanic calls f, and returns a panic of f as a *PanicError.
+func catchPanic(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &PanicError{Value: value, Stack: debug.Stack()}
@@ -160,8 +160,8 @@ func (i *Inbox) cached(ctx context.Context, id string) bool {
 	return known && err == nil
 }
 
-// remember adds a committed event to the cache. It subtracts the time since started from
-// the window, so that the key in the cache never outlives the mark in Postgres.
+// remember adds a committed event to the cache. The key in the cache must not outlive the
+// mark in Postgres. So remember subtracts the time since started from the window.
 func (i *Inbox) remember(ctx context.Context, id string, result Result, started time.Time) {
 	if i.cfg.Cache == nil {
 		return

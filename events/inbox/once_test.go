@@ -135,11 +135,11 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// fail calls Once with a handler that writes its effect and returns the result of the
-// function then.
-func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, then func(error) error, want error) {
+// fail calls Once with a handler that writes its effect and then returns the result of
+// finish.
+func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, finish func(error) error, want error) {
 	t.Helper()
-	got, err := i.Once(ctx, "k", func(ctx context.Context, tx pgx.Tx) error { return then(effect(ctx, tx, "k")) })
+	got, err := i.Once(ctx, "k", func(ctx context.Context, tx pgx.Tx) error { return finish(effect(ctx, tx, "k")) })
 	if got != 0 || !errors.Is(err, want) {
 		t.Errorf("Once is %v (%v), want the error %v", got, err, want)
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// size returns the size of a test: the argument full with -args -proof, and otherwise the
-// argument small.
+// size returns the size of a test. It is full with -args -proof, and small otherwise.
 func size(small, full int) int {
 	if *proof {
 		return full
@@ -200,7 +199,7 @@ func TestSweepLatency(t *testing.T) {
 	}
 }
 
-// pausing makes a sweep wait after a batch while the lock pause is held.
+// pausing makes a sweep wait after each batch as long as a test holds the lock.
 type pausing struct {
 	counter
 	pause sync.Mutex

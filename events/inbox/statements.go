@@ -35,9 +35,10 @@ var (
 	statsSQL string
 )
 
-// statement returns a text of the folder statements with the names of the tables of this inbox.
+// statement returns a statement with the table names of this inbox. The argument is the text
+// of a file in the folder statements.
 func (i *Inbox) statement(text string) string { return withPrefix(text, i.cfg.Prefix) }
 
-// withPrefix replaces "inbox.", the beginning of the names of tables in the files, by
-// prefix.
+// withPrefix replaces each "inbox." in a text by prefix. In the files, the names of all
+// tables begin with "inbox.".
 func withPrefix(text, prefix string) string { return strings.ReplaceAll(text, "inbox.", prefix) }

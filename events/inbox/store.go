@@ -26,7 +26,7 @@ type Event struct {
 // CloudEvent returns the event of a document, which must be a CloudEvent of version 1.0 in
 // the JSON format, as the relays of the crawler send it. The ID of the Event is the source,
 // a space and the id, because an id is unique only within its source. A source contains no
-// space. The Data of the Event is the whole document. The error is ErrInvalid.
+// space. The Data of the Event is the whole document. Every error wraps ErrInvalid.
 func CloudEvent(document []byte) (Event, error) {
 	var attributes struct {
 		SpecVersion string `json:"specversion"`
@@ -75,7 +75,7 @@ func (i *Inbox) keep(ctx context.Context, e Event, outcome Outcome, reason *stri
 	return i.unlessCached(ctx, e.ID, outcome, func() (Result, error) {
 		var kept bool
 		err := i.cfg.DB.QueryRow(ctx, i.statement(storeSQL), i.cfg.Group, e.ID, e.Type, e.Data, i.window(), i.clock(), reason, attempts).Scan(&kept)
-		result, err := markedOr(err, pgx.ErrNoRows)
+		result, err := resultOfScan(err, pgx.ErrNoRows)
 		if err != nil {
 			return 0, fmt.Errorf("inbox: keep event %q of group %q: %w", e.ID, i.cfg.Group, err)
 		}
@@ -120,14 +120,14 @@ func (i *Inbox) Dead(ctx context.Context, limit int) ([]DeadLetter, error) {
 	return letters, nil
 }
 
-// Retry makes dead letters pending again, with all their attempts, and returns how many.
-// Without ids it retries all dead letters of the group.
+// Retry makes dead letters pending again and returns their number. Their attempts are
+// counted from 0 again. Without ids it retries all dead letters of the group.
 func (i *Inbox) Retry(ctx context.Context, ids ...string) (int, error) {
 	return i.change(ctx, "retry", i.statement(retrySQL), ids, i.clock())
 }
 
-// Discard deletes dead letters and returns how many. Without ids it deletes all dead letters
-// of the group. A repeat of a deleted event is still a Duplicate until its window ends.
+// Discard deletes dead letters and returns their number. Without ids it deletes all dead
+// letters of the group. A repeat of a deleted event is still a Duplicate until its window ends.
 func (i *Inbox) Discard(ctx context.Context, ids ...string) (int, error) {
 	return i.change(ctx, "discard", i.statement(discardSQL), ids)
 }

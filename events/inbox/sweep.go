@@ -9,7 +9,7 @@ import (
 
 // SweepConfig configures the speed of Sweep. The zero value suits most programs.
 type SweepConfig struct {
-	Every time.Duration // between two sweeps; 0 means 1 minute
+	Every time.Duration // time between two sweeps; 0 means 1 minute
 	Batch int           // the largest number of marks that one transaction deletes; 0 means 500
 	// Share is the fraction of its time, in (0, 1], that a sweep spends deleting; 0 means
 	// 0.25. Between batches the sweep pauses, so that it does not slow down the handlers.

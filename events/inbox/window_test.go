@@ -177,7 +177,8 @@ func TestSweepWithLocked(t *testing.T) {
 	deliver(t, i, inbox.Duplicate)
 }
 
-// TestMigrate: one of many callers creates the tables. A second call changes nothing.
+// TestMigrate: if many callers migrate at once, one of them creates the tables. A further call
+// changes nothing.
 // Prefixes are independent of each other.
 func TestMigrate(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ type WorkConfig struct {
 	// Handlers has a handler for each type of event. Events of other types wait for a
 	// process whose Handlers have their type.
 	Handlers map[string]Handler
-	// Workers is how many events are handled at a time; 0 means 4. Each needs one
+	// Workers is how many events are handled at a time; 0 means 4. Each worker needs one
 	// connection of the DB.
 	Workers int
 	// Attempts is how many attempts an event has; 0 means 10.
@@ -118,7 +118,7 @@ type worker struct {
 	types []string // in the order in which round takes their events
 }
 
-// run handles events until the context stop ends. The context handlers is the parent of the
+// run handles events until the first context ends. The second context is the parent of the
 // contexts that handlers get.
 func (w worker) run(stop, handlers context.Context) {
 	for stop.Err() == nil {
@@ -159,9 +159,10 @@ func (w worker) round(stop, handlers context.Context) (found bool) {
 	return found
 }
 
-// claim begins the next attempt of an event of a type. dead reports that the event had no
-// attempts left and is a dead letter now. The end of stop does not abort the statement:
-// the server could still execute it, and the event would then wait for Timeout.
+// claim begins the next attempt of an event of a type. The result dead reports that the
+// event had no attempts left and is a dead letter now. The end of the context does not abort
+// the statement, because the server could still execute an aborted statement. The event would
+// then wait for Timeout.
 func (w worker) claim(stop context.Context, kind string) (e Event, dead bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), 5*time.Second)
 	defer cancel()
@@ -191,7 +192,7 @@ func (w worker) handle(handlers context.Context, e Event) {
 		if err != nil {
 			return fmt.Errorf("lock event %q: %w", e.ID, err)
 		}
-		if err := call(func() error { return w.cfg.Handlers[e.Type](ctx, handlersTx{tx}, e) }); err != nil {
+		if err := catchPanic(func() error { return w.cfg.Handlers[e.Type](ctx, handlersTx{tx}, e) }); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, w.inbox.statement(finishSQL), w.inbox.cfg.Group, e.ID)

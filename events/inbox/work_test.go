@@ -222,9 +222,9 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestStopDuringClaim: a worker that is told to end while it claims an event handles this
-// event before it ends. The statement is not abandoned: the server would execute it later,
-// and the event would wait for the time of an attempt that no worker makes.
+// TestStopDuringClaim: if the context of Work ends while a worker claims an event, the worker
+// still handles this event. The statement is not aborted, because the server could still
+// execute an aborted statement. The event would then wait for an attempt that no worker makes.
 func TestStopDuringClaim(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -232,7 +232,7 @@ func TestStopDuringClaim(t *testing.T) {
 	store(t, i, inbox.Done)
 	lock, err := pool.Begin(t.Context())
 	must(t, err)
-	_, err = lock.Exec(t.Context(), "LOCK TABLE stored IN EXCLUSIVE MODE") // the claims wait for its end
+	_, err = lock.Exec(t.Context(), "LOCK TABLE stored IN EXCLUSIVE MODE") // each claim waits until this transaction ends
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -339,7 +339,7 @@ func TestLongHandler(t *testing.T) {
 }
 
 // TestSlowWorker: a worker has claimed an event, but another worker claims and handles the
-// event before the first one runs its handler. Then the first worker does not run its
+// event before the first one runs its handler. The first worker then does not run its
 // handler.
 func TestSlowWorker(t *testing.T) {
 	t.Parallel()
@@ -362,7 +362,7 @@ func TestSlowWorker(t *testing.T) {
 	wantEffects(t, pool, "k", 1)
 }
 
-// beforeBegin calls before at the beginning of a transaction.
+// beforeBegin calls a function at the beginning of each transaction.
 type beforeBegin struct {
 	*pgxpool.Pool
 	before func()
@@ -416,7 +416,7 @@ func (w withoutNotes) QueryRow(ctx context.Context, sql string, args ...any) pgx
 }
 
 // TestGrace: after the context of Work has ended, handlers can continue for
-// WorkConfig.Grace. Then their contexts end.
+// WorkConfig.Grace. After that time, their contexts end.
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	for _, patient := range []bool{true, false} {
@@ -468,7 +468,7 @@ func TestWorkConfig(t *testing.T) {
 	}
 }
 
-// TestAway: while its statements fail, Work logs that and tries again.
+// TestAway: while its statements fail, Work logs the errors and tries again.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -37,8 +37,8 @@ func (s *Sink) Send(_ context.Context, batch []events.Event) []error {
 	return slices.Repeat([]error{s.write(batch)}, len(batch))
 }
 
-// Committed implements events.TransactionalSink. A writer stores no cursor, so the result
-// known is false, and the relay uses the cursor of its Progress.
+// Committed implements events.TransactionalSink. A writer stores no cursor. So Committed
+// returns false, and the relay uses the cursor of its Progress.
 func (s *Sink) Committed(context.Context, string) (cursor events.Cursor, known bool, err error) {
 	return "", false, nil
 }

@@ -142,7 +142,8 @@ func (c *cluster) away(err error) error {
 	return &events.AwayError{Err: err}
 }
 
-// verdict returns the answer of Send for an event that was produced with the error err.
+// verdict returns the error that Send returns for an event. The argument is the error of the
+// attempt to produce the event, or nil.
 func (c *cluster) verdict(err error) error {
 	switch {
 	case err == nil:

@@ -388,8 +388,8 @@ func TestMissingTopic(t *testing.T) {
 	}
 }
 
-// TestStopped: if the relay is stopped while an event is under way, the event's error says
-// why the brokers did not accept it.
+// TestStopped: if the relay is stopped while an event is under way, the error says why the
+// brokers did not accept the event.
 func TestStopped(t *testing.T) {
 	server := kfake.Start(t, kfake.Options{})
 	if err := server.Kill(); err != nil {

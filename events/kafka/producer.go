@@ -26,10 +26,9 @@ type producer struct {
 
 var _ events.Sink = (*producer)(nil)
 
-// delivery is a record that was passed to the client. The client keeps the record even if
-// Send no longer waits for it, because only the client can send it again without the broker
-// storing it twice.
-// The next Send of the event waits for the same delivery.
+// delivery is a record that was passed to the client. If Send stops waiting for the record,
+// the client keeps it, and the next Send of the event waits for the same delivery. A second
+// delivery of the event could store it twice.
 type delivery struct {
 	done chan struct{} // closed when err is set
 	err  error

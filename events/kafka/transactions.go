@@ -14,14 +14,14 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// errMoved reports that the cursor is not where this relay left it.
+// errMoved reports that the stored cursor is not the last one that this relay has committed.
 var errMoved = errors.New("another process has moved this relay's cursor: end one of them")
 
 // transactions is a sink that commits events and a cursor in each transaction.
 //
 // A transaction that returned an error might still have been committed. After an error the
-// client is closed. The next client ends all open transactions of the transactional id,
-// and then the topic of cursors shows whether the transaction was committed.
+// client is closed. The next client ends all open transactions of the transactional id.
+// After that, the topic of cursors shows whether the transaction was committed.
 type transactions struct {
 	*cluster
 
@@ -149,7 +149,7 @@ func (t *transactions) transact(ctx context.Context, batch []events.Event, notes
 	return nil
 }
 
-// explain adds advice to an error that means that another process uses the same
+// explain adds advice to the errors that occur when another process uses the same
 // transactional id.
 func (t *transactions) explain(err error) error {
 	if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {

@@ -43,7 +43,7 @@ type Config struct {
 	// Outstanding is the maximum number of messages without an acknowledgement; 0 means
 	// 256.
 	Outstanding int
-	Timeout     time.Duration // until an acknowledgement; 0 means 30 s
+	Timeout     time.Duration // longest time until an acknowledgement; 0 means 30 s
 }
 
 // Sink publishes events to one stream. It is safe for concurrent use.
@@ -61,8 +61,8 @@ var _ events.Sink = (*Sink)(nil)
 
 var validStream = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// New returns a sink. It succeeds even if no server answers. The sink then continues to
-// try to connect. An error describes a fault of cfg.
+// New returns a sink. It succeeds even if no server answers. In that case the sink keeps
+// trying to connect. An error describes a fault of cfg.
 func New(cfg Config) (*Sink, error) {
 	cfg.Stream, cfg.Window = cmp.Or(cfg.Stream, "crawler"), cmp.Or(cfg.Window, time.Hour)
 	cfg.Outstanding, cfg.Timeout = cmp.Or(cfg.Outstanding, 256), cmp.Or(cfg.Timeout, 30*time.Second)
@@ -183,7 +183,8 @@ func (s *Sink) ensure(ctx context.Context) error {
 	return nil
 }
 
-// verdict returns the answer of Send for an event that was published with the error err.
+// verdict returns the error that Send returns for an event. The argument is the error of the
+// attempt to publish the event.
 func (s *Sink) verdict(err error) error {
 	answer, _ := errors.AsType[jetstream.JetStreamError](err)
 	switch {

@@ -49,8 +49,8 @@ func open(t *testing.T, cfg nats.Config) *nats.Sink {
 	return sink
 }
 
-// look returns a client with which a test reads the stream.
-func look(t *testing.T, server *servers.NATSServer, opt ...client.Option) jetstream.JetStream {
+// streamClient returns a client with which a test reads the stream.
+func streamClient(t *testing.T, server *servers.NATSServer, opt ...client.Option) jetstream.JetStream {
 	t.Helper()
 	conn, err := client.Connect(server.URL(), append(opt, client.MaxReconnects(-1), client.ReconnectWait(50*time.Millisecond))...)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestContract(t *testing.T) {
 		server := servers.NATS(t, servers.NATSOptions{})
 		return eventstest.SinkUnderTest{
 			Sink:     open(t, nats.Config{Servers: []string{server.Addr()}, Create: true, Outstanding: 2}),
-			Received: func() []events.Event { return stored(t, look(t, server), "crawler") },
+			Received: func() []events.Event { return stored(t, streamClient(t, server), "crawler") },
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestKilledServer(t *testing.T) {
 	if err := <-done; err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
 	}
-	got := stored(t, look(t, server), "crawler")
+	got := stored(t, streamClient(t, server), "crawler")
 	eventstest.CheckOnce(t, got, 0, all, hosts)
 }
 
@@ -155,7 +155,7 @@ func (c counted) Send(ctx context.Context, batch []events.Event) []error {
 // within an hour.
 func TestWindow(t *testing.T) {
 	server := servers.NATS(t, servers.NATSOptions{})
-	js := look(t, server)
+	js := streamClient(t, server)
 	e := []events.Event{eventstest.Event(0, 1)}
 	send := func(sink *nats.Sink) {
 		t.Helper()
@@ -185,8 +185,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// expect sends an event until the sink answers as the test wants: with an *AwayError whose
-// text contains the argument want, or with nil if this argument is empty.
+// expect sends an event repeatedly. If want is empty, it stops when the sink accepts the
+// event. Otherwise it stops when the sink returns an *AwayError whose text contains want.
 func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
 	t.Helper()
 	for ends := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -222,11 +222,11 @@ func TestAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, sink, e, "")
-	if got := stored(t, look(t, server), "crawler"); len(got) != 1 {
+	if got := stored(t, streamClient(t, server), "crawler"); len(got) != 1 {
 		t.Errorf("the stream has %d events, want 1", len(got))
 	}
 	// After the stream was removed, the sink creates it again.
-	if err := look(t, server).DeleteStream(t.Context(), "crawler"); err != nil {
+	if err := streamClient(t, server).DeleteStream(t.Context(), "crawler"); err != nil {
 		t.Fatal(err)
 	}
 	for ends := time.Now().Add(time.Minute); ; {
@@ -244,7 +244,7 @@ func TestAway(t *testing.T) {
 // *RefusedError. The other events of the same call arrive.
 func TestRefused(t *testing.T) {
 	server := servers.NATS(t, servers.NATSOptions{Config: "max_payload: 100KB"})
-	js := look(t, server)
+	js := streamClient(t, server)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "small", Subjects: []string{"small.>"}, MaxMsgSize: 10_000}); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestCredentialsFile(t *testing.T) {
 	if err := sink.Send(t.Context(), batch)[0]; err != nil {
 		t.Fatal(err)
 	}
-	if got := stored(t, look(t, server, client.UserCredentials(path)), "crawler"); len(got) != 1 {
+	if got := stored(t, streamClient(t, server, client.UserCredentials(path)), "crawler"); len(got) != 1 {
 		t.Errorf("the stream has %d events, want 1", len(got))
 	}
 	if err := open(t, nats.Config{Servers: []string{server.Addr()}}).Send(t.Context(), batch)[0]; err == nil {

@@ -59,8 +59,8 @@ const (
 //
 // A status from 200 to 299 acknowledges an event. The statuses 400, 413 and 422 refuse it
 // for good. After a batch was refused, each of its events is sent alone, so that only the
-// faulty events are refused. Every other answer, also a redirect, means that the receiver
-// is away. The Retry-After header of the answer is obeyed, up to one hour.
+// faulty events are refused. Every other answer, including a redirect, means that the
+// receiver is away. The Retry-After header of the answer is obeyed, up to one hour.
 type Sink struct {
 	cfg    Config
 	client *http.Client
@@ -69,7 +69,7 @@ type Sink struct {
 
 var _ events.Sink = (*Sink)(nil)
 
-// New returns a sink. It makes no request. An error describes a fault of cfg. It does not
+// New returns a sink. It makes no request. An error describes a fault of cfg, but does not
 // contain the URL, because the URL can have a password or a token.
 func New(cfg Config) (*Sink, error) {
 	u, err := url.Parse(cfg.URL)
@@ -198,7 +198,8 @@ func batchID(batch []events.Event) string {
 	return "batch-" + hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// verdict returns the answer of Send for the events of a request with this HTTP answer.
+// verdict returns the error that Send returns for the events of a request. The arguments are
+// the HTTP answer, its body and the current time.
 func verdict(answer *http.Response, text []byte, now time.Time) error {
 	said := "the receiver answers " + answer.Status
 	switch status := answer.StatusCode; {

@@ -31,8 +31,8 @@ var secret = []byte("a secret of thirty-two bytes....")
 // of those that it answers with 200.
 type receiver struct {
 	*httptest.Server
-	// The function answer can answer a request instead of the receiver. It reports whether
-	// it did so. If the function is nil, the receiver accepts all requests.
+	// answer is called for each request. If it returns true, it has answered the request.
+	// Otherwise, and if answer is nil, the receiver accepts the request.
 	answer func(w http.ResponseWriter, r *http.Request, batch []events.Event) bool
 
 	mu    sync.Mutex

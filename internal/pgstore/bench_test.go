@@ -117,7 +117,7 @@ func BenchmarkLife(b *testing.B) {
 			b.Fatal(err)
 		}
 		must(b, set.Queued(b.Context(), refs(0, batch...)))
-		must(b, set.Finish(b.Context(), ends(0, batch...), nil))
+		must(b, set.Finish(b.Context(), finishedOK(0, batch...), nil))
 	}
 	b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "keys/s")
 }
@@ -133,14 +133,14 @@ func BenchmarkSweep(b *testing.B) {
 		cfg.Windows[frontier.Exact] = time.Hour
 		set := open(b, cfg)
 		fill(b, cfg, rows, true)
-		quiet := decideBeside(b, set, workers, size, rows, func(ctx context.Context) {
+		quiet := decideWhile(b, set, workers, size, rows, func(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Second):
 			}
 		})
 		swept, calls, began := 0, 0, time.Now()
-		busy := decideBeside(b, set, workers, size, 10*rows, func(ctx context.Context) {
+		busy := decideWhile(b, set, workers, size, 10*rows, func(ctx context.Context) {
 			for swept < rows && ctx.Err() == nil {
 				n, _, err := set.Sweep(ctx, 1000)
 				if err != nil {
@@ -158,9 +158,9 @@ func BenchmarkSweep(b *testing.B) {
 	}
 }
 
-// decideBeside lets workers decide new keys, from the given number on, until the function
-// beside returns. It returns the 99th percentile of the duration of their calls.
-func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, beside func(context.Context)) time.Duration {
+// decideWhile lets workers decide new keys, from the given number on, until operation
+// returns. It returns the 99th percentile of the duration of their calls.
+func decideWhile(b *testing.B, set *pgstore.Store, workers, size, from int, operation func(context.Context)) time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	var mu sync.Mutex
@@ -181,7 +181,7 @@ func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, bes
 			}
 		})
 	}
-	beside(ctx)
+	operation(ctx)
 	cancel()
 	group.Wait()
 	slices.Sort(took)

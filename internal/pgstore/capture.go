@@ -18,8 +18,8 @@ type Event struct {
 }
 
 // capture runs the statements of batch. The last of them inserts records. In the same
-// transaction capture inserts the events of the records that were kept, and deletes them
-// again. Readers of the write-ahead log see the inserts.
+// transaction, capture inserts the events of the records that were new, and deletes these
+// events again. Readers of the write-ahead log see the inserts.
 func (s *Store) capture(ctx context.Context, batch *pgx.Batch, insert *pgx.QueuedQuery, records []exact.Row) error {
 	var kept []int32
 	insert.Query(func(rows pgx.Rows) (err error) {

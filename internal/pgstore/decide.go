@@ -58,18 +58,18 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 	return all, nil
 }
 
-// distinct returns the first of equal keys, sorted by fingerprint. Rows are locked in this
-// order.
+// distinct returns keys sorted by fingerprint, and of equal keys only the first. Rows are
+// locked in this order.
 func distinct(keys []exact.Key) []exact.Key {
 	sorted := slices.Clone(keys)
 	slices.SortStableFunc(sorted, func(a, b exact.Key) int { return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
 	return slices.CompactFunc(sorted, func(a, b exact.Key) bool { return a.Fingerprint == b.Fingerprint })
 }
 
-// known is the result of the look-up of one key.
-type known struct {
+// foundKey is a key that was found by a look-up.
+type foundKey struct {
 	round uint32
-	over  bool // its window is over
+	over  bool // the window of the key is over
 }
 
 // lookUp looks up keys, and stores the answers for known keys. It returns the missing keys, and
@@ -79,7 +79,7 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[blooms
 	for i, key := range keys {
 		prints[i] = uuid(key.Fingerprint)
 	}
-	found := make(map[bloomstore.Fingerprint]known, len(keys))
+	found := make(map[bloomstore.Fingerprint]foundKey, len(keys))
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		clear(found)
 		rows, err := s.pool.Query(ctx, s.sql("look_up"), prints, s.now())
@@ -87,7 +87,7 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, answers map[blooms
 			return err
 		}
 		var print pgtype.UUID
-		var k known
+		var k foundKey
 		_, err = pgx.ForEachRow(rows, []any{&print, &k.round, &k.over}, func() error {
 			found[print.Bytes] = k
 			return nil
@@ -147,28 +147,28 @@ func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fin
 	}))
 }
 
-// learnFloor records the highest round in which unknown keys began.
+// learnFloor raises s.floor to a round, unless s.floor is already that high.
 func (s *Store) learnFloor(round uint32) {
 	for old := s.floor.Load(); old < round && !s.floor.CompareAndSwap(old, round); {
 		old = s.floor.Load()
 	}
 }
 
-// eachRound returns a function that calls the function do for each row of a fingerprint and
-// a round.
-func eachRound(do func(bloomstore.Fingerprint, uint32)) func(pgx.Rows) error {
+// eachRound returns a function that reads rows of a fingerprint and a round, and calls visit
+// for each row.
+func eachRound(visit func(bloomstore.Fingerprint, uint32)) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var print pgtype.UUID
 		var round uint32
 		_, err := pgx.ForEachRow(rows, []any{&print, &round}, func() error {
-			do(print.Bytes, round)
+			visit(print.Bytes, round)
 			return nil
 		})
 		return err
 	}
 }
 
-// columns are keys as arrays, one for each column.
+// columns has an array for each column of keys.
 type columns struct {
 	prints           uuids
 	classes, urls    []string

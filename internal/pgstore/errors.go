@@ -54,8 +54,8 @@ var states = map[string]trouble{
 }
 
 // noInitFile is the beginning of an error message. A server that was restarted on a
-// full disk refuses connections with this error. The SQLSTATE means an internal error
-// in Postgres 15, and a full disk in newer servers.
+// full disk refuses connections with this error. Its SQLSTATE is that of an internal error
+// in Postgres 15, and that of a full disk in newer servers.
 const noInitFile = "could not write init file"
 
 // troubleOf classifies an error of the driver.
@@ -86,19 +86,19 @@ const (
 	patience = 3 * time.Second // no attempt begins after this time
 )
 
-// try calls the function do, which asks the server once, and repeats the call after
-// temporary errors. The returned error names the call. It wraps context.Cause(ctx),
+// try calls attempt, which asks the server once, and repeats the call after temporary errors.
+// The argument call says in the error what failed. The error wraps context.Cause(ctx),
 // frontier.ErrClosed, frontier.ErrUnavailable, or a permanent error.
-func (s *Store) try(ctx context.Context, call string, do func(context.Context) error) error {
-	return s.tryWithin(ctx, s.cfg.ConnectTimeout+s.cfg.StatementTimeout, call, do)
+func (s *Store) try(ctx context.Context, call string, attempt func(context.Context) error) error {
+	return s.tryWithin(ctx, s.cfg.ConnectTimeout+s.cfg.StatementTimeout, call, attempt)
 }
 
-// tryWithin does the same as try, with the duration bound as the timeout of each attempt.
-func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string, do func(context.Context) error) error {
+// tryWithin does the same as try, with the given timeout for each attempt.
+func (s *Store) tryWithin(ctx context.Context, timeout time.Duration, call string, attempt func(context.Context) error) error {
 	began := time.Now()
 	for n := 1; ; n++ {
-		bounded, cancel := context.WithTimeout(ctx, bound) // also ends a call that the server does not answer
-		err := do(bounded)
+		bounded, cancel := context.WithTimeout(ctx, timeout) // also ends a call that the server does not answer
+		err := attempt(bounded)
 		cancel()
 		if err == nil {
 			return nil

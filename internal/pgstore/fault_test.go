@@ -59,7 +59,7 @@ func (l *load) work(ctx context.Context, r *rand.Rand, all int) error {
 			for _, k := range half {
 				rows = append(rows, record(k, 0, "load"))
 			}
-			if err = l.set.Finish(ctx, ends(0, half...), rows); err == nil {
+			if err = l.set.Finish(ctx, finishedOK(0, half...), rows); err == nil {
 				l.mu.Lock()
 				for _, k := range half {
 					l.done[k.Fingerprint] = true
@@ -108,9 +108,9 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	t.Logf("%d keys decided, %d finished", len(l.new), finished)
 }
 
-// underLoad runs workers while the function hurt disturbs the server, and then verifies
-// their keys.
-func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
+// underLoad runs workers while it calls disturb, which disturbs the server. Then it verifies
+// the keys of the workers.
+func underLoad(t *testing.T, dsn string, disturb func(r *rand.Rand)) {
 	const workers, all = 6, 40_000
 	cfg := anyCrawl(dsn)
 	cfg.MaxConns = workers
@@ -126,7 +126,7 @@ func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 			}
 		})
 	}
-	hurt(r)
+	disturb(r)
 	cancel()
 	group.Wait()
 	if len(l.new) == 0 || len(l.done) == 0 {
@@ -292,7 +292,7 @@ func TestLockTimeout(t *testing.T) {
 	_, err = tx.Exec(t.Context(), fmt.Sprintf("SELECT FROM %s WHERE fingerprint = $1 FOR UPDATE", table(t, cfg, "exact_key")),
 		[16]byte(key(1).Fingerprint))
 	must(t, err)
-	if err := set.Finish(t.Context(), ends(0, keys(0, 2)...), nil); !errors.Is(err, frontier.ErrUnavailable) {
+	if err := set.Finish(t.Context(), finishedOK(0, keys(0, 2)...), nil); !errors.Is(err, frontier.ErrUnavailable) {
 		t.Errorf("Finish of a locked key: %v, want ErrUnavailable", err)
 	}
 	if s, err := set.Lookup(t.Context(), key(0).Fingerprint); err != nil || s.State != exact.Pending {
@@ -300,7 +300,7 @@ func TestLockTimeout(t *testing.T) {
 	}
 	must(t, set.Queued(t.Context(), refs(0, keys(0, 2)...))) // needs no lock
 	must(t, tx.Rollback(t.Context()))
-	must(t, set.Finish(t.Context(), ends(0, keys(0, 2)...), nil))
+	must(t, set.Finish(t.Context(), finishedOK(0, keys(0, 2)...), nil))
 }
 
 // TestNoCredentials: no error contains the password.

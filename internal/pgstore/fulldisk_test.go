@@ -36,11 +36,10 @@ type disk struct {
 // permitted, as in most containers.
 func smallDisk(t *testing.T, size string) *disk {
 	t.Helper()
-	// The server's user cannot enter the folder of the test, so this folder is not in
-	// it.
+	// t.TempDir is not used, because the server's user cannot enter it.
 	dir, err := os.MkdirTemp("", "fulldisk-")
 	must(t, err)
-	t.Cleanup(func() { _ = os.Remove(dir) }) // fails if the folder is not empty, as while the disk is mounted
+	t.Cleanup(func() { _ = os.Remove(dir) }) // fails while the disk is mounted
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
 		why := fmt.Sprintf("no file system can be mounted here, so no disk fills up: %v", err)
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
@@ -66,8 +65,7 @@ func (d *disk) folder(name string) string {
 
 func (d *disk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
-// leave fills the disk until the number of free bytes is room. If room is 0, no byte is
-// free.
+// leave fills the disk, but leaves some bytes free. The argument room is their number.
 func (d *disk) leave(room int64) {
 	d.t.Helper()
 	var stat unix.Statfs_t
@@ -108,7 +106,8 @@ func wantHeld(t *testing.T, what string, err error, says ...string) {
 	}
 }
 
-// noRoom has parts of the server's error if a table cannot grow: text and SQLSTATE.
+// noRoom has two parts of the server's error for a table that cannot grow: a part of its text,
+// and its SQLSTATE.
 var noRoom = []string{"could not extend file", "53100"}
 
 // books records the state that each key must have, by the key's number.
@@ -219,7 +218,7 @@ func (b *books) finish(t *testing.T, from, to int, mark string) error {
 	for n := from; mark != "" && n < to; n++ {
 		rows = append(rows, record(key(n), 0, mark))
 	}
-	if err := b.set.Finish(t.Context(), ends(0, keys(from, to)...), rows); err != nil {
+	if err := b.set.Finish(t.Context(), finishedOK(0, keys(from, to)...), rows); err != nil {
 		return err
 	}
 	b.enter(from, to, exact.Done)
@@ -306,7 +305,7 @@ func TestFullDisk(t *testing.T) {
 	must(t, b.finish(t, 300, 2300, ""))
 	b.check(t)
 	b.wantKnown(t, full, full+batch)
-	late := ends(0, keys(200, 2300)...)
+	late := finishedOK(0, keys(200, 2300)...)
 	for i := range late {
 		late[i].Outcome = frontier.ServerError
 	}

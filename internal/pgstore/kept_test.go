@@ -39,7 +39,7 @@ func TestKeptNumbersOutliveQueue(t *testing.T) {
 	want(pgstore.Waited{All: 5, Exact: 5}, true)
 
 	joined := cfg
-	joined.Card = []byte("another") // of a worker that was not the first to create the crawl
+	joined.Card = []byte("another") // a worker that did not create the crawl; its card is not stored
 	open(t, joined)
 	want(pgstore.Waited{All: 5, Exact: 5}, true)
 

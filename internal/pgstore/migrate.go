@@ -92,8 +92,8 @@ func (s *Store) migrate(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrateLock)); err != nil {
 		return explain("wait for others to migrate", err)
 	}
-	// Another process might have migrated meanwhile. Then there is nothing to do, and
-	// this user needs no permission to migrate.
+	// Another process might have migrated meanwhile. In that case there is nothing to do,
+	// and this user needs no permission to migrate.
 	if version, err := s.version(ctx); err != nil || version >= schemaVersion {
 		return err
 	}

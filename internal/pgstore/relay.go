@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Stale implements exact.Set. If an answer is lost, a later call returns its keys again
-// when the time age has passed.
+// Stale implements exact.Set. If the answer of a call is lost, the keys in it are returned
+// again by a call that comes at least age later.
 func (s *Store) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 	return query(ctx, s, "take up pending keys", s.sql("stale"), scanEntry, age, n, s.now())
 }
@@ -46,8 +46,8 @@ func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration,
 	return swept, lagOf(since), err
 }
 
-// lagOf returns the lag of Sweep: at least 1 ns, or 0 for nil, which means that there is no
-// expired key.
+// lagOf returns the lag of Sweep. It is 0 if since is nil, because then no key has expired.
+// Otherwise it is at least 1 ns.
 func lagOf(since *time.Duration) time.Duration {
 	if since == nil {
 		return 0

@@ -29,7 +29,8 @@ type Relay struct {
 	Dead   uint64    // number of dead letters
 }
 
-// Relay returns the saved progress of a relay. The result known is false if none is saved.
+// Relay returns the saved progress of a relay. The second result is false if no progress is
+// saved.
 func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, err error) {
 	err = s.queryRow(ctx, "read a relay's cursor", s.sql("relay"), []any{s.crawl, name}, &r.Cursor, &r.Moved, &r.Dead)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -98,7 +99,7 @@ func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (
 }
 
 // LockRelay locks a relay for this process, until the function release is called or the
-// connection of the lock breaks. The caller must call this function before Close. If
+// connection of the lock breaks. The caller must call release before Close. If
 // another process has the lock, LockRelay returns ErrRelayInUse.
 func (s *Store) LockRelay(ctx context.Context, name string) (release func(), err error) {
 	var conn *pgx.Conn

@@ -56,16 +56,16 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 	if len(finished)+len(records) == 0 {
 		return nil
 	}
-	ends, err := endsOf(finished)
+	keys, err := columnsOfFinished(finished)
 	if err != nil {
 		return err
 	}
-	rows := rowsOf(records)
+	rows := columnsOfRows(records)
 	err = s.try(ctx, "finish keys", func(ctx context.Context) error {
 		var batch pgx.Batch
 		if len(finished) > 0 {
-			batch.Queue(s.sql("lock_keys"), ends.prints)
-			batch.Queue(s.sql("finish"), ends.prints, ends.rounds, ends.classes, ends.outcomes, ends.statuses, s.crawl, s.now())
+			batch.Queue(s.sql("lock_keys"), keys.prints)
+			batch.Queue(s.sql("finish"), keys.prints, keys.rounds, keys.classes, keys.outcomes, keys.statuses, s.crawl, s.now())
 		}
 		if len(records) == 0 {
 			return s.pool.SendBatch(ctx, &batch).Close()
@@ -83,17 +83,17 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 	return err
 }
 
-// ends are the columns of finished keys.
-type ends struct {
+// finishedColumns has an array for each column of finished keys.
+type finishedColumns struct {
 	prints            uuids
 	rounds            []int64
 	classes, statuses []int16
 	outcomes          []string
 }
 
-// endsOf returns finished keys as columns. If a key has several ends, endsOf keeps the
-// first one with the highest round.
-func endsOf(finished []exact.Finished) (e ends, err error) {
+// columnsOfFinished returns finished keys as columns. If a key was finished several times,
+// only the highest round counts. If this round occurs several times, the first one counts.
+func columnsOfFinished(finished []exact.Finished) (e finishedColumns, err error) {
 	sorted := slices.Clone(finished)
 	slices.SortStableFunc(sorted, func(a, b exact.Finished) int {
 		return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(b.Round, a.Round))
@@ -110,8 +110,8 @@ func endsOf(finished []exact.Finished) (e ends, err error) {
 	return e, nil
 }
 
-// rows are the columns of records.
-type rows struct {
+// rowColumns has an array for each column of records.
+type rowColumns struct {
 	prints                  uuids
 	rounds                  []int64
 	sequences               []int32 // positions in the caller's order, from 1
@@ -120,9 +120,9 @@ type rows struct {
 	outcomes, urls, records []string
 }
 
-// rowsOf returns records as columns, sorted by fingerprint and round. If several records
-// have the same fingerprint and round, rowsOf keeps the first of them.
-func rowsOf(records []exact.Row) (r rows) {
+// columnsOfRows returns records as columns, sorted by fingerprint and round. If several
+// records have the same fingerprint and round, only the first of them is kept.
+func columnsOfRows(records []exact.Row) (r rowColumns) {
 	sorted := make([]int, len(records))
 	for i := range sorted {
 		sorted[i] = i

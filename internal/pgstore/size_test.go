@@ -58,7 +58,7 @@ func live(b *testing.B, set *pgstore.Store, n, waiting int) {
 			j := i + r.IntN(len(queue)-i)
 			queue[i], queue[j] = queue[j], queue[i]
 		}
-		must(b, set.Finish(b.Context(), ends(0, batch...), nil))
+		must(b, set.Finish(b.Context(), finishedOK(0, batch...), nil))
 		queue = queue[len(batch):]
 	}
 	for from := 0; from < n; from += size {

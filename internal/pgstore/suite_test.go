@@ -154,8 +154,8 @@ func refs(round uint32, keys ...exact.Key) []exact.Ref {
 	return all
 }
 
-// ends returns the ends of keys in a round, with the outcome OK.
-func ends(round uint32, keys ...exact.Key) []exact.Finished {
+// finishedOK returns keys that were finished in a round, with the outcome OK.
+func finishedOK(round uint32, keys ...exact.Key) []exact.Finished {
 	all := make([]exact.Finished, len(keys))
 	for i := range keys {
 		all[i] = exact.Finished{Ref: refs(round, keys[i])[0], Class: keys[i].Class, Outcome: frontier.OK, Status: 200}

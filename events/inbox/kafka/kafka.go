@@ -23,8 +23,8 @@ import (
 )
 
 // Options returns options that the client of Run must have, in addition to the options
-// of a consumer group. With them only Run commits offsets, and a partition is not moved
-// to another member of the group while Run handles its records.
+// of a consumer group. They ensure that only Run commits offsets, and that a partition is
+// not moved to another member of the group while Run handles its records.
 func Options() []kgo.Opt { return []kgo.Opt{kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll()} }
 
 // Config configures Run. Inbox is required.
@@ -154,7 +154,7 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 		}
 		of := partition{p.Topic, p.Partition}
 		partitions.Go(func() error {
-			done, failed, pause := r.records(ctx, p.Records, failures[of])
+			done, failed, pause := r.handlePartition(ctx, p.Records, failures[of])
 			mu.Lock()
 			defer mu.Unlock()
 			wait = max(wait, pause)
@@ -184,10 +184,10 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 	return wait
 }
 
-// The method records handles records of one partition, in order. It returns how many were
-// handled, the failed attempts of the next one, and how long to wait before its next
-// attempt.
-func (r *run) records(ctx context.Context, records []*kgo.Record, failed failure) (done int, _ failure, _ time.Duration) {
+// handlePartition handles records of one partition, in order. It returns the number of
+// handled records, the failed attempts of the next record, and how long to wait before the
+// next attempt.
+func (r *run) handlePartition(ctx context.Context, records []*kgo.Record, failed failure) (done int, _ failure, _ time.Duration) {
 	for _, record := range records {
 		if ctx.Err() != nil {
 			break

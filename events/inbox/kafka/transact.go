@@ -17,11 +17,12 @@ import (
 // returns nil. If the function process or Kafka fails, Transact returns the error. The next
 // call, or another member of the group, consumes the uncommitted records again.
 //
-// This covers only records. All other effects of the function process can happen more than
-// once for a record. Use Run for writes to a database.
+// This guarantee covers only records. All other effects of the function process can happen
+// more than once for a record. Use Run for writes to a database.
 //
 // The session must have a transactional id that no other process has, a consumer group, and
-// the option kgo.FetchIsolationLevel(kgo.ReadCommitted()). Transact does not close it.
+// the option kgo.FetchIsolationLevel(kgo.ReadCommitted()). Transact does not close the
+// session.
 func Transact(ctx context.Context, session *kgo.GroupTransactSession,
 	process func(ctx context.Context, record *kgo.Record) ([]*kgo.Record, error)) error {
 	for ctx.Err() == nil {

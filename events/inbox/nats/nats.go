@@ -42,7 +42,7 @@ type Config struct {
 	// doubles with each attempt, up to a minute.
 	Backoff time.Duration
 	// Timeout is the time after which the context of a handler ends; 0 means 1 minute. A
-	// handler that does not return then blocks its worker and its message.
+	// handler that does not return when its context ends blocks its worker and its message.
 	Timeout time.Duration
 	// Logger receives failed attempts; nil discards.
 	Logger *slog.Logger
@@ -122,8 +122,8 @@ const (
 var ended = []error{jetstream.ErrConsumerDeleted, jetstream.ErrConsumerNotFound, jetstream.ErrConsumerDoesNotExist,
 	jetstream.ErrStreamNotFound, nats.ErrConnectionClosed}
 
-// work handles one message at a time until ctx ends. It does not fetch messages ahead,
-// because the server would deliver messages that wait here to another consumer.
+// work handles one message at a time until ctx ends. It does not fetch messages ahead. If a
+// fetched message waited here for too long, the server would deliver the message again.
 func (r *run) work(ctx context.Context) error {
 	for ctx.Err() == nil {
 		msg, err := r.next(ctx)

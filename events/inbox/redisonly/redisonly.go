@@ -35,9 +35,9 @@ import (
 )
 
 var (
-	// ErrBusy reports that another delivery of the event has the lease. It is being
-	// handled, or its process has ended and the lease has not expired yet. The event must
-	// be delivered again later.
+	// ErrBusy reports that another delivery of the event has the lease. That delivery is
+	// being handled, or its process has ended and its lease has not expired yet. The event
+	// must be delivered again later.
 	ErrBusy = errors.New("redisonly: another delivery of the event holds its lease")
 	// ErrUnconfirmed is returned together with Done. The handler has succeeded, but the
 	// confirmation in Redis failed, so a repeat runs the handler again. The event can be
@@ -113,7 +113,7 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 	err = func() error {
 		ctx, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("the handler took longer than its lease of %v", i.cfg.Lease))
 		defer cancel()
-		return call(ctx, handle)
+		return catchPanic(ctx, handle)
 	}()
 	// The result of the handler is sent to Redis even if ctx has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -150,8 +150,8 @@ func (i *Inbox) take(ctx context.Context, key, token string) (known bool, err er
 	return false, ErrBusy
 }
 
-// call calls the function handle, and returns a panic of handle as an *inbox.PanicError.
-func call(ctx context.Context, handle func(context.Context) error) (err error) {
+// catchPanic calls handle, and returns a panic of handle as an *inbox.PanicError.
+func catchPanic(ctx context.Context, handle func(context.Context) error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &inbox.PanicError{Value: value, Stack: debug.Stack()}

@@ -1,5 +1,6 @@
 // Package delivery passes one delivery of an event to an inbox, and returns the outcome
-// that the adapter reports to the broker. The adapters share it.
+// that is reported to the broker. The adapters for NATS, Kafka and webhooks share this
+// package.
 package delivery
 
 import (
@@ -33,10 +34,10 @@ type Target struct {
 
 // Deliver makes an attempt with an event. The event becomes a dead letter in three cases:
 // its last attempt has failed, no further attempt can succeed, or unreadable is not nil.
-// The argument unreadable says why the message is not a valid event. The argument where
-// identifies the message. It becomes the id of the dead letter if the event has no valid
-// id. The error is nil if the outcome is Handled.
-func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, where string, attempt int) (Outcome, error) {
+// The argument unreadable says why the message is not a valid event. The argument messageID
+// becomes the id of the dead letter if the event has no valid id. The error is nil if the
+// outcome is Handled.
+func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, messageID string, attempt int) (Outcome, error) {
 	outcome, err := Final, unreadable
 	switch limited := t.Attempts > 0; {
 	case unreadable != nil:
@@ -49,7 +50,7 @@ func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, wh
 	}
 	if outcome == Final {
 		e.Attempt = attempt
-		if lost := t.bury(ctx, e, where, err); lost != nil {
+		if lost := t.bury(ctx, e, messageID, err); lost != nil {
 			return Unavailable, fmt.Errorf("%w; it could not become a dead letter: %w", err, lost)
 		}
 	}
@@ -82,12 +83,12 @@ func (t Target) try(ctx context.Context, e inbox.Event) (Outcome, error) {
 }
 
 // bury makes a dead letter from an event, or from a message that is not a valid event.
-func (t Target) bury(ctx context.Context, e inbox.Event, where string, reason error) error {
+func (t Target) bury(ctx context.Context, e inbox.Event, messageID string, reason error) error {
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	_, err := t.Inbox.Bury(ctx, e, reason)
 	if errors.Is(err, inbox.ErrInvalid) {
-		_, err = t.Inbox.Bury(ctx, inbox.Event{ID: where, Type: "invalid", Data: e.Data, Attempt: e.Attempt}, reason)
+		_, err = t.Inbox.Bury(ctx, inbox.Event{ID: messageID, Type: "invalid", Data: e.Data, Attempt: e.Attempt}, reason)
 	}
 	return err
 }
@@ -106,15 +107,15 @@ func Check(box *inbox.Inbox, numbers map[string]int64) error {
 	return errors.Join(errs...)
 }
 
-// Backoff returns the pause after an attempt. After attempt 1 the pause is as long as the
-// argument first. The pause doubles with each further attempt, up to a minute. If the
-// argument first is longer than a minute, every pause is that long.
-func Backoff(first time.Duration, attempt int) time.Duration {
-	longest := max(first, time.Minute)
-	for ; attempt > 1 && first < longest; attempt-- {
-		first *= 2
+// Backoff returns the pause after an attempt. The argument pause is the pause after the first
+// attempt. It doubles with each further attempt, up to a minute. A pause that is already
+// longer than a minute does not grow.
+func Backoff(pause time.Duration, attempt int) time.Duration {
+	longest := max(pause, time.Minute)
+	for ; attempt > 1 && pause < longest; attempt-- {
+		pause *= 2
 	}
-	return min(first, longest)
+	return min(pause, longest)
 }
 
 // Sleep returns after d, or when ctx ends.
