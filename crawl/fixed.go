@@ -140,10 +140,10 @@ func DefaultFixed() Fixed {
 }
 
 // SettingNames returns the names under which the fields of Fixed are stored. The list
-// every has the names for every crawl. The list redis has further names for a crawl in
+// common has the names for all crawls. The list redis has further names for a crawl in
 // Redis. The list postgres has further names for a crawl in Redis whose exact keys are in
 // Postgres.
-func SettingNames() (every, redis, postgres []string) {
+func SettingNames() (common, redis, postgres []string) {
 	names := func(of []setting) (names []string) {
 		for _, s := range of {
 			names = append(names, s.name)
@@ -228,7 +228,7 @@ func toggle(key, def string, field func(*Fixed) *Switch, on, off string) setting
 	return setting{key, func(f *Fixed) string { return map[Switch]string{On: on, Off: off}[*field(f)] },
 		func(f *Fixed, text string) error {
 			switch text {
-			case on, "true": // some YAML programs turn on into true
+			case on, "true": // some YAML programs turn "on" into "true"
 				*field(f) = On
 			case off, "false":
 				*field(f) = Off

@@ -28,7 +28,7 @@ type monitor struct {
 	cpu      report.CPUMeter
 	share    float64        // the share of all cores that this process used, at the last sample
 	counters frontier.Stats // the newest counters of the store
-	counted  time.Time      // when the store was asked for counters
+	counted  time.Time      // when counters was read
 	relays   []report.Relay // all relays, as they were read last
 	ownRelay *report.Relay  // the newest state of the relay of Config.Events; nil if there is none
 

@@ -38,7 +38,7 @@ type Result struct {
 	Stats  frontier.Stats
 	Took   time.Duration
 	Report *report.Report
-	// Unreached says why no host of a seed answered. It is nil if one answered.
+	// Unreached says why no host of a seed answered. It is nil if a host answered.
 	Unreached error
 }
 
@@ -195,25 +195,24 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning,
-// which has the text of the argument what and the error.
-func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
-	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(what, slog.Any("err", err)) }, call)
+// untilAvailable is like UntilAvailable. If the store is unavailable, it logs one warning
+// with the given message and the error.
+func (ses *session) untilAvailable(ctx context.Context, message string, operation func() error) error {
+	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(message, slog.Any("err", err)) }, operation)
 }
 
-// UntilAvailable calls the function call, and repeats this while the error is
+// UntilAvailable calls operation, and calls it again while the error is
 // frontier.ErrUnavailable, because a short outage of the store must not end a crawl.
-// After the first such error, UntilAvailable calls the function waits once, with that
-// error.
-func UntilAvailable(ctx context.Context, waits func(error), call func() error) error {
+// After the first such error, UntilAvailable calls onWait with that error.
+func UntilAvailable(ctx context.Context, onWait func(error), operation func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
-		err := call()
+		err := operation()
 		if !errors.Is(err, frontier.ErrUnavailable) {
 			return err
 		}
 		if wait == least {
-			waits(err)
+			onWait(err)
 		}
 		select {
 		case <-time.After(wait):

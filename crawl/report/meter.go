@@ -46,16 +46,16 @@ type End struct {
 // Bound is something that ends a crawl.
 type Bound string
 
-// The bounds, in the words of the view.
+// The bounds, with the names that the display shows.
 const (
 	ByPages   Bound = "--max-pages"
 	ByTime    Bound = "--max-time"
-	ByQueue   Bound = "the queue"            // with Sample.Closed: no URL can be added
+	ByQueue   Bound = "the queue"            // if Sample.Closed is true: no URL can be added
 	BySettled Bound = "if nothing new comes" // no URL was added in the last minute
 )
 
 // Read adds the next sample and returns its reading. The caller should read one sample
-// a second. The time between two samples is counted for the kind of the newer one.
+// a second. The time between two samples is counted for the kind of the newer sample.
 func (m *Meter) Read(s Sample) Reading {
 	if n := len(m.samples); n > 0 {
 		if m.took == nil {

@@ -174,7 +174,7 @@ func (l *localEngine) CancelWait() { l.rows.cancelWait() }
 // CommittedRecords implements Books.
 func (l *localEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
 	if l.rows != nil {
-		return l.rows.all(ctx, l.dir)
+		return l.rows.records(ctx, l.dir)
 	}
 	end, err := l.Position(ctx)
 	return record.Reader{Dir: l.dir, End: end}, err

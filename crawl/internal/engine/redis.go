@@ -253,7 +253,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, errExactElsewhere(h.String())
 	}
 	inPostgres := pgstore.ErrNoCrawl
-	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part there
+	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part in Postgres
 		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
 		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
 			return 0, h.DB.explain(inPostgres)

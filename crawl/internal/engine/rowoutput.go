@@ -92,8 +92,8 @@ func (r *rowOutput) close() error {
 	return nil
 }
 
-// all returns the records of the crawl in dir.
-func (r *rowOutput) all(ctx context.Context, dir string) (rows, error) {
+// records returns the records of the crawl in dir.
+func (r *rowOutput) records(ctx context.Context, dir string) (rows, error) {
 	if r.set == nil {
 		return rows{}, errRowsElsewhere(dir)
 	}
