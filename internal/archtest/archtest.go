@@ -22,10 +22,11 @@ import (
 
 const module = "github.com/bloomfrontier/crawler"
 
-// floor is the floor of each top folder of code. Code imports only from lower floors.
+// floor has a number for each top folder of code: its floor. Code imports only from folders
+// with a lower number.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// internalFloor has the floor of each package below internal that is not a leaf. Other
+// internalFloor has the floor of each package below internal that is not in leaves. Other
 // programs cannot import these packages, but several of our folders do.
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",

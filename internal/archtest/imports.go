@@ -94,25 +94,25 @@ func checkDirection(src source) []string {
 	return faults
 }
 
-// direction returns why src must not import a package of ours. The argument to is the
+// direction returns why src must not import a package of ours. The argument target is the
 // path of this package below the module. If the import is allowed, direction returns "".
 // Code can import from lower floors, from its own folder and from leaves. Tests can also
 // import from judges.
-func direction(src source, to string) string {
-	top := topOf(to)
+func direction(src source, target string) string {
+	top := topOf(target)
 	_, floored := floor[src.top]
 	switch {
-	case src.test && to == src.pkg: // the external test of a package
+	case src.test && target == src.pkg: // the external test of a package
 		return ""
-	case withinAny(src.pkg, judges) && !sameJudge(src.pkg, to):
+	case withinAny(src.pkg, judges) && !sameJudge(src.pkg, target):
 		return "a judge imports nothing of ours"
 	case src.top == "internal":
 		return "packages below internal are leaves, unless archtest gives them a floor"
-	case top == "internal" && !withinAny(to, leaves):
+	case top == "internal" && !withinAny(target, leaves):
 		return "it is not in the list of leaves, which every floor may import"
-	case to == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
+	case target == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
 		return "it is for suites and tests"
-	case top == src.top, top == "internal", src.test && withinAny(to, judges):
+	case top == src.top, top == "internal", src.test && withinAny(target, judges):
 		return ""
 	case !floored:
 		return "only the floors may import our packages"

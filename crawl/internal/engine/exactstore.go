@@ -129,8 +129,8 @@ const (
 	lastStoreTimeout = 2 * time.Second // timeout for storing the number when a worker ends
 )
 
-// storeWaiting stores the number of waiting URLs every storeEvery until ctx ends, and then once
-// more.
+// storeWaiting stores the number of waiting URLs every storeEvery until ctx ends, and then
+// once more.
 func (e *sharedEngine) storeWaiting(ctx context.Context) {
 	tick := time.NewTicker(storeEvery)
 	defer tick.Stop()

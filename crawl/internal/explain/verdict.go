@@ -86,7 +86,7 @@ func (q *query) queued() string {
 		words = fmt.Sprintf("%d of %d of %s", queue.Ahead+1, queue.Waiting, q.out.Host)
 	}
 	if queue != nil && queue.Delay > 0 {
-		words += fmt.Sprintf(", not before %s", whole(queue.Delay))
+		words += fmt.Sprintf(", not before %s", rounded(queue.Delay))
 	}
 	if n := q.out.Store.Item.Attempts; n > 0 {
 		words += fmt.Sprintf(", after %s that failed", count(uint64(n), "attempt"))
@@ -103,10 +103,10 @@ func (q *query) prospect() string {
 		return fmt.Sprintf("; it will not be requested: robots.txt has %q", r.Rule)
 	}
 	if r := q.out.Robots; r != nil && r.Access == Unavailable {
-		return "; robots.txt of its origin failed" + because(r.Cause)
+		return "; robots.txt of its origin failed" + causeClause(r.Cause)
 	}
 	if q.out.HostFailure != "" {
-		return "; the host does not answer" + because(q.out.HostFailure)
+		return "; the host does not answer" + causeClause(q.out.HostFailure)
 	}
 	if a := q.out.Address; a != nil && a.Refused {
 		return "; it will not be requested: " + a.Words
@@ -159,8 +159,8 @@ func count(n uint64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// whole rounds a duration for display.
-func whole(d time.Duration) time.Duration {
+// rounded rounds a duration for display.
+func rounded(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)
 	}
@@ -171,7 +171,7 @@ func within(d time.Duration) string {
 	if d <= 0 {
 		return "now"
 	}
-	return "in " + whole(d).String()
+	return "in " + rounded(d).String()
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
