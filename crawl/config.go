@@ -94,9 +94,9 @@ type Config struct {
 	// Scarce has the same meaning as in fetcher.Config. It is optional.
 	Scarce func() fetcher.Resource
 
-	// Events is optional. If it is set, Run also delivers the events of this
-	// process's pages to Events.Sink. Events.Name is the name of this relay; empty
-	// means "default". The crawl sets the fields Outbox and Progress of Events.
+	// Events is optional. If it is set, Run also delivers the events of this process's
+	// pages to Events.Sink. Events.Name is the name of this relay; empty means "default".
+	// The crawl sets the fields Outbox and Progress of Events.
 	//
 	// The crawl goes on if the sink is unreachable or the relay fails. At the end of
 	// the run, Run delivers the remaining events for at most Grace. The caller must

@@ -13,8 +13,8 @@ import (
 )
 
 // deliver starts the relay of Config.Events. At the end of the run, the caller must call
-// finish. It stops this relay, and then delivers the remaining events until its own ctx
-// ends.
+// finish. The function finish stops the relay, and then delivers the remaining events
+// until the context that finish receives ends.
 func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)) {
 	if m.Events == nil {
 		return func(context.Context) {}
@@ -58,7 +58,7 @@ func (m *monitor) relay(ctx context.Context, drain bool) {
 		}
 		standby := errors.Is(err, events.ErrLocked)
 		if standby && drain {
-			return // the other process delivers what is left
+			return // the other process delivers the remaining events
 		}
 		if text := err.Error(); text != said {
 			said = text

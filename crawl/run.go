@@ -56,7 +56,7 @@ func (c *Crawl) Feed() (done func(SeedCounts)) {
 }
 
 // Stopping returns a channel that is closed when a run begins to end early, because its
-// context ended, MaxTime is over or another process stopped it. The run then ends
+// context ended, MaxTime is over or another process stopped it. After that, it ends
 // within Config.Grace, unless a disk or a server hangs.
 func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
 

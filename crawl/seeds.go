@@ -103,9 +103,8 @@ func (p *plan) checkSeed(ctx context.Context, raw string, lookUp bool) (frontier
 // other seeds are taken from the records when the file is written again.
 const seedsFile = "seeds.jsonl"
 
-// seedsAtEnd limits the work at the end of a run. If the crawl has more records and
-// waiting URLs together, seedsFile is not written then. Reading this many takes some
-// seconds.
+// seedsAtEnd limits the work at the end of a run. The run does not write seedsFile if the
+// sum of records and waiting URLs is larger. Reading this many takes some seconds.
 const seedsAtEnd = 500_000
 
 // seedsAfter writes seedsFile at the end of a run, unless that would take too long.

@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verb is one operation of a Handle. The function perform implements it, and runs in
-// this process or in the process that runs the crawl. Between processes, the question Q and the answer
-// A are JSON.
+// verb is one operation of a Handle. The function perform implements it, and runs in this
+// process or in the process that runs the crawl. Between processes, the question Q and
+// the answer A are JSON.
 type verb[Q, A any] struct {
 	name    string
 	purpose engine.Purpose // the purpose of opening the crawl if no process runs it
@@ -93,8 +93,8 @@ func (ses *session) routes() *http.ServeMux {
 }
 
 // ask answers a question. It uses the session that this process has open, or asks the
-// process that runs the crawl. If there is neither, ask opens the crawl for this
-// question.
+// process that runs the crawl. If no process has the crawl open, ask opens it for
+// this question.
 func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if h.own != nil {
 		return v.perform(h.own, ctx, question)

@@ -89,8 +89,8 @@ type target struct {
 }
 
 // brokenTargets skips a number of broken records, and returns the URLs of the n broken
-// records that follow. It leaves out a URL that has a record of a
-// later round. The result more reports whether further broken records follow.
+// records that follow. It leaves out a URL that has a record of a later round. The result
+// more reports whether further broken records follow.
 func (s Source) brokenTargets(skip, n int) (targets map[string]target, more bool, err error) {
 	targets = make(map[string]target)
 	seen := 0

@@ -85,7 +85,7 @@ type Run struct {
 	Bytes          uint64    `json:"bytes"` // of bodies, as they were received
 	Requests       uint64    `json:"requests"`
 	RobotsRequests uint64    `json:"robots_requests"`
-	Errors         uint64    `json:"errors"` // failed attempts of both kinds of requests
+	Errors         uint64    `json:"errors"` // failed attempts for pages and for robots.txt
 	PagesPerSecond float64   `json:"pages_per_s"`
 	BytesPerSecond float64   `json:"bytes_per_s"`
 	AddedPerSecond float64   `json:"added_per_s"` // new URLs

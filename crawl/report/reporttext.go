@@ -225,7 +225,7 @@ func (p *FalsePositives) write(b *strings.Builder) {
 	for _, row := range []struct {
 		name   string
 		figure *Figure
-		from   string // what the Trials are; empty if there are none
+		from   string // what Trials counts; empty for a figure without trials
 	}{
 		{"estimated", p.Estimated, ""},
 		{"probed", p.Probed, "random fingerprints"},

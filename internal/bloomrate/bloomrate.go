@@ -73,10 +73,10 @@ func inBatches(keys Keys, n uint64, wanted bool, lookUp func([]bloomstore.Finger
 // distribution. For more events the tails of the normal distribution are close enough.
 const minNormal = 1000
 
-// Deviation returns how far the share of events, count/trials, is from the expected rate p,
-// in standard deviations (σ) of a normal distribution. For a small number of expected
-// events it returns the σ of a normal event that is equally unlikely. By chance,
-// 5σ are exceeded in one direction or the other once in two million runs.
+// Deviation returns how far the share of events, count/trials, is from the expected rate
+// p, in standard deviations (σ) of a normal distribution. For a small number of expected
+// events it returns the σ of a normal event that is equally unlikely. By chance, 5σ are
+// exceeded in one direction or the other once in two million runs.
 //
 // spread is the standard deviation of the rate itself, relative to p. The rates of filters
 // of one size differ by chance: see sizing.RateSpread. Deviation returns +Inf for an

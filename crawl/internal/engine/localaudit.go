@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// CountBooks implements Books. Counters and records are of the same moment.
+// CountBooks implements Books. It compares counters and records of the same moment.
 func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	books, err := l.Recount(ctx)
 	if err != nil {
@@ -142,7 +142,8 @@ func judgeRecords(a *report.Audit, c *frontier.Stats, records *recordCounts, unr
 	a.Add("records", c.Records, records.all, "lines", fault)
 }
 
-// otherURLs returns a fault if there are as many records as rows, but of other URLs.
+// otherURLs returns a fault if records and rows are equal in number but have different
+// URLs.
 func otherURLs(records, rows localstore.RecordSum) string {
 	if records.Count == rows.Count && records.Sum != rows.Sum {
 		return "records of other URLs"

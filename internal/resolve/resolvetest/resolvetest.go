@@ -16,8 +16,7 @@ import (
 
 // Answer returns the addresses of a name; none means that the name does not exist. The
 // argument earlier is the number of earlier look-ups of the name, so that the answer can
-// change. Answer is
-// called from one goroutine at a time.
+// change. Answer is called from one goroutine at a time.
 type Answer func(name string, earlier int) []netip.Addr
 
 // Server is a DNS server.
