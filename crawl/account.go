@@ -66,7 +66,7 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	}
 	m.mu.Lock()
 	r.Limits = m.meter.Shares()
-	fed := m.fed()
+	fed := m.seedCounts()
 	m.mu.Unlock()
 	if fed.Added+fed.Seen+fed.Refused > 0 {
 		r.Seeds = &report.Seeds{Added: fed.Added, Known: fed.Seen, Refused: fed.Refused}
@@ -248,7 +248,7 @@ func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *report.
 		// Every bit was counted, so the interval has no width.
 		Estimated: &report.Figure{P: stats.Filter.FPR, Low: stats.Filter.FPR, High: stats.Filter.FPR},
 		Shadow:    counted(shadow.Lost, shadow.New+shadow.Lost),
-		Lost:      lost(stats, chain),
+		Lost:      expectedLost(stats, chain),
 	}
 	if p.asked > 0 {
 		f.Probed = counted(p.claimed, p.asked)
@@ -265,9 +265,9 @@ func counted(hits, trials uint64) *report.Figure {
 	return f
 }
 
-// lost estimates how many new URLs the filter took for known ones while it filled. The
+// expectedLost estimates how many new URLs the filter took for known ones while it filled. The
 // keys of --known were in the filter before the first new URL, and are not counted.
-func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
+func expectedLost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
 	expected := max(chain.At(keys).LostKeys-chain.At(min(known, keys)).LostKeys, 0)

@@ -79,7 +79,7 @@ func (m *monitor) run(ctx context.Context) {
 	defer ticker.Stop()
 	saved := m.started
 	for {
-		if at, err := m.look(ctx); err == nil && at.Sub(saved) >= reportEvery {
+		if at, err := m.takeSample(ctx); err == nil && at.Sub(saved) >= reportEvery {
 			m.save(ctx)
 			saved = at
 		}
@@ -91,8 +91,8 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// look takes the next sample.
-func (m *monitor) look(ctx context.Context) (time.Time, error) {
+// takeSample takes the next sample.
+func (m *monitor) takeSample(ctx context.Context) (time.Time, error) {
 	now := time.Now()
 	m.mu.Lock()
 	m.share = m.cpu.Read(now)

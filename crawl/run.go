@@ -103,7 +103,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 		timer := time.AfterFunc(ses.MaxTime, func() { endRun(ErrTimeOver) })
 		defer timer.Stop()
 	}
-	fed := ses.feed(run, stop)
+	fed := ses.addSeeds(run, stop)
 	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() { m.run(watching) })
@@ -128,9 +128,9 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	return r, m.sumUp(ctx, r, ending)
 }
 
-// feed adds Config.Seeds while the crawl runs. The run does not end before all seeds are
+// addSeeds adds Config.Seeds while the crawl runs. The run does not end before all seeds are
 // added. The returned channel receives the error, or nil.
-func (ses *session) feed(run context.Context, stop func(error)) <-chan error {
+func (ses *session) addSeeds(run context.Context, stop func(error)) <-chan error {
 	fed := make(chan error, 1)
 	if len(ses.Seeds) == 0 {
 		fed <- nil
@@ -274,8 +274,8 @@ func (ses *session) feedSeeds() (done func(SeedCounts)) {
 	}
 }
 
-// fed returns the counts of the seeds of this run.
-func (ses *session) fed() SeedCounts {
+// seedCounts returns the counts of the seeds of this run.
+func (ses *session) seedCounts() SeedCounts {
 	ses.seedsMu.Lock()
 	defer ses.seedsMu.Unlock()
 	return ses.counts

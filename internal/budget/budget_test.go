@@ -141,7 +141,7 @@ func TestManyHolders(t *testing.T) {
 			dice := rand.New(rand.NewPCG(*seed, uint64(holder)))
 			all.Go(func() {
 				for range 100 {
-					hold(t, b, dice)
+					simulateBody(t, b, dice)
 					if taken := b.Taken(); taken < 0 || taken > total {
 						t.Errorf("%d bytes taken of %d", taken, total)
 					}
@@ -155,8 +155,8 @@ func TestManyHolders(t *testing.T) {
 	})
 }
 
-// hold simulates one body, from its first byte to its document.
-func hold(t *testing.T, b *Budget, dice *rand.Rand) {
+// simulateBody simulates one body, from its first byte to its document.
+func simulateBody(t *testing.T, b *Budget, dice *rand.Rand) {
 	ctx, cancel := t.Context(), context.CancelFunc(func() {})
 	if dice.IntN(4) == 0 {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(dice.IntN(50))*time.Millisecond)

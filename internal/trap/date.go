@@ -38,15 +38,15 @@ func dateOutside(s string, earliest, latest int) int {
 		if year >= earliest && year <= latest {
 			continue
 		}
-		if named(s[:end-4]) || month(s[end:]) {
+		if hasYearName(s[:end-4]) || startsWithMonth(s[end:]) {
 			return year
 		}
 	}
 	return 0
 }
 
-// named reports whether the text before a number ends with a name for a year.
-func named(before string) bool {
+// hasYearName reports whether the text before a number ends with a name for a year.
+func hasYearName(before string) bool {
 	for _, name := range [...]string{"year=", "y=", "jahr=", "annee="} {
 		if rest, ok := strings.CutSuffix(before, name); ok && (rest == "" || strings.IndexByte("?&;/", rest[len(rest)-1]) >= 0) {
 			return true
@@ -55,9 +55,9 @@ func named(before string) bool {
 	return false
 }
 
-// month reports whether rest, the text after a year, begins with a separator and a month of
+// startsWithMonth reports whether rest, the text after a year, begins with a separator and a month of
 // exactly two digits.
-func month(rest string) bool {
+func startsWithMonth(rest string) bool {
 	if len(rest) < 3 || strings.IndexByte("/-_.", rest[0]) < 0 || !isDigit(rest[1]) || !isDigit(rest[2]) {
 		return false
 	}

@@ -88,7 +88,7 @@ func (d Directory) openOutput(out *outputs, position frontier.Position) (frontie
 	if err != nil {
 		return nil, err
 	}
-	return out.records(files), nil
+	return out.setRecordFiles(files), nil
 }
 
 // openSideOutputs opens the files of answers and of links. It returns nil if the

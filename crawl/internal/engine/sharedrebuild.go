@@ -196,7 +196,7 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
 	failed := r.Outcome.State() == frontier.Failed
 	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny)
-	key, err := m.key(ctx, &end.Item, failed || atSeed)
+	key, err := m.classify(ctx, &end.Item, failed || atSeed)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +215,9 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 	return ends, nil
 }
 
-// key sets the class of an item, and returns its state in the exact set if the set is
+// classify sets the class of an item, and returns its state in the exact set if the set is
 // in Postgres. It does nothing if the argument wanted is false.
-func (m *rebuildState) key(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
+func (m *rebuildState) classify(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
 	if !wanted {
 		return status, nil
 	}
