@@ -88,8 +88,8 @@ type Config struct {
 	// OnRefused is called for each link that a rule refused. Many goroutines call it at
 	// once. OnRefused is optional.
 	OnRefused func(fetcher.Refused)
-	// Resume returns the command that resumes the crawl, and notes about it, for
-	// the report of a run that ended early. It is optional.
+	// Resume is optional. It is called for the report of a run that ended early, and
+	// returns the command that resumes the crawl, and notes about this command.
 	Resume func(*Result) (command string, notes []string)
 	// Scarce has the same meaning as in fetcher.Config. It is optional.
 	Scarce func() fetcher.Resource

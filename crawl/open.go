@@ -52,7 +52,7 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 	return c, nil
 }
 
-// serve returns a Crawl for the session, and listens for other processes.
+// serve returns a Crawl for the session, and starts to answer other processes.
 func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err := ses.newMonitor(ctx, time.Now()); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ type Loss = engine.Loss
 // Rebuild rebuilds the filter of a crawl after the filter was lost. For a crawl in
 // Redis it needs the records of all workers in l.Dir. It also queues again the exact
 // keys that wait in Postgres. If Redis has lost the whole crawl, Rebuild restores it
-// from Postgres. Workers must not run meanwhile.
+// from Postgres. Workers must not run during Rebuild.
 func Rebuild(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.Rebuild)
 }

@@ -60,7 +60,7 @@ func (o *Outboxes) List(ctx context.Context) ([]Outbox, error) { return o.list(c
 // that.
 func (o *Outboxes) Close() error { return o.release() }
 
-// Relays returns how far each registered relay is behind, by name.
+// Relays returns how far each registered relay is behind.
 func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error) {
 	boxes, err := o.list(ctx)
 	if err != nil {

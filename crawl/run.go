@@ -48,15 +48,15 @@ type SeedCounts struct {
 	All                  bool // no more seeds follow
 }
 
-// Feed prevents Run from ending for lack of URLs until done is called. The argument of
-// done has the counts of the seeds that the caller has added in the meantime. Feed must
+// Feed prevents Run from ending for lack of URLs until the caller calls done. The
+// argument of done has the counts of the seeds that the caller has added. Feed must
 // be called before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
 
 // Stopping returns a channel that is closed when a run begins to end early, because its
-// context ended, MaxTime is over or another process stopped it. After that, it ends
+// context ended, MaxTime is over or another process stopped it. After that, the run ends
 // within Config.Grace, unless a disk or a server hangs.
 func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
 

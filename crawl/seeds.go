@@ -104,7 +104,7 @@ func (p *plan) checkSeed(ctx context.Context, raw string, lookUp bool) (frontier
 const seedsFile = "seeds.jsonl"
 
 // seedsAtEnd limits the work at the end of a run. The run does not write seedsFile if the
-// sum of records and waiting URLs is larger. Reading this many takes some seconds.
+// number of records and waiting URLs is larger. Reading this many takes some seconds.
 const seedsAtEnd = 500_000
 
 // seedsAfter writes seedsFile at the end of a run, unless that would take too long.

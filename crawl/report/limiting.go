@@ -91,7 +91,7 @@ const busyCPU = 0.9
 // A host can wait for its delay (politeness), for the name server (names), for an
 // answer (network), for the store, for its robots.txt (robots), or for its next attempt
 // after a failure (backoff). If two kinds have the same number of hosts, Kind returns the
-// one that is named first in the previous sentence.
+// kind that the previous sentence names first.
 //
 // If most of the hosts being asked wait for the name server, all of them count for
 // names. If a lack of descriptors prevents more requests, the kind is descriptors

@@ -1,7 +1,8 @@
 // Package suite contains the parts that the test suites of our contracts share: cases, a
 // clock, goroutines that race, and a list of random calls that is printed if one of them fails.
 //
-// It knows no contract. Packages frontiertest and exacttest own the cases, the models and
+// A contract is an interface with rules that every implementation must follow. Package
+// suite knows no contract. Packages frontiertest and exacttest own the cases, the models and
 // the reference implementations. Models and reference implementations are separate,
 // because they check each other.
 //

@@ -55,8 +55,8 @@ func hasYearName(before string) bool {
 	return false
 }
 
-// startsWithMonth reports whether rest, the text after a year, begins with a separator and a month of
-// exactly two digits.
+// startsWithMonth reports whether rest, the text after a year, begins with a separator
+// and a month of exactly two digits.
 func startsWithMonth(rest string) bool {
 	if len(rest) < 3 || strings.IndexByte("/-_.", rest[0]) < 0 || !isDigit(rest[1]) || !isDigit(rest[2]) {
 		return false

@@ -41,8 +41,8 @@ func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set 
 	return &exactStore{store, keys}, err
 }
 
-// engine returns an Engine over e, which must be complete. Items are added and completed
-// through the exact set, if there is one.
+// engine returns an Engine over e. All fields of e must be set before. Items are added
+// and completed through the exact set, if there is one.
 func (e *sharedEngine) engine(out *outputs) *Engine {
 	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, outputs: out, shared: e}
 	switch {

@@ -70,7 +70,7 @@ func (o *outboxes) close() (err error) {
 
 // Outbox opens the outbox of an embedded crawl without opening the crawl. The
 // function committedEnd returns the end of the committed records in files. The argument inRows
-// reports that the records are rows of a Postgres.
+// reports whether the records are rows of a Postgres.
 func (d Directory) Outbox(ctx context.Context, inRows bool, committedEnd func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
 	id, err := localstore.StoredID(nil, d.Path)
 	if err != nil {
