@@ -24,9 +24,8 @@ import (
 // crawl runs, the report is at most reportEvery old.
 const reportFile = "report.json"
 
-// probeAtEnd is the longest time for which the filter is probed with random
-// fingerprints at the end of a run. A run shorter than 20 times probeAtEnd is probed
-// for a twentieth of its time.
+// probeAtEnd is the longest time for which the filter is probed with random fingerprints
+// at the end of a run. After a short run, it is at most a twentieth of the run's time.
 const probeAtEnd = 250 * time.Millisecond
 
 const topHosts = 10
@@ -67,7 +66,7 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	}
 	m.mu.Lock()
 	r.Limits = m.meter.Shares()
-	fed := m.fed()
+	fed := m.seedCounts()
 	m.mu.Unlock()
 	if fed.Added+fed.Seen+fed.Refused > 0 {
 		r.Seeds = &report.Seeds{Added: fed.Added, Known: fed.Seen, Refused: fed.Refused}
@@ -161,8 +160,8 @@ func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
 }
 
-// Promises returns an error that names the promises that are broken according to the
-// counters, or nil.
+// Promises returns an error if the counters show that the books do not balance, or that
+// the filter has forgotten URLs.
 func Promises(stats frontier.Stats) error {
 	err := stats.Balance()
 	if n := stats.Shadow.Forgotten; n > 0 {
@@ -172,7 +171,7 @@ func Promises(stats frontier.Stats) error {
 }
 
 // measure adds the state of the filter to r. The argument probe is the longest time for
-// which it probes the filter with random fingerprints.
+// which measure probes the filter with random fingerprints.
 func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
 	layers, err := ses.engine.FilterLayers(ctx)
 	if err != nil {
@@ -241,14 +240,15 @@ func probesFor(p float64) uint64 { return uint64(math.Ceil(100 / p)) }
 // probes counts random fingerprints, and how many of them the filter claimed.
 type probes struct{ claimed, asked uint64 }
 
-// falsePositives returns the three estimates of promise P3 and the expected loss.
+// falsePositives returns three estimates of the false-positive rate, and the expected
+// number of lost URLs.
 func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *report.FalsePositives {
 	shadow := stats.Shadow
 	f := &report.FalsePositives{
 		// Every bit was counted, so the interval has no width.
 		Estimated: &report.Figure{P: stats.Filter.FPR, Low: stats.Filter.FPR, High: stats.Filter.FPR},
 		Shadow:    counted(shadow.Lost, shadow.New+shadow.Lost),
-		Lost:      lost(stats, chain),
+		Lost:      expectedLost(stats, chain),
 	}
 	if p.asked > 0 {
 		f.Probed = counted(p.claimed, p.asked)
@@ -265,9 +265,9 @@ func counted(hits, trials uint64) *report.Figure {
 	return f
 }
 
-// lost estimates how many new URLs the filter took for known ones while it filled. The
+// expectedLost estimates how many new URLs the filter took for known ones while it filled. The
 // keys of --known were in the filter before the first new URL, and are not counted.
-func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
+func expectedLost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
 	expected := max(chain.At(keys).LostKeys-chain.At(min(known, keys)).LostKeys, 0)
@@ -324,8 +324,8 @@ func (ses *session) noneReached(r *Result) bool {
 	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
 }
 
-// pausedWord returns the end of a line about a crawl: ", paused", or "" if it is not
-// paused.
+// pausedWord returns the end of a line about a crawl: ", paused", or "" if the crawl
+// is not paused.
 func pausedWord(stats frontier.Stats) string {
 	if stats.Paused {
 		return ", paused"

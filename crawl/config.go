@@ -15,8 +15,8 @@ import (
 // Location says where a crawl is stored.
 type Location struct {
 	// Dir is the directory of the crawl. With Redis, Open uses it for the records of
-	// one worker; empty means ./NAME.crawl/HOST-N. All other functions expect the
-	// directories of all workers in it; empty means ./NAME.crawl.
+	// one worker; empty means ./NAME.crawl/HOST-N. For all other functions, Dir is the
+	// directory that contains the directories of all workers; empty means ./NAME.crawl.
 	Dir      string
 	Redis    *Redis    // nil means that the crawl is embedded, in Dir
 	Postgres *Postgres // stores the exact keys of a crawl in Redis, and the records if Fixed.Sink is "postgres"
@@ -88,15 +88,15 @@ type Config struct {
 	// OnRefused is called for each link that a rule refused. Many goroutines call it at
 	// once. OnRefused is optional.
 	OnRefused func(fetcher.Refused)
-	// Resume returns the command that resumes the crawl, and notes about it, for
-	// the report of a run that ended early. It is optional.
+	// Resume is optional. It is called for the report of a run that ended early, and
+	// returns the command that resumes the crawl, and notes about this command.
 	Resume func(*Result) (command string, notes []string)
 	// Scarce has the same meaning as in fetcher.Config. It is optional.
 	Scarce func() fetcher.Resource
 
-	// Events is optional. If it is set, Run also delivers the events of this
-	// process's pages to Events.Sink. Events.Name is the name of this relay; empty
-	// means "default". The crawl sets Outbox and Progress.
+	// Events is optional. If it is set, Run also delivers the events of this process's
+	// pages to Events.Sink. Events.Name is the name of this relay; empty means "default".
+	// The crawl sets the fields Outbox and Progress of Events.
 	//
 	// The crawl goes on if the sink is unreachable or the relay fails. At the end of
 	// the run, Run delivers the remaining events for at most Grace. The caller must
@@ -117,7 +117,7 @@ func (c *Config) Location() Location { return Location{c.Dir, c.Redis, c.Postgre
 
 // Records says how records are written, and what else is kept beside the frontier.
 type Records struct {
-	RotateBytes int64     // begin another pages.jsonl beyond this size; 0 means 1 GiB
+	RotateBytes int64     // start a new pages.jsonl when the file exceeds this size; 0 means 1 GiB
 	Compress    bool      // compress closed files with zstd
 	Stream      io.Writer // gets each record too, at least once; optional
 	Save        string    // answers kept in DIR/warc: "none", "html" or "all"; empty means none

@@ -36,8 +36,8 @@ func (ses *session) serveControl(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// listenPrivately listens on the socket in dir, and replaces one that a killed process
-// left. The socket is created in a folder that only the folder's owner can enter. It is
+// listenPrivately listens on the socket in dir, and replaces a socket that a killed
+// process left. The new socket is created in a folder that only the folder's owner can enter. It is
 // moved into dir after its mode is set. So no other user can connect at any moment,
 // whatever the umask and the mode of dir are.
 func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
@@ -101,7 +101,7 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 	return nil
 }
 
-// brokenCallError reports that a call of the control socket got no complete answer. The
+// brokenCallError reports that a call through the control socket got no complete answer. The
 // process that listened might have died meanwhile.
 type brokenCallError struct {
 	dir string

@@ -12,8 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/events"
 )
 
-// deliver runs the relay of Config.Events during a run. The function finish stops this
-// relay, and then delivers the remaining events until the ctx of finish ends.
+// deliver starts the relay of Config.Events. At the end of the run, the caller must call
+// finish. The function finish stops the relay, and then delivers the remaining events
+// until the context that finish receives ends.
 func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)) {
 	if m.Events == nil {
 		return func(context.Context) {}
@@ -41,8 +42,8 @@ func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Contex
 
 // The shortest and the longest pause before the relay of a worker tries again.
 const (
-	relayPause  = time.Second
-	relayPauses = 30 * time.Second
+	minRelayPause = time.Second
+	maxRelayPause = 30 * time.Second
 )
 
 // relay delivers the events of this process. It tries again after any error, and the
@@ -50,14 +51,14 @@ const (
 // the same name, one of them delivers and the others stand by.
 func (m *monitor) relay(ctx context.Context, drain bool) {
 	said := ""
-	for pause := relayPause; ; pause = min(2*pause, relayPauses) {
+	for pause := minRelayPause; ; pause = min(2*pause, maxRelayPause) {
 		err := m.relayOnce(ctx, drain)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		standby := errors.Is(err, events.ErrLocked)
 		if standby && drain {
-			return // the other process delivers what is left
+			return // the other process delivers the remaining events
 		}
 		if text := err.Error(); text != said {
 			said = text
@@ -68,7 +69,7 @@ func (m *monitor) relay(ctx context.Context, drain bool) {
 			}
 		}
 		if standby {
-			pause = relayPause
+			pause = minRelayPause
 		}
 		select {
 		case <-ctx.Done():
@@ -84,7 +85,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 		return err
 	}
 	box := boxes[0] // a process that crawls has exactly one
-	config := of(box, *m.Events)
+	config := relayConfig(box, *m.Events)
 	config.OnState = func(s events.State) {
 		m.mu.Lock()
 		m.ownRelay = &report.Relay{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
@@ -124,7 +125,7 @@ func (m *monitor) readRelays(ctx context.Context) {
 	m.relays = relays
 }
 
-// lags returns the lag of all relays as it was read last. For the relay of this
+// lags returns the lag of all relays from the last call of readRelays. For the relay of this
 // process it returns the current lag.
 func (m *monitor) lags() []report.Relay {
 	m.mu.Lock()

@@ -130,8 +130,8 @@ func ExampleAttach() {
 	// 2 records, the books balance: true
 }
 
-// Open does the same as Run, but in steps. The caller can inspect and stop the crawl
-// while it runs, and the result says how it ended.
+// With Open instead of Run, the caller can inspect and stop the crawl while it runs, and
+// the result says how the crawl ended.
 func ExampleOpen() {
 	site := exampleSite()
 	defer site.Close()

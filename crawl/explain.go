@@ -57,7 +57,8 @@ func (ses *session) locate(ctx context.Context, url canon.URL, host string, now 
 	return &at.Located, nil
 }
 
-// hostLimit returns the check of --max-per-host, which comes after the filter.
+// hostLimit returns the check of --max-per-host. The frontier applies this limit after it
+// has looked up the URL in the filter.
 func hostLimit(at *engine.URLState) []explain.Check {
 	if at.HostMost == 0 {
 		return nil

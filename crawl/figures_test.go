@@ -52,14 +52,14 @@ func (c *filterCrawl) open(t *testing.T) {
 	}
 }
 
-// offer offers the URLs with the numbers i for which from <= i < to. If fresh is true,
-// these URLs are new.
-func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
+// offer offers the URLs with the numbers from first to end-1. If fresh is true, these URLs
+// are new.
+func (c *filterCrawl) offer(t *testing.T, first, end int, fresh bool) {
 	t.Helper()
-	for from < to {
+	for first < end {
 		var items []frontier.Offer
-		for ; from < to && len(items) < 2000; from++ {
-			items = append(items, frontier.Offer{URL: fmt.Sprint(c.prefix, from), Host: "a.test", Priority: frontier.PriorityPage})
+		for ; first < end && len(items) < 2000; first++ {
+			items = append(items, frontier.Offer{URL: fmt.Sprint(c.prefix, first), Host: "a.test", Priority: frontier.PriorityPage})
 		}
 		verdicts, err := c.Add(t.Context(), items)
 		if err != nil {
@@ -90,9 +90,9 @@ func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, f
 	return falsePositives(stats, probes{claimed, asked}, c.chain), stats
 }
 
-// off returns the difference between the hits of f and the expected number of hits at a
+// deviation returns the difference between the hits of f and the expected number of hits at a
 // probability of p, in standard deviations.
-func off(f *report.Figure, p float64) float64 {
+func deviation(f *report.Figure, p float64) float64 {
 	n := float64(f.Trials)
 	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))
 }
@@ -110,7 +110,7 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 	if got := f.Estimated.P; math.Abs(got-p) > 0.1*p { // the sizes and loads of the sub-filters vary by some percent
 		t.Errorf("estimated %g, made for %g", got, p)
 	}
-	if by := off(f.Probed, f.Estimated.P); math.Abs(by) > sigmas {
+	if by := deviation(f.Probed, f.Estimated.P); math.Abs(by) > sigmas {
 		t.Errorf("probed %g, %.1f standard deviations from the estimate %g", f.Probed.P, by, f.Estimated.P)
 	}
 	if f.Probed.Low > f.Probed.P || f.Probed.P > f.Probed.High || f.Probed.High-f.Probed.Low > 0.001 {
@@ -124,14 +124,14 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 		t.Errorf("lost %+v", f.Lost)
 	}
 
-	// Far beyond its capacity, the filter loses so many URLs that some are in the sample.
+	// Far beyond its capacity, the filter loses so many URLs that some are in the shadow sample.
 	c.offer(t, keys, 3*keys, true)
 	f, stats := c.figures(t, probesFor(p))
 	share := c.lost / float64(c.offered)
-	if by := off(f.Shadow, share); math.Abs(by) > sigmas || f.Shadow.Hits == 0 {
+	if by := deviation(f.Shadow, share); math.Abs(by) > sigmas || f.Shadow.Hits == 0 {
 		t.Errorf("shadow %d of %d, %.1f standard deviations from the %g that was really lost", f.Shadow.Hits, f.Shadow.Trials, by, share)
 	}
-	if f.Estimated.P < 10*p || math.Abs(off(f.Probed, f.Estimated.P)) > sigmas {
+	if f.Estimated.P < 10*p || math.Abs(deviation(f.Probed, f.Estimated.P)) > sigmas {
 		t.Errorf("overfilled: estimated %g, probed %g", f.Estimated.P, f.Probed.P)
 	}
 	if err := Promises(stats); err != nil {
@@ -180,9 +180,9 @@ func TestPoissonRange(t *testing.T) {
 // TestLostWithKnown: the URLs of --known were never new, so none of them counts as lost.
 func TestLostWithKnown(t *testing.T) {
 	chain := sizing.Chain{Keys: 1000, FPR: 0.1}
-	all := lost(frontier.Stats{Books: frontier.Books{Added: 1000}, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
-	known := lost(frontier.Stats{Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
-	late := lost(frontier.Stats{Books: frontier.Books{Added: 10}, Recovered: 1, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
+	all := expectedLost(frontier.Stats{Books: frontier.Books{Added: 1000}, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
+	known := expectedLost(frontier.Stats{Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
+	late := expectedLost(frontier.Stats{Books: frontier.Books{Added: 10}, Recovered: 1, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
 	if known != 0 || all < 10 || late < 0.5 || late > all/10 {
 		t.Errorf("lost %g of 1000 new, %g of 1000 known, %g of 10 new behind 990 known", all, known, late)
 	}

@@ -140,10 +140,10 @@ func DefaultFixed() Fixed {
 }
 
 // SettingNames returns the names under which the fields of Fixed are stored. The list
-// every has the names for every crawl. The list redis has further names for a crawl in
+// common has the names for all crawls. The list redis has further names for a crawl in
 // Redis. The list postgres has further names for a crawl in Redis whose exact keys are in
 // Postgres.
-func SettingNames() (every, redis, postgres []string) {
+func SettingNames() (common, redis, postgres []string) {
 	names := func(of []setting) (names []string) {
 		for _, s := range of {
 			names = append(names, s.name)
@@ -228,7 +228,7 @@ func toggle(key, def string, field func(*Fixed) *Switch, on, off string) setting
 	return setting{key, func(f *Fixed) string { return map[Switch]string{On: on, Off: off}[*field(f)] },
 		func(f *Fixed, text string) error {
 			switch text {
-			case on, "true": // some YAML programs turn on into true
+			case on, "true": // some YAML programs turn "on" into "true"
 				*field(f) = On
 			case off, "false":
 				*field(f) = Off
@@ -262,18 +262,18 @@ func duration(key, def string, field func(*Fixed) *time.Duration) setting {
 	}, def}
 }
 
-// number returns a setting that is a whole number. The argument none is the text of
-// NoLimit, and the argument least is the text of SeedsOnly or ThisYear. An empty text
+// number returns a setting that is a whole number. The argument noLimit is the text of
+// NoLimit, and the argument lowest is the text of SeedsOnly or ThisYear. An empty text
 // means that the setting does not have that value.
-func number(key, def string, field func(*Fixed) *int, words func(int) string, none, least string) setting {
+func number(key, def string, field func(*Fixed) *int, words func(int) string, noLimit, lowest string) setting {
 	text := func(f *Fixed) string {
 		switch n := *field(f); {
 		case n == 0:
 			return ""
-		case n == NoLimit && none != "":
-			return none
-		case n == SeedsOnly && least != "":
-			return least
+		case n == NoLimit && noLimit != "":
+			return noLimit
+		case n == SeedsOnly && lowest != "":
+			return lowest
 		default:
 			return words(n)
 		}
@@ -281,10 +281,10 @@ func number(key, def string, field func(*Fixed) *int, words func(int) string, no
 	return setting{key, text, func(f *Fixed, text string) error {
 		switch {
 		case text == "":
-		case text == none:
+		case text == noLimit:
 			*field(f) = NoLimit
 			return nil
-		case text == least:
+		case text == lowest:
 			*field(f) = SeedsOnly
 			return nil
 		}

@@ -90,9 +90,9 @@ func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 	return verbSample.ask(ctx, h, nothing{})
 }
 
-// Watch yields a sample each second while a process runs the crawl, and at once when
-// this process pauses or resumes it. Watch ends without an error when ctx ends, or when
-// another process ends its run.
+// Watch yields a sample each second while a process runs the crawl. It also yields one as
+// soon as this process pauses or resumes the crawl. Watch ends without an error when ctx
+// ends, or when another process ends its run.
 func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	return func(yield func(report.Sample, error) bool) {
 		ticker := time.NewTicker(sampleEvery)
@@ -120,7 +120,7 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	}
 }
 
-// Report returns the account of the crawl. The argument probe is the longest time for
+// Report returns a report on the crawl. The argument probe is the longest time for
 // which Report probes the filter with random fingerprints; 0 means no probes. Probing
 // keeps a core busy.
 func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Report, error) {
@@ -202,7 +202,7 @@ func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 }
 
 // Records yields the committed records of the crawl as lines of JSON with their
-// line feeds: one for each round of a URL. It stops after an error.
+// line feeds. Each round of a URL has one record. Records stops after an error.
 func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }

@@ -50,7 +50,7 @@ func (t hostTable) overlaps() bool {
 	return slices.ContainsFunc(t, func(row hostRow) bool { return row.Concurrency > 1 })
 }
 
-// rules returns the function from a host key to the worker's rules for that host.
+// rules returns a function that returns the worker's rules for a host key.
 func (t hostTable) rules(robots string, policy politeness.Policy) func(string) fetcher.HostRules {
 	general := fetcher.HostRules{IgnoreRobots: robots == "ignore"}
 	return func(key string) fetcher.HostRules {

@@ -28,7 +28,7 @@ type monitor struct {
 	cpu      report.CPUMeter
 	share    float64        // the share of all cores that this process used, at the last sample
 	counters frontier.Stats // the newest counters of the store
-	counted  time.Time      // when the store was asked for counters
+	counted  time.Time      // when counters was read
 	relays   []report.Relay // all relays, as they were read last
 	ownRelay *report.Relay  // the newest state of the relay of Config.Events; nil if there is none
 
@@ -79,7 +79,7 @@ func (m *monitor) run(ctx context.Context) {
 	defer ticker.Stop()
 	saved := m.started
 	for {
-		if at, err := m.look(ctx); err == nil && at.Sub(saved) >= reportEvery {
+		if at, err := m.takeSample(ctx); err == nil && at.Sub(saved) >= reportEvery {
 			m.save(ctx)
 			saved = at
 		}
@@ -91,8 +91,8 @@ func (m *monitor) run(ctx context.Context) {
 	}
 }
 
-// look takes the next sample.
-func (m *monitor) look(ctx context.Context) (time.Time, error) {
+// takeSample takes the next sample.
+func (m *monitor) takeSample(ctx context.Context) (time.Time, error) {
 	now := time.Now()
 	m.mu.Lock()
 	m.share = m.cpu.Read(now)

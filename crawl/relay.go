@@ -35,7 +35,7 @@ func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) 
 					continue
 				}
 				running[box.Worker] = true
-				config := of(box, config)
+				config := relayConfig(box, config)
 				if config.OnState != nil {
 					config.OnState = func(s events.State) { sums.note(box.Worker, s) }
 				}
@@ -54,8 +54,8 @@ func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) 
 	return group.Wait()
 }
 
-// of returns the config of a relay that reads box.
-func of(box Outbox, config events.Config) events.Config {
+// relayConfig returns the config of a relay that reads box.
+func relayConfig(box Outbox, config events.Config) events.Config {
 	config.Outbox, config.Progress = box.Outbox, box.Progress
 	config.CursorKey = path.Join(config.Name, box.Crawl, box.Worker)
 	return config

@@ -38,7 +38,7 @@ type Result struct {
 	Stats  frontier.Stats
 	Took   time.Duration
 	Report *report.Report
-	// Unreached says why no host of a seed answered. It is nil if one answered.
+	// Unreached says why no host of a seed answered. It is nil if a host answered.
 	Unreached error
 }
 
@@ -48,15 +48,15 @@ type SeedCounts struct {
 	All                  bool // no more seeds follow
 }
 
-// Feed prevents Run from ending for lack of URLs until done is called. The argument of
-// done has the counts of the seeds that the caller has added in the meantime. Feed must
+// Feed prevents Run from ending for lack of URLs until the caller calls done. The
+// argument of done has the counts of the seeds that the caller has added. Feed must
 // be called before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
 
 // Stopping returns a channel that is closed when a run begins to end early, because its
-// context ended, MaxTime is over or another process stopped it. The run then ends
+// context ended, MaxTime is over or another process stopped it. After that, the run ends
 // within Config.Grace, unless a disk or a server hangs.
 func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
 
@@ -103,7 +103,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 		timer := time.AfterFunc(ses.MaxTime, func() { endRun(ErrTimeOver) })
 		defer timer.Stop()
 	}
-	fed := ses.feed(run, stop)
+	fed := ses.addSeeds(run, stop)
 	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() { m.run(watching) })
@@ -128,9 +128,9 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	return r, m.sumUp(ctx, r, ending)
 }
 
-// feed adds Config.Seeds while the crawl runs. The run does not end before all seeds are
+// addSeeds adds Config.Seeds while the crawl runs. The run does not end before all seeds are
 // added. The returned channel receives the error, or nil.
-func (ses *session) feed(run context.Context, stop func(error)) <-chan error {
+func (ses *session) addSeeds(run context.Context, stop func(error)) <-chan error {
 	fed := make(chan error, 1)
 	if len(ses.Seeds) == 0 {
 		fed <- nil
@@ -195,25 +195,24 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning,
-// which has the text of the argument what and the error.
-func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
-	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(what, slog.Any("err", err)) }, call)
+// untilAvailable is like UntilAvailable. If the store is unavailable, it logs one warning
+// with the given message and the error.
+func (ses *session) untilAvailable(ctx context.Context, message string, operation func() error) error {
+	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(message, slog.Any("err", err)) }, operation)
 }
 
-// UntilAvailable calls the function call, and repeats this while the error is
+// UntilAvailable calls operation, and calls it again while the error is
 // frontier.ErrUnavailable, because a short outage of the store must not end a crawl.
-// After the first such error, UntilAvailable calls the function waits once, with that
-// error.
-func UntilAvailable(ctx context.Context, waits func(error), call func() error) error {
+// After the first such error, UntilAvailable calls onWait with that error.
+func UntilAvailable(ctx context.Context, onWait func(error), operation func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
-		err := call()
+		err := operation()
 		if !errors.Is(err, frontier.ErrUnavailable) {
 			return err
 		}
 		if wait == least {
-			waits(err)
+			onWait(err)
 		}
 		select {
 		case <-time.After(wait):
@@ -275,8 +274,8 @@ func (ses *session) feedSeeds() (done func(SeedCounts)) {
 	}
 }
 
-// fed returns the counts of the seeds of this run.
-func (ses *session) fed() SeedCounts {
+// seedCounts returns the counts of the seeds of this run.
+func (ses *session) seedCounts() SeedCounts {
 	ses.seedsMu.Lock()
 	defer ses.seedsMu.Unlock()
 	return ses.counts

@@ -54,8 +54,8 @@ func (m *monitor) totals() totals {
 	return all
 }
 
-// topHosts adds to the report the top hosts of the run, and the top hosts and causes
-// of errors of the whole crawl.
+// topHosts adds the top hosts of the run to the report. For the whole crawl, it adds the
+// top hosts and the most frequent causes of errors.
 func (m *monitor) topHosts(r *report.Report) {
 	all := m.totals().Hosts
 	m.worker.Hosts(func(run fetcher.HostCounts) {

@@ -14,13 +14,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verb is one operation of a Handle. The function do implements it, in this process or
-// in the process that runs the crawl. Between processes, the question Q and the answer
-// A are JSON.
+// verb is one operation of a Handle. The function perform implements it, and runs in this
+// process or in the process that runs the crawl. Between processes, the question Q and
+// the answer A are JSON.
 type verb[Q, A any] struct {
-	name string
-	why  engine.Purpose // the purpose of opening the crawl if no process runs it
-	do   func(*session, context.Context, Q) (A, error)
+	name    string
+	purpose engine.Purpose // the purpose of opening the crawl if no process runs it
+	perform func(*session, context.Context, Q) (A, error)
 }
 
 // nothing is the question of a verb without arguments.
@@ -73,8 +73,8 @@ var (
 )
 
 // plain returns the function of a verb without arguments.
-func plain[A any](do func(*session, context.Context) (A, error)) func(*session, context.Context, nothing) (A, error) {
-	return func(ses *session, ctx context.Context, _ nothing) (A, error) { return do(ses, ctx) }
+func plain[A any](perform func(*session, context.Context) (A, error)) func(*session, context.Context, nothing) (A, error) {
+	return func(ses *session, ctx context.Context, _ nothing) (A, error) { return perform(ses, ctx) }
 }
 
 // routes returns the handlers of the verbs that a process answers while it runs a
@@ -92,12 +92,12 @@ func (ses *session) routes() *http.ServeMux {
 	return mux
 }
 
-// ask answers a question. It uses the session that this process has open, or asks the
-// process that runs the crawl. If there is neither, ask opens the crawl for this
-// question.
+// ask returns the answer to a question. It uses the session that this process has open, or asks the
+// process that runs the crawl. If no process has the crawl open, ask opens it for
+// this question.
 func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if h.own != nil {
-		return v.do(h.own, ctx, question)
+		return v.perform(h.own, ctx, question)
 	}
 	if listens(ctx, h.location.Dir) {
 		return answer, callControl(ctx, h.location.Dir, v.name, question, &answer)
@@ -105,14 +105,14 @@ func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, e
 	h.mu.Lock()
 	if h.kept != nil {
 		defer h.mu.Unlock()
-		return v.do(h.kept, ctx, question)
+		return v.perform(h.kept, ctx, question)
 	}
 	h.mu.Unlock()
-	ses, err := openStored(ctx, h.location, h.backend, v.why, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, v.purpose, Config{})
 	if err != nil {
 		return answer, err
 	}
-	answer, err = v.do(ses, ctx, question)
+	answer, err = v.perform(ses, ctx, question)
 	return answer, errors.Join(err, ses.close())
 }
 
@@ -126,7 +126,7 @@ func (v verb[Q, A]) serve(mux *http.ServeMux, ses *session) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer, err := v.do(ses, r.Context(), question)
+		answer, err := v.perform(ses, r.Context(), question)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return

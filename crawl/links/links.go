@@ -88,10 +88,10 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets returns the URLs of n broken records. Before them, it skips as many
-// broken records as the argument first says. It leaves out a URL that has a record of a
-// later round. The result more reports whether further broken records follow.
-func (s Source) brokenTargets(first, n int) (targets map[string]target, more bool, err error) {
+// brokenTargets skips a number of broken records, and returns the URLs of the n broken
+// records that follow. It leaves out a URL that has a record of a later round. The result
+// more reports whether further broken records follow.
+func (s Source) brokenTargets(skip, n int) (targets map[string]target, more bool, err error) {
 	targets = make(map[string]target)
 	seen := 0
 	for r, err := range s.Records() {
@@ -101,10 +101,10 @@ func (s Source) brokenTargets(first, n int) (targets map[string]target, more boo
 		if !isBroken(r.Outcome) {
 			continue
 		}
-		if seen++; seen <= first {
+		if seen++; seen <= skip {
 			continue
 		}
-		if more = seen > first+n; more {
+		if more = seen > skip+n; more {
 			break
 		}
 		if old, known := targets[r.URL]; !known || old.round < r.Round {
@@ -130,7 +130,7 @@ type Chain struct {
 	Chain   []string `json:"chain"`             // begins with URL; a loop ends with a URL that the chain already contains
 	Loop    bool     `json:"loop,omitempty"`    // the chain leads back to one of its URLs
 	Status  int      `json:"status,omitempty"`  // of the last URL, if it was crawled and there is no loop
-	Outcome string   `json:"outcome,omitempty"` // as with Status
+	Outcome string   `json:"outcome,omitempty"` // of the last URL, under the same conditions as Status
 }
 
 // Chains yields the chains of redirects. A chain begins at each URL that redirects and is
@@ -268,15 +268,15 @@ func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 			if r.Canonical == "" || r.Canonical == r.URL {
 				continue
 			}
-			if why := disagrees(named[r.Canonical]); why != "" && !yield(Conflict{r.URL, r.Canonical, why}, nil) {
+			if why := conflictReason(named[r.Canonical]); why != "" && !yield(Conflict{r.URL, r.Canonical, why}, nil) {
 				return
 			}
 		}
 	}
 }
 
-// disagrees explains why a URL cannot be a canonical one, according to its record.
-func disagrees(r record.Record) string {
+// conflictReason returns why the URL of a record cannot be canonical, or "" if it can.
+func conflictReason(r record.Record) string {
 	switch {
 	case r.RedirectTo != "":
 		return "it redirects to " + r.RedirectTo

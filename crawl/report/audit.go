@@ -19,7 +19,7 @@ type Term struct {
 	Term    string  `json:"term"`
 	Counter uint64  `json:"counter"`
 	Counted float64 `json:"counted"`
-	Within  float64 `json:"within,omitempty"` // the largest difference that counts as balanced: 5σ of an estimate
+	Within  float64 `json:"within,omitempty"` // the largest difference that counts as balanced; 0 unless Counted is an estimate
 	From    string  `json:"from"`             // the source that was counted
 	Fault   string  `json:"fault,omitempty"`  // why the term does not balance
 }
@@ -33,8 +33,8 @@ func (a *Audit) Add(name string, counter, counted uint64, from, fault string) {
 	a.Terms = append(a.Terms, Term{Term: name, Counter: counter, Counted: float64(counted), From: from, Fault: fault})
 }
 
-// AddEstimate adds a term that compares the number of added URLs with an estimate of it
-// from the fill of the filter. The difference can be up to 5σ plus one URL, because an
+// AddEstimate adds a term that compares the number of added URLs with an estimate from
+// the fill of the filter. The difference can be up to 5σ plus one URL, because an
 // estimate of few URLs changes in steps of whole bits.
 func (a *Audit) AddEstimate(added uint64, estimate, stderr float64) {
 	t := Term{Term: "added", Counter: added, From: "fill of the filter"}

@@ -16,13 +16,13 @@ type CPUMeter struct {
 	last float64
 }
 
-// NewCPUMeter begins to measure.
+// NewCPUMeter returns a CPUMeter that begins to measure at the time now.
 func NewCPUMeter(now time.Time) CPUMeter { return CPUMeter{at: now, used: cpuTime()} }
 
 // Read returns the share since the last call, from 0 to 1.
 func (c *CPUMeter) Read(now time.Time) float64 {
 	used, wall := cpuTime(), now.Sub(c.at)
-	if wall < 10*time.Millisecond { // the system counts in ticks
+	if wall < 10*time.Millisecond { // the system counts CPU time in ticks
 		return c.last
 	}
 	c.last = min(max((used-c.used).Seconds()/wall.Seconds()/float64(Cores()), 0), 1)

@@ -16,7 +16,7 @@ type Gauges struct {
 	Slots            int           // hosts that can be asked at once (--concurrency)
 	Asking           int           // hosts being asked
 	FewDescriptors   bool          // Slots cannot grow, because the process cannot open more files
-	Late             int           // more hosts being asked; their answers are late, so they use no slots
+	Late             int           // further hosts being asked; their answers are late, so they use no slots
 	Held             int           // hosts leased by this worker
 	Parked           int           // held hosts that wait for their delay
 	RateWaiting      int           // requests waiting for --rate
@@ -91,7 +91,7 @@ const busyCPU = 0.9
 // A host can wait for its delay (politeness), for the name server (names), for an
 // answer (network), for the store, for its robots.txt (robots), or for its next attempt
 // after a failure (backoff). If two kinds have the same number of hosts, Kind returns the
-// one that is named first in the previous sentence.
+// kind that the previous sentence names first.
 //
 // If most of the hosts being asked wait for the name server, all of them count for
 // names. If a lack of descriptors prevents more requests, the kind is descriptors
@@ -252,15 +252,15 @@ func (f Factor) Words() string {
 		if g.Silent > 0 {
 			return fmt.Sprintf("store: %s has not answered for %s", cmp.Or(g.StoreName, "it"), human.Span(g.Silent))
 		}
-		return fmt.Sprintf("store: %s for it", waits(g.StoreWaiting, "page"))
+		return fmt.Sprintf("store: %s for it", waitText(g.StoreWaiting, "page"))
 	case Robots:
-		return "robots.txt: " + waits(g.RobotsWaiting, "host")
+		return "robots.txt: " + waitText(g.RobotsWaiting, "host")
 	case Names:
-		return fmt.Sprintf("names: %s for the name server", waits(g.NamesWaiting, "look-up"))
+		return fmt.Sprintf("names: %s for the name server", waitText(g.NamesWaiting, "look-up"))
 	case Politeness:
 		return "politeness: " + g.politeness()
 	case Backoff:
-		return fmt.Sprintf("back-off: %s after failures, the next try in %s (--backoff)", waits(g.backingOff(), "host"), human.Span(g.NextTry))
+		return fmt.Sprintf("back-off: %s after failures, the next try in %s (--backoff)", waitText(g.backingOff(), "host"), human.Span(g.NextTry))
 	default:
 		return "not known yet"
 	}
@@ -293,8 +293,8 @@ func (g Gauges) politeness() string {
 	return fmt.Sprintf("%s, %s (%s)", human.Plural(hosts, "host"), requests, why)
 }
 
-// waits returns "1 page waits", "2 pages wait".
-func waits(n int, what string) string {
+// waitText returns a text such as "1 page waits" or "2 pages wait".
+func waitText(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " waits"
 	}

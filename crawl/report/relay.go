@@ -10,8 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Relay says how many events a relay still has to deliver. It does not matter which
-// process runs the relay.
+// Relay says how many events a relay still has to deliver. Any process can run the relay.
 type Relay struct {
 	Name    string  `json:"name"`
 	Worker  string  `json:"worker,omitempty"` // directory of the worker whose records it reads; empty means all

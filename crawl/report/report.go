@@ -85,7 +85,7 @@ type Run struct {
 	Bytes          uint64    `json:"bytes"` // of bodies, as they were received
 	Requests       uint64    `json:"requests"`
 	RobotsRequests uint64    `json:"robots_requests"`
-	Errors         uint64    `json:"errors"` // failed attempts of both kinds of requests
+	Errors         uint64    `json:"errors"` // failed attempts for pages and for robots.txt
 	PagesPerSecond float64   `json:"pages_per_s"`
 	BytesPerSecond float64   `json:"bytes_per_s"`
 	AddedPerSecond float64   `json:"added_per_s"` // new URLs
@@ -93,7 +93,7 @@ type Run struct {
 	Outcomes map[frontier.Outcome]uint64 `json:"outcomes,omitzero"`
 }
 
-// Seeds counts the seeds that this run was given.
+// Seeds counts the seeds of this run by their answers.
 type Seeds struct {
 	Added   uint64 `json:"added"`
 	Known   uint64 `json:"known"`
@@ -126,11 +126,11 @@ type CauseCount struct {
 	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count
 }
 
-// CauseCounts returns the n most frequent causes of the sketch all, each with its count
-// in the sketch run. The sketch all must include the counts of the sketch run.
-func CauseCounts(all, run *topk.Sketch, n int) []CauseCount {
+// CauseCounts returns the n most frequent causes of the whole crawl, each with its count
+// in this run. The sketch whole must include the counts of the sketch run.
+func CauseCounts(whole, run *topk.Sketch, n int) []CauseCount {
 	var counts []CauseCount
-	for _, c := range HostCountsBeside(all, run, n) {
+	for _, c := range HostCountsBeside(whole, run, n) {
 		counts = append(counts, CauseCount{Cause: c.Host, Count: c.Count, Over: c.Over, Run: c.Run})
 	}
 	return counts
@@ -146,10 +146,10 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	return counts
 }
 
-// HostCountsBeside returns the hosts of HostCounts(all, n), each with its count in the
-// sketch run. The sketch all must include the counts of the sketch run.
-func HostCountsBeside(all, run *topk.Sketch, n int) []HostCount {
-	counts := HostCounts(all, n)
+// HostCountsBeside returns the hosts of HostCounts(whole, n), each with its count in the
+// sketch run. The sketch whole must include the counts of the sketch run.
+func HostCountsBeside(whole, run *topk.Sketch, n int) []HostCount {
+	counts := HostCounts(whole, n)
 	for i := range counts {
 		counts[i].Run = run.Count(counts[i].Host)
 	}
@@ -202,8 +202,8 @@ type Figure struct {
 }
 
 // Lost is the expected number of new URLs that were taken for known ones so far. It is
-// the sum, over all new URLs, of the false-positive rate at the time when each was
-// found. The number itself is between Low and High with a probability of 95 %.
+// the sum, over all new URLs, of the false-positive rate at the time when the URL was
+// found. The true number is between Low and High with a probability of 95 %.
 type Lost struct {
 	Expected float64 `json:"expected"`
 	Low      float64 `json:"low"`

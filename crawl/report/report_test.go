@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// full returns a report of a large crawl in which all fields are set.
-func full() *Report {
+// fullReport returns a report of a large crawl in which all fields are set.
+func fullReport() *Report {
 	hour := 3600.0
 	return &Report{
 		Version: Version, Crawl: "archive.crawl", Made: epoch, End: "--max-time 6h0m0s is over",
@@ -69,8 +69,8 @@ func full() *Report {
 	}
 }
 
-// small returns a report of a crawl that found little and measured nothing.
-func small() *Report {
+// smallReport returns a report of a crawl that found little and measured nothing.
+func smallReport() *Report {
 	return &Report{Version: Version, Crawl: "go.dev.crawl", Made: epoch, End: "nothing is left to fetch",
 		Run:      &Run{Started: epoch, Seconds: 0.4, Pages: 1, Bytes: 0, Requests: 1, RobotsRequests: 1},
 		Books:    frontier.Books{Found: 1, Added: 1, Done: 1},
@@ -84,13 +84,13 @@ func small() *Report {
 // TestReportGolden compares the texts with files. -update writes these files again.
 func TestReportGolden(t *testing.T) {
 	for name, text := range map[string]func(*strings.Builder) error{
-		"full.txt":    func(b *strings.Builder) error { return full().WriteText(b) },
-		"summary.txt": func(b *strings.Builder) error { return full().WriteSummary(b) },
-		"small.txt":   func(b *strings.Builder) error { return small().WriteText(b) },
+		"full.txt":    func(b *strings.Builder) error { return fullReport().WriteText(b) },
+		"summary.txt": func(b *strings.Builder) error { return fullReport().WriteSummary(b) },
+		"small.txt":   func(b *strings.Builder) error { return smallReport().WriteText(b) },
 		"full.json": func(b *strings.Builder) error {
 			enc := json.NewEncoder(b)
 			enc.SetIndent("", "  ")
-			return enc.Encode(full())
+			return enc.Encode(fullReport())
 		},
 	} {
 		var b strings.Builder
@@ -129,7 +129,7 @@ func checkText(t *testing.T, name, text string) {
 
 // TestReportJSON: a report that is written and read again is unchanged.
 func TestReportJSON(t *testing.T) {
-	text, err := json.Marshal(full())
+	text, err := json.Marshal(fullReport())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestReportJSON(t *testing.T) {
 	if err := json.Unmarshal(text, back); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(full(), back); diff != "" {
+	if diff := cmp.Diff(fullReport(), back); diff != "" {
 		t.Errorf("written -, read +\n%s", diff)
 	}
 }
@@ -169,7 +169,7 @@ func TestSecondsToFull(t *testing.T) {
 // TestBrokenWriter: WriteText returns the writer's error.
 func TestBrokenWriter(t *testing.T) {
 	for after := range 2 {
-		if err := full().WriteText(&broken{after}); !errors.Is(err, os.ErrClosed) {
+		if err := fullReport().WriteText(&broken{after}); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("broken after %d writes: error %v", after, err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// textWidth is the number of columns of a report. Only a line with a long name of a host
-// is longer.
+// textWidth is the number of columns of a report. Only lines with a long host name are
+// longer.
 const textWidth = 80
 
 // WriteSummary prints the end of a run: why it ended, its rates, the counters, what
@@ -102,7 +102,7 @@ func (n *Run) write(b *strings.Builder) {
 		human.Commas(n.Requests), human.Commas(n.RobotsRequests), human.Commas(n.Errors)))
 }
 
-// writeBooks prints the two sums of the crawl (P6), and the reasons for refusals with
+// writeBooks prints the two sums of the books, and the reasons for refusals with
 // their counts.
 func (r *Report) writeBooks(b *strings.Builder) {
 	k := r.Books
@@ -127,8 +127,8 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	}
 }
 
-// write prints the counts of exact keys and of recovered false positives, and the
-// filter's rate for comparison.
+// write prints the counts of exact keys and of recovered false positives. For comparison,
+// it also prints the filter's rate of false positives.
 func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 	if k := e.Keys; k != nil && k.Fault != "" {
 		fact(b, "exact", human.Printable(k.Fault))
@@ -225,7 +225,7 @@ func (p *FalsePositives) write(b *strings.Builder) {
 	for _, row := range []struct {
 		name   string
 		figure *Figure
-		from   string // what the Trials are; empty if there are none
+		from   string // what Trials counts; empty for a figure without trials
 	}{
 		{"estimated", p.Estimated, ""},
 		{"probed", p.Probed, "random fingerprints"},
@@ -256,13 +256,13 @@ func (f *Figure) words(from string) string {
 }
 
 func (l *Lost) words() string {
-	return fmt.Sprintf("about %s new URLs taken for known ones (%s to %s)", few(l.Expected), few(l.Low), few(l.High))
+	return fmt.Sprintf("about %s new URLs taken for known ones (%s to %s)", threeDigits(l.Expected), threeDigits(l.Low), threeDigits(l.High))
 }
 
 func probability(p float64) string { return fmt.Sprintf("%.3g", p) }
 
-// few formats an expected number with at least three digits.
-func few(x float64) string {
+// threeDigits formats an expected number with at least three digits.
+func threeDigits(x float64) string {
 	if x < 999.5 {
 		return fmt.Sprintf("%.3g", x)
 	}

@@ -138,8 +138,8 @@ func (s *Schema) find(name string) (Column, error) {
 	return Column{}, fmt.Errorf("no column %q: want %s%s", name, strings.Join(s.Names(), ", "), s.paths())
 }
 
-// paths returns the end of a list of column names, which says that members of objects are
-// columns too.
+// paths returns a text that ends a list of column names. It says that members of objects
+// are columns too.
 func (s *Schema) paths() string {
 	if len(s.objects) == 0 {
 		return ""

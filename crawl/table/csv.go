@@ -20,7 +20,7 @@ type csvRows struct {
 func newCSV(w io.Writer, columns []Column) (*csvRows, error) {
 	c := &csvRows{out: csv.NewWriter(newBuffer(w))}
 	for _, column := range columns {
-		c.cells = append(c.cells, harmless(column.Name))
+		c.cells = append(c.cells, escapeFormulas(column.Name))
 	}
 	return c, c.out.Write(c.cells)
 }
@@ -37,12 +37,12 @@ func csvCell(cell any) string {
 	case nil:
 		return ""
 	case string:
-		return harmless(cell)
+		return escapeFormulas(cell)
 	case json.RawMessage:
 		if _, err := strconv.ParseFloat(string(cell), 64); err == nil {
 			return string(cell) // a number such as -5 is not a formula
 		}
-		return harmless(string(cell))
+		return escapeFormulas(string(cell))
 	case time.Time:
 		return cell.Format(time.RFC3339Nano)
 	case float64:
@@ -51,13 +51,13 @@ func csvCell(cell any) string {
 	return fmt.Sprint(cell) // a whole number or a bool
 }
 
-// harmless changes text so that no spreadsheet takes a part of it for a formula. It
-// puts an apostrophe before the first character of a cell if that is = + - @, or the
+// escapeFormulas changes text so that no spreadsheet takes a part of it for a formula. It
+// puts an apostrophe before the first character of a cell if this character is = + - @, or the
 // full-width form of one of them. Some spreadsheets end a cell at a semicolon, a tab, a
 // bar or a line break, even within quotes, so the character after such a separator also
 // begins a cell. Spaces, control characters and quotes before the character are
 // ignored.
-func harmless(text string) string {
+func escapeFormulas(text string) string {
 	if !strings.ContainsAny(text, "=+-@＝＋－＠") {
 		return text
 	}

@@ -22,10 +22,11 @@ import (
 
 const module = "github.com/bloomfrontier/crawler"
 
-// floor is the floor of each top folder of code. Code imports only from lower floors.
+// floor has a number for each top folder of code: its floor. Code imports only from folders
+// with a lower number.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// internalFloor has the floor of each package below internal that is not a leaf. Other
+// internalFloor has the floor of each package below internal that is not in leaves. Other
 // programs cannot import these packages, but several of our folders do.
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
@@ -46,9 +47,9 @@ var internalFloor = map[string]string{
 // floorless are the top folders that are on no floor.
 var floorless = []string{"internal", "docs", "tools", ".ci", ".git"}
 
-// output reports whether a folder holds the output of a run or of a build. Git ignores
+// isOutput reports whether a folder holds the output of a run or of a build. Git ignores
 // such folders.
-func output(name string) bool { return name == "bin" || strings.HasSuffix(name, ".crawl") }
+func isOutput(name string) bool { return name == "bin" || strings.HasSuffix(name, ".crawl") }
 
 // source is one parsed Go file.
 type source struct {
@@ -76,7 +77,7 @@ func Check(tree fs.FS) ([]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && skipped(name):
+		case entry.IsDir() && isSkipped(name):
 			return fs.SkipDir
 		case !entry.Type().IsRegular():
 			return nil
@@ -98,7 +99,7 @@ func checkTop(tree fs.FS) ([]string, error) {
 	for _, entry := range entries {
 		name := entry.Name()
 		_, known := floor[name]
-		if entry.IsDir() && !known && !slices.Contains(floorless, name) && !output(name) {
+		if entry.IsDir() && !known && !slices.Contains(floorless, name) && !isOutput(name) {
 			faults = append(faults, fault(name, "unknown top folder: give it a floor, or move it into a folder with a floor"))
 		}
 	}
@@ -116,10 +117,10 @@ func topOf(pkg string) string {
 	return cmp.Or(internalFloor[top+"/"+room], top)
 }
 
-// skipped reports whether a folder contains no source, so that Check does not read it.
-func skipped(name string) bool {
+// isSkipped reports whether a folder contains no source, so that Check does not read it.
+func isSkipped(name string) bool {
 	base := path.Base(name)
-	return output(base) || base == ".git" || base == "testdata"
+	return isOutput(base) || base == ".git" || base == "testdata"
 }
 
 // checkFile checks one file against the rules for its kind.

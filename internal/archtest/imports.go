@@ -70,14 +70,14 @@ func imports(src source) []imported {
 	return all
 }
 
-// within reports whether pkg is the folder room or is below it.
-func within(pkg, room string) bool {
+// inFolder reports whether pkg is the folder room or is below it.
+func inFolder(pkg, room string) bool {
 	return pkg == room || strings.HasPrefix(pkg, room+"/")
 }
 
-// withinAny reports whether pkg is one of rooms or below one.
-func withinAny(pkg string, rooms []string) bool {
-	return slices.ContainsFunc(rooms, func(room string) bool { return within(pkg, room) })
+// inAnyFolder reports whether pkg is one of rooms or below one.
+func inAnyFolder(pkg string, rooms []string) bool {
+	return slices.ContainsFunc(rooms, func(room string) bool { return inFolder(pkg, room) })
 }
 
 // checkDirection refuses imports of our packages that direction does not allow.
@@ -94,25 +94,25 @@ func checkDirection(src source) []string {
 	return faults
 }
 
-// direction returns why src must not import a package of ours. The argument to is the
+// direction returns why src must not import a package of ours. The argument target is the
 // path of this package below the module. If the import is allowed, direction returns "".
 // Code can import from lower floors, from its own folder and from leaves. Tests can also
 // import from judges.
-func direction(src source, to string) string {
-	top := topOf(to)
+func direction(src source, target string) string {
+	top := topOf(target)
 	_, floored := floor[src.top]
 	switch {
-	case src.test && to == src.pkg: // the external test of a package
+	case src.test && target == src.pkg: // the external test of a package
 		return ""
-	case withinAny(src.pkg, judges) && !sameJudge(src.pkg, to):
+	case inAnyFolder(src.pkg, judges) && !sameJudge(src.pkg, target):
 		return "a judge imports nothing of ours"
 	case src.top == "internal":
 		return "packages below internal are leaves, unless archtest gives them a floor"
-	case top == "internal" && !withinAny(to, leaves):
+	case top == "internal" && !inAnyFolder(target, leaves):
 		return "it is not in the list of leaves, which every floor may import"
-	case to == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
+	case target == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
 		return "it is for suites and tests"
-	case top == src.top, top == "internal", src.test && withinAny(to, judges):
+	case top == src.top, top == "internal", src.test && inAnyFolder(target, judges):
 		return ""
 	case !floored:
 		return "only the floors may import our packages"
@@ -124,7 +124,7 @@ func direction(src source, to string) string {
 
 // sameJudge reports whether both packages belong to one judge.
 func sameJudge(a, b string) bool {
-	return slices.ContainsFunc(judges, func(judge string) bool { return within(a, judge) && within(b, judge) })
+	return slices.ContainsFunc(judges, func(judge string) bool { return inFolder(a, judge) && inFolder(b, judge) })
 }
 
 // checkRooms refuses imports between packages of a folder that must not depend on each
@@ -132,9 +132,9 @@ func sameJudge(a, b string) bool {
 // examples among these tests use an implementation of the contract.
 func checkRooms(src source) []string {
 	contract := func(pkg string) bool { return src.pkg == pkg && !src.test }
-	below := func(rooms ...string) bool { return withinAny(src.pkg, rooms) }
-	codeBelow := func(room string) bool { return within(src.pkg, room) && !src.test }
-	otherEngines := slices.DeleteFunc(slices.Clone(engines), func(engine string) bool { return within(src.pkg, engine) })
+	below := func(rooms ...string) bool { return inAnyFolder(src.pkg, rooms) }
+	codeBelow := func(room string) bool { return inFolder(src.pkg, room) && !src.test }
+	otherEngines := slices.DeleteFunc(slices.Clone(engines), func(engine string) bool { return inFolder(src.pkg, engine) })
 	redisFilters := []string{"bloomstore/redisbits", "internal/redisbits"}
 	rules := []struct {
 		applies bool // whether the rule applies to src
@@ -154,12 +154,12 @@ func checkRooms(src source) []string {
 	}
 	var faults []string
 	for _, imp := range imports(src) {
-		alone := imp.ours == "" || within(imp.ours, "events/inbox") || imp.ours == "events/signature" || src.test && withinAny(imp.ours, judges)
+		alone := imp.ours == "" || inFolder(imp.ours, "events/inbox") || imp.ours == "events/signature" || src.test && inAnyFolder(imp.ours, judges)
 		if below("events/inbox") && !alone {
 			faults = append(faults, fault(src.path, "imports %s: the inbox is used without a crawler", imp.ours))
 		}
 		for _, rule := range rules {
-			if rule.applies && (withinAny(imp.ours, rule.banned) || withinAny(imp.path, rule.banned)) {
+			if rule.applies && (inAnyFolder(imp.ours, rule.banned) || inAnyFolder(imp.path, rule.banned)) {
 				faults = append(faults, fault(src.path, "imports %s: %s", imp.path, rule.why))
 			}
 		}

@@ -52,7 +52,7 @@ func messages(tree fs.FS) (map[string][]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (skipped(name) || name == "bench"):
+		case entry.IsDir() && (isSkipped(name) || name == "bench"):
 			return fs.SkipDir
 		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil

@@ -17,8 +17,8 @@ import (
 // batch is the number of keys in one call of a filter.
 const batch = 4096
 
-// Random sets prints to random fingerprints and returns them. They are like real ones,
-// which are keyed hashes.
+// Random sets prints to random fingerprints and returns them. A real fingerprint is a keyed
+// hash, so it looks random too.
 func Random(rng *rand.Rand, prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
 	for i := range prints {
 		binary.LittleEndian.PutUint64(prints[i][:8], rng.Uint64())
@@ -38,30 +38,30 @@ func RandomKeys(rng *rand.Rand) Keys {
 // Fill adds the next n keys and returns how many of them the filter falsely claimed to
 // contain already. If the keys were URLs, these would be lost.
 func Fill(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (lost uint64, err error) {
-	return each(keys, n, false, func(prints []bloomstore.Fingerprint) ([]bool, error) {
+	return inBatches(keys, n, false, func(prints []bloomstore.Fingerprint) ([]bool, error) {
 		return filter.AddIfAbsent(ctx, prints)
 	})
 }
 
 // Probe looks up the next n keys and returns how many of them the filter claims.
 func Probe(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (claimed uint64, err error) {
-	return each(keys, n, true, func(prints []bloomstore.Fingerprint) ([]bool, error) {
+	return inBatches(keys, n, true, func(prints []bloomstore.Fingerprint) ([]bool, error) {
 		return filter.Contains(ctx, prints)
 	})
 }
 
-// each calls the function ask with the next n keys, in batches. It returns how many answers
-// are equal to the argument counted.
-func each(keys Keys, n uint64, counted bool, ask func([]bloomstore.Fingerprint) ([]bool, error)) (count uint64, err error) {
+// inBatches calls lookUp with the next n keys, in batches. It returns how many answers are
+// equal to wanted.
+func inBatches(keys Keys, n uint64, wanted bool, lookUp func([]bloomstore.Fingerprint) ([]bool, error)) (count uint64, err error) {
 	prints := make([]bloomstore.Fingerprint, min(n, batch))
 	for left := n; left > 0; left -= uint64(len(prints)) {
 		prints = prints[:min(uint64(len(prints)), left)]
-		answers, err := ask(keys(prints))
+		answers, err := lookUp(keys(prints))
 		if err != nil {
 			return count, err
 		}
 		for _, answer := range answers {
-			if answer == counted {
+			if answer == wanted {
 				count++
 			}
 		}
@@ -69,29 +69,30 @@ func each(keys Keys, n uint64, counted bool, ask func([]bloomstore.Fingerprint) 
 	return count, nil
 }
 
-// few is the number of expected events below which Deviation uses the Poisson
+// minNormal is the number of expected events below which Deviation uses the Poisson
 // distribution. For more events the tails of the normal distribution are close enough.
-const few = 1000
+const minNormal = 1000
 
-// Deviation returns how far the share of events, count/trials, is from the expected rate p,
-// in standard deviations (σ) of a normal distribution. For a small number of expected
-// events it returns the σ of a normal event that is equally unlikely. 5σ are exceeded, on
-// either side, once in two million runs.
+// Deviation returns how far the share of events, count/trials, is from the expected rate
+// p, in standard deviations (σ) of a normal distribution. For a small number of expected
+// events it returns the σ of a normal event that is equally unlikely. By chance, 5σ are
+// exceeded in one direction or the other once in two million runs.
 //
 // spread is the standard deviation of the rate itself, relative to p. The rates of filters
 // of one size differ by chance: see sizing.RateSpread. Deviation returns +Inf for an
 // impossible event.
 func Deviation(count, trials uint64, p, spread float64) float64 {
 	mean := p * float64(trials)
-	if mean < few {
+	if mean < minNormal {
 		return poissonDeviation(float64(count), mean) / math.Sqrt(1+mean*spread*spread)
 	}
 	return (float64(count) - mean) / math.Sqrt(mean*(1-p)+math.Pow(mean*spread, 2))
 }
 
 // poissonDeviation converts count, which has a Poisson distribution with this mean, to σ of
-// a normal distribution. The tail from count on and the tail from the returned deviation on
-// have the same probability. The deviation is negative if count is below the mean.
+// a normal distribution. The tail that begins at count has the same probability as the tail
+// of the normal distribution that begins at the returned deviation. The deviation is negative
+// if count is below the mean.
 func poissonDeviation(count, mean float64) float64 {
 	switch {
 	case count == mean:

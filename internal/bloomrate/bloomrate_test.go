@@ -36,10 +36,10 @@ func TestDeviationInSigma(t *testing.T) {
 // Poisson distribution.
 func TestDeviationIsContinuous(t *testing.T) {
 	for _, off := range []float64{-5, -2, 2, 5} {
-		count := uint64(few + off*math.Sqrt(few))
-		below, above := Deviation(count, 1e9, (few-1e-6)/1e9, 0), Deviation(count, 1e9, few/1e9, 0)
+		count := uint64(minNormal + off*math.Sqrt(minNormal))
+		below, above := Deviation(count, 1e9, (minNormal-1e-6)/1e9, 0), Deviation(count, 1e9, minNormal/1e9, 0)
 		if math.Abs(below-above) > 0.25 {
-			t.Errorf("%d of about %d: %.3fσ and %.3fσ", count, few, below, above)
+			t.Errorf("%d of about %d: %.3fσ and %.3fσ", count, minNormal, below, above)
 		}
 	}
 }

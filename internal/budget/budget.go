@@ -18,7 +18,7 @@ import (
 // Shares grow after they were taken, so a simple counter could deadlock: two bodies could
 // each be half read, with no bytes left for either. Therefore a part of the budget, as large
 // as the largest share, is reserved for the oldest share. That share never waits, so it is
-// released at some time, and then the next one is the oldest. The budget is never exceeded.
+// released at some time. After that, the next share is the oldest. The budget is never exceeded.
 type Budget struct {
 	largest int64
 	common  int64 // for all shares except the oldest
@@ -58,7 +58,7 @@ func (b *Budget) Taken() int64 {
 
 // Take waits until size bytes are free or the share is the oldest, and returns a share of
 // size bytes. The caller must release it. If ctx ends first, Take returns its cause. It
-// panics if size is negative or larger than a share may be.
+// panics if size is negative or larger than Largest.
 func (b *Budget) Take(ctx context.Context, size int64) (*Share, error) {
 	s := &Share{budget: b, given: make(chan struct{}, 1)}
 	s.check(size)
@@ -79,17 +79,16 @@ func (s *Share) Size() int64 {
 	return s.size
 }
 
-// Grow makes the share larger by the number more of bytes. It waits until these bytes are
-// free or the share is the oldest. If ctx ends first, Grow returns its cause, and the
-// share is unchanged. It panics if more is negative or the share would be larger than it
-// may be.
-func (s *Share) Grow(ctx context.Context, more int64) error {
-	if s.TryGrow(more) {
+// Grow adds n bytes to the share. It waits until these bytes are free or the share is the
+// oldest. If ctx ends first, Grow returns its cause, and the share is unchanged. It panics
+// if n is negative or the share would be larger than Largest.
+func (s *Share) Grow(ctx context.Context, n int64) error {
+	if s.TryGrow(n) {
 		return nil
 	}
 	b := s.budget
 	b.mu.Lock()
-	s.wanted = more
+	s.wanted = n
 	b.serve() // because another share may have been released meanwhile
 	b.mu.Unlock()
 	select {
@@ -107,19 +106,19 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	return context.Cause(ctx)
 }
 
-// TryGrow adds more bytes to the share if Grow would not have to wait, and reports
+// TryGrow adds n bytes to the share if Grow would not have to wait, and reports
 // whether it added them. It panics as Grow does.
-func (s *Share) TryGrow(more int64) (grown bool) {
+func (s *Share) TryGrow(n int64) (grown bool) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.check(more)
-	return b.grant(s, more)
+	s.check(n)
+	return b.grant(s, n)
 }
 
-func (s *Share) check(more int64) {
-	if more < 0 || more > s.budget.largest-s.size {
-		panic(fmt.Sprintf("budget: a share of %d bytes wants %d more, the limit is %d", s.size, more, s.budget.largest))
+func (s *Share) check(n int64) {
+	if n < 0 || n > s.budget.largest-s.size {
+		panic(fmt.Sprintf("budget: a share of %d bytes wants %d more, the limit is %d", s.size, n, s.budget.largest))
 	}
 }
 
@@ -139,15 +138,15 @@ func (s *Share) Release() {
 	b.serve()
 }
 
-// grant adds more bytes to s if s is the oldest share, or if the part of the budget for the
+// grant adds n bytes to s if s is the oldest share, or if the part of the budget for the
 // other shares has room. It reports whether it has added them. The caller must hold mu.
-func (b *Budget) grant(s *Share, more int64) bool {
+func (b *Budget) grant(s *Share, n int64) bool {
 	oldest := b.shares[0]
-	if s != oldest && b.taken-oldest.size+more > b.common {
+	if s != oldest && b.taken-oldest.size+n > b.common {
 		return false
 	}
-	s.size += more
-	b.taken += more
+	s.size += n
+	b.taken += n
 	return true
 }
 

@@ -13,8 +13,8 @@ import (
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
 
-// take takes a share that must be available at once.
-func take(t *testing.T, b *Budget, size int64) *Share {
+// mustTake takes a share that must be available at once.
+func mustTake(t *testing.T, b *Budget, size int64) *Share {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -28,7 +28,7 @@ func take(t *testing.T, b *Budget, size int64) *Share {
 func TestOldestNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100, 40)
-		first, second, third := take(t, b, 10), take(t, b, 30), take(t, b, 30)
+		first, second, third := mustTake(t, b, 10), mustTake(t, b, 30), mustTake(t, b, 30)
 		if second.TryGrow(1) || third.TryGrow(1) {
 			t.Error("a share that is not the oldest grew into the oldest's part")
 		}
@@ -63,7 +63,7 @@ func TestOldestNeverWaits(t *testing.T) {
 func TestReleaseServesWaitingShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100, 50)
-		first, second, small, large := take(t, b, 1), take(t, b, 30), take(t, b, 1), take(t, b, 19)
+		first, second, small, large := mustTake(t, b, 1), mustTake(t, b, 30), mustTake(t, b, 1), mustTake(t, b, 19)
 		done := make(chan *Share)
 		go func() { s, _ := b.Take(t.Context(), 20); done <- s }()
 		synctest.Wait()
@@ -88,7 +88,7 @@ func TestReleaseServesWaitingShares(t *testing.T) {
 func TestWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(10, 10)
-		first := take(t, b, 1)
+		first := mustTake(t, b, 1)
 		cause := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, cause)
 		defer cancel()
@@ -99,13 +99,13 @@ func TestWaitEndsWithContext(t *testing.T) {
 			t.Errorf("%d taken by %d shares, want 1 by 1", b.Taken(), len(b.shares))
 		}
 		first.Release()
-		take(t, b, 10).Release()
+		mustTake(t, b, 10).Release()
 	})
 }
 
 func TestMisusePanics(t *testing.T) {
 	b := New(10, 4)
-	s := take(t, b, 2)
+	s := mustTake(t, b, 2)
 	for name, wrong := range map[string]func(){
 		"largest beyond total": func() { New(1, 2) },
 		"no largest":           func() { New(1, 0) },
@@ -141,7 +141,7 @@ func TestManyHolders(t *testing.T) {
 			dice := rand.New(rand.NewPCG(*seed, uint64(holder)))
 			all.Go(func() {
 				for range 100 {
-					hold(t, b, dice)
+					simulateBody(t, b, dice)
 					if taken := b.Taken(); taken < 0 || taken > total {
 						t.Errorf("%d bytes taken of %d", taken, total)
 					}
@@ -155,8 +155,8 @@ func TestManyHolders(t *testing.T) {
 	})
 }
 
-// hold is one body from its first byte to its document.
-func hold(t *testing.T, b *Budget, dice *rand.Rand) {
+// simulateBody simulates one body, from its first byte to its document.
+func simulateBody(t *testing.T, b *Budget, dice *rand.Rand) {
 	ctx, cancel := t.Context(), context.CancelFunc(func() {})
 	if dice.IntN(4) == 0 {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(dice.IntN(50))*time.Millisecond)

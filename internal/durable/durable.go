@@ -17,7 +17,7 @@ import (
 )
 
 // NewSuffix is the end of the name of a new file that will replace another. A crash can
-// leave such a file behind. Such a file can be removed.
+// leave such a file behind. This file can be removed.
 const NewSuffix = ".new"
 
 // MissingError reports a file that is shorter than its committed length.

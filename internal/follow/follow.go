@@ -4,8 +4,8 @@
 //
 //	Judge       for a worker: the first rule that refuses a link
 //	Trace       for package explain: the answer of each rule
-//	LimitHosts  the limit of hosts of a domain; both callers apply it after the other
-//	            rules, because a worker applies it to all links of a page at once
+//	LimitHosts  the limit of hosts of a domain; it is applied after the other rules,
+//	            because a worker applies it to all links of a page at once
 //
 // All three return Findings, which are values and not sentences. Package explain and
 // Config.OnRefused of package fetcher describe them in words. A Crawl answers the

@@ -20,7 +20,7 @@ type Config[T any] struct {
 	Commit func(ctx context.Context, items []T)
 	// Go calls run in a new goroutine and returns. The context that it passes to run is
 	// for all commits of this goroutine. If Go returns an error, it must not call run.
-	// The items that wait then fail if no other goroutine commits.
+	// In this case, if no other goroutine commits, all waiting items fail.
 	Go func(run func(ctx context.Context)) error
 	// MaxSize limits a group: once the sizes of its items add up to MaxSize or more,
 	// further items join the next group. A single item can be larger. 0 means no limit.

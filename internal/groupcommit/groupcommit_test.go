@@ -127,7 +127,7 @@ func TestRacingCallers(t *testing.T) {
 
 // TestItemsFormGroups: items that arrive during a commit form groups, in the order in which
 // they arrived, and each group has at most the maximum size. A second commit begins during
-// the first one only if its group is full.
+// the first one only if the second group is full.
 func TestItemsFormGroups(t *testing.T) {
 	for _, test := range []struct {
 		maxSize, parallel int

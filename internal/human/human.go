@@ -177,7 +177,7 @@ func (s *Switch) String() string {
 }
 
 // Set implements pflag.Value. It also accepts true and false, because some YAML
-// programs write on and off in this way.
+// programs turn "on" into "true" and "off" into "false".
 func (s *Switch) Set(text string) error {
 	switch text {
 	case "on", "true":

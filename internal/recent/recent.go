@@ -20,18 +20,18 @@ import (
 //
 // Keys is safe for concurrent use.
 type Keys struct {
-	most int
+	n    int
 	seed maphash.Seed
 
 	mu    sync.RWMutex
-	young map[uint64]struct{} // recently used keys; becomes old when its length has reached k.most
+	young map[uint64]struct{} // recently used keys; becomes old when its length has reached k.n
 	old   map[uint64]struct{} // keys that are dropped next
 }
 
-// New returns an empty set for the most recently used keys. most is their number; values
+// New returns an empty set that holds at least the n most recently used keys. Values of n
 // below 1 mean 1.
-func New(most int) *Keys {
-	return &Keys{most: max(most, 1), seed: maphash.MakeSeed(), young: make(map[uint64]struct{})}
+func New(n int) *Keys {
+	return &Keys{n: max(n, 1), seed: maphash.MakeSeed(), young: make(map[uint64]struct{})}
 }
 
 // Has reports whether key is in the set. If it is, Has also marks it as recently used.
@@ -65,7 +65,7 @@ func (k *Keys) add(hash uint64) {
 	if _, ok := k.young[hash]; ok {
 		return
 	}
-	if len(k.young) >= k.most {
+	if len(k.young) >= k.n {
 		k.young, k.old = make(map[uint64]struct{}), k.young
 	}
 	k.young[hash] = struct{}{}

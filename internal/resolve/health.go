@@ -32,9 +32,9 @@ type health struct {
 	dead    bool       // whether the last probe failed
 }
 
-// answered stores that the name server has answered. The argument name is a name that
+// recordAnswer records that the name server has answered. The argument name is a name that
 // has an address, or empty if the answer was that a name does not exist.
-func (h *health) answered(name string) {
+func (h *health) recordAnswer(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failed = 0
@@ -43,10 +43,10 @@ func (h *health) answered(name string) {
 	}
 }
 
-// silent stores that a look-up has failed, and reports whether the name server does not
+// recordFailure records that a look-up has failed, and reports whether the name server does not
 // answer at all. Before the first name was found, it always returns false, because there
 // is no name to probe with.
-func (h *health) silent(ctx context.Context, lookup func(context.Context, string) ([]netip.Addr, error)) bool {
+func (h *health) recordFailure(ctx context.Context, lookup func(context.Context, string) ([]netip.Addr, error)) bool {
 	h.mu.Lock()
 	h.failed++
 	doubtful, name := h.failed >= suspicious && h.last != "", h.last
@@ -67,7 +67,7 @@ func (h *health) silent(ctx context.Context, lookup func(context.Context, string
 	h.dead = err != nil && (dns == nil || !dns.IsNotFound)
 	h.probed = time.Now()
 	if !h.dead {
-		h.answered("")
+		h.recordAnswer("")
 	}
 	return h.dead
 }

@@ -144,7 +144,7 @@ func parseServer(s string) (netip.AddrPort, error) {
 // the list could find www.example.org.corp.test if www.example.org does not exist.
 func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
-	if known, ok := r.known(name); ok {
+	if known, ok := r.cached(name); ok {
 		return known.addrs, known.err
 	}
 	r.waiting.Add(1)
@@ -155,7 +155,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %d look-ups are under way: %w", ErrServer, cap(r.asking), ctx.Err())
 	}
-	if known, ok := r.known(name); ok { // another caller asked meanwhile
+	if known, ok := r.cached(name); ok { // another caller asked meanwhile
 		return known.addrs, known.err
 	}
 	began := time.Now()
@@ -171,19 +171,19 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 		own := *dns // a copy, because other callers may have got the same error
 		own.Name = host
 		if own.IsNotFound {
-			r.answered("")
-			r.keep(name, answer{err: &own, expires: time.Now().Add(r.config.NegativeTTL)})
-		} else if r.silent(ctx, r.lookup) {
+			r.recordAnswer("")
+			r.storeAnswer(name, answer{err: &own, expires: time.Now().Add(r.config.NegativeTTL)})
+		} else if r.recordFailure(ctx, r.lookup) {
 			return nil, fmt.Errorf("%w: %w", ErrServer, &own)
 		}
 		return nil, &own
 	}
-	r.answered(name)
+	r.recordAnswer(name)
 	addrs := make([]netip.Addr, min(len(found), maxAddrs))
 	for i := range addrs {
 		addrs[i] = found[i].Unmap() // net.Resolver may return IPv4 addresses as IPv6 addresses
 	}
-	r.keep(name, answer{addrs: addrs, expires: time.Now().Add(r.config.TTL)})
+	r.storeAnswer(name, answer{addrs: addrs, expires: time.Now().Add(r.config.TTL)})
 	return addrs, nil
 }
 
@@ -200,8 +200,8 @@ func (r *Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error
 	return found, err
 }
 
-// known returns the kept answer for name, if there is one that has not expired.
-func (r *Resolver) known(name string) (answer, bool) {
+// cached returns the kept answer for name, if there is one that has not expired.
+func (r *Resolver) cached(name string) (answer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok := r.young[name]
@@ -218,8 +218,8 @@ func (r *Resolver) known(name string) (answer, bool) {
 	return a, ok
 }
 
-// keep stores the answer for name.
-func (r *Resolver) keep(name string, a answer) {
+// storeAnswer stores the answer for name.
+func (r *Resolver) storeAnswer(name string, a answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.put(strings.Clone(name), a) // name may be part of a page

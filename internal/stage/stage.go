@@ -16,8 +16,8 @@ const Label = "stage"
 // Stage is a part of the work on a page.
 type Stage struct{ labels context.Context }
 
-// The stages. Work that belongs to no other stage, such as leasing, robots rules and the
-// observers of a crawl, begins None.
+// The stages. None is for work that belongs to no other stage, such as leasing, robots rules
+// and the observers of a crawl.
 var (
 	None         = Stage{context.Background()}
 	Fetch        = named("fetch")        // requests, their connections, bodies

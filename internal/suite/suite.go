@@ -1,7 +1,8 @@
 // Package suite contains the parts that the test suites of our contracts share: cases, a
-// clock, racers, and a list of random calls that is printed if one of them fails.
+// clock, goroutines that race, and a list of random calls that is printed if one of them fails.
 //
-// It knows no contract. Packages frontiertest and exacttest own the cases, the models and
+// A contract is an interface with rules that every implementation must follow. Package
+// suite knows no contract. Packages frontiertest and exacttest own the cases, the models and
 // the reference implementations. Models and reference implementations are separate,
 // because they check each other.
 //
@@ -62,7 +63,7 @@ type Case[Open any] struct {
 	Check func(open Open)
 }
 
-// failure is what Driver.Failf panics with.
+// failure is the value with which Driver.Failf panics.
 type failure struct{ error }
 
 // Run runs the case, and returns the fault that it found or nil.

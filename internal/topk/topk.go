@@ -63,7 +63,7 @@ func (s *Sketch) Add(key string, n uint64) {
 	case s.capacity == 0:
 		s.absent += n
 	case len(s.byKey) < s.capacity:
-		s.hold(Entry{Key: key, Count: s.absent + n, Over: s.absent})
+		s.addCounter(Entry{Key: key, Count: s.absent + n, Over: s.absent})
 	default:
 		// The new key replaces the key with the smallest count. The new key may already
 		// have occurred up to least.Count times.
@@ -76,8 +76,8 @@ func (s *Sketch) Add(key string, n uint64) {
 	}
 }
 
-// hold adds a counter for a key that is not held.
-func (s *Sketch) hold(entry Entry) {
+// addCounter adds a counter for a key that is not held.
+func (s *Sketch) addCounter(entry Entry) {
 	c := &counter{Entry: entry}
 	s.byKey[entry.Key] = c
 	heap.Push(&s.byCount, c)
@@ -116,7 +116,7 @@ func (s *Sketch) Merge(other *Sketch) {
 func (s *Sketch) fill(entries []Entry) {
 	s.byKey, s.byCount = make(map[string]*counter, len(entries)), nil
 	for _, entry := range entries {
-		s.hold(entry)
+		s.addCounter(entry)
 	}
 }
 

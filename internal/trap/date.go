@@ -9,7 +9,7 @@ import (
 // firstYear is the earliest year of a plausible date.
 const firstYear = 1900
 
-// writtenIn is the year of this code. A clock that shows an earlier year is wrong.
+// writtenIn is the year in which this code was written. A clock that shows an earlier year is wrong.
 const writtenIn = 2026
 
 // ThisYear returns the year of now for Limits.Year. If the year is before writtenIn, the
@@ -17,12 +17,12 @@ const writtenIn = 2026
 // would be in the future.
 func ThisYear(now time.Time) int { return max(now.Year(), writtenIn) }
 
-// dateOutside returns the first year in s that is part of a date and outside from..to, or 0.
+// dateOutside returns the first year in s that is part of a date and is not in earliest..latest, or 0.
 //
 // A year has four digits, with no other digit before or after them. It is part of a date if
 // a separator and a month of two digits follow it ("2031/02", "2031-02"), or if it follows
 // a name such as "year=" or "y=".
-func dateOutside(s string, from, to int) int {
+func dateOutside(s string, earliest, latest int) int {
 	digits := 0 // number of digits in a row that end at i
 	for i := range len(s) {
 		if !isDigit(s[i]) {
@@ -35,18 +35,18 @@ func dateOutside(s string, from, to int) int {
 			continue
 		}
 		year, _ := strconv.Atoi(s[end-4 : end])
-		if year >= from && year <= to {
+		if year >= earliest && year <= latest {
 			continue
 		}
-		if named(s[:end-4]) || month(s[end:]) {
+		if hasYearName(s[:end-4]) || startsWithMonth(s[end:]) {
 			return year
 		}
 	}
 	return 0
 }
 
-// named reports whether the text before a number ends with a name for a year.
-func named(before string) bool {
+// hasYearName reports whether the text before a number ends with a name for a year.
+func hasYearName(before string) bool {
 	for _, name := range [...]string{"year=", "y=", "jahr=", "annee="} {
 		if rest, ok := strings.CutSuffix(before, name); ok && (rest == "" || strings.IndexByte("?&;/", rest[len(rest)-1]) >= 0) {
 			return true
@@ -55,14 +55,14 @@ func named(before string) bool {
 	return false
 }
 
-// month reports whether the argument after, the text after a year, begins with a separator
+// startsWithMonth reports whether rest, the text after a year, begins with a separator
 // and a month of exactly two digits.
-func month(after string) bool {
-	if len(after) < 3 || strings.IndexByte("/-_.", after[0]) < 0 || !isDigit(after[1]) || !isDigit(after[2]) {
+func startsWithMonth(rest string) bool {
+	if len(rest) < 3 || strings.IndexByte("/-_.", rest[0]) < 0 || !isDigit(rest[1]) || !isDigit(rest[2]) {
 		return false
 	}
-	m, _ := strconv.Atoi(after[1:3])
-	return m >= 1 && m <= 12 && (len(after) == 3 || !isDigit(after[3]))
+	m, _ := strconv.Atoi(rest[1:3])
+	return m >= 1 && m <= 12 && (len(rest) == 3 || !isDigit(rest[3]))
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

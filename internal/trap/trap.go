@@ -26,7 +26,7 @@ const (
 // NoLimit switches a limit off.
 const NoLimit = -1
 
-// Limits are limits for the form of a URL. A field that is zero means its default, except Year;
+// Limits are limits for the form of a URL. A zero field means its default, except Year.
 // NoLimit disables a limit.
 type Limits struct {
 	MaxURL     int // bytes of the canonical URL

@@ -41,8 +41,8 @@ func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set 
 	return &exactStore{store, keys}, err
 }
 
-// engine returns an Engine over e, which must be complete. Items are added and completed
-// through the exact set, if there is one.
+// engine returns an Engine over e. All fields of e must be set before. Items are added
+// and completed through the exact set, if there is one.
 func (e *sharedEngine) engine(out *outputs) *Engine {
 	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, outputs: out, shared: e}
 	switch {
@@ -116,7 +116,7 @@ func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { _ = exact.NewRelay(e.exact.Store, exact.RelayConfig{}).Run(ctx) }) // Run returns only when ctx ends
-	running.Go(func() { e.keep(ctx) })
+	running.Go(func() { e.storeWaiting(ctx) })
 	return func() {
 		cancel()
 		running.Wait()
@@ -125,17 +125,17 @@ func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
 
 // The workers of a crawl store in Postgres how many URLs wait in Redis.
 const (
-	keepEvery = 15 * time.Second
-	keepLast  = 2 * time.Second // timeout for storing the number when a worker ends
+	storeEvery       = 15 * time.Second
+	lastStoreTimeout = 2 * time.Second // timeout for storing the number when a worker ends
 )
 
-// keep stores the number of waiting URLs every keepEvery until ctx ends, and then once
-// more.
-func (e *sharedEngine) keep(ctx context.Context) {
-	tick := time.NewTicker(keepEvery)
+// storeWaiting stores the number of waiting URLs every storeEvery until ctx ends, and then
+// once more.
+func (e *sharedEngine) storeWaiting(ctx context.Context) {
+	tick := time.NewTicker(storeEvery)
 	defer tick.Stop()
 	for {
-		if err := e.keepOnce(ctx, keepEvery/2); err != nil && ctx.Err() == nil {
+		if err := e.storeWaitingOnce(ctx, storeEvery/2); err != nil && ctx.Err() == nil {
 			e.log.LogAttrs(ctx, slog.LevelDebug, "number of waiting keys not stored", slog.Any("err", err))
 		}
 		select {
@@ -143,14 +143,14 @@ func (e *sharedEngine) keep(ctx context.Context) {
 			continue
 		case <-ctx.Done():
 		}
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLast)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastStoreTimeout)
 		defer cancel()
-		_ = e.keepOnce(last, 0) // after an error, the number that was stored before stays
+		_ = e.storeWaitingOnce(last, 0) // after an error, the number that was stored before stays
 		return
 	}
 }
 
-func (e *sharedEngine) keepOnce(ctx context.Context, age time.Duration) (err error) {
+func (e *sharedEngine) storeWaitingOnce(ctx context.Context, age time.Duration) (err error) {
 	var waits pgstore.Waited
 	if waits.All, waits.Exact, err = e.Waiting(ctx); err != nil {
 		return err

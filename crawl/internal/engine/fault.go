@@ -43,16 +43,16 @@ func errRowsElsewhere(crawl string) error {
 	return &LocationError{Crawl: crawl, Problem: "its records are in Postgres", Postgres: true}
 }
 
-// worded is an error with its own text and a cause for errors.Is.
-type worded struct {
+// textError is an error with its own text and a cause for errors.Is.
+type textError struct {
 	text  string
 	cause error
 }
 
-func (w *worded) Error() string { return w.text }
-func (w *worded) Unwrap() error { return w.cause }
+func (w *textError) Error() string { return w.text }
+func (w *textError) Unwrap() error { return w.cause }
 
 // errInUse returns the error for a directory that another process has open.
 func errInUse(dir, by string) error {
-	return &worded{fmt.Sprintf("%s is in use by another %s", dir, by), frontier.ErrLocked}
+	return &textError{fmt.Sprintf("%s is in use by another %s", dir, by), frontier.ErrLocked}
 }

@@ -88,7 +88,7 @@ func (d Directory) openOutput(out *outputs, position frontier.Position) (frontie
 	if err != nil {
 		return nil, err
 	}
-	return out.records(files), nil
+	return out.setRecordFiles(files), nil
 }
 
 // openSideOutputs opens the files of answers and of links. It returns nil if the
@@ -174,7 +174,7 @@ func (l *localEngine) CancelWait() { l.rows.cancelWait() }
 // CommittedRecords implements Books.
 func (l *localEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
 	if l.rows != nil {
-		return l.rows.all(ctx, l.dir)
+		return l.rows.records(ctx, l.dir)
 	}
 	end, err := l.Position(ctx)
 	return record.Reader{Dir: l.dir, End: end}, err

@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// CountBooks implements Books. Counters and records are of the same moment.
+// CountBooks implements Books. It compares counters and records of the same moment.
 func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	books, err := l.Recount(ctx)
 	if err != nil {
@@ -35,12 +35,12 @@ func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	return judge(&books, &records, err), nil
 }
 
-// recordsAt returns the records that were committed when the files ended at end.
+// recordsAt returns the records that were committed when the files had the lengths in end.
 func (l *localEngine) recordsAt(ctx context.Context, end frontier.Position) (RecordSource, error) {
 	if l.rows == nil {
 		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // a nil End means all records
 	}
-	all, err := l.rows.all(ctx, l.dir)
+	all, err := l.rows.records(ctx, l.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,8 @@ func judgeRecords(a *report.Audit, c *frontier.Stats, records *recordCounts, unr
 	a.Add("records", c.Records, records.all, "lines", fault)
 }
 
-// otherURLs returns a fault if there are as many records as rows, but of other URLs.
+// otherURLs returns a fault if records and rows are equal in number but have different
+// URLs.
 func otherURLs(records, rows localstore.RecordSum) string {
 	if records.Count == rows.Count && records.Sum != rows.Sum {
 		return "records of other URLs"

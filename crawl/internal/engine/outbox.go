@@ -42,8 +42,8 @@ type outboxes struct {
 	open map[string]*files.Outbox
 }
 
-// of returns the outbox over the files of config.Dir.
-func (o *outboxes) of(crawl, worker string, config files.Config) Outbox {
+// outboxOf returns the outbox over the files of config.Dir.
+func (o *outboxes) outboxOf(crawl, worker string, config files.Config) Outbox {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	box := o.open[config.Dir]
@@ -69,16 +69,16 @@ func (o *outboxes) close() (err error) {
 }
 
 // Outbox opens the outbox of an embedded crawl without opening the crawl. The
-// function end returns the end of the committed records in files. The argument inRows
-// reports that the records are rows of a Postgres.
-func (d Directory) Outbox(ctx context.Context, inRows bool, end func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
+// function committedEnd returns the end of the committed records in files. The argument inRows
+// reports whether the records are rows of a Postgres.
+func (d Directory) Outbox(ctx context.Context, inRows bool, committedEnd func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
 	id, err := localstore.StoredID(nil, d.Path)
 	if err != nil {
 		return box, nil, err
 	}
 	if !inRows {
 		boxes := new(outboxes)
-		return boxes.of(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: end}), boxes.close, nil
+		return boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: committedEnd}), boxes.close, nil
 	}
 	set, err := d.storedRows(ctx, id)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d Directory) Outbox(ctx context.Context, inRows bool, end func(context.Con
 func (l *localEngine) Outboxes(context.Context) ([]Outbox, error) {
 	if l.rows == nil {
 		id := l.ID()
-		return []Outbox{l.boxes.of(hex.EncodeToString(id[:]), "", files.Config{Dir: l.dir, End: l.Position})}, nil
+		return []Outbox{l.boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: l.dir, End: l.Position})}, nil
 	}
 	if l.rows.set == nil {
 		return nil, errRowsElsewhere(l.dir)
@@ -132,7 +132,7 @@ func (e *sharedEngine) journalOf(dir string) Outbox {
 	if dir != e.dir {
 		config.End = func(ctx context.Context) (frontier.Position, error) { return e.workerEnd(ctx, dir) }
 	}
-	return e.boxes.of(e.id, filepath.Base(dir), config)
+	return e.boxes.outboxOf(e.id, filepath.Base(dir), config)
 }
 
 // pending reports whether an item still has to be completed in this round or an earlier

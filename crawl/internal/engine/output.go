@@ -54,9 +54,9 @@ func (all sideOutputs) Sync() (position frontier.Position, err error) {
 	return position, nil
 }
 
-// records sets the files of records. It returns an output that writes to them and to
+// setRecordFiles sets the files of records. It returns an output that writes to them and to
 // the stream, if there is one.
-func (o *outputs) records(files recordFiles) frontier.Output {
+func (o *outputs) setRecordFiles(files recordFiles) frontier.Output {
 	o.files, o.Sink = files, files
 	if o.c.Stream == nil {
 		return files

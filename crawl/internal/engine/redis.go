@@ -48,7 +48,7 @@ func (h *Server) config() redisstore.Config {
 func (h *Server) Stored(ctx context.Context) (frontier.Settings, error) {
 	settings, err := redisstore.StoredSettings(ctx, h.config())
 	if errors.Is(err, redisstore.ErrNoCrawl) {
-		return h.lost(ctx)
+		return h.lostCrawl(ctx)
 	}
 	if err != nil {
 		return nil, h.explain(err)
@@ -76,7 +76,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		if err := state.restore(ctx, store); err != nil {
 			return nil, errors.Join(h.explain(err), store.Close())
 		}
-		return h.look(ctx, c, store)
+		return h.inspectEngine(ctx, c, store)
 	}
 	if h.DB == nil && c.Stored[exactSetting] != "" {
 		return nil, errExactElsewhere(h.String())
@@ -111,10 +111,10 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	return engine, nil
 }
 
-// look returns the engine of a process that inspects or controls the crawl. The engine
+// inspectEngine returns the engine of a process that inspects or controls the crawl. The engine
 // has no outputs. If the exact keys are in a Postgres that was not given or does not
 // answer, the calls that need them return an error.
-func (h *Server) look(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
+func (h *Server) inspectEngine(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
 	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
 	if h.DB == nil || !e.exactElsewhere {
 		return e.engine(new(outputs)), nil
@@ -180,12 +180,12 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 			}
 		}
 		w.output = exact.NewOutput(config)
-		return w.records(rowFiles{rowSink{w.output}, journal}), nil
+		return w.setRecordFiles(rowFiles{rowSink{w.output}, journal}), nil
 	case w.set != nil:
-		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.records(journal)})
+		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.setRecordFiles(journal)})
 		return w.output, nil
 	}
-	return w.records(journal), nil
+	return w.setRecordFiles(journal), nil
 }
 
 // openSideOutputs opens the files of answers if answers are kept, and the journal of
@@ -253,7 +253,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, errExactElsewhere(h.String())
 	}
 	inPostgres := pgstore.ErrNoCrawl
-	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part there
+	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part in Postgres
 		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
 		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
 			return 0, h.DB.explain(inPostgres)

@@ -41,7 +41,7 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	output := exact.NewOutput(exact.OutputConfig{
 		Set: exact.NewBreaker(r.set, 0), Files: answers, Rows: true, Hold: r.hold,
 	})
-	r.Output = out.records(rowFiles{rowSink{output}, io.NopCloser(nil)})
+	r.Output = out.setRecordFiles(rowFiles{rowSink{output}, io.NopCloser(nil)})
 	return r, nil
 }
 
@@ -92,8 +92,8 @@ func (r *rowOutput) close() error {
 	return nil
 }
 
-// all returns the records of the crawl in dir.
-func (r *rowOutput) all(ctx context.Context, dir string) (rows, error) {
+// records returns the records of the crawl in dir.
+func (r *rowOutput) records(ctx context.Context, dir string) (rows, error) {
 	if r.set == nil {
 		return rows{}, errRowsElsewhere(dir)
 	}

@@ -42,9 +42,9 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 }
 
 // auditRecords compares the counters with the records, if the records can be read here
-// and no worker runs. The argument written reports that a worker runs.
-func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, written bool) error {
-	if written {
+// and no worker runs. The argument running reports whether a worker runs.
+func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, running bool) error {
+	if running {
 		a.Notes = append(a.Notes, "records are not counted while workers write them")
 		return nil
 	}

@@ -22,8 +22,8 @@ type sharedEngine struct {
 	id     string      // id of the crawl
 	dir    string      // directory of this worker's records; empty if this process does not crawl
 	exact  *exactStore // nil means that the exact keys are in Redis, unless exactElsewhere is set
-	// exactElsewhere reports that the exact keys are in Postgres. If exact is nil as
-	// well, the address of Postgres was not given, or Postgres did not answer when the
+	// exactElsewhere reports that the exact keys are in Postgres. If it is true and exact
+	// is nil, the address of Postgres was not given, or Postgres did not answer when the
 	// crawl was opened. For a worker, exactElsewhere is always false.
 	exactElsewhere bool
 	rows           bool // the records are rows

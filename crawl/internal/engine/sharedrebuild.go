@@ -20,9 +20,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// rebuild rebuilds the filter, and lost counters, from the records of all workers. It
-// also collects state from these records. The caller has to offer waiting exact keys
-// again afterwards.
+// rebuild rebuilds the filter from the records of all workers, and also the counters if
+// they were lost. It collects more state from these records in the argument state. The
+// caller has to offer waiting exact keys again afterwards.
 func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) error {
 	if c.Stored[exactSetting] != "" {
 		if h.DB == nil {
@@ -45,7 +45,7 @@ func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) er
 	if err != nil {
 		return err
 	}
-	made, err := redisstore.Rebuild(ctx, h.config(), state.from(ctx, records))
+	made, err := redisstore.Rebuild(ctx, h.config(), state.eachEnd(ctx, records))
 	if err != nil {
 		return h.explain(err)
 	}
@@ -128,15 +128,15 @@ func (m *rebuildState) seedsThatWait(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := m.host(e.URL, e.Priority == frontier.PrioritySeed); err != nil {
+		if err := m.addHost(e.URL, e.Priority == frontier.PrioritySeed); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// host adds the host of a URL that was queued, and the scope keys of a seed.
-func (m *rebuildState) host(canonical string, isSeed bool) error {
+// addHost adds the host of a URL that was queued, and the scope keys of a seed.
+func (m *rebuildState) addHost(canonical string, isSeed bool) error {
 	bounded := m.c.MaxHosts > 0 && m.c.Scope != canon.ScopeHost
 	if !bounded && !isSeed {
 		return nil
@@ -156,13 +156,13 @@ func (m *rebuildState) host(canonical string, isSeed bool) error {
 	return nil
 }
 
-// from yields the end of each item in records, and collects state from the records.
-func (m *rebuildState) from(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
+// eachEnd yields the end of each item in records, and collects state from the records.
+func (m *rebuildState) eachEnd(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
 	return func(yield func(redisstore.Ended, error) bool) {
 		for line, err := range records.Lines() {
 			var ends []redisstore.Ended
 			if err == nil {
-				ends, err = m.ended(ctx, line)
+				ends, err = m.parseEnd(ctx, line)
 			}
 			if err != nil {
 				yield(redisstore.Ended{}, err)
@@ -177,9 +177,9 @@ func (m *rebuildState) from(ctx context.Context, records RecordSource) iter.Seq2
 	}
 }
 
-// ended parses a record. If the item failed and was queued again, the second
-// element is the round in which it waits now.
-func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
+// parseEnd parses a record. If the item failed and was queued again, the result has a
+// second element for the round in which the item waits now.
+func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
 	var r struct {
 		URL, Host  string
 		Outcome    frontier.Outcome
@@ -196,14 +196,14 @@ func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.End
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
 	failed := r.Outcome.State() == frontier.Failed
 	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny)
-	key, err := m.key(ctx, &end.Item, failed || atSeed)
+	key, err := m.classify(ctx, &end.Item, failed || atSeed)
 	if err != nil {
 		return nil, err
 	}
 	if atSeed = r.Depth == 0 && end.Item.Class != frontier.Sitemap; atSeed {
 		end.Item.Priority = frontier.PrioritySeed
 	}
-	if err := m.host(r.URL, atSeed); err != nil {
+	if err := m.addHost(r.URL, atSeed); err != nil {
 		return nil, err
 	}
 	ends := []redisstore.Ended{end}
@@ -215,9 +215,9 @@ func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.End
 	return ends, nil
 }
 
-// key sets the class of an item, and returns its state in the exact set if the set is
+// classify sets the class of an item, and returns its state in the exact set if the set is
 // in Postgres. It does nothing if the argument wanted is false.
-func (m *rebuildState) key(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
+func (m *rebuildState) classify(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
 	if !wanted {
 		return status, nil
 	}

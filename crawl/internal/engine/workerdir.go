@@ -132,8 +132,7 @@ func plainName(host string) string {
 	}, host)
 }
 
-// errNoJournal reports a directory that neither is a worker's directory nor contains
-// one.
+// errNoJournal reports a directory that is not a worker's directory and contains none.
 var errNoJournal = errors.New("it is not a worker's directory")
 
 // FindJournals returns the workers' directories among dirs and directly below

@@ -1,12 +1,12 @@
 // Package explain explains why a URL was, or was not, crawled.
 //
 // It makes the same checks as a crawl, in the same order: the canonical form, the
-// rules for links, the filter and the queue, robots.txt, the address guard. It also
+// rules for links, the filter and the queue, robots.txt, and the host's address. It also
 // works for URLs that the crawl never saw. The package owns the order and the words.
 // The answers come from the packages that the crawl itself uses:
 //
 //	state of the URL        Sources.Locate, one question to the store
-//	the rules for links     follow.Rules.Trace, as workers use it
+//	the rules for links     follow.Rules.Trace, which applies the rules of workers
 //	robots.txt, address     robots.State, get.Client
 //
 // It changes nothing in the crawl. It does no I/O except through Sources, reads no
@@ -30,7 +30,7 @@ import (
 
 // Sources are the inputs of an explanation. Canon, Fingerprint, Locate and Now are
 // required. Scope is required unless the rules use canon.ScopeAny. If another field is
-// nil, the explanation does not contain its part.
+// nil, the explanation lacks the part that needs this field.
 type Sources struct {
 	Canon       *canon.Canonicalizer
 	Rules       follow.Rules
@@ -52,7 +52,7 @@ type Sources struct {
 }
 
 // Located is the state of one URL in the store of a crawl, at one moment. If a field is
-// nil, the explanation does not contain its part.
+// nil, the explanation lacks the part that needs this field.
 type Located struct {
 	frontier.Status
 	FPR    float64 // current false-positive rate of the filter
@@ -73,8 +73,9 @@ type Located struct {
 	Trail func(id string) ([]record.Record, error)
 }
 
-// Explain explains a URL as a person types it. A URL without a scheme is https. A text
-// that is not a URL also has an Explanation. Errors are those of Sources.
+// Explain explains a URL as a person types it. If the URL has no scheme, https is assumed.
+// For a text that is not a URL, Explain returns an Explanation too, and no error. Errors are
+// those of Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	e := &Explanation{Raw: redact(raw)}
 	steps, url, err := s.Canon.ExplainSeed(raw)

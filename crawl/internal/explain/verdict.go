@@ -30,13 +30,13 @@ func noURL(err error) Verdict {
 func (q *query) verdict() Verdict {
 	switch q.at.State {
 	case frontier.Queued:
-		return Verdict{Answer: string(frontier.Queued), Words: q.queued() + q.prospect()}
+		return Verdict{Answer: string(frontier.Queued), Words: q.queuedWords() + q.prospect()}
 	case frontier.Leased:
 		return Verdict{Answer: string(frontier.Leased), Words: "a worker has it now"}
 	case frontier.Done:
-		return Verdict{Answer: string(frontier.Done), Words: q.done()}
+		return Verdict{Answer: string(frontier.Done), Words: q.doneWords()}
 	case frontier.Failed:
-		return Verdict{Answer: string(frontier.Failed), Words: q.failed()}
+		return Verdict{Answer: string(frontier.Failed), Words: q.failedWords()}
 	}
 	var ifs []string
 	for _, c := range q.out.Rules {
@@ -48,17 +48,17 @@ func (q *query) verdict() Verdict {
 		}
 	}
 	if q.out.Filter.Known {
-		return Verdict{Answer: frontier.Seen.String(), Words: q.seen()}
+		return Verdict{Answer: frontier.Seen.String(), Words: q.seenWords()}
 	}
-	words := q.place()
+	words := q.placeWords()
 	if len(ifs) > 0 {
 		words = strings.Join(ifs, ", ") + "; " + words
 	}
 	return Verdict{Answer: "would be queued", Words: words + q.prospect()}
 }
 
-// seen explains why the filter claims a URL that was never queued.
-func (q *query) seen() string {
+// seenWords explains why the filter claims a URL that was never queued.
+func (q *query) seenWords() string {
 	why := fmt.Sprintf("a false positive (p = %.2g now)", q.out.Filter.FPR)
 	if q.at.Given > 0 {
 		why = fmt.Sprintf("it is one of the %s given as known, or %s", count(q.at.Given, "URL"), why)
@@ -66,8 +66,8 @@ func (q *query) seen() string {
 	return fmt.Sprintf("the filter claims to know it, but it was never queued: %s; `crawler seed` queues it all the same", why)
 }
 
-// place describes the position at which a new URL would be queued.
-func (q *query) place() string {
+// placeWords describes the position at which a new URL would be queued.
+func (q *query) placeWords() string {
 	queue := q.out.Store.Queue
 	switch {
 	case queue == nil:
@@ -78,15 +78,15 @@ func (q *query) place() string {
 	return fmt.Sprintf("behind %s of %s", count(queue.Waiting, "URL"), q.out.Host)
 }
 
-// queued describes the position of the URL and how long it will wait.
-func (q *query) queued() string {
+// queuedWords describes the position of the URL and how long it will wait.
+func (q *query) queuedWords() string {
 	words := "it waits for its host"
 	queue := q.out.Store.Queue
 	if queue != nil {
 		words = fmt.Sprintf("%d of %d of %s", queue.Ahead+1, queue.Waiting, q.out.Host)
 	}
 	if queue != nil && queue.Delay > 0 {
-		words += fmt.Sprintf(", not before %s", whole(queue.Delay))
+		words += fmt.Sprintf(", not before %s", rounded(queue.Delay))
 	}
 	if n := q.out.Store.Item.Attempts; n > 0 {
 		words += fmt.Sprintf(", after %s that failed", count(uint64(n), "attempt"))
@@ -103,10 +103,10 @@ func (q *query) prospect() string {
 		return fmt.Sprintf("; it will not be requested: robots.txt has %q", r.Rule)
 	}
 	if r := q.out.Robots; r != nil && r.Access == Unavailable {
-		return "; robots.txt of its origin failed" + because(r.Cause)
+		return "; robots.txt of its origin failed" + causeClause(r.Cause)
 	}
 	if q.out.HostFailure != "" {
-		return "; the host does not answer" + because(q.out.HostFailure)
+		return "; the host does not answer" + causeClause(q.out.HostFailure)
 	}
 	if a := q.out.Address; a != nil && a.Refused {
 		return "; it will not be requested: " + a.Words
@@ -114,8 +114,8 @@ func (q *query) prospect() string {
 	return ""
 }
 
-// done describes the URL's final answer.
-func (q *query) done() string {
+// doneWords describes the URL's final answer.
+func (q *query) doneWords() string {
 	words := q.out.Store.outcome()
 	if r := q.out.Record; r != nil {
 		words += ", at " + stamp(r.FetchedAt)
@@ -137,8 +137,8 @@ func (s *Store) outcome() string {
 	return fmt.Sprintf("%s, status %d", s.Outcome, s.Status)
 }
 
-// failed explains why the URL failed.
-func (q *query) failed() string {
+// failedWords explains why the URL failed.
+func (q *query) failedWords() string {
 	words := q.out.Store.outcome()
 	if r := q.out.Record; r != nil {
 		if r.Attempts > 0 { // otherwise nothing was requested
@@ -159,8 +159,8 @@ func count(n uint64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// whole rounds a duration for display.
-func whole(d time.Duration) time.Duration {
+// rounded rounds a duration for display.
+func rounded(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)
 	}
@@ -171,7 +171,7 @@ func within(d time.Duration) string {
 	if d <= 0 {
 		return "now"
 	}
-	return "in " + whole(d).String()
+	return "in " + rounded(d).String()
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

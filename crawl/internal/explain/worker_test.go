@@ -26,8 +26,8 @@ import (
 
 const seedPage = "http://h.example/"
 
-// named are the links of the seed page.
-var named = []string{
+// seedLinks are the links of the seed page.
+var seedLinks = []string{
 	"http://h.example/a", "http://h.example/a.pdf", "http://h.example/docs/b", "http://h.example/docs/b.pdf",
 	"https://h.example:8443/docs/", "http://www.h.example/", "http://www.h.example/docs/c", "http://a.b.h.example/docs/d",
 	"http://example/", "http://other.example/docs/", "http://127.0.0.1/docs/", "http://h.example.org/",
@@ -49,7 +49,7 @@ func (web) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.StatusCode = 302
 		answer.Header.Set("Location", "http://h.example/target")
 	case r.URL.Host == "h.example" && path == "/":
-		for _, url := range named {
+		for _, url := range seedLinks {
 			fmt.Fprintf(&body, "<a href=%q>x</a>", url)
 		}
 	}
@@ -134,14 +134,14 @@ func agree(t *testing.T, rules follow.Rules) {
 		return e
 	}
 	before := map[string]explain.Verdict{}
-	for _, url := range named {
+	for _, url := range seedLinks {
 		before[url] = ask(url).Verdict
 	}
 	if end, err := worker.Run(t.Context()); end != fetcher.Empty || err != nil {
 		t.Fatalf("Run = %q, %v", end, err)
 	}
 	refused := map[frontier.Reason]uint64{}
-	for _, url := range named {
+	for _, url := range seedLinks {
 		after := ask(url)
 		queued := after.Store.State == frontier.Done
 		if would := before[url].Answer == "would be queued"; would != queued {

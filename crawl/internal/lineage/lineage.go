@@ -65,10 +65,10 @@ func Each(c Crawl, emit func(Seed) error) error {
 		if err != nil {
 			return err
 		}
-		t.record(&r)
+		t.addRecord(&r)
 	}
 	for item, err := range c.Waiting {
-		if err == nil && t.wait(&item) {
+		if err == nil && t.addWaiting(&item) {
 			err = emit(Seed{URL: item.URL, Why: Limit, Waiting: 1})
 		}
 		if err != nil {
@@ -80,7 +80,7 @@ func Each(c Crawl, emit func(Seed) error) error {
 		if err != nil {
 			return err
 		}
-		if s, last := t.finished(&r); last {
+		if s, last := t.finishSeed(&r); last {
 			if err := emit(s); err != nil {
 				return err
 			}
@@ -137,8 +137,8 @@ type seed struct {
 	pages, urls, waiting uint32
 }
 
-// record adds a record in the first reading.
-func (t *tree) record(r *line) {
+// addRecord adds a record in the first reading.
+func (t *tree) addRecord(r *line) {
 	i, known := t.seedOf[r.Referrer]
 	switch {
 	case r.Referrer == id{}:
@@ -167,9 +167,9 @@ func (t *tree) record(r *line) {
 	}
 }
 
-// wait adds an item that waits. It reports whether the item is a seed that never had an
+// addWaiting adds an item that waits. It reports whether the item is a seed that never had an
 // outcome.
-func (t *tree) wait(item *frontier.Item) (fresh bool) {
+func (t *tree) addWaiting(item *frontier.Item) (fresh bool) {
 	from, seed := id(item.Referrer), item.Referrer == frontier.Referrer{}
 	if seed { // if the seed is known, it was queued again after it failed
 		from = id(frontier.ReferrerOf(item.Fingerprint))
@@ -181,9 +181,9 @@ func (t *tree) wait(item *frontier.Item) (fresh bool) {
 	return seed && !known
 }
 
-// finished adds a record in the second reading. The second result reports whether r is
-// the last record of a seed.
-func (t *tree) finished(r *line) (s Seed, last bool) {
+// finishSeed handles a record in the second reading. The result last reports whether r is
+// the last record of a seed. If so, s is the line of this seed.
+func (t *tree) finishSeed(r *line) (s Seed, last bool) {
 	if r.Referrer != (id{}) {
 		return s, false
 	}

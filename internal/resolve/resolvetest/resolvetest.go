@@ -14,10 +14,10 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Answer returns the addresses of a name; none means that the name does not exist. asked
-// is the number of earlier look-ups of the name, so that the answer can change. Answer is
-// called from one goroutine at a time.
-type Answer func(name string, asked int) []netip.Addr
+// Answer returns the addresses of a name; none means that the name does not exist. The
+// argument earlier is the number of earlier look-ups of the name, so that the answer can
+// change. Answer is called from one goroutine at a time.
+type Answer func(name string, earlier int) []netip.Addr
 
 // Server is a DNS server.
 type Server struct {
@@ -65,8 +65,8 @@ func (s *Server) Asked(name string) int {
 	return most
 }
 
-// Each calls visit with each name that was looked up, in lower case and without a final
-// dot.
+// Each calls the function visit for each name that was looked up. The name is in lower case
+// and without a final dot.
 func (s *Server) Each(visit func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
