@@ -138,7 +138,7 @@ func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 	return r
 }
 
-// Summary returns a report with the parts that a status contains.
+// Summary makes a report from a status. The parts that a status lacks stay empty.
 func (h *Handle) Summary(st report.Status) *report.Report {
 	dir := h.location.Dir
 	if h.location.Redis != nil {
@@ -153,7 +153,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	return r
 }
 
-// exactOf returns the account of exact URLs, or nil if the crawl has none.
+// exactOf returns the part of a report about exact URLs, or nil if the crawl has none.
 func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	if keys == nil && stats.Recovered+stats.Promoted+stats.Outbox == 0 {
 		return nil
@@ -161,8 +161,8 @@ func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
 }
 
-// Promises returns an error that names the promises that are broken according to the
-// counters, or nil.
+// Promises checks the counters. It returns nil, or an error that describes each broken
+// promise: sums that do not hold, or URLs that the filter forgot.
 func Promises(stats frontier.Stats) error {
 	err := stats.Balance()
 	if n := stats.Shadow.Forgotten; n > 0 {
@@ -171,8 +171,8 @@ func Promises(stats frontier.Stats) error {
 	return err
 }
 
-// measure adds the state of the filter to r. The argument probe is the longest time for
-// which it probes the filter with random fingerprints.
+// measure adds the state of the filter to r. It probes the filter with random
+// fingerprints for at most the duration probe.
 func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
 	layers, err := ses.engine.FilterLayers(ctx)
 	if err != nil {
@@ -241,7 +241,8 @@ func probesFor(p float64) uint64 { return uint64(math.Ceil(100 / p)) }
 // probes counts random fingerprints, and how many of them the filter claimed.
 type probes struct{ claimed, asked uint64 }
 
-// falsePositives returns the three estimates of promise P3 and the expected loss.
+// falsePositives returns three estimates of the false-positive rate, and the expected
+// number of lost URLs.
 func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *report.FalsePositives {
 	shadow := stats.Shadow
 	f := &report.FalsePositives{
@@ -324,8 +325,7 @@ func (ses *session) noneReached(r *Result) bool {
 	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
 }
 
-// pausedWord returns the end of a line about a crawl: ", paused", or "" if it is not
-// paused.
+// pausedWord returns ", paused" if the crawl is paused, and "" otherwise.
 func pausedWord(stats frontier.Stats) string {
 	if stats.Paused {
 		return ", paused"

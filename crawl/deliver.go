@@ -84,7 +84,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 		return err
 	}
 	box := boxes[0] // a process that crawls has exactly one
-	config := of(box, *m.Events)
+	config := relayConfig(box, *m.Events)
 	config.OnState = func(s events.State) {
 		m.mu.Lock()
 		m.ownRelay = &report.Relay{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
@@ -141,7 +141,7 @@ func (m *monitor) lags() []report.Relay {
 	return append(relays, *m.ownRelay)
 }
 
-// lags returns the lag of all relays. It returns nothing if they cannot be read, for
+// lags returns the lag of all relays. It returns nil if the outboxes cannot be read, for
 // example because the records are in a Postgres that the location does not name.
 func (ses *session) lags(ctx context.Context) []report.Relay {
 	if ses.monitor != nil {

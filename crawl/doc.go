@@ -2,8 +2,8 @@
 // module: the command line uses it, and so can any other program.
 //
 // A crawl is stored at a Location: a directory, or a Redis that many workers share.
-// Either can use a Postgres in addition. Run executes a crawl until nothing is left to
-// fetch:
+// In both cases, a crawl can also use a Postgres. Run executes a crawl until nothing is
+// left to fetch:
 //
 //	err := crawl.Run(ctx, crawl.Config{
 //		Dir:   "go.dev.crawl",
@@ -14,7 +14,7 @@
 //		},
 //	})
 //
-// The same program resumes a crawl that ended early, also after kill -9. Open does the
+// The same program resumes a crawl that ended early, even after kill -9. Open does the
 // same as Run, but in steps: it returns a Crawl. Attach returns a Handle on a crawl
 // that another process runs, or that no process runs. A Handle inspects and controls
 // the crawl, and never creates anything. Rebuild, Delete and Export work on a crawl

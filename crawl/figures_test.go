@@ -52,14 +52,14 @@ func (c *filterCrawl) open(t *testing.T) {
 	}
 }
 
-// offer offers the URLs with the numbers i for which from <= i < to. If fresh is true,
-// these URLs are new.
-func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
+// offer offers the URLs with the numbers start to end-1. If fresh is true, these URLs
+// are new.
+func (c *filterCrawl) offer(t *testing.T, start, end int, fresh bool) {
 	t.Helper()
-	for from < to {
+	for start < end {
 		var items []frontier.Offer
-		for ; from < to && len(items) < 2000; from++ {
-			items = append(items, frontier.Offer{URL: fmt.Sprint(c.prefix, from), Host: "a.test", Priority: frontier.PriorityPage})
+		for ; start < end && len(items) < 2000; start++ {
+			items = append(items, frontier.Offer{URL: fmt.Sprint(c.prefix, start), Host: "a.test", Priority: frontier.PriorityPage})
 		}
 		verdicts, err := c.Add(t.Context(), items)
 		if err != nil {
@@ -76,7 +76,7 @@ func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	}
 }
 
-// figures returns the three estimates, measured with n probes.
+// figures returns the three estimates of the false-positive rate. It makes n probes.
 func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, frontier.Stats) {
 	t.Helper()
 	stats, err := c.Stats(t.Context())
@@ -90,9 +90,9 @@ func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, f
 	return falsePositives(stats, probes{claimed, asked}, c.chain), stats
 }
 
-// off returns the difference between the hits of f and the expected number of hits at a
-// probability of p, in standard deviations.
-func off(f *report.Figure, p float64) float64 {
+// deviation returns the difference between the hits of f and the expected number of hits
+// at a probability of p, in standard deviations.
+func deviation(f *report.Figure, p float64) float64 {
 	n := float64(f.Trials)
 	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))
 }
@@ -110,7 +110,7 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 	if got := f.Estimated.P; math.Abs(got-p) > 0.1*p { // the sizes and loads of the sub-filters vary by some percent
 		t.Errorf("estimated %g, made for %g", got, p)
 	}
-	if by := off(f.Probed, f.Estimated.P); math.Abs(by) > sigmas {
+	if by := deviation(f.Probed, f.Estimated.P); math.Abs(by) > sigmas {
 		t.Errorf("probed %g, %.1f standard deviations from the estimate %g", f.Probed.P, by, f.Estimated.P)
 	}
 	if f.Probed.Low > f.Probed.P || f.Probed.P > f.Probed.High || f.Probed.High-f.Probed.Low > 0.001 {
@@ -128,10 +128,10 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 	c.offer(t, keys, 3*keys, true)
 	f, stats := c.figures(t, probesFor(p))
 	share := c.lost / float64(c.offered)
-	if by := off(f.Shadow, share); math.Abs(by) > sigmas || f.Shadow.Hits == 0 {
+	if by := deviation(f.Shadow, share); math.Abs(by) > sigmas || f.Shadow.Hits == 0 {
 		t.Errorf("shadow %d of %d, %.1f standard deviations from the %g that was really lost", f.Shadow.Hits, f.Shadow.Trials, by, share)
 	}
-	if f.Estimated.P < 10*p || math.Abs(off(f.Probed, f.Estimated.P)) > sigmas {
+	if f.Estimated.P < 10*p || math.Abs(deviation(f.Probed, f.Estimated.P)) > sigmas {
 		t.Errorf("overfilled: estimated %g, probed %g", f.Estimated.P, f.Probed.P)
 	}
 	if err := Promises(stats); err != nil {

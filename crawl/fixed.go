@@ -66,8 +66,8 @@ type Fixed struct {
 	KeepParams     []string // query parameters kept; none
 	SortQuery      Switch   // the order of query parameters does not matter; off
 
-	Exact      []string // rules of the URLs that no false positive can drop, see package exact; seeds
-	Windows    []string // CLASS=TIME: finished URLs of an exact class are new again after TIME; fixed only with Redis and Postgres
+	Exact      []string // rules that choose the exact URLs, see docs/guide/exact-urls.md; seeds
+	Windows    []string // CLASS=TIME: finished exact URLs of this class are new again after TIME; fixed only with Redis and Postgres; none
 	Sink       string   // where records are: "jsonl" or "postgres"; jsonl
 	CDC        Switch   // write records as events for change data capture; needs Sink "postgres"; off
 	Partitions int      // parts that the hosts of a crawl in Redis are spread over; 256
@@ -139,11 +139,10 @@ func DefaultFixed() Fixed {
 	return f
 }
 
-// SettingNames returns the names under which the fields of Fixed are stored. The list
-// every has the names for every crawl. The list redis has further names for a crawl in
-// Redis. The list postgres has further names for a crawl in Redis whose exact keys are in
-// Postgres.
-func SettingNames() (every, redis, postgres []string) {
+// SettingNames returns the names under which the fields of Fixed are stored. Every crawl
+// stores the fields in common. A crawl in Redis also stores those in redis. If its exact
+// keys are in Postgres, it also stores those in postgres.
+func SettingNames() (common, redis, postgres []string) {
 	names := func(of []setting) (names []string) {
 		for _, s := range of {
 			names = append(names, s.name)
@@ -188,8 +187,8 @@ func (f *Fixed) adopt(stored frontier.Settings) error {
 }
 
 // texts returns the stored forms of the given settings. The caller must have called
-// f.adopt before. If an existing crawl does not store a setting and f has its default,
-// the setting is left out.
+// f.adopt before. A setting that an existing crawl does not store is left out if f has
+// the default.
 func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings {
 	texts := make(frontier.Settings)
 	for _, s := range of {
@@ -262,18 +261,18 @@ func duration(key, def string, field func(*Fixed) *time.Duration) setting {
 	}, def}
 }
 
-// number returns a setting that is a whole number. The argument none is the text of
-// NoLimit, and the argument least is the text of SeedsOnly or ThisYear. An empty text
-// means that the setting does not have that value.
-func number(key, def string, field func(*Fixed) *int, words func(int) string, none, least string) setting {
+// number returns a setting that is a whole number. The argument noLimit is the text of
+// NoLimit, and the argument lowest is the text of SeedsOnly or ThisYear. If such a text
+// is empty, the setting cannot have that value.
+func number(key, def string, field func(*Fixed) *int, words func(int) string, noLimit, lowest string) setting {
 	text := func(f *Fixed) string {
 		switch n := *field(f); {
 		case n == 0:
 			return ""
-		case n == NoLimit && none != "":
-			return none
-		case n == SeedsOnly && least != "":
-			return least
+		case n == NoLimit && noLimit != "":
+			return noLimit
+		case n == SeedsOnly && lowest != "":
+			return lowest
 		default:
 			return words(n)
 		}
@@ -281,10 +280,10 @@ func number(key, def string, field func(*Fixed) *int, words func(int) string, no
 	return setting{key, text, func(f *Fixed, text string) error {
 		switch {
 		case text == "":
-		case text == none:
+		case text == noLimit:
 			*field(f) = NoLimit
 			return nil
-		case text == least:
+		case text == lowest:
 			*field(f) = SeedsOnly
 			return nil
 		}

@@ -37,7 +37,7 @@ func (t hostTable) match(key string) *Host {
 	return nil
 }
 
-// limits returns the settings of a host key that the store applies.
+// limits returns the settings that the store applies to a host key.
 func (t hostTable) limits(key string) frontier.HostLimits {
 	if h := t.match(key); h != nil {
 		return frontier.HostLimits{Delay: h.Delay, MaxPerHost: h.Budget}
@@ -50,7 +50,7 @@ func (t hostTable) overlaps() bool {
 	return slices.ContainsFunc(t, func(row hostRow) bool { return row.Concurrency > 1 })
 }
 
-// rules returns the function from a host key to the worker's rules for that host.
+// rules returns a function that returns the worker's rules for a host key.
 func (t hostTable) rules(robots string, policy politeness.Policy) func(string) fetcher.HostRules {
 	general := fetcher.HostRules{IgnoreRobots: robots == "ignore"}
 	return func(key string) fetcher.HostRules {

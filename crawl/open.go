@@ -105,7 +105,7 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 
 // openStored opens an existing crawl with its stored settings, without running it.
 // No request is made, so the settings of a run do not matter.
-func openStored(ctx context.Context, l Location, backend engine.Backend, why engine.Purpose, c Config) (*session, error) {
+func openStored(ctx context.Context, l Location, backend engine.Backend, purpose engine.Purpose, c Config) (*session, error) {
 	stored, err := backend.Stored(ctx)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func openStored(ctx context.Context, l Location, backend engine.Backend, why eng
 	if err != nil {
 		return nil, err
 	}
-	ses, err := openSession(ctx, p, backend, why)
+	ses, err := openSession(ctx, p, backend, purpose)
 	if err == nil && l.Redis != nil {
 		ses.dir = "" // the directory that contains the workers' directories has no report
 	}
@@ -151,25 +151,25 @@ func AcceptLoss(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.AcceptLoss)
 }
 
-func rebuild(ctx context.Context, l Location, why engine.Purpose) (r Rebuilt, err error) {
+func rebuild(ctx context.Context, l Location, purpose engine.Purpose) (r Rebuilt, err error) {
 	backend, err := l.backend()
 	if err != nil {
 		return r, err
 	}
 	if server, shared := backend.(*engine.Server); shared {
-		if why == engine.AcceptLoss {
+		if purpose == engine.AcceptLoss {
 			return r, &LocationError{Crawl: l.String(), Problem: "only a crawl in a directory can accept a loss: in Redis the records that are there are counted"}
 		}
 		if r.Lost, err = server.Recreate(ctx); err != nil {
 			return r, err
 		}
 	}
-	ses, err := openStored(ctx, l, backend, why, Config{})
+	ses, err := openStored(ctx, l, backend, purpose, Config{})
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, ses.close()) }()
-	if why == engine.AcceptLoss {
+	if purpose == engine.AcceptLoss {
 		if r.Loss, err = ses.engine.AcceptLoss(ctx); err != nil {
 			return r, err
 		}

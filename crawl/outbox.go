@@ -60,7 +60,7 @@ func (o *Outboxes) List(ctx context.Context) ([]Outbox, error) { return o.list(c
 // that.
 func (o *Outboxes) Close() error { return o.release() }
 
-// Relays returns how far each registered relay is behind, by name.
+// Relays returns how far behind each registered relay is.
 func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error) {
 	boxes, err := o.list(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error
 	return relays, nil
 }
 
-// lagOf returns how far one relay is behind.
+// lagOf returns how far behind one relay is.
 func lagOf(ctx context.Context, box Outbox, name string, now time.Time) report.Relay {
 	r := report.Relay{Name: name, Worker: box.Worker}
 	saved, _, err := box.Load(ctx, name)
@@ -112,16 +112,15 @@ type committedEnd struct {
 	dir string
 
 	mu    sync.Mutex
-	known frontier.Position // the end that was read last; nil if there is none
-	// changed is the modification time that the directory had when known was read from
-	// the store. It is zero if the field known is the answer of a process that ran the
-	// crawl.
+	lastEnd frontier.Position // the end that was read last; nil if there is none
+	// changed is the modification time that the directory had when lastEnd was read from
+	// the store. It is zero if lastEnd is the answer of a process that ran the crawl.
 	changed time.Time
 }
 
 // position returns the end. The end cannot be read while a process opens or closes the
-// crawl, or dies. Then position returns the end that was read last. If no end was read
-// before, position waits until the lock is released. The error wraps
+// crawl, or dies. During this time, position returns the end that was read last. If no
+// end was read before, position waits until the lock is released. The error wraps
 // frontier.ErrUnavailable if a process does not answer.
 func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) {
 	e.mu.Lock()
@@ -129,8 +128,8 @@ func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) 
 	for {
 		err := e.read(ctx)
 		passes := errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrUnavailable)
-		if err == nil || e.known != nil && passes {
-			return e.known, nil
+		if err == nil || e.lastEnd != nil && passes {
+			return e.lastEnd, nil
 		}
 		if !errors.Is(err, frontier.ErrLocked) {
 			return nil, err
@@ -148,7 +147,7 @@ func (e *committedEnd) read(ctx context.Context) error {
 		var end frontier.Position
 		err := askPosition(ctx, e.dir, &end)
 		if err == nil {
-			e.known, e.changed = end, time.Time{}
+			e.lastEnd, e.changed = end, time.Time{}
 		}
 		if err == nil || listens(ctx, e.dir) {
 			return err
@@ -156,12 +155,12 @@ func (e *committedEnd) read(ctx context.Context) error {
 	}
 	// Each run changes the directory, because it creates the socket there.
 	info, err := os.Stat(e.dir)
-	if err != nil || e.known != nil && info.ModTime().Equal(e.changed) {
+	if err != nil || e.lastEnd != nil && info.ModTime().Equal(e.changed) {
 		return err
 	}
 	end, err := engine.StoredPosition(e.dir)
 	if err == nil {
-		e.known, e.changed = end, info.ModTime()
+		e.lastEnd, e.changed = end, info.ModTime()
 	}
 	return err
 }

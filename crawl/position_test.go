@@ -38,7 +38,7 @@ func TestPositionOfDyingProcess(t *testing.T) {
 			t.Errorf("%s: %v, want an error that passes and names the directory", name, err)
 		}
 	}
-	end.known = frontier.Position{}
+	end.lastEnd = frontier.Position{}
 	if _, err := end.position(t.Context()); err != nil {
 		t.Errorf("with a position from before: %v", err)
 	}

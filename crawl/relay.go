@@ -18,8 +18,9 @@ const listEvery = 5 * time.Second
 // true, Relay also ends when no events are left. In both cases Relay returns nil. It
 // calls events.Run for each outbox, and, if drain is false, also for the outboxes of
 // workers that begin later. If one of these calls fails, Relay ends the others and
-// returns the error of that call. Relay sets Outbox, Progress and CursorKey, and passes
-// the sum over all outboxes to config.OnState.
+// returns the error of that call. Relay sets config.Outbox, config.Progress and
+// config.CursorKey itself. It passes the sum of the states of all outboxes to
+// config.OnState.
 func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	sums := &stateSums{onState: config.OnState, states: make(map[string]events.State)}
@@ -35,7 +36,7 @@ func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) 
 					continue
 				}
 				running[box.Worker] = true
-				config := of(box, config)
+				config := relayConfig(box, config)
 				if config.OnState != nil {
 					config.OnState = func(s events.State) { sums.note(box.Worker, s) }
 				}
@@ -54,8 +55,8 @@ func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) 
 	return group.Wait()
 }
 
-// of returns the config of a relay that reads box.
-func of(box Outbox, config events.Config) events.Config {
+// relayConfig returns the config of a relay that reads box.
+func relayConfig(box Outbox, config events.Config) events.Config {
 	config.Outbox, config.Progress = box.Outbox, box.Progress
 	config.CursorKey = path.Join(config.Name, box.Crawl, box.Worker)
 	return config

@@ -29,7 +29,7 @@ var (
 	ErrStopped  = errors.New("crawl: stopped by another process")
 )
 
-// TimeOver is the end of a run that Config.MaxTime stopped.
+// TimeOver is Result.End if Config.MaxTime stopped the run.
 const TimeOver fetcher.End = "time"
 
 // Result is the outcome of a run.
@@ -38,7 +38,7 @@ type Result struct {
 	Stats  frontier.Stats
 	Took   time.Duration
 	Report *report.Report
-	// Unreached says why no host of a seed answered. It is nil if one answered.
+	// Unreached says why no host of a seed answered. It is nil if a host answered.
 	Unreached error
 }
 
@@ -195,25 +195,24 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning,
-// which has the text of the argument what and the error.
-func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
-	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(what, slog.Any("err", err)) }, call)
+// untilAvailable calls UntilAvailable. If the store is unavailable, it logs one warning
+// with message and the error.
+func (ses *session) untilAvailable(ctx context.Context, message string, attempt func() error) error {
+	return UntilAvailable(ctx, func(err error) { ses.Logger.Warn(message, slog.Any("err", err)) }, attempt)
 }
 
-// UntilAvailable calls the function call, and repeats this while the error is
-// frontier.ErrUnavailable, because a short outage of the store must not end a crawl.
-// After the first such error, UntilAvailable calls the function waits once, with that
-// error.
-func UntilAvailable(ctx context.Context, waits func(error), call func() error) error {
+// UntilAvailable calls the function attempt until its error is not
+// frontier.ErrUnavailable, because a short outage of the store must not end a crawl. If
+// the first attempt returns that error, UntilAvailable passes it to notify.
+func UntilAvailable(ctx context.Context, notify func(error), attempt func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
-		err := call()
+		err := attempt()
 		if !errors.Is(err, frontier.ErrUnavailable) {
 			return err
 		}
 		if wait == least {
-			waits(err)
+			notify(err)
 		}
 		select {
 		case <-time.After(wait):

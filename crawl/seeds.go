@@ -67,8 +67,8 @@ func newSeedAnswer(a fetcher.SeedAnswer) SeedAnswer {
 const lookUpTime = 5 * time.Second
 
 // checkSeed returns an error if a seed is not a URL, or if all addresses of its host
-// are forbidden. It looks up the names of hosts only if the argument look is true.
-func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
+// are forbidden. It looks up the names of hosts only if lookUp is true.
+func (p *plan) checkSeed(ctx context.Context, raw string, lookUp bool) (frontier.Reason, error) {
 	url, err := seed.Parse(p.canon, raw)
 	if err != nil {
 		fault := errors.New(seed.Fault(raw, err, seed.WantSeed))
@@ -86,7 +86,7 @@ func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.R
 	host := url.Host()
 	_, notAddress := netip.ParseAddr(strings.Trim(host, "[]"))
 	plain := notAddress == nil || host == "localhost" || strings.HasSuffix(host, ".localhost")
-	if !plain && !look {
+	if !plain && !lookUp {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
@@ -103,8 +103,8 @@ func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.R
 // other seeds are taken from the records when the file is written again.
 const seedsFile = "seeds.jsonl"
 
-// seedsAtEnd is the largest number of records and waiting URLs together for which
-// seedsFile is written at the end of a run. Writing so many takes some seconds.
+// seedsAtEnd is a limit: at the end of a run, seedsFile is written only if the number of
+// records and queued URLs is at most seedsAtEnd. Writing so many takes some seconds.
 const seedsAtEnd = 500_000
 
 // seedsAfter writes seedsFile at the end of a run, unless that would take too long.

@@ -36,10 +36,10 @@ type session struct {
 	changed chan struct{} // signals a change that a Watch shows at once
 }
 
-// openSession opens the crawl of a plan. It creates the crawl only if the argument why is
+// openSession opens the crawl of a plan. It creates the crawl only if purpose is
 // engine.Crawl.
-func openSession(ctx context.Context, p *plan, backend engine.Backend, why engine.Purpose) (*session, error) {
-	opened, err := p.openEngine(ctx, backend, why)
+func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose engine.Purpose) (*session, error) {
+	opened, err := p.openEngine(ctx, backend, purpose)
 	if err != nil {
 		p.client.Close()
 		return nil, err
@@ -49,7 +49,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, why engin
 		ses.dir = p.Dir
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		SeedOrigins: why == engine.Steer, // later runs might have private headers
+		SeedOrigins: purpose == engine.Steer, // later runs might have private headers
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
 		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
@@ -72,9 +72,9 @@ const lockTime = 2 * time.Second
 // openEngine opens the frontier. A process that only reads something, such as a relay,
 // locks the directory for a moment. So if the directory is locked and no process runs
 // the crawl there, openEngine waits up to lockTime.
-func (p *plan) openEngine(ctx context.Context, backend engine.Backend, why engine.Purpose) (*engine.Engine, error) {
+func (p *plan) openEngine(ctx context.Context, backend engine.Backend, purpose engine.Purpose) (*engine.Engine, error) {
 	for begun := time.Now(); ; {
-		opened, err := backend.Open(ctx, p.engineConfig(), why)
+		opened, err := backend.Open(ctx, p.engineConfig(), purpose)
 		if !errors.Is(err, frontier.ErrLocked) || listens(ctx, p.Dir) || time.Since(begun) > lockTime {
 			return opened, err
 		}
@@ -129,7 +129,7 @@ func (ses *session) edges() record.EdgeSink {
 	return ses.engine.Edges
 }
 
-// archive selects the answers that Records.Save names.
+// archive keeps the answers that Records.Save selects.
 type archive struct {
 	*warc.Writer
 	all bool

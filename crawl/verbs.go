@@ -14,13 +14,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verb is one operation of a Handle. The function do implements it, in this process or
-// in the process that runs the crawl. Between processes, the question Q and the answer
-// A are JSON.
+// verb is one operation of a Handle. The function execute runs in this process, or in
+// the process that runs the crawl. Between processes, the question Q and the answer A
+// are JSON.
 type verb[Q, A any] struct {
-	name string
-	why  engine.Purpose // the purpose of opening the crawl if no process runs it
-	do   func(*session, context.Context, Q) (A, error)
+	name    string
+	purpose engine.Purpose // the purpose of opening the crawl if no process runs it
+	execute func(*session, context.Context, Q) (A, error)
 }
 
 // nothing is the question of a verb without arguments.
@@ -72,9 +72,9 @@ var (
 	})}
 )
 
-// plain returns the function of a verb without arguments.
-func plain[A any](do func(*session, context.Context) (A, error)) func(*session, context.Context, nothing) (A, error) {
-	return func(ses *session, ctx context.Context, _ nothing) (A, error) { return do(ses, ctx) }
+// plain converts a function without a question to the type of verb.execute.
+func plain[A any](function func(*session, context.Context) (A, error)) func(*session, context.Context, nothing) (A, error) {
+	return func(ses *session, ctx context.Context, _ nothing) (A, error) { return function(ses, ctx) }
 }
 
 // routes returns the handlers of the verbs that a process answers while it runs a
@@ -97,7 +97,7 @@ func (ses *session) routes() *http.ServeMux {
 // question.
 func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if h.own != nil {
-		return v.do(h.own, ctx, question)
+		return v.execute(h.own, ctx, question)
 	}
 	if listens(ctx, h.location.Dir) {
 		return answer, callControl(ctx, h.location.Dir, v.name, question, &answer)
@@ -105,18 +105,18 @@ func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, e
 	h.mu.Lock()
 	if h.kept != nil {
 		defer h.mu.Unlock()
-		return v.do(h.kept, ctx, question)
+		return v.execute(h.kept, ctx, question)
 	}
 	h.mu.Unlock()
-	ses, err := openStored(ctx, h.location, h.backend, v.why, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, v.purpose, Config{})
 	if err != nil {
 		return answer, err
 	}
-	answer, err = v.do(ses, ctx, question)
+	answer, err = v.execute(ses, ctx, question)
 	return answer, errors.Join(err, ses.close())
 }
 
-// maxQuestion is the longest question in bytes.
+// maxQuestion is the largest size of a question, in bytes.
 const maxQuestion = 64 << 20
 
 func (v verb[Q, A]) serve(mux *http.ServeMux, ses *session) {
@@ -126,7 +126,7 @@ func (v verb[Q, A]) serve(mux *http.ServeMux, ses *session) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer, err := v.do(ses, r.Context(), question)
+		answer, err := v.execute(ses, r.Context(), question)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return

@@ -22,11 +22,13 @@ import (
 
 const module = "github.com/bloomfrontier/crawler"
 
-// floor is the floor of each top folder of code. Code imports only from lower floors.
+// floor has the floor of each top folder of code: its layer in the architecture. Code
+// imports only from its own folder and from lower floors.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// internalFloor has the floor of each package below internal that is not a leaf. Other
-// programs cannot import these packages, but several of our folders do.
+// internalFloor has the packages below internal that import other packages of ours. The
+// value is the top folder on whose floor the package is. Other programs cannot import
+// these packages, but several of our folders do.
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
 	"internal/redisbits": "bloomstore",

@@ -19,9 +19,9 @@ var (
 	engines = []string{"frontier/localstore", "frontier/redisstore", "internal/pgstore"}
 )
 
-// public are the packages of the floors that other programs may import. Each is a
-// promise to these programs. A package that only our own packages import is in the
-// internal folder of the lowest folder that contains all these importers.
+// public are the packages of the floors that other programs may import. Changes must not
+// break these programs. A package that only our own packages import is in an internal
+// folder. This folder is in the lowest folder that contains all importers.
 var public = []string{
 	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
 	"crawl", "crawl/links", "crawl/report", "crawl/table",
@@ -33,7 +33,7 @@ var public = []string{
 	"sizing",
 }
 
-// checkPublic refuses packages of the floors that are neither public nor internal. The
+// checkPublic refuses packages on a floor that are neither public nor internal. The
 // rule does not apply to bench and cmd.
 func checkPublic(src source) []string {
 	_, floored := floor[src.top]
@@ -75,7 +75,7 @@ func within(pkg, room string) bool {
 	return pkg == room || strings.HasPrefix(pkg, room+"/")
 }
 
-// withinAny reports whether pkg is one of rooms or below one.
+// withinAny reports whether pkg is one of rooms or below one of them.
 func withinAny(pkg string, rooms []string) bool {
 	return slices.ContainsFunc(rooms, func(room string) bool { return within(pkg, room) })
 }
@@ -94,25 +94,25 @@ func checkDirection(src source) []string {
 	return faults
 }
 
-// direction returns why src must not import a package of ours. The argument to is the
-// path of this package below the module. If the import is allowed, direction returns "".
+// direction returns why src must not import target, a package of ours. The argument
+// target is the path below our module. If the import is allowed, direction returns "".
 // Code can import from lower floors, from its own folder and from leaves. Tests can also
 // import from judges.
-func direction(src source, to string) string {
-	top := topOf(to)
+func direction(src source, target string) string {
+	top := topOf(target)
 	_, floored := floor[src.top]
 	switch {
-	case src.test && to == src.pkg: // the external test of a package
+	case src.test && target == src.pkg: // the external test of a package
 		return ""
-	case withinAny(src.pkg, judges) && !sameJudge(src.pkg, to):
+	case withinAny(src.pkg, judges) && !sameJudge(src.pkg, target):
 		return "a judge imports nothing of ours"
 	case src.top == "internal":
 		return "packages below internal are leaves, unless archtest gives them a floor"
-	case top == "internal" && !withinAny(to, leaves):
+	case top == "internal" && !withinAny(target, leaves):
 		return "it is not in the list of leaves, which every floor may import"
-	case to == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
+	case target == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
 		return "it is for suites and tests"
-	case top == src.top, top == "internal", src.test && withinAny(to, judges):
+	case top == src.top, top == "internal", src.test && withinAny(target, judges):
 		return ""
 	case !floored:
 		return "only the floors may import our packages"
@@ -128,8 +128,8 @@ func sameJudge(a, b string) bool {
 }
 
 // checkRooms refuses imports between packages of a folder that must not depend on each
-// other. A rule for a contract does not apply to the tests of its package, because the
-// examples among these tests use an implementation of the contract.
+// other. A contract is a package of interfaces. A rule for a contract does not apply to
+// the tests of this package, because their examples use an implementation.
 func checkRooms(src source) []string {
 	contract := func(pkg string) bool { return src.pkg == pkg && !src.test }
 	below := func(rooms ...string) bool { return withinAny(src.pkg, rooms) }
