@@ -111,7 +111,7 @@ func ageOf(lag events.Lag, now time.Time) float64 {
 type committedEnd struct {
 	dir string
 
-	mu    sync.Mutex
+	mu      sync.Mutex
 	lastEnd frontier.Position // the end that was read last; nil if there is none
 	// changed is the modification time that the directory had when lastEnd was read from
 	// the store. It is zero if lastEnd is the answer of a process that ran the crawl.

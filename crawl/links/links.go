@@ -88,10 +88,10 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets returns the URLs of n broken records. Before them, it skips as many
-// broken records as the argument first says. It leaves out a URL that has a record of a
-// later round. The result more reports whether further broken records follow.
-func (s Source) brokenTargets(first, n int) (targets map[string]target, more bool, err error) {
+// brokenTargets returns the URLs of at most n broken records, beginning with the one whose
+// index among them is offset. It leaves out a URL that has a record of a later round. The
+// result more reports whether further broken records follow.
+func (s Source) brokenTargets(offset, n int) (targets map[string]target, more bool, err error) {
 	targets = make(map[string]target)
 	seen := 0
 	for r, err := range s.Records() {
@@ -101,10 +101,10 @@ func (s Source) brokenTargets(first, n int) (targets map[string]target, more boo
 		if !isBroken(r.Outcome) {
 			continue
 		}
-		if seen++; seen <= first {
+		if seen++; seen <= offset {
 			continue
 		}
-		if more = seen > first+n; more {
+		if more = seen > offset+n; more {
 			break
 		}
 		if old, known := targets[r.URL]; !known || old.round < r.Round {

@@ -35,7 +35,7 @@ func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	return judge(&books, &records, err), nil
 }
 
-// recordsAt returns the records that were committed when the files ended at end.
+// recordsAt returns the committed records. If they are in files, they end at end.
 func (l *localEngine) recordsAt(ctx context.Context, end frontier.Position) (RecordSource, error) {
 	if l.rows == nil {
 		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // a nil End means all records
@@ -91,7 +91,7 @@ func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCo
 	return c, nil
 }
 
-// add adds the missing records. They were counted when their loss was accepted.
+// add adds the counts of missing records, which were stored when the loss was accepted.
 func (c *recordCounts) add(lost *localstore.RecordLoss) {
 	c.all += lost.Records
 	c.pages += lost.Pages

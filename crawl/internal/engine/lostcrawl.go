@@ -34,8 +34,8 @@ func (e *LostError) Loss() string {
 		human.Commas(e.kept.Exact), human.Plural(bulk, "other"))
 }
 
-// lost returns a *LostError for a crawl that is in Postgres but not in Redis, and nil
-// if the crawl is in neither.
+// lost returns a *LostError for a crawl that is in Postgres but not in Redis. It returns
+// nil settings if the crawl is in neither.
 func (h *Server) lost(ctx context.Context) (frontier.Settings, error) {
 	if h.DB == nil {
 		return nil, nil

@@ -48,7 +48,8 @@ func (m merged) Trail(id string) (trail []record.Record, err error) {
 	return trail, err
 }
 
-// merge merges the records into a temporary directory, and calls read for it.
+// merge merges the records into a temporary directory, and calls read with a reader of
+// that directory.
 func (m merged) merge(read func(record.Reader) error) error {
 	return inTemp("crawler-merged-", func(dir string, f *os.File) error {
 		_, err := record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending, Edges: m.edges}.To(m.ctx, f)

@@ -42,8 +42,8 @@ type outboxes struct {
 	open map[string]*files.Outbox
 }
 
-// of returns the outbox over the files of config.Dir.
-func (o *outboxes) of(crawl, worker string, config files.Config) Outbox {
+// get returns the outbox over the files of config.Dir.
+func (o *outboxes) get(crawl, worker string, config files.Config) Outbox {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	box := o.open[config.Dir]
@@ -78,7 +78,7 @@ func (d Directory) Outbox(ctx context.Context, inRows bool, end func(context.Con
 	}
 	if !inRows {
 		boxes := new(outboxes)
-		return boxes.of(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: end}), boxes.close, nil
+		return boxes.get(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: end}), boxes.close, nil
 	}
 	set, err := d.storedRows(ctx, id)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d Directory) Outbox(ctx context.Context, inRows bool, end func(context.Con
 func (l *localEngine) Outboxes(context.Context) ([]Outbox, error) {
 	if l.rows == nil {
 		id := l.ID()
-		return []Outbox{l.boxes.of(hex.EncodeToString(id[:]), "", files.Config{Dir: l.dir, End: l.Position})}, nil
+		return []Outbox{l.boxes.get(hex.EncodeToString(id[:]), "", files.Config{Dir: l.dir, End: l.Position})}, nil
 	}
 	if l.rows.set == nil {
 		return nil, errRowsElsewhere(l.dir)
@@ -132,7 +132,7 @@ func (e *sharedEngine) journalOf(dir string) Outbox {
 	if dir != e.dir {
 		config.End = func(ctx context.Context) (frontier.Position, error) { return e.workerEnd(ctx, dir) }
 	}
-	return e.boxes.of(e.id, filepath.Base(dir), config)
+	return e.boxes.get(e.id, filepath.Base(dir), config)
 }
 
 // pending reports whether an item still has to be completed in this round or an earlier

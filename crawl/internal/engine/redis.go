@@ -27,7 +27,7 @@ type Server struct {
 	// crawls, Dir is the worker's own directory. Empty means NAME.crawl, or for a
 	// worker a directory in NAME.crawl.
 	Dir string
-	DB  *Database // the database with its exact keys; nil if its address was not given
+	DB  *Database // the database with the crawl's exact keys; nil if no address of a database was given
 }
 
 var _ Backend = (*Server)(nil)
@@ -253,7 +253,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, errExactElsewhere(h.String())
 	}
 	inPostgres := pgstore.ErrNoCrawl
-	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part there
+	if h.DB != nil { // Postgres is first, because only Redis knows that the crawl has a part in Postgres
 		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
 		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
 			return 0, h.DB.explain(inPostgres)

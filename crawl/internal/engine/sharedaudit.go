@@ -42,9 +42,9 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 }
 
 // auditRecords compares the counters with the records, if the records can be read here
-// and no worker runs. The argument written reports that a worker runs.
-func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, written bool) error {
-	if written {
+// and workersRun is false.
+func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, workersRun bool) error {
+	if workersRun {
 		a.Notes = append(a.Notes, "records are not counted while workers write them")
 		return nil
 	}
@@ -89,8 +89,8 @@ func (e *sharedEngine) countRecords(ctx context.Context, a *report.Audit, source
 	return nil
 }
 
-// auditExact compares the numbers of waiting exact keys in the exact set and in the
-// queue.
+// auditExact compares the number of waiting exact keys in the exact set with their number
+// in the queue.
 func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
 	if e.exact == nil {
 		if e.exactElsewhere {

@@ -20,9 +20,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// rebuild rebuilds the filter, and lost counters, from the records of all workers. It
-// also collects state from these records. The caller has to offer waiting exact keys
-// again afterwards.
+// rebuild rebuilds the filter, and lost counters, from the records of all workers. From
+// these records it also fills state. The caller has to offer waiting exact keys again
+// afterwards.
 func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) error {
 	if c.Stored[exactSetting] != "" {
 		if h.DB == nil {
@@ -45,7 +45,7 @@ func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) er
 	if err != nil {
 		return err
 	}
-	made, err := redisstore.Rebuild(ctx, h.config(), state.from(ctx, records))
+	made, err := redisstore.Rebuild(ctx, h.config(), state.collect(ctx, records))
 	if err != nil {
 		return h.explain(err)
 	}
@@ -156,8 +156,9 @@ func (m *rebuildState) host(canonical string, isSeed bool) error {
 	return nil
 }
 
-// from yields the end of each item in records, and collects state from the records.
-func (m *rebuildState) from(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
+// collect returns an iterator over the ends of the items in records. The iterator also
+// adds what m needs from each record.
+func (m *rebuildState) collect(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
 	return func(yield func(redisstore.Ended, error) bool) {
 		for line, err := range records.Lines() {
 			var ends []redisstore.Ended
@@ -177,8 +178,8 @@ func (m *rebuildState) from(ctx context.Context, records RecordSource) iter.Seq2
 	}
 }
 
-// ended parses a record. If the item failed and was queued again, the second
-// element is the round in which it waits now.
+// ended parses a record and returns the end of its item. If the item failed and was
+// queued again, the second element has the round in which the item waits now.
 func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
 	var r struct {
 		URL, Host  string

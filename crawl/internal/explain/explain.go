@@ -30,7 +30,7 @@ import (
 
 // Sources are the inputs of an explanation. Canon, Fingerprint, Locate and Now are
 // required. Scope is required unless the rules use canon.ScopeAny. If another field is
-// nil, the explanation does not contain its part.
+// nil, the explanation lacks the part for which that field is needed.
 type Sources struct {
 	Canon       *canon.Canonicalizer
 	Rules       follow.Rules
@@ -52,7 +52,7 @@ type Sources struct {
 }
 
 // Located is the state of one URL in the store of a crawl, at one moment. If a field is
-// nil, the explanation does not contain its part.
+// nil, the explanation lacks the part for which that field is needed.
 type Located struct {
 	frontier.Status
 	FPR    float64 // current false-positive rate of the filter
@@ -60,21 +60,22 @@ type Located struct {
 	// Given is the number of URLs that were put into the filter without being added
 	// (--known).
 	Given uint64
-	Queue *Queue  // the position of the URL among those of its host
+	Queue *Queue  // the position of the URL among the URLs of its host
 	More  []Check // checks of the store, which come after Sources.Rules
 	// Robots returns the state of the robots.txt of the URL's origin, or nil if it is
 	// not known.
 	Robots func() (*robots.State, error)
 	// HostFailure is why the URL's host does not answer. It is empty if the host
-	// answers, or if that is not known.
+	// answers, or if no failure of the host is known.
 	HostFailure string
 	// Trail returns the record with this id and the records of its referrers, as
 	// record.Reader.Trail does.
 	Trail func(id string) ([]record.Record, error)
 }
 
-// Explain explains a URL as a person types it. A URL without a scheme is https. A text
-// that is not a URL also has an Explanation. Errors are those of Sources.
+// Explain explains a URL that a person has typed. A URL without a scheme is https. For a
+// text that is not a URL, Explain also returns an Explanation. Errors are those of
+// Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	e := &Explanation{Raw: redact(raw)}
 	steps, url, err := s.Canon.ExplainSeed(raw)

@@ -55,12 +55,12 @@ func (r *Robots) read(state *robots.State, path string, now time.Time) {
 	case r.Failures > 0:
 		r.Access = Unavailable
 		r.Words = fmt.Sprintf("%s failed%s; it is asked for again %s, and no page before",
-			count(uint64(r.Failures), "attempt"), because(r.Cause), within(in))
+			count(uint64(r.Failures), "attempt"), causeText(r.Cause), within(in))
 	}
 }
 
-// because returns a clause with the cause, or "" if the cause is not known.
-func because(cause string) string {
+// causeText returns the cause after a colon, or "" if the cause is not known.
+func causeText(cause string) string {
 	if cause == "" {
 		return ""
 	}
@@ -85,7 +85,7 @@ func (r *Robots) age(in time.Duration) string {
 		return fmt.Sprintf("fetched at %s, asked for again %s", stamp(*r.FetchedAt), within(in))
 	case r.Failures > 0:
 		return fmt.Sprintf("an old answer, which %s could not renew%s; asked for again %s",
-			count(uint64(r.Failures), "request"), because(r.Cause), within(in))
+			count(uint64(r.Failures), "request"), causeText(r.Cause), within(in))
 	}
 	return "asked for again before the next page"
 }

@@ -103,10 +103,10 @@ func (q *query) prospect() string {
 		return fmt.Sprintf("; it will not be requested: robots.txt has %q", r.Rule)
 	}
 	if r := q.out.Robots; r != nil && r.Access == Unavailable {
-		return "; robots.txt of its origin failed" + because(r.Cause)
+		return "; robots.txt of its origin failed" + causeText(r.Cause)
 	}
 	if q.out.HostFailure != "" {
-		return "; the host does not answer" + because(q.out.HostFailure)
+		return "; the host does not answer" + causeText(q.out.HostFailure)
 	}
 	if a := q.out.Address; a != nil && a.Refused {
 		return "; it will not be requested: " + a.Words

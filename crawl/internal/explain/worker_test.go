@@ -26,16 +26,15 @@ import (
 
 const seedPage = "http://h.example/"
 
-// named are the links of the seed page.
-var named = []string{
+// seedLinks are the links of the seed page.
+var seedLinks = []string{
 	"http://h.example/a", "http://h.example/a.pdf", "http://h.example/docs/b", "http://h.example/docs/b.pdf",
 	"https://h.example:8443/docs/", "http://www.h.example/", "http://www.h.example/docs/c", "http://a.b.h.example/docs/d",
 	"http://example/", "http://other.example/docs/", "http://127.0.0.1/docs/", "http://h.example.org/",
 	"http://h.example/redirect", "http://h.example:25/docs/",
 }
 
-// web answers for every host: no robots.txt, and pages that link only to the
-// seed page.
+// web answers for every host. There is no robots.txt, and only the seed page has links.
 type web struct{}
 
 func (web) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -49,7 +48,7 @@ func (web) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.StatusCode = 302
 		answer.Header.Set("Location", "http://h.example/target")
 	case r.URL.Host == "h.example" && path == "/":
-		for _, url := range named {
+		for _, url := range seedLinks {
 			fmt.Fprintf(&body, "<a href=%q>x</a>", url)
 		}
 	}
@@ -134,14 +133,14 @@ func agree(t *testing.T, rules follow.Rules) {
 		return e
 	}
 	before := map[string]explain.Verdict{}
-	for _, url := range named {
+	for _, url := range seedLinks {
 		before[url] = ask(url).Verdict
 	}
 	if end, err := worker.Run(t.Context()); end != fetcher.Empty || err != nil {
 		t.Fatalf("Run = %q, %v", end, err)
 	}
 	refused := map[frontier.Reason]uint64{}
-	for _, url := range named {
+	for _, url := range seedLinks {
 		after := ask(url)
 		queued := after.Store.State == frontier.Done
 		if would := before[url].Answer == "would be queued"; would != queued {
@@ -150,7 +149,7 @@ func agree(t *testing.T, rules follow.Rules) {
 		if !queued {
 			refused[before[url].Reason]++
 		} else if len(after.Referrers) != 1 || after.Referrers[0] != seedPage || after.MoreBehind {
-			t.Errorf("%s was named by %q, want %q", url, after.Referrers, seedPage)
+			t.Errorf("%s was seedLinks by %q, want %q", url, after.Referrers, seedPage)
 		}
 	}
 	stats, err := store.Stats(t.Context())

@@ -181,8 +181,8 @@ func (t *tree) wait(item *frontier.Item) (fresh bool) {
 	return seed && !known
 }
 
-// finished adds a record in the second reading. The second result reports whether r is
-// the last record of a seed.
+// finished receives a record in the second reading. If r is the last record of a seed,
+// last is true and s is the seed's line.
 func (t *tree) finished(r *line) (s Seed, last bool) {
 	if r.Referrer != (id{}) {
 		return s, false

@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// print is the fingerprint of a URL in these tests.
+// print returns the fingerprint of a URL in these tests.
 func print(url string) (f [16]byte) {
 	copy(f[:], strings.Repeat("\x00", 8-len(url)%9)+url)
 	return f
@@ -28,9 +28,9 @@ func idOf(url string) string {
 	return hex.EncodeToString(f[:8])
 }
 
-// from returns the record of the page url. The page referrer has a link to this page, and
-// the argument links is the number of new links on this page.
-func from(referrer, url string, outcome frontier.Outcome, links uint64) record.Record {
+// pageRecord returns the record of the page url. The page was found on referrer, and has
+// the given number of new links.
+func pageRecord(referrer, url string, outcome frontier.Outcome, links uint64) record.Record {
 	return record.Record{URL: url, ID: idOf(url), ReferrerID: idOf(referrer), Outcome: string(outcome), LinksAdded: links}
 }
 
@@ -60,20 +60,20 @@ func linesOf(t *testing.T, records []record.Record) func() iter.Seq2[[]byte, err
 
 func TestEachSeed(t *testing.T) {
 	records := []record.Record{
-		from("", "done", frontier.OK, 2),
-		from("done", "d1", frontier.OK, 1),
-		from("", "apex", frontier.Redirect, 1),
-		from("d1", "d2", frontier.Network, 0),
-		from("apex", "www", frontier.Redirect, 1),
-		from("www", "www2", frontier.Robots, 0),
-		from("", "dead", frontier.HostDead, 0),
-		from("", "cut", frontier.OK, 3),
-		from("cut", "c1", frontier.OK, 5),
-		from("gone", "lost", frontier.OK, 1), // the record of its referrer is missing
-		from("", "again", frontier.Network, 0),
-		from("d1", "d2", frontier.OK, 0), // a second round
-		from("", "again", frontier.OK, 0),
-		from("", "retried", frontier.Network, 0),
+		pageRecord("", "done", frontier.OK, 2),
+		pageRecord("done", "d1", frontier.OK, 1),
+		pageRecord("", "apex", frontier.Redirect, 1),
+		pageRecord("d1", "d2", frontier.Network, 0),
+		pageRecord("apex", "www", frontier.Redirect, 1),
+		pageRecord("www", "www2", frontier.Robots, 0),
+		pageRecord("", "dead", frontier.HostDead, 0),
+		pageRecord("", "cut", frontier.OK, 3),
+		pageRecord("cut", "c1", frontier.OK, 5),
+		pageRecord("gone", "lost", frontier.OK, 1), // the record of its referrer is missing
+		pageRecord("", "again", frontier.Network, 0),
+		pageRecord("d1", "d2", frontier.OK, 0), // a second round
+		pageRecord("", "again", frontier.OK, 0),
+		pageRecord("", "retried", frontier.Network, 0),
 	}
 	items := []frontier.Item{waiting("cut", "c2"), waiting("c1", "c3"), waiting("", "new"), waiting("lost", "l"), waiting("", "retried")}
 	var got []Seed
@@ -111,7 +111,7 @@ func itemsOf(err error, items ...frontier.Item) iter.Seq2[frontier.Item, error] 
 // TestReturnsErrors: Each returns the errors of its sources and of emit.
 func TestReturnsErrors(t *testing.T) {
 	broken := errors.New("broken")
-	good := linesOf(t, []record.Record{from("", "a", frontier.OK, 0)})
+	good := linesOf(t, []record.Record{pageRecord("", "a", frontier.OK, 0)})
 	none, one := itemsOf(nil), itemsOf(nil, waiting("", "b"))
 	keep := func(Seed) error { return nil }
 	lines := func(text string, err error) func() iter.Seq2[[]byte, error] {
