@@ -33,9 +33,9 @@ func (a *Audit) Add(name string, counter, counted uint64, from, fault string) {
 	a.Terms = append(a.Terms, Term{Term: name, Counter: counter, Counted: float64(counted), From: from, Fault: fault})
 }
 
-// AddEstimate adds a term that compares the number of added URLs with an estimate of it
-// from the fill of the filter. The difference can be up to 5σ plus one URL, because an
-// estimate of few URLs changes in steps of whole bits.
+// AddEstimate adds a term that compares the number of added URLs with an estimate, which
+// is computed from the fill of the filter. The difference can be up to 5σ plus one URL,
+// because an estimate of few URLs changes in steps of whole bits.
 func (a *Audit) AddEstimate(added uint64, estimate, stderr float64) {
 	t := Term{Term: "added", Counter: added, From: "fill of the filter"}
 	if math.IsInf(estimate, 1) {

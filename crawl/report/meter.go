@@ -46,7 +46,7 @@ type End struct {
 // Bound is something that ends a crawl.
 type Bound string
 
-// The bounds, in the words of the view.
+// The bounds. The live view of the command shows these texts.
 const (
 	ByPages   Bound = "--max-pages"
 	ByTime    Bound = "--max-time"
@@ -64,11 +64,11 @@ func (m *Meter) Read(s Sample) Reading {
 		m.took[s.Gauges.Kind()] += max(s.Time.Sub(m.samples[n-1].Time), 0)
 	}
 	m.samples = append(m.samples, s)
-	if from := m.before(leftOver); from > 0 {
+	if from := m.indexBefore(leftOver); from > 0 {
 		m.samples = slices.Delete(m.samples, 0, from)
 	}
 	r := Reading{Sample: s, Limit: m.limit(), End: m.end()}
-	base := m.samples[m.before(rateOver)]
+	base := m.samples[m.indexBefore(rateOver)]
 	if r.Over = s.Time.Sub(base.Time); r.Over > 0 {
 		r.PagesPerSecond = perSecond(base.Pages, s.Pages, r.Over)
 		r.BytesPerSecond = perSecond(base.Bytes, s.Bytes, r.Over)
@@ -76,9 +76,9 @@ func (m *Meter) Read(s Sample) Reading {
 	return r
 }
 
-// before returns the index of the newest sample that is at least d old, or 0 if there
-// is none.
-func (m *Meter) before(d time.Duration) int {
+// indexBefore returns the index of the newest sample that is at least d old, or 0 if
+// there is none.
+func (m *Meter) indexBefore(d time.Duration) int {
 	now := m.samples[len(m.samples)-1].Time
 	for i := len(m.samples) - 1; i > 0; i-- {
 		if now.Sub(m.samples[i].Time) >= d {
@@ -104,7 +104,7 @@ func (m *Meter) end() End {
 	var ends []End
 	if s.MaxPages > 0 {
 		ends = append(ends, End{ByPages, share(s.Pages, s.MaxPages),
-			left(s.MaxPages-min(s.Pages, s.MaxPages), perSecond(base.Pages, s.Pages, over))})
+			timeLeft(s.MaxPages-min(s.Pages, s.MaxPages), perSecond(base.Pages, s.Pages, over))})
 	}
 	if !s.Deadline.IsZero() {
 		whole := s.Deadline.Sub(s.Started)
@@ -118,7 +118,7 @@ func (m *Meter) end() End {
 			by = BySettled
 		}
 		ends = append(ends, End{by, share(s.Finished, s.Finished+open),
-			left(open, perSecond(base.Finished, s.Finished, over))})
+			timeLeft(open, perSecond(base.Finished, s.Finished, over))})
 	}
 	if len(ends) == 0 {
 		return End{}
@@ -169,9 +169,9 @@ func share(part, whole uint64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// left returns the time that n further steps take at a rate, or a negative duration if
-// the rate is 0.
-func left(n uint64, perSecond float64) time.Duration {
+// timeLeft returns the time that n further steps take at a rate, or a negative duration
+// if the rate is 0.
+func timeLeft(n uint64, perSecond float64) time.Duration {
 	const longest = 100 * 365 * 24 * time.Hour
 	if n == 0 {
 		return 0

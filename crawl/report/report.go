@@ -113,7 +113,7 @@ type HostCount struct {
 	Host  string `json:"host"`
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
-	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count, if Count is that of the whole crawl
+	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count, if Count is for the whole crawl
 	Cause string `json:"cause,omitempty"`    // for errors, the cause of the last one
 }
 
@@ -126,17 +126,17 @@ type CauseCount struct {
 	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count
 }
 
-// CauseCounts returns the n most frequent causes of the sketch all, each with its count
-// in the sketch run. The sketch all must include the counts of the sketch run.
-func CauseCounts(all, run *topk.Sketch, n int) []CauseCount {
+// CauseCounts returns the n most frequent causes in the sketch total, each with its count
+// in the sketch run. The counts in total must include those in run.
+func CauseCounts(total, run *topk.Sketch, n int) []CauseCount {
 	var counts []CauseCount
-	for _, c := range HostCountsBeside(all, run, n) {
+	for _, c := range HostCountsBeside(total, run, n) {
 		counts = append(counts, CauseCount{Cause: c.Host, Count: c.Count, Over: c.Over, Run: c.Run})
 	}
 	return counts
 }
 
-// HostCounts returns the n hosts of a sketch with the largest counts.
+// HostCounts returns the n hosts with the largest counts in a sketch.
 func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	top := hosts.Top(n)
 	counts := make([]HostCount, len(top))
@@ -146,10 +146,10 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	return counts
 }
 
-// HostCountsBeside returns the hosts of HostCounts(all, n), each with its count in the
-// sketch run. The sketch all must include the counts of the sketch run.
-func HostCountsBeside(all, run *topk.Sketch, n int) []HostCount {
-	counts := HostCounts(all, n)
+// HostCountsBeside returns the hosts of HostCounts(total, n), each with its count in the
+// sketch run. The counts in total must include those in run.
+func HostCountsBeside(total, run *topk.Sketch, n int) []HostCount {
+	counts := HostCounts(total, n)
 	for i := range counts {
 		counts[i].Run = run.Count(counts[i].Host)
 	}
@@ -184,7 +184,7 @@ func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 }
 
 // FalsePositives has three estimates of the current probability of a false positive,
-// each from another source, and the expected loss.
+// each from a different source. It also has the expected number of lost URLs.
 type FalsePositives struct {
 	Estimated *Figure `json:"estimated,omitempty"` // from the fill of the filter
 	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints
@@ -203,7 +203,7 @@ type Figure struct {
 
 // Lost is the expected number of new URLs that were taken for known ones so far. It is
 // the sum, over all new URLs, of the false-positive rate at the time when each was
-// found. The number itself is between Low and High with a probability of 95 %.
+// found. The real number is between Low and High with a probability of 95 %.
 type Lost struct {
 	Expected float64 `json:"expected"`
 	Low      float64 `json:"low"`

@@ -102,8 +102,8 @@ func (n *Run) write(b *strings.Builder) {
 		human.Commas(n.Requests), human.Commas(n.RobotsRequests), human.Commas(n.Errors)))
 }
 
-// writeBooks prints the two sums of the crawl (P6), and the reasons for refusals with
-// their counts.
+// writeBooks prints the two sums of the books, and the reasons for refusals with their
+// counts.
 func (r *Report) writeBooks(b *strings.Builder) {
 	k := r.Books
 	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",

@@ -52,10 +52,10 @@ func csvCell(cell any) string {
 }
 
 // harmless changes text so that no spreadsheet takes a part of it for a formula. It
-// puts an apostrophe before the first character of a cell if that is = + - @, or the
-// full-width form of one of them. Some spreadsheets end a cell at a semicolon, a tab, a
-// bar or a line break, even within quotes, so the character after such a separator also
-// begins a cell. Spaces, control characters and quotes before the character are
+// puts an apostrophe before the first character of a cell if this character is = + - @,
+// or the full-width form of one of them. Some spreadsheets end a cell at a semicolon, a
+// tab, a bar or a line break, even within quotes, so the character after such a separator
+// also begins a cell. Spaces, control characters and quotes before the character are
 // ignored.
 func harmless(text string) string {
 	if !strings.ContainsAny(text, "=+-@＝＋－＠") {

@@ -39,7 +39,7 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 		}
 		for _, c := range t.Columns {
 			if c.Kind == Any {
-				found[c.Name] = found[c.Name].with(r.value(c.Name))
+				found[c.Name] = found[c.Name].widen(r.value(c.Name))
 			}
 		}
 	}
@@ -66,12 +66,12 @@ func (t Table) discover(lines Lines) ([]Column, error) {
 			switch {
 			case !slices.Contains(t.Schema.objects, m.name):
 				if !t.Schema.has(m.name) {
-					found[m.name] = found[m.name].with(valueOf(m.value))
+					found[m.name] = found[m.name].widen(valueOf(m.value))
 				}
 			case m.value[0] == '{':
 				for _, inner := range appendMembers(nil, m.value) {
 					path := m.name + "." + inner.name
-					found[path] = found[path].with(valueOf(inner.value))
+					found[path] = found[path].widen(valueOf(inner.value))
 				}
 			case valueOf(m.value) != nil:
 				whole[m.name] = true
@@ -109,9 +109,9 @@ func (s *Schema) arrange(found map[string]Kind, whole map[string]bool) (columns 
 	return columns
 }
 
-// with returns the narrowest kind of a column that has values of kind k and the value v.
+// widen returns the narrowest kind of a column that has values of kind k and the value v.
 // If k is Any, the column had no value before v.
-func (k Kind) with(v any) Kind {
+func (k Kind) widen(v any) Kind {
 	kind := JSON
 	switch v := v.(type) {
 	case nil:

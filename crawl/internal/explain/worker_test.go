@@ -149,7 +149,7 @@ func agree(t *testing.T, rules follow.Rules) {
 		if !queued {
 			refused[before[url].Reason]++
 		} else if len(after.Referrers) != 1 || after.Referrers[0] != seedPage || after.MoreBehind {
-			t.Errorf("%s was seedLinks by %q, want %q", url, after.Referrers, seedPage)
+			t.Errorf("%s was named by %q, want %q", url, after.Referrers, seedPage)
 		}
 	}
 	stats, err := store.Stats(t.Context())
