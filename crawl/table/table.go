@@ -48,8 +48,8 @@ type Lines = iter.Seq2[[]byte, error]
 //
 // Without Columns, the lines are written unchanged as JSONL. For CSV and Parquet, the
 // columns are those of the schema. A member of the schema that is an object, such as
-// fields, is replaced by one column for each member of the object. A column for each
-// other member of the selected records follows. To find these columns, and the types of
+// fields, is replaced by one column for each member of the object. The last columns are
+// the other members of the selected records. To find these columns, and the types of
 // members that the schema does not have, Write reads the source twice.
 func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 	t.Format = cmp.Or(t.Format, JSONL)

@@ -35,9 +35,8 @@ func (e *ConditionError) Error() string {
 // A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
 // !~ is a regular expression of package regexp. A column alone is false if its value is
 // absent, false, 0 or empty, and true otherwise. Text with white space needs quotes,
-// '…' or "…". Within quotes, two quotes mean one. The
-// order of the operators, strongest first, is: not, and, or. An error is a
-// *ConditionError.
+// '…' or "…". Within quotes, two quotes mean one. The operator not binds most strongly,
+// and or most weakly. An error is a *ConditionError.
 //
 // A comparison with a member that the record does not have is false, except != and !~,
 // which are always the opposites of = and ~. An absent bool is false. Members whose type
@@ -313,19 +312,18 @@ func (p *parser) testTime(c Column, operator string) (func(*row) bool, error) {
 	}, nil
 }
 
-// decided reports whether a comparison is true. The argument named order is the result of
-// comparing the two sides: it is negative if the left side is less, 0 if the sides are
-// equal, and positive if the left side is greater.
-func decided(operator string, order int) bool {
+// decided reports whether a comparison is true. The argument sign is negative if the left
+// side is less, 0 if the sides are equal, and positive if the left side is greater.
+func decided(operator string, sign int) bool {
 	switch operator {
 	case "<":
-		return order < 0
+		return sign < 0
 	case "<=":
-		return order <= 0
+		return sign <= 0
 	case ">":
-		return order > 0
+		return sign > 0
 	case ">=":
-		return order >= 0
+		return sign >= 0
 	}
-	return order == 0
+	return sign == 0
 }

@@ -90,8 +90,9 @@ func Deviation(count, trials uint64, p, spread float64) float64 {
 }
 
 // poissonDeviation converts count, which has a Poisson distribution with this mean, to σ of
-// a normal distribution. The tail from count on and the tail from the returned deviation on
-// have the same probability. The deviation is negative if count is below the mean.
+// a normal distribution. If count is above the mean, a count that is at least as large has
+// the same probability as a normal variable that is at least the returned number of σ. The
+// result is negative if count is below the mean.
 func poissonDeviation(count, mean float64) float64 {
 	switch {
 	case count == mean:

@@ -36,9 +36,9 @@ type Share struct {
 	given  chan struct{} // has a value when the wanted bytes were given
 }
 
-// New returns a budget with the size total, whose shares have the maximum size
-// largest, both in bytes. It panics unless 0 < largest ≤ total. If both are equal,
-// only one share at a time can have bytes.
+// New returns a budget of total bytes. Each share can have at most largest bytes. New
+// panics unless 0 < largest ≤ total. If both are equal, only one share at a time can have
+// bytes.
 func New(total, largest int64) *Budget {
 	if largest <= 0 || largest > total {
 		panic(fmt.Sprintf("budget: shares of up to %d bytes of %d", largest, total))
@@ -79,17 +79,16 @@ func (s *Share) Size() int64 {
 	return s.size
 }
 
-// Grow makes the share larger by the number more of bytes. It waits until these bytes are
-// free or the share is the oldest. If ctx ends first, Grow returns its cause, and the
-// share is unchanged. It panics if more is negative or the share would be larger than it
-// may be.
-func (s *Share) Grow(ctx context.Context, more int64) error {
-	if s.TryGrow(more) {
+// Grow adds n bytes to the share. It waits until these bytes are free or the share is the
+// oldest. If ctx ends first, Grow returns the cause of ctx, and the share is unchanged. It
+// panics if n is negative or the share would become larger than it may be.
+func (s *Share) Grow(ctx context.Context, n int64) error {
+	if s.TryGrow(n) {
 		return nil
 	}
 	b := s.budget
 	b.mu.Lock()
-	s.wanted = more
+	s.wanted = n
 	b.serve() // because another share may have been released meanwhile
 	b.mu.Unlock()
 	select {
@@ -107,19 +106,19 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	return context.Cause(ctx)
 }
 
-// TryGrow adds more bytes to the share if Grow would not have to wait, and reports
-// whether it added them. It panics as Grow does.
-func (s *Share) TryGrow(more int64) (grown bool) {
+// TryGrow adds n bytes to the share if Grow would not have to wait, and reports whether
+// it added them. It panics as Grow does.
+func (s *Share) TryGrow(n int64) (grown bool) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.check(more)
-	return b.grant(s, more)
+	s.check(n)
+	return b.grant(s, n)
 }
 
-func (s *Share) check(more int64) {
-	if more < 0 || more > s.budget.largest-s.size {
-		panic(fmt.Sprintf("budget: a share of %d bytes wants %d more, the limit is %d", s.size, more, s.budget.largest))
+func (s *Share) check(n int64) {
+	if n < 0 || n > s.budget.largest-s.size {
+		panic(fmt.Sprintf("budget: a share of %d bytes wants %d more, the limit is %d", s.size, n, s.budget.largest))
 	}
 }
 
@@ -139,15 +138,15 @@ func (s *Share) Release() {
 	b.serve()
 }
 
-// grant adds more bytes to s if s is the oldest share, or if the part of the budget for the
+// grant adds n bytes to s if s is the oldest share, or if the part of the budget for the
 // other shares has room. It reports whether it has added them. The caller must hold mu.
-func (b *Budget) grant(s *Share, more int64) bool {
+func (b *Budget) grant(s *Share, n int64) bool {
 	oldest := b.shares[0]
-	if s != oldest && b.taken-oldest.size+more > b.common {
+	if s != oldest && b.taken-oldest.size+n > b.common {
 		return false
 	}
-	s.size += more
-	b.taken += more
+	s.size += n
+	b.taken += n
 	return true
 }
 

@@ -155,7 +155,8 @@ func TestManyHolders(t *testing.T) {
 	})
 }
 
-// hold is one body from its first byte to its document.
+// hold takes a share and lets it grow, as the body of a page and its document do. Then it
+// releases the share.
 func hold(t *testing.T, b *Budget, dice *rand.Rand) {
 	ctx, cancel := t.Context(), context.CancelFunc(func() {})
 	if dice.IntN(4) == 0 {

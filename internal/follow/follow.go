@@ -32,7 +32,7 @@ const DefaultMaxHops = 5
 // the hosts of its seeds.
 type Rules struct {
 	Scope    canon.ScopeMode
-	Include  []*regexp.Regexp // if any, one must match the canonical URL
+	Include  []*regexp.Regexp // if there are any, at least one must match the canonical URL
 	Exclude  []*regexp.Regexp // none may match; wins over Include
 	MaxDepth int              // links away from a seed; 0 means no limit, SeedsOnly means no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops

@@ -19,8 +19,8 @@ type Config[T any] struct {
 	// and stores a result in each. It must not keep the slice.
 	Commit func(ctx context.Context, items []T)
 	// Go calls run in a new goroutine and returns. The context that it passes to run is
-	// for all commits of this goroutine. If Go returns an error, it must not call run.
-	// The items that wait then fail if no other goroutine commits.
+	// for all commits of this goroutine. If Go returns an error, it must not call run,
+	// and all items that wait fail, unless another goroutine commits.
 	Go func(run func(ctx context.Context)) error
 	// MaxSize limits a group: once the sizes of its items add up to MaxSize or more,
 	// further items join the next group. A single item can be larger. 0 means no limit.
