@@ -35,8 +35,8 @@ func (e *ConditionError) Error() string {
 // A comparison is a column, one of = != < <= > >= ~ !~, and a value. The value of ~ and
 // !~ is a regular expression of package regexp. A column alone is false if its value is
 // absent, false, 0 or empty, and true otherwise. Text with white space needs quotes,
-// '…' or "…". Within quotes, two quotes mean one. The operator not binds most strongly,
-// and or most weakly. An error is a *ConditionError.
+// '…' or "…". Within quotes, two quotes mean one. From the strongest to the weakest, the
+// operators are "not", "and" and "or". An error is a *ConditionError.
 //
 // A comparison with a member that the record does not have is false, except != and !~,
 // which are always the opposites of = and ~. An absent bool is false. Members whose type

@@ -90,9 +90,9 @@ func Deviation(count, trials uint64, p, spread float64) float64 {
 }
 
 // poissonDeviation converts count, which has a Poisson distribution with this mean, to σ of
-// a normal distribution. If count is above the mean, a count that is at least as large has
-// the same probability as a normal variable that is at least the returned number of σ. The
-// result is negative if count is below the mean.
+// a normal distribution. If count is above the mean, P(N ≥ count) = P(Z ≥ result), where N
+// has this Poisson distribution and Z is a standard normal variable. If count is below the
+// mean, the result is negative.
 func poissonDeviation(count, mean float64) float64 {
 	switch {
 	case count == mean:

@@ -20,18 +20,17 @@ import (
 //
 // Keys is safe for concurrent use.
 type Keys struct {
-	most int
-	seed maphash.Seed
+	limit int // the largest length of young
+	seed  maphash.Seed
 
 	mu    sync.RWMutex
-	young map[uint64]struct{} // recently used keys; becomes old when its length has reached k.most
+	young map[uint64]struct{} // recently used keys; replaces old when it is full
 	old   map[uint64]struct{} // keys that are dropped next
 }
 
-// New returns an empty set for the most recently used keys. most is their number; values
-// below 1 mean 1.
-func New(most int) *Keys {
-	return &Keys{most: max(most, 1), seed: maphash.MakeSeed(), young: make(map[uint64]struct{})}
+// New returns an empty set for the n most recently used keys. An n below 1 counts as 1.
+func New(n int) *Keys {
+	return &Keys{limit: max(n, 1), seed: maphash.MakeSeed(), young: make(map[uint64]struct{})}
 }
 
 // Has reports whether key is in the set. If it is, Has also marks it as recently used.
@@ -65,7 +64,7 @@ func (k *Keys) add(hash uint64) {
 	if _, ok := k.young[hash]; ok {
 		return
 	}
-	if len(k.young) >= k.most {
+	if len(k.young) >= k.limit {
 		k.young, k.old = make(map[uint64]struct{}), k.young
 	}
 	k.young[hash] = struct{}{}

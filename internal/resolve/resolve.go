@@ -60,8 +60,8 @@ type Resolver struct {
 	undialled atomic.Pointer[undialled] // the last one; nil means that there was none
 
 	mu sync.Mutex
-	// The kept answers, in two generations. When young has half of MaxNames, it becomes
-	// old, and the answers in old that were not used since then are dropped.
+	// The kept answers, in two generations. When young has half of MaxNames answers, it
+	// replaces old. An answer in old moves to young when it is used.
 	young, old map[string]answer
 
 	health
@@ -144,7 +144,7 @@ func parseServer(s string) (netip.AddrPort, error) {
 // the list could find www.example.org.corp.test if www.example.org does not exist.
 func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
-	if known, ok := r.known(name); ok {
+	if known, ok := r.cached(name); ok {
 		return known.addrs, known.err
 	}
 	r.waiting.Add(1)
@@ -155,7 +155,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %d look-ups are under way: %w", ErrServer, cap(r.asking), ctx.Err())
 	}
-	if known, ok := r.known(name); ok { // another caller asked meanwhile
+	if known, ok := r.cached(name); ok { // another caller asked meanwhile
 		return known.addrs, known.err
 	}
 	began := time.Now()
@@ -200,8 +200,8 @@ func (r *Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error
 	return found, err
 }
 
-// known returns the kept answer for name, if there is one that has not expired.
-func (r *Resolver) known(name string) (answer, bool) {
+// cached returns the kept answer for name, if there is one that has not expired.
+func (r *Resolver) cached(name string) (answer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok := r.young[name]

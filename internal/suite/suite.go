@@ -1,5 +1,6 @@
 // Package suite contains the parts that the test suites of our contracts share: cases, a
-// clock, racers, and a list of random calls that is printed if one of them fails.
+// clock, racers, and a list of random calls that is printed if one of them fails. A
+// contract is an interface that several stores implement.
 //
 // It knows no contract. Packages frontiertest and exacttest own the cases, the models and
 // the reference implementations. Models and reference implementations are separate,
@@ -105,7 +106,8 @@ func WantCaught[Open any](t *testing.T, cases []Case[Open], name string, open Op
 	}
 }
 
-// Driver is the part of a case's driver that does not depend on the contract.
+// Driver is embedded in the driver of each contract, through which a case makes its calls.
+// It has the parts of a driver that do not depend on the contract.
 type Driver struct {
 	Ctx   context.Context
 	Clock *Clock
@@ -213,11 +215,11 @@ func Cut(url string) string {
 }
 
 // FirstSeed returns the seed of the first of several random runs, and the number of runs.
-// If the argument given is not 0, it returns this seed and 1. Otherwise it returns a
-// random seed and the argument runs.
-func FirstSeed(given uint64, runs int) (uint64, int) {
-	if given != 0 {
-		return given, 1
+// If seed is not 0, FirstSeed returns seed and 1. Otherwise it returns a random seed and
+// runs.
+func FirstSeed(seed uint64, runs int) (uint64, int) {
+	if seed != 0 {
+		return seed, 1
 	}
 	return rand.Uint64N(1 << 48), runs
 }

@@ -17,12 +17,13 @@ const writtenIn = 2026
 // would be in the future.
 func ThisYear(now time.Time) int { return max(now.Year(), writtenIn) }
 
-// dateOutside returns the first year in s that is part of a date and outside from..to, or 0.
+// dateOutside finds the first year in s that is part of a date and is before minYear or
+// after maxYear. It returns 0 if there is none.
 //
 // A year has four digits, with no other digit before or after them. It is part of a date if
 // a separator and a month of two digits follow it ("2031/02", "2031-02"), or if it follows
 // a name such as "year=" or "y=".
-func dateOutside(s string, from, to int) int {
+func dateOutside(s string, minYear, maxYear int) int {
 	digits := 0 // number of digits in a row that end at i
 	for i := range len(s) {
 		if !isDigit(s[i]) {
@@ -35,7 +36,7 @@ func dateOutside(s string, from, to int) int {
 			continue
 		}
 		year, _ := strconv.Atoi(s[end-4 : end])
-		if year >= from && year <= to {
+		if year >= minYear && year <= maxYear {
 			continue
 		}
 		if named(s[:end-4]) || month(s[end:]) {
@@ -55,14 +56,14 @@ func named(before string) bool {
 	return false
 }
 
-// month reports whether the argument after, the text after a year, begins with a separator
-// and a month of exactly two digits.
-func month(after string) bool {
-	if len(after) < 3 || strings.IndexByte("/-_.", after[0]) < 0 || !isDigit(after[1]) || !isDigit(after[2]) {
+// month reports whether rest, the text after a year, begins with a separator and a month
+// of exactly two digits.
+func month(rest string) bool {
+	if len(rest) < 3 || strings.IndexByte("/-_.", rest[0]) < 0 || !isDigit(rest[1]) || !isDigit(rest[2]) {
 		return false
 	}
-	m, _ := strconv.Atoi(after[1:3])
-	return m >= 1 && m <= 12 && (len(after) == 3 || !isDigit(after[3]))
+	m, _ := strconv.Atoi(rest[1:3])
+	return m >= 1 && m <= 12 && (len(rest) == 3 || !isDigit(rest[3]))
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

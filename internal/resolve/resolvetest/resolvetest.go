@@ -14,10 +14,10 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Answer returns the addresses of a name; none means that the name does not exist. asked
-// is the number of earlier look-ups of the name, so that the answer can change. Answer is
-// called from one goroutine at a time.
-type Answer func(name string, asked int) []netip.Addr
+// Answer returns the addresses of a name; none means that the name does not exist. The
+// argument lookups is the number of earlier look-ups of the name, so that the answer can
+// change. Answer is called from one goroutine at a time.
+type Answer func(name string, lookups int) []netip.Addr
 
 // Server is a DNS server.
 type Server struct {
