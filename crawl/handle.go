@@ -91,8 +91,8 @@ func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 }
 
 // Watch yields a sample each second while a process runs the crawl, and at once when
-// this process pauses or resumes it. Watch ends without an error when ctx ends, or when
-// another process ends its run.
+// this process pauses or resumes the crawl. Watch ends without an error when ctx ends, or
+// when the process that runs the crawl ends its run.
 func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	return func(yield func(report.Sample, error) bool) {
 		ticker := time.NewTicker(sampleEvery)
@@ -128,7 +128,7 @@ func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Repor
 }
 
 // Audit compares the counters of the books with a new count, for which it reads the
-// whole crawl. It opens no output.
+// whole crawl.
 func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
 	return verbAudit.ask(ctx, h, nothing{})
 }

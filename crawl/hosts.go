@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// hostTable lists the settings that differ for some hosts.
+// hostTable has the rows of Config.Hosts, in the same order.
 type hostTable []hostRow
 
 type hostRow struct {

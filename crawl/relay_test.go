@@ -193,7 +193,7 @@ func TestRelayDeliversLaterRuns(t *testing.T) {
 	}
 }
 
-// saying is a log writer that closes the channel said when the text word is written.
+// saying is a log writer that closes a channel when a line with a given text is written.
 type saying struct {
 	word string
 	once sync.Once

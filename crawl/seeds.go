@@ -103,8 +103,9 @@ func (p *plan) checkSeed(ctx context.Context, raw string, lookUp bool) (frontier
 // other seeds are taken from the records when the file is written again.
 const seedsFile = "seeds.jsonl"
 
-// seedsAtEnd is a limit: at the end of a run, seedsFile is written only if the number of
-// records and queued URLs is at most seedsAtEnd. Writing so many takes some seconds.
+// seedsAtEnd limits the time that a run needs at its end: seedsFile is not written if
+// there are more records and queued URLs than seedsAtEnd. Writing seedsFile for this
+// number takes some seconds.
 const seedsAtEnd = 500_000
 
 // seedsAfter writes seedsFile at the end of a run, unless that would take too long.

@@ -88,9 +88,9 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets returns the URLs of at most n broken records, beginning with the one whose
-// index among them is offset. It leaves out a URL that has a record of a later round. The
-// result more reports whether further broken records follow.
+// brokenTargets numbers the broken records from 0, and returns the URLs of those from
+// offset to offset+n-1. It leaves out a URL that has a record of a later round. The result
+// more reports whether further broken records follow.
 func (s Source) brokenTargets(offset, n int) (targets map[string]target, more bool, err error) {
 	targets = make(map[string]target)
 	seen := 0

@@ -293,7 +293,7 @@ func (g Gauges) politeness() string {
 	return fmt.Sprintf("%s, %s (%s)", human.Plural(hosts, "host"), requests, why)
 }
 
-// waits returns "1 page waits", "2 pages wait".
+// waits returns text such as "1 page waits" or "2 pages wait".
 func waits(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " waits"

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// run reads one sample a second, the first at second 0 and the last at the second that
-// the argument seconds gives. It returns the last reading.
+// run reads one sample for each second from 0 to the given number of seconds. It returns
+// the last reading.
 func run(m *Meter, seconds int, sample func(second uint64) Sample) Reading {
 	var r Reading
 	for i := range uint64(seconds + 1) {

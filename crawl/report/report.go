@@ -16,7 +16,7 @@ const Version = 1
 // WriteText and WriteSummary print it for people. Fields that are nil were not measured.
 type Report struct {
 	Version int       `json:"version"` // Version
-	Crawl   string    `json:"crawl"`   // its directory or id
+	Crawl   string    `json:"crawl"`   // its directory, or NAME on REDIS
 	Made    time.Time `json:"made"`
 	End     string    `json:"end"`              // why the run ended, or that it is running, in words
 	Resume  string    `json:"resume,omitempty"` // the command that resumes the crawl; empty means nothing is left
@@ -50,7 +50,7 @@ type Report struct {
 	Filter    *Filter         `json:"filter,omitempty"`
 	FPR       *FalsePositives `json:"false_positives,omitempty"`
 	Exact     *Exact          `json:"exact,omitempty"`
-	Relays    []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events, by name
+	Relays    []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events
 }
 
 // Exact is the account of exact URLs.

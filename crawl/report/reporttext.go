@@ -261,7 +261,7 @@ func (l *Lost) words() string {
 
 func probability(p float64) string { return fmt.Sprintf("%.3g", p) }
 
-// few formats an expected number with at least three digits.
+// few formats an expected number with three digits, or as a whole number from 1,000 on.
 func few(x float64) string {
 	if x < 999.5 {
 		return fmt.Sprintf("%.3g", x)

@@ -39,8 +39,8 @@ type Rules struct {
 	Trap     trap.Limits      // limits for the form of a URL; package fetcher sets a Year of 0 to this year
 	// MaxHosts is the maximum number of hosts of one registrable domain that are crawled.
 	// The hosts of seeds count, but are always crawled. Other hosts are crawled in the
-	// order in which links to them are found. 0 means no limit. With canon.ScopeHost it
-	// has no effect, because all hosts are those of seeds.
+	// order in which links to them are found. 0 means no limit. With canon.ScopeHost
+	// there is no limit, because only the hosts of seeds are crawled.
 	MaxHosts uint64
 }
 

@@ -70,11 +70,11 @@ type Resolver struct {
 // Waiting returns how many callers wait for a look-up now.
 func (r *Resolver) Waiting() int { return int(r.waiting.Load()) }
 
-// answer is the result of a look-up. It is used until the time in the field expires.
+// answer is the result of a look-up. It is used until the time expiry.
 type answer struct {
-	addrs   []netip.Addr
-	err     error
-	expires time.Time
+	addrs  []netip.Addr
+	err    error
+	expiry time.Time
 }
 
 // New returns a Resolver. The error names every fault of config.
@@ -172,7 +172,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 		own.Name = host
 		if own.IsNotFound {
 			r.answered("")
-			r.keep(name, answer{err: &own, expires: time.Now().Add(r.config.NegativeTTL)})
+			r.keep(name, answer{err: &own, expiry: time.Now().Add(r.config.NegativeTTL)})
 		} else if r.silent(ctx, r.lookup) {
 			return nil, fmt.Errorf("%w: %w", ErrServer, &own)
 		}
@@ -183,7 +183,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	for i := range addrs {
 		addrs[i] = found[i].Unmap() // net.Resolver may return IPv4 addresses as IPv6 addresses
 	}
-	r.keep(name, answer{addrs: addrs, expires: time.Now().Add(r.config.TTL)})
+	r.keep(name, answer{addrs: addrs, expiry: time.Now().Add(r.config.TTL)})
 	return addrs, nil
 }
 
@@ -211,7 +211,7 @@ func (r *Resolver) cached(name string) (answer, bool) {
 			r.put(name, a)
 		}
 	}
-	if ok && !time.Now().Before(a.expires) {
+	if ok && !time.Now().Before(a.expiry) {
 		delete(r.young, name)
 		return answer{}, false
 	}

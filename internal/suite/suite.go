@@ -114,7 +114,7 @@ type Driver struct {
 	calls []string // the calls of a random run: see Note
 }
 
-// NewDriver returns the driver of a case, with a clock of its own.
+// NewDriver returns a Driver with a clock of its own.
 func NewDriver(ctx context.Context) Driver { return Driver{Ctx: ctx, Clock: NewClock()} }
 
 // Failf ends the case. Only the goroutine that runs the case may call it.

@@ -30,7 +30,7 @@ type Purpose int
 
 // Purposes.
 const (
-	Crawl      Purpose = iota // to crawl; a new crawl is created
+	Crawl      Purpose = iota // to crawl; a crawl that does not exist is created
 	Look                      // to read; the directory need not be writable
 	Steer                     // to change something while a worker might run
 	Rebuild                   // to rebuild the filter

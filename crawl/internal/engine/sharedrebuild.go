@@ -157,7 +157,7 @@ func (m *rebuildState) host(canonical string, isSeed bool) error {
 }
 
 // collect returns an iterator over the ends of the items in records. The iterator also
-// adds what m needs from each record.
+// stores in m what the rebuild needs from each record.
 func (m *rebuildState) collect(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
 	return func(yield func(redisstore.Ended, error) bool) {
 		for line, err := range records.Lines() {
@@ -179,7 +179,8 @@ func (m *rebuildState) collect(ctx context.Context, records RecordSource) iter.S
 }
 
 // ended parses a record and returns the end of its item. If the item failed and was
-// queued again, the second element has the round in which the item waits now.
+// queued again, the result has a second element, with the round in which the item waits
+// now.
 func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
 	var r struct {
 		URL, Host  string

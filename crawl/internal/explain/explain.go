@@ -74,8 +74,8 @@ type Located struct {
 }
 
 // Explain explains a URL that a person has typed. A URL without a scheme is https. For a
-// text that is not a URL, Explain also returns an Explanation. Errors are those of
-// Sources.
+// text that is not a URL, Explain also returns an Explanation. The only errors are those
+// of Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	e := &Explanation{Raw: redact(raw)}
 	steps, url, err := s.Canon.ExplainSeed(raw)
