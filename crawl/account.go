@@ -137,7 +137,7 @@ func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 	return r
 }
 
-// Summary returns a report with the parts that a status contains.
+// Summary makes a report from a status. The parts that a status lacks stay empty.
 func (h *Handle) Summary(st report.Status) *report.Report {
 	dir := h.location.Dir
 	if h.location.Redis != nil {
@@ -152,7 +152,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	return r
 }
 
-// exactOf returns the account of exact URLs, or nil if the crawl has none.
+// exactOf returns the part of a report about exact URLs, or nil if the crawl has none.
 func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	if keys == nil && stats.Recovered+stats.Promoted+stats.Outbox == 0 {
 		return nil

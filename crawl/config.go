@@ -49,7 +49,7 @@ type Config struct {
 	Fixed     Fixed    // settings that are fixed when the crawl is created
 	Hosts     []Host   // settings of some hosts; all except the headers are fixed too; nil means the stored settings
 
-	Agent    string     // User-Agent header; its first token is matched in robots.txt; empty means "crawler/VERSION"
+	Agent    string     // User-Agent header; robots.txt rules are chosen by its first token; empty means "crawler/VERSION"
 	Contact  string     // URL or address for operators of sites, added to Agent; optional
 	Requests get.Config // how requests are made; UserAgent, MaxIdleConns, MaxIdleConnsPerHost, HTTP1 and Capture are set by the crawl
 

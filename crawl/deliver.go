@@ -142,7 +142,7 @@ func (m *monitor) lags() []report.Relay {
 	return append(relays, *m.ownRelay)
 }
 
-// lags returns the lag of all relays. It returns nothing if they cannot be read, for
+// lags returns the lag of all relays. It returns nil if the outboxes cannot be read, for
 // example because the records are in a Postgres that the location does not name.
 func (ses *session) lags(ctx context.Context) []report.Relay {
 	if ses.monitor != nil {

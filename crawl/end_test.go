@@ -37,8 +37,8 @@ func (e endlessRecords) Lines() iter.Seq2[[]byte, error] {
 	}
 }
 
-// TestSeedsFileIsBoundedByGrace: a run that MaxTime ends stops reading its
-// records after the grace, and keeps the old seeds.jsonl.
+// TestSeedsFileIsBoundedByGrace: after MaxTime, a run reads its records only until the
+// grace ends, and keeps the old seeds.jsonl.
 func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	var log bytes.Buffer
 	c, err := Open(t.Context(), Config{

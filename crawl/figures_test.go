@@ -76,7 +76,7 @@ func (c *filterCrawl) offer(t *testing.T, first, end int, fresh bool) {
 	}
 }
 
-// figures returns the three estimates, measured with n probes.
+// figures returns the three estimates of the false-positive rate. It makes n probes.
 func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, frontier.Stats) {
 	t.Helper()
 	stats, err := c.Stats(t.Context())

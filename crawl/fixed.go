@@ -66,8 +66,8 @@ type Fixed struct {
 	KeepParams     []string // query parameters kept; none
 	SortQuery      Switch   // the order of query parameters does not matter; off
 
-	Exact      []string // rules of the URLs that no false positive can drop, see package exact; seeds
-	Windows    []string // CLASS=TIME: finished URLs of an exact class are new again after TIME; fixed only with Redis and Postgres
+	Exact      []string // rules that choose the exact URLs, see docs/guide/exact-urls.md; seeds
+	Windows    []string // CLASS=TIME: finished exact URLs of this class are new again after TIME; fixed only with Redis and Postgres; none
 	Sink       string   // where records are: "jsonl" or "postgres"; jsonl
 	CDC        Switch   // write records as events for change data capture; needs Sink "postgres"; off
 	Partitions int      // parts that the hosts of a crawl in Redis are spread over; 256
@@ -188,8 +188,8 @@ func (f *Fixed) adopt(stored frontier.Settings) error {
 }
 
 // texts returns the stored forms of the given settings. The caller must have called
-// f.adopt before. If an existing crawl does not store a setting and f has its default,
-// the setting is left out.
+// f.adopt before. A setting that an existing crawl does not store is left out if f has
+// the default.
 func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings {
 	texts := make(frontier.Settings)
 	for _, s := range of {

@@ -127,8 +127,8 @@ func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Repor
 	return verbReport.ask(ctx, h, probe)
 }
 
-// Audit counts each term of the books again, without using its counter. It reads the
-// whole crawl, and opens no output.
+// Audit compares the counters of the books with a new count, for which it reads the
+// whole crawl.
 func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
 	return verbAudit.ask(ctx, h, nothing{})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// hostTable lists the settings that differ for some hosts.
+// hostTable has the rows of Config.Hosts, in the same order.
 type hostTable []hostRow
 
 type hostRow struct {
@@ -37,7 +37,7 @@ func (t hostTable) match(key string) *Host {
 	return nil
 }
 
-// limits returns the settings of a host key that the store applies.
+// limits returns the settings that the store applies to a host key.
 func (t hostTable) limits(key string) frontier.HostLimits {
 	if h := t.match(key); h != nil {
 		return frontier.HostLimits{Delay: h.Delay, MaxPerHost: h.Budget}

@@ -135,8 +135,8 @@ func (p *Postgres) Validate() error {
 	return err
 }
 
-// Where returns the database's URL without secrets, or "postgres" for keywords
-// and values.
+// Where returns the database's URL without secrets. It returns "postgres" if the URL
+// has the form of keywords and values.
 func (p *Postgres) Where() string {
 	d, err := p.database()
 	if err != nil {

@@ -19,7 +19,7 @@ func TestWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestPostgresPassword: the password is added to each form of the name of a database.
+// TestPostgresPassword: the password is added to each form of Postgres.URL.
 func TestPostgresPassword(t *testing.T) {
 	for dsn, want := range map[string]string{
 		"postgres://u:other@h:1/d?sslmode=disable": "postgres://u:it%27s%20%2F%5C%40@h:1/d?sslmode=disable",

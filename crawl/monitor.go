@@ -32,7 +32,7 @@ type monitor struct {
 	relays   []report.Relay // all relays, as they were read last
 	ownRelay *report.Relay  // the newest state of the relay of Config.Events; nil if there is none
 
-	unsaved bool // the last report was not written, and the log says so; only run uses it
+	unsaved bool // the last report was not written, and the log says so; only run uses this field
 }
 
 const (

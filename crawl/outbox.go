@@ -79,7 +79,7 @@ func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error
 	return relays, nil
 }
 
-// lagOf returns how far one relay is behind.
+// lagOf returns how far behind one relay is.
 func lagOf(ctx context.Context, box Outbox, name string, now time.Time) report.Relay {
 	r := report.Relay{Name: name, Worker: box.Worker}
 	saved, _, err := box.Load(ctx, name)

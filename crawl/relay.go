@@ -18,8 +18,9 @@ const listEvery = 5 * time.Second
 // true, Relay also ends when no events are left. In both cases Relay returns nil. It
 // calls events.Run for each outbox, and, if drain is false, also for the outboxes of
 // workers that begin later. If one of these calls fails, Relay ends the others and
-// returns the error of that call. Relay sets Outbox, Progress and CursorKey, and passes
-// the sum over all outboxes to config.OnState.
+// returns the error of that call. Relay sets config.Outbox, config.Progress and
+// config.CursorKey itself. It passes the sum of the states of all outboxes to
+// config.OnState.
 func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	sums := &stateSums{onState: config.OnState, states: make(map[string]events.State)}

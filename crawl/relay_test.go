@@ -138,7 +138,8 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	}
 }
 
-// outboxes returns the outboxes of a crawl that is not running. The test closes them.
+// outboxes returns the outboxes of a crawl that is not running. They are closed at the
+// end of the test.
 func outboxes(t *testing.T, c crawl.Config) *crawl.Outboxes {
 	t.Helper()
 	boxes, err := attach(t, c).Outboxes(t.Context())
@@ -192,8 +193,7 @@ func TestRelayDeliversLaterRuns(t *testing.T) {
 	}
 }
 
-// saying is a log writer that closes a channel when the text in its field word is
-// written.
+// saying is a log writer that closes a channel when a line with a given text is written.
 type saying struct {
 	word string
 	once sync.Once

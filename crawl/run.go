@@ -29,7 +29,7 @@ var (
 	ErrStopped  = errors.New("crawl: stopped by another process")
 )
 
-// TimeOver is the end of a run that Config.MaxTime stopped.
+// TimeOver is Result.End if Config.MaxTime stopped the run.
 const TimeOver fetcher.End = "time"
 
 // Result is the outcome of a run.

@@ -129,7 +129,7 @@ func (ses *session) edges() record.EdgeSink {
 	return ses.engine.Edges
 }
 
-// archive selects the answers that Records.Save names.
+// archive keeps the answers that Records.Save selects.
 type archive struct {
 	*warc.Writer
 	all bool

@@ -116,7 +116,7 @@ func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, e
 	return answer, errors.Join(err, ses.close())
 }
 
-// maxQuestion is the longest question in bytes.
+// maxQuestion is the largest size of a question, in bytes.
 const maxQuestion = 64 << 20
 
 func (v verb[Q, A]) serve(mux *http.ServeMux, ses *session) {

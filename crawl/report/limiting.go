@@ -93,8 +93,8 @@ const busyCPU = 0.9
 // after a failure (backoff). If two kinds have the same number of hosts, Kind returns the
 // kind that the previous sentence names first.
 //
-// If most of the hosts being asked wait for the name server, all of them count for
-// names. If a lack of descriptors prevents more requests, the kind is descriptors
+// If most of the hosts being asked wait for the name server, all hosts being asked count
+// for names. If a lack of descriptors prevents more requests, the kind is descriptors
 // instead of network. Hosts that no worker has leased count as waiting for their delay,
 // unless one of them is due. While all slots are in use, politeness and backoff do not
 // count, because a host that becomes due has to wait for a slot.

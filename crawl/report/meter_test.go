@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// run reads a sample for each second from 0 to the argument seconds, and returns the last
-// reading.
+// run reads one sample for each second from 0 to the given number of seconds. It returns
+// the last reading.
 func run(m *Meter, seconds int, sample func(second uint64) Sample) Reading {
 	var r Reading
 	for i := range uint64(seconds + 1) {

@@ -16,7 +16,7 @@ const Version = 1
 // WriteText and WriteSummary print it for people. Fields that are nil were not measured.
 type Report struct {
 	Version int       `json:"version"` // Version
-	Crawl   string    `json:"crawl"`   // its directory or id
+	Crawl   string    `json:"crawl"`   // its directory, or NAME on REDIS
 	Made    time.Time `json:"made"`
 	End     string    `json:"end"`              // why the run ended, or that it is running, in words
 	Resume  string    `json:"resume,omitempty"` // the command that resumes the crawl; empty means nothing is left
@@ -50,7 +50,7 @@ type Report struct {
 	Filter    *Filter         `json:"filter,omitempty"`
 	FPR       *FalsePositives `json:"false_positives,omitempty"`
 	Exact     *Exact          `json:"exact,omitempty"`
-	Relays    []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events, by name
+	Relays    []Relay         `json:"relays,omitempty"` // relays that deliver the crawl's events
 }
 
 // Exact is the account of exact URLs.
@@ -113,7 +113,7 @@ type HostCount struct {
 	Host  string `json:"host"`
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
-	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count, if Count is that of the whole crawl
+	Run   uint64 `json:"this_run,omitempty"` // this run's part of Count, if Count is for the whole crawl
 	Cause string `json:"cause,omitempty"`    // for errors, the cause of the last one
 }
 
@@ -136,7 +136,7 @@ func CauseCounts(whole, run *topk.Sketch, n int) []CauseCount {
 	return counts
 }
 
-// HostCounts returns the n hosts of a sketch with the largest counts.
+// HostCounts returns the n hosts with the largest counts in a sketch.
 func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	top := hosts.Top(n)
 	counts := make([]HostCount, len(top))
@@ -184,7 +184,7 @@ func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 }
 
 // FalsePositives has three estimates of the current probability of a false positive,
-// each from another source, and the expected loss.
+// each from a different source. It also has the expected number of lost URLs.
 type FalsePositives struct {
 	Estimated *Figure `json:"estimated,omitempty"` // from the fill of the filter
 	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints

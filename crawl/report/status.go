@@ -14,7 +14,7 @@ type Status struct {
 	Progress *fetcher.Progress `json:"progress,omitempty"` // of this process; nil means that it does not run the crawl
 	Shared   *Sharing          `json:"shared,omitempty"`   // nil means that the crawl is embedded
 	Exact    *ExactKeys        `json:"exact,omitempty"`    // nil means that the exact keys are in the store itself
-	Relays   []Relay           `json:"relays,omitempty"`   // relays that deliver the crawl's events, by name
+	Relays   []Relay           `json:"relays,omitempty"`   // relays that deliver the crawl's events
 }
 
 // Sharing lists the workers of a crawl in Redis.

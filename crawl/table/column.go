@@ -164,8 +164,8 @@ func (s *Schema) Column(text string) (Column, error) {
 	return c, err
 }
 
-// convert returns a value as a cell of a column of this kind. The result fits is false if
-// the kind cannot hold the value.
+// convert returns a value as a cell of a column of this kind. The second result is false
+// if the kind cannot hold the value.
 func (k Kind) convert(v any) (cell any, fits bool) {
 	if v == nil {
 		return nil, true
@@ -219,8 +219,8 @@ func cellOf(cell any, err error) (any, bool) {
 	return cell, true
 }
 
-// number returns v as a number, also if v is a text. The second result is false if v is
-// not a number, or is infinity or NaN.
+// number returns v as a number, even if v is a text that contains a number. The second
+// result is false if v is not a number, or is infinity or NaN.
 func number(v any) (f float64, is bool) {
 	if _, boolean := v.(bool); boolean {
 		return 0, false

@@ -86,8 +86,8 @@ func bannedImports(src source, banned []string, why string) (faults []string) {
 	return faults
 }
 
-// bannedUses returns a fault for each of members that src uses. members belong to the
-// package importPath.
+// bannedUses returns a fault for each name in members that src uses. The names belong to
+// the package importPath.
 func bannedUses(src source, importPath string, members []string, why string) (faults []string) {
 	at := slices.IndexFunc(imports(src), func(imp imported) bool { return imp.path == importPath })
 	if at < 0 {

@@ -19,9 +19,9 @@ var (
 	engines = []string{"frontier/localstore", "frontier/redisstore", "internal/pgstore"}
 )
 
-// public are the packages of the floors that other programs may import. Each is a
-// promise to these programs. A package that only our own packages import is in the
-// internal folder of the lowest folder that contains all these importers.
+// public are the packages of the floors that other programs may import. Changes must not
+// break these programs. A package that only our own packages import is in an internal
+// folder. This folder is in the lowest folder that contains all importers.
 var public = []string{
 	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
 	"crawl", "crawl/links", "crawl/report", "crawl/table",
@@ -33,7 +33,7 @@ var public = []string{
 	"sizing",
 }
 
-// checkPublic refuses packages of the floors that are neither public nor internal. The
+// checkPublic refuses packages on a floor that are neither public nor internal. The
 // rule does not apply to bench and cmd.
 func checkPublic(src source) []string {
 	_, floored := floor[src.top]
@@ -128,8 +128,8 @@ func sameJudge(a, b string) bool {
 }
 
 // checkRooms refuses imports between packages of a folder that must not depend on each
-// other. A rule for a contract does not apply to the tests of its package, because the
-// examples among these tests use an implementation of the contract.
+// other. A contract is a package of interfaces. A rule for a contract does not apply to
+// the tests of this package, because their examples use an implementation.
 func checkRooms(src source) []string {
 	contract := func(pkg string) bool { return src.pkg == pkg && !src.test }
 	below := func(rooms ...string) bool { return inAnyFolder(src.pkg, rooms) }

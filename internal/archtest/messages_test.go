@@ -74,8 +74,8 @@ func messages(tree fs.FS) (map[string][]string, error) {
 	return texts, err
 }
 
-// messageCalls has the functions and methods with a message. The value is the index of
-// the argument that is the message.
+// messageCalls maps each function or method that takes a message to the index of the
+// message among its arguments.
 var messageCalls = map[string]int{
 	"errors.New": 0, "fmt.Errorf": 0,
 	"Debug": 0, "Info": 0, "Warn": 0, "Error": 0,

@@ -110,15 +110,15 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// checkPagePaths returns a fault for each page that the argument text names but that
-// does not exist. The name of a page is its path from the root. The argument first is
-// the line of the file at which text begins.
-func checkPagePaths(tree fs.FS, name string, first int, text string) []string {
+// checkPagePaths finds the paths of documentation pages in text. It returns a fault for
+// each page that does not exist. The argument firstLine is the number of the line at
+// which text begins in the file.
+func checkPagePaths(tree fs.FS, name string, firstLine int, text string) []string {
 	var faults []string
 	for i, line := range strings.Split(text, "\n") {
 		for _, page := range pagePath.FindAllString(line, -1) {
 			if _, err := fs.Stat(tree, page); err != nil {
-				faults = append(faults, fault(name, "line %d names %s, which is not there", first+i, page))
+				faults = append(faults, fault(name, "line %d names %s, which is not there", firstLine+i, page))
 			}
 		}
 	}

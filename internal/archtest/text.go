@@ -26,14 +26,14 @@ func checkComments(tree fs.FS, src source) []string {
 	return faults
 }
 
-// checkLines refuses lines that promise later work without the number of an issue, and
-// those that checkPagePaths refuses. The argument first is the line of the file at which
-// text begins.
-func checkLines(tree fs.FS, name string, first int, text string) []string {
-	faults := checkPagePaths(tree, name, first, text)
+// checkLines returns a fault for each TODO and FIXME without the number of an issue, and
+// the faults of checkPagePaths. The argument firstLine is the number of the line at which
+// text begins in the file.
+func checkLines(tree fs.FS, name string, firstLine int, text string) []string {
+	faults := checkPagePaths(tree, name, firstLine, text)
 	for i, line := range strings.Split(text, "\n") {
 		if promise.MatchString(line) && !numbered.MatchString(line) {
-			faults = append(faults, fault(name, "line %d promises work without an issue number, want the form \"TODO(#12)\"", first+i))
+			faults = append(faults, fault(name, "line %d promises work without an issue number, want the form \"TODO(#12)\"", firstLine+i))
 		}
 	}
 	return faults
@@ -41,8 +41,8 @@ func checkLines(tree fs.FS, name string, first int, text string) []string {
 
 // checkHeader requires a leading comment that begins with the file's name and says what
 // the file does. The comment of a Lua script must also mention KEYS, what the script
-// returns, its cost, and ARGV if the script reads it. The comment of a statement must
-// mention each parameter.
+// returns, its cost, and ARGV if the script reads it. The comment of an SQL statement
+// must mention each parameter.
 func checkHeader(name, text string) []string {
 	header := leadingComment.FindString(text)
 	body := text[len(header):]

@@ -36,9 +36,9 @@ type Share struct {
 	given  chan struct{} // has a value when the wanted bytes were given
 }
 
-// New returns a budget with the size total, whose shares have the maximum size
-// largest, both in bytes. It panics unless 0 < largest ≤ total. If both are equal,
-// only one share at a time can have bytes.
+// New returns a budget of total bytes. Each share can have at most largest bytes. New
+// panics unless 0 < largest ≤ total. If both are equal, only one share at a time can have
+// bytes.
 func New(total, largest int64) *Budget {
 	if largest <= 0 || largest > total {
 		panic(fmt.Sprintf("budget: shares of up to %d bytes of %d", largest, total))

@@ -32,15 +32,15 @@ const DefaultMaxHops = 5
 // the hosts of its seeds.
 type Rules struct {
 	Scope    canon.ScopeMode
-	Include  []*regexp.Regexp // if any, one must match the canonical URL
+	Include  []*regexp.Regexp // if there are any, at least one must match the canonical URL
 	Exclude  []*regexp.Regexp // none may match; wins over Include
 	MaxDepth int              // links away from a seed; 0 means no limit, SeedsOnly means no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
 	Trap     trap.Limits      // limits for the form of a URL; package fetcher sets a Year of 0 to this year
 	// MaxHosts is the maximum number of hosts of one registrable domain that are crawled.
 	// The hosts of seeds count, but are always crawled. Other hosts are crawled in the
-	// order in which links to them are found. 0 means no limit. With canon.ScopeHost it
-	// has no effect, because all hosts are those of seeds.
+	// order in which links to them are found. 0 means no limit. With canon.ScopeHost
+	// there is no limit, because only the hosts of seeds are crawled.
 	MaxHosts uint64
 }
 

@@ -66,7 +66,7 @@ func ParseRate(s string) (float64, error) {
 	return ParseNumber(s)
 }
 
-// Count is a number of things, at least one; 0 means that none is given.
+// Count is a number of things, at least one; 0 means that no number was given.
 type Count uint64
 
 // MaxCount is the largest Count. A float64 can represent all integers up to it.
@@ -100,7 +100,7 @@ func (c *Count) Set(s string) error {
 	return nil
 }
 
-// Rate is a probability; 0 means that none is given.
+// Rate is a probability; 0 means that no probability was given.
 type Rate float64
 
 // MinRate is the smallest Rate. For much smaller rates, the probability that two of 2³²
@@ -127,7 +127,7 @@ func (r *Rate) Set(s string) error {
 	return nil
 }
 
-// Bytes is a size in bytes; 0 means that none is given.
+// Bytes is a size in bytes; 0 means that no size was given.
 type Bytes uint64
 
 const maxBytes = 1 << 57

@@ -60,8 +60,8 @@ type Resolver struct {
 	undialled atomic.Pointer[undialled] // the last one; nil means that there was none
 
 	mu sync.Mutex
-	// The kept answers, in two generations. When young has half of MaxNames, it becomes
-	// old, and the answers in old that were not used since then are dropped.
+	// The kept answers, in two generations. When young has half of MaxNames answers, it
+	// replaces old. An answer in old moves to young when it is used.
 	young, old map[string]answer
 
 	health
@@ -70,11 +70,11 @@ type Resolver struct {
 // Waiting returns how many callers wait for a look-up now.
 func (r *Resolver) Waiting() int { return int(r.waiting.Load()) }
 
-// answer is the result of a look-up. It is used until the time in the field expires.
+// answer is the result of a look-up. It is used until the time expiry.
 type answer struct {
-	addrs   []netip.Addr
-	err     error
-	expires time.Time
+	addrs  []netip.Addr
+	err    error
+	expiry time.Time
 }
 
 // New returns a Resolver. The error names every fault of config.
@@ -211,7 +211,7 @@ func (r *Resolver) cached(name string) (answer, bool) {
 			r.put(name, a)
 		}
 	}
-	if ok && !time.Now().Before(a.expires) {
+	if ok && !time.Now().Before(a.expiry) {
 		delete(r.young, name)
 		return answer{}, false
 	}

@@ -106,14 +106,15 @@ func WantCaught[Open any](t *testing.T, cases []Case[Open], name string, open Op
 	}
 }
 
-// Driver is the part of a case's driver that does not depend on the contract.
+// Driver is embedded in the driver of each contract, through which a case makes its calls.
+// It has the parts of a driver that do not depend on the contract.
 type Driver struct {
 	Ctx   context.Context
 	Clock *Clock
 	calls []string // the calls of a random run: see Note
 }
 
-// NewDriver returns the driver of a case, with a clock of its own.
+// NewDriver returns a Driver with a clock of its own.
 func NewDriver(ctx context.Context) Driver { return Driver{Ctx: ctx, Clock: NewClock()} }
 
 // Failf ends the case. Only the goroutine that runs the case may call it.
@@ -214,11 +215,11 @@ func Cut(url string) string {
 }
 
 // FirstSeed returns the seed of the first of several random runs, and the number of runs.
-// If the argument given is not 0, it returns this seed and 1. Otherwise it returns a
-// random seed and the argument runs.
-func FirstSeed(given uint64, runs int) (uint64, int) {
-	if given != 0 {
-		return given, 1
+// If seed is not 0, FirstSeed returns seed and 1. Otherwise it returns a random seed and
+// runs.
+func FirstSeed(seed uint64, runs int) (uint64, int) {
+	if seed != 0 {
+		return seed, 1
 	}
 	return rand.Uint64N(1 << 48), runs
 }

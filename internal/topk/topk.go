@@ -1,5 +1,5 @@
-// Package topk finds the keys with the largest counts of a stream in bounded
-// memory.
+// Package topk finds the keys that have the largest counts in a stream. Its memory is
+// bounded.
 //
 // It owns the Space-Saving sketch and its error bounds. It does not know what the keys
 // are. A crawl uses it for hosts, because there can be too many hosts to count each one.
@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Sketch holds the keys of a stream with the largest counts. The count of a key is never
-// too low, and a bound says by how much it may be too high. The algorithm is that of
+// Sketch holds the keys that have the largest counts in a stream. The count of a key is
+// never too low, and Entry.Over says by how much it may be too high. The algorithm is by
 // Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in
 // Data Streams" (ICDT 2005), with weights.
 //

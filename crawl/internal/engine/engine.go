@@ -39,7 +39,7 @@ const (
 
 // Config configures Backend.Open.
 type Config struct {
-	Settings frontier.Settings // the settings of this process, which Open compares or stores
+	Settings frontier.Settings // stored in a new crawl, and otherwise compared with the stored ones
 	Stored   frontier.Settings // nil means a new crawl
 
 	Canon    *canon.Canonicalizer
@@ -63,7 +63,7 @@ type Config struct {
 
 	Rows    bool          // records are rows of a Postgres
 	CDC     bool          // rows are also written as events for change data capture
-	Records record.Config // Dir and Archive are not set
+	Records record.Config // Dir and OpenArchive are not set
 	Stream  io.Writer     // also gets each record; optional
 	Save    bool          // answers are kept
 	Archive warc.Config   // Dir is not set
@@ -125,7 +125,7 @@ type SeenURL struct{ Host, URL string }
 // single URLs.
 type Books interface {
 	LocateURL(ctx context.Context, host, url string) (URLState, error)
-	// CountBooks counts each term of the books again, without using its counter.
+	// CountBooks compares the counters of the books with a new count.
 	CountBooks(ctx context.Context) (report.Audit, error)
 	// CommittedRecords returns the records that are committed now.
 	CommittedRecords(ctx context.Context) (RecordSource, error)

@@ -19,7 +19,7 @@ import (
 // Directory is the Backend of an embedded crawl.
 type Directory struct {
 	Path string
-	DB   *Database // the database with its records; nil if its address was not given
+	DB   *Database // the database with the crawl's records; nil if no address of a database was given
 }
 
 var _ Backend = Directory{}

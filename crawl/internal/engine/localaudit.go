@@ -91,7 +91,7 @@ func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCo
 	return c, nil
 }
 
-// add adds the missing records. They were counted when their loss was accepted.
+// add adds the counts of missing records, which were stored when the loss was accepted.
 func (c *recordCounts) add(lost *localstore.RecordLoss) {
 	c.all += lost.Records
 	c.pages += lost.Pages

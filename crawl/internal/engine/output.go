@@ -91,9 +91,9 @@ func (o *outputs) close() (err error) {
 	return err
 }
 
-// hasArchive reports whether a crawl has kept answers. In that case their files are
-// opened even if no more answers are kept, because the store must continue to store the
-// committed end of these files.
+// hasArchive reports whether a crawl has kept answers. If it has, the files of answers
+// are opened even if no more answers are kept, because the store must continue to store
+// the committed end of these files.
 func hasArchive(position frontier.Position) bool {
 	return slices.ContainsFunc(position, func(at frontier.FileLength) bool { return strings.HasPrefix(at.File, warc.Folder+"/") })
 }

@@ -27,7 +27,7 @@ type Server struct {
 	// crawls, Dir is the worker's own directory. Empty means NAME.crawl, or for a
 	// worker a directory in NAME.crawl.
 	Dir string
-	DB  *Database // the database with its exact keys; nil if its address was not given
+	DB  *Database // the database with the crawl's exact keys; nil if no address of a database was given
 }
 
 var _ Backend = (*Server)(nil)

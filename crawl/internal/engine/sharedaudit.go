@@ -89,8 +89,8 @@ func (e *sharedEngine) countRecords(ctx context.Context, a *report.Audit, source
 	return nil
 }
 
-// auditExact compares the numbers of waiting exact keys in the exact set and in the
-// queue.
+// auditExact compares the number of waiting exact keys in the exact set with their number
+// in the queue.
 func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
 	if e.exact == nil {
 		if e.exactElsewhere {

@@ -43,10 +43,10 @@ func ReadWorkerCard(dir string) (*workerCard, error) {
 // errOtherCrawl reports a directory that belongs to another crawl.
 var errOtherCrawl = errors.New("belongs to another crawl")
 
-// check returns an error if a directory belongs to another crawl. The result mine reports
-// whether the directory belongs to this crawl. If mine is false and err is nil, no crawl
+// check returns an error if a directory belongs to another crawl. The result owned reports
+// whether the directory belongs to this crawl. If owned is false and err is nil, no crawl
 // uses the directory.
-func (c workerCard) check(dir string) (mine bool, err error) {
+func (c workerCard) check(dir string) (owned bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, CrawlFile)); err == nil {
 		return false, fmt.Errorf("%s %w: it is the directory of a crawl without Redis", dir, errOtherCrawl)
 	}
@@ -60,7 +60,7 @@ func (c workerCard) check(dir string) (mine bool, err error) {
 // assign assigns an unused directory to this crawl. The caller must hold the lock of
 // the directory's journal.
 func (c workerCard) assign(dir string) error {
-	if mine, err := c.check(dir); err != nil || mine {
+	if owned, err := c.check(dir); err != nil || owned {
 		return err
 	}
 	return WriteJSON(filepath.Join(dir, workerFile), "  ", c)

@@ -60,13 +60,13 @@ type Located struct {
 	// Given is the number of URLs that were put into the filter without being added
 	// (--known).
 	Given uint64
-	Queue *Queue  // the position of the URL among those of its host
+	Queue *Queue  // the position of the URL among the URLs of its host
 	More  []Check // checks of the store, which come after Sources.Rules
 	// Robots returns the state of the robots.txt of the URL's origin, or nil if it is
 	// not known.
 	Robots func() (*robots.State, error)
 	// HostFailure is why the URL's host does not answer. It is empty if the host
-	// answers, or if that is not known.
+	// answers, or if no failure of the host is known.
 	HostFailure string
 	// Trail returns the record with this id and the records of its referrers, as
 	// record.Reader.Trail does.

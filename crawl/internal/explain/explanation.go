@@ -33,9 +33,9 @@ type Explanation struct {
 	Verdict    Verdict  `json:"verdict"`
 }
 
-// Check is the answer of one of the crawl's rules to a link to the URL.
+// Check is the answer that one rule of the crawl gives for a link to the URL.
 type Check struct {
-	Rule    string          `json:"rule"` // a follow.Rule, or one of Located.More
+	Rule    string          `json:"rule"` // name of a follow.Rule, or of a check in Located.More
 	Answer  follow.Answer   `json:"answer"`
 	Reason  frontier.Reason `json:"reason,omitempty"`  // if Answer is Refuses
 	Setting string          `json:"setting,omitempty"` // as on the command line
@@ -117,12 +117,12 @@ type Item struct {
 	Referrer   string `json:"referrer_id,omitempty"` // 16 hex digits
 }
 
-// Queue is the position of an item among those of its host. For a URL that is not
+// Queue is the position of an item among the items of its host. For a URL that is not
 // queued, all waiting items are ahead.
 type Queue struct {
-	Ahead   uint64        `json:"ahead"`   // items that are leased before it
+	Ahead   uint64        `json:"ahead"`   // items that will be leased before this one
 	Waiting uint64        `json:"waiting"` // all items of the host that wait, including this one and delayed ones
-	Delay   time.Duration `json:"delay"`   // time until it can be leased; 0 means at once
+	Delay   time.Duration `json:"delay"`   // time until this item can be leased; 0 means at once
 }
 
 // Verdict is one line about why the URL was or was not crawled.

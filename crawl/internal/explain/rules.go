@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// askRules applies the rules for links to the URL, as if a page had a link to it.
+// askRules checks the URL against the rules for links, as if a page linked to the URL.
 func (q *query) askRules(ctx context.Context) error {
 	link := follow.Link{URL: q.url, Depth: follow.Unknown, Hops: follow.Unknown}
 	if item := q.out.Store.Item; item != nil {

@@ -34,8 +34,7 @@ var seedLinks = []string{
 	"http://h.example/redirect", "http://h.example:25/docs/",
 }
 
-// web answers for every host: no robots.txt, and pages that link only to the
-// seed page.
+// web answers for every host. There is no robots.txt, and only the seed page has links.
 type web struct{}
 
 func (web) RoundTrip(r *http.Request) (*http.Response, error) {

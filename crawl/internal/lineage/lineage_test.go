@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// print is the fingerprint of a URL in these tests.
+// print returns the fingerprint of a URL in these tests.
 func print(url string) (f [16]byte) {
 	copy(f[:], strings.Repeat("\x00", 8-len(url)%9)+url)
 	return f
