@@ -172,7 +172,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 		own.Name = host
 		if own.IsNotFound {
 			r.recordAnswer("")
-			r.storeAnswer(name, answer{err: &own, expires: time.Now().Add(r.config.NegativeTTL)})
+			r.storeAnswer(name, answer{err: &own, expiry: time.Now().Add(r.config.NegativeTTL)})
 		} else if r.recordFailure(ctx, r.lookup) {
 			return nil, fmt.Errorf("%w: %w", ErrServer, &own)
 		}
@@ -183,7 +183,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	for i := range addrs {
 		addrs[i] = found[i].Unmap() // net.Resolver may return IPv4 addresses as IPv6 addresses
 	}
-	r.storeAnswer(name, answer{addrs: addrs, expires: time.Now().Add(r.config.TTL)})
+	r.storeAnswer(name, answer{addrs: addrs, expiry: time.Now().Add(r.config.TTL)})
 	return addrs, nil
 }
 
