@@ -53,7 +53,7 @@ func (c *Crawl) watch(ctx context.Context) {
 }
 
 // mostSlots returns the largest number of hosts asked at once if Config.Concurrency is 0.
-// It is at most half of MaxConnections, because the late requests need connections too.
+// It is at most half of MaxConnections, because requests to late hosts need connections too.
 func (c *Crawl) mostSlots() int {
 	if c.cfg.MaxConnections == 0 {
 		return autoMax
@@ -77,8 +77,8 @@ const (
 	autoMax = 8192
 	// autoTick is the time between two measurements of the load.
 	autoTick = 500 * time.Millisecond
-	// autoTrial is the number of ticks in which a doubling must show a gain. This must be
-	// longer than most hosts take to answer.
+	// autoTrial is the number of ticks within which a doubling of the number of hosts must
+	// show a gain. Most hosts must be able to answer within this time.
 	autoTrial = 4
 	// autoRest is how many ticks the climber waits after a doubling without a gain before
 	// it doubles the number again. Each further doubling without a gain doubles this

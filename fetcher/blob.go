@@ -9,10 +9,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// A host's blob consists of a version, the host's politeness and, for each origin, its
-// name and the state of its robots.txt. The length of each part, except the version,
-// comes before the part. If the host does not answer, a last entry with an empty name has
-// the reason.
+// A host's blob is what the worker stores about the host for the next lease. It consists
+// of a version, the state of the host's politeness and, for each origin, its name and the
+// state of its robots.txt. The length of each part, except the version, comes before the
+// part. If the host does not answer, a last entry with an empty name has the reason.
 const blobVersion = 1
 
 // maxOrigins is the largest number of origins of one host key whose rules are remembered.

@@ -66,12 +66,13 @@ type Config struct {
 	// nil means seeds.
 	Exact []string
 
-	// Concurrency is how many hosts are asked at once. Up to four times as many late
-	// hosts are asked in addition. With 0 the worker finds the number itself, from 64 up:
-	// the number grows as long as this increases the requests per second.
+	// Concurrency is how many hosts are asked at once. In addition, up to four times as
+	// many late hosts are asked: hosts whose request has taken longer than 2 s. 0 means
+	// that the worker finds the number itself. It starts with 64 hosts, and asks more as
+	// long as this increases the requests per second.
 	Concurrency int
-	// MaxConnections is how many requests may be under way at once, including late ones.
-	// Each needs about one connection. 0 means that only Concurrency limits them.
+	// MaxConnections is how many requests may be under way at once, including those to
+	// late hosts. Each request needs about one connection. 0 means that only Concurrency limits them.
 	MaxConnections  int
 	HostConcurrency int     // requests to one host at once; 0 means 1
 	Rate            float64 // requests per second of this worker; 0 means no limit
@@ -79,9 +80,10 @@ type Config struct {
 	// worker receive, on average over some seconds. It includes headers and TLS. No
 	// request starts while the average is higher. 0 means no limit.
 	Bandwidth int64
-	// Scarce returns a resource that the process is short of, or "". While it returns
-	// one, the worker does not ask more hosts at once than before. If memory is short,
-	// the worker asks fewer. Scarce is called twice a second. It is optional.
+	// Scarce returns a resource that the process is short of, or "". While the process is
+	// short of a resource, the worker does not increase the number of hosts that it asks
+	// at once. If the resource is Memory, the worker reduces this number. Scarce is called
+	// twice a second. It is optional.
 	Scarce   func() Resource
 	Retries  int           // after a failed first attempt; 0 means 3, NoRetries none
 	MaxPages uint64        // answers in the whole crawl; 0 means no limit
@@ -98,12 +100,12 @@ type Config struct {
 	// It is at least LeastMemory; 0 means no limit.
 	Memory int64
 
-	// Archive keeps answers; nil means none. It must belong to the store's Output, and
-	// Client must have Capture set.
+	// Archive keeps answers; nil means none. Its files must be part of the store's Output,
+	// and Client must have Capture set.
 	Archive Archive
 
-	// Edges keeps the links of each page with their texts; nil means none. It must
-	// belong to the store's Output, and be synced before Sink.
+	// Edges keeps the links of each page with their texts; nil means none. Its files must
+	// be part of the store's Output, which must sync them before those of Sink.
 	Edges record.EdgeSink
 
 	// FastLinks reads links from tokens and builds no document. That takes a tenth of the
@@ -128,8 +130,8 @@ type Config struct {
 
 	// OnRefused is called for each link that was refused, after its page was completed.
 	// Many goroutines call it at once. It is optional. If a page is fetched again after a
-	// crash, OnRefused is called again for its links. The references of a page beyond the
-	// maximum number are only counted, and OnRefused is not called for them.
+	// crash, OnRefused is called again for its links. If a page has more references than
+	// the maximum, those beyond it are only counted, and OnRefused is not called for them.
 	OnRefused func(Refused)
 
 	Logger *slog.Logger // nil discards all messages
@@ -239,11 +241,11 @@ type Crawl struct {
 	backlog   backlog
 
 	slots   slots
-	readers chan struct{} // bodies being read; Config.Memory does not count the memory that reading takes
+	readers chan struct{} // one entry for each body that is being parsed; Config.Memory does not count the memory of the parser
 	wake    chan struct{} // something may be due earlier than expected
-	feeds   atomic.Int64  // callers of Hold, which will add URLs
-	held    atomic.Int64  // leases
-	ready   atomic.Int64  // leases that have or need a slot: neither late nor waiting for their host's delay
+	feeds   atomic.Int64  // calls of Hold that were not released yet
+	held    atomic.Int64  // leases that this worker has
+	ready   atomic.Int64  // of them, those that have or need a slot: neither late nor waiting for the delay of their host
 
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 
@@ -251,13 +253,13 @@ type Crawl struct {
 
 	hard  context.Context // ends requests under way
 	abort context.CancelCauseFunc
-	last  context.Context // ends completions, completeTime after hard; set by Run
+	last  context.Context // ends completions; it ends completeTime after hard; set by Run
 	tally tally
 	ran   atomic.Bool // Run was called
 
 	storeAway, storeFull, machineDown outage
 	awaitingMachine                   atomic.Int64           // hosts in awaitMachine
-	machineCause                      atomic.Pointer[string] // why the last of them waits
+	machineCause                      atomic.Pointer[string] // why the last host that entered awaitMachine waits
 }
 
 // The ends of a Run.
@@ -328,9 +330,9 @@ func (c *Crawl) Hold() (release func()) {
 
 // Run crawls until nothing is left, a limit is reached or the context stop ends.
 // Requests under way then get Config.Grace to finish, and their completions 2 s more.
-// When Run returns, all its goroutines have ended. Run may be called only once. An error
-// comes from the store. Everything that was committed is safe, and the next Run
-// continues from there.
+// When Run returns, all its goroutines have ended. Run may be called only once. If Run
+// returns an error, everything that was committed is safe, and a new worker can continue
+// the crawl.
 func (c *Crawl) Run(stop context.Context) (End, error) {
 	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
@@ -406,8 +408,8 @@ const (
 	// minHeld is the number of hosts that a worker can hold even with few slots.
 	minHeld = 4096
 	// heldPerSlot is how many hosts a worker with many slots can hold for each slot. Four
-	// hosts that answer in a quarter of their delay keep a slot busy. If hosts are
-	// slower, fewer are enough.
+	// hosts that answer in a quarter of their delay keep a slot busy. If hosts answer more
+	// slowly, fewer hosts are enough.
 	heldPerSlot = 8
 )
 
@@ -415,13 +417,13 @@ const (
 // have added URLs.
 const pollMax = time.Second
 
-// pollMin is the shortest time between two calls to a store that had nothing due.
+// pollMin is the shortest time between two calls to a store that had no due hosts.
 const pollMin = 5 * time.Millisecond
 
 // acquire leases hosts while there is room, and starts to work on them.
 func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error) {
 	outage := backoff{}
-	var ids []frontier.LeaseID // of a call of Lease that is repeated, because its answer may have been lost
+	var ids []frontier.LeaseID // of the last call of Lease, if the call must be repeated because its answer may have been lost
 	for {
 		if stop.Err() != nil {
 			return Stopped, nil
@@ -477,7 +479,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 // hosts than requested.
 func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
 	wait := min(grant.Wait, pollMax)
-	if grant.Empty || grant.Limited || grant.Paused { // in these cases no host becomes due with time
+	if grant.Empty || grant.Limited || grant.Paused { // waiting makes no host due in these cases
 		wait = pollMax
 	}
 	pause(stop, pollMin)
@@ -510,5 +512,5 @@ func newLeaseIDs(n int) []frontier.LeaseID {
 	return ids
 }
 
-// random returns the random number that package politeness needs.
+// random returns a random number in [0, 1).
 func random() float64 { return mathrand.Float64() }

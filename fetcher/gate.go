@@ -27,7 +27,7 @@ func (g *gate) enter(stop context.Context) bool {
 	in := make(chan struct{})
 	g.mu.Lock()
 	g.waiting = append(g.waiting, in)
-	g.admit() // because there may be room meanwhile
+	g.admit() // because a holder may have left meanwhile
 	g.mu.Unlock()
 	select {
 	case <-in:

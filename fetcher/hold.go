@@ -32,7 +32,7 @@ type holding struct {
 	received int
 	pending  []frontier.Item    // still to do, in this order
 	deferred []frontier.Item    // waiting for a robots.txt that could not be fetched
-	askAgain bool               // request such a robots.txt again, because nothing else is left to do
+	askAgain bool               // request robots.txt files that have failed again, because nothing else is left to do
 	ofSeed   map[string]bool    // by origin: whether it is the origin of a seed; nil means not asked yet
 	full     bool               // the store had as many items as were requested
 	kept     context.Context    // the lease is extended until this ends
@@ -43,7 +43,7 @@ type holding struct {
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // the earliest next start; set if a request started without a lease, or if no late slot was free
+	notBefore   time.Time                // the earliest time of the next request; set if a robots.txt redirected to this host before the lease, or if no late slot was free
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	waits       bool                     // some items of the lease wait for another attempt
@@ -58,12 +58,12 @@ type holding struct {
 	visits      sync.WaitGroup
 }
 
-// hold prepares a lease for work. asked is when the lease was requested. The deadline of
-// the lease counts from then.
-func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
+// hold prepares a lease for work. The time of the lease counts from requestedAt, when the
+// worker requested it.
+func (c *Crawl) hold(l frontier.Lease, requestedAt time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
-		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: asked, deadline: asked.Add(l.TTL),
+		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: requestedAt, deadline: requestedAt.Add(l.TTL),
 		asks: make(chan struct{}, rules.HostConcurrency), listed: make(chan struct{}, 1), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
 		host: politeness.New(policy), origins: make(map[string]*robots.State),
@@ -89,8 +89,8 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 	return rules, policy
 }
 
-// tokenOf returns the name that robots.txt uses for the user agent of requests under
-// rules.
+// tokenOf returns the name of a host's user agent in robots.txt. If rules has a User-Agent
+// header, this header replaces the user agent of the client.
 func (c *Crawl) tokenOf(rules HostRules) string {
 	for name, values := range rules.Header {
 		if len(values) > 0 && http.CanonicalHeaderKey(name) == "User-Agent" {
@@ -112,7 +112,7 @@ const maxDeferred = 256
 
 // run works on the lease. If the result rest is 0, the lease is done. Otherwise the host
 // must get no request for this time, and run must be called again after this time, or
-// when the context stop ends. An error comes from the store and ends the crawl.
+// when the context stop ends. An error ends the crawl.
 func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	for h.next(stop) {
 		rest, err := h.step(stop)
@@ -172,8 +172,8 @@ func (h *holding) dead() bool {
 	return h.host.Dead()
 }
 
-// leastRest is the shortest wait that ends run. For a shorter one, waiting is cheaper than
-// starting run again.
+// leastRest is the shortest wait that ends run. The goroutine of run sleeps during a shorter
+// wait, because that is cheaper than starting run again.
 const leastRest = 20 * time.Millisecond
 
 // step does the next step for the first pending item, or returns how long the host must
@@ -245,7 +245,7 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	return nil
 }
 
-// notDead drops errDead, so that run continues and step concludes the host's items.
+// notDead drops errDead, so that run continues, and step finishes the items of the host.
 func notDead(err error) error {
 	if errors.Is(err, errDead) {
 		return nil

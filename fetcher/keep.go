@@ -21,8 +21,8 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 		if h.kept.Err() != nil {
 			return
 		}
-		// Known is the maximum, so that the store adds no items: run itself requests
-		// items.
+		// The store returns no items beyond Known, so this call only extends the lease. The
+		// method run requests items itself.
 		_, err := h.extend(h.kept, frontier.TopUp{Known: math.MaxInt})
 		switch {
 		case err == nil:
@@ -150,8 +150,8 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		if lost {
 			return nil
 		}
-		// During Run the lease bounds these calls, because the store reports a lost
-		// lease. After Run was stopped, last bounds them.
+		// If the store is unavailable for too long, the lease runs out, and the store
+		// then reports that it is lost. After Run was stopped, h.last ends the calls.
 		err := h.cfg.Store.Complete(h.last, h.lease.ID, done, update)
 		if err != nil && update.Blob != nil {
 			h.mu.Lock()

@@ -21,8 +21,8 @@ func (c *Config) checkMemory() error {
 	return nil
 }
 
-// LeastMemory returns the smallest Config.Memory that is allowed: the most bytes that one
-// answer to client and its document can take.
+// LeastMemory returns the smallest Config.Memory that is allowed: the maximum number of
+// bytes that one answer to client can take, together with the document of that answer.
 func LeastMemory(client *get.Client) int64 {
 	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }
@@ -71,7 +71,7 @@ func (v *visited) room() func(bytes int64) bool {
 	return func(bytes int64) bool { return bytes <= largest-v.share.Size() && v.share.TryGrow(bytes) }
 }
 
-// takeReader waits until a body may be read. It returns false if requests were aborted.
+// takeReader waits until another body may be parsed. It returns false if requests were aborted.
 func (c *Crawl) takeReader() bool {
 	select {
 	case c.readers <- struct{}{}:

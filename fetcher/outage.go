@@ -61,8 +61,8 @@ func (c *Crawl) noteMachine(err error) {
 }
 
 // whyDown returns why this machine cannot make requests, or "" if it can. busy is the number
-// of hosts that occupy a slot. A host that was connected before an outage may still answer.
-// That does not end the outage while most hosts wait for the machine.
+// of hosts that occupy a slot. While most of these hosts wait for the machine, the outage
+// continues even if one host answers, because its connection may be older than the outage.
 func (c *Crawl) whyDown(busy int) string {
 	cause := c.machineCause.Load()
 	if cause == nil || c.machineDown.began.Load() == 0 && 2*c.awaitingMachine.Load() <= int64(busy) {
@@ -102,8 +102,8 @@ func (h *holding) noteHost(err error) {
 
 // noteOrigin counts a request for robots.txt. It logs the first failure and the recovery.
 // If several origins of a host fail, it logs only the first failure and the last recovery.
-// before is the number of failures in a row before this request.
-func (h *holding) noteOrigin(origin string, before int) {
+// oldFailures is the number of failures in a row before this request.
+func (h *holding) noteOrigin(origin string, oldFailures int) {
 	h.mu.Lock()
 	state := h.origin(origin)
 	failures, cause := state.Failures(), state.Cause()
@@ -120,10 +120,10 @@ func (h *holding) noteOrigin(origin string, before int) {
 	}
 	switch {
 	case others:
-	case failures > 0 && before == 0:
+	case failures > 0 && oldFailures == 0:
 		h.cfg.Logger.Warn("robots.txt failed", slog.String("origin", origin), slog.String("err", cause), slog.Duration("next_try_in", again))
-	case failures == 0 && before > 0:
-		h.cfg.Logger.Info("robots.txt answers again", slog.String("origin", origin), slog.Int("failed_attempts", before))
+	case failures == 0 && oldFailures > 0:
+		h.cfg.Logger.Info("robots.txt answers again", slog.String("origin", origin), slog.Int("failed_attempts", oldFailures))
 	}
 }
 

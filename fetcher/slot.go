@@ -34,7 +34,7 @@ const (
 type slots struct {
 	prompt *gate
 	late   *gate
-	hosts  *recent.Keys // whose last request took longer than lateAfter
+	hosts  *recent.Keys // hosts whose last request took longer than lateAfter
 	most   int          // the largest number of slots and late slots together; 0 means no limit
 }
 
@@ -54,7 +54,8 @@ func (s *slots) resize(concurrency int) {
 	s.late.resize(late)
 }
 
-// takeSlot makes this host one of those being asked. Only run calls it.
+// takeSlot waits for a slot for the host, unless a request of the host already has one.
+// Only run calls it.
 func (h *holding) takeSlot(stop context.Context) error {
 	if stop.Err() != nil {
 		return errStop

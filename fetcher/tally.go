@@ -26,7 +26,7 @@ type tally struct {
 	ruling    atomic.Int64 // hosts that wait for a robots.txt
 	due       atomic.Bool  // the store may have due hosts that were not leased
 	idle      atomic.Bool  // no lease is held, no URLs are being added, and no host is due
-	delay     atomic.Int64 // of the last host that had to wait for it, in ns
+	delay     atomic.Int64 // the delay of the host that had to wait last, in ns
 
 	mu       sync.Mutex
 	hosts    HostCounts
@@ -48,7 +48,7 @@ type HostCounts struct {
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
 	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the end of the error, such as "connection refused"
 
-	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts of Errors have none
+	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts in Errors have no entry
 }
 
 // NewHostCounts returns empty counts, into which others can be merged.
@@ -173,7 +173,7 @@ type Progress struct {
 	Waiting   int64 `json:"waiting"`   // leases that wait for their host's delay
 	Slots     int   `json:"slots"`     // hosts that can be asked at once
 	Asking    int   `json:"asking"`    // hosts being asked
-	AtMost    bool  `json:"at_most"`   // Slots has reached the most that Config.MaxConnections allows
+	AtMost    bool  `json:"at_most"`   // Slots is as large as Config.MaxConnections allows
 	Late      int   `json:"late"`      // late hosts being asked, which Asking does not count
 	Paying    int64 `json:"paying"`    // requests that wait because of the worker's rate limit
 	Overdrawn int64 `json:"overdrawn"` // requests that wait because of the worker's bandwidth limit
@@ -181,7 +181,7 @@ type Progress struct {
 	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
 	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name
 	DueWaits  bool  `json:"due_waits"` // the store may have due hosts that were not leased
-	// Delay is the delay of the last host that had to wait for it. With many hosts
+	// Delay is the delay of the host that had to wait last. In a crawl of many hosts,
 	// that is nearly always the usual delay. 0 means that no host had to wait.
 	Delay time.Duration `json:"delay"`
 	// BackingOff counts the hosts that this worker gave back because they failed

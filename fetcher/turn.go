@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lastSecond is the end of a lease, in which no more requests start.
+// lastSecond is the last part of a lease, in which no more requests start.
 const lastSecond = time.Second
 
 const (
@@ -70,7 +70,7 @@ func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 		if err != nil {
 			return err
 		}
-		if stop.Err() != nil { // the slot and the stop may have come at one moment
+		if stop.Err() != nil { // the context may have ended when the slot became free
 			h.dropSlot()
 			return errStop
 		}
@@ -130,9 +130,10 @@ func (h *holding) turn(patience time.Duration) turn {
 	}
 }
 
-// permit refuses to write a request after the stop or under a lease that is over. After
-// its turn, the request may have waited for a connection, or the process may have been
-// suspended. Meanwhile another worker may have leased the host.
+// permit returns an error if a request must not be written any more, because Run was
+// stopped or the lease is over. After its turn, the request may have waited for a
+// connection, or the process may have been suspended. Meanwhile another worker may have
+// leased the host.
 func (h *holding) permit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

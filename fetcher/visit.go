@@ -19,10 +19,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// visit requests one item, with the private headers or without, and completes it.
-// It closes began when the request has started or has failed before its start. It
-// calls asked when the request is over.
-func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began chan struct{}, asked func()) {
+// visit requests the URL of an item and completes the item. If private is true, it sends
+// the private headers. It closes the channel began when the request has started, or has
+// failed before it started. It calls requestEnded when the request is over.
+func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began chan struct{}, requestEnded func()) {
 	defer func() {
 		h.mu.Lock()
 		h.outstanding--
@@ -52,7 +52,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 	start()
 	h.noteAnswer(answer, err)
 	h.noteHost(err)
-	asked()
+	requestEnded()
 
 	h.mu.Lock()
 	v := visited{holding: h, item: item, url: url, at: at, answer: answer, share: share}
@@ -108,7 +108,7 @@ func (h *holding) noteAnswer(answer *get.Response, err error) {
 	h.changed = true
 }
 
-// visited is a visit after its request.
+// visited is a visit whose request is over.
 type visited struct {
 	*holding
 	item frontier.Item
@@ -167,13 +167,13 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why s
 	return h.finished(item, outcome, r)
 }
 
-// again returns the completion after an attempt that failed. It queues the item for
-// another attempt, after at least the time least. If the attempts are used up, it
-// finishes the item.
-func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record.Record) frontier.Completion {
+// again returns the completion after an attempt that failed. The completion queues the
+// item for another attempt, after minWait or later. If the attempts are used up, the
+// completion finishes the item instead.
+func (v *visited) again(outcome frontier.Outcome, minWait time.Duration, r *record.Record) frontier.Completion {
 	attempts := int(v.item.Attempts) + 1
 	if attempts <= v.cfg.Retries {
-		wait := max(v.policy.RetryIn(attempts, random), least)
+		wait := max(v.policy.RetryIn(attempts, random), minWait)
 		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.Retry, RetryIn: wait}
 	}
 	r.Attempts = attempts
@@ -209,8 +209,9 @@ func (v *visited) failed(err error) frontier.Completion {
 	r.DurationMS = milliseconds(time.Since(v.at))
 	r.Error = err.Error()
 	if fault.Retry {
-		// It counts as an attempt even if the server closed a kept connection. Otherwise
-		// a server that hangs up on this URL each time would be asked for ever.
+		// This counts as an attempt even if the server only closed an idle connection.
+		// Otherwise the URL would be requested for ever if its server closes the
+		// connection each time.
 		v.tally.failed(v.item.Host, causeOf(err))
 		return v.again(fault.Outcome, 0, r)
 	}
@@ -317,8 +318,8 @@ func (v *visited) describe(r *record.Record) {
 	r.Digest = "sha256:" + hex.EncodeToString(digest[:])
 }
 
-// storeFailed gives back a page after the store failed to decide about its links. The
-// page must not count as done without them.
+// storeFailed gives back a page after an error of the store or of the archive. The page
+// must not count as done without its links and its answer.
 func (v *visited) storeFailed(err error) frontier.Completion {
 	if v.hard.Err() == nil {
 		v.note(err)
@@ -330,7 +331,7 @@ func (v *visited) giveBack() frontier.Completion {
 	return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
 }
 
-// redirected offers the target of a redirect. The target of a seed is a seed too.
+// redirected offers the target of a redirect. If a seed redirects, its target is a seed too.
 func (v *visited) redirected(r *record.Record) frontier.Completion {
 	answer := v.answer
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
@@ -349,7 +350,7 @@ func (v *visited) redirected(r *record.Record) frontier.Completion {
 	return v.finishedWith(&links, frontier.Redirect, r)
 }
 
-// finishedWith returns the completion that finishes the item together with its links.
+// finishedWith returns the completion that finishes the item and offers its links.
 func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finish(outcome, r)
 	if done.Disposition != frontier.Finish {
