@@ -21,8 +21,8 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 		if h.kept.Err() != nil {
 			return
 		}
-		// The store returns no items beyond Known, so this call only extends the lease. The
-		// method run requests items itself.
+		// With these arguments the store only extends the lease, and adds and returns no
+		// items. The method run requests items itself.
 		_, err := h.extend(h.kept, frontier.TopUp{Known: math.MaxInt})
 		switch {
 		case err == nil:

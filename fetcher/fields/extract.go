@@ -101,7 +101,7 @@ func (f *field) add(found *Found, text string, isURL bool, room int) (size int) 
 	return len(value) + 1
 }
 
-// String returns what values of the kind are called.
+// String returns the word for a value of the kind in messages.
 func (k kind) String() string {
 	return [...]string{"text", "text", "number", "date", "URL"}[k]
 }

@@ -14,8 +14,9 @@ import (
 // take thirty times the memory of its text.
 const maxScriptBytes = 256 << 10
 
-// readScript parses a script if it is JSON-LD. If its text is longer than *room bytes
-// or is damaged, it stores the reason in t.broken. It ignores other scripts.
+// readScript parses a script if it is JSON-LD. If the text of the script is longer than
+// *room bytes or damaged, readScript stores the reason in t.broken. It ignores other
+// scripts.
 func (t *tree) readScript(n *html.Node, room *int) {
 	kind, _ := attribute(n, "type")
 	kind, _, _ = strings.Cut(kind, ";")
@@ -131,8 +132,8 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// follow calls yield with each text to which the path keys leads from value, also through
-// arrays. It returns false if yield returned false.
+// follow calls yield with each text at the end of the path keys, which begins at value and
+// can lead through arrays. It returns false if yield returned false.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {
 	case []any:

@@ -62,11 +62,11 @@ func (p *parser) fault(at int, format string, args ...any) error {
 	return &SyntaxError{p.text, 1 + utf8.RuneCountInString(before), fmt.Sprintf(format, args...)}
 }
 
-// trim returns text[from:to] as a part.
-func (p *parser) trim(from, to int) part {
-	text := p.text[from:to]
+// trim returns p.text[start:end] as a part.
+func (p *parser) trim(start, end int) part {
+	text := p.text[start:end]
 	left := strings.TrimLeft(text, " \t\r\n")
-	return part{strings.TrimRight(left, " \t\r\n"), from + len(text) - len(left)}
+	return part{strings.TrimRight(left, " \t\r\n"), start + len(text) - len(left)}
 }
 
 // parse compiles one field: NAME[]=SOURCE || SOURCE | OPTION | OPTION.
@@ -101,12 +101,12 @@ func parse(text string) (f field, err error) {
 	return f, nil
 }
 
-// split splits p.text[from:] into sources at || and options at |, except within
+// split splits p.text[start:] into sources at || and options at |, except within
 // brackets and quotes.
-func (p *parser) split(from int) (sources, options []part, err error) {
-	begin, list := from, &sources
+func (p *parser) split(start int) (sources, options []part, err error) {
+	begin, list := start, &sources
 	var open []byte // the closing signs of the open brackets and quotes
-	for i := from; i < len(p.text); i++ {
+	for i := start; i < len(p.text); i++ {
 		c := p.text[i]
 		quoted := len(open) > 0 && (open[len(open)-1] == '"' || open[len(open)-1] == '\'')
 		switch {
@@ -214,9 +214,9 @@ func lastMark(text string) int {
 // leftOver matches the error of cascadia for text after a valid selector.
 var leftOver = regexp.MustCompile(`^parsing .*: (\d+) bytes left over$`)
 
-// faultOf returns the byte of a selector at which its parser stopped. For some faults the
-// parser does not return this byte. For them, faultOf returns the last byte of the
-// shortest prefix of the selector that has the same fault.
+// faultOf returns the index of the byte of selector at which its parser stopped. The parser
+// does not return this index for all faults. For the others, faultOf returns the index of
+// the last byte of the shortest prefix of selector that has the same fault.
 func faultOf(selector string, fault error) int {
 	if found := leftOver.FindStringSubmatch(fault.Error()); found != nil {
 		var bytes int

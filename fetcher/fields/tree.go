@@ -21,7 +21,7 @@ type finder interface {
 // MaxFieldBytes, because the conversion drops white space.
 const maxValueBytes = 4 * MaxFieldBytes
 
-// tree is a page with the results of parsing that several fields use.
+// tree is a page, with the results of parsing that its fields share.
 type tree struct {
 	Page
 	over    bool // GiveUp returned true

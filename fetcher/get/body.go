@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// maxErrorBody bounds the body of an answer without a page (not 2xx). It is read so
-	// that the connection can be kept.
+	// maxErrorBody bounds the body of an answer without a page (not 2xx). Such a body is
+	// read so that the connection can be reused.
 	maxErrorBody = 64 << 10
-	// maxDrain is the longest unwanted body that is read to keep the connection. For a
-	// longer body a new connection is cheaper.
+	// maxDrain is the longest unwanted body that is read so that the connection can be
+	// reused. For a longer body, a new connection is cheaper.
 	maxDrain = 16 << 10
 	// maxPooled is the largest buffer that is reused for another body.
 	maxPooled = 256 << 10
@@ -86,10 +86,10 @@ func (c *Client) maxBody(request Request) int64 {
 	return c.config.MaxBodyBytes
 }
 
-// maxPacked returns how many bytes on the wire are read of a body that may unpack to
-// limit bytes. A coding adds less than 1 % and some bytes. The decoder reads a whole zstd
-// block, of up to 128 KiB, before it unpacks any of it. Only a stream of empty blocks
-// needs more bytes on the wire.
+// maxPacked returns the largest number of compressed bytes that are read if the unpacked
+// body may have limit bytes. Compression makes data longer by less than 1 % and some
+// bytes. The decoder reads a whole zstd block, of up to 128 KiB, before it unpacks any of
+// the block. Only a stream of empty blocks has more compressed bytes.
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
 // MaxHeld returns how many bytes of memory the answer to request can take: the largest

@@ -30,10 +30,10 @@ const (
 	DefaultIdleTimeout         = 30 * time.Second
 )
 
-// NoMinRate as Config.MinRate lets a body come as slowly as Timeout allows.
+// NoMinRate is the value of Config.MinRate with which only Timeout limits slow bodies.
 const NoMinRate = -1
 
-// AnyType as the only element of Config.Types accepts every content type.
+// AnyType is the element of Config.Types that accepts every content type.
 const AnyType = "*"
 
 // HTMLTypes are the content types of HTML, the default of Config.Types.
@@ -54,9 +54,9 @@ type Config struct {
 	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
 	DialTimeout   time.Duration // for look-up and connection, and again for the TLS handshake; 0 means DefaultDialTimeout
 	HeaderTimeout time.Duration // from writing the request to the end of the answer's header; 0 means DefaultHeaderTimeout
-	// MinRate is the least number of bytes per second of a body on the network, in each
-	// RateWindow. A slower body ends with ErrTooSlow. 0 means DefaultMinRate, NoMinRate
-	// none.
+	// MinRate is the smallest allowed number of bytes per second of a body on the network,
+	// on average over each RateWindow. If a body is slower, its request fails with
+	// ErrTooSlow. 0 means DefaultMinRate, and NoMinRate means no minimum.
 	MinRate    int64
 	RateWindow time.Duration // the first window starts with the body; 0 means DefaultRateWindow
 
@@ -76,17 +76,17 @@ type Config struct {
 	// too. The proxy itself may have a private address.
 	Proxy string
 
-	MaxIdleConns        int           // kept connections in all; 0 means DefaultMaxIdleConns
+	MaxIdleConns        int           // idle connections in all; 0 means DefaultMaxIdleConns
 	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost
 	IdleTimeout         time.Duration // 0 means DefaultIdleTimeout
 
-	// HTTP1 makes every request HTTP/1.1. HTTP/2 costs more for each connection, and is
+	// HTTP1 sends every request over HTTP/1.1. HTTP/2 costs more for each connection, and is
 	// only worth it if requests to one host overlap.
 	HTTP1 bool
 
 	// Capture keeps requests and answers in Response.Wire, exactly as sent, for archives.
-	// Requests are then HTTP/1.1, and ask for no coding except gzip, which all readers of
-	// archives know.
+	// Requests then use HTTP/1.1, and accept no content coding except gzip, because all
+	// readers of archives know gzip.
 	Capture bool
 
 	// Transport replaces the network in tests. The address guard, ConnectTo, DNS, Proxy

@@ -18,7 +18,7 @@ const (
 	h2Allowance = 16 << 20
 	// h2FrameCost is the cost of a frame that is not part of a body, in addition to its
 	// length. An allowance is enough for 1,024 such frames, and an answer needs a few.
-	// Each takes as much CPU time as some kilobytes of a body.
+	// Each such frame takes as much CPU time as some kilobytes of a body.
 	h2FrameCost = h2Allowance >> 10
 	// h2DataCost is the cost of a frame of a body in addition to its length. A body of
 	// 10 MiB may come in frames of 40 bytes.

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// fallbackDelay is how long the first family of addresses is tried alone.
+	// fallbackDelay is how long the first family of addresses (IPv4 or IPv6) is tried alone.
 	fallbackDelay = 300 * time.Millisecond
 	// leastTry is the shortest time for which one address is tried before the next.
 	leastTry = 2 * time.Second
@@ -83,7 +83,7 @@ func families(ips []netip.Addr) (first, second []netip.Addr) {
 	return first, second
 }
 
-// inTurn connects to one of ips, one after the other. Each address gets an equal share of
+// inTurn tries ips one after the other until it is connected to one of them. Each address gets an equal share of
 // the time until the deadline of ctx, but at least leastTry. If no attempt succeeds,
 // inTurn returns the first error.
 func inTurn(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, netip.Addr, error) {

@@ -16,7 +16,7 @@ import (
 // Request is one request.
 type Request struct {
 	URL    string      // absolute, http or https; a fragment is not sent
-	Header http.Header // replaces or extends the Client's
+	Header http.Header // replaces or extends the headers of the Client
 	// Private also sends the private headers of Config.Headers. It is for URLs of sites
 	// that the user named, not for targets of links and redirects.
 	Private bool
@@ -74,7 +74,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	}
 	response, err := c.exchange(hr, f, request)
 	if isExhausted(err) {
-		c.Close() // frees the descriptors and ports of kept connections
+		c.Close() // frees the descriptors and ports of idle connections
 	}
 	if err != nil && caller.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAborted, context.Cause(caller))
@@ -110,7 +110,7 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	response.WireBytes = wire.pace.read.Load()
 	if err != nil {
 		response.Release()
-		err = because(hr.Context(), err)
+		err = causeOrErr(hr.Context(), err)
 		f.cancel(err) // before the body is closed, so that the connection is closed too
 		return nil, &Error{Op: OpBody, Err: err}
 	}
@@ -120,9 +120,9 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	return response, nil
 }
 
-// because(ctx, err) returns the cause of the end of ctx, which the error of
-// net/http does not contain. If ctx has not ended, it returns err.
-func because(ctx context.Context, err error) error {
+// causeOrErr returns the cause with which ctx ended, because the errors of net/http do not
+// contain it. If ctx has not ended, causeOrErr returns err.
+func causeOrErr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -142,7 +142,7 @@ type flight struct {
 	capture  *capture // nil means none
 
 	permission *permission
-	gate       atomic.Pointer[gated] // of the connection; nil if there is no connection yet, or if it has no gate
+	gate       atomic.Pointer[gated] // of the connection; nil if there is no connection yet, or if the connection has no gate
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {
@@ -178,10 +178,10 @@ func (f *flight) leaveGate() {
 	}
 }
 
-// headerCame stops the timer of the header.
+// headerCame stops the timer that send started.
 func (f *flight) headerCame() { f.stopHeader(nil) }
 
-// stopHeader stops the timer of the header, and replaces it by the timer next.
+// stopHeader stops the timer that limits the wait for the header, and replaces it by next.
 func (f *flight) stopHeader(next *time.Timer) {
 	if before := f.header.Swap(next); before != nil {
 		before.Stop()
@@ -196,7 +196,7 @@ func (f *flight) fault(ctx context.Context, err error) error {
 	if errors.Is(err, ErrURL) {
 		return err
 	}
-	err = because(ctx, err)
+	err = causeOrErr(ctx, err)
 	switch {
 	case f.sentAt.Load() == nil:
 		return &Error{Op: OpConnect, Err: err}

@@ -13,7 +13,7 @@ import (
 // usually HTML in a feed. They end with the element around them.
 const maxDepth = 64
 
-// elements reads the XML forms from their tokens.
+// elements reads a sitemap in one of the XML forms, token by token.
 type elements struct {
 	tokens *html.Tokenizer
 	show   func(url string, kind Kind) error

@@ -28,8 +28,8 @@ func newInput(r io.Reader, limit int64) *input {
 	return &input{wire: &bounded{from: r, left: limit}, limit: limit}
 }
 
-// open returns the file's text in UTF-8. lines reports that it is a list of lines and not
-// XML.
+// open returns the file's text in UTF-8. The result lines is true if the text is a list of
+// lines and not XML.
 func (in *input) open() (text *bufio.Reader, lines bool, err error) {
 	wire := bufio.NewReaderSize(in.wire, 4<<10)
 	text = wire
@@ -86,11 +86,11 @@ func decoderOf(begin []byte) transform.Transformer {
 	return enc.NewDecoder()
 }
 
-// bounded reads the first bytes of b.from; b.left is how many it may still
-// read. If b.from has more bytes, it then fails with ErrTooLarge.
+// bounded reads a limited number of bytes from another reader. If that reader has more
+// bytes, Read then returns ErrTooLarge.
 type bounded struct {
 	from io.Reader
-	left int64
+	left int64 // bytes that may still be read
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
