@@ -48,7 +48,7 @@ type archived struct {
 	dir  string
 }
 
-// crawlKeeping crawls a site with an archive, and returns the results of Run.
+// crawlKeeping crawls a site with an archive, and returns the crawl and the error of Run.
 func crawlKeeping(t *testing.T, archive everything) (archived, error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +133,7 @@ func TestArchiveHasAnswers(t *testing.T) {
 	for path, want := range map[string]frontier.Outcome{
 		"/": frontier.OK, "/moved": frontier.Redirect, "/gone": frontier.ClientError, "/doc": frontier.Type,
 	} {
-		r := a.sink.of(t, a.site+path)
+		r := a.sink.recordOf(t, a.site+path)
 		if r.Outcome != string(want) || r.WARC == "" {
 			t.Fatalf("%s: outcome %q in %q, want %q and a place", path, r.Outcome, r.WARC, want)
 		}
@@ -176,11 +176,10 @@ func TestArchiveFails(t *testing.T) {
 	}
 }
 
-// inflate returns the content of the gzip member at the beginning of the reader
-// in.
-func inflate(t *testing.T, in *bytes.Reader) string {
+// inflate returns the content of the gzip member at the beginning of source.
+func inflate(t *testing.T, source *bytes.Reader) string {
 	t.Helper()
-	z, err := gzip.NewReader(in)
+	z, err := gzip.NewReader(source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,16 +37,16 @@ func TestDataIsInRecords(t *testing.T) {
 			return nil
 		}
 		w.crawl(cfg, "http://a.test/")
-		whole := w.sink.of(t, "http://a.test/")
+		whole := w.sink.recordOf(t, "http://a.test/")
 		const want = `{"name":"Lamp","price":19.90,"next":["http://a.test/svg","http://a.test/p/2?utm_source=x"]}`
 		if string(whole.Fields) != want || whole.Incomplete != nil || whole.Lang != "en" || whole.LinksFound != 2 ||
 			!strings.HasPrefix(whole.Text, "Lamp\n19,90 €\nA lamp for") {
 			t.Errorf("record %+v\nfields %s, want %s", whole, whole.Fields, want)
 		}
-		if part := w.sink.of(t, "http://a.test/p/2"); string(part.Fields) != `{"name":"Sold out"}` || !slices.Equal(part.Incomplete, []string{"price"}) {
+		if part := w.sink.recordOf(t, "http://a.test/p/2"); string(part.Fields) != `{"name":"Sold out"}` || !slices.Equal(part.Incomplete, []string{"price"}) {
 			t.Errorf("record %+v, fields %s", part, part.Fields)
 		}
-		deep := w.sink.of(t, "http://a.test/svg")
+		deep := w.sink.recordOf(t, "http://a.test/svg")
 		if deep.Fields != nil || !slices.Equal(deep.Incomplete, []string{"price"}) || !strings.Contains(deep.Error, "more than 512 elements are open at once") {
 			t.Errorf("record %+v, fields %s", deep, deep.Fields)
 		}
@@ -56,10 +56,10 @@ func TestDataIsInRecords(t *testing.T) {
 		cfg := w.config()
 		cfg.FastLinks = true
 		w.crawl(cfg, "http://a.test/")
-		if bare := w.sink.of(t, "http://a.test/"); bare.Fields != nil || bare.Text != "" || bare.LinksFound != 2 {
+		if bare := w.sink.recordOf(t, "http://a.test/"); bare.Fields != nil || bare.Text != "" || bare.LinksFound != 2 {
 			t.Errorf("record without fields: %+v", bare)
 		}
-		if deep := w.sink.of(t, "http://a.test/svg"); deep.Error != "" {
+		if deep := w.sink.recordOf(t, "http://a.test/svg"); deep.Error != "" {
 			t.Errorf("a deep page without fields: %+v", deep)
 		}
 	})
@@ -86,7 +86,7 @@ func TestDataWaitsForMemory(t *testing.T) {
 		cfg.Memory = fetcher.LeastMemory(cfg.Client) + 2<<20 // room for all bodies and one document
 		w.crawl(cfg, seeds...)
 		for _, url := range seeds {
-			if r := w.sink.of(t, url); string(r.Fields) != `{"name":"x"}` {
+			if r := w.sink.recordOf(t, url); string(r.Fields) != `{"name":"x"}` {
 				t.Errorf("%s: fields %s, error %q", url, r.Fields, r.Error)
 			}
 		}

@@ -60,17 +60,17 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// judgeGaps checks that between two starts at one host there is at least the time
-// least. It does not check longer delays, because a host's state can be lost together
+// judgeGaps checks that two starts at one host are at least minGap apart. 0 means a
+// second. It does not check longer delays, because a host's state can be lost together
 // with a lease.
-func judgeGaps(t *testing.T, calls []call, least time.Duration) {
+func judgeGaps(t *testing.T, calls []call, minGap time.Duration) {
 	t.Helper()
-	if least == 0 {
-		least = time.Second
+	if minGap == 0 {
+		minGap = time.Second
 	}
 	last := map[string]time.Time{}
 	for _, c := range calls {
-		if before, asked := last[c.host]; asked && c.start.Sub(before) < least {
+		if before, asked := last[c.host]; asked && c.start.Sub(before) < minGap {
 			t.Errorf("%s started %v after the one before", c.url, c.start.Sub(before))
 		}
 		last[c.host] = c.start
@@ -466,7 +466,7 @@ func TestWorkerLost(t *testing.T) {
 		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
 			t.Fatalf("Run ended with %q, %v", end, err)
 		}
-		got := w.sink.of(t, "http://a.test/")
+		got := w.sink.recordOf(t, "http://a.test/")
 		if got.Outcome != string(frontier.WorkerLost) || len(w.wire.log()) != 0 || !strings.Contains(got.Error, "workers") {
 			t.Errorf("record %+v, requests %v", got, w.wire.urls())
 		}

@@ -27,9 +27,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// All tests of crawls run under testing/synctest. Hours take no time, starts
-// are compared to the nanosecond, and a goroutine that outlives Run fails its
-// test.
+// Most tests of crawls run under testing/synctest. There, hours take no time,
+// starts are compared to the nanosecond, and a test fails if a goroutine
+// outlives Run.
 
 var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // read by bloomtest.Seed
 
@@ -230,9 +230,9 @@ func (s *sink) Append(r *record.Record) error {
 	return err
 }
 
-// of(t, url) returns the record of url. It fails the test unless there is
-// exactly one.
-func (s *sink) of(t *testing.T, url string) record.Record {
+// recordOf returns the record of url. It fails the test unless there is exactly
+// one.
+func (s *sink) recordOf(t *testing.T, url string) record.Record {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,8 +265,8 @@ func newWorldOf(t *testing.T, w *wire, cfg frontiertest.MemoryConfig) *world {
 // config returns the config of a worker of this world, with the defaults.
 func (w *world) config() fetcher.Config {
 	w.t.Helper()
-	// There is only one time limit. If two ended at the same moment, the wire could not
-	// decide whether the crawler gave up or the answer came too late.
+	// HeaderTimeout is longer than the limit of the whole request, so it has no effect. If
+	// both limits ended at the same moment, the error would depend on chance.
 	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: 2 * get.DefaultTimeout})
 	if err != nil {
 		w.t.Fatal(err)
@@ -284,7 +284,7 @@ func (w *world) worker(cfg fetcher.Config) *fetcher.Crawl {
 	return c
 }
 
-// crawl crawls from seeds to the end, which must be Empty.
+// crawl crawls from seeds. The test fails unless Run ends with Empty.
 func (w *world) crawl(cfg fetcher.Config, seeds ...string) {
 	w.t.Helper()
 	w.crawlTo(fetcher.Empty, cfg, seeds...)
@@ -360,8 +360,8 @@ func (w *world) balanced() {
 	}
 }
 
-// slack is the time by which a start can be earlier than computed: a host's
-// state stores its latency in microseconds between leases.
+// slack is the time by which a start can be earlier than computed, because the
+// latency of a host is stored between leases in whole microseconds.
 const slack = 4 * time.Microsecond
 
 // judgeStarts compares the calls with policy: no host was requested before it

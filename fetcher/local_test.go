@@ -32,7 +32,7 @@ func TestLocalOutage(t *testing.T) {
 						return reply{}, false
 					}
 					w.crawl(w.config(), "http://a.test/")
-					if r := w.sink.of(t, "http://a.test/"); r.Outcome != "ok" || r.Attempts != 1 {
+					if r := w.sink.recordOf(t, "http://a.test/"); r.Outcome != "ok" || r.Attempts != 1 {
 						t.Errorf("outcome %q after %d attempts, want ok after 1", r.Outcome, r.Attempts)
 					}
 				})

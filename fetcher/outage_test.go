@@ -56,8 +56,8 @@ var refused = reply{broken: &net.OpError{
 	Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, Err: syscall.ECONNREFUSED,
 }}
 
-// refusedText is the text of the error of refused in the crawler's output. It has the
-// prefix of an error in the request, because a wire without sockets makes no connections.
+// refusedText is the text of this error in the crawler's output. The step is "request" and
+// not "connect", because a wire without sockets makes no connections.
 const refusedText = "request: dial tcp 127.0.0.1:7: connection refused"
 
 // down returns a wire on which the first requests for the robots.txt of each host fail.
@@ -130,7 +130,7 @@ func TestFailureNamesItsCause(t *testing.T) {
 					}
 				})
 				want := "robots.txt: 4 attempts failed: " + test.cause
-				if got := w.sink.of(t, "http://a.test/2"); got.Error != want || got.Outcome != string(frontier.Network) {
+				if got := w.sink.recordOf(t, "http://a.test/2"); got.Error != want || got.Outcome != string(frontier.Network) {
 					t.Errorf("record %+v, want the error %q", got, want)
 				}
 			})
@@ -213,7 +213,7 @@ func TestHostOutage(t *testing.T) {
 			again := 0
 			if failures == 2 {
 				again = 1
-			} else if got := w.sink.of(t, "http://a.test/2").Error; got != "the host answers no more: "+refusedText {
+			} else if got := w.sink.recordOf(t, "http://a.test/2").Error; got != "the host answers no more: "+refusedText {
 				t.Errorf("the record of a dead host has the error %q", got)
 			}
 			log.wants(t, map[string]int{`msg="host does not answer"`: 1, `msg="host answers again"`: again, refusedText: 1})

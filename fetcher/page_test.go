@@ -55,7 +55,7 @@ func TestOnPageError(t *testing.T) {
 				return nil
 			}
 			w.crawl(cfg, "http://a.test/")
-			got := w.sink.of(t, "http://a.test/")
+			got := w.sink.recordOf(t, "http://a.test/")
 			if got.Outcome != string(c.outcome) || calls != c.calls || got.Attempts != c.calls || got.Status != 200 {
 				t.Errorf("%+v: %d calls, record %+v", c, calls, got)
 			}
@@ -109,7 +109,7 @@ func TestOnPageEditsLinks(t *testing.T) {
 			return nil
 		}
 		w.crawl(cfg, "http://a.test/")
-		if got := w.sink.of(t, "http://a.test/"); got.LinksFound != 12 || got.LinksAdded != 2 {
+		if got := w.sink.recordOf(t, "http://a.test/"); got.LinksFound != 12 || got.LinksAdded != 2 {
 			t.Errorf("record says %d found, %d added, want 12 and 2", got.LinksFound, got.LinksAdded)
 		}
 		want := map[frontier.Reason]uint64{
@@ -149,7 +149,7 @@ func TestDocumentIsParsedOnce(t *testing.T) {
 			if len(documents) != 2 || documents[0] == nil || documents[0] != documents[1] || documents[0].Find("p").Text() != "text" {
 				t.Errorf("documents %v", documents)
 			}
-			if got := w.sink.of(t, "http://a.test/"); got.Title != "mine" {
+			if got := w.sink.recordOf(t, "http://a.test/"); got.Title != "mine" {
 				t.Errorf("what OnPage wrote is not in the record: %+v", got)
 			}
 		})
@@ -244,11 +244,11 @@ func TestRedirectsAreFollowed(t *testing.T) {
 			}})
 			w.crawl(w.config(), "http://h0.test/")
 			last := fmt.Sprintf("http://h%d.test/", min(hops, 5))
-			first := w.sink.of(t, "http://h0.test/")
+			first := w.sink.recordOf(t, "http://h0.test/")
 			if first.Outcome != "redirect" || first.RedirectTo != "http://h1.test/" || first.LinksFound != 1 || first.LinksAdded != 1 {
 				t.Errorf("%d hops: record %+v", hops, first)
 			}
-			got := w.sink.of(t, last)
+			got := w.sink.recordOf(t, last)
 			if want := map[bool]string{true: "ok", false: "redirect"}[hops <= 5]; got.Outcome != want || got.Depth != 0 {
 				t.Errorf("%d hops: %s has the record %+v", hops, last, got)
 			}
@@ -256,7 +256,7 @@ func TestRedirectsAreFollowed(t *testing.T) {
 				t.Errorf("%d hops: %d refused for hops", hops, n)
 			}
 			if hops <= 5 {
-				w.sink.of(t, last+"page")
+				w.sink.recordOf(t, last+"page")
 			}
 			if w.wire.count("http://elsewhere.test/") != 0 {
 				t.Errorf("%d hops: a link out of scope was followed", hops)
@@ -308,7 +308,7 @@ func TestAttemptsAreUsedUp(t *testing.T) {
 				w := newWorld(t, pages(map[string]reply{"http://a.test/": c.bad}))
 				cfg := w.config()
 				w.crawl(cfg, "http://a.test/")
-				got := w.sink.of(t, "http://a.test/")
+				got := w.sink.recordOf(t, "http://a.test/")
 				if got.Outcome != string(c.outcome) || got.Status != c.status || got.Attempts != c.calls || w.wire.count("http://a.test/") != c.calls {
 					t.Errorf("record %+v, want %+v", got, c)
 				}

@@ -241,7 +241,7 @@ func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 		for url, want := range map[string]frontier.Outcome{
 			"http://slow.test/1": frontier.OK, "http://dead.test/": frontier.Network, "http://closed.test/": frontier.Network,
 		} {
-			if got := w.sink.of(t, url); got.Outcome != string(want) {
+			if got := w.sink.recordOf(t, url); got.Outcome != string(want) {
 				t.Errorf("%s: outcome %q, want %q", url, got.Outcome, want)
 			}
 		}

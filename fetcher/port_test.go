@@ -49,7 +49,7 @@ func TestBadPortsAreNotRequested(t *testing.T) {
 			t.Errorf("%d refused, want 4", n)
 		}
 		for _, url := range []string{"http://old.test:25/", "http://a.test:110/list.xml", "http://c.test/"} {
-			if r := w.sink.of(t, url); r.Outcome != string(frontier.Address) || r.Attempts != 0 || !strings.Contains(r.Error, "--allow-port") {
+			if r := w.sink.recordOf(t, url); r.Outcome != string(frontier.Address) || r.Attempts != 0 || !strings.Contains(r.Error, "--allow-port") {
 				t.Errorf("%s has the record %+v", url, r)
 			}
 		}

@@ -39,13 +39,13 @@ func TestRobotsBeforePages(t *testing.T) {
 			"http://a.test/": frontier.OK, "http://a.test/private/1": frontier.Robots, "http://a.test/open": frontier.OK,
 			"https://a.test/": frontier.OK, "https://a.test/x": frontier.Robots, "http://a.test:8080/private": frontier.OK,
 		} {
-			got := w.sink.of(t, url)
+			got := w.sink.recordOf(t, url)
 			asked := w.wire.count(url)
 			if got.Outcome != string(want) || (asked > 0) != (want == frontier.OK) || got.Attempts != asked {
 				t.Errorf("%s: outcome %q, %d attempts, %d requests, want %q", url, got.Outcome, got.Attempts, asked, want)
 			}
 		}
-		if got := w.sink.of(t, "http://a.test/private/1"); got.Error != "robots.txt: Disallow: /private" || got.Status != 0 {
+		if got := w.sink.recordOf(t, "http://a.test/private/1"); got.Error != "robots.txt: Disallow: /private" || got.Status != 0 {
 			t.Errorf("a disallowed page has the record %+v", got)
 		}
 		asked := map[string]bool{}
@@ -101,7 +101,7 @@ func TestRobotsOut(t *testing.T) {
 					if firstPage >= 0 || len(urls) != 4 || stats.Outcomes[frontier.Network] != 3 {
 						t.Errorf("requests %v, outcomes %v, want four of robots.txt and 3 failures", urls, stats.Outcomes)
 					}
-					if got := w.sink.of(t, "http://a.test/1"); got.Attempts != 0 || !strings.Contains(got.Error, "robots.txt") {
+					if got := w.sink.recordOf(t, "http://a.test/1"); got.Attempts != 0 || !strings.Contains(got.Error, "robots.txt") {
 						t.Errorf("record %+v", got)
 					}
 				})
@@ -141,8 +141,8 @@ func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 }
 
 // TestRobotsRedirects: the worker follows up to five redirects, each after the delay.
-// After more redirects, everything is allowed. A delay longer than a host's lease does
-// not restart the redirects.
+// After more redirects, everything is allowed. Even if the delay is longer than a lease,
+// the worker does not begin again with the first redirect.
 func TestRobotsRedirects(t *testing.T) {
 	for _, delay := range []time.Duration{time.Second, 90 * time.Second} {
 		for hops := range 8 {
@@ -166,7 +166,7 @@ func TestRobotsRedirects(t *testing.T) {
 				if hops > 5 {
 					want, requests = frontier.OK, 7 // robots.txt, five redirects, the page
 				}
-				if got := w.sink.of(t, "http://a.test/page"); got.Outcome != string(want) {
+				if got := w.sink.recordOf(t, "http://a.test/page"); got.Outcome != string(want) {
 					t.Errorf("%d redirects: outcome %q, want %q", hops, got.Outcome, want)
 				}
 				if got := len(w.wire.log()); got != requests {
@@ -269,7 +269,7 @@ func TestRobotsKept(t *testing.T) {
 			if got := w.wire.count("http://a.test/robots.txt"); got != want {
 				t.Errorf("%d requests for robots.txt after %d days, want %d", got, day+1, want)
 			}
-			if got := w.sink.of(t, fmt.Sprintf("http://a.test/private/%d", day)); got.Outcome != string(frontier.Robots) {
+			if got := w.sink.recordOf(t, fmt.Sprintf("http://a.test/private/%d", day)); got.Outcome != string(frontier.Robots) {
 				t.Errorf("day %d: a disallowed page has outcome %q", day, got.Outcome)
 			}
 		}

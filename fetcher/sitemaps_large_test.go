@@ -66,8 +66,8 @@ func (s *slowStore) Complete(ctx context.Context, id frontier.LeaseID, done []fr
 
 // TestSitemapsInBoundedMemory reads an index of 30 sitemaps with 100,000 URLs
 // each, all at once. Besides the bodies, whose size is limited, the worker
-// holds some thousand URLs of each sitemap. 50,000 of each would be 80 MiB.
-// URLs beyond 50,000 are counted.
+// holds some thousand URLs of each sitemap. If it held 50,000 URLs of each, they
+// would take 80 MiB. URLs beyond 50,000 are only counted.
 func TestSitemapsInBoundedMemory(t *testing.T) {
 	const entries, taken = 100_000, 50_000
 	files := fewer(30)
@@ -131,7 +131,7 @@ func TestSitemapsInBoundedMemory(t *testing.T) {
 		if grown := (highest - before.HeapAlloc) >> 20; grown > 40 {
 			t.Errorf("the heap has grown by %d MiB, want about 10", grown)
 		}
-		if r := w.sink.of(t, names[0]); !strings.Contains(r.Error, "too many entries") {
+		if r := w.sink.recordOf(t, names[0]); !strings.Contains(r.Error, "too many entries") {
 			t.Errorf("the record of a sitemap has the error %q", r.Error)
 		}
 	})
@@ -205,7 +205,7 @@ func TestSitemapInPieces(t *testing.T) {
 				if told != excluded {
 					t.Errorf("%d are told, want %d", told, excluded)
 				}
-				r := w.sink.of(t, "http://a.test/map.xml")
+				r := w.sink.recordOf(t, "http://a.test/map.xml")
 				if r.LinksFound != entries+excluded+1 || r.LinksAdded != entries && name != "an answer is lost" {
 					t.Errorf("the record has %d found, %d added, want %d and %d", r.LinksFound, r.LinksAdded, entries+excluded+1, entries)
 				}

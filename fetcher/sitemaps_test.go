@@ -67,10 +67,10 @@ func TestSitemapsAreRead(t *testing.T) {
 		if got := w.stats().Refused; !maps.Equal(got, want) {
 			t.Errorf("refused %v, want %v", got, want)
 		}
-		if r := w.sink.of(t, "http://a.test/map/broken.xml"); !strings.Contains(r.Error, "line 1") {
+		if r := w.sink.recordOf(t, "http://a.test/map/broken.xml"); !strings.Contains(r.Error, "line 1") {
 			t.Errorf("the broken sitemap's record says %q", r.Error)
 		}
-		if r := w.sink.of(t, "http://a.test/map/index.xml"); r.LinksFound != 3 || r.LinksAdded != 2 {
+		if r := w.sink.recordOf(t, "http://a.test/map/index.xml"); r.LinksFound != 3 || r.LinksAdded != 2 {
 			t.Errorf("the index found %d and added %d, want 3 and 2", r.LinksFound, r.LinksAdded)
 		}
 	})

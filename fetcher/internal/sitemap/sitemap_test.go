@@ -234,7 +234,7 @@ func TestLimitsOfFile(t *testing.T) {
 			runtime.GC()
 			runtime.ReadMemStats(&before)
 			highest := uint64(0)
-			watch := &watchedReader{from: c.file, each: func() {
+			watch := &watchedReader{from: c.file, onRead: func() {
 				runtime.ReadMemStats(&after)
 				highest = max(highest, after.HeapAlloc)
 			}}
@@ -249,16 +249,16 @@ func TestLimitsOfFile(t *testing.T) {
 	}
 }
 
-// watchedReader is a reader that calls the function each from time to time.
+// watchedReader is a reader that calls onRead once in 1,000 calls of Read.
 type watchedReader struct {
-	from  io.Reader
-	each  func()
-	reads int
+	from   io.Reader
+	onRead func()
+	reads  int
 }
 
 func (w *watchedReader) Read(p []byte) (int, error) {
 	if w.reads++; w.reads%1000 == 0 {
-		w.each()
+		w.onRead()
 	}
 	return w.from.Read(p)
 }
