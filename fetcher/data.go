@@ -18,7 +18,7 @@ const roomTime = documentTime / 2
 
 // takeData extracts the fields and the main text of a page into its record. The caller
 // must have a place in Crawl.readers (see takeReader). takeData gives the place back
-// while it waits. If requests were aborted during the wait, the result held is false, and
+// while it waits. If requests were aborted during the wait, takeData returns false, and
 // the caller no longer has the place.
 func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	set := v.cfg.Fields.For(r.URL)
@@ -49,15 +49,15 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 }
 
 // TakeData extracts data from a document into a record: the fields of set (none if set is
-// nil) and, if the argument text is true, the main text. References are relative to base.
+// nil) and, if withText is true, the main text. References are relative to base.
 // If giveUp returns true, TakeData stops early. giveUp is optional. TakeData returns the
 // result for each field.
-func TakeData(root *html.Node, base string, set *fields.Set, text bool, giveUp func() bool, r *record.Record) (all []fields.Found) {
+func TakeData(root *html.Node, base string, set *fields.Set, withText bool, giveUp func() bool, r *record.Record) (all []fields.Found) {
 	if set != nil {
 		all = set.Extract(fields.Page{Root: root, Base: base, GiveUp: giveUp})
 		r.Fields, r.Incomplete, r.Cut = fields.JSON(all), fields.Missing(all), fields.Cut(all)
 	}
-	if text {
+	if withText {
 		found := maintext.Extract(root, giveUp)
 		r.Text, r.Lang, r.Author, r.Published = found.Text, found.Lang, found.Author, found.Published
 		if found.Cut {

@@ -328,25 +328,25 @@ func (c *Crawl) Hold() (release func()) {
 	})
 }
 
-// Run crawls until nothing is left, a limit is reached or the context stop ends.
+// Run crawls until nothing is left, a limit is reached or ctx ends.
 // Requests under way then get Config.Grace to finish, and their completions 2 s more.
 // When Run returns, all its goroutines have ended. Run may be called only once. If Run
 // returns an error, everything that was committed is safe, and a new worker can continue
 // the crawl.
-func (c *Crawl) Run(stop context.Context) (End, error) {
+func (c *Crawl) Run(ctx context.Context) (End, error) {
 	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
 	}
 	defer c.abort(nil)
-	stop, cancel := context.WithCancelCause(stop)
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.hard, func() { cancel(ErrGraceOver) })()
-	defer context.AfterFunc(stop, func() { after(c.hard, c.cfg.Grace, c.Abort) })()
+	defer context.AfterFunc(ctx, func() { callAfter(c.hard, c.cfg.Grace, c.Abort) })()
 
 	last, cancelLast := context.WithCancel(context.Background())
 	defer cancelLast()
-	defer context.AfterFunc(c.hard, func() { after(last, completeTime, cancelLast) })()
-	c.stopping, c.last = stop, last
+	defer context.AfterFunc(c.hard, func() { callAfter(last, completeTime, cancelLast) })()
+	c.stopping, c.last = ctx, last
 	failure := make(chan error, 1) // the first error
 	fail := func(err error) {
 		select {
@@ -358,11 +358,11 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	var leases, watcher sync.WaitGroup
 	watch, unwatch := context.WithCancel(c.hard)
 	watcher.Go(func() { c.watch(watch) })
-	end, err := c.acquire(stop, func(l *holding) {
+	end, err := c.acquire(ctx, func(l *holding) {
 		c.held.Add(1)
 		c.ready.Add(1)
 		leases.Add(1)
-		go c.work(stop, l, func(err error) {
+		go c.work(ctx, l, func(err error) {
 			defer leases.Done()
 			if err != nil {
 				fail(err)
@@ -397,7 +397,7 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	c.ready.Add(-1)
 	c.Wake()
 	parked := time.Now()
-	after(stop, rest, func() {
+	callAfter(stop, rest, func() {
 		c.ready.Add(1)
 		c.tally.count(c.tally.hosts.Waiting, l.lease.Host, uint64(time.Since(parked).Milliseconds()))
 		c.work(stop, l, done)
@@ -486,12 +486,11 @@ func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
 	sleep(stop, c.wake, wait)
 }
 
-// pause waits until the time d has passed or the context stop ends.
-func pause(stop context.Context, d time.Duration) { sleep(stop, nil, d) }
+// pause waits until the time d has passed or ctx ends.
+func pause(ctx context.Context, d time.Duration) { sleep(ctx, nil, d) }
 
-// sleep waits until the time d has passed, the channel wake has a value or the context
-// stop ends.
-func sleep(stop context.Context, wake <-chan struct{}, d time.Duration) {
+// sleep waits until the time d has passed, the channel wake has a value or ctx ends.
+func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -500,7 +499,7 @@ func sleep(stop context.Context, wake <-chan struct{}, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-wake:
-	case <-stop.Done():
+	case <-ctx.Done():
 	}
 }
 

@@ -18,9 +18,9 @@ type gate struct {
 
 func newGate(limit int) *gate { return &gate{limit: limit} }
 
-// enter waits for room. If the context stop ends first, it returns false, and the
-// caller is not inside.
-func (g *gate) enter(stop context.Context) bool {
+// enter waits for room. If ctx ends first, enter returns false, and the caller is not
+// inside.
+func (g *gate) enter(ctx context.Context) bool {
 	if g.tryEnter() {
 		return true
 	}
@@ -32,7 +32,7 @@ func (g *gate) enter(stop context.Context) bool {
 	select {
 	case <-in:
 		return true
-	case <-stop.Done():
+	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -32,7 +32,7 @@ type holding struct {
 	received int
 	pending  []frontier.Item    // still to do, in this order
 	deferred []frontier.Item    // waiting for a robots.txt that could not be fetched
-	askAgain bool               // request robots.txt files that have failed again, because nothing else is left to do
+	askAgain bool               // request the failed robots.txt again, because nothing else is left to do
 	ofSeed   map[string]bool    // by origin: whether it is the origin of a seed; nil means not asked yet
 	full     bool               // the store had as many items as were requested
 	kept     context.Context    // the lease is extended until this ends
@@ -112,10 +112,10 @@ const maxDeferred = 256
 
 // run works on the lease. If the result rest is 0, the lease is done. Otherwise the host
 // must get no request for this time, and run must be called again after this time, or
-// when the context stop ends. An error ends the crawl.
-func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
-	for h.next(stop) {
-		rest, err := h.step(stop)
+// when ctx ends. An error ends the crawl.
+func (h *holding) run(ctx context.Context) (rest time.Duration, err error) {
+	for h.next(ctx) {
+		rest, err := h.step(ctx)
 		if rest > 0 {
 			return rest, nil
 		}

@@ -79,7 +79,7 @@ func robotsFault(failures int, cause string) string {
 	return fault + ": " + cause
 }
 
-// undefer makes the deferred items pending if a robots.txt of theirs can be requested
+// undefer makes the deferred items pending if the robots.txt of one of them can be requested
 // again. It is called when no other items are pending.
 func (h *holding) undefer() {
 	h.mu.Lock()
@@ -204,7 +204,7 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	return answer, err
 }
 
-// otherHost returns the header and the turn of a request to another host than that of the
+// otherHost returns the header and the turn of a request to a host other than that of the
 // lease.
 func (h *holding) otherHost(host string) (header map[string][]string, next turn) {
 	rules, policy := h.rulesOf(host)

@@ -290,11 +290,11 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// given checks the state after a stop: the number of items that are still leased is
-// the argument leased, and no queued item has used up an attempt.
-func (w *world) given(leased uint64) {
+// given checks the state after a stop: wantLeased items are still leased, and no queued
+// item has used up an attempt.
+func (w *world) given(wantLeased uint64) {
 	w.t.Helper()
-	if stats := w.stats(); stats.Leased != leased || stats.Queued == 0 {
+	if stats := w.stats(); stats.Leased != wantLeased || stats.Queued == 0 {
 		w.t.Errorf("%d leased, %d queued after a stop", stats.Leased, stats.Queued)
 	}
 	_ = w.store.List(w.t.Context(), frontier.Queued, "", func(item frontier.Item) bool {

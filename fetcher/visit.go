@@ -209,7 +209,7 @@ func (v *visited) failed(err error) frontier.Completion {
 	r.DurationMS = milliseconds(time.Since(v.at))
 	r.Error = err.Error()
 	if fault.Retry {
-		// This counts as an attempt even if the server only closed an idle connection.
+		// The failure counts as an attempt even if the server only closed an idle connection.
 		// Otherwise the URL would be requested for ever if its server closes the
 		// connection each time.
 		v.tally.failed(v.item.Host, causeOf(err))

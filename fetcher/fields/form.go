@@ -135,14 +135,13 @@ func parseNumber(text, sign string) (number string, ok bool) {
 	return b.String(), true
 }
 
-// negative reports whether the argument before, the text before a number, ends with a
-// minus sign: "-5" is negative, "4-5" is not. A currency sign may follow the minus sign:
-// "−$5".
-func negative(before string) bool {
-	before = strings.TrimRightFunc(before, func(r rune) bool { return unicode.Is(unicode.Sc, r) || unicode.IsSpace(r) })
-	rest, minus := strings.CutSuffix(before, "-")
+// negative reports whether prefix, the text before a number, ends with a minus sign: "-5" is
+// negative, "4-5" is not. A currency sign may follow the minus sign: "−$5".
+func negative(prefix string) bool {
+	prefix = strings.TrimRightFunc(prefix, func(r rune) bool { return unicode.Is(unicode.Sc, r) || unicode.IsSpace(r) })
+	rest, minus := strings.CutSuffix(prefix, "-")
 	if !minus {
-		rest, minus = strings.CutSuffix(before, "−")
+		rest, minus = strings.CutSuffix(prefix, "−")
 	}
 	return minus && !endsWord(rest)
 }

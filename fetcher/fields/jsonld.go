@@ -132,8 +132,8 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// follow calls yield with each text at the end of the path keys, which begins at value and
-// can lead through arrays. It returns false if yield returned false.
+// follow calls yield with each text at the end of the path keys. The path begins at value,
+// and can lead through arrays. follow returns false if yield returned false.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {
 	case []any:

@@ -53,12 +53,12 @@ type parser struct{ text string }
 // part is a piece of a parser's text without the white space around it.
 type part struct {
 	text string
-	at   int // where it begins, in bytes
+	at   int // its index in the text of the parser, in bytes
 }
 
-// fault returns a SyntaxError for the fault at p.text[at].
-func (p *parser) fault(at int, format string, args ...any) error {
-	before := cut(p.text, at) // whole characters
+// fault returns a SyntaxError for the fault at p.text[index].
+func (p *parser) fault(index int, format string, args ...any) error {
+	before := cut(p.text, index) // whole characters
 	return &SyntaxError{p.text, 1 + utf8.RuneCountInString(before), fmt.Sprintf(format, args...)}
 }
 
