@@ -245,7 +245,7 @@ type Crawl struct {
 	wake    chan struct{} // something may be due earlier than expected
 	feeds   atomic.Int64  // calls of Hold that were not released yet
 	held    atomic.Int64  // leases that this worker has
-	ready   atomic.Int64  // of them, those that have or need a slot: neither late nor waiting for the delay of their host
+	ready   atomic.Int64  // the leases of held that have or need a slot: neither late nor waiting for the delay of their host
 
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 

@@ -15,7 +15,7 @@ import (
 type roster struct {
 	mu   sync.Mutex
 	held map[string]*holding
-	due  times // when hosts that are not held become due, if in the future
+	due  times // when hosts that this worker has not leased become due, if in the future
 	// resting are the hosts that were given back because they failed, and the end of
 	// their pause.
 	resting times
@@ -116,8 +116,8 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 	return wait
 }
 
-// delay stores the time at which a host that is not held is due. The caller
-// must hold mu.
+// delay stores the time at which a host is due that this worker has not leased.
+// The caller must hold mu.
 func (r *roster) delay(host string, now, due time.Time) {
 	if !due.After(now) {
 		delete(r.due.byHost, host)

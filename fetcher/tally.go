@@ -46,7 +46,7 @@ type HostCounts struct {
 	Pages   *topk.Sketch `json:"pages"`      // answers
 	Errors  *topk.Sketch `json:"errors"`     // attempts that failed
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
-	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the end of the error, such as "connection refused"
+	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the last part of the error's text, such as "connection refused"
 
 	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts in Errors have no entry
 }

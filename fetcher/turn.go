@@ -13,8 +13,8 @@ const lastSecond = time.Second
 const (
 	// maxPark is the longest wait for a host's delay during which the lease is kept.
 	maxPark = 20 * time.Second
-	// forever is the patience of a request that completes earlier ones, such as the
-	// next hop of a redirected robots.txt.
+	// forever is the patience of a request that continues earlier ones, such as the
+	// next hop of a redirected robots.txt. It waits, however long that takes.
 	forever time.Duration = math.MaxInt64
 )
 

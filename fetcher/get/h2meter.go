@@ -12,7 +12,7 @@ import (
 var errH2Flood = errors.New("HTTP/2: too many frames that are no part of an answer")
 
 const (
-	// h2Allowance is what one request permits a server to send. It is at least twice the
+	// h2Allowance is what one request permits a server to send. It must be at least twice the
 	// 4 MiB that the transport's flow control permits for each stream: once for this
 	// answer and once for an earlier answer that was given up.
 	h2Allowance = 16 << 20
@@ -20,8 +20,8 @@ const (
 	// length. An allowance is enough for 1,024 such frames, and an answer needs a few.
 	// Each such frame takes as much CPU time as some kilobytes of a body.
 	h2FrameCost = h2Allowance >> 10
-	// h2DataCost is the cost of a frame of a body in addition to its length. A body of
-	// 10 MiB may come in frames of 40 bytes.
+	// h2DataCost is the cost of a frame of a body in addition to its length. With this cost,
+	// a body of 10 MiB can still come in frames of 40 bytes.
 	h2DataCost = 64
 	// h2MaxPadding is the largest padding of a frame of a body.
 	h2MaxPadding = 256

@@ -142,7 +142,7 @@ type flight struct {
 	capture  *capture // nil means none
 
 	permission *permission
-	gate       atomic.Pointer[gated] // of the connection; nil if there is no connection yet, or if the connection has no gate
+	gate       atomic.Pointer[gated] // the gated connection of the request; nil if there is none yet, and for HTTP/2
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {

@@ -24,7 +24,7 @@ type Wire struct {
 }
 
 // finalAnswer returns the part of the received bytes that belongs to answer. It leaves
-// out interim answers before it and bytes after its end.
+// out interim answers before answer, and bytes after its end.
 func finalAnswer(received []byte, answer *http.Response) []byte {
 	head := headLen(received)
 	for head > 0 && isInterim(received) {
