@@ -93,13 +93,13 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 
 // TestHostileHostsDoNotStarveOthers: hostile hosts cost good hosts only a small part of
 // their requests. If there are thirty times as many hostile hosts as slots, good hosts
-// still get a quarter of their requests.
+// still get a quarter of the requests that they get alone.
 func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 	rng := dice(t)
 	for _, c := range []struct {
 		hostile, concurrency int
 		long                 time.Duration
-		least                float64 // share of the requests that good hosts get without hostile hosts
+		least                float64 // smallest allowed share of the requests that good hosts get alone
 	}{
 		{250, 64, 40 * time.Second, 0.85},
 		{250, 64, 3 * time.Minute, 0.95},

@@ -83,9 +83,9 @@ func inBackground(t *testing.T, c *fetcher.Crawl) (wait func()) {
 	}
 }
 
-// TestFailureNamesItsCause: the first failure of a robots.txt is counted, and
-// its cause is in the progress, once in the log with the host, and in the
-// records.
+// TestFailureNamesItsCause: the first failure of a robots.txt is counted. Its
+// cause is in the progress and in the records. It is also in the log, once,
+// with the host.
 func TestFailureNamesItsCause(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -344,7 +344,7 @@ func TestMachineStaysDown(t *testing.T) {
 			case "c.test":
 				time.Sleep(time.Second)
 				return reply{}, false
-			case "d.test": // the last error is not that of the machine
+			case "d.test": // so that the last error is not an error of the machine
 				time.Sleep(2 * time.Second)
 				return reply{broken: syscall.ECONNRESET}, true
 			}
