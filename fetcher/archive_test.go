@@ -48,7 +48,7 @@ type archived struct {
 	dir  string
 }
 
-// crawlKeeping crawls a site with an archive, and returns the results of Run.
+// crawlKeeping crawls a site with an archive, and returns the crawl and the error of Run.
 func crawlKeeping(t *testing.T, archive everything) (archived, error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -53,7 +53,7 @@ func (c *Crawl) watch(ctx context.Context) {
 }
 
 // mostSlots returns the largest number of hosts asked at once if Config.Concurrency is 0.
-// It is at most half of MaxConnections, because the late requests need connections too.
+// It is at most half of MaxConnections, because requests to late hosts need connections too.
 func (c *Crawl) mostSlots() int {
 	if c.cfg.MaxConnections == 0 {
 		return autoMax
@@ -103,7 +103,7 @@ type load struct {
 // no clock. Its caller calls step once per tick.
 type climber struct {
 	limit, most int
-	before      float64 // requests per second before a doubling that has not shown a gain yet; otherwise 0
+	before      float64 // requests per second before the last doubling, until it shows a gain; otherwise 0
 	trial       int     // ticks left to show a gain
 	rest        int     // ticks until the next doubling
 	patience    int     // ticks to rest after the next doubling without a gain

@@ -13,9 +13,9 @@ func climb(c *climber, ticks int, throughput func(n int) float64) {
 	}
 }
 
-// TestClimberFindsTheLimit: for every kind of limit the climber reaches at least nine
-// tenths of the best throughput. It asks at most four times as many hosts as are needed
-// for that, or autoStart hosts.
+// TestClimberFindsTheLimit: for every kind of limit, the climber reaches at least nine
+// tenths of the best throughput. Its last number of hosts is at most autoStart, or at most
+// four times the smallest number that reaches this throughput.
 func TestClimberFindsTheLimit(t *testing.T) {
 	for name, throughput := range map[string]func(int) float64{
 		"latency only":                  func(n int) float64 { return float64(n) / 0.3 },

@@ -29,7 +29,7 @@ func TestBandwidthOverTime(t *testing.T) {
 		now = now.Add(10 * time.Millisecond)
 	}
 	took := now.Sub(begun).Seconds()
-	most := perSecond*(took+1) + requesters*size // requests before the first answer
+	most := perSecond*(took+1) + requesters*size // the product is for requests that began before the first answer
 	if got := float64(read); got > most || got < 0.9*perSecond*took {
 		t.Errorf("%d bytes in %.0f s, want %.0f to %.0f", read, took, 0.9*perSecond*took, most)
 	}

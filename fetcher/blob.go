@@ -53,7 +53,7 @@ func appendSized(b, part []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(part))), part...)
 }
 
-// readBlob is the inverse of appendBlob. If it returns an error, it keeps what it read.
+// readBlob is the inverse of appendBlob. If it returns an error, it keeps what it read before.
 func (h *holding) readBlob(b []byte, now time.Time) error {
 	if b == nil {
 		return nil

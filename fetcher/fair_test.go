@@ -137,7 +137,7 @@ func TestHungStoreDoesNotHoldUpTheEnd(t *testing.T) {
 	}
 }
 
-// hung is a store whose Complete blocks once the context stop has ended.
+// hung is a store whose Complete blocks after Run was stopped.
 type hung struct {
 	*frontiertest.Memory
 	stop context.Context

@@ -65,12 +65,13 @@ type Config struct {
 	// nil means seeds.
 	Exact []string
 
-	// Concurrency is how many hosts are asked at once. Up to four times as many late
-	// hosts are asked in addition. With 0 the worker finds the number itself, from 64 up:
-	// the number grows as long as this increases the requests per second.
+	// Concurrency is how many hosts are asked at once. In addition, up to four times as
+	// many late hosts are asked: hosts whose request has taken longer than 2 s. 0 means
+	// that the worker finds the number itself. It starts with 64 hosts, and asks more as
+	// long as this increases the requests per second.
 	Concurrency int
-	// MaxConnections is how many requests may be under way at once, including late ones.
-	// Each needs about one connection. 0 means that only Concurrency limits them.
+	// MaxConnections is how many requests may be under way at once, including those to
+	// late hosts. Each request needs about one connection. 0 means that only Concurrency limits them.
 	MaxConnections  int
 	HostConcurrency int     // requests to one host at once; 0 means 1
 	Rate            float64 // requests per second of this worker; 0 means no limit
@@ -128,8 +129,8 @@ type Config struct {
 
 	// OnRefused is called for each link that was refused, after its page was completed.
 	// Many goroutines call it at once. It is optional. If a page is fetched again after a
-	// crash, OnRefused is called again for its links. The references of a page beyond the
-	// maximum number are only counted, and OnRefused is not called for them.
+	// crash, OnRefused is called again for its links. If a page has more references than
+	// the maximum, those beyond it are only counted, and OnRefused is not called for them.
 	OnRefused func(Refused)
 
 	Logger *slog.Logger // nil discards all messages
@@ -239,11 +240,11 @@ type Crawl struct {
 	backlog   backlog
 
 	slots   slots
-	readers chan struct{} // bodies being read; Config.Memory does not count the memory that reading takes
+	readers chan struct{} // one entry for each body that is being parsed; Config.Memory does not count the memory of the parser
 	wake    chan struct{} // something may be due earlier than expected
-	feeds   atomic.Int64  // callers of Hold, which will add URLs
-	held    atomic.Int64  // leases
-	ready   atomic.Int64  // leases that have or need a slot: neither late nor waiting for their host's delay
+	feeds   atomic.Int64  // calls of Hold that were not released yet
+	held    atomic.Int64  // leases that this worker has
+	ready   atomic.Int64  // the leases of held that have or need a slot: neither late nor waiting for the delay of their host
 
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 
@@ -257,7 +258,7 @@ type Crawl struct {
 
 	storeAway, storeFull, machineDown outage
 	awaitingMachine                   atomic.Int64           // hosts in awaitMachine
-	machineCause                      atomic.Pointer[string] // why the last of them waits
+	machineCause                      atomic.Pointer[string] // why the last host that entered awaitMachine waits
 }
 
 // The values of End.
@@ -336,15 +337,15 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 		return "", errors.New("fetcher: Run was called before")
 	}
 	defer c.abort(nil)
-	stop, cancel := context.WithCancelCause(stop)
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.hard, func() { cancel(ErrGraceOver) })()
-	defer context.AfterFunc(stop, func() { after(c.hard, c.cfg.Grace, c.Abort) })()
+	defer context.AfterFunc(ctx, func() { callAfter(c.hard, c.cfg.Grace, c.Abort) })()
 
 	last, cancelLast := context.WithCancel(context.Background())
 	defer cancelLast()
-	defer context.AfterFunc(c.hard, func() { after(last, completeTime, cancelLast) })()
-	c.stopping, c.last = stop, last
+	defer context.AfterFunc(c.hard, func() { callAfter(last, completeTime, cancelLast) })()
+	c.stopping, c.last = ctx, last
 	failure := make(chan error, 1) // the first error
 	fail := func(err error) {
 		select {
@@ -356,11 +357,11 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	var leases, watcher sync.WaitGroup
 	watch, unwatch := context.WithCancel(c.hard)
 	watcher.Go(func() { c.watch(watch) })
-	end, err := c.acquire(stop, func(l *holding) {
+	end, err := c.acquire(ctx, func(l *holding) {
 		c.held.Add(1)
 		c.ready.Add(1)
 		leases.Add(1)
-		go c.work(stop, l, func(err error) {
+		go c.work(ctx, l, func(err error) {
 			defer leases.Done()
 			if err != nil {
 				fail(err)
@@ -395,7 +396,7 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	c.ready.Add(-1)
 	c.Wake()
 	parked := time.Now()
-	after(stop, rest, func() {
+	callAfter(stop, rest, func() {
 		c.ready.Add(1)
 		c.tally.count(c.tally.hosts.Waiting, l.lease.Host, uint64(time.Since(parked).Milliseconds()))
 		c.work(stop, l, done)
@@ -415,7 +416,7 @@ const (
 // have added URLs.
 const pollMax = time.Second
 
-// pollMin is the shortest time between two calls to a store that had nothing due.
+// pollMin is the shortest time between two calls to a store that had no due hosts.
 const pollMin = 5 * time.Millisecond
 
 // acquire leases hosts while there is room, and starts to work on them.
@@ -477,19 +478,18 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 // hosts than requested.
 func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
 	wait := min(grant.Wait, pollMax)
-	if grant.Empty || grant.Limited || grant.Paused { // in these cases no host becomes due with time
+	if grant.Empty || grant.Limited || grant.Paused { // waiting makes no host due in these cases
 		wait = pollMax
 	}
 	pause(stop, pollMin)
 	sleep(stop, c.wake, wait)
 }
 
-// pause waits until the time d has passed or the context stop ends.
-func pause(stop context.Context, d time.Duration) { sleep(stop, nil, d) }
+// pause waits until the time d has passed or ctx ends.
+func pause(ctx context.Context, d time.Duration) { sleep(ctx, nil, d) }
 
-// sleep waits until the time d has passed, the channel wake has a value or the context
-// stop ends.
-func sleep(stop context.Context, wake <-chan struct{}, d time.Duration) {
+// sleep waits until the time d has passed, the channel wake has a value or ctx ends.
+func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -498,7 +498,7 @@ func sleep(stop context.Context, wake <-chan struct{}, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-wake:
-	case <-stop.Done():
+	case <-ctx.Done():
 	}
 }
 
@@ -510,5 +510,5 @@ func newLeaseIDs(n int) []frontier.LeaseID {
 	return ids
 }
 
-// random returns the random number that package politeness needs.
+// random returns a random number in [0, 1).
 func random() float64 { return mathrand.Float64() }

@@ -18,21 +18,21 @@ type gate struct {
 
 func newGate(limit int) *gate { return &gate{limit: limit} }
 
-// enter waits for room. If the context stop ends first, it returns false, and the
-// caller is not inside.
-func (g *gate) enter(stop context.Context) bool {
+// enter waits for room. If ctx ends first, enter returns false, and the caller is not
+// inside.
+func (g *gate) enter(ctx context.Context) bool {
 	if g.tryEnter() {
 		return true
 	}
 	in := make(chan struct{})
 	g.mu.Lock()
 	g.waiting = append(g.waiting, in)
-	g.admit() // because there may be room meanwhile
+	g.admit() // because a holder may have left meanwhile
 	g.mu.Unlock()
 	select {
 	case <-in:
 		return true
-	case <-stop.Done():
+	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -264,8 +264,8 @@ func newWorldOf(t *testing.T, w *wire, cfg frontiertest.MemoryConfig) *world {
 // config returns the config of a worker of this world, with the defaults.
 func (w *world) config() fetcher.Config {
 	w.t.Helper()
-	// There is only one time limit. If two ended at the same moment, the wire could not
-	// decide whether the crawler gave up or the answer came too late.
+	// HeaderTimeout is longer than the limit of the whole request, so it has no effect. If
+	// both limits ended at the same moment, the error would depend on chance.
 	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: 2 * get.DefaultTimeout})
 	if err != nil {
 		w.t.Fatal(err)
@@ -283,7 +283,7 @@ func (w *world) worker(cfg fetcher.Config) *fetcher.Crawl {
 	return c
 }
 
-// crawl crawls from seeds to the end, which must be Empty.
+// crawl crawls from seeds. The test fails unless Run ends with Empty.
 func (w *world) crawl(cfg fetcher.Config, seeds ...string) {
 	w.t.Helper()
 	w.crawlTo(fetcher.Empty, cfg, seeds...)
@@ -359,8 +359,8 @@ func (w *world) balanced() {
 	}
 }
 
-// slack is the time by which a start can be earlier than computed: a host's
-// state stores its latency in microseconds between leases.
+// slack is the time by which a start can be earlier than computed, because the
+// latency of a host is stored between leases in whole microseconds.
 const slack = 4 * time.Microsecond
 
 // judgeStarts compares the calls with policy: no host was requested before it

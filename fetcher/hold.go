@@ -43,7 +43,7 @@ type holding struct {
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // the earliest next start; set if a request started without a lease, or if no late slot was free
+	notBefore   time.Time                // the earliest time of the next request; set if a robots.txt redirected to this host before the lease, or if no late slot was free
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	waits       bool                     // some items of the lease wait for another attempt
@@ -89,8 +89,8 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 	return rules, policy
 }
 
-// tokenOf returns the name that robots.txt uses for the user agent of requests under
-// rules.
+// tokenOf returns the name of a host's user agent in robots.txt. If rules has a User-Agent
+// header, this header replaces the user agent of the client.
 func (c *Crawl) tokenOf(rules HostRules) string {
 	for name, values := range rules.Header {
 		if len(values) > 0 && http.CanonicalHeaderKey(name) == "User-Agent" {
@@ -245,7 +245,7 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	return nil
 }
 
-// notDead drops errDead, so that run continues and step concludes the host's items.
+// notDead drops errDead, so that run continues, and step finishes the items of the host.
 func notDead(err error) error {
 	if errors.Is(err, errDead) {
 		return nil

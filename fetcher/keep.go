@@ -11,18 +11,18 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep extends the lease when the time wait has passed, and then repeatedly until the
+// keep extends the lease after the time delay, and then repeatedly until the
 // lease is released. Thus the lease does not run out during a slow page, a slow OnPage
 // or a long wait.
-func (h *holding) keep(wait time.Duration, outage backoff) {
+func (h *holding) keep(delay time.Duration, outage backoff) {
 	h.keeping.Add(1)
-	after(h.kept, wait, func() {
+	callAfter(h.kept, delay, func() {
 		defer h.keeping.Done()
 		if h.kept.Err() != nil {
 			return
 		}
-		// Known is the maximum, so that the store adds no items: run itself requests
-		// items.
+		// With these arguments the store only extends the lease, and adds and returns no
+		// items. The method run requests items itself.
 		_, err := h.extend(h.kept, frontier.TopUp{Known: math.MaxInt})
 		switch {
 		case err == nil:
@@ -36,13 +36,12 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 	})
 }
 
-// after calls the function run once, in a new goroutine, when the time d has
-// passed or the context stop ends.
-func after(stop context.Context, d time.Duration, run func()) {
-	ctx, cancel := context.WithTimeout(stop, d)
+// callAfter calls f once, in a new goroutine, when the time d has passed or parent ends.
+func callAfter(parent context.Context, d time.Duration, f func()) {
+	ctx, cancel := context.WithTimeout(parent, d)
 	context.AfterFunc(ctx, func() {
 		cancel()
-		run()
+		f()
 	})
 }
 
@@ -86,10 +85,10 @@ func (h *holding) prefetch(stop context.Context) {
 	})
 }
 
-// take adds the items of a prefetch to pending. If wait is true, take waits for a
+// take adds the items of a prefetch to pending. If block is true, take waits for a
 // prefetch that is still under way.
-func (h *holding) take(wait bool) {
-	if h.coming == nil || !wait && len(h.coming) == 0 {
+func (h *holding) take(block bool) {
+	if h.coming == nil || !block && len(h.coming) == 0 {
 		return
 	}
 	got := <-h.coming

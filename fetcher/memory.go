@@ -71,7 +71,7 @@ func (v *visited) room() func(bytes int64) bool {
 	return func(bytes int64) bool { return bytes <= largest-v.share.Size() && v.share.TryGrow(bytes) }
 }
 
-// takeReader waits until a body may be read. It returns false if requests were aborted.
+// takeReader waits until another body may be parsed. It returns false if requests were aborted.
 func (c *Crawl) takeReader() bool {
 	select {
 	case c.readers <- struct{}{}:

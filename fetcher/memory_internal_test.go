@@ -8,8 +8,8 @@ import (
 // MemoryTaken returns how many bytes of Config.Memory all visits hold.
 func (c *Crawl) MemoryTaken() int64 { return c.memory.Taken() }
 
-// TestNoPageIsReadAfterTheAbort wakes a reader after requests were aborted.
-// Both events are then ready, and the abort must win each time.
+// TestNoPageIsReadAfterTheAbort calls takeReader after requests were aborted, while
+// there is a free place for a reader. The abort must win each time.
 func TestNoPageIsReadAfterTheAbort(t *testing.T) {
 	aborted, abort := context.WithCancel(t.Context())
 	c := &Crawl{hard: aborted, readers: make(chan struct{}, 1)}

@@ -61,8 +61,8 @@ func (c *Crawl) noteMachine(err error) {
 }
 
 // whyDown returns why this machine cannot make requests, or "" if it can. busy is the number
-// of hosts that occupy a slot. A host that was connected before an outage may still answer.
-// That does not end the outage while most hosts wait for the machine.
+// of hosts that occupy a slot. While most of these hosts wait for the machine, the outage
+// continues even if one host answers, because its connection may be older than the outage.
 func (c *Crawl) whyDown(busy int) string {
 	cause := c.machineCause.Load()
 	if cause == nil || c.machineDown.began.Load() == 0 && 2*c.awaitingMachine.Load() <= int64(busy) {

@@ -56,8 +56,8 @@ var refused = reply{broken: &net.OpError{
 	Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, Err: syscall.ECONNREFUSED,
 }}
 
-// refusedText is the text of the error of refused in the crawler's output. It has the
-// prefix of an error in the request, because a wire without sockets makes no connections.
+// refusedText is the text of this error in the crawler's output. The step is "request" and
+// not "connect", because a wire without sockets makes no connections.
 const refusedText = "request: dial tcp 127.0.0.1:7: connection refused"
 
 // down returns a wire on which the first requests for the robots.txt of each host fail.
@@ -83,9 +83,9 @@ func inBackground(t *testing.T, c *fetcher.Crawl) (wait func()) {
 	}
 }
 
-// TestFailureNamesItsCause: the first failure of a robots.txt is counted, and
-// its cause is in the progress, once in the log with the host, and in the
-// records.
+// TestFailureNamesItsCause: the first failure of a robots.txt is counted. Its
+// cause is in the progress and in the records. It is also in the log, once,
+// with the host.
 func TestFailureNamesItsCause(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -344,7 +344,7 @@ func TestMachineStaysDown(t *testing.T) {
 			case "c.test":
 				time.Sleep(time.Second)
 				return reply{}, false
-			case "d.test": // the last error is not that of the machine
+			case "d.test": // so that the last error is not an error of the machine
 				time.Sleep(2 * time.Second)
 				return reply{broken: syscall.ECONNRESET}, true
 			}

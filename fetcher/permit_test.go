@@ -20,7 +20,7 @@ import (
 // made. So the TLS handshake on the first connection has to wait.
 type late struct {
 	net.Listener
-	kept []net.Conn // which Accept returns next
+	kept []net.Conn // connections that Accept returns next
 	met  bool
 }
 
@@ -41,7 +41,7 @@ func (l *late) Accept() (net.Conn, error) {
 
 // TestNoRequestAfterTheLease: a request that gets its connection after its
 // lease expired is not sent, because another worker may have the host.
-// Connecting takes as long here as in a process that was frozen.
+// Here, connecting takes long. In a real crawl, the process may have been frozen.
 func TestNoRequestAfterTheLease(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

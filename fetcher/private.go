@@ -7,10 +7,10 @@ import (
 )
 
 // The private headers of Config.Client (get.PrivateHeader) are sent only to the origins of
-// seeds. It does not matter whether a link, a redirect or a sitemap leads to a URL. These
-// origins are stored with the scope of the crawl, so that all workers can read them, also
-// after a restart. The scope alone is not enough, because a seed that redirects opens the
-// scope of its target.
+// seeds, however a URL of such an origin was found. These origins are stored with the scope
+// of the crawl, so that all workers can read them, also after a restart. The scope alone
+// is not enough: if a seed redirects, the host of the target is in scope, but the target
+// must not get the headers.
 
 // originKeys returns the scope keys that store the origin of a seed. They differ from the
 // scope keys of hosts. An http seed also stores the https origin of its host, because the

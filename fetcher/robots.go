@@ -32,8 +32,8 @@ func (h *holding) access(origin, path string) (robots.Access, string) {
 }
 
 // origin returns the state of an origin's robots.txt. The caller must hold mu. The rules of
-// at most maxOrigins are kept. A further origin replaces one of them. The robots.txt of the
-// replaced origin is requested again when it is needed.
+// at most maxOrigins origins are kept. The rules of a further origin replace those of
+// another one, whose robots.txt is requested again when it is needed.
 func (h *holding) origin(origin string) *robots.State {
 	state := h.origins[origin]
 	if state != nil {
@@ -73,7 +73,7 @@ func (h *holding) robotsOut(origin string) error {
 // robotsFault returns the cause of the failure of a page whose robots.txt could not be fetched.
 func robotsFault(failures int, cause string) string {
 	fault := fmt.Sprintf("robots.txt: %s failed", human.Plural(failures, "attempt"))
-	if cause == "" { // the blob is of an earlier version
+	if cause == "" { // an earlier version of the program stored no causes
 		return fault
 	}
 	return fault + ": " + cause
@@ -172,7 +172,7 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	sameHost := host == h.lease.Host
 	header, next := h.rules.Header, h.turn(patience)
 	if !sameHost {
-		header, next = h.abroad(host)
+		header, next = h.otherHost(host)
 	}
 	private, err := h.private(url)
 	if err != nil {
@@ -204,9 +204,9 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	return answer, err
 }
 
-// abroad returns the header and the turn of a request to a host that this lease does not
-// hold.
-func (h *holding) abroad(host string) (header map[string][]string, next turn) {
+// otherHost returns the header and the turn of a request to a host other than that of the
+// lease.
+func (h *holding) otherHost(host string) (header map[string][]string, next turn) {
 	rules, policy := h.rulesOf(host)
 	delay := politeness.New(policy).Delay()
 	own := h.turn(forever)

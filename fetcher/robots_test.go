@@ -216,9 +216,9 @@ func TestRobotsRedirectsAbroad(t *testing.T) {
 	})
 }
 
-// TestRobotsAbroadBetweenLeases: the delay of a host is kept between a request without a
-// lease and the host's next lease. It is also kept between a lease and a later request
-// without one.
+// TestRobotsAbroadBetweenLeases: a redirected robots.txt is requested without a lease of its
+// host. The delay of that host is kept between this request and the next lease, and
+// between a lease and a later request of this kind.
 func TestRobotsAbroadBetweenLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {

@@ -15,7 +15,7 @@ import (
 type roster struct {
 	mu   sync.Mutex
 	held map[string]*holding
-	due  times // when hosts that are not held become due, if in the future
+	due  times // when hosts that this worker has not leased become due, if in the future
 	// resting are the hosts that were given back because they failed, and the end of
 	// their pause.
 	resting times
@@ -25,10 +25,10 @@ func newRoster() roster {
 	return roster{held: make(map[string]*holding), due: newTimes(), resting: newTimes()}
 }
 
-// times are the times of hosts. Those in the past are removed now and then.
+// times holds one time for each host. Times in the past are removed now and then.
 type times struct {
-	of   map[string]time.Time
-	most int // the length of t.of at which past times are removed
+	byHost  map[string]time.Time
+	sweepAt int // the length of byHost at which times in the past are removed
 }
 
 const rosterSweep = 1024
@@ -39,12 +39,12 @@ func newTimes() times { return times{make(map[string]time.Time), rosterSweep} }
 // in the past, and sets t.most to twice the number of the remaining times, but at least
 // to rosterSweep.
 func (t *times) set(host string, at, now time.Time) {
-	t.of[host] = at
-	if len(t.of) < t.most {
+	t.byHost[host] = at
+	if len(t.byHost) < t.sweepAt {
 		return
 	}
-	maps.DeleteFunc(t.of, func(_ string, at time.Time) bool { return !at.After(now) })
-	t.most = max(rosterSweep, 2*len(t.of))
+	maps.DeleteFunc(t.byHost, func(_ string, at time.Time) bool { return !at.After(now) })
+	t.sweepAt = max(rosterSweep, 2*len(t.byHost))
 }
 
 // join adds the host of h. From then on h decides when the host is due.
@@ -52,9 +52,9 @@ func (r *roster) join(h *holding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.held[h.lease.Host] = h
-	h.notBefore = r.due.of[h.lease.Host]
-	delete(r.due.of, h.lease.Host)
-	delete(r.resting.of, h.lease.Host)
+	h.notBefore = r.due.byHost[h.lease.Host]
+	delete(r.due.byHost, h.lease.Host)
+	delete(r.resting.byHost, h.lease.Host)
 }
 
 // leave removes the host of h and stores when it is due.
@@ -84,7 +84,7 @@ func (r *roster) leave(h *holding) {
 func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, until := range r.resting.of {
+	for _, until := range r.resting.byHost {
 		if rest := until.Sub(now); rest > 0 {
 			if hosts++; hosts == 1 || rest < first {
 				first = rest
@@ -109,17 +109,17 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 		}
 		return wait
 	}
-	if wait = max(0, r.due.of[host].Sub(now)); wait == 0 && take {
+	if wait = max(0, r.due.byHost[host].Sub(now)); wait == 0 && take {
 		r.delay(host, now, now.Add(delay))
 	}
 	return wait
 }
 
-// delay stores the time at which a host that is not held is due. The caller
-// must hold mu.
+// delay stores the time at which a host is due that this worker has not leased.
+// The caller must hold mu.
 func (r *roster) delay(host string, now, due time.Time) {
 	if !due.After(now) {
-		delete(r.due.of, host)
+		delete(r.due.byHost, host)
 		return
 	}
 	r.due.set(host, due, now)

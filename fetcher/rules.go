@@ -28,7 +28,7 @@ type linkSet struct {
 	bytes       int // of the URLs in offers and details
 	refused     map[frontier.Reason]uint64
 	details     []Refused         // the refused links, for Config.OnRefused
-	openedBy    map[string]string // scope keys by host, "" if the scope is not open
+	openedBy    map[string]string // by host: the scope key that admits it, or "" if the host is not in scope
 	inQuota     map[string]bool   // by host: whether it is in the group of its domain
 	err         error             // of the store; if it is set, the links are incomplete
 }
@@ -104,7 +104,7 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 	l.detail(url.String(), frontier.ReasonNofollow, rule)
 }
 
-// add offers or refuses a link. The argument found is the finding of the rules.
+// add offers a link, or refuses it if that is the finding of the rules.
 func (l *linkSet) add(url canon.URL, priority frontier.Priority, found follow.Finding) {
 	if found.Answer == follow.Refuses {
 		l.refuseLink(url, &found)
@@ -172,10 +172,10 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 	return key, nil
 }
 
-// addRedirect offers the target of a redirect. The target of a seed is a seed, and opens
-// its scope, so that a crawl of example.org continues at www.example.org. The target of a
-// sitemap is a sitemap. If a sitemap lists a page that redirects, the target counts as
-// listed too.
+// addRedirect offers the target of a redirect. If a seed redirects, the target is a seed
+// too, and its host is added to the scope, so that a crawl of example.org continues at
+// www.example.org. If a sitemap redirects, the target is a sitemap. If a sitemap lists a
+// page that redirects, the target counts as listed too.
 func (l *linkSet) addRedirect(target canon.URL) {
 	switch l.from.Class {
 	case frontier.Sitemap:
@@ -212,8 +212,8 @@ type SeedAnswer struct {
 	Err     error // why it has no canonical form, or why its port is refused
 }
 
-// Seeds offers seeds, opens the scope of each, and returns one answer for each seed, in
-// the order of raw. Include and Exclude do not apply to seeds. Seeds may be called while
+// Seeds offers seeds, adds their hosts to the scope, and returns one answer for each seed,
+// in the order of raw. Include and Exclude do not apply to seeds. Seeds may be called while
 // Run runs.
 func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	answers := make([]SeedAnswer, len(raw))

@@ -19,8 +19,8 @@ import (
 const (
 	// maxSitemaps bounds the sitemaps of one robots.txt.
 	maxSitemaps = 100
-	// wellKnown is how many paths are tried if robots.txt names no sitemap. Others are
-	// too rare to ask every host for them.
+	// wellKnown is how many paths are tried if robots.txt names no sitemap. Sitemaps at
+	// other paths are too rare to request these paths from every host.
 	wellKnown = 2
 )
 
@@ -178,12 +178,12 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 type earlyLinks struct {
 	*visited
 	counts frontier.LinkCounts
-	failed bool // an offer failed, so the completion offers these links and all later ones
+	failed bool // an offer failed; the completion offers its links and all later ones
 }
 
-// offer offers the links of l, removes them from l, and reports the refused ones. It waits
-// while the store is unavailable. It does not wait if some of the links are exact, because
-// the completion can write those to the outbox.
+// offer offers the links of l, removes them from l, and reports the refused ones. While the
+// store is unavailable, offer waits, unless some of the links are exact: the completion
+// can write exact links to the outbox.
 //
 // The body stays in memory during the call, so it counts towards the backlog.
 func (e *earlyLinks) offer(l *linkSet) {

@@ -34,7 +34,7 @@ const (
 type slots struct {
 	prompt *gate
 	late   *gate
-	hosts  *recent.Keys // whose last request took longer than lateAfter
+	hosts  *recent.Keys // hosts whose last request took longer than lateAfter
 	most   int          // the largest number of slots and late slots together; 0 means no limit
 }
 

@@ -78,7 +78,7 @@ func TestMaxPages(t *testing.T) {
 }
 
 // TestMaxPagesOfTheDead: the items of a dead worker count against the limit until their
-// lease expires. A worker without other work waits until then, and its pages reach the
+// lease expires. A worker without other work waits until then, and fetches pages up to the
 // limit.
 func TestMaxPagesOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -239,7 +239,8 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 	})
 }
 
-// stoppable returns a crawl of many hosts that has run for ten seconds.
+// stoppable returns the world, the config and the seeds of a crawl of many hosts. Each
+// page is answered after the time slow.
 func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []string) {
 	w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
 		if strings.HasSuffix(url, "/robots.txt") {
@@ -262,8 +263,8 @@ func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []stri
 // TestSoftStop: requests under way finish and none is started. All other items go back
 // unchanged, and a second worker finishes the crawl and keeps each host's delay.
 func TestSoftStop(t *testing.T) {
-	// The stop comes during a host's delay with another request under way, and with both
-	// requests under way.
+	// At the first of these times, one request to a host is under way, and the delay before
+	// the second has not ended. At the second time, both requests are under way.
 	for _, after := range []time.Duration{1500 * time.Millisecond, 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			w, cfg, seeds := stoppable(t, 20*time.Second)

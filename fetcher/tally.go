@@ -26,7 +26,7 @@ type tally struct {
 	ruling    atomic.Int64 // hosts that wait for a robots.txt
 	due       atomic.Bool  // the store may have due hosts that were not leased
 	idle      atomic.Bool  // no lease is held, no URLs are being added, and no host is due
-	delay     atomic.Int64 // of the last host that had to wait for it, in ns
+	delay     atomic.Int64 // the delay of the host that had to wait last, in ns
 
 	mu       sync.Mutex
 	hosts    HostCounts
@@ -46,9 +46,9 @@ type HostCounts struct {
 	Pages   *topk.Sketch `json:"pages"`      // answers
 	Errors  *topk.Sketch `json:"errors"`     // attempts that failed
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
-	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the end of the error, such as "connection refused"
+	ByCause *topk.Sketch `json:"by_cause"`   // failed attempts, by the last part of the error's text, such as "connection refused"
 
-	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts of Errors have none
+	Causes map[string]string `json:"causes"` // by host: why its last attempt failed; some hosts in Errors have no entry
 }
 
 // NewHostCounts returns empty counts, into which others can be merged.
@@ -181,7 +181,7 @@ type Progress struct {
 	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
 	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name
 	DueWaits  bool  `json:"due_waits"` // the store may have due hosts that were not leased
-	// Delay is the delay of the last host that had to wait for it. With many hosts
+	// Delay is the delay of the host that had to wait last. In a crawl of many hosts,
 	// that is nearly always the usual delay. 0 means that no host had to wait.
 	Delay time.Duration `json:"delay"`
 	// BackingOff counts the hosts that this worker gave back because they failed

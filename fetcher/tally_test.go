@@ -24,8 +24,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestMergeHostCounts: the counts of several runs can be merged, also if a stored one lacks
-// some of the sketches.
+// TestMergeHostCounts: the counts of several runs can be merged, even if the stored counts
+// of a run lack some of the sketches.
 func TestMergeHostCounts(t *testing.T) {
 	all, run := NewHostCounts(), NewHostCounts()
 	run.Pages.Add("a.test", 2)

@@ -21,12 +21,12 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// wireOnly are the hardships that need sockets, because the network code enforces the limits
-// of headers, look-ups and addresses.
+// wireOnly are the hardships of package testweb that need sockets, because the network code
+// enforces the limits of headers, look-ups and addresses.
 const wireOnly = testweb.Headers | testweb.Addresses
 
-// corners returns a web with the corners of set, which are the hosts that some hardships
-// add (see package testweb), and with few other pages.
+// corners returns a test web with few pages, and with the corners of set: the hosts that
+// its hardships add (see package testweb).
 func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 	t.Helper()
 	web, err := testweb.New(testweb.Config{
@@ -101,8 +101,8 @@ func clientOf(t *testing.T, cfg get.Config) *get.Client {
 	return client
 }
 
-// judge checks the records of a crawl of web, its delays, and the URLs it
-// refused.
+// judge checks the records of a crawl of web, its delays, and the number of URLs
+// that it refused.
 func judge(t *testing.T, w *world, web *testweb.Web, promised testweb.Manners) {
 	t.Helper()
 	report, err := web.Compare(&w.sink.lines)
@@ -221,7 +221,7 @@ func (s *streamed) Write(b []byte) (int, error) {
 	return s.body.Write(b)
 }
 
-// hanging is a body that ends when its writer closes it.
+// hanging is a body whose Close ends the handler that writes the body.
 type hanging struct {
 	io.Reader
 	hangUp func()
@@ -232,8 +232,8 @@ func (h hanging) Close() error {
 	return nil
 }
 
-// TestCornersOnTheWire crawls the corners that need sockets: floods of headers,
-// names, and forbidden addresses.
+// TestCornersOnTheWire crawls the corners that need sockets: those with floods of
+// headers, with look-ups of names, and with forbidden addresses.
 func TestCornersOnTheWire(t *testing.T) {
 	canaries, err := testweb.ListenCanaries()
 	if err != nil {

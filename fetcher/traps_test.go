@@ -38,7 +38,7 @@ func TestTrapsAreRefused(t *testing.T) {
 	})
 }
 
-// TestMaxHosts: of a domain with endless hosts the crawl fetches the first ones
+// TestMaxHosts: the crawl fetches the first hosts of a domain with endless hosts,
 // and every seed.
 func TestMaxHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

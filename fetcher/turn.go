@@ -130,9 +130,10 @@ func (h *holding) turn(patience time.Duration) turn {
 	}
 }
 
-// permit refuses to write a request after the stop or under a lease that is over. After
-// its turn, the request may have waited for a connection, or the process may have been
-// suspended. Meanwhile another worker may have leased the host.
+// permit returns an error if a request must not be written any more, because Run was
+// stopped or the lease is over. After its turn, the request may have waited for a
+// connection, or the process may have been suspended. Meanwhile another worker may have
+// leased the host.
 func (h *holding) permit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,20 +160,20 @@ func (h *holding) park(stop context.Context, d time.Duration) {
 
 // pay waits for this request's share of the worker's rate and bandwidth. It does
 // not call Limiter.Wait, which fails at once if the wait would exceed the
-// deadline of the context stop.
-func (h *holding) pay(stop context.Context) error {
+// deadline of ctx.
+func (h *holding) pay(ctx context.Context) error {
 	if h.limiter != nil {
 		h.tally.paying.Add(1)
 		defer h.tally.paying.Add(-1)
 		share := h.limiter.Reserve()
-		pause(stop, share.Delay())
-		if stop.Err() != nil {
+		pause(ctx, share.Delay())
+		if ctx.Err() != nil {
 			share.Cancel()
 			return errStop
 		}
 	}
 	if h.bandwidth != nil {
-		return h.awaitBandwidth(stop)
+		return h.awaitBandwidth(ctx)
 	}
 	return nil
 }

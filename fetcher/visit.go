@@ -108,7 +108,7 @@ func (h *holding) noteAnswer(answer *get.Response, err error) {
 	h.changed = true
 }
 
-// visited is a visit after its request.
+// visited is a visit whose request is over.
 type visited struct {
 	*holding
 	item frontier.Item
@@ -317,8 +317,8 @@ func (v *visited) describe(r *record.Record) {
 	r.Digest = "sha256:" + hex.EncodeToString(digest[:])
 }
 
-// storeFailed gives back a page after the store failed to decide about its links. The
-// page must not count as done without them.
+// storeFailed gives back a page after an error of the store or of the archive. The page
+// must not count as done without its links and its answer.
 func (v *visited) storeFailed(err error) frontier.Completion {
 	if v.hard.Err() == nil {
 		v.note(err)
@@ -330,7 +330,7 @@ func (v *visited) giveBack() frontier.Completion {
 	return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
 }
 
-// redirected offers the target of a redirect. The target of a seed is a seed too.
+// redirected offers the target of a redirect. If a seed redirects, its target is a seed too.
 func (v *visited) redirected(r *record.Record) frontier.Completion {
 	answer := v.answer
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
@@ -349,7 +349,7 @@ func (v *visited) redirected(r *record.Record) frontier.Completion {
 	return v.finishedWith(&links, frontier.Redirect, r)
 }
 
-// finishedWith returns the completion that finishes the item together with its links.
+// finishedWith returns the completion that finishes the item and offers its links.
 func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finish(outcome, r)
 	if done.Disposition != frontier.Finish {

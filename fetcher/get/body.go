@@ -14,8 +14,8 @@ const (
 	// maxErrorBody bounds the part of a body that is read if the answer is not a page (not
 	// 2xx). The body is read so that the connection can be kept.
 	maxErrorBody = 64 << 10
-	// maxDrain is the longest unwanted body that is read to keep the connection. For a
-	// longer body a new connection is cheaper.
+	// maxDrain is the longest unwanted body that is read so that the connection can be
+	// reused. For a longer body, a new connection is cheaper.
 	maxDrain = 16 << 10
 	// maxPooled is the largest buffer that is reused for another body.
 	maxPooled = 256 << 10

@@ -14,7 +14,7 @@ var (
 	// ErrAborted reports that the caller's context ended, or that Request.Permit returned
 	// an error. It says nothing about the URL.
 	ErrAborted = errors.New("get: given up by the caller")
-	// ErrStale reports that a kept connection was closed before the first byte of the
+	// ErrStale reports that a reused connection was closed before the first byte of the
 	// answer. The request may have reached the server, so it counts as a start, but it
 	// says nothing about the URL or the host.
 	ErrStale = errors.New("get: kept connection was closed")
@@ -96,7 +96,8 @@ func isExhausted(err error) bool {
 			return true
 		}
 	}
-	// A machine without IPv6 returns the same error for every IPv6 address.
+	// EADDRNOTAVAIL means that no port is free, but only for IPv4: a machine without IPv6
+	// returns it for every IPv6 address.
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return false

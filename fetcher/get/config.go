@@ -30,10 +30,10 @@ const (
 	DefaultIdleTimeout         = 30 * time.Second
 )
 
-// NoMinRate as Config.MinRate lets a body come as slowly as Timeout allows.
+// NoMinRate is the value of Config.MinRate with which only Timeout limits slow bodies.
 const NoMinRate = -1
 
-// AnyType as the only element of Config.Types accepts every content type.
+// AnyType is the element of Config.Types that accepts every content type.
 const AnyType = "*"
 
 // HTMLTypes returns the content types of HTML, the default of Config.Types.
@@ -76,11 +76,11 @@ type Config struct {
 	// The proxy itself may have a private address.
 	Proxy string
 
-	MaxIdleConns        int           // kept connections in all; 0 means DefaultMaxIdleConns
+	MaxIdleConns        int           // idle connections in all; 0 means DefaultMaxIdleConns
 	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost
 	IdleTimeout         time.Duration // 0 means DefaultIdleTimeout
 
-	// HTTP1 makes every request HTTP/1.1. HTTP/2 costs more for each connection, and is
+	// HTTP1 sends every request over HTTP/1.1. HTTP/2 costs more for each connection, and is
 	// only worth it if requests to one host overlap.
 	HTTP1 bool
 

@@ -158,7 +158,8 @@ func (d *dialer) permitted(ctx context.Context, host string) ([]netip.Addr, erro
 	return ips, nil
 }
 
-// addresses returns the addresses of host, a name or an address.
+// addresses returns the addresses of host. If host is itself an address, the result is
+// this address.
 func (d *dialer) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	name := strings.TrimSuffix(host, ".")
 	if ip, err := netip.ParseAddr(name); err == nil {

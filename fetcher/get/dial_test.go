@@ -99,8 +99,8 @@ func forgetful(t *testing.T, c *Client, server string) {
 }
 
 // TestRebindingStaysOutside: whatever a name server answers, no connection reaches the
-// address inside. This holds with and without a cache of names, and with each kind of
-// proxy and without one.
+// address inside. This holds with and without a cache of names, with each kind of proxy,
+// and without a proxy.
 func TestRebindingStaysOutside(t *testing.T) {
 	for name, answer := range rebinding {
 		for _, scheme := range []string{"", "http", "socks5"} {

@@ -14,7 +14,7 @@ type failing struct{ err error }
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
 // TestExhaustionClosesKeptConnections: if the machine has no free port or descriptor, the
-// client closes kept connections.
+// client closes its idle connections.
 func TestExhaustionClosesKeptConnections(t *testing.T) {
 	to := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
 	for _, test := range []struct {

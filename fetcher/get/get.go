@@ -3,12 +3,12 @@
 // It owns the connections, the limits on what a server may send, and the guard that
 // prevents connections to addresses that are not public. It follows no redirects, keeps no
 // cookies, reads no environment variables, checks no robots.txt (package robots) and waits
-// for no delays (package politeness). A redirect is an answer, and the caller decides when
-// to make a request.
+// for no delays (package politeness). A redirect is an answer like any other: the caller
+// decides whether and when to request its target.
 //
-// A request is sent at most once. net/http repeats a GET whose kept connection was reset.
-// That would be a second request within the host's delay. Here such a failure is
-// ErrStale, and the caller repeats the request when the host is due. See onceBody and
+// A request is sent at most once. net/http repeats a GET if a connection that it reuses
+// was reset. That would be a second request within the host's delay. Here such a failure
+// is ErrStale, and the caller repeats the request when the host is due. See onceBody and
 // h2.go.
 package get
 
@@ -70,7 +70,7 @@ func (c *Client) BytesRead() int64 { return c.dialer.read.Load() }
 // LookUps returns how many requests wait for the address of a name now.
 func (c *Client) LookUps() int { return c.dialer.resolver.Waiting() }
 
-// Close closes the kept connections that no request is using.
+// Close closes the connections that no request is using.
 func (c *Client) Close() { c.close() }
 
 // newTransport returns the transport for HTTP/1.1 and HTTP/2, which makes all connections

@@ -51,7 +51,7 @@ func serve(t testing.TB, handler http.HandlerFunc) string {
 	return s.URL
 }
 
-// page answers with a body as HTML.
+// page returns a handler that answers with body as HTML.
 func page(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -296,7 +296,7 @@ func TestStartedAndSent(t *testing.T) {
 	}
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { note("request")(); page("x")(w, r) })
 	c := client(t, Config{})
-	for range 2 { // over a new connection, and a kept one
+	for range 2 { // over a new connection, and over the same connection again
 		order = nil
 		mustGet(t, c, Request{URL: url, Started: note("started"), Sent: note("sent")}).Release()
 		if got := fmt.Sprint(order); got != "[started sent request]" {

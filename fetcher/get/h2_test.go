@@ -79,8 +79,8 @@ func (s *h2Server) drain() { go io.Copy(io.Discard, s.conn) }
 // maxFlood is the largest number of frames that a flood writes.
 const maxFlood = 500_000
 
-// flood writes a frame until the connection fails, and returns how many it wrote. Each
-// write has many frames.
+// flood writes frames until the connection fails, and returns their number. It writes many
+// frames at once.
 func (s *h2Server) flood(write func(*http2.Framer) error) int {
 	var frames bytes.Buffer
 	f := http2.NewFramer(&frames, nil)
@@ -183,7 +183,7 @@ func TestHTTP2Flood(t *testing.T) {
 	}
 }
 
-// TestHTTP2FloodIsNamed: the error says that the server sent a flood, also on a kept
+// TestHTTP2FloodIsNamed: the error says that the server sent a flood, even on a reused
 // connection.
 func TestHTTP2FloodIsNamed(t *testing.T) {
 	addr, config := rawHTTP2(t, func(_ int, s *h2Server) {

@@ -12,13 +12,13 @@ import (
 var errH2Flood = errors.New("HTTP/2: too many frames that are no part of an answer")
 
 const (
-	// h2Allowance is what one request permits a server to send. It is at least twice the
+	// h2Allowance is what one request permits a server to send. It must be at least twice the
 	// 4 MiB that the transport's flow control permits for each stream: once for this
 	// answer and once for an earlier answer that was given up.
 	h2Allowance = 16 << 20
 	// h2FrameCost is the cost of a frame that is not part of a body, in addition to its
 	// length. An allowance is enough for 1,024 such frames, and an answer needs a few.
-	// Each takes as much CPU time as some kilobytes of a body.
+	// Each such frame takes as much CPU time as some kilobytes of a body.
 	h2FrameCost = h2Allowance >> 10
 	// h2DataCost is the cost of a frame of a body in addition to its length. It is so small
 	// that a body of 10 MiB may come in frames of 40 bytes.

@@ -11,7 +11,7 @@ import (
 )
 
 // TestInsecureHosts: the certificate of a matching host is not verified, for each kind of
-// connection and proxy. Those of other hosts are verified.
+// connection and proxy. The certificates of other hosts are verified.
 func TestInsecureHosts(t *testing.T) {
 	s, _ := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto)(w, r) })
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// timeoutError reports that a request exceeded a time limit. It is a net.Error, like those
-// of net/http.
+// timeoutError reports that a request exceeded a time limit. It is a net.Error, like the
+// timeouts of net/http.
 type timeoutError string
 
 func (e timeoutError) Error() string   { return string(e) }
 func (e timeoutError) Timeout() bool   { return true }
 func (e timeoutError) Temporary() bool { return true }
 
-// The causes of the *Error of a request that took too long.
+// If a request takes too long, its *Error wraps one of these errors.
 const (
 	ErrTimeout       = timeoutError("no whole answer in time")
 	ErrHeaderTimeout = timeoutError("no header of an answer in time")

@@ -228,7 +228,7 @@ func TestDripOnTheWire(t *testing.T) {
 	}
 }
 
-// TestHeaderTimeoutIsNotStale: a kept connection whose server stops answering is not stale.
+// TestHeaderTimeoutIsNotStale: a reused connection whose server stops answering is not stale.
 func TestHeaderTimeoutIsNotStale(t *testing.T) {
 	var requests atomic.Int32
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

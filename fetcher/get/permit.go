@@ -67,7 +67,7 @@ func (g *gated) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// gateOf returns the gate of a connection from net/http, or nil if it has none.
+// gateOf returns the gated connection within a connection from net/http, or nil.
 func gateOf(conn net.Conn) *gated {
 	for {
 		switch c := conn.(type) {

@@ -8,8 +8,8 @@ import (
 )
 
 // TestPermitBeforeWriting: if Permit returns an error after a connection was made,
-// nothing is sent, on a new connection or a kept one. The next request can use that
-// connection or another.
+// nothing is sent, neither on a new connection nor on a reused one. The next request can
+// use the same connection or another one.
 func TestPermitBeforeWriting(t *testing.T) {
 	var requests atomic.Int32
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -91,8 +91,8 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 		}
 		conn = secure
 	}
-	// The calls below take no ctx. When ctx ends, the deadline ends their reads and
-	// writes.
+	// The calls below take no ctx. When ctx ends, a deadline in the past ends their reads
+	// and writes.
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	if p.socks {
 		err = p.socksConnect(conn, to)

@@ -83,9 +83,9 @@ func families(ips []netip.Addr) (first, second []netip.Addr) {
 	return first, second
 }
 
-// inTurn connects to one of ips, one after the other. Each address gets an equal share of
-// the time until the deadline of ctx, but at least leastTry. If no attempt succeeds,
-// inTurn returns the first error.
+// inTurn tries ips one after the other until it is connected to one of them. Each address
+// gets an equal share of the time until the deadline of ctx, but at least leastTry. If no
+// attempt succeeds, inTurn returns the first error.
 func inTurn(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, netip.Addr, error) {
 	var failed error
 	for i, ip := range ips {

@@ -16,7 +16,7 @@ import (
 // Request is one request.
 type Request struct {
 	URL    string      // absolute, http or https; a fragment is not sent
-	Header http.Header // replaces or extends the Client's
+	Header http.Header // replaces or extends the headers of the Client
 	// Private also sends the private headers of Config.Headers. It is for URLs of sites
 	// that the user named, not for targets of links and redirects.
 	Private bool
@@ -74,7 +74,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	}
 	response, err := c.exchange(hr, f, request)
 	if isExhausted(err) {
-		c.Close() // frees the descriptors and ports of kept connections
+		c.Close() // frees the descriptors and ports of idle connections
 	}
 	if err != nil && caller.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAborted, context.Cause(caller))
@@ -142,7 +142,7 @@ type flight struct {
 	capture  *capture // nil means none
 
 	permission *permission
-	gate       atomic.Pointer[gated] // of the connection; nil if there is no connection yet, or if it has no gate
+	gate       atomic.Pointer[gated] // the gated connection of the request; nil if there is none yet, and for HTTP/2
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {
@@ -178,7 +178,7 @@ func (f *flight) leaveGate() {
 	}
 }
 
-// headerCame stops the timer of the header.
+// headerCame stops the timer that send started.
 func (f *flight) headerCame() { f.stopHeader(nil) }
 
 // stopHeader stops the timer of the header, and replaces it by newTimer, which may be nil.

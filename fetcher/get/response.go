@@ -16,7 +16,8 @@ type Response struct {
 	// Truncated reports that Body is incomplete: it was cut at the limit, or the
 	// compressed data is damaged (then Damage has the error).
 	Truncated bool
-	// Damage can also be ErrCoding, for a complete Body with an unknown coding.
+	// Damage is the error in compressed data. It is ErrCoding if the content coding is not
+	// known. Body is then complete, but not decompressed.
 	Damage      error
 	TypeRefused bool          // a 2xx of an unwanted content type: Body was not read
 	WireBytes   int64         // of the body as received, compressed or not
@@ -29,7 +30,7 @@ type Response struct {
 	buffer, wire *buffer // of Body and Wire
 }
 
-// Release returns the buffers. Body and Wire must not be used afterwards.
+// Release frees the buffers for other answers. Body and Wire must not be used afterwards.
 func (r *Response) Release() {
 	r.Body, r.Wire = nil, nil
 	for _, b := range []*buffer{r.buffer, r.wire} {

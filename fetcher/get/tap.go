@@ -115,9 +115,9 @@ func (c *capture) received(p []byte) {
 	c.answer.bytes = append(c.answer.bytes, p[:min(int64(len(p)), room)]...)
 }
 
-// give moves the captured bytes to r, the response that was made from answer. whole says
-// whether the body is complete.
-func (c *capture) give(r *Response, answer *http.Response, started time.Time, whole bool) {
+// give moves the captured bytes to r, the response that was made from answer. complete
+// says whether the capture has the whole body.
+func (c *capture) give(r *Response, answer *http.Response, started time.Time, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.remote.IsValid() {
@@ -126,7 +126,7 @@ func (c *capture) give(r *Response, answer *http.Response, started time.Time, wh
 	r.wire, c.answer = c.answer, nil
 	r.Wire = &Wire{
 		Request: c.request, Response: finalAnswer(r.wire.bytes, answer),
-		Remote: c.remote, Started: started, Truncated: !whole || c.over,
+		Remote: c.remote, Started: started, Truncated: !complete || c.over,
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// TestCaptureOfExchange checks that Wire has the exact octets of each answer on
-// a kept connection, and of its request.
+// TestCaptureOfExchange checks that Wire has the exact octets of each request and
+// its answer, even on a reused connection.
 func TestCaptureOfExchange(t *testing.T) {
 	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	zip := string(zipped("<p>some text"))

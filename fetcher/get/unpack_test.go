@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// packed returns s in a content coding.
+// packed returns s, compressed with a content coding.
 func packed(t testing.TB, coding, s string) []byte {
 	t.Helper()
 	var b bytes.Buffer

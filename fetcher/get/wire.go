@@ -24,7 +24,7 @@ type Wire struct {
 }
 
 // finalAnswer returns the part of the received bytes that belongs to answer. It leaves
-// out interim answers before it and bytes after its end.
+// out interim answers before answer, and bytes after its end.
 func finalAnswer(received []byte, answer *http.Response) []byte {
 	head := headLen(received)
 	for head > 0 && isInterim(received) {
@@ -42,7 +42,7 @@ func finalAnswer(received []byte, answer *http.Response) []byte {
 }
 
 // headLen returns the length of the header at the beginning of the received bytes,
-// including its empty line, or 0 if the header does not end.
+// including its empty line, or 0 if the header has no end.
 func headLen(received []byte) int {
 	for at := 0; ; {
 		line := bytes.IndexByte(received[at:], '\n')
@@ -66,7 +66,7 @@ func isInterim(received []byte) bool {
 }
 
 // chunkedLen returns the length of the chunked body at the beginning of the received
-// bytes, including its trailer. If the body does not end, that is the length of all
+// bytes, including its trailer. If the body has no end, the result is the length of all
 // received bytes. The body ends where it ends for net/http: with an empty line after the
 // last chunk, or with the first two line ends in a row.
 func chunkedLen(received []byte) int {

@@ -144,9 +144,9 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// TestNeverRepeats: a server reads a second request on a kept connection and closes the
-// connection, in each way after which net/http would repeat the request. The server gets
-// the request once.
+// TestNeverRepeats: a server reads a second request on a connection, and closes or resets
+// the connection without an answer. net/http would repeat such a request, but the server
+// gets the request only once.
 func TestNeverRepeats(t *testing.T) {
 	for name, hangUp := range map[string]func(net.Conn){
 		"closed": func(conn net.Conn) { conn.Close() },
@@ -196,8 +196,8 @@ func TestEmptyAnswer(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionIsNotToBlame: an error on a kept connection is a fault of the server if
-// the answer has begun, or if the client timed out.
+// TestKeptConnectionIsNotToBlame: an error on a reused connection is a fault of the server
+// if the answer has begun, or if the client timed out.
 func TestKeptConnectionIsNotToBlame(t *testing.T) {
 	for name, second := range map[string]func(net.Conn, *bufio.Reader){
 		"half a header": func(conn net.Conn, _ *bufio.Reader) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-") },

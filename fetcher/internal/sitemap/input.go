@@ -90,7 +90,7 @@ func decoderOf(begin []byte) transform.Transformer {
 // b.left. If b.from has more bytes than that, Read returns ErrTooLarge after them.
 type bounded struct {
 	from io.Reader
-	left int64
+	left int64 // bytes that may still be read
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
