@@ -21,10 +21,10 @@ var (
 )
 
 // parseDate returns the date in text. If text has a time with its zone, the result is RFC
-// 3339 in UTC. Otherwise it is the day as 2006-01-02. dateOrder is the order of day, month
-// and year in dates made of numbers, such as "dmy". If dateOrder is empty, a date whose
-// order is not clear is refused.
-func parseDate(text, dateOrder string) (found string, ok bool) {
+// 3339 in UTC. Otherwise it is the day as 2006-01-02. The argument order is the order of
+// day, month and year in dates made of numbers, such as "dmy". If it is empty, a date
+// whose order is not clear is refused.
+func parseDate(text, order string) (found string, ok bool) {
 	if text = collapse(text); len(text) > 200 {
 		return "", false
 	}
@@ -41,7 +41,7 @@ func parseDate(text, dateOrder string) (found string, ok bool) {
 	if isoDay.MatchString(text) {
 		return day(text[:4], text[5:7], text[8:10])
 	}
-	return looseDate(text, dateOrder)
+	return looseDate(text, order)
 }
 
 func moment(t time.Time) (string, bool) {
@@ -51,7 +51,7 @@ func moment(t time.Time) (string, bool) {
 	return t.UTC().Format(time.RFC3339Nano), true
 }
 
-// day returns a date as 2006-01-02, and whether the calendar has this date.
+// day returns a date as 2006-01-02. ok is false if the calendar does not have this date.
 func day(year, month, day string) (string, bool) {
 	pad := func(s string) string { return strings.Repeat("0", max(0, 2-len(s))) + s }
 	text := year + "-" + pad(month) + "-" + pad(day)
@@ -61,7 +61,7 @@ func day(year, month, day string) (string, bool) {
 
 // looseDate finds a date in the forms that people write, such as "2 January 2006", "Jan.
 // 2nd, 2006", "02.01.2006" and "1/2/2006".
-func looseDate(text, dateOrder string) (string, bool) {
+func looseDate(text, order string) (string, bool) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, word := range words {
 		month, ok := monthOf(word)
@@ -77,7 +77,7 @@ func looseDate(text, dateOrder string) (string, bool) {
 			}
 		}
 	}
-	return numericDate(text, dateOrder)
+	return numericDate(text, order)
 }
 
 // monthOf returns the number of the month whose English name is word. The first three
@@ -109,9 +109,9 @@ func ordinal(word string) string {
 // threeNumbers matches a date made of numbers.
 var threeNumbers = regexp.MustCompile(`(?:^|\D)(\d{1,4})\s*([./-])\s*(\d{1,2})\s*([./-])\s*(\d{1,4})(?:\D|$)`)
 
-// numericDate finds a date made of numbers. If dateOrder is empty, a date with points
-// counts as dmy, and any other date is found only if its order is clear.
-func numericDate(text, dateOrder string) (string, bool) {
+// numericDate finds a date made of numbers. If the argument order is empty, a date with
+// points counts as dmy, and any other date is found only if its order is clear.
+func numericDate(text, order string) (string, bool) {
 	found := threeNumbers.FindStringSubmatch(text)
 	if found == nil || found[2] != found[4] {
 		return "", false
@@ -120,16 +120,16 @@ func numericDate(text, dateOrder string) (string, bool) {
 	above := func(s string, most int) bool { v, _ := strconv.Atoi(s); return v > most }
 	switch {
 	case len(n[0]) == 4:
-		dateOrder = "ymd"
-	case dateOrder != "":
+		order = "ymd"
+	case order != "":
 	case found[2] == ".", above(n[0], 12):
-		dateOrder = "dmy"
+		order = "dmy"
 	case above(n[1], 12), n[0] == n[1]:
-		dateOrder = "mdy"
+		order = "mdy"
 	default:
 		return "", false
 	}
-	at := func(part byte) string { return n[strings.IndexByte(dateOrder, part)] }
+	at := func(part byte) string { return n[strings.IndexByte(order, part)] }
 	year := at('y')
 	if len(year) != 4 || slices.ContainsFunc([]string{at('m'), at('d')}, func(s string) bool { return len(s) > 2 }) {
 		return "", false

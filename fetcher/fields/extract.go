@@ -106,11 +106,11 @@ func (k kind) String() string {
 	return [...]string{"text", "text", "number", "date", "URL"}[k]
 }
 
-// JSON returns an object with the fields that have values, in the order of found. It
-// returns nil if no field has a value.
-func JSON(found []Found) json.RawMessage {
+// JSON returns an object with the fields that have values, in the order of the
+// slice all. It returns nil if no field has a value.
+func JSON(all []Found) json.RawMessage {
 	var object []byte
-	for _, f := range found {
+	for _, f := range all {
 		if len(f.Values) == 0 {
 			continue
 		}
@@ -135,12 +135,12 @@ func JSON(found []Found) json.RawMessage {
 }
 
 // Missing returns the names of required fields without a value.
-func Missing(found []Found) []string {
-	return names(found, func(f *Found) bool { return f.Required && len(f.Values) == 0 })
+func Missing(all []Found) []string {
+	return names(all, func(f *Found) bool { return f.Required && len(f.Values) == 0 })
 }
 
 // Cut returns the names of fields that are incomplete.
-func Cut(found []Found) []string { return names(found, func(f *Found) bool { return f.Cut }) }
+func Cut(all []Found) []string { return names(all, func(f *Found) bool { return f.Cut }) }
 
 func names(all []Found, wanted func(*Found) bool) (names []string) {
 	for i := range all {

@@ -101,9 +101,9 @@ func collapse(text string) string {
 const maxDigits = 40
 
 // parseNumber returns the first number in text as JSON. sign is the decimal sign, "." or
-// ",". If sign is empty, parseNumber guesses the sign. In a number with both points and
-// commas, the last point or comma is the decimal sign. In a number with a single point or
-// comma, that is the decimal sign, unless it is a comma before exactly three digits.
+// ",". If sign is empty, it is guessed. If the number has points and commas, the last one
+// is the decimal sign. If it has only points or only commas, a single one is the decimal
+// sign, except a comma before exactly three digits.
 func parseNumber(text, sign string) (number string, ok bool) {
 	start := strings.IndexAny(text, "0123456789")
 	if start < 0 {
@@ -187,7 +187,7 @@ func decimalSign(numeral string) string {
 	case strings.Count(numeral, ".") == 1:
 		return "."
 	}
-	return "none" // no number contains "none", so all its points and commas separate groups of digits
+	return "none" // no text contains "none", so all signs separate groups
 }
 
 // digits returns the digits of text.

@@ -14,9 +14,8 @@ import (
 // take thirty times the memory of its text.
 const maxScriptBytes = 256 << 10
 
-// readScript parses a script if it is JSON-LD. If the text of the script is longer than
-// *room bytes or damaged, readScript stores the reason in t.broken. It ignores other
-// scripts.
+// readScript parses a script if it is JSON-LD. If its text is longer than *room bytes
+// or is damaged, it stores the reason in t.broken. It ignores other scripts.
 func (t *tree) readScript(n *html.Node, room *int) {
 	kind, _ := attribute(n, "type")
 	kind, _, _ = strings.Cut(kind, ";")

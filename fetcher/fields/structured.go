@@ -76,8 +76,8 @@ func parsePath(text string) (p path, err error) {
 	return p, nil
 }
 
-// isKind reports whether name, such as https://schema.org/Product, is the name of the type
-// kind, such as Product.
+// isKind reports whether the name of a type, such as https://schema.org/Product,
+// is kind.
 func isKind(name, kind string) bool {
 	return name[strings.LastIndexAny(name, "/#:")+1:] == kind
 }

@@ -66,7 +66,7 @@ func (p *parser) fault(offset int, format string, args ...any) error {
 func (p *parser) trim(from, to int) part {
 	text := p.text[from:to]
 	left := strings.TrimLeft(text, " \t\r\n")
-	return part{strings.TrimRight(left, " \t\r\n"), start + len(text) - len(left)}
+	return part{strings.TrimRight(left, " \t\r\n"), from + len(text) - len(left)}
 }
 
 // parse compiles one field: NAME[]=SOURCE || SOURCE | OPTION | OPTION.
@@ -106,7 +106,7 @@ func parse(text string) (f field, err error) {
 func (p *parser) split(from int) (sources, options []part, err error) {
 	begin, list := from, &sources
 	var open []byte // the closing signs of the open brackets and quotes
-	for i := start; i < len(p.text); i++ {
+	for i := from; i < len(p.text); i++ {
 		c := p.text[i]
 		quoted := len(open) > 0 && (open[len(open)-1] == '"' || open[len(open)-1] == '\'')
 		switch {

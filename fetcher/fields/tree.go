@@ -21,7 +21,7 @@ type finder interface {
 // MaxFieldBytes, because the conversion drops white space.
 const maxValueBytes = 4 * MaxFieldBytes
 
-// tree is a page, with the results of parsing that its fields share.
+// tree is a page with the results of parsing that several fields use.
 type tree struct {
 	Page
 	over    bool // GiveUp returned true
@@ -36,7 +36,7 @@ type tree struct {
 	broken     string       // why some JSON-LD was not read
 }
 
-// index finds the elements that contain structured data. Only its first call does anything.
+// index finds the elements that contain structured data, once.
 func (t *tree) index() {
 	if t.indexed {
 		return
@@ -65,8 +65,8 @@ func (t *tree) late() bool {
 	return t.over
 }
 
-// each calls visit with the elements in document order until visit returns false or
-// GiveUp returns true.
+// each calls visit with the elements in document order until visit returns false or the
+// page is given up.
 func (t *tree) each(visit func(n *html.Node) bool) {
 	for n := t.Root; n != nil && !t.over; {
 		if n.Type == html.ElementNode && (t.late() || !visit(n)) {
