@@ -327,12 +327,12 @@ func (c *Crawl) Hold() (release func()) {
 	})
 }
 
-// Run crawls until nothing is left, a limit is reached or the context stop ends.
+// Run crawls until nothing is left, a limit is reached or ctx ends.
 // Requests under way then get the time Config.Grace to finish. Their completions get 2 s more.
 // When Run returns, all its goroutines have ended. Run may be called only once. An error
 // comes from the store. Everything that was committed is safe, and the next Run
 // continues from there.
-func (c *Crawl) Run(stop context.Context) (End, error) {
+func (c *Crawl) Run(ctx context.Context) (End, error) {
 	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
 	}
