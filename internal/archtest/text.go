@@ -26,9 +26,9 @@ func checkComments(tree fs.FS, src source) []string {
 	return faults
 }
 
-// checkLines returns a fault for each TODO and FIXME without the number of an issue, and
-// the faults of checkPagePaths. The argument firstLine is the number of the line at which
-// text begins in the file.
+// checkLines returns a fault for each line that promises later work without the number of
+// an issue, and the faults of checkPagePaths. The argument firstLine is the number of the
+// line at which text begins in the file.
 func checkLines(tree fs.FS, name string, firstLine int, text string) []string {
 	faults := checkPagePaths(tree, name, firstLine, text)
 	for i, line := range strings.Split(text, "\n") {
