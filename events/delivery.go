@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// windowEvents times Outstanding is the largest number of events in the window: the
-	// events that were read and that the cursor has not passed. It is large, so that the
-	// window has events of many hosts.
+	// The window has the events that were read, but that the cursor has not passed yet. It
+	// has at most windowEvents times Outstanding events. That is enough for events of many
+	// hosts.
 	windowEvents = 16
-	// windowBytes bounds the data of the events in the window. The last read can exceed it.
+	// windowBytes limits the data of the events in the window. The last read can exceed
+	// this limit.
 	windowBytes = 32 << 20
 	// saveEvery is the shortest time between two saves of the cursor. After a crash, the
 	// events that were acknowledged since the last save are sent again.
 	saveEvery = 100 * time.Millisecond
-	// lastSave bounds the time for saving the cursor when the relay ends.
+	// lastSave limits the time for saving the cursor when the relay ends.
 	lastSave = 5 * time.Second
 )
 
 // delivery is one run of a relay whose cursor moves when the sink acknowledges events. Only
-// the goroutine that calls the method run uses the fields. Reads and sends have goroutines
-// of their own.
+// the goroutine of the method run uses the fields. Each read and each send runs in a
+// goroutine of its own, and returns its result through a channel.
 type delivery struct {
 	*relay
 	at     Cursor // the end of the acknowledged events
@@ -35,15 +36,15 @@ type delivery struct {
 	window []*entry
 	bytes  int // the size of the data in the window and in dead letters that are not saved yet
 	lanes  map[string]*lane
-	ready  []*lane // lanes that have an event to send and no event under way
+	ready  []*lane // lanes that have an event to send, and no event that is being sent
 	letter []DeadLetter
 
-	sending, calls int // the number of events under way, and of the calls that send them
+	sending, calls int // the number of events that are being sent, and of the calls of Send that run
 	reading        bool
 	atEnd          bool      // the last read found nothing
-	nextRead       time.Time // no read begins earlier, because the outbox does not answer
-	nextSend       time.Time // no call begins earlier, because the sink is away
-	nextSave       time.Time // no save begins earlier
+	nextRead       time.Time // no read begins before this time, because the outbox does not answer
+	nextSend       time.Time // no call of Send begins before this time, because the sink is unavailable
+	nextSave       time.Time // no save begins before this time
 
 	sends chan sent
 	reads chan batch
@@ -56,8 +57,8 @@ type entry struct {
 	letter  *DeadLetter
 }
 
-// lane has the events of one host, in order. If busy is set, the first one is under
-// way.
+// lane has the events of one host, in order. If busy is set, the first of them is being
+// sent.
 type lane struct {
 	queue []*entry
 	busy  bool
@@ -130,7 +131,7 @@ func (d *delivery) loop(ctx, work context.Context) error {
 	return nil
 }
 
-// wait returns the time until the next read, call or save is due.
+// wait returns the time until the next read, call of Send or save is due.
 func (d *delivery) wait(now time.Time) time.Duration {
 	next := now.Add(d.Poll)
 	for _, at := range []struct {
@@ -235,8 +236,8 @@ func (d *delivery) startSends(ctx context.Context, now time.Time) {
 	}
 }
 
-// settle handles the answers of a call. Events that must be sent again stay first in
-// their lanes, and these lanes become the first ready ones.
+// settle handles the answers of one call of Send. Events that must be sent again stay
+// first in their lanes, and these lanes move to the front of ready.
 func (d *delivery) settle(s sent) {
 	d.calls--
 	d.sending -= len(s.lanes)
@@ -274,7 +275,7 @@ func (d *delivery) settle(s sent) {
 		}
 	}
 	if delivered+refused > 0 {
-		d.back()
+		d.recovered()
 		d.nextSend = time.Time{}
 	}
 	if away != nil {
@@ -283,10 +284,10 @@ func (d *delivery) settle(s sent) {
 			d.nextSend = pause
 		}
 	}
-	d.note(func(s *State) { s.Delivered += delivered })
+	d.updateState(func(s *State) { s.Delivered += delivered })
 }
 
-// moreAway returns the error that asks for the longer pause. The argument a can be nil.
+// moreAway returns a or b, whichever asks for the longer pause. The argument a can be nil.
 func moreAway(a, b error) error {
 	x, _ := errors.AsType[*AwayError](a)
 	y, _ := errors.AsType[*AwayError](b)

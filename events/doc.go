@@ -8,5 +8,5 @@
 //
 // The package owns the form of an event, the order of delivery, cursors and dead letters.
 // It does not own records (package record) or the handling of events by their receivers
-// (package inbox). A sink that is away delays the delivery, but never the crawl.
+// (package inbox). An unavailable sink delays the delivery, but never the crawl.
 package events

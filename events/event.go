@@ -45,8 +45,8 @@ func ID(item bloomstore.Fingerprint, round uint32) string {
 	return record.EventID(item, int(round))
 }
 
-// ErrNoFingerprint reports a record that an early version of the crawler wrote. It has no
-// fingerprint, which is a part of the event's id.
+// ErrNoFingerprint reports a record without a fingerprint, which an early version of the
+// crawler wrote. The id of its event would contain the fingerprint.
 var ErrNoFingerprint = errors.New("events: the record has no fingerprint: it was written before records had one, and cannot be sent")
 
 // FromRecord returns the event of a record. The argument line is the JSON of the record,

@@ -14,14 +14,13 @@ type Cursor string
 // Reading deletes nothing. An Outbox is safe for concurrent use. An error that wraps
 // frontier.ErrUnavailable is temporary. A relay waits and tries again.
 type Outbox interface {
-	// Read returns the events that follow a cursor, in order and at most limit, and the
-	// cursor for the next Read. It does not wait for events. If there are no new events, it
-	// returns none. Even then the cursor next can differ from the cursor after, because
-	// Read also passes lines that are not events. It returns a *GoneError if a part of the
-	// outbox is missing.
+	// Read returns at most limit events that follow a cursor, in order, and the cursor for
+	// the next Read. It does not wait for events. Even if it returns no events, the
+	// returned cursor can differ from the given one, because Read also skips lines that are
+	// not events. Read returns a *GoneError if a part of the outbox is missing.
 	Read(ctx context.Context, after Cursor, limit int) (events []Event, next Cursor, err error)
-	// Find returns the cursor after the last event that was committed before t. The
-	// zero time means now: the end of the outbox.
+	// Find returns the cursor after the last event that was committed before t. If t is
+	// zero, Find returns the end of the outbox.
 	Find(ctx context.Context, t time.Time) (Cursor, error)
 	// Lag returns how many events follow a cursor.
 	Lag(ctx context.Context, after Cursor) (Lag, error)
@@ -70,8 +69,8 @@ type Progress interface {
 	Save(ctx context.Context, name string, cursor Cursor, letters []DeadLetter) error
 	// Dead returns the dead letters of a relay, oldest first.
 	Dead(ctx context.Context, name string) ([]DeadLetter, error)
-	// Revise stores the reasons and times of letters in the dead letters with the same
-	// event ids. It ignores letters that were discarded.
+	// Revise replaces the Reason and At of stored dead letters. The argument letters has
+	// the new values. Revise ignores letters that were discarded.
 	Revise(ctx context.Context, name string, letters []DeadLetter) error
 	// Discard removes the dead letters of the events with the given ids, or all dead
 	// letters if no ids are given. It returns how many it removed. The caller needs no

@@ -46,7 +46,7 @@ type State struct {
 	Lag       Lag           `json:"lag"`
 	Delivered uint64        `json:"delivered"`      // events that were acknowledged in this run
 	Dead      uint64        `json:"dead"`           // dead letters of all runs
-	Away      string        `json:"away,omitempty"` // why the sink, outbox or progress is away; empty if none is
+	Away      string        `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
 	AwayFor   time.Duration `json:"away_for,omitempty"`
 }
 
@@ -90,12 +90,12 @@ func (c Config) withDefaults() (Config, error) {
 // order, one at a time, and the events of different hosts at the same time. Events that
 // were sent but not acknowledged before the end of Run are sent again by the next Run.
 //
-// All events before the cursor are acknowledged, dead letters, or not wanted by Keep. The
-// cursor is saved soon after it has moved. If the sink is away, or the outbox or progress
-// returns an error that wraps frontier.ErrUnavailable, Run tries again after a pause that
-// grows to half a minute. Every other error of the outbox and the progress ends Run, such
-// as ErrLocked if another process runs the relay, or a *GoneError if events are missing.
-// Run does not close the sink.
+// Each event before the cursor was acknowledged, became a dead letter, or was not wanted by
+// Keep. The cursor is saved soon after it has moved. If the sink is unavailable, or the
+// outbox or progress returns an error that wraps frontier.ErrUnavailable, Run tries again
+// after a pause that grows to half a minute. Every other error of the outbox and the
+// progress ends Run, such as ErrLocked if another process runs the relay, or a *GoneError
+// if events are missing. Run does not close the sink.
 func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -115,7 +115,7 @@ func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 	if err != nil {
 		return endOf(ctx, err)
 	}
-	r.note(func(s *State) { s.Name, s.Cursor = cfg.Name, start })
+	r.updateState(func(s *State) { s.Name, s.Cursor = cfg.Name, start })
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(watch) })
@@ -143,8 +143,8 @@ const (
 // backoff computes pauses that grow with each failure. The zero value is ready to use.
 type backoff struct{ last time.Duration }
 
-// next returns how long to wait: twice the last time, up to longestPause, less a
-// random part of at most a quarter.
+// next returns the next pause. It is twice as long as the last one, but at most
+// longestPause, and a random part of up to a quarter is subtracted.
 func (b *backoff) next() time.Duration {
 	b.last = min(max(2*b.last, firstPause), longestPause)
 	return b.last - rand.N(b.last/4)
@@ -173,7 +173,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 	if err != nil {
 		return "", fmt.Errorf("events: load the cursor of relay %q: %w", r.Name, err)
 	}
-	r.note(func(s *State) { s.Dead = saved.Dead })
+	r.updateState(func(s *State) { s.Dead = saved.Dead })
 	if sink, ok := r.Sink.(TransactionalSink); ok {
 		var committed Cursor
 		var has bool
@@ -197,7 +197,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 		if err != nil {
 			return "", fmt.Errorf("events: find where relay %q begins: %w", r.Name, err)
 		}
-	} else if at != "" { // checks that the outbox can read the cursor before the name is registered
+	} else if at != "" { // before the name is registered, check that the outbox can read the cursor
 		err := r.patient(ctx, func() error {
 			_, _, err := r.Outbox.Read(ctx, at, 1)
 			return err
@@ -222,12 +222,12 @@ func (r *relay) save(ctx context.Context, at Cursor, letters []DeadLetter) error
 	for _, l := range letters {
 		r.Logger.Warn("refused for ever", slog.String("relay", r.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
 	}
-	r.note(func(s *State) { s.Cursor = at; s.Dead += uint64(len(letters)) })
+	r.updateState(func(s *State) { s.Cursor = at; s.Dead += uint64(len(letters)) })
 	return nil
 }
 
-// The method note changes the state that OnState receives.
-func (r *relay) note(change func(*State)) {
+// updateState changes the state that OnState receives.
+func (r *relay) updateState(change func(*State)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.state)
@@ -250,8 +250,8 @@ func (r *relay) awayFrom(err error) time.Duration {
 	return pause
 }
 
-// The method back notes that the sink, the outbox and the progress answer again.
-func (r *relay) back() {
+// recovered notes that the sink, the outbox and the progress answer again.
+func (r *relay) recovered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.Away != "" {
@@ -260,22 +260,22 @@ func (r *relay) back() {
 	r.state.Away, r.away = "", backoff{}
 }
 
-// patient calls the function do, which uses the outbox or the progress. It repeats the call
-// as long as the error wraps frontier.ErrUnavailable and ctx has not ended.
-func (r *relay) patient(ctx context.Context, do func() error) error {
-	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, do)
+// patient runs an operation on the outbox or the progress. It repeats the operation as long
+// as the error wraps frontier.ErrUnavailable and ctx has not ended.
+func (r *relay) patient(ctx context.Context, operation func() error) error {
+	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, operation)
 }
 
-// repeat calls the function do until a call succeeds, its error is final, or ctx ends. It
-// pauses between the calls.
-func (r *relay) repeat(ctx context.Context, final func(error) bool, do func() error) error {
+// repeat runs an operation until it succeeds, until isFinal returns true for its error, or
+// until ctx ends. It pauses between the attempts.
+func (r *relay) repeat(ctx context.Context, isFinal func(error) bool, operation func() error) error {
 	for {
-		err := do()
+		err := operation()
 		if err == nil {
-			r.back()
+			r.recovered()
 			return nil
 		}
-		if final(err) {
+		if isFinal(err) {
 			return err
 		}
 		if ctx.Err() == nil {
@@ -331,7 +331,7 @@ func (r *relay) watch(ctx context.Context) {
 			cancel()
 			nextLag = time.Now().Add(20 * time.Since(began))
 		}
-		state.Lag = lag // of the last call that succeeded
+		state.Lag = lag // the result of the last successful call
 		r.OnState(state)
 	}
 }

@@ -12,9 +12,9 @@ type Sink interface {
 	// Send delivers events. It returns when each event was acknowledged or has failed. The
 	// result has one error for each event, in the same order. A nil error means that the
 	// event was acknowledged. A *RefusedError is final, and the event becomes a dead
-	// letter. Every other error means that the sink is away. Then the relay waits and sends
-	// the event again. An *AwayError can set the length of the pause. If ctx ends, the
-	// error of each event that was not acknowledged is an *AwayError. A relay never sends
+	// letter. Every other error means that the sink is unavailable. The relay then waits
+	// and sends the event again. An *AwayError can set the length of the pause. If ctx ends,
+	// the error of each event that was not acknowledged is an *AwayError. A relay never sends
 	// two events of one host at the same time, in one call or in several.
 	Send(ctx context.Context, events []Event) []error
 	// Close releases the resources of the sink. It is not called during a Send.
@@ -26,8 +26,8 @@ type Sink interface {
 // can use one sink at the same time, each with its own key.
 type TransactionalSink interface {
 	Sink
-	// Committed returns the cursor of the last transaction with a key. The result known is
-	// false if there was none.
+	// Committed returns the cursor that the last transaction of a key has committed. The
+	// result known is false if the key has no transaction yet.
 	Committed(ctx context.Context, key string) (cursor Cursor, known bool, err error)
 	// Commit delivers events, in order, and the cursor of key. If it returns an error,
 	// either everything was delivered or nothing was. A *RefusedError is final, as for

@@ -97,7 +97,7 @@ func (t *transactions) commit(ctx context.Context, b batch) error {
 	return nil
 }
 
-// send commits events and a cursor. It tries again while the sink is away.
+// send commits events and a cursor. It tries again while the sink is unavailable.
 func (t *transactions) send(ctx context.Context, events []Event, at Cursor) error {
 	crash.Point("publish")
 	err := t.repeat(ctx, isRefused, func() error { return t.sink.Commit(ctx, t.CursorKey, events, at) })
@@ -106,11 +106,11 @@ func (t *transactions) send(ctx context.Context, events []Event, at Cursor) erro
 	}
 	crash.Point("acknowledgement")
 	t.at = at
-	t.note(func(s *State) { s.Cursor = at; s.Delivered += uint64(len(events)) })
+	t.updateState(func(s *State) { s.Cursor = at; s.Delivered += uint64(len(events)) })
 	return t.saveSoon(ctx)
 }
 
-// saveSoon saves the cursor in Progress once a second.
+// saveSoon saves the cursor in Progress, but at most once a second.
 func (t *transactions) saveSoon(ctx context.Context) error {
 	if time.Since(t.savedAt) < time.Second {
 		return nil

@@ -56,15 +56,15 @@ func Event(n, hosts int) events.Event {
 	}
 }
 
-// CheckOnce checks that got contains each of the events Event(n, hosts) with from <= n < to
+// CheckOnce checks that got contains each of the events Event(n, hosts) with start <= n < end
 // once, and no other events. The events of each host must be in order.
-func CheckOnce(t *testing.T, got []events.Event, from, to, hosts int) {
+func CheckOnce(t *testing.T, got []events.Event, start, end, hosts int) {
 	t.Helper()
 	byHost, want := make(map[string][]string), make(map[string][]string)
 	for _, e := range got {
 		byHost[e.Host] = append(byHost[e.Host], e.ID)
 	}
-	for n := from; n < to; n++ {
+	for n := start; n < end; n++ {
 		e := Event(n, hosts)
 		want[e.Host] = append(want[e.Host], e.ID)
 	}

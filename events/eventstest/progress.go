@@ -10,8 +10,8 @@ import (
 )
 
 // RunProgress tests the contract of events.Progress. Each call of the function open must
-// return a new, empty progress, and a function that opens it again as another process
-// would.
+// return a new, empty progress, and a function that opens this progress again, as another
+// process would.
 func RunProgress(t *testing.T, open func(t *testing.T) (p events.Progress, reopen func() events.Progress)) {
 	for name, test := range map[string]func(t *testing.T, p events.Progress, reopen func() events.Progress){
 		"Saved": savedProgress, "Letters": savedLetters, "Lock": lockedProgress,

@@ -1,4 +1,4 @@
 package files
 
-// CountAtMost sets how many bytes one call of Lag counts.
-func (o *Outbox) CountAtMost(bytes uint64) { o.lag.most = bytes }
+// CountAtMost limits the number of bytes that one call of Lag counts.
+func (o *Outbox) CountAtMost(bytes uint64) { o.lag.limit = bytes }

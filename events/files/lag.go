@@ -12,12 +12,12 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// lag counts the lines between a cursor, which moves forward, and the end, which grows. It
+// lag counts the lines between a cursor and the end of the records. Both move forward. It
 // reads each line twice: first to count the line, and again after the cursor has passed the
 // line.
 type lag struct {
 	reader record.Reader
-	most   uint64 // bytes that one call counts; 0 means countBytes
+	limit  uint64 // maximum number of bytes that one call counts; 0 means countBytes
 
 	mu           sync.Mutex
 	front, back  *record.Tail // front is at the cursor, and back is at the end
@@ -54,19 +54,19 @@ func (l *lag) count(ctx context.Context, from, end record.Place) (events.Lag, er
 		}
 		l.lines, l.bytes = 0, 0
 	}
-	counted, most := uint64(0), cmp.Or(l.most, countBytes)
-	err := each(ctx, l.back, end, func(n uint64) (more bool) {
+	counted, limit := uint64(0), cmp.Or(l.limit, countBytes)
+	err := eachRecord(ctx, l.back, end, func(n uint64) (more bool) {
 		l.lines, l.bytes, counted = l.lines+1, l.bytes+n, counted+n
-		return counted < most
+		return counted < limit
 	})
 	if err != nil {
 		return events.Lag{}, err
 	}
-	err = each(ctx, l.front, from, func(n uint64) bool { l.lines, l.bytes = l.lines-1, l.bytes-n; return true })
+	err = eachRecord(ctx, l.front, from, func(n uint64) bool { l.lines, l.bytes = l.lines-1, l.bytes-n; return true })
 	if err != nil {
 		return events.Lag{}, err
 	}
-	answer := events.Lag{Events: l.lines, Bytes: l.bytes, More: counted >= most && l.back.At().Before(end)}
+	answer := events.Lag{Events: l.lines, Bytes: l.bytes, More: counted >= limit && l.back.At().Before(end)}
 	first := l.reader.Tail(from)
 	defer func() { _ = first.Close() }() // it was only read
 	for answer.Oldest.IsZero() {
@@ -84,12 +84,11 @@ func (l *lag) count(ctx context.Context, from, end record.Place) (events.Lag, er
 	return answer, nil
 }
 
-// The function each calls the function visit for the records between two positions, tail
-// and to, until visit returns false. The argument of visit is the number of bytes of the
-// record.
-func each(ctx context.Context, tail *record.Tail, to record.Place, visit func(bytes uint64) (more bool)) error {
+// eachRecord calls the function visit for each record from tail to end, until visit returns
+// false. The argument of visit is the size of the record in bytes.
+func eachRecord(ctx context.Context, tail *record.Tail, end record.Place, visit func(bytes uint64) (more bool)) error {
 	for ctx.Err() == nil {
-		line, err := tail.Next(to)
+		line, err := tail.Next(end)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

@@ -2,11 +2,11 @@
 // progress of its relays (cursors, dead letters and locks) in the same directory.
 //
 // The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
-// of many workers. The store of an embedded crawl has the position up to which the lines
-// count. In a journal, some lines do not count. A line is in doubt as long as it is unknown
-// whether the completion of its record took effect. The package decides which lines are
-// events. It owns neither the files (package record) nor the queue, which it asks about
-// lines in doubt.
+// of many workers. In an embedded crawl, all lines up to the position that its store has
+// committed become events. In a journal, lines whose completion was refused do not become
+// events. A line is in doubt as long as it is unknown whether its completion took effect.
+// The package decides which lines are events. It owns neither the files (package record)
+// nor the queue, which it asks about lines in doubt.
 package files
 
 import (
@@ -32,10 +32,10 @@ import (
 type Config struct {
 	Dir    string // the directory of the files
 	Source string // the source of the events: events.Source of the crawl's id
-	// End returns the position at which the records that count end at present. For an
-	// embedded crawl, this is the position that its store has committed. For a running
-	// worker, it is the result of record.Journal.Answered. A nil position means that no
-	// process writes the journal. Then all whole lines count, except those in doubt.
+	// End returns the current end of the records that can become events. For an embedded
+	// crawl, this is the position that its store has committed. For a running worker, it
+	// is the result of record.Journal.Answered. A nil position means that no process writes
+	// the journal. In this case all whole lines count, except those in doubt.
 	End func(ctx context.Context) (frontier.Position, error)
 
 	Journal bool // the files are a worker's journal, and not those of an embedded crawl
@@ -45,7 +45,7 @@ type Config struct {
 	Pending func(ctx context.Context, host, url string, item bloomstore.Fingerprint, round uint32) (bool, error)
 }
 
-// readBytes bounds the data of one Read. The last event can exceed it.
+// readBytes limits the data of one Read. The last event can exceed this limit.
 const readBytes = 8 << 20
 
 // heldEvery is the shortest time between two checks of the lines that are held back.
@@ -64,7 +64,7 @@ type Outbox struct {
 	mu       sync.Mutex
 	tail     *record.Tail // at the place where the last Read ended
 	voids    voids
-	lookHeld time.Time // held lines are not checked earlier
+	lookHeld time.Time // held lines are not checked before this time
 
 	lag lag
 }
@@ -85,7 +85,7 @@ func New(cfg Config) *Outbox {
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.voids.of = nil // the next Read reads the void lines again
+	o.voids.set = nil // the next Read reads the void lines again
 	return errors.Join(o.tail.Close(), o.voids.tail.Close(), o.lag.close())
 }
 
@@ -114,7 +114,7 @@ func (o *Outbox) bounds(ctx context.Context) (b bounds, err error) {
 	return b, err
 }
 
-// inDoubt reports whether the line of a journal is in doubt, so that it might not count.
+// inDoubt reports whether the line of a journal is in doubt.
 func (b *bounds) inDoubt(at record.Place) bool {
 	return b.doubt.Has(at) || !at.Before(b.answered)
 }
@@ -133,7 +133,7 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 		return nil, after, err
 	}
 	if o.cfg.Journal {
-		if b.end.Before(c.at) { // an earlier Read saw no process that writes the journal, and read all whole lines
+		if b.end.Before(c.at) { // an earlier Read found that no process writes the journal, and read all whole lines
 			b.end = c.at
 		}
 		if err := o.voids.gather(o.reader, c.first()); err != nil {
@@ -150,7 +150,7 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 	return all, c.text(), nil // the next Read returns the error again
 }
 
-// readOn reads lines from the cursor on, and moves the cursor.
+// readOn reads the lines after the cursor, and moves the cursor.
 func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.Event, limit int) ([]events.Event, error) {
 	if o.tail.At() != c.at {
 		if err := o.tail.Seek(c.at); err != nil {
@@ -189,7 +189,7 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
 	if o.cfg.Journal {
 		j, err := record.ParseJournalLine(line)
-		if err != nil || j.Void || o.voids.of[j] { // a damaged line is never an event
+		if err != nil || j.Void || o.voids.set[j] { // a damaged line is never an event
 			return nil, false, nil
 		}
 		if b.inDoubt(at) {

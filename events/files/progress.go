@@ -33,8 +33,9 @@ const (
 // format is the version of the format of cursorFile and of the dead letters.
 const format = 1
 
-// state is the content of cursorFile. It has the number of the file of dead letters, and
-// how many bytes of that file count, so that the cursor and the letters change in one step.
+// state is the content of cursorFile. It contains the number of the file of dead letters,
+// and how many bytes of that file are valid. So one write of cursorFile changes the cursor
+// and the letters together.
 type state struct {
 	Format      int           `json:"format"`
 	Cursor      events.Cursor `json:"cursor"`
@@ -55,7 +56,7 @@ var _ events.Progress = (*Progress)(nil)
 
 // NewProgress returns the progress of the relays of a crawl or a worker. dir is the
 // directory of the crawl or worker. NewProgress creates nothing on disk. The first Lock or
-// Save does.
+// Save creates the files.
 func NewProgress(dir string) *Progress { return &Progress{dir: filepath.Join(dir, relaysDir)} }
 
 func (p *Progress) path(name, file string) string { return filepath.Join(p.dir, name, file) }

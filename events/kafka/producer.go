@@ -26,10 +26,9 @@ type producer struct {
 
 var _ events.Sink = (*producer)(nil)
 
-// delivery is a record that was passed to the client. The client keeps the record even if
-// Send no longer waits for it, because only the client can send it again without the broker
-// storing it twice.
-// The next Send of the event waits for the same delivery.
+// delivery is a record that was passed to the client. The client keeps the record even
+// after Send has stopped waiting, because a new record for the same event could be stored
+// in addition to the first. The next Send of the event waits for the same delivery.
 type delivery struct {
 	done chan struct{} // closed when err is set
 	err  error

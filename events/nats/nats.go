@@ -183,7 +183,7 @@ func (s *Sink) ensure(ctx context.Context) error {
 	return nil
 }
 
-// verdict returns the answer of Send for an event that was published with the error err.
+// verdict converts the error of publishing an event into the result of Send.
 func (s *Sink) verdict(err error) error {
 	answer, _ := errors.AsType[jetstream.JetStreamError](err)
 	switch {

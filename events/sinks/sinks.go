@@ -48,7 +48,7 @@ type Config struct {
 // have the option ?sasl=plain, ?sasl=scram-sha-256 or ?sasl=scram-sha-512.
 //
 // Open makes no connection. If the receiver does not answer, Send reports that the sink is
-// away. No error contains the URL, because it can have a password or a token.
+// unavailable. No error contains the URL, because it can have a password or a token.
 func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 	scheme, rest, _ := strings.Cut(to, "://")
 	if to == "-" {
@@ -82,7 +82,7 @@ func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 		}
 		return nats.New(nats.Config{
 			Servers: at.hosts, User: at.user, Stream: at.path, Create: cfg.Create, Window: cfg.Window,
-			CredentialsFile: cfg.CredentialsFile, TLS: over(scheme == "tls", trust), Timeout: cfg.Timeout,
+			CredentialsFile: cfg.CredentialsFile, TLS: tlsConfig(scheme == "tls", trust), Timeout: cfg.Timeout,
 		})
 	default: // check has refused all other schemes
 		at, err := parse(rest, "9092")
@@ -95,7 +95,7 @@ func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
 		}
 		return kafka.New(kafka.Config{
 			Brokers: at.hosts, User: at.user, SASL: sasl, Topic: at.path, Create: cfg.Create,
-			TransactionalID: cfg.TransactionalID, TLS: over(scheme == "kafka+tls", trust), Timeout: cfg.Timeout,
+			TransactionalID: cfg.TransactionalID, TLS: tlsConfig(scheme == "kafka+tls", trust), Timeout: cfg.Timeout,
 		})
 	}
 }
@@ -171,9 +171,9 @@ func parse(rest, port string) (at address, err error) {
 	return at, nil
 }
 
-// The function over returns the configuration of a connection over TLS, or nil for a
-// connection without TLS.
-func over(encrypted bool, trust *tls.Config) *tls.Config {
+// tlsConfig returns the TLS configuration of a connection, or nil for a connection without
+// TLS.
+func tlsConfig(encrypted bool, trust *tls.Config) *tls.Config {
 	if encrypted && trust == nil {
 		return new(tls.Config)
 	}

@@ -34,14 +34,14 @@ type Config struct {
 	// Secret signs each request (package signature). Empty means that requests are not
 	// signed.
 	Secret []byte
-	// Batch sends the events of one call of Send in one request. The body is then
-	// an array of events, application/cloudevents-batch+json. Otherwise each
-	// request has one event, application/cloudevents+json, and the header
-	// Idempotency-Key with its id.
+	// Batch sends all events of one call of Send in one request, whose body is an array
+	// of events (application/cloudevents-batch+json). If Batch is false, each request has
+	// one event (application/cloudevents+json), and the event's id in the header
+	// Idempotency-Key.
 	Batch bool
 	// Requests is the maximum number of requests under way; 0 means 16.
 	Requests int
-	// Timeout bounds a request with its answer; 0 means 30 s.
+	// Timeout limits the time of a request, including its answer; 0 means 30 s.
 	Timeout time.Duration
 	// TLS is the configuration of https connections; nil trusts the system's authorities.
 	TLS *tls.Config
@@ -59,8 +59,8 @@ const (
 //
 // A status from 200 to 299 acknowledges an event. The statuses 400, 413 and 422 refuse it
 // for good. After a batch was refused, each of its events is sent alone, so that only the
-// faulty events are refused. Every other answer, also a redirect, means that the receiver
-// is away. The Retry-After header of the answer is obeyed, up to one hour.
+// faulty events are refused. Every other answer, including a redirect, means that the
+// receiver is unavailable. Its Retry-After header sets the pause, up to one hour.
 type Sink struct {
 	cfg    Config
 	client *http.Client
@@ -198,7 +198,7 @@ func batchID(batch []events.Event) string {
 	return "batch-" + hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// verdict returns the answer of Send for the events of a request with this HTTP answer.
+// verdict converts the HTTP answer to a request into the result of Send for its events.
 func verdict(answer *http.Response, text []byte, now time.Time) error {
 	said := "the receiver answers " + answer.Status
 	switch status := answer.StatusCode; {
