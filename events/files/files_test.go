@@ -243,8 +243,8 @@ func TestLagMore(t *testing.T) {
 	}
 }
 
-// TestOldLine: the error for a line without a fingerprint says so, and has the place of the
-// line.
+// TestOldLine: a line without a fingerprint causes an error that says so. The error has the
+// place of the line.
 func TestOldLine(t *testing.T) {
 	c := newCrawl(t, record.Config{})
 	old := eventstest.Record(1, 1)

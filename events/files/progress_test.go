@@ -78,8 +78,8 @@ func TestProgressForm(t *testing.T) {
 	}
 }
 
-// TestProgressAtOnce: while a relay saves, a command discards letters. No other letter is
-// lost, and no cursor.
+// TestProgressAtOnce: while a relay saves, a command discards letters. No other letter and
+// no cursor is lost.
 func TestProgressAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	relay, command := files.NewProgress(dir), files.NewProgress(dir)

@@ -31,28 +31,28 @@ func cacheOf(t testing.TB, server *servers.RedisServer) *rediscache.Cache {
 	return cache
 }
 
-// steps calls steps.at before each transaction, and before and after each command of the
-// cache. A test uses it to break the cache at each step of a delivery.
+// steps calls the function hook before each transaction, and before and after each command
+// of the cache. A test uses it to break the cache at each step of a delivery.
 type steps struct {
 	*pgxpool.Pool
 	inbox.Cache
-	at func()
+	hook func()
 }
 
 func (s steps) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
-	s.at()
+	s.hook()
 	return s.Pool.BeginTx(ctx, options)
 }
 
 func (s steps) Contains(ctx context.Context, key string) (bool, error) {
-	s.at()
-	defer s.at()
+	s.hook()
+	defer s.hook()
 	return s.Cache.Contains(ctx, key)
 }
 
 func (s steps) Add(ctx context.Context, key string, ttl time.Duration) error {
-	s.at()
-	defer s.at()
+	s.hook()
+	defer s.hook()
 	return s.Cache.Add(ctx, key, ttl)
 }
 
@@ -71,7 +71,7 @@ func TestCacheLost(t *testing.T) {
 			id := fmt.Sprint(name, step)
 			n := 0
 			last = true // the function below sets it to false if a delivery reaches the step
-			s := steps{Pool: pool, Cache: cache, at: func() {
+			s := steps{Pool: pool, Cache: cache, hook: func() {
 				if n++; n == step+1 {
 					lose()
 					last = false
@@ -80,7 +80,7 @@ func TestCacheLost(t *testing.T) {
 			i := open(t, pool, func(c *inbox.Config) { c.DB, c.Cache = s, s })
 			for _, failure := range []error{errHandler, nil, nil, nil} {
 				_, err := i.Once(t.Context(), id, func(ctx context.Context, tx pgx.Tx) error {
-					s.at()
+					s.hook()
 					return errors.Join(effect(ctx, tx, id), failure)
 				})
 				if failure == nil && err != nil {

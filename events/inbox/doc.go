@@ -5,7 +5,8 @@
 // in Postgres, in the transaction in which the handler writes. A stored id is the mark of
 // its event.
 //
-//   - Inbox.Once runs a handler at once, and returns Duplicate if the event was handled.
+//   - Inbox.Once runs a handler immediately, or returns Duplicate if the event was handled
+//     before.
 //   - Inbox.Store keeps an event, so that the event can be acknowledged to the broker
 //     immediately. Inbox.Work runs the handlers of stored events later, with attempts,
 //     back-off and dead letters.
@@ -15,7 +16,7 @@
 // committed.
 //
 // This covers only writes through the transaction. A mail or a payment is not rolled back.
-// Send the event's id with it, so that its receiver can recognise a repeat.
+// Send the event's id with the mail or payment, so that the receiver can recognise a repeat.
 //
 // The package owns the tables of marks and of stored events. It receives no events itself.
 // Its subpackages connect it with HTTP, NATS and Kafka. Two more packages use Redis:

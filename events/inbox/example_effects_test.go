@@ -149,9 +149,9 @@ func (s saga) step(ctx context.Context, id string, step int) (done bool, err err
 	return done, err
 }
 
-// compensate undoes all steps whose numbers are lower than the argument before.
-func (s saga) compensate(ctx context.Context, id string, before int) error {
-	for step := before - 1; step >= 0; step-- {
+// compensate undoes all steps whose numbers are lower than limit.
+func (s saga) compensate(ctx context.Context, id string, limit int) error {
+	for step := limit - 1; step >= 0; step-- {
 		key := fmt.Sprintf("%s/%d/undo", id, step)
 		_, err := s.box.Once(ctx, key, func(ctx context.Context, _ pgx.Tx) error {
 			return post(ctx, s.services[step]+"/undo", key, id)

@@ -74,8 +74,8 @@ func clockKey(ctx context.Context, pool *pgxpool.Pool, id string, handle func(co
 	return viaOnce(ctx, pool, fmt.Sprint(id, "-", time.Now().UnixNano()), handle)
 }
 
-// TestFaults tests the usual faults of such code. For each, a naive version must fail and
-// Once must not.
+// TestFaults tests common faults of code that handles events once. For each fault, a naive
+// version must fail and Once must not.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []struct {

@@ -208,8 +208,8 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// clock returns the time for a statement. Except in tests it is nil, which means the time of
-// the server.
+// clock returns the time argument of statements. Except in tests it is nil, which means the
+// server's clock.
 func (i *Inbox) clock() *time.Time {
 	if i.now == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// This file has a model of an inbox, which computes the expected results of random calls.
+// model is a model of an inbox. It computes the expected results of random calls.
 type model struct {
 	window   time.Duration
 	attempts int
@@ -40,15 +40,15 @@ func (m *model) mark(id string) inbox.Result {
 }
 
 // candidates returns the events that a worker can claim, because their earliest due time
-// was reached. The result must reports whether at least one of them is certainly due.
-func (m *model) candidates() (ids []string, must bool) {
+// was reached. The result anyDue reports whether at least one of them is certainly due.
+func (m *model) candidates() (ids []string, anyDue bool) {
 	for id, p := range m.stored {
 		if !p.dead && !p.earliest.After(m.now) {
 			ids = append(ids, id)
-			must = must || !p.latest.After(m.now)
+			anyDue = anyDue || !p.latest.After(m.now)
 		}
 	}
-	return ids, must
+	return ids, anyDue
 }
 
 var modelGroups atomic.Int32
@@ -144,7 +144,7 @@ func (m *model) store(ctx context.Context, r *rapid.T, i *inbox.Inbox, id string
 }
 
 func (m *model) work(ctx context.Context, r *rapid.T, i *inbox.Inbox, fails bool) {
-	ids, must := m.candidates()
+	ids, anyDue := m.candidates()
 	handled := ""
 	found, err := i.Round(ctx, inbox.WorkConfig{
 		Handlers: map[string]inbox.Handler{"mail": func(_ context.Context, _ pgx.Tx, e inbox.Event) error {
@@ -162,8 +162,8 @@ func (m *model) work(ctx context.Context, r *rapid.T, i *inbox.Inbox, fails bool
 	switch {
 	case err != nil:
 		r.Fatal(err)
-	case found != (handled != ""), handled == "" && must, handled != "" && !slices.Contains(ids, handled):
-		r.Fatalf("Work handled %q of %q, which must be one: %v", handled, ids, must)
+	case found != (handled != ""), handled == "" && anyDue, handled != "" && !slices.Contains(ids, handled):
+		r.Fatalf("Work handled %q of %q, which must be one: %v", handled, ids, anyDue)
 	case handled == "":
 		return
 	case !fails:

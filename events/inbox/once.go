@@ -49,30 +49,30 @@ func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Con
 }
 
 // unlessCached returns Duplicate if the event is in the cache. If not, it calls the
-// function do, reports the outcome to Metrics, and adds the event to the cache. The
-// argument done is the outcome for the result Done.
-func (i *Inbox) unlessCached(ctx context.Context, id string, done Outcome, do func() (Result, error)) (Result, error) {
+// function process, reports the outcome to Metrics, and adds the event to the cache. The
+// argument success is the outcome to report if the result is Done.
+func (i *Inbox) unlessCached(ctx context.Context, id string, success Outcome, process func() (Result, error)) (Result, error) {
 	started := time.Now()
 	if i.cached(ctx, id) {
 		i.count(OutcomeCached, started)
 		return Duplicate, nil
 	}
-	result, err := do()
+	result, err := process()
 	switch {
 	case err != nil:
 		i.count(OutcomeFailed, started)
 		return 0, err
 	case result == Duplicate:
-		done = OutcomeDuplicate
+		success = OutcomeDuplicate
 	}
-	i.count(done, started)
+	i.count(success, started)
 	i.remember(ctx, id, result, started)
 	return result, nil
 }
 
-// inTransaction calls the function do in a transaction. It commits if the call succeeds,
+// inTransaction calls the function work in a transaction. It commits if the call succeeds,
 // and rolls back if not.
-func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) error {
+func (i *Inbox) inTransaction(ctx context.Context, work func(tx pgx.Tx) error) error {
 	tx, err := i.cfg.DB.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (i *Inbox) inTransaction(ctx context.Context, do func(tx pgx.Tx) error) err
 		defer cancel()
 		_ = tx.Rollback(ctx) // if it fails, the end of the connection rolls back
 	}()
-	if err := do(tx); err != nil {
+	if err := work(tx); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
@@ -114,12 +114,11 @@ func (i *Inbox) MarkSQL(ctx context.Context, tx *sql.Tx, id string) (Result, err
 	return markedOr(err, sql.ErrNoRows)
 }
 
-// markedOr returns the Result of mark.sql, which returns a row if it has marked the event.
-// err is the error of Scan. The argument none is the error that Scan returns if there is no
-// row.
-func markedOr(err, none error) (Result, error) {
+// markedOr returns the Result of a statement that returns a row only if the event is new. err
+// is the error of Scan. noRow is the error that Scan returns if there is no row.
+func markedOr(err, noRow error) (Result, error) {
 	switch {
-	case errors.Is(err, none):
+	case errors.Is(err, noRow):
 		return Duplicate, nil
 	case err != nil:
 		return 0, fmt.Errorf("mark: %w", err)

@@ -136,10 +136,10 @@ func TestOnce(t *testing.T) {
 }
 
 // fail calls Once with a handler that writes its effect and returns the result of the
-// function then.
-func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, then func(error) error, want error) {
+// function finish.
+func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, finish func(error) error, want error) {
 	t.Helper()
-	got, err := i.Once(ctx, "k", func(ctx context.Context, tx pgx.Tx) error { return then(effect(ctx, tx, "k")) })
+	got, err := i.Once(ctx, "k", func(ctx context.Context, tx pgx.Tx) error { return finish(effect(ctx, tx, "k")) })
 	if got != 0 || !errors.Is(err, want) {
 		t.Errorf("Once is %v (%v), want the error %v", got, err, want)
 	}
@@ -305,7 +305,7 @@ func TestMark(t *testing.T) {
 	deliver(t, i, inbox.Duplicate)
 }
 
-// TestInvalid: ids that Postgres or its index would refuse are an ErrInvalid.
+// TestInvalid: the error is ErrInvalid for ids that Postgres or its index would refuse.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	i := open(t, database(t))

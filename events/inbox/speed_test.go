@@ -16,8 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// size returns the size of a test: the argument full with -args -proof, and otherwise the
-// argument small.
+// size returns the size of a test. It is full with -args -proof, and small otherwise.
 func size(small, full int) int {
 	if *proof {
 		return full

@@ -110,7 +110,7 @@ func TestExpiredRace(t *testing.T) {
 }
 
 // TestForever: marks with the window Forever are never swept. A stored event is a duplicate
-// as long as it is stored, also after its window.
+// as long as it is stored, even after its window.
 func TestForever(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -118,11 +118,11 @@ type worker struct {
 	types []string // in the order in which round takes their events
 }
 
-// run handles events until the context stop ends. The context handlers is the parent of the
-// contexts that handlers get.
-func (w worker) run(stop, handlers context.Context) {
+// run handles events until the context stop ends. The contexts of handlers are derived from
+// handlerCtx.
+func (w worker) run(stop, handlerCtx context.Context) {
 	for stop.Err() == nil {
-		if w.round(stop, handlers) {
+		if w.round(stop, handlerCtx) {
 			continue
 		}
 		select {
@@ -135,7 +135,7 @@ func (w worker) run(stop, handlers context.Context) {
 
 // round handles one event of each type, so that a type with many events does not delay the
 // others. It reports whether it found an event.
-func (w worker) round(stop, handlers context.Context) (found bool) {
+func (w worker) round(stop, handlerCtx context.Context) (found bool) {
 	for _, kind := range w.types {
 		if stop.Err() != nil {
 			return false
@@ -154,14 +154,15 @@ func (w worker) round(stop, handlers context.Context) (found bool) {
 			w.report(stop, e, dead, errors.New("its last attempt did not end"))
 			continue
 		}
-		w.handle(handlers, e)
+		w.handle(handlerCtx, e)
 	}
 	return found
 }
 
 // claim begins the next attempt of an event of a type. dead reports that the event had no
-// attempts left and is a dead letter now. The end of stop does not abort the statement:
-// the server could still execute it, and the event would then wait for Timeout.
+// attempts left and is a dead letter now. claim does not abort its statement when stop ends.
+// The server could still execute an aborted statement, and the event would then wait for
+// Timeout.
 func (w worker) claim(stop context.Context, kind string) (e Event, dead bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(stop), 5*time.Second)
 	defer cancel()
@@ -177,9 +178,9 @@ func (w worker) claim(stop context.Context, kind string) (e Event, dead bool, er
 var errLost = errors.New("inbox: the event is another worker's")
 
 // handle runs the handler of a claimed event.
-func (w worker) handle(handlers context.Context, e Event) {
+func (w worker) handle(handlerCtx context.Context, e Event) {
 	started := time.Now()
-	ctx, cancel := context.WithTimeoutCause(handlers, w.cfg.Timeout,
+	ctx, cancel := context.WithTimeoutCause(handlerCtx, w.cfg.Timeout,
 		fmt.Errorf("inbox: the handler took longer than %v", w.cfg.Timeout))
 	defer cancel()
 	err := w.inbox.inTransaction(ctx, func(tx pgx.Tx) error {
@@ -204,7 +205,7 @@ func (w worker) handle(handlers context.Context, e Event) {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
-		w.fail(context.WithoutCancel(handlers), e, started, err)
+		w.fail(context.WithoutCancel(handlerCtx), e, started, err)
 	}
 }
 

@@ -223,8 +223,9 @@ func TestDeadLetters(t *testing.T) {
 }
 
 // TestStopDuringClaim: a worker that is told to end while it claims an event handles this
-// event before it ends. The statement is not abandoned: the server would execute it later,
-// and the event would wait for the time of an attempt that no worker makes.
+// event before it ends. It does not abandon the statement, because the server could execute
+// the statement later. The event would then wait for the end of an attempt that no worker
+// makes.
 func TestStopDuringClaim(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -362,14 +363,14 @@ func TestSlowWorker(t *testing.T) {
 	wantEffects(t, pool, "k", 1)
 }
 
-// beforeBegin calls before at the beginning of a transaction.
+// beforeBegin calls the function hook at the beginning of a transaction.
 type beforeBegin struct {
 	*pgxpool.Pool
-	before func()
+	hook func()
 }
 
 func (b beforeBegin) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
-	b.before()
+	b.hook()
 	return b.Pool.BeginTx(ctx, options)
 }
 
@@ -468,7 +469,7 @@ func TestWorkConfig(t *testing.T) {
 	}
 }
 
-// TestAway: while its statements fail, Work logs that and tries again.
+// TestAway: while its statements fail, Work logs the errors and tries again.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

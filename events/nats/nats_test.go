@@ -185,8 +185,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// expect sends an event until the sink answers as the test wants: with an *AwayError whose
-// text contains the argument want, or with nil if this argument is empty.
+// expect sends an event until the sink gives the expected answer. If want is empty, this is
+// nil, and otherwise an *AwayError whose text contains want.
 func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
 	t.Helper()
 	for ends := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {

@@ -159,8 +159,8 @@ func BenchmarkSweep(b *testing.B) {
 }
 
 // decideBeside lets workers decide new keys, from the given number on, until the function
-// beside returns. It returns the 99th percentile of the duration of their calls.
-func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, beside func(context.Context)) time.Duration {
+// activity returns. It returns the 99th percentile of the duration of their calls.
+func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, activity func(context.Context)) time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	var mu sync.Mutex
@@ -181,7 +181,7 @@ func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, bes
 			}
 		})
 	}
-	beside(ctx)
+	activity(ctx)
 	cancel()
 	group.Wait()
 	slices.Sort(took)

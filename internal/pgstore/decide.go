@@ -15,9 +15,9 @@ import (
 )
 
 // races is the maximum number of turns of one Decide. Each turn is a look-up and an insert.
-// A second turn is needed if other callers insert the same keys first, as workers that find
-// the same links do. A third turn is needed only if the keys are also finished and swept in
-// between.
+// A second turn is needed if other callers insert the same keys first. This happens when
+// workers find the same links. A third turn is needed only if the keys are also finished and
+// swept in between.
 const races = 8
 
 // Decide implements exact.Set. A known key costs a look-up and no write. If an answer
@@ -58,8 +58,8 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 	return all, nil
 }
 
-// distinct returns the first of equal keys, sorted by fingerprint. Rows are locked in this
-// order.
+// distinct returns keys sorted by fingerprint, and only the first of equal keys. Rows are
+// locked in this order.
 func distinct(keys []exact.Key) []exact.Key {
 	sorted := slices.Clone(keys)
 	slices.SortStableFunc(sorted, func(a, b exact.Key) int { return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
@@ -136,8 +136,8 @@ func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[
 	return won, err
 }
 
-// queueInsert adds to batch the statements that insert keys. They call the function own for
-// each key that this caller now owns.
+// queueInsert adds to batch the statements that insert keys. When their results are read, the
+// function own is called for each key that this caller now owns.
 func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fingerprint, uint32)) {
 	floor := s.floor.Load()
 	batch.Queue(s.sql("insert_missing"), c.prints, c.classes, floor, s.now()).Query(eachRound(own))
@@ -147,28 +147,28 @@ func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fin
 	}))
 }
 
-// learnFloor records the highest round in which unknown keys began.
+// learnFloor raises s.floor to round. It does nothing if s.floor is as high already.
 func (s *Store) learnFloor(round uint32) {
 	for old := s.floor.Load(); old < round && !s.floor.CompareAndSwap(old, round); {
 		old = s.floor.Load()
 	}
 }
 
-// eachRound returns a function that calls the function do for each row of a fingerprint and
-// a round.
-func eachRound(do func(bloomstore.Fingerprint, uint32)) func(pgx.Rows) error {
+// eachRound returns a function that calls the function visit for each row. A row has a
+// fingerprint and a round.
+func eachRound(visit func(bloomstore.Fingerprint, uint32)) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var print pgtype.UUID
 		var round uint32
 		_, err := pgx.ForEachRow(rows, []any{&print, &round}, func() error {
-			do(print.Bytes, round)
+			visit(print.Bytes, round)
 			return nil
 		})
 		return err
 	}
 }
 
-// columns are keys as arrays, one for each column.
+// columns has the data of keys in arrays, one array for each column.
 type columns struct {
 	prints           uuids
 	classes, urls    []string

@@ -14,11 +14,11 @@
 // waiting and pending rows of these keys, then records. A statement that cannot keep this
 // order does not wait (SKIP LOCKED). So workers never deadlock, however many there are.
 //
-// A statement sees the data as of the moment when it began. If it then waits for a lock,
-// it sees the new version of the locked row only, and of other rows the old one. Such work
-// therefore takes two statements of one transaction. The first takes the locks. The second
-// sees everything that was committed before it began, and changes only rows that the first
-// has locked.
+// A statement sees the data as of the moment when it began. If it then waits for a lock, it
+// sees the new version of the locked row, but the old versions of all other rows. So a
+// change that can wait for locks takes two statements of one transaction. The first
+// statement takes the locks. The second one sees everything that was committed before it
+// began, and changes only rows that the first one has locked.
 //
 // # Failures
 //

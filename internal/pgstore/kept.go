@@ -54,8 +54,8 @@ func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
 	return kept, err
 }
 
-// Keep stores how many URLs wait in the crawl's queue now, unless a worker has stored these
-// numbers within the last period of length age.
-func (s *Store) Keep(ctx context.Context, waits Waited, age time.Duration) error {
-	return s.exec(ctx, "note what waits in the queue", s.sql("keep"), s.crawl, waits.All, waits.Exact, age)
+// Keep stores how many URLs wait in the crawl's queue now. It does nothing if the stored
+// numbers are younger than age.
+func (s *Store) Keep(ctx context.Context, waited Waited, age time.Duration) error {
+	return s.exec(ctx, "note what waits in the queue", s.sql("keep"), s.crawl, waited.All, waited.Exact, age)
 }

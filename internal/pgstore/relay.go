@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Stale implements exact.Set. If an answer is lost, a later call returns its keys again
-// when the time age has passed.
+// Stale implements exact.Set. If an answer is lost, a later call returns the same keys again,
+// but not before the time age has passed.
 func (s *Store) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 	return query(ctx, s, "take up pending keys", s.sql("stale"), scanEntry, age, n, s.now())
 }
@@ -40,14 +40,15 @@ func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration,
 	if err := s.queryRow(ctx, "sweep", s.sql("sweep"), []any{s.crawl, n, s.now()}, &swept); err != nil {
 		return 0, 0, err
 	}
-	// This is a separate statement, because the one that sweeps still sees the deleted keys.
+	// The lag needs a separate statement, because the first statement still sees the deleted
+	// keys.
 	var since *time.Duration
 	err = s.queryRow(ctx, "sweep", s.sql("lag"), []any{s.now()}, &since)
 	return swept, lagOf(since), err
 }
 
-// lagOf returns the lag of Sweep: at least 1 ns, or 0 for nil, which means that there is no
-// expired key.
+// lagOf returns the lag of Sweep. It is 0 if since is nil, which means that no key has
+// expired. Otherwise it is at least 1 ns.
 func lagOf(since *time.Duration) time.Duration {
 	if since == nil {
 		return 0

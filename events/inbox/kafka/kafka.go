@@ -154,7 +154,7 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 		}
 		of := partition{p.Topic, p.Partition}
 		partitions.Go(func() error {
-			done, failed, pause := r.records(ctx, p.Records, failures[of])
+			done, failed, pause := r.handleRecords(ctx, p.Records, failures[of])
 			mu.Lock()
 			defer mu.Unlock()
 			wait = max(wait, pause)
@@ -184,10 +184,10 @@ func (r *run) batch(ctx context.Context, fetches kgo.Fetches) (wait time.Duratio
 	return wait
 }
 
-// The method records handles records of one partition, in order. It returns how many were
+// handleRecords handles records of one partition, in order. It returns how many were
 // handled, the failed attempts of the next one, and how long to wait before its next
 // attempt.
-func (r *run) records(ctx context.Context, records []*kgo.Record, failed failure) (done int, _ failure, _ time.Duration) {
+func (r *run) handleRecords(ctx context.Context, records []*kgo.Record, failed failure) (done int, _ failure, _ time.Duration) {
 	for _, record := range records {
 		if ctx.Err() != nil {
 			break

@@ -76,14 +76,14 @@ func testKeepsPartitions(t *testing.T, b *broker, box *inbox.Inbox) {
 			}
 		})
 	}
-	b.until(t, "rebalance", func() bool { return b.groupState(t) != "Stable" })
+	b.waitUntil(t, "rebalance", func() bool { return b.groupState(t) != "Stable" })
 	select {
 	case <-revoked:
 		t.Error("a partition is taken from a member whose handler runs")
 	case <-time.After(time.Second): // five heartbeats; a member learns of a rebalance at its next heartbeat
 	}
 	leave()
-	b.until(t, "offset", func() bool { return b.Settled(t) })
+	b.waitUntil(t, "offset", func() bool { return b.Settled(t) })
 }
 
 // testRebalance: members join and leave the group while records are handled, so that
@@ -117,7 +117,7 @@ func testRebalance(t *testing.T, b *broker, box *inbox.Inbox) {
 			}
 		})
 	}
-	b.until(t, "offsets", func() bool { return b.Settled(t) })
+	b.waitUntil(t, "offsets", func() bool { return b.Settled(t) })
 	stop()
 	serving.Wait()
 	for id, n := range effects {
@@ -195,11 +195,10 @@ func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) 
 	}
 }
 
-// until waits for a condition, but at most two minutes. The function holds reports whether
-// the condition is true.
-func (b *broker) until(t *testing.T, what string, holds func() bool) {
+// waitUntil waits until the function condition returns true, but at most two minutes.
+func (b *broker) waitUntil(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no %s after two minutes", what)
 		}

@@ -41,8 +41,8 @@ type Config struct {
 	// Backoff is the time between the first attempt and the second; 0 means 1 s. It
 	// doubles with each attempt, up to a minute.
 	Backoff time.Duration
-	// Timeout is the time after which the context of a handler ends; 0 means 1 minute. A
-	// handler that does not return then blocks its worker and its message.
+	// Timeout is the time after which the context of a handler ends; 0 means 1 minute. If
+	// the handler still does not return, it blocks its worker and its message.
 	Timeout time.Duration
 	// Logger receives failed attempts; nil discards.
 	Logger *slog.Logger

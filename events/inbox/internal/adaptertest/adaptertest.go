@@ -24,9 +24,9 @@ import (
 
 // An Adapter is an adapter under test.
 type Adapter struct {
-	// Serve handles the events that the broker at address delivers, until ctx ends. An
-	// event has as many attempts as the argument attempts says. A handler has the time
-	// Timeout to finish.
+	// Serve handles the events that the broker at address delivers, until ctx ends. The
+	// argument attempts is the number of attempts of an event. Each call of a handler can
+	// take the time Timeout.
 	Serve func(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error
 	// Open opens a broker without events.
 	Open func(t *testing.T) Broker
@@ -40,10 +40,10 @@ const Timeout = 3 * time.Second
 
 // A Broker delivers events at least once.
 type Broker interface {
-	// Address is where Serve finds the broker, or the broker finds Serve.
+	// Address returns the address at which the broker listens, or to which it sends events.
 	Address() string
-	// Send makes the broker deliver document, a CloudEvent, copies times. It does not wait
-	// for the deliveries. If parallel is true, no delivery waits for another.
+	// Send makes the broker deliver several copies of document, which is a CloudEvent. It
+	// does not wait for the deliveries. If parallel is true, no delivery waits for another.
 	Send(t *testing.T, document []byte, copies int, parallel bool)
 	// Settled reports whether all documents that were sent are acknowledged or given up.
 	Settled(t *testing.T) bool
@@ -58,7 +58,7 @@ func Run(t *testing.T, dsn string, a Adapter) {
 		})
 	}
 	handled := func(copies int, parallel bool) func(w *world) {
-		return func(w *world) { w.send(copies, parallel); w.serve(1000); w.want(1, 0) }
+		return func(w *world) { w.send(copies, parallel); w.serve(1000); w.checkCounts(1, 0) }
 	}
 	test("Once", "", handled(1, false))
 	test("TenInARow", "", handled(10, false))
@@ -72,23 +72,23 @@ func Run(t *testing.T, dsn string, a Adapter) {
 		if killed := w.serveChildren(1000); killed < faulty {
 			w.Errorf("%d processes were killed, want %d", killed, faulty)
 		}
-		w.want(1, 0)
+		w.checkCounts(1, 0)
 	})
-	test("PermanentError", "permanent", func(w *world) { w.send(2, false); w.serve(1000); w.want(0, 1) })
+	test("PermanentError", "permanent", func(w *world) { w.send(2, false); w.serve(1000); w.checkCounts(0, 1) })
 	test("DatabaseAway", "", func(w *world) {
 		w.exec("ALTER TABLE " + w.schema + ".seen RENAME TO away")
 		w.send(1, false)
-		w.during(2, func() {
-			w.until("failed deliveries", func() bool { return w.failed.Load() >= 3 })
+		w.serveDuring(2, func() {
+			w.waitUntil("failed deliveries", func() bool { return w.failed.Load() >= 3 })
 			w.exec("ALTER TABLE " + w.schema + ".away RENAME TO seen")
 		})
-		w.want(1, 0)
+		w.checkCounts(1, 0)
 	})
 	if a.Limits {
 		test("AttemptsUsedUp", "always fails", func(w *world) {
 			w.send(1, false)
 			w.serve(3)
-			w.want(0, 1)
+			w.checkCounts(0, 1)
 			if n := w.count("SELECT max(n) FROM attempt"); n != 3 {
 				w.Errorf("%d attempts, want 3", n)
 			}
@@ -100,7 +100,7 @@ func Run(t *testing.T, dsn string, a Adapter) {
 			if killed := w.serveChildren(3); killed != 3 {
 				w.Errorf("%d processes were killed, want 3", killed)
 			}
-			w.want(0, 1)
+			w.checkCounts(0, 1)
 		})
 	}
 }
@@ -191,10 +191,10 @@ func (w *world) send(copies int, parallel bool) {
 	w.broker.Send(w.T, []byte(`{"specversion":"1.0","source":"urn:test","id":"k","type":"page.done","data":{}}`), copies, parallel)
 }
 
-// until waits for a condition. The function holds reports whether the condition is true.
-func (w *world) until(what string, holds func() bool) {
+// waitUntil waits until the function condition returns true.
+func (w *world) waitUntil(what string, condition func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.Fatalf("no %s after two minutes", what)
 		}
@@ -202,11 +202,11 @@ func (w *world) until(what string, holds func() bool) {
 }
 
 // serve handles events in this process until Broker.Settled returns true.
-func (w *world) serve(attempts int) { w.Helper(); w.during(attempts, func() {}) }
+func (w *world) serve(attempts int) { w.Helper(); w.serveDuring(attempts, func() {}) }
 
-// The method during handles events in this process and calls f meanwhile. It returns when f
-// has returned and Broker.Settled returns true.
-func (w *world) during(attempts int, f func()) {
+// serveDuring handles events in this process and calls f meanwhile. It returns when f has
+// returned and Broker.Settled returns true.
+func (w *world) serveDuring(attempts int, f func()) {
 	w.Helper()
 	box := open(w.Context(), w.T, w.pool, w.schema, w)
 	ctx, stop := context.WithCancel(w.Context())
@@ -218,13 +218,13 @@ func (w *world) during(attempts int, f func()) {
 		}
 	})
 	f()
-	w.until("settled broker", func() bool { return w.broker.Settled(w.T) })
+	w.waitUntil("settled broker", func() bool { return w.broker.Settled(w.T) })
 	stop()
 	served.Wait()
 }
 
-// The method want checks the numbers of effects and of dead letters.
-func (w *world) want(effects, dead int) {
+// checkCounts checks the numbers of effects and of dead letters.
+func (w *world) checkCounts(effects, dead int) {
 	w.Helper()
 	if n := w.count("SELECT count(*) FROM effect"); n != effects {
 		w.Errorf("%d effects, want %d", n, effects)

@@ -68,7 +68,7 @@ func (w *world) serveChildren(attempts int) (killed int) {
 		go func() { ended <- child.Wait() }()
 		settled := false
 		var err error
-		w.until("settled broker, or killed child", func() bool {
+		w.waitUntil("settled broker, or killed child", func() bool {
 			select {
 			case err = <-ended:
 				return true

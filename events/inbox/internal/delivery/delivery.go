@@ -1,5 +1,5 @@
 // Package delivery passes one delivery of an event to an inbox, and returns the outcome
-// that the adapter reports to the broker. The adapters share it.
+// that the adapter reports to the broker. All adapters use this package.
 package delivery
 
 import (
@@ -106,15 +106,15 @@ func Check(box *inbox.Inbox, numbers map[string]int64) error {
 	return errors.Join(errs...)
 }
 
-// Backoff returns the pause after an attempt. After attempt 1 the pause is as long as the
-// argument first. The pause doubles with each further attempt, up to a minute. If the
-// argument first is longer than a minute, every pause is that long.
-func Backoff(first time.Duration, attempt int) time.Duration {
-	longest := max(first, time.Minute)
-	for ; attempt > 1 && first < longest; attempt-- {
-		first *= 2
+// Backoff returns the pause after an attempt. The pause after attempt 1 is initial. It
+// doubles with each further attempt, up to a minute. If initial is longer than a minute,
+// every pause is initial.
+func Backoff(initial time.Duration, attempt int) time.Duration {
+	longest := max(initial, time.Minute)
+	for ; attempt > 1 && initial < longest; attempt-- {
+		initial *= 2
 	}
-	return min(first, longest)
+	return min(initial, longest)
 }
 
 // Sleep returns after d, or when ctx ends.
