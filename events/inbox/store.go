@@ -120,8 +120,8 @@ func (i *Inbox) Dead(ctx context.Context, limit int) ([]DeadLetter, error) {
 	return letters, nil
 }
 
-// Retry makes dead letters pending again and returns how many. The count of their attempts
-// begins again. Without ids it retries all dead letters of the group.
+// Retry makes dead letters pending again and returns how many. Their attempts are counted
+// from 0 again. Without ids it retries all dead letters of the group.
 func (i *Inbox) Retry(ctx context.Context, ids ...string) (int, error) {
 	return i.change(ctx, "retry", i.statement(retrySQL), ids, i.clock())
 }

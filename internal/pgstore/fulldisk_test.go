@@ -36,11 +36,11 @@ type disk struct {
 // permitted, as in most containers.
 func smallDisk(t *testing.T, size string) *disk {
 	t.Helper()
-	// The server's user cannot enter the folder of the test, so this folder is not in
-	// it.
+	// This is not a subfolder of t.TempDir, because the server's user cannot enter that
+	// folder.
 	dir, err := os.MkdirTemp("", "fulldisk-")
 	must(t, err)
-	t.Cleanup(func() { _ = os.Remove(dir) }) // fails if the folder is not empty, as while the disk is mounted
+	t.Cleanup(func() { _ = os.Remove(dir) }) // fails if the disk is still mounted
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
 		why := fmt.Sprintf("no file system can be mounted here, so no disk fills up: %v", err)
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
@@ -108,7 +108,8 @@ func wantHeld(t *testing.T, what string, err error, says ...string) {
 	}
 }
 
-// noRoom has parts of the server's error if a table cannot grow: text and SQLSTATE.
+// noRoom has a part of the text, and the SQLSTATE, of the server's error if a table cannot
+// grow.
 var noRoom = []string{"could not extend file", "53100"}
 
 // books records the state that each key must have, by the key's number.
@@ -125,7 +126,8 @@ func (b *books) enter(from, to int, state exact.State) {
 	}
 }
 
-// check compares the set with the books: each key, and the numbers of keys.
+// check compares the set with the books: the state of each key, the number of keys in each
+// state, and the records.
 func (b *books) check(t *testing.T) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), b.cfg.DSN)
