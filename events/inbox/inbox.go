@@ -76,7 +76,7 @@ type DB interface {
 // Cache stores for some time which events were handled, so that a repeat is answered
 // without Postgres. An event is added only after the commit. A Cache is allowed to lose
 // keys at any time. Its errors only make the inbox slower. A Cache must be safe for
-// concurrent use, and must return quickly if its server is away.
+// concurrent use, and must return quickly if its server is unavailable.
 type Cache interface {
 	// Contains reports whether key was added and has not expired.
 	Contains(ctx context.Context, key string) (bool, error)

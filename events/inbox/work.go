@@ -45,8 +45,8 @@ type WorkConfig struct {
 }
 
 // Work handles stored events until ctx ends. It returns nil when its workers have ended. It
-// returns an error only if cfg has a fault. If the database is away, it waits. Several
-// processes can call Work for one group.
+// returns an error only if cfg has a fault. While the database is unavailable, it waits.
+// Several processes can call Work for one group.
 //
 // Each attempt is counted before the handler starts, in a transaction of its own. So the
 // attempts of an event are limited even if its handler ends the process. The handler's

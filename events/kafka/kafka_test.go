@@ -342,7 +342,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAway: the sink is away while the broker is down, and works again after that.
+// TestAway: the sink is unavailable while the broker is down, and works again after that.
 func TestAway(t *testing.T) {
 	server := kfake.Start(t, kfake.Options{})
 	if err := server.Kill(); err != nil {

@@ -147,7 +147,7 @@ func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fin
 	}))
 }
 
-// learnFloor raises s.floor to round. It does nothing if s.floor is as high already.
+// learnFloor raises s.floor to round, unless s.floor is higher already.
 func (s *Store) learnFloor(round uint32) {
 	for old := s.floor.Load(); old < round && !s.floor.CompareAndSwap(old, round); {
 		old = s.floor.Load()

@@ -8,7 +8,7 @@
 //
 // A handler can run again after it has succeeded in these cases:
 //
-//   - The process ends, or Redis is away, between the handler and the confirmation.
+//   - The process ends, or Redis becomes unavailable, between the handler and the confirmation.
 //   - The handler takes longer than the lease. Then its context ends, but its effects
 //     stay, and another delivery can run at the same time.
 //   - Redis loses the key by a flush, an eviction, a crash without a log, or a failover
