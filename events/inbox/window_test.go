@@ -98,7 +98,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestExpiredRace: of ten deliveries at once after the window, one runs the handler.
+// TestExpiredRace: if ten deliveries run at the same time after the window, one of them runs
+// the handler.
 func TestExpiredRace(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

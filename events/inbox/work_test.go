@@ -233,7 +233,7 @@ func TestStopDuringClaim(t *testing.T) {
 	store(t, i, inbox.Done)
 	lock, err := pool.Begin(t.Context())
 	must(t, err)
-	_, err = lock.Exec(t.Context(), "LOCK TABLE stored IN EXCLUSIVE MODE") // the claims wait for its end
+	_, err = lock.Exec(t.Context(), "LOCK TABLE stored IN EXCLUSIVE MODE") // claims wait until this transaction ends
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
