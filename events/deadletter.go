@@ -12,16 +12,16 @@ import (
 type Retried struct {
 	Accepted int // accepted by the sink, and removed from the dead letters
 	Refused  int // refused again, and kept with the new reason
-	Left     int // not sent, because the sink is away or ctx ended
+	Left     int // not sent, because the sink is unavailable or ctx ended
 }
 
 // Retry sends dead letters of a relay to a sink again, one after the other. It sends the
-// events with the given ids, or all dead letters if no ids are given. If the sink is away,
-// Retry stops with an error that wraps an *AwayError.
+// events with the given ids, or all dead letters if no ids are given. If the sink is
+// unavailable, Retry stops with an error that wraps an *AwayError.
 //
-// The relay can run at the same time. The relay's events and the dead letters are then sent
-// in no particular order. Retry saves the answers of the sink once a second. If the process
-// dies, events that were accepted in the last second stay dead letters.
+// The relay can run at the same time. There is no order between its events and the dead
+// letters. Retry saves the answers of the sink once a second. If the process dies, events
+// that were accepted in the last second stay dead letters.
 func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids ...string) (done Retried, err error) {
 	letters, err := progress.Dead(ctx, name)
 	if err != nil {

@@ -15,12 +15,13 @@ const (
 	// window contains the events that were read and that the cursor has not passed yet. It
 	// is large, so that it has events of many hosts.
 	windowEvents = 16
-	// windowBytes bounds the data of the events in the window. The last read can exceed it.
+	// windowBytes limits the data of the events in the window. The last read can exceed
+	// this limit.
 	windowBytes = 32 << 20
 	// saveEvery is the shortest time between two saves of the cursor. After a crash, the
 	// events that were acknowledged since the last save are sent again.
 	saveEvery = 100 * time.Millisecond
-	// lastSave bounds the time for saving the cursor when the relay ends.
+	// lastSave limits the time for saving the cursor when the relay ends.
 	lastSave = 5 * time.Second
 )
 
@@ -35,10 +36,10 @@ type delivery struct {
 	window []*entry
 	bytes  int // the size of the data in the window and in dead letters that are not saved yet
 	lanes  map[string]*lane
-	ready  []*lane // lanes that have an event to send and no event under way
+	ready  []*lane // lanes that have an event to send, and no event that is being sent
 	letter []DeadLetter
 
-	sending, calls int // the number of events under way, and of the calls that send them
+	sending, calls int // the number of events that are being sent, and of the calls of Send that run
 	reading        bool
 	atEnd          bool      // the last read found nothing
 	nextRead       time.Time // no read begins before this time, which is set after an error of the outbox
@@ -130,7 +131,7 @@ func (d *delivery) loop(ctx, work context.Context) error {
 	return nil
 }
 
-// wait returns the time until the next read, call or save is due.
+// wait returns the time until the next read, call of Send or save is due.
 func (d *delivery) wait(now time.Time) time.Duration {
 	next := now.Add(d.Poll)
 	for _, at := range []struct {
@@ -235,8 +236,8 @@ func (d *delivery) startSends(ctx context.Context, now time.Time) {
 	}
 }
 
-// settle handles the answers of a call. Events that must be sent again stay first in
-// their lanes, and these lanes become the first ready ones.
+// settle handles the answers of one call of Send. Events that must be sent again stay
+// first in their lanes, and these lanes move to the front of ready.
 func (d *delivery) settle(s sent) {
 	d.calls--
 	d.sending -= len(s.lanes)

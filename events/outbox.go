@@ -20,8 +20,8 @@ type Outbox interface {
 	// the cursor past lines that are not events. It returns a *GoneError if a part of the
 	// outbox is missing.
 	Read(ctx context.Context, after Cursor, limit int) (events []Event, next Cursor, err error)
-	// Find returns the cursor after the last event that was committed before t. The
-	// zero time means now: the end of the outbox.
+	// Find returns the cursor after the last event that was committed before t. If t is
+	// zero, Find returns the end of the outbox.
 	Find(ctx context.Context, t time.Time) (Cursor, error)
 	// Lag returns how many events follow a cursor.
 	Lag(ctx context.Context, after Cursor) (Lag, error)

@@ -46,7 +46,7 @@ type State struct {
 	Lag       Lag           `json:"lag"`
 	Delivered uint64        `json:"delivered"`      // events that were acknowledged in this run
 	Dead      uint64        `json:"dead"`           // dead letters of all runs
-	Away      string        `json:"away,omitempty"` // why the sink, outbox or progress is away; empty if none is
+	Away      string        `json:"away,omitempty"` // why the sink, outbox or progress is unavailable; empty if all answer
 	AwayFor   time.Duration `json:"away_for,omitempty"`
 }
 
@@ -197,7 +197,7 @@ func (r *relay) start(ctx context.Context) (Cursor, error) {
 		if err != nil {
 			return "", fmt.Errorf("events: find where relay %q begins: %w", r.Name, err)
 		}
-	} else if at != "" { // checks that the outbox can read the cursor before the name is registered
+	} else if at != "" { // before the name is registered, check that the outbox can read the cursor
 		err := r.patient(ctx, func() error {
 			_, _, err := r.Outbox.Read(ctx, at, 1)
 			return err
@@ -275,7 +275,7 @@ func (r *relay) repeat(ctx context.Context, final func(error) bool, operation fu
 			r.clearAway()
 			return nil
 		}
-		if final(err) {
+		if isFinal(err) {
 			return err
 		}
 		if ctx.Err() == nil {
@@ -331,7 +331,7 @@ func (r *relay) watch(ctx context.Context) {
 			cancel()
 			nextLag = time.Now().Add(20 * time.Since(began))
 		}
-		state.Lag = lag // of the last call that succeeded
+		state.Lag = lag // the result of the last successful call
 		r.OnState(state)
 	}
 }

@@ -49,27 +49,27 @@ type sink struct {
 	answer func(e *events.Event) error // nil means that all events are accepted
 	delay  time.Duration               // the delay of each answer
 
-	mu     sync.Mutex
-	got    []events.Event
-	at     []time.Time
-	under  map[string]bool // hosts that have an event under way
-	calls  int             // calls under way
-	most   int             // the largest number of events under way
-	faults []string
+	mu      sync.Mutex
+	got     []events.Event
+	at      []time.Time
+	busy    map[string]bool // hosts that have an event under way
+	calls   int             // calls under way
+	maxBusy int             // the largest number of events under way
+	faults  []string
 }
 
 func (s *sink) Send(ctx context.Context, all []events.Event) []error {
 	s.mu.Lock()
-	if s.under == nil {
-		s.under = make(map[string]bool)
+	if s.busy == nil {
+		s.busy = make(map[string]bool)
 	}
 	for _, e := range all {
-		if s.under[e.Host] {
+		if s.busy[e.Host] {
 			s.faults = append(s.faults, "two events of "+e.Host+" are under way")
 		}
-		s.under[e.Host] = true
+		s.busy[e.Host] = true
 	}
-	s.most = max(s.most, len(s.under))
+	s.maxBusy = max(s.maxBusy, len(s.busy))
 	s.calls++
 	s.mu.Unlock()
 	errs := make([]error, len(all))
@@ -84,7 +84,7 @@ func (s *sink) Send(ctx context.Context, all []events.Event) []error {
 	defer s.mu.Unlock()
 	s.calls--
 	for i := range all {
-		delete(s.under, all[i].Host)
+		delete(s.busy, all[i].Host)
 		if errs[i] == nil && s.answer != nil {
 			errs[i] = s.answer(&all[i])
 		}
@@ -123,8 +123,8 @@ func inOrder(t *testing.T, got []events.Event) {
 	}
 }
 
-// TestRun: all events are delivered once and in order per host. The relay keeps nearly as
-// many events under way at once as Outstanding allows. The cursor is at the end.
+// TestRun: all events are delivered once and in order per host. The number of events under
+// way comes close to Outstanding. In the end the cursor is after the last event.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, s, p := filled(1000, 50), &sink{delay: 10 * time.Millisecond}, new(eventstest.Progress)
@@ -137,8 +137,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("%d events, want 1000; %v", len(s.got), s.faults)
 		}
 		inOrder(t, s.got)
-		if s.most > 40 || s.most < 35 {
-			t.Errorf("%d events under way at most, want 40", s.most)
+		if s.maxBusy > 40 || s.maxBusy < 35 {
+			t.Errorf("%d events under way at most, want 40", s.maxBusy)
 		}
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("took %v: not enough events are under way", took)
@@ -264,8 +264,9 @@ type sendFunc func(ctx context.Context, all []events.Event) []error
 func (s sendFunc) Send(ctx context.Context, all []events.Event) []error { return s(ctx, all) }
 func (s sendFunc) Close() error                                         { return nil }
 
-// TestAway: while a sink is away, the relay makes the pauses that the sink asks for, or
-// pauses that grow. Then it sends the events again. The state says that the sink is away.
+// TestAway: while a sink is unavailable, the relay makes the pauses that the sink asks for,
+// or pauses that grow. After a pause it sends the events again. The state says that the sink
+// is unavailable.
 func TestAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, p := filled(100, 10), new(eventstest.Progress)

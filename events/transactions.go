@@ -97,7 +97,7 @@ func (t *transactions) commit(ctx context.Context, b batch) error {
 	return nil
 }
 
-// send commits events and a cursor. It tries again while the sink is away.
+// send commits events and a cursor. It tries again while the sink is unavailable.
 func (t *transactions) send(ctx context.Context, events []Event, at Cursor) error {
 	crash.Point("publish")
 	err := t.repeat(ctx, isRefused, func() error { return t.sink.Commit(ctx, t.CursorKey, events, at) })

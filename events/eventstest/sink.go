@@ -20,8 +20,8 @@ type SinkUnderTest struct {
 }
 
 // RunSink tests the contract of events.Sink with a receiver that accepts everything. Each
-// event must arrive unchanged, and the events of a host in order. Refusals, and receivers
-// that are away, are tested in the package of each sink.
+// event must arrive unchanged, and the events of a host in order. The package of each sink
+// tests refusals, and receivers that are unavailable.
 func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 	t.Run("Whole", func(t *testing.T) {
 		s := open(t)

@@ -17,8 +17,8 @@ type cursor struct {
 	held []record.Place // in ascending order
 }
 
-// maxHeld is the largest number of lines that an outbox holds back. An outbox with so many
-// held lines stops reading when it finds another one.
+// maxHeld is the largest number of lines that an outbox holds back. If it would have to hold
+// back another line, it stops reading before that line.
 const maxHeld = 1000
 
 func parseCursor(text events.Cursor) (c cursor, err error) {

@@ -131,7 +131,7 @@ func (w *worker) crash() {
 		w.t.Fatal(err)
 	}
 	w.journal = nil
-	if w.rng.IntN(3) == 0 { // Close did not write the file of doubts
+	if w.rng.IntN(3) == 0 { // as if Close had not written the file of doubts
 		_ = os.Remove(filepath.Join(w.cfg.Dir, "pages.answered"))
 	}
 	if w.rng.IntN(2) == 0 { // the crash leaves half a line

@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// lag counts the lines between a cursor, which moves forward, and the end, which grows. It
+// lag counts the lines between a cursor and the end of the records. Both move forward. It
 // reads each line twice: first to count the line, and again after the cursor has passed the
 // line.
 type lag struct {

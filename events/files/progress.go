@@ -33,8 +33,9 @@ const (
 // format is the version of the format of cursorFile and of the dead letters.
 const format = 1
 
-// state is the content of cursorFile. It has the number of the file of dead letters, and
-// how many bytes of that file count, so that the cursor and the letters change in one step.
+// state is the content of cursorFile. It contains the number of the file of dead letters,
+// and how many bytes of that file are valid. So one write of cursorFile changes the cursor
+// and the letters together.
 type state struct {
 	Format      int           `json:"format"`
 	Cursor      events.Cursor `json:"cursor"`

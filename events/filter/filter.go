@@ -14,8 +14,8 @@ import (
 )
 
 // Parse returns a function that reports whether the type of an event is in types, and the
-// event matches all filters. If types is empty, every type is accepted. Without types and
-// filters the function is nil.
+// event matches all filters. If types is empty, every type is accepted. If types and
+// filters are empty, the function is nil.
 //
 // A filter is FIELD=VALUE[,VALUE...]. FIELD!=VALUE[,VALUE...] matches events that have none
 // of the values. The fields are
@@ -58,9 +58,9 @@ func matches(e *events.Event, terms []term) bool {
 	if err := json.Unmarshal(e.Data, &r); err != nil {
 		return false
 	}
-	has := map[string]string{"outcome": r.Outcome, "host": e.Host, "class": cmp.Or(r.Class, frontier.Bulk.String())}
+	fields := map[string]string{"outcome": r.Outcome, "host": e.Host, "class": cmp.Or(r.Class, frontier.Bulk.String())}
 	return !slices.ContainsFunc(terms, func(t term) bool {
-		return slices.ContainsFunc(t.values, func(value string) bool { return equal(t.field, has[t.field], value) }) == t.not
+		return slices.ContainsFunc(t.values, func(value string) bool { return equal(t.field, fields[t.field], value) }) == t.not
 	})
 }
 
@@ -88,7 +88,7 @@ func parseTerm(text string) (term, error) {
 	}
 	t := term{field: name, values: strings.Split(list, ","), not: not}
 	for _, value := range t.values {
-		// A class can have any name, because rules of --exact name classes too.
+		// A class can have any name, because the rules of --exact can define new ones.
 		if value == "" || name == "outcome" && frontier.Outcome(value).State() == frontier.Unknown {
 			return term{}, fmt.Errorf("filter %q: %q is no %s", text, value, name)
 		}

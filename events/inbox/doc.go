@@ -5,7 +5,8 @@
 // in Postgres, in the transaction in which the handler writes. A stored id is the mark of
 // its event.
 //
-//   - Inbox.Once runs a handler at once, and returns Duplicate if the event was handled.
+//   - Inbox.Once runs a handler immediately, or returns Duplicate if the event was handled
+//     before.
 //   - Inbox.Store keeps an event, so that the event can be acknowledged to the broker
 //     immediately. Inbox.Work runs the handlers of stored events later, with attempts,
 //     back-off and dead letters.

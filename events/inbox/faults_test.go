@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/events/inbox"
 )
 
-// handling is a way to handle an event once, as programs often do it.
+// handling is a function that should handle an event only once.
 type handling func(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error
 
 // viaOnce handles an event with Once.

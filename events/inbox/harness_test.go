@@ -201,7 +201,7 @@ func dieAfterEffect(ctx context.Context, tx pgx.Tx) error {
 func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }
 
 // The function child performs the action of a child process. If the handler does not kill
-// the process, the process exits with 0.
+// the process, the process exits with 0, or with 1 after an error.
 func child() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

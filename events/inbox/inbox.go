@@ -77,7 +77,7 @@ type DB interface {
 // Cache stores for some time which events were handled, so that a repeat is answered
 // without Postgres. An event is added only after the commit. A Cache is allowed to lose
 // keys at any time. Its errors only make the inbox slower. A Cache must be safe for
-// concurrent use, and must return quickly if its server is away.
+// concurrent use, and must return quickly if its server is unavailable.
 type Cache interface {
 	// Contains reports whether key was added and has not expired.
 	Contains(ctx context.Context, key string) (bool, error)
@@ -209,8 +209,8 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// clock returns the time for a statement. Except in tests it is nil, which means the time of
-// the server.
+// clock returns the time argument of statements. Except in tests it is nil, which means the
+// server's clock.
 func (i *Inbox) clock() *time.Time {
 	if i.now == nil {
 		return nil

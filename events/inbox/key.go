@@ -22,7 +22,7 @@ var ErrDocument = errors.New("inbox: the document has no key")
 // cannot exhaust the stack.
 const maxDepth = 100
 
-// KeyFromOffset returns a key for a record of a log such as Kafka, made from its place:
+// KeyFromOffset returns a key for a record of a log such as Kafka, made from its position:
 // "TOPIC/PARTITION/OFFSET".
 //
 // The key is the same if a record is read again. It differs for two copies of an event that
@@ -34,7 +34,7 @@ func KeyFromOffset(topic string, partition int32, offset int64) string {
 
 // KeyFromJSON returns a key for an event without an id, made from its content. The key is a
 // SHA-256 of the document, in 64 hex digits. Two documents have the same key if and only if
-// they are equal as JSON. The order of names, white space, escapes in texts, and the form of
+// they are equal as JSON. The order of names, white space, escapes in strings, and the form of
 // numbers (1, 1.0 and 10e-1) do not matter.
 //
 // The argument omit has JSON Pointers (RFC 6901), such as "/meta/sent_at", to members that
@@ -47,7 +47,7 @@ func KeyFromOffset(topic string, partition int32, offset int64) string {
 // of such an event must also contain a number or a time.
 //
 // The error is ErrDocument if two parsers might read the document differently, because
-// an object has a name twice or a text is not Unicode. It is also ErrDocument if arrays
+// an object has a name twice or a string is not Unicode. It is also ErrDocument if arrays
 // and objects are nested more than 100 deep.
 func KeyFromJSON(document []byte, omit ...string) (string, error) {
 	for _, pointer := range omit {
@@ -85,9 +85,9 @@ func KeyFromJSON(document []byte, omit ...string) (string, error) {
 //
 //	null, true, false    n, t, f
 //	a number             #DIGITSeEXPONENT, DIGITS without zeros at both ends
-//	a text               "LENGTH:BYTES
+//	a string             "LENGTH:BYTES
 //	an array             [VALUE…]
-//	an object            {TEXT VALUE…}, its names in the order of their bytes
+//	an object            {STRING VALUE…}, its names in the order of their bytes
 type canonical struct {
 	decoder *json.Decoder
 	omit    []string

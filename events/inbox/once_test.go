@@ -305,7 +305,7 @@ func TestMark(t *testing.T) {
 	deliver(t, i, inbox.Duplicate)
 }
 
-// TestInvalid: ids that Postgres or its index would refuse are an ErrInvalid.
+// TestInvalid: the error is ErrInvalid for ids that Postgres or its index would refuse.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	i := open(t, database(t))

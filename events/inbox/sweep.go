@@ -24,10 +24,9 @@ func (c SweepConfig) check() error {
 	return nil
 }
 
-// Sweep deletes expired marks of all groups until ctx ends, and then returns nil. Its only
-// purpose is to keep the table small: an expired mark does not count even before it is
-// deleted. It is enough that one process runs Sweep, but several can run it at the same
-// time.
+// Sweep deletes expired marks of all groups until ctx ends, and then returns nil. It only
+// keeps the table small. An expired mark has no effect, even if it is not deleted yet. It is
+// enough that one process runs Sweep, but several can run it at the same time.
 //
 // It returns an error if Postgres fails or cfg has a fault. After an error of Postgres, call
 // it again later.

@@ -98,7 +98,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestExpiredRace: of ten deliveries at once after the window, one runs the handler.
+// TestExpiredRace: if ten deliveries run at the same time after the window, one of them runs
+// the handler.
 func TestExpiredRace(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -110,7 +111,7 @@ func TestExpiredRace(t *testing.T) {
 }
 
 // TestForever: marks with the window Forever are never swept. A stored event is a duplicate
-// as long as it is stored, also after its window.
+// as long as it is stored, even after its window.
 func TestForever(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

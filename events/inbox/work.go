@@ -45,8 +45,8 @@ type WorkConfig struct {
 }
 
 // Work handles stored events until ctx ends. It returns nil when its workers have ended. It
-// returns an error only if cfg has a fault. If the database is away, it waits. Several
-// processes can call Work for one group.
+// returns an error only if cfg has a fault. While the database is unavailable, it waits.
+// Several processes can call Work for one group.
 //
 // Each attempt is counted before the handler starts, in a transaction of its own. So the
 // attempts of an event are limited even if its handler ends the process. The handler's
@@ -122,7 +122,7 @@ type worker struct {
 // contexts that handlers get.
 func (w worker) run(stop, handlers context.Context) {
 	for stop.Err() == nil {
-		if w.round(stop, handlers) {
+		if w.round(stop, handlerCtx) {
 			continue
 		}
 		select {
@@ -135,7 +135,7 @@ func (w worker) run(stop, handlers context.Context) {
 
 // round handles one event of each type, so that a type with many events does not delay the
 // others. It reports whether it found an event.
-func (w worker) round(stop, handlers context.Context) (found bool) {
+func (w worker) round(stop, handlerCtx context.Context) (found bool) {
 	for _, kind := range w.types {
 		if stop.Err() != nil {
 			return false
@@ -154,7 +154,7 @@ func (w worker) round(stop, handlers context.Context) (found bool) {
 			w.report(stop, e, dead, errors.New("its last attempt did not end"))
 			continue
 		}
-		w.handle(handlers, e)
+		w.handle(handlerCtx, e)
 	}
 	return found
 }
@@ -178,9 +178,9 @@ func (w worker) claim(stop context.Context, kind string) (e Event, dead bool, er
 var errLost = errors.New("inbox: the event is another worker's")
 
 // handle runs the handler of a claimed event.
-func (w worker) handle(handlers context.Context, e Event) {
+func (w worker) handle(handlerCtx context.Context, e Event) {
 	started := time.Now()
-	ctx, cancel := context.WithTimeoutCause(handlers, w.cfg.Timeout,
+	ctx, cancel := context.WithTimeoutCause(handlerCtx, w.cfg.Timeout,
 		fmt.Errorf("inbox: the handler took longer than %v", w.cfg.Timeout))
 	defer cancel()
 	err := w.inbox.inTransaction(ctx, func(tx pgx.Tx) error {
@@ -205,7 +205,7 @@ func (w worker) handle(handlers context.Context, e Event) {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
-		w.fail(context.WithoutCancel(handlers), e, started, err)
+		w.fail(context.WithoutCancel(handlerCtx), e, started, err)
 	}
 }
 

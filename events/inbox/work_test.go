@@ -365,11 +365,11 @@ func TestSlowWorker(t *testing.T) {
 // beforeBegin calls a function at the beginning of each transaction.
 type beforeBegin struct {
 	*pgxpool.Pool
-	before func()
+	hook func()
 }
 
 func (b beforeBegin) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
-	b.before()
+	b.hook()
 	return b.Pool.BeginTx(ctx, options)
 }
 

@@ -17,10 +17,10 @@ type position struct {
 	known  bool
 }
 
-// look returns the last committed cursor of a key. It first commits a mark, and then reads
-// the topic up to the mark. At that time, all transactions of earlier clients with the
-// same transactional id have ended. Their cursors are before the mark, or were not
-// committed.
+// look returns the last committed cursor of a key. It first commits a mark, which is a
+// record with a random value, and then reads the topic up to this record. When the mark is
+// committed, all transactions of earlier clients with the same transactional id have ended.
+// So each of their cursors is before the mark, or was not committed.
 func (t *transactions) look(ctx context.Context, key string) (position, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, errNoAnswer)
 	defer cancel()

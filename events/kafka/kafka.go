@@ -44,7 +44,8 @@ type Config struct {
 	// SASL is how User logs in: "plain", which needs TLS, "scram-sha-256" or
 	// "scram-sha-512". Empty means "scram-sha-512".
 	SASL string
-	// Timeout bounds a transaction, or the time until an acknowledgement. 0 means 30 s.
+	// Timeout limits the time of a transaction or, without transactions, the time until an
+	// acknowledgement. 0 means 30 s.
 	Timeout time.Duration
 }
 
@@ -118,8 +119,8 @@ func (c *cluster) options() error {
 	return nil
 }
 
-// backoff returns how long the client waits before its n-th attempt. After the client has
-// given up, the relay waits too.
+// backoff returns how long the client waits before its n-th attempt. If all attempts fail,
+// the relay also waits before it sends the event again.
 func backoff(n int) time.Duration {
 	return min(100*time.Millisecond<<min(n, 10), 2*time.Second)
 }
@@ -190,7 +191,7 @@ func (c *cluster) make(ctx context.Context, admin *kadm.Client, topic string, pa
 	return nil
 }
 
-// record returns an event as a record. The key keeps the events of a host in one
+// record returns an event as a Kafka record. The key keeps the events of a host in one
 // partition, in order.
 func record(e *events.Event) (*kgo.Record, error) {
 	text, err := e.MarshalJSON()

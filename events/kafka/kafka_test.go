@@ -186,7 +186,7 @@ func restart(t *testing.T, server *servers.KafkaServer) {
 // still reads every event once and in order.
 //
 // The broker is not killed in the middle of a transaction. After such a kill, kfake would
-// abort the transaction without the mark that a Kafka broker writes to its log. Consumers
+// abort the transaction without the marker that a Kafka broker writes to its log. Consumers
 // would then skip all later records of the producer.
 func TestKilledTransactions(t *testing.T) {
 	const all, hosts, lives = 1500, 20, 8
@@ -342,7 +342,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAway: the sink is away while the broker is down, and works again after that.
+// TestAway: the sink is unavailable while the broker is down, and works again after that.
 func TestAway(t *testing.T) {
 	server := kfake.Start(t, kfake.Options{})
 	if err := server.Kill(); err != nil {

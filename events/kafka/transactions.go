@@ -117,10 +117,10 @@ func (t *transactions) drop() {
 	}
 }
 
-// transact commits a transaction with the events of batch and the records of notes. After
-// an error the client is closed.
-func (t *transactions) transact(ctx context.Context, batch []events.Event, notes ...*kgo.Record) error {
-	records := notes
+// transact commits a transaction with the events of batch and the extra records. After an
+// error the client is closed.
+func (t *transactions) transact(ctx context.Context, batch []events.Event, extra ...*kgo.Record) error {
+	records := extra
 	for i := range batch {
 		r, err := record(&batch[i])
 		if err != nil {

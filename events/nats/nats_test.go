@@ -203,8 +203,8 @@ func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
 	}
 }
 
-// TestAway: the sink is away while the server is not running or the stream is missing, and
-// works after that.
+// TestAway: the sink is unavailable while the server is not running or the stream is missing,
+// and works after that.
 func TestAway(t *testing.T) {
 	server := servers.NATS(t, servers.NATSOptions{})
 	if err := server.Kill(); err != nil {

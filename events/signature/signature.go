@@ -24,7 +24,8 @@ const (
 )
 
 // MaxAge is the largest difference between a request's time and the receiver's time, in
-// either direction. Verify refuses other requests, because they might be replays.
+// either direction. Verify refuses a request with a larger difference, because it might be
+// a replay.
 const MaxAge = 5 * time.Minute
 
 // ErrInvalid reports a request that was not signed with the secret, or whose

@@ -34,14 +34,14 @@ type Config struct {
 	// Secret signs each request (package signature). Empty means that requests are not
 	// signed.
 	Secret []byte
-	// Batch sends the events of one call of Send in one request. The body is then
-	// an array of events, application/cloudevents-batch+json. Otherwise each
-	// request has one event, application/cloudevents+json, and the header
-	// Idempotency-Key with its id.
+	// Batch sends all events of one call of Send in one request, whose body is an array
+	// of events (application/cloudevents-batch+json). If Batch is false, each request has
+	// one event (application/cloudevents+json), and the event's id in the header
+	// Idempotency-Key.
 	Batch bool
 	// Requests is the maximum number of requests under way; 0 means 16.
 	Requests int
-	// Timeout bounds a request with its answer; 0 means 30 s.
+	// Timeout limits the time of a request, including its answer; 0 means 30 s.
 	Timeout time.Duration
 	// TLS is the configuration of https connections; nil trusts the system's authorities.
 	TLS *tls.Config

@@ -15,9 +15,9 @@ import (
 )
 
 // races is the maximum number of turns of one Decide. Each turn is a look-up and an insert.
-// A second turn is needed if other callers insert the same keys first, as workers that find
-// the same links do. A third turn is needed only if the keys are also finished and swept in
-// between.
+// A second turn is needed if other callers insert the same keys first. This happens when
+// workers find the same links. A third turn is needed only if the keys are also finished and
+// swept in between.
 const races = 8
 
 // Decide implements exact.Set. A known key costs a look-up and no write. If an answer
@@ -136,8 +136,8 @@ func (s *Store) insert(ctx context.Context, missing, over []exact.Key) (won map[
 	return won, err
 }
 
-// queueInsert adds to batch the statements that insert keys. They call the function own for
-// each key that this caller now owns.
+// queueInsert adds to batch the statements that insert keys. When their results are read, the
+// function own is called for each key that this caller now owns.
 func (s *Store) queueInsert(batch *pgx.Batch, c columns, own func(bloomstore.Fingerprint, uint32)) {
 	floor := s.floor.Load()
 	batch.Queue(s.sql("insert_missing"), c.prints, c.classes, floor, s.now()).Query(eachRound(own))

@@ -27,28 +27,28 @@ var (
 type trouble int
 
 const (
-	fatal  trouble = iota // permanent
-	passes                // usually over in a moment, so the call is tried again at once
-	away                  // lasts longer, so the call is not tried again at once
-	gone                  // the crawl's tables no longer exist
+	fatal     trouble = iota // permanent
+	transient                // usually over in a moment, so the call is tried again at once
+	away                     // lasts longer, so the call is not tried again at once
+	gone                     // the crawl's tables no longer exist
 )
 
 // states maps SQLSTATEs to troubles. A key of two digits stands for a whole class.
 var states = map[string]trouble{
-	"08":    passes, // connection lost
-	"40001": passes, // serialization failure
-	"40P01": passes, // deadlock
-	"55P03": passes, // lock timeout
-	"57P01": passes, // the backend was terminated
-	"57P02": passes, // another backend crashed
-	"57P03": passes, // the server is starting or ending
-	"57P05": passes, // the session was idle for too long
-	"53300": passes, // too many connections
-	"25P03": passes, // the transaction was idle for too long
-	"25006": away,   // a standby
-	"53":    away,   // disk full, out of memory
-	"57014": away,   // statement timeout
-	"58":    away,   // the server's disk
+	"08":    transient, // connection lost
+	"40001": transient, // serialization failure
+	"40P01": transient, // deadlock
+	"55P03": transient, // lock timeout
+	"57P01": transient, // the backend was terminated
+	"57P02": transient, // another backend crashed
+	"57P03": transient, // the server is starting or ending
+	"57P05": transient, // the session was idle for too long
+	"53300": transient, // too many connections
+	"25P03": transient, // the transaction was idle for too long
+	"25006": away,      // a standby
+	"53":    away,      // disk full, out of memory
+	"57014": away,      // statement timeout
+	"58":    away,      // the server's disk
 	"42P01": gone,
 	"23503": gone, // foreign key violation: the row of the crawl was deleted
 }
@@ -76,7 +76,7 @@ func troubleOf(err error) trouble {
 		return away
 	case refused, network, pgconn.SafeToRetry(err), errors.Is(err, pgconn.ErrConnClosed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return passes
+		return transient
 	}
 	return fatal
 }
@@ -109,7 +109,7 @@ func (s *Store) tryWithin(ctx context.Context, timeout time.Duration, call strin
 		if s.closed.Load() {
 			return fmt.Errorf("pgstore: %s: %w", call, frontier.ErrClosed)
 		}
-		if troubleOf(err) != passes || n == tries || time.Since(began) > patience {
+		if troubleOf(err) != transient || n == tries || time.Since(began) > patience {
 			return explain(call, err)
 		}
 		// The pauses are about 10, 20, 40 and 80 ms. A part of each is random, so that
@@ -125,7 +125,7 @@ func explain(call string, err error) error {
 	// tried.
 	text := errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	switch troubleOf(err) {
-	case passes, away:
+	case transient, away:
 		return fmt.Errorf("pgstore: %s: %w: %w", call, frontier.ErrUnavailable, text)
 	case gone:
 		return fmt.Errorf("%w: %s: %w", ErrNoCrawl, call, text)

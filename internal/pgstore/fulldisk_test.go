@@ -124,7 +124,8 @@ func (b *books) enter(from, to int, state exact.State) {
 	}
 }
 
-// check compares the set with the books: each key, and the numbers of keys.
+// check compares the set with the books: the state of each key, the number of keys in each
+// state, and the records.
 func (b *books) check(t *testing.T) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), b.cfg.DSN)

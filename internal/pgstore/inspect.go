@@ -65,13 +65,13 @@ func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 
 // tryLong does the same as try for statements that read whole tables. They have a longer
 // timeout.
-func (s *Store) tryLong(ctx context.Context, call string, do func(context.Context, pgx.Tx) error) error {
+func (s *Store) tryLong(ctx context.Context, call string, attempt func(context.Context, pgx.Tx) error) error {
 	return s.tryWithin(ctx, countTimeout, call, func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, s.sql("allow_scans"), countTimeout.Milliseconds()); err != nil {
 				return err
 			}
-			return do(ctx, tx)
+			return attempt(ctx, tx)
 		})
 	})
 }
@@ -107,7 +107,7 @@ func scanRecord(row pgx.CollectableRow) (r exact.Row, err error) {
 	return r, err
 }
 
-// recordColumns returns where to store the columns of a record.
+// recordColumns returns pointers to the fields of r, in the order of a record's columns.
 func recordColumns(r *exact.Row) []any {
 	return []any{(*[16]byte)(&r.Fingerprint), &r.Round, &r.Fetched, &r.Status, &r.Outcome, &r.URL, &r.Record}
 }

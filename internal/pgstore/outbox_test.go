@@ -250,7 +250,7 @@ func TestCommitsDoNotWaitForNotifications(t *testing.T) {
 		return err
 	}
 	held := make(chan error, 1)
-	go func() { held <- notifying(server.DSN(), time.Minute) }() // after its notification it waits for a standby that does not exist
+	go func() { held <- notifying(server.DSN(), time.Minute) }() // the transaction waits for a standby that does not exist
 	for query[int](t, cfg.DSN, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 0 {
 	}
 	if err := notifying(cfg.DSN, 2*time.Second); err == nil {
@@ -264,7 +264,7 @@ func TestCommitsDoNotWaitForNotifications(t *testing.T) {
 }
 
 // TestReadingDeletesNothing: a relay that dies between reading and delivering reads the
-// records again. A relay that deletes records when it reads them loses them.
+// records again. A naive relay that deletes records when it reads them loses them.
 func TestReadingDeletesNothing(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

@@ -40,7 +40,8 @@ func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration,
 	if err := s.queryRow(ctx, "sweep", s.sql("sweep"), []any{s.crawl, n, s.now()}, &swept); err != nil {
 		return 0, 0, err
 	}
-	// This is a separate statement, because the one that sweeps still sees the deleted keys.
+	// The lag needs a separate statement, because the first statement still sees the deleted
+	// keys.
 	var since *time.Duration
 	err = s.queryRow(ctx, "sweep", s.sql("lag"), []any{s.now()}, &since)
 	return swept, lagOf(since), err

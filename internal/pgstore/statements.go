@@ -52,11 +52,11 @@ func (s *Store) exec(ctx context.Context, call, sql string, args ...any) error {
 	})
 }
 
-// queryRow executes a statement that returns one row, and stores its columns in the given
-// variables.
-func (s *Store) queryRow(ctx context.Context, call, sql string, args []any, to ...any) error {
+// queryRow executes a statement that returns one row, and stores the columns of the row in
+// dest.
+func (s *Store) queryRow(ctx context.Context, call, sql string, args []any, dest ...any) error {
 	return s.try(ctx, call, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, sql, args...).Scan(to...)
+		return s.pool.QueryRow(ctx, sql, args...).Scan(dest...)
 	})
 }
 

@@ -84,7 +84,7 @@ func (c Config) withDefaults() (Config, error) {
 
 // Run handles the records that client consumes until ctx ends. It returns nil when the
 // handlers under way have returned and their offsets are committed. While brokers or the
-// database are away, it waits. The error is kgo.ErrClientClosed, or a fault of cfg or of
+// database are unavailable, it waits. The error is kgo.ErrClientClosed, or a fault of cfg or of
 // the options of client.
 func Run(ctx context.Context, client *kgo.Client, cfg Config) error {
 	cfg, err := cfg.withDefaults()
@@ -128,7 +128,7 @@ type run struct {
 	failures map[partition]failure // of the partitions that wait, as of the last batch
 }
 
-// pause is the time before the next call to a database or brokers that are away.
+// pause is the time before the next call to an unavailable database or broker.
 const pause = time.Second
 
 // batch handles the records of one poll and commits the offsets of those that were handled.

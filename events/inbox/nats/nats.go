@@ -63,8 +63,8 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // Run handles the messages of consumer until ctx ends. It returns nil when the handlers
-// under way have returned. While the server or the database is away, it waits. It returns
-// an error if cfg has a fault, if the consumer does not exist any more, or if the
+// under way have returned. While the server or the database is unavailable, it waits. It
+// returns an error if cfg has a fault, if the consumer does not exist any more, or if the
 // connection was closed.
 //
 // The consumer must have explicit acknowledgements. Its MaxDeliver must be unlimited or
@@ -115,7 +115,7 @@ type run struct {
 
 const (
 	fetchWait = 10 * time.Second // how long one request waits for a message
-	pause     = time.Second      // before the next call to a server or database that is away
+	pause     = time.Second      // before the next call to an unavailable server or database
 )
 
 // ended are the errors after which the consumer returns no more messages.

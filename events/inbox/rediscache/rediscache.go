@@ -28,7 +28,7 @@ type Config struct {
 	// Prefix is the beginning of all keys; empty means "inbox:". Inboxes in several
 	// databases can share a prefix.
 	Prefix string
-	// Timeout bounds each command; 0 means 50 ms.
+	// Timeout limits the time of each command; 0 means 50 ms.
 	Timeout time.Duration
 	// Pause is how long the cache sends no commands after an error; 0 means 1 s.
 	Pause time.Duration
@@ -43,8 +43,8 @@ type Cache struct {
 
 var _ inbox.Cache = (*Cache)(nil)
 
-// New returns a cache. It does not connect, so it succeeds even if Redis is away. The caller
-// must call Close.
+// New returns a cache. It does not connect, so it succeeds even if Redis is unavailable.
+// The caller must call Close.
 func New(cfg Config) (*Cache, error) {
 	if cfg.Redis == nil || cfg.Timeout < 0 || cfg.Pause < 0 {
 		return nil, errors.New("rediscache: want Config.Redis, and a Timeout and Pause of 0 or more")

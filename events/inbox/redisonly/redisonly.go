@@ -8,14 +8,15 @@
 //
 // A handler can run again after it has succeeded in these cases:
 //
-//   - The process ends, or Redis is away, between the handler and the confirmation.
+//   - The process ends, or Redis becomes unavailable, between the handler and the confirmation.
 //   - The handler takes longer than the lease. Then its context ends, but its effects
 //     stay, and another delivery can run at the same time.
-//   - Redis loses the key by a flush, an eviction, a crash without its log, or a failover
+//   - Redis loses the key by a flush, an eviction, a crash without a log, or a failover
 //     to a replica that did not have the key yet.
 //
-// An event is lost only if its delivery is acknowledged without Done or Duplicate. Do not
-// acknowledge after ErrBusy, because the delivery that holds the lease can still fail.
+// An event is lost only if a delivery is acknowledged although Once returned neither Done
+// nor Duplicate. Do not acknowledge after ErrBusy, because the delivery that holds the lease
+// can still fail.
 package redisonly
 
 import (

@@ -145,7 +145,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestParallel: one of ten deliveries at once runs the handler. The others return ErrBusy.
+// TestParallel: if ten deliveries run at the same time, one of them runs the handler. The
+// others return ErrBusy meanwhile.
 func TestParallel(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -55,7 +55,7 @@ type Config struct {
 //	401  none of the secrets made the signature, or the signature is too old
 //	413  the body is too large
 //	500  a handler failed: send the request again
-//	503  the database is away: send the request again
+//	503  the database is unavailable: send the request again
 //
 // After a 500, some events of the batch might have been handled. They are duplicates
 // when the request is sent again.
