@@ -266,9 +266,9 @@ func (r *relay) patient(ctx context.Context, operation func() error) error {
 	return r.repeat(ctx, func(err error) bool { return !errors.Is(err, frontier.ErrUnavailable) }, operation)
 }
 
-// repeat calls operation until a call succeeds, its error is final, or ctx ends. It pauses
-// between the calls.
-func (r *relay) repeat(ctx context.Context, final func(error) bool, operation func() error) error {
+// repeat calls operation until a call succeeds, isFinal reports true for its error, or ctx
+// ends. It pauses between the calls.
+func (r *relay) repeat(ctx context.Context, isFinal func(error) bool, operation func() error) error {
 	for {
 		err := operation()
 		if err == nil {

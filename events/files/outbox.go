@@ -45,7 +45,7 @@ type Config struct {
 	Pending func(ctx context.Context, host, url string, item bloomstore.Fingerprint, round uint32) (bool, error)
 }
 
-// readBytes limits the data of one Read. The last event can exceed this limit.
+// readBytes bounds the data of one Read. The last event can exceed it.
 const readBytes = 8 << 20
 
 // heldEvery is the shortest time between two checks of the lines that are held back.
@@ -85,7 +85,7 @@ func New(cfg Config) *Outbox {
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.voids.set = nil // the next Read reads the void lines again
+	o.voids.of = nil // the next Read reads the void lines again
 	return errors.Join(o.tail.Close(), o.voids.tail.Close(), o.lag.close())
 }
 
@@ -133,7 +133,7 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 		return nil, after, err
 	}
 	if o.cfg.Journal {
-		if b.end.Before(c.at) { // an earlier Read found that no process writes the journal, and read all whole lines
+		if b.end.Before(c.at) { // an earlier Read saw no process that writes the journal, and read all whole lines
 			b.end = c.at
 		}
 		if err := o.voids.gather(o.reader, c.first()); err != nil {
@@ -150,7 +150,7 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 	return all, c.text(), nil // the next Read returns the error again
 }
 
-// readOn reads the lines after the cursor, and moves the cursor.
+// readOn reads lines from the cursor on, and moves the cursor.
 func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.Event, limit int) ([]events.Event, error) {
 	if o.tail.At() != c.at {
 		if err := o.tail.Seek(c.at); err != nil {
@@ -189,7 +189,7 @@ func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.E
 func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (_ *events.Event, held bool, err error) {
 	if o.cfg.Journal {
 		j, err := record.ParseJournalLine(line)
-		if err != nil || j.Void || o.voids.set[j] { // a damaged line is never an event
+		if err != nil || j.Void || o.voids.of[j] { // a damaged line is never an event
 			return nil, false, nil
 		}
 		if b.inDoubt(at) {

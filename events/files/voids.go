@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// voids are the records that the void lines of a journal cancel. A void line can come long
-// after its record. So all lines on disk are read, but only once.
+// voids are the records that the void lines of a journal cancel. A void line can be far
+// behind its record. So all lines on disk are read, but only once.
 type voids struct {
 	from record.Place
 	tail *record.Tail                // at the end of the lines that were read
@@ -18,11 +18,11 @@ type voids struct {
 
 // gather reads the lines from a place up to the last whole line on disk.
 func (v *voids) gather(reader record.Reader, from record.Place) error {
-	if v.set == nil || from.Before(v.from) {
+	if v.of == nil || from.Before(v.from) {
 		if err := v.tail.Seek(from); err != nil {
 			return err
 		}
-		v.from, v.set = from, make(map[record.JournalLine]bool)
+		v.from, v.of = from, make(map[record.JournalLine]bool)
 	}
 	end, err := reader.WholeLines()
 	if err != nil {
@@ -41,7 +41,7 @@ func (v *voids) gather(reader record.Reader, from record.Place) error {
 		}
 		if j, err := record.ParseJournalLine(line); err == nil && j.Void {
 			j.Void = false
-			v.set[j] = true
+			v.of[j] = true
 		}
 	}
 }

@@ -118,9 +118,9 @@ type worker struct {
 	types []string // in the order in which round takes their events
 }
 
-// run handles events until the first context ends. The second context is the parent of the
+// run handles events until stop ends. The context handlerCtx is the parent of the
 // contexts that handlers get.
-func (w worker) run(stop, handlers context.Context) {
+func (w worker) run(stop, handlerCtx context.Context) {
 	for stop.Err() == nil {
 		if w.round(stop, handlerCtx) {
 			continue
