@@ -13,17 +13,17 @@ import (
 // draws generates the keys of a case, which are random fingerprints. Each partition gets
 // about as many keys as its hosts have.
 type draws struct {
-	rng     *rand.Rand
-	weights []uint64 // of each partition; nil means that all fingerprints are accepted
-	most    uint64   // the largest weight
-	loads   []uint64 // number of keys drawn so far for each partition; nil without weights
+	rng       *rand.Rand
+	weights   []uint64 // of each partition; nil means that all fingerprints are accepted
+	maxWeight uint64   // the largest weight
+	loads     []uint64 // number of keys drawn so far for each partition; nil without weights
 }
 
 func newDraws(c Case, rng *rand.Rand) *draws {
 	d := &draws{rng: rng}
 	if c.Hosts > 0 {
 		d.weights = sizing.ZipfLoads(c.Keys, c.Hosts, c.Partitions)
-		d.most = slices.Max(d.weights)
+		d.maxWeight = slices.Max(d.weights)
 		d.loads = make([]uint64, c.Partitions)
 	}
 	return d
@@ -31,8 +31,8 @@ func newDraws(c Case, rng *rand.Rand) *draws {
 
 // keys is a function of the type bloomrate.Keys. If partitions have weights, keys uses
 // rejection sampling: the probability that it accepts a fingerprint is the weight of the
-// fingerprint's partition, divided by the largest weight. The bits of a fingerprint do not
-// depend on its partition.
+// fingerprint's partition, divided by the largest weight. This choice does not bias the bits
+// that a filter sets for a key, because they are independent of the key's partition.
 func (d *draws) keys(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
 	if d.weights == nil {
 		return bloomrate.Random(d.rng, prints)
@@ -41,7 +41,7 @@ func (d *draws) keys(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
 		for {
 			bloomrate.Random(d.rng, prints[i:i+1])
 			partition := redisbits.PartitionOf(prints[i], len(d.weights))
-			if d.rng.Uint64N(d.most) < d.weights[partition] {
+			if d.rng.Uint64N(d.maxWeight) < d.weights[partition] {
 				d.loads[partition]++
 				break
 			}

@@ -135,8 +135,8 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 func (config Config) cases(s Subject) (all []Case) {
 	if s.Exact {
 		// The filter of an exact store is sized for a hundredth of the keys, at the
-		// highest rate that can be configured. The filter soon claims every new key. A
-		// store that believed the filter would lose nearly all keys.
+		// highest rate that can be configured. The filter soon claims every new key. If
+		// the store relied on the filter, it would lose nearly all keys.
 		n := max(config.Keys/exactShare, 1)
 		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
 	}

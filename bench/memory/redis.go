@@ -177,11 +177,11 @@ func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error
 	return sum, err
 }
 
-// usedMemory returns the memory that a Redis uses once it is idle: the server has freed memory
-// in the background, and our other clients and their buffers are gone. The memory includes the
-// clients of other programs, but not the connection of usedMemory itself. The buffers of this
-// connection shrink while it waits. For a small filter, this change is as large as the
-// tolerated difference.
+// usedMemory waits until a Redis is idle, and returns the memory that it then uses. By then, the
+// server has freed memory in the background, and our other clients and their buffers are gone.
+// The memory includes the clients of other programs, but not the connection of usedMemory
+// itself. The buffers of this connection shrink during the wait. For a small filter, this
+// change is as large as the tolerated difference.
 func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes float64, err error) {
 	client := sets.NewClient(options)
 	defer func() { err = errors.Join(err, client.Close()) }()

@@ -40,7 +40,7 @@ func TestRelayToBroker(t *testing.T) {
 	for b.killed < kills {
 		b.life()
 	}
-	for done := b.name; b.name == done; { // until the relay of the last name has delivered everything
+	for done := b.name; b.name == done; { // until a relay with the current name has delivered everything
 		b.run(nil)
 	}
 	figure(t, "killed", "%s; %d names delivered everything", formatCounts(b.deaths), b.name)

@@ -59,8 +59,8 @@ func serveHub(t *testing.T, leaves int) *hub {
 	return h
 }
 
-// withoutReplica chooses a primary without keys of the hub's host and without keys of the
-// crawl as a whole. It waits until the primary's replica has all data of the primary.
+// withoutReplica chooses a primary that has no keys of the hub's host, and no keys that
+// concern the whole crawl. It waits until the primary's replica has all data of the primary.
 // Then it kills the replica, and returns the primary and the replica.
 func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, replica *servers.RedisServer, err error) {
 	for _, node := range cluster.Nodes[:3] {

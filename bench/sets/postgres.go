@@ -40,8 +40,8 @@ func Postgres(open OpenPostgres) Kind {
 	}}
 }
 
-// ofKeys makes a Set of an exact set. The Set contains the keys that the exact set has
-// decided.
+// ofKeys returns a Set that uses an exact set. The Set contains the keys that have a state
+// in the exact set.
 func ofKeys(keys exact.Set) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {

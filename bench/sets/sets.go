@@ -107,8 +107,8 @@ type store interface {
 	Close() error
 }
 
-// ofStore makes a Set of a store. The Set contains the queued items of the store. No
-// item is leased, so an added item stays queued. A link that is seen without being
+// ofStore returns a Set that uses a store. The Set contains the queued items of the store.
+// No item is leased, so an added item stays queued. A link that is seen without being
 // queued is a false positive.
 func ofStore(s store) *Set {
 	return &Set{

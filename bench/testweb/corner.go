@@ -342,7 +342,7 @@ func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
 		return "", false
 	}
 	hash := &limitedWriter{out: sha256.New(), left: cmp.Or(p.limit, maxBody)}
-	_ = p.plain(hash) // hash fails at the limit, which ends endless bodies
+	_ = p.plain(hash) // a write to hash fails at the limit, so even an endless body ends
 	return hex.EncodeToString(hash.out.Sum(nil)), true
 }
 

@@ -18,13 +18,13 @@ var redirects = hardship{
 
 const maxHops = 5
 
-// A chain is a chain of redirects. Its owner, a page, links to its first redirect, or
-// hop.
+// A chain is a chain of redirects, which are called hops. The owner of the chain is the
+// page that links to the first hop.
 type chain struct {
-	hops  int  // number of redirects, 1 to maxHops
-	loops bool // whether the last hop leads back to a hop of the chain (back); otherwise it leads to a page (end)
-	back  int
-	end   page
+	hops    int  // number of redirects, 1 to maxHops
+	loops   bool // whether the last hop leads to loopHop; otherwise it leads to endPage
+	loopHop int  // number of a hop
+	endPage page
 }
 
 // ownsChain reports whether p links to a chain of redirects. Every second page with
@@ -37,11 +37,11 @@ func (w *Web) chainOf(owner page) chain {
 	d := w.roll(forChain, owner)
 	c := chain{hops: 1 + d.intn(maxHops), loops: d.oneIn(5)}
 	if c.loops {
-		c.back = d.intn(c.hops)
+		c.loopHop = d.intn(c.hops)
 		return c
 	}
-	c.end.host = d.intn(w.shape.hosts())
-	c.end.index = d.intn(w.shape.size(c.end.host))
+	c.endPage.host = d.intn(w.shape.hosts())
+	c.endPage.index = d.intn(w.shape.size(c.endPage.host))
 	return c
 }
 
@@ -61,9 +61,9 @@ func (w *Web) afterHop(owner page, hop int) target {
 	case hop+1 < c.hops:
 		return target{kind: aHop, page: owner, part: hop + 1}
 	case c.loops:
-		return target{kind: aHop, page: owner, part: c.back}
+		return target{kind: aHop, page: owner, part: c.loopHop}
 	}
-	return target{kind: aPage, page: c.end}
+	return target{kind: aPage, page: c.endPage}
 }
 
 var redirectStatuses = [...]int{

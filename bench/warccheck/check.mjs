@@ -1,5 +1,5 @@
-// check.mjs: read WARC files with warcio and print what it found, one JSON
-// object a line for each record, in the order of the files.
+// check.mjs reads WARC files with warcio and prints one line for each record that
+// warcio finds, in the order of the files. The line is a JSON object.
 //   node check.mjs FILE...
 // body is the SHA-256 of the payload without transfer and content codings; it is
 // empty if the record is truncated.

@@ -32,7 +32,7 @@ func TestPrivateFiles(t *testing.T) {
 				temp := t.TempDir()
 				dir := filepath.Join(temp, "parent", "c.crawl")
 				wantDir := fs.FileMode(0o700)
-				if exists { // the directory of a user, open to all
+				if exists { // made by the user, and open to all users
 					wantDir = 0o777
 					if err := os.MkdirAll(dir, wantDir); err != nil {
 						t.Fatal(err)

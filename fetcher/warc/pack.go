@@ -49,7 +49,8 @@ var (
 	stored = newPacker(gzip.NoCompression)
 )
 
-// smallBlock is the maximum length, in bytes, of a block that is never compressed, whatever its type.
+// smallBlock is the maximum length in bytes of a block that is not compressed, whatever its
+// type is.
 const smallBlock = 1 << 10
 
 var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}

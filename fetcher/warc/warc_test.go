@@ -154,7 +154,7 @@ func answers(t *testing.T, disk vfs.FS) map[string]warc.Location {
 // with its location.
 type crawl struct {
 	disk      *vfs.MemFS
-	committed int // records
+	committed int // number of committed records
 	position  frontier.Position
 }
 
@@ -267,8 +267,9 @@ func step(short int64) int64 {
 	return 1
 }
 
-// TestCrashAtEachOperation runs once for each n. First all writes from the n-th on fail. Then
-// the test continues with the files that a crash leaves. There are three crashes in all.
+// TestCrashAtEachOperation crashes three times for each n. Before the first crash, all writes
+// from the n-th on fail. Before each later crash, all writes from a random one on fail. After
+// each crash, the outputs must have exactly the committed records.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {

@@ -9,7 +9,7 @@
 // understood in the same way. There are these differences from Google's matcher, because
 // RFC 9309 requires them or because they are safer:
 //
-//   - Percent-encoding: %61 and a are the same, in rules and paths.
+//   - Percent-encoding: in rules and paths, %61 is the same as the letter "a".
 //   - In a rule, a $ that is not at the end is the same as %24. In a path, a * or
 //     $ is the same as %2A or %24.
 //   - A path and a rule match even if they differ in escapes of ":/?[]@" within

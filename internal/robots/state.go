@@ -109,8 +109,8 @@ func (s *State) WithoutCause() *State {
 }
 
 // Answered stores an answer: its status, body and Retry-After (0 for none). The caller
-// must follow redirects. A status of 3xx is therefore a redirect after MaxRedirects
-// others, or one without a target, and counts as Missing.
+// must follow up to MaxRedirects redirects. So a status of 3xx means that there were more
+// redirects, or that a redirect had no target. Such a status counts as Missing.
 func (s *State) Answered(now time.Time, status int, body []byte, productToken string, retryAfter time.Duration) {
 	switch FromStatus(status) {
 	case Found:

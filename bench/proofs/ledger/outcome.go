@@ -32,9 +32,8 @@ func (o *outcome) result() string {
 
 // dropped matches logged lines that the document leaves out because they are not results.
 // Some of these lines tell how to repeat a test. Others have figures from which the judge
-// of a crawl derives its verdict, and the verdict has its own line. An example is the
-// number of requests that look too early in the web's log: the verdict takes into account
-// how late the web read the earlier requests.
+// of a crawl computes its verdict, such as the number of requests that look too early in
+// the web's log. The verdict is in another line.
 var dropped = regexp.MustCompile(`^(replay |-seed |seed: |duration: |outcomes: |requests: |worst gap: |lateness: |refetched: |export: |and \d+ lines more|\d+ tests within it|workers: \d+, of whom 0 )`)
 
 // maxFigures is the maximum number of figures of one test in the document.
@@ -68,7 +67,7 @@ func parseOutcome(section string) outcome {
 			continue
 		}
 		switch found := resultLine.FindStringSubmatch(whole); {
-		case o.date == "", whole == "": // the claim
+		case o.date == "", whole == "": // the claim, or no text
 		case found != nil:
 			o.tests, _ = strconv.Atoi(found[1])
 			o.seconds, _ = strconv.Atoi(found[2])

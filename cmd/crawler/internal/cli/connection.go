@@ -93,8 +93,9 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names []string) e
 }
 
 // repeated reports whether a command line that is printed for the user must contain a
-// connection flag. The flag is left out if the command finds the value itself: every
-// command reads the environment, but only some read the config file.
+// connection flag. The line needs no flag for a value from the environment, which every
+// command reads. If readsConfig is true, it also needs no flag for a value from the config
+// file.
 func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 	switch f.from[name] {
 	case "", fromFlag:

@@ -178,7 +178,7 @@ func (f *eventFlags) open(ctx context.Context, stdout io.Writer) (events.Sink, e
 	return sink, nil
 }
 
-// shown returns a name of the sink without secrets.
+// shown returns "stdout", or the URL of the sink without secrets.
 func (f *eventFlags) shown() string {
 	if f.to == "-" {
 		return "stdout"

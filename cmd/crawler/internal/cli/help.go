@@ -98,7 +98,7 @@ func writeFlags(w io.Writer, flags *pflag.FlagSet) {
 // describe returns the name of a flag with its placeholder, and its description.
 func describe(f *pflag.Flag) (head, text string) {
 	placeholder, text := pflag.UnquoteUsage(f)
-	// If the placeholder is not part of the sentence, a colon follows it.
+	// A placeholder with a colon after it is not part of the sentence, so it is removed.
 	text = strings.TrimPrefix(text, placeholder+": ")
 	switch placeholder {
 	case "int", "uint":

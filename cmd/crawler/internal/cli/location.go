@@ -133,7 +133,7 @@ func differences(settings *frontier.SettingsError) string {
 			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
 		}
 	}
-	if lines == nil { // if other settings differ, the form differs because of them
+	if lines == nil { // no other setting explains why the form differs
 		lines = append(lines, form)
 	}
 	return strings.Join(lines, "\n")

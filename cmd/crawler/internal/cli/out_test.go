@@ -64,8 +64,8 @@ func TestOutFileIsWhole(t *testing.T) {
 	}
 }
 
-// TestOutFileIsUnchangedAfterError: after an error, the file of --out is unchanged. A link stays a link,
-// and a device stays a device.
+// TestOutFileIsUnchangedAfterError: after an error, the file of --out is unchanged. A link
+// stays a link, and a device stays a device.
 func TestOutFileIsUnchangedAfterError(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)

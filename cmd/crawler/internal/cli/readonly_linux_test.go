@@ -128,7 +128,7 @@ func TestLookingWritesNothing(t *testing.T) {
 		return // the other process could not open the crawl
 	}
 	wantHeld(t, dir, at)
-	if err := os.Remove(locked); err != nil { // a backup without that file
+	if err := os.Remove(locked); err != nil { // the lock is also missing in some backups
 		t.Fatal(err)
 	}
 	look(at)

@@ -31,7 +31,7 @@ type seedLine struct {
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // nil after begin was called: by newSeedReader for a file, by next for stdin
+	input  io.Reader // nil after begin; newSeedReader calls begin for a file, and next calls it for stdin
 	lines  *bufio.Reader
 	number int // number of the last line that was read
 	close  func() error

@@ -210,8 +210,9 @@ func (o *options) finish(r *report.Report, out io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// verdict returns the error of a run, which lists the broken promises. If no promise is
-// broken and ctx ended the run, verdict returns the error of ctx.
+// verdict returns an error that lists the broken promises of a run and contains the error
+// measured. If ctx ended the run, verdict ignores measured. If no promise is broken either,
+// it returns the error of ctx.
 func verdict(ctx context.Context, r *report.Report, measured error) error {
 	broken := r.Broken()
 	switch {

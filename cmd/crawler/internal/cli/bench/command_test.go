@@ -168,7 +168,9 @@ func TestSpeedRows(t *testing.T) {
 	if err != nil || len(r.Sections) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	rows := []int{2 * 3 * 2 * 2, 3 * 2} // numbers of sets, callers, links a call, and kinds of links (new, known); then of callers and links a page
+	// The first number is sets × callers × links per call × kinds of links (new, known). The
+	// second number is callers × links per page.
+	rows := []int{2 * 3 * 2 * 2, 3 * 2}
 	if !strings.Contains(out, "pgstore: no --postgres") {
 		rows[0] += 3 * 3 * 2
 	}

@@ -31,8 +31,8 @@ const (
 	headerBytes    = 40
 	recordBytes    = 8 // before the fingerprints
 
-	// largestRecord is the largest number of bytes that a crash can damage, because each
-	// record is synced before the next one is written.
+	// largestRecord is the length of the longest record in bytes. A crash cannot damage
+	// more bytes, because each record is synced before the next one is written.
 	largestRecord = int64(recordBytes + groupLines*printBytes)
 )
 
