@@ -27,7 +27,10 @@ func cornerWeb(t testing.TB, set Hardships) *Web {
 	return newWeb(t, Config{Seed: *seed, Hosts: 5, Pages: 50, Hardships: set, MeanBytes: 500, MaxBodyBytes: leastCornerBody, Year: 2030, CanaryPort: 8099, KeepLog: true})
 }
 
-// TestCornerURLs checks that every URL of the corners is parsed into the right target.
+// A corner is a group of URLs of the test web that shows one hardship.
+
+// TestCornerURLs checks that the test web recognises every URL of its corners, and finds the
+// resource that the URL names.
 func TestCornerURLs(t *testing.T) {
 	w := cornerWeb(t, Everything)
 	seen, ordinals := map[string]bool{}, newBitset(w.ordinals())
@@ -61,8 +64,8 @@ func TestCornerURLs(t *testing.T) {
 	}
 }
 
-// TestEachCornerStandsAlone makes a web for each hardship with a corner, without other
-// hardships, and finds the corner from the last seed.
+// TestEachCornerStandsAlone makes a web for each hardship that has a corner. The web has no
+// other hardship. The page of its last seed must have a link to the corner.
 func TestEachCornerStandsAlone(t *testing.T) {
 	for _, h := range hardships() {
 		if (h.corner != nil) != (Corners&h.bit != 0) {

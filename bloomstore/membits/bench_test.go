@@ -64,9 +64,10 @@ func BenchmarkHas(b *testing.B) {
 	}
 }
 
-// BenchmarkWays compares ways to test one sub-filter of a filter of 36 MB. The ways
-// are: our draws, one at a time, as in layer.test; our draws with TestLocations; the
-// library's own positions, in sub-filters that were filled by the library.
+// BenchmarkWays compares three ways to test one sub-filter of a filter of 36 MB. The first
+// computes a position of a bit, tests it, and goes on to the next one, as layer.test does.
+// The second computes all positions and passes them to the library's TestLocations. In the
+// third the library computes its own positions, in sub-filters that it has filled.
 func BenchmarkWays(b *testing.B) {
 	f, known := full(b)
 	l := (*f.chain.Load())[0]

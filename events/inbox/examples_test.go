@@ -16,8 +16,8 @@ import (
 
 // These tests check the claims of the examples.
 
-// TestIndex: the index has the last round after a random order of events, each delivered
-// twice.
+// TestIndex delivers the events of all rounds of a page twice, in a random order. Then the
+// index has the data of the last round.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -38,7 +38,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestStateMachine: the order has the last state in the end, for every order of its events.
+// TestStateMachine: a purchase ends in its last state, in whatever sequence its events come.
 func TestStateMachine(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -1,7 +1,7 @@
 // Package nats delivers events to a stream of NATS JetStream.
 //
-// It owns the connection and the meaning of the server's answers. Each message has the
-// event's id as its Nats-Msg-Id. The stream drops messages whose id it has received within
+// It has the connection, and decides what each answer of the server means for an event. Each
+// message has the event's id as its Nats-Msg-Id. The stream drops messages whose id it has received within
 // its duplicate window. The relay decides when a delivery is tried again.
 package nats
 

@@ -187,7 +187,7 @@ func decimalSign(numeral string) string {
 	case strings.Count(numeral, ".") == 1:
 		return "."
 	}
-	return "none" // no text contains "none", so all signs separate groups
+	return "none" // there is no decimal sign: all commas and points stand between groups of digits
 }
 
 // digits returns the digits of text.

@@ -136,8 +136,8 @@ const (
 	doubtful           // it is not known whether its completion took effect
 )
 
-// openAccount continues the account of a journal, whose lines end at end. The lines after
-// the place Answered that the previous process saved are in doubt.
+// openAccount continues the account of a journal, whose lines end at end. The
+// previous process saved a place Answered. The lines after this place are in doubt.
 func openAccount(cfg Config, end Place) (*account, error) {
 	doubt, err := readDoubt(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {

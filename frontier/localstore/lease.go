@@ -17,8 +17,9 @@ type lease struct {
 	deadline int64
 	held     []heldItem // items that the worker holds, in the order in which it got them
 
-	// settled are the items completed under this lease. The lease does not get them again.
-	// Otherwise a repeat of the first completion would look like a second completion. aside
+	// settled are the items completed under this lease. The lease does not get an item twice.
+	// Otherwise, if a worker repeated its call to complete the item, the store could not tell
+	// which of the two it means. aside
 	// are the positions of settled items that wait in the queue. They become available when
 	// the lease ends.
 	settled settledItems
@@ -53,7 +54,7 @@ func (l *lease) items() []frontier.Item {
 const maxRecent = 256
 
 // since returns the items of the lease after the first count items, which the caller has
-// received already. Of these first items, since forgets all except the last maxRecent, so
+// received already. It also forgets all of these first items except the last maxRecent, so
 // that a long lease stays small.
 func (l *lease) since(count int) []frontier.Item {
 	if surplus := min(count-l.past, len(l.recent)) - maxRecent; surplus > 0 {
@@ -122,7 +123,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 			return 0, err
 		}
 		if h.lease != nil {
-			continue // leased by this group; its row is about to be removed
+			continue // this group has leased the host, and will remove the host's row in the table of due hosts
 		}
 		g.dueFloor = max(g.dueFloor, min(due, g.now))
 		if due > g.now || len(fresh) == 0 {

@@ -65,7 +65,7 @@ func stats(t *testing.T, s *Store) frontier.Stats {
 // sample do not count them. This holds after a crash, a restart from a checkpoint, and a
 // rebuild.
 func TestMarkSeen(t *testing.T) {
-	const known, all = 15_000, 20_000 // more than one group can mark
+	const known, all = 15_000, 20_000 // known is larger than the number of URLs that one group of calls can mark
 	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: all}}
 	s, err := Open(cfg)
 	if err != nil {
@@ -136,7 +136,7 @@ func TestKnowWhatWaits(t *testing.T) {
 }
 
 // TestKnowFalsePositive: MarkSeen marks a URL that the filter wrongly claims to contain. Later
-// calls of the same group must know the URL.
+// calls that are executed in the same group must get the answer Seen for this URL.
 func TestKnowFalsePositive(t *testing.T) {
 	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(),
 		Filter: membits.Config{Capacity: 1, Growth: membits.GrowthOff, Shards: 1}})

@@ -72,8 +72,8 @@ func (e *expedition) moveSlot(ctx context.Context, cluster *servers.Cluster, slo
 }
 
 // TestNodeLosesItsLastMoments kills a node of a cluster and cuts its log during a crawl.
-// Nothing is lost, because no page of another node is completed before its links on this
-// node are on disk.
+// Nothing is lost: a page on another node is completed only after the links that the page
+// has to hosts of the killed node are on the disk of that node.
 func TestNodeLosesItsLastMoments(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
@@ -117,8 +117,9 @@ func TestNodeLosesItsLastMoments(t *testing.T) {
 	e.wantEverything()
 }
 
-// TestFailoverWithWait kills primaries during a crawl whose pages wait for replicas. Every
-// page is found, even if a replica lacks writes when it takes over.
+// TestFailoverWithWait kills primaries during a crawl in which a page is completed only
+// after a replica has its links. Every page is found, even if a replica lacks writes when
+// it takes over.
 func TestFailoverWithWait(t *testing.T) {
 	t.Parallel()
 	rounds, pages := 1, 800

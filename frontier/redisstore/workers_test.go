@@ -141,8 +141,8 @@ func TestOwnershipOfPartitions(t *testing.T) {
 	}
 }
 
-// TestLostIsCounted: a partition does not count some items that a worker added.
-// That worker and other workers report the difference.
+// TestLostIsCounted lowers the number of items that a partition has added for a worker, as
+// if the partition had lost some. That worker and other workers report the difference.
 func TestLostIsCounted(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -113,7 +113,7 @@ type addCmd struct{ *redis.Cmd }
 func (addCmd) NoRetry() bool { return true }
 
 // calls groups the asks of w by chain, without changing their order, and returns the calls for
-// them. It copies the blocks.
+// them. The arguments of the calls are copies of the bits in w.
 func (w *window) calls(ctx context.Context) []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)

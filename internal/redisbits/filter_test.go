@@ -384,7 +384,8 @@ func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 			hits++
 		}
 	}
-	// The deviation of the count, plus the errors of the fills and of the formula.
+	// The standard deviation of the number of hits, and 2 % because the expected rate is only
+	// approximate.
 	sigma := math.Sqrt(mean + math.Pow(0.02*mean, 2))
 	rate, want := float64(hits)/float64(probes), mean/float64(probes)
 	off := (float64(hits) - mean) / sigma

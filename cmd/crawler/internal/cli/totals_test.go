@@ -74,8 +74,9 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	}
 }
 
-// TestReportProbesForASecond: a report takes at most 5 s, although its filter has very
-// few false positives.
+// TestReportProbesForASecond: a report looks up random keys to measure the error rate of the
+// filter, until it has found enough errors or about a second has passed. This filter has very
+// few errors, and the whole report takes at most 5 s.
 func TestReportProbesForASecond(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	begun := time.Now()
