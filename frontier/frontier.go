@@ -90,13 +90,13 @@ func (k QuotaKey) String() string { return k.Group + "\x00" + k.Key }
 
 // Inspector reads the state of a crawl. Its methods change nothing.
 type Inspector interface {
-	// Stats returns the counters of one moment.
+	// Stats returns the counters. The books balance, even while workers run.
 	Stats(ctx context.Context) (Stats, error)
 	// Lookup returns the state of a canonical URL, whose host key is host.
 	Lookup(ctx context.Context, host, url string) (Status, error)
 	// Audit computes the terms of the books from the queue, the filter and the other
-	// structures, not from the counters. All counts are of one moment. Audit reads
-	// the whole crawl.
+	// structures, not from the counters. The counts of one host are of one moment.
+	// Audit reads the whole crawl.
 	Audit(ctx context.Context) (Audit, error)
 	// List calls visit for each item of the host that is in the given state, until
 	// visit returns false. An empty host means all hosts. Done items are not listed;
