@@ -23,8 +23,8 @@ import (
 // Store is the part of a frontier that a worker needs. Implementations are
 // safe for concurrent use by any number of workers, in one process or many.
 //
-// Arguments and results hold durations, never times: the store adds a duration to
-// the time of its own clock. A call returns when its effect is visible to every
+// Arguments and results hold durations, never points in time. The store adds a duration
+// to the time of its own clock. A call returns when its effect is visible to every
 // other caller and survives the end of the calling process.
 type Store interface {
 	// Add returns one verdict for each offer, in the same order, and queues the new
@@ -70,12 +70,12 @@ type Scope interface {
 // Quota limits the number of different keys in a group, such as the hosts of a
 // registrable domain. Implementations are safe for concurrent use.
 type Quota interface {
-	// Reserve adds each key to its group, unless the group has reached the given
-	// number of keys. It reports, index for index, which keys are in their group
-	// afterwards. A key can occur twice in keys. A key is never removed from its
-	// group. Concurrent calls do not make a group larger either. After an error, some
-	// keys might have been added; a repeated call reports true for them.
-	Reserve(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)
+	// Reserve adds each key to its group, unless the group already has maxKeys keys. It
+	// reports, index for index, which keys are in their group afterwards. A key can
+	// occur twice in keys. A key is never removed from its group. The limit also holds
+	// for concurrent calls. After an error, some keys might have been added; a repeated
+	// call reports true for them.
+	Reserve(ctx context.Context, keys []QuotaKey, maxKeys uint64) ([]bool, error)
 	// Reserved reports whether key is in group, and how many keys the group has.
 	Reserved(ctx context.Context, group, key string) (has bool, size uint64, err error)
 }
@@ -90,13 +90,13 @@ func (k QuotaKey) String() string { return k.Group + "\x00" + k.Key }
 
 // Inspector reads the state of a crawl. Its methods change nothing.
 type Inspector interface {
-	// Stats returns the counters of one moment.
+	// Stats returns the counters. The books balance, even while workers run.
 	Stats(ctx context.Context) (Stats, error)
 	// Lookup returns the state of a canonical URL, whose host key is host.
 	Lookup(ctx context.Context, host, url string) (Status, error)
 	// Audit computes the terms of the books from the queue, the filter and the other
-	// structures, not from the counters. All counts are of one moment. Audit reads
-	// the whole crawl.
+	// structures, not from the counters. The counts of one host are of one moment.
+	// Audit reads the whole crawl.
 	Audit(ctx context.Context) (Audit, error)
 	// List calls visit for each item of the host that is in the given state, until
 	// visit returns false. An empty host means all hosts. Done items are not listed;

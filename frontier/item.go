@@ -212,7 +212,7 @@ const (
 	Redirect    Outcome = "redirect"     // 3xx
 	ClientError Outcome = "client_error" // 4xx, except 408, 425 and 429
 	Robots      Outcome = "robots"       // robots.txt disallows it
-	Address     Outcome = "address"      // all addresses of its host, or its port, are forbidden
+	Address     Outcome = "address"      // its port, or every address of its host, is forbidden
 	Type        Outcome = "type"         // an unwanted content type; the body was not read
 
 	ServerError Outcome = "server_error" // 5xx, after all attempts

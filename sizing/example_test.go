@@ -7,7 +7,7 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// How much memory a filter takes, and how many URLs it loses.
+// This example computes how much memory a filter takes, and how many URLs it loses.
 func Example() {
 	const urls, p = 100_000_000, 1e-6
 	m, k := sizing.OptimalBits(urls, p)
@@ -16,7 +16,8 @@ func Example() {
 	// Output: 342 MiB, 20 hash functions, 6.6 URLs lost
 }
 
-// The size of a filter for a limit of lost URLs, and the alternatives if it is impossible.
+// This example computes the size of a filter for a limit of lost URLs. Then it asks for a
+// filter that is impossible, and prints the alternatives.
 func ExampleSolve() {
 	filter, err := sizing.Solve(sizing.Question{Keys: 100_000_000, LostKeys: 1000})
 	if err != nil {
@@ -38,7 +39,7 @@ func ExampleSolve() {
 	// possible: 37340685 keys, 128 MiB, p = 1e-06
 }
 
-// The layers of a growing filter, and its rate, which stays below 0.01.
+// This example prints the layers of a growing filter, and its rate, which stays below 0.01.
 func ExampleChain() {
 	chain := sizing.Chain{Keys: 1_000_000, FPR: 0.01, Growth: true}
 	for _, keys := range []uint64{1_000_000, 3_000_000, 10_000_000} {

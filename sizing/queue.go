@@ -53,8 +53,8 @@ func PostgresFinished(n uint64) uint64 { return 98 * n }
 
 // PostgresWaiting returns the least and the most bytes on disk that n exact keys take
 // in Postgres while they wait to be fetched. urlBytes is the mean length of a URL. A
-// key that is not queued yet has an extra row. The keys take the most until the server
-// has vacuumed these rows and freed their pages. Not every vacuum frees pages. The
+// key that is not queued yet has an extra row. The size stays near its maximum until the
+// server has vacuumed these rows and freed their pages. Not every vacuum frees pages. The
 // coefficients are measured like that of PostgresFinished.
 func PostgresWaiting(n uint64, urlBytes int) (least, most uint64) {
 	return n * uint64(197+urlBytes), n * uint64(299+urlBytes)

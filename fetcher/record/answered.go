@@ -23,10 +23,10 @@ import (
 type Settler interface {
 	Voider
 	// Settle is called after the last attempt to complete an item under a lease. The
-	// argument took is true if the store confirmed the completion. If took is false and
-	// Void was not called, it is not known whether the completion took effect. Settle
-	// ignores items without an appended record. It may be called while another method runs.
-	Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool)
+	// argument confirmed reports whether the store confirmed the completion. If confirmed is
+	// false and Void was not called, it is not known whether the completion took effect.
+	// Settle ignores items without an appended record. It may be called while another method runs.
+	Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, confirmed bool)
 }
 
 // Doubt lists the lines of a journal that are in doubt. The store did not confirm their
@@ -40,7 +40,8 @@ type Doubt struct {
 	Spans    []Span `json:"in_doubt"` // in ascending order, before Answered
 }
 
-// Span has the lines from the place From up to, but not including, the place To.
+// Span is a range of lines. From is the place of the first line, and To is the place where
+// the last line ends.
 type Span struct {
 	From Place `json:"from"`
 	To   Place `json:"to"`
@@ -172,7 +173,7 @@ func (a *account) void(r *Record) {
 }
 
 // settle implements Settler.Settle.
-func (a *account) settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
+func (a *account) settle(item bloomstore.Fingerprint, lease frontier.LeaseID, confirmed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := lineKey{item, lease}
@@ -180,7 +181,7 @@ func (a *account) settle(item bloomstore.Fingerprint, lease frontier.LeaseID, to
 	delete(a.of, key)
 	switch {
 	case l == nil || l.state == voided:
-	case took:
+	case confirmed:
 		l.state = counts
 	default:
 		l.state = doubtful

@@ -202,8 +202,8 @@ func crash(t *testing.T, rng *rand.Rand, compress bool, unsynced, from int) {
 	state.holds(t, record.Config{Dir: dir, FS: disk, RotateBytes: 900, Compress: compress})
 }
 
-// TestUncommittedRotationTwice: a rotation without a commit is undone, also if it happens
-// repeatedly. The file that it closes is not packed before the commit.
+// TestUncommittedRotationTwice: several rotations in a row without a commit are each undone.
+// The file that such a rotation closes is not packed.
 func TestUncommittedRotationTwice(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := record.Config{Dir: dir, FS: disk, RotateBytes: 300, Compress: true}
@@ -351,8 +351,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestDiskErrors: an error of the disk is reported, also one in the background,
-// and committed records are still there.
+// TestDiskErrors: an error of the disk is reported, even one in the background, and committed
+// records are still there.
 func TestDiskErrors(t *testing.T) {
 	rng := dice(t)
 	for from := range int64(60) {

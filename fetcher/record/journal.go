@@ -64,9 +64,9 @@ func OpenJournal(cfg Config) (*Journal, error) {
 }
 
 // Settle implements Settler.
-func (j *Journal) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
+func (j *Journal) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, confirmed bool) {
 	if j.account != nil {
-		j.account.settle(item, lease, took)
+		j.account.settle(item, lease, confirmed)
 	}
 }
 

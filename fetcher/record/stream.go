@@ -71,9 +71,9 @@ func (t Tee) Void(r *Record) error {
 }
 
 // Settle implements Settler for the files.
-func (t Tee) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
+func (t Tee) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, confirmed bool) {
 	if files, ok := t.Files.(Settler); ok {
-		files.Settle(item, lease, took)
+		files.Settle(item, lease, confirmed)
 	}
 }
 

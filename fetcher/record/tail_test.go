@@ -86,7 +86,7 @@ func TestTailFollowsFiles(t *testing.T) {
 
 // TestAnsweredStopsAtWaitingRecord: Journal.Answered ends before the first record that
 // is not settled. A record that was taken back is settled once its void line is on disk.
-// Reader.Doubt lists the records in doubt, also after a restart.
+// Reader.Doubt lists the records in doubt, even after a restart.
 func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 	dir := t.TempDir()
 	var ends []int64

@@ -55,8 +55,8 @@ func (b *broken) List(ctx context.Context, state frontier.State, host string, vi
 	return b.list(ctx, state, host, visit)
 }
 
-func (b *broken) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
-	return b.reserve(ctx, keys, most)
+func (b *broken) Reserve(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
+	return b.reserve(ctx, keys, maxKeys)
 }
 
 func (b *broken) Pause(ctx context.Context, paused bool) error { return b.pause(ctx, paused) }

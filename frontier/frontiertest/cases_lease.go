@@ -178,7 +178,7 @@ var leaseCases = []testCase{
 		noPage := finished(l.Items[0])
 		noPage.Page, noPage.Outcome = false, frontier.Robots
 		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, noPage, finished(l.Items[1]), retried(l.Items[2], time.Hour))
-		// One page so far. Item 3 went back to the queue of a host that is due in an hour.
+		// The crawl has one page so far. Item 3 went back to the queue of a host that is due in an hour.
 		second := limit(3)
 		c.Require(len(second.Leases) == 1 && len(second.Leases[0].Items) == 2,
 			"not 2 items under a limit of 3 after one page: %+v", second.Leases)

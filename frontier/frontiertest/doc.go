@@ -47,8 +47,8 @@
 //     disposition Retry.
 //   - Decisions, for an exact.Outbox. A URL waits at most once: while it is queued or
 //     leased, offers of it as New, Promoted or Again are answered Seen. A Promoted
-//     item that the filter claims to contain gets round 1 if the offer has round 0. Retry skips a
-//     failed item whose URL waits again.
+//     item that the filter claims to contain gets round 1 if the offer has round 0.
+//     Retry skips a failed item whose URL waits again.
 //   - Notes. The note of a link contains the item of the offer, but not the Delay.
 //     Grant.Empty is false while there are notes.
 //   - Books. Every counter is exact at any moment, except Delayed, which can include

@@ -13,7 +13,7 @@ import (
 
 // ledger is a model of a crawl that has no queues, only the state of every URL. It
 // computes the answer that a store must give. Where the contract leaves the choice to
-// the store, it checks the answer and updates its own state accordingly.
+// the store, the ledger checks the answer and updates its own state accordingly.
 type ledger struct {
 	*suite.Driver // ends the run at a wrong answer
 	opt           Options
@@ -21,7 +21,7 @@ type ledger struct {
 	sites         map[string]*site
 	holdings      map[frontier.LeaseID]*holding // leases that have not ended or expired
 	admitted      map[string]bool
-	stats         frontier.Stats // all but Delayed, Hosts and Filter
+	stats         frontier.Stats // without Delayed, Hosts and Filter
 	notes         []exact.Note
 	seq           int
 }

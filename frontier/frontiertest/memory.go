@@ -135,7 +135,7 @@ func (m *Memory) Admitted(_ context.Context, keys []string) ([]bool, error) {
 }
 
 // Reserve implements frontier.Quota.
-func (m *Memory) Reserve(_ context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+func (m *Memory) Reserve(_ context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	has := make([]bool, len(keys))
@@ -144,7 +144,7 @@ func (m *Memory) Reserve(_ context.Context, keys []frontier.QuotaKey, most uint6
 			m.groups[k.Group] = map[string]bool{}
 		}
 		members := m.groups[k.Group]
-		if has[i] = members[k.Key] || uint64(len(members)) < most; has[i] {
+		if has[i] = members[k.Key] || uint64(len(members)) < maxKeys; has[i] {
 			members[k.Key] = true
 		}
 	}

@@ -90,8 +90,8 @@ var mutants = []mutant{
 	}, []string{"AddHoldsTheHostLimit"}, false},
 	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "CompleteAddsLinks"}, false},
 	{"gives one place too many away", func(b *broken) {
-		b.reserve = func(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
-			return b.Memory.Reserve(ctx, keys, most+1)
+		b.reserve = func(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
+			return b.Memory.Reserve(ctx, keys, maxKeys+1)
 		}
 	}, []string{"ReserveStopsAtTheLimit", "ReserveDecidesManyAtOnce", "RacersNeverPassTheLimit"}, true},
 	{"drops exact items", func(b *broken) {

@@ -93,7 +93,7 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	if err != nil {
 		return frontier.Verdict{}, err
 	}
-	if h.most > 0 && h.added >= h.most {
+	if h.maxItems > 0 && h.added >= h.maxItems {
 		return g.refuse(frontier.ReasonHostLimit), nil
 	}
 	if claimed {

@@ -113,7 +113,7 @@ type recounter struct {
 	delayed uint64 // delayed items, according to the rows of hosts
 	indexed uint64 // hosts that must be in tableDue
 	failed  uint64 // rows of outcomes that refer to a failed item
-	renewed uint64 // rounds that ended because their URL was offered after its window
+	renewed uint64 // earlier rounds of exact keys, as exactKeyRow counts them
 	out     Recount
 }
 

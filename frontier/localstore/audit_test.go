@@ -161,7 +161,7 @@ func TestRecountFindsDamage(t *testing.T) {
 	check("after a rebuild", 0)
 }
 
-// first returns the first row that fits accepts. It reads one table.
+// first returns the first row for which fits returns true. It reads one table.
 func (c *auditedCrawl) first(t *testing.T, letter byte, fits func(key, value []byte) bool) (key, value []byte) {
 	t.Helper()
 	lower, upper := table(letter)
@@ -191,8 +191,8 @@ func (c *auditedCrawl) remove(t *testing.T, key []byte) {
 	}
 }
 
-// drop removes the first row that fits accepts, or the first row of the table if fits is
-// nil.
+// drop removes the first row for which fits returns true, or the first row of the table if
+// fits is nil.
 func drop(letter byte, fits func(c *auditedCrawl, key, value []byte) bool) func(*testing.T, *auditedCrawl) {
 	return func(t *testing.T, c *auditedCrawl) {
 		key, _ := c.first(t, letter, func(k, v []byte) bool { return fits == nil || fits(c, k, v) })

@@ -16,7 +16,9 @@ import (
 
 // op is one call waiting for the committer.
 type op struct {
-	change func(*group) error // changes the crawl, or nothing if its error is not fatal; called first
+	// change changes the crawl. It is called first. If it returns an error that is not fatal,
+	// it has changed nothing.
+	change func(*group) error
 	grant  func(*group) error // leases or reads; called when all changes of the group are readable
 	err    error
 	done   chan struct{}

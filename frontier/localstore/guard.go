@@ -18,7 +18,7 @@ import (
 // After failed is closed, this Store writes nothing more to the disk, and the directory
 // can be opened again, even by this process.
 type guard struct {
-	mu     sync.RWMutex  // held for reading by each write in progress
+	mu     sync.RWMutex  // read-locked during each write
 	err    error         // the first failure
 	failed chan struct{} // closed when err is set and no write is in progress
 }

@@ -6,15 +6,15 @@ import (
 
 // host is the state of a host key. Its row stays when its queue is empty.
 type host struct {
-	key     string
-	due     int64  // the host is not leased before this time, µs
-	indexed int64  // the time in the host's key in tableDue; 0 means that tableDue has no key of the host
-	delay   int64  // µs between two starts
-	most    uint64 // maximum of added; 0 means no limit; not stored in the row
-	added   uint64 // items ever added
-	delayed uint64 // items in tableDelayed
-	waiting [frontier.Priorities]uint64
-	head    [frontier.Priorities]uint64 // no waiting item has a lower number; scans start here to skip tombstones
+	key      string
+	due      int64  // the host is not leased before this time, µs
+	indexed  int64  // the time in the host's key in tableDue; 0 means that tableDue has no key of the host
+	delay    int64  // µs between two starts
+	maxItems uint64 // maximum of added; 0 means no limit; not stored in the row
+	added    uint64 // items ever added
+	delayed  uint64 // items in tableDelayed
+	waiting  [frontier.Priorities]uint64
+	head     [frontier.Priorities]uint64 // no waiting item has a lower number; scans start here to skip tombstones
 
 	lease   *lease
 	dirty   bool
@@ -51,8 +51,8 @@ func (g *group) hostOf(key string) (*host, error) {
 	if h := g.hosts[key]; h != nil {
 		return h, nil
 	}
-	delay, most := g.cfg.limits(key)
-	h := &host{key: key, delay: micros(delay), most: most}
+	delay, maxItems := g.cfg.limits(key)
+	h := &host{key: key, delay: micros(delay), maxItems: maxItems}
 	row, err := g.get(hostKey(key))
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ type Config struct {
 }
 
 // limits returns the delay and the maximum number of items of a host.
-func (c *Config) limits(host string) (delay time.Duration, most uint64) {
+func (c *Config) limits(host string) (delay time.Duration, maxItems uint64) {
 	var own frontier.HostLimits
 	if c.Hosts != nil {
 		own = c.Hosts(host)

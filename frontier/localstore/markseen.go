@@ -42,8 +42,8 @@ func (s *Store) MarkSeen(ctx context.Context, prints []bloomstore.Fingerprint) (
 }
 
 // markSeen marks one URL as seen, and reports whether it was new to the filter. It writes
-// a row of tableKnown, a table that the method contains and rebuildFilter read. Its errors
-// are fatal.
+// a row of tableKnown. The methods contains and rebuildFilter read this table. The errors of
+// markSeen are fatal.
 func (g *group) markSeen(print bloomstore.Fingerprint) (added bool, err error) {
 	layer, added := g.filter.Add(print)
 	if added {

@@ -14,7 +14,7 @@ func quotaKey(group string) []byte { return append([]byte{tableQuota}, group...)
 
 // Reserve implements frontier.Quota. In one op, the committer decides about all keys
 // that are not in Store.members.
-func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
 	has := make([]bool, len(keys))
 	var open []int // indexes of keys that the committer decides
 	names := make([]string, len(keys))
@@ -33,7 +33,7 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 	decided := make([]bool, len(open)) // written by the committer, even after ctx has ended
 	err := s.submit(ctx, &op{change: func(g *group) (err error) {
 		for j, i := range open {
-			if decided[j], err = g.reserve(keys[i].Group, names[i], most); err != nil {
+			if decided[j], err = g.reserve(keys[i].Group, names[i], maxKeys); err != nil {
 				return err
 			}
 		}
@@ -51,7 +51,7 @@ func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint
 }
 
 // reserve adds a member, which is group and key joined, to its quota group.
-func (g *group) reserve(name, member string, most uint64) (bool, error) {
+func (g *group) reserve(name, member string, maxKeys uint64) (bool, error) {
 	if g.reserved[member] {
 		return true, nil
 	}
@@ -68,7 +68,7 @@ func (g *group) reserve(name, member string, most uint64) (bool, error) {
 			return row != nil, err
 		}
 	}
-	if size >= most {
+	if size >= maxKeys {
 		return false, nil
 	}
 	g.sizes[name], g.reserved[member] = size+1, true

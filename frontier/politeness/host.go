@@ -46,8 +46,8 @@ func (h *Host) Delay() time.Duration {
 // CrawlDelay sets the crawl-delay of robots.txt; 0 means none. It applies to the next start.
 func (h *Host) CrawlDelay(d time.Duration) { h.crawlDelay = max(0, d) }
 
-// Start notes that a request starts now. The caller must call it for every request, also for
-// robots.txt. If the request is sent later (get.Request.Sent), the caller must call Start
+// Start notes that a request starts now. The caller must call it for every request, even one
+// for robots.txt. If the request is sent later (get.Request.Sent), the caller must call Start
 // again with the later time.
 func (h *Host) Start(now time.Time) {
 	if now.After(h.lastStart) {

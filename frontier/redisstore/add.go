@@ -46,7 +46,7 @@ type ask struct {
 	exact    bool
 	sampled  bool   // is in the shadow sample
 	link     bool   // is refused if the queue is full
-	full     bool   // is refused unless the URL is queued or leased: the queue is full, and an exact set has decided
+	full     bool   // the queue is full, but an exact set has decided: refused, unless the URL is queued or leased
 	next     *ask   // the next offer of the same URL in the group
 	epoch    *epoch // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict

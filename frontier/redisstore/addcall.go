@@ -86,8 +86,8 @@ type (
 	}
 )
 
-// oneCall returns how many of the first items go into one call of the script. It is at least
-// one. The argument call is the number of that call. The items of a call belong to one
+// oneCall returns how many of the first items go into one call of the script, at least one.
+// The argument call is the number of that call. The items of a call belong to one
 // partition, were tested with the same layers, and have their bits in different blocks.
 // oneCall also sets the edits of these items. The edits expect that the earlier calls have
 // changed the blocks.
@@ -337,8 +337,8 @@ func (g *group) again(items []pending) error {
 }
 
 // refresh reads the current layers of a partition's filter. Layers can be missing because
-// the server went back in time. If all layers that the filter's record counts exist, nothing
-// is lost, and refresh opens the filter again.
+// the server went back in time. If every layer that the filter's record counts exists,
+// nothing is lost, and refresh opens the filter again.
 func (s *Store) refresh(ctx context.Context, p *partition) error {
 	chain := p.chain()
 	err := chain.Refresh(ctx, s.client)

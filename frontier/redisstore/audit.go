@@ -87,7 +87,7 @@ func (s *Store) recount(ctx context.Context) (recount, error) {
 }
 
 // recountPartition adds the counts of a partition to r. It reads the list of hosts first. If
-// the transaction that counts the items finds other hosts, recountPartition starts again.
+// the transaction that counts the items finds a different list, recountPartition starts again.
 func (s *Store) recountPartition(ctx context.Context, p *partition, r *recount) error {
 	for {
 		waiting, err := s.hostsWith(ctx, p, frontier.Queued)

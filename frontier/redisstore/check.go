@@ -17,8 +17,8 @@ import (
 // denies commands. The message says what to change.
 var ErrServer = errors.New("redisstore: unsupported Redis server")
 
-// minVersion is the first version whose servers drop scripts when they end, and support the
-// flags of scripts.
+// minVersion is the first supported version. From this version on, a server drops its scripts
+// when it ends, and supports the flags of scripts.
 const minVersion = 7
 
 // checkServers returns an error if a server cannot hold a crawl.

@@ -153,8 +153,8 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 }
 
 // TestBulkThenDecided: one call offers a URL as a bulk item and as an exact item, and
-// then once more as each of them. The first exact item is queued, too, because the store has no record that
-// the bulk item has the same URL.
+// then once more as each of them. The first exact item is queued, too, because the store
+// has no record that the bulk item has the same URL.
 func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))

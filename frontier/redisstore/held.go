@@ -88,7 +88,7 @@ func (h *holding) receive(items []*heldItem) {
 	}
 }
 
-// maxRecent is how many of the items that the caller knows stay in holding.recent.
+// maxRecent bounds the items in holding.recent that the caller has received already.
 const maxRecent = 256
 
 // open returns how many items are leased and not completed.

@@ -10,9 +10,9 @@ import (
 // A power loss can cut a server's log within a transaction. When the server starts, it does
 // not run that transaction, but it keeps the transaction's first commands in the log and
 // appends to them. At its next start it runs them as part of the next transaction, so that
-// half of a script takes effect. (Redis 7.0.15 does so; Valkey fixed it in its pull request
-// 4342.) Therefore, once after each restart, a worker makes the server rewrite its log from
-// its memory.
+// half of a script takes effect. (Redis 7.0.15 does so. Valkey fixed this fault in its pull
+// request 4342.) Therefore, once after each restart, a worker makes the server rewrite its
+// log from its memory.
 
 // fieldLog is a field in meta of the first partition of a node. It contains the run id of the
 // last server process whose log is known to be whole.

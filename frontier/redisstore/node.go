@@ -169,7 +169,7 @@ type call struct {
 	script   *script
 	keys     []string // all in part
 	args     []any    // from ARGV[2] on; ARGV[1] is the store's clock
-	required *epoch   // the epoch in which it must run, otherwise err is errEpoch; nil means any
+	required *epoch   // the call runs only in this epoch, and in another one err is errEpoch; nil means any epoch
 
 	reply any    // nil, int64, string or []any of these
 	ran   *epoch // the epoch in which it ran, or may have run

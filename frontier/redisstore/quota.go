@@ -17,10 +17,10 @@ func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" 
 
 // quotaCall is a call of Reserve.
 type quotaCall struct {
-	keys []frontier.QuotaKey // keys that this process does not remember
-	most string              // maximum number of keys in each group
-	has  []bool              // the answers, index for index
-	err  error
+	keys    []frontier.QuotaKey // keys that this process does not remember
+	maxKeys string              // maximum number of keys in each group
+	has     []bool              // the answers, index for index
+	err     error
 }
 
 // maxQuotaKeys bounds the keys of one script.
@@ -33,9 +33,9 @@ func (s *Store) newQuotaQueue() *groupcommit.Queue[*quotaCall] {
 
 // Reserve implements frontier.Quota. Keys that this process does not remember are sent to the
 // server together with those of other callers.
-func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
 	life, has := s.members.current(), make([]bool, len(keys))
-	c := &quotaCall{most: strconv.FormatUint(most, 10)}
+	c := &quotaCall{maxKeys: strconv.FormatUint(maxKeys, 10)}
 	var open []int // indices in keys of the elements of c.keys
 	for i, k := range keys {
 		if has[i] = s.members.Has(k.String()); !has[i] {
@@ -84,7 +84,7 @@ type quotaAsk struct {
 func (s *Store) askQuotaOnce(ctx context.Context, asks []quotaAsk) {
 	groups, args := make([]string, len(asks)), make([]any, 0, 2*len(asks))
 	for i, a := range asks {
-		groups[i], args = s.cfg.quotaKey(a.key.Group), append(args, a.key.Key, a.call.most)
+		groups[i], args = s.cfg.quotaKey(a.key.Group), append(args, a.key.Key, a.call.maxKeys)
 	}
 	has, err := reserveScript.Run(ctx, s.client, groups, args...).BoolSlice()
 	if err == nil && len(has) != len(asks) {

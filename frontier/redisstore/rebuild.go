@@ -33,7 +33,7 @@ type Rebuilt struct {
 // records that the crawl's workers ever wrote. Other URLs are new to the crawl afterwards.
 //
 // If partitions have lost their counters, too, Rebuild restores their counters and their lists of
-// failed items from the same sources. After Recreate, it does so for all partitions that the
+// failed items from the same sources. After Recreate, Rebuild restores every partition that the
 // servers have lost. It needs some hundred bytes of memory for each failed item. If Rebuild is
 // interrupted, the crawl cannot be opened until Rebuild has been called again.
 //

@@ -147,8 +147,8 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	for field, n := range h.counters {
 		fields = append(fields, field, n)
 	}
-	// Some items may have been added in several rounds, and some keys of the filter were
-	// perhaps never added.
+	// An item that was added in several rounds has only one key in the filter, and a key of
+	// MarkSeen was never added. fieldRenewed or fieldKnown stores the difference.
 	if keys := r.fresh[p.number]; added > keys {
 		fields = append(fields, fieldRenewed, added-keys)
 	} else if added < keys {

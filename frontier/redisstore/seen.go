@@ -67,8 +67,8 @@ func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []at
 	return c.words[index*seenWays:][:seenWays], max(word, 1)
 }
 
-// has reports whether fp is cached. It moves fp halfway to the first word of its set, because
-// add replaces only entries in the second half of a set.
+// has reports whether fp is cached. It moves fp halfway to the start of its set, away from the
+// second half, where add replaces entries.
 func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	if c == nil {
 		return false

@@ -21,9 +21,9 @@ import (
 //	unix://[[user]:password@]/path/of/socket[?db=database]
 //
 // Several hosts are nodes of one cluster. For a cluster, one of its nodes is enough. The default
-// port is 6379. With rediss://, ?ca=FILE names a PEM file with certificates of authorities, and
-// only these are trusted, instead of those of the system. User and password must be percent-encoded
-// if they contain delimiters. Errors never show the user or the password.
+// port is 6379. With rediss://, ?ca=FILE names a PEM file with certificates of authorities. Only
+// these authorities are trusted then, not those of the system. User and password must be
+// percent-encoded if they contain delimiters. Errors never show the user or the password.
 func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found || scheme != "redis" && scheme != "rediss" && scheme != "unix" {

@@ -146,7 +146,7 @@ type Reconciled struct {
 // delivers the outbox, and then offers to the queue every pending and queued key that the
 // queue does not have. It skips keys that have been pending for less than a minute, because
 // the call that made them pending, or a relay, will offer them. It can be called at any
-// time, also concurrently and while workers run. If the function progress is not nil,
+// time, even concurrently, and while workers run. If the function progress is not nil,
 // Reconcile calls it after each batch.
 func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
 	return s.reconcile(ctx, false, progress)

@@ -180,7 +180,7 @@ func keysOf(batches ...offers) (keys []Key) {
 // decisions are the set's answers to one call of Decide.
 type decisions struct {
 	of map[bloomstore.Fingerprint]decided
-	at time.Time // at or before the time of the set's decision
+	at time.Time // not later than the set's decision
 }
 
 // decided is the set's answer about one key, in the form that the queue uses.

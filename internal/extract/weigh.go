@@ -29,7 +29,7 @@ const (
 // of them, each "<p>x", which has 4 bytes, becomes 300 elements. Only the parser knows
 // which elements it makes again. This bound takes little time compared with parsing.
 //
-// weigh counts every < as a tag, also in a comment, a script or an attribute. That makes
+// weigh counts every < as a tag, even in a comment, a script or an attribute. That makes
 // the bound larger, but never too small. A formatting element is well nested, and never
 // made again, under two conditions: there are only text and inline tags between its tags,
 // and each of these tags ends before the next < begins. Only then does the parser
@@ -124,7 +124,7 @@ func (w *weigher) adopts() {
 // open weighs the start tag of a formatting element.
 func (w *weigher) open(tag formatting) {
 	switch tag.name {
-	case atom.A, atom.Nobr: // the tag ends an open element with the same name, wherever that began
+	case atom.A, atom.Nobr: // the tag ends an open element with the same name, wherever it began
 		if w.anchor > 0 || tag.name == atom.Nobr || w.last(atom.A) >= 0 {
 			w.settle()
 			w.adopts()

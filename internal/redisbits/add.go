@@ -51,8 +51,8 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 }
 
 // add sends the asks of w to their chains. It leaves in w the asks without an answer, which
-// must be repeated. Before it returns, it adds a layer to a chain that is full, and reads
-// the number of layers of a chain that has a new one.
+// must be repeated. Before it returns, it adds a layer to each full chain, and reads the
+// number of layers of each chain that has got another layer meanwhile.
 func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	calls := w.calls(ctx)
 	if err := f.run(ctx, calls); err != nil {

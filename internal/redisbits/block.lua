@@ -15,9 +15,9 @@
 -- bloom_begin(chain, layers, capacity) returns the number of keys for which the newest
 -- layer of a chain still has room. The argument layers is the number of layers that the
 -- caller knows. The argument capacity is the number of keys that the newest layer is
--- sized for, '' for no limit. If the chain has another number of layers by now, bloom_begin returns nil and
--- 'stale', and the caller must test again. If the record is lost, it returns nil and
--- 'lost'. One command.
+-- sized for, '' for no limit. If the chain has another number of layers by now,
+-- bloom_begin returns nil and 'stale', and the caller must test again. If the record is
+-- lost, bloom_begin returns nil and 'lost'. One command.
 local function bloom_begin(chain, layers, capacity)
   local record = redis.call('HMGET', chain, 'layers', 'keys' .. layers)
   if not record[1] then return nil, 'lost' end

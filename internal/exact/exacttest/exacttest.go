@@ -106,9 +106,9 @@ func print(n int) bloomstore.Fingerprint {
 	return hasher.Fingerprint(string(binary.BigEndian.AppendUint64(nil, uint64(n))))
 }
 
-// keys returns the keys whose numbers n satisfy from <= n < to.
-func keys(from, to int) (keys []exact.Key) {
-	for n := from; n < to; n++ {
+// keys returns the keys with the numbers first to end-1.
+func keys(first, end int) (keys []exact.Key) {
+	for n := first; n < end; n++ {
 		keys = append(keys, key(n))
 	}
 	return keys

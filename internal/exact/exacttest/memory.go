@@ -160,13 +160,13 @@ func (m *Memory) Waiting(_ context.Context, after bloomstore.Fingerprint, n int)
 	return entries(waiting[:min(n, len(waiting))]), nil
 }
 
-// where returns the rows r for which is(r) is true, in the order of their fingerprints. The
+// where returns the rows for which wanted returns true, in the order of their fingerprints. The
 // caller must hold mu.
-func (m *Memory) where(is func(*row) bool) []*row {
+func (m *Memory) where(wanted func(*row) bool) []*row {
 	sorted := slices.SortedFunc(maps.Values(m.rows), func(a, b *row) int {
 		return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:])
 	})
-	return slices.DeleteFunc(sorted, func(r *row) bool { return !is(r) })
+	return slices.DeleteFunc(sorted, func(r *row) bool { return !wanted(r) })
 }
 
 func entries(rows []*row) []exact.Entry {
