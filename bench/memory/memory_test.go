@@ -38,8 +38,8 @@ func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(floa
 	}
 }
 
-// TestHoldsToPrediction checks that a difference of up to 10 % keeps the promise, that a
-// larger one breaks it, and that other stores have no promise.
+// TestHoldsToPrediction checks that one of our stores keeps its promise if it differs from
+// the prediction by up to 10 %, and breaks it if it differs more. Other sets have no promise.
 func TestHoldsToPrediction(t *testing.T) {
 	ten := func(n uint64) (float64, float64) { return 10 * float64(n), 12 * float64(n) }
 	for _, c := range []struct {

@@ -71,7 +71,7 @@ func (c *Cluster) AwaitReplica(ctx context.Context, primary, replica *RedisServe
 	})
 }
 
-// find asks the first node that answers for all members of the cluster. It returns the
+// find gets the list of all members from the first node that answers. It returns the
 // first member for which the function want returns true.
 func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServer, error) {
 	for _, node := range c.Nodes {

@@ -10,8 +10,8 @@ import (
 )
 
 // decide sets the decision of an exact offer, like an exact set that contains every added
-// URL. There is one difference: for a URL that waits, decide chooses New or Again, because
-// a store must answer such an offer with Seen.
+// URL. There is one difference. For a URL that waits, an exact set would decide Known. Here
+// decide chooses New or Again, to check that the store answers such an offer with Seen.
 func (p *player) decide(offer *frontier.Offer) {
 	if !p.beside || offer.Class == frontier.Bulk {
 		return
@@ -27,7 +27,8 @@ func (p *player) decide(offer *frontier.Offer) {
 	}
 }
 
-// links returns offers as links, some with the decision Later.
+// links returns n random offers for the links of a page. Some exact ones have the decision
+// Later.
 func (p *player) links(n int) []frontier.Offer {
 	links := p.randomOffers(n)
 	for i := range links {

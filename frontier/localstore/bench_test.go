@@ -23,7 +23,8 @@ import (
 
 var size = flag.Int("size", 1_000_000, "URLs of the benchmarks that need many")
 
-// BenchmarkSuite runs the suite's benchmarks on the disk. Every answer is synced.
+// BenchmarkSuite runs the suite's benchmarks on the disk. The store syncs the changes of a
+// call before it answers.
 func BenchmarkSuite(b *testing.B) {
 	frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
 		return openBench(b, Config{LeaseTTL: opt.LeaseTTL, Filter: membits.Config{Capacity: opt.FilterCapacity},

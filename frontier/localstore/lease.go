@@ -17,13 +17,13 @@ type lease struct {
 	deadline int64
 	held     []heldItem // items that the worker holds, in the order in which it got them
 
-	// settled are the items completed under this lease. The lease does not get an item twice.
-	// Otherwise, if a worker repeated its call to complete the item, the store could not tell
-	// which of the two it means. aside
-	// are the positions of settled items that wait in the queue. They become available when
-	// the lease ends.
+	// settled are the items completed under this lease. If such an item is queued again, this
+	// lease does not get it a second time: a repeated call to complete it would look like a
+	// completion of the second delivery.
 	settled settledItems
-	aside   []queuePos
+	// aside has the queue positions of the settled items that were queued again. They become
+	// available when the lease ends.
+	aside []queuePos
 
 	recent []frontier.Item // the last items of the lease, for callers that did not receive an answer
 	past   int             // number of items handed out before recent

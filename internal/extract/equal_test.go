@@ -98,7 +98,7 @@ func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth 
 		default:
 			tag := []string{"div", "p", "ul><li", "table><tr><td", "section", "b", "noscript", "form"}[dice.IntN(8)]
 			first, _, _ := strings.Cut(tag, ">")
-			if first == "p" { // a block would end the p, and a table would begin within it
+			if first == "p" { // not p: some of the other elements end an open p, and some do not
 				first, tag = "article", "article"
 			}
 			b.WriteString("<" + tag + ">")

@@ -211,8 +211,8 @@ func (o *options) finish(r *report.Report, out io.Writer) error {
 }
 
 // verdict returns an error that lists the broken promises of a run and contains the error
-// measured. If ctx ended the run, verdict ignores measured. If no promise is broken either,
-// it returns the error of ctx.
+// measured. If ctx ended the run, verdict ignores measured: it returns an error that lists
+// the broken promises, or the error of ctx if no promise is broken.
 func verdict(ctx context.Context, r *report.Report, measured error) error {
 	broken := r.Broken()
 	switch {
