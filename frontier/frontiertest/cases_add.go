@@ -9,8 +9,7 @@ import (
 )
 
 var addCases = []testCase{
-	{Name: "AddAnswersAddedOnce", Check: func(open opener) {
-		c := open(Options{})
+	{"AddAnswersAddedOnce", Options{}, func(c *driver) {
 		c.add(pages("a.test", 0, 5)...)
 		for range 2 {
 			for i, verdict := range c.offer(pages("a.test", 0, 5)...) {
@@ -23,8 +22,7 @@ var addCases = []testCase{
 		c.wantAnswer(frontier.Seen, pages("a.test", 0, 5)...) // they are done
 		c.wantPlaces(0, 0, 5, 0)
 	}},
-	{Name: "AddTakesDuplicatesInOrder", Check: func(open opener) {
-		c := open(Options{MaxPerHost: 2})
+	{"AddTakesDuplicatesInOrder", Options{MaxPerHost: 2}, func(c *driver) {
 		a, b, late := page("a.test", 1), page("a.test", 2), page("a.test", 3)
 		want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Refused, frontier.Seen}
 		for i, verdict := range c.offer(a, a, b, a, late, b) {
@@ -33,13 +31,11 @@ var addCases = []testCase{
 		c.wantPlaces(2, 0, 0, 0)
 		c.wantItems("handed out", c.lease().Items, []frontier.Offer{a, b})
 	}},
-	{Name: "AddTakesNothing", Check: func(open opener) {
-		c := open(Options{})
+	{"AddTakesNothing", Options{}, func(c *driver) {
 		c.offer()
 		c.wantStats(counts{"found": 0})
 	}},
-	{Name: "AddRefusesMalformed", Check: func(open opener) {
-		c := open(Options{})
+	{"AddRefusesMalformed", Options{}, func(c *driver) {
 		noURL, noHost := page("a.test", 1), page("a.test", 2)
 		noURL.URL, noHost.Host = "", ""
 		for _, verdict := range c.offer(noURL, noHost) {
@@ -49,8 +45,7 @@ var addCases = []testCase{
 		c.wantStats(counts{"refused: malformed": 2})
 		c.add(page("a.test", 2)) // the refused URL is still new
 	}},
-	{Name: "AddRefusesTooLong", Check: func(open opener) {
-		c := open(Options{})
+	{"AddRefusesTooLong", Options{}, func(c *driver) {
 		longest := page("a.test", 1)
 		longest.URL += strings.Repeat("x", frontier.MaxURLBytes-len(longest.URL))
 		long := longest
@@ -63,8 +58,7 @@ var addCases = []testCase{
 		got := c.lease().Items[0].URL
 		c.Require(got == longest.URL, "the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
 	}},
-	{Name: "AddHoldsTheHostLimit", Check: func(open opener) {
-		c := open(Options{MaxPerHost: 3})
+	{"AddHoldsTheHostLimit", Options{MaxPerHost: 3}, func(c *driver) {
 		full := frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
 		c.add(pages("a.test", 0, 3)...)
 		c.finish()
@@ -81,8 +75,7 @@ var addCases = []testCase{
 		c.wantStats(counts{"refused: max_per_host": 4})
 	}},
 	// This case fills a tiny filter until it claims nearly every URL.
-	{Name: "AddNeverDropsExact", Check: func(open opener) {
-		c := open(Options{FilterCapacity: 16})
+	{"AddNeverDropsExact", Options{FilterCapacity: 16}, func(c *driver) {
 		claimed := uint64(0)
 		for from := 0; from < 4000; from += 500 {
 			for _, verdict := range c.offer(pages("a.test", from, from+500)...) {
@@ -104,8 +97,7 @@ var addCases = []testCase{
 		exact.Class = frontier.Exact
 		c.wantAnswer(frontier.Seen, exact)
 	}},
-	{Name: "AddKeepsExactOnce", Check: func(open opener) {
-		c := open(Options{})
+	{"AddKeepsExactOnce", Options{}, func(c *driver) {
 		asExact := func(item frontier.Offer) frontier.Offer { item.Class = frontier.Exact; return item }
 		first, second := page("a.test", 1), page("a.test", 2)
 		c.add(asExact(first), second)
@@ -120,8 +112,7 @@ var addCases = []testCase{
 		}
 		c.wantPlaces(queued, 0, 0, 0)
 	}},
-	{Name: "AddKeepsTheItem", Check: func(open opener) {
-		c := open(Options{})
+	{"AddKeepsTheItem", Options{}, func(c *driver) {
 		want := frontier.Item{
 			URL: "https://a.test:8443/path;p?q=1&r=%2F", Host: "a.test", Depth: 65535, Hops: 255,
 			Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
@@ -136,8 +127,7 @@ var addCases = []testCase{
 		want.Fingerprint = got.Fingerprint
 		c.Require(got == want, "handed out %+v, want %+v", got, want)
 	}},
-	{Name: "AddDelays", Check: func(open opener) {
-		c := open(Options{})
+	{"AddDelays", Options{}, func(c *driver) {
 		late := page("a.test", 1)
 		late.Delay = 5 * time.Second
 		c.add(late)
@@ -150,8 +140,7 @@ var addCases = []testCase{
 		c.endAfter(l, finished(l.Items[0]))
 		c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Offer{late})
 	}},
-	{Name: "AddLeavesALeasedHostLeased", Check: func(open opener) {
-		c := open(Options{})
+	{"AddLeavesALeasedHostLeased", Options{}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 1))
 		c.add(page("a.test", 2))
 		c.idle()
@@ -159,8 +148,7 @@ var addCases = []testCase{
 		c.endAfter(l, finished(l.Items[0]))
 		c.wantItems("handed out", c.lease().Items, []frontier.Offer{page("a.test", 2)})
 	}},
-	{Name: "AddMakesNoHostDueEarlier", Check: func(open opener) {
-		c := open(Options{Delay: time.Second})
+	{"AddMakesNoHostDueEarlier", Options{Delay: time.Second}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 1))
 		c.complete(l.ID, frontier.HostUpdate{End: true, Due: 20 * time.Second, Delay: time.Second}, finished(l.Items[0]))
 		c.Clock.Advance(5 * time.Second)

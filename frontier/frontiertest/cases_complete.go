@@ -11,8 +11,7 @@ import (
 )
 
 var completeCases = []testCase{
-	{Name: "CompleteFinishes", Check: func(open opener) {
-		c := open(Options{})
+	{"CompleteFinishes", Options{}, func(c *driver) {
 		outcomes := []frontier.Outcome{
 			frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 			frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,
@@ -39,8 +38,7 @@ var completeCases = []testCase{
 		c.end(l, 0)
 		c.wantStats(counts{"hosts": 0})
 	}},
-	{Name: "CompleteRetries", Check: func(open opener) {
-		c := open(Options{})
+	{"CompleteRetries", Options{}, func(c *driver) {
 		c.add(page("a.test", 1))
 		for attempt := range 3 {
 			l := c.lease()
@@ -50,8 +48,7 @@ var completeCases = []testCase{
 			c.end(c.dueIn(20*time.Second), 0)
 		}
 	}},
-	{Name: "CompleteGivesBack", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second})
+	{"CompleteGivesBack", Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second}, func(c *driver) {
 		asset, seed := page("a.test", 8), page("a.test", 9)
 		asset.Priority, seed.Priority = frontier.PriorityAsset, frontier.PrioritySeed
 		c.add(asset)
@@ -69,16 +66,14 @@ var completeCases = []testCase{
 				"%q: %d attempts, %d deliveries, want none", item.URL, item.Attempts, item.Deliveries)
 		}
 	}},
-	{Name: "CompleteEnds", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second})
+	{"CompleteEnds", Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 5)...)
 		c.complete(l.ID, frontier.HostUpdate{End: true, Delay: 10 * time.Second}, finished(l.Items[1]))
 		c.wantPlaces(4, 0, 1, 0)
 		c.lost(l.ID, finished(l.Items[0])) // the lease did not complete this item before it ended
 		c.wantItems("handed out again", c.lease().Items, []frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), page("a.test", 3)})
 	}},
-	{Name: "CompleteTwice", Check: func(open opener) {
-		c := open(Options{})
+	{"CompleteTwice", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 4)...)
 		done := []frontier.Completion{finished(l.Items[0]), retried(l.Items[1], time.Minute), givenBack(l.Items[2])}
 		written := 0
@@ -95,8 +90,7 @@ var completeCases = []testCase{
 		c.wantStats(counts{"pages": 2}) // one call named the item twice
 	}},
 	// This case repeats the call that ended a lease, as after a lost reply.
-	{Name: "CompleteTwiceAfterTheEnd", Check: func(open opener) {
-		c := open(Options{})
+	{"CompleteTwiceAfterTheEnd", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
 		done := all(l.Items, finished)
 		update := frontier.HostUpdate{End: true, Due: 10 * time.Second, Blob: []byte("first")}
@@ -112,8 +106,7 @@ var completeCases = []testCase{
 		c.endAfter(next, finished(next.Items[0]))
 		c.wantPlaces(0, 0, 3, 0)
 	}},
-	{Name: "CompleteRefusesAStrangeItem", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 30 * time.Second})
+	{"CompleteRefusesAStrangeItem", Options{LeaseTTL: 30 * time.Second, Delay: 30 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
 		for _, strange := range []bloomstore.Fingerprint{{1, 2, 3}, c.print(page("a.test", 1))} {
 			done := []frontier.Completion{finished(l.Items[0]), {Item: strange, Outcome: frontier.OK, Page: true}}
@@ -122,8 +115,7 @@ var completeCases = []testCase{
 			c.wantPlaces(1, 1, 0, 0)
 		}
 	}},
-	{Name: "CompleteRefusesNoOutcome", Check: func(open opener) {
-		c := open(Options{})
+	{"CompleteRefusesNoOutcome", Options{}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 1))
 		for _, outcome := range []frontier.Outcome{"", "nonsense"} {
 			done := finished(l.Items[0])
@@ -133,8 +125,7 @@ var completeCases = []testCase{
 			c.wantPlaces(0, 1, 0, 0)
 		}
 	}},
-	{Name: "CompleteAddsLinks", Check: func(open opener) {
-		c := open(Options{MaxPerHost: 5})
+	{"CompleteAddsLinks", Options{MaxPerHost: 5}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
 		first, second := finished(l.Items[0]), finished(l.Items[1])
 		first.Links = []frontier.Offer{page("a.test", 0), page("b.test", 0), page("b.test", 0), page("a.test", 2)}
@@ -154,8 +145,7 @@ var completeCases = []testCase{
 		})
 		c.wantPlaces(6, 0, 2, 0)
 	}},
-	{Name: "CompleteKeepsTheBlob", Check: func(open opener) {
-		c := open(Options{Delay: time.Second})
+	{"CompleteKeepsTheBlob", Options{Delay: time.Second}, func(c *driver) {
 		c.add(pages("a.test", 0, 200)...)
 		largest := bytes.Repeat([]byte{0, 255}, frontier.MaxBlob/2)
 		var want []byte
@@ -172,8 +162,7 @@ var completeCases = []testCase{
 		c.Clock.Advance(time.Hour) // the blob stays when a lease expires
 		c.wantBlob(c.lease(), want)
 	}},
-	{Name: "CompleteRefusesALargeBlob", Check: func(open opener) {
-		c := open(Options{})
+	{"CompleteRefusesALargeBlob", Options{}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 1))
 		update := frontier.HostUpdate{Blob: make([]byte, frontier.MaxBlob+1), End: true}
 		err := c.Complete(c.Ctx, l.ID, []frontier.Completion{finished(l.Items[0])}, update)
@@ -181,8 +170,7 @@ var completeCases = []testCase{
 		c.wantPlaces(0, 1, 0, 0)
 		c.endAfter(l, finished(l.Items[0]))
 	}},
-	{Name: "CompleteSetsTheDueTime", Check: func(open opener) {
-		c := open(Options{Delay: time.Second})
+	{"CompleteSetsTheDueTime", Options{Delay: time.Second}, func(c *driver) {
 		c.add(pages("a.test", 0, 100)...)
 		for _, due := range []time.Duration{3 * time.Second, 0, time.Hour, 70 * time.Millisecond} {
 			l := c.lease()

@@ -10,8 +10,7 @@ import (
 )
 
 var controlCases = []testCase{
-	{Name: "PauseStopsLeases", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second})
+	{"PauseStopsLeases", Options{LeaseTTL: 30 * time.Second, Delay: 10 * time.Second}, func(c *driver) {
 		c.add(append(pages("a.test", 0, 9), pages("b.test", 0, 9)...)...)
 		request := frontier.LeaseRequest{IDs: c.ids(1)}
 		l := c.grant(request).Leases[0]
@@ -28,8 +27,7 @@ var controlCases = []testCase{
 		c.lease()
 		c.wantStats(counts{"done": 3})
 	}},
-	{Name: "RetryOffersFailedAgain", Check: func(open opener) {
-		c := open(Options{})
+	{"RetryOffersFailedAgain", Options{}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 1))
 		c.endAfter(l, retried(l.Items[0], 0))
 		for round := range uint32(3) {
@@ -47,8 +45,7 @@ var controlCases = []testCase{
 		c.wantStats(counts{"added": 1, "outcome: network": 3}) // the failures of all rounds count
 		c.retryFailed("", 0)
 	}},
-	{Name: "RetryOfOneHost", Check: func(open opener) {
-		c := open(Options{})
+	{"RetryOfOneHost", Options{}, func(c *driver) {
 		c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
 		c.fail(frontier.HostUpdate{Blob: []byte("blob")})
 		c.fail(frontier.HostUpdate{Blob: []byte("blob")})
@@ -60,8 +57,7 @@ var controlCases = []testCase{
 		c.add(page("a.test", 3))
 		c.wantBlob(c.lease(), []byte("blob"))
 	}},
-	{Name: "LookupFindsEachState", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
+	{"LookupFindsEachState", Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		for state, items := range spread(c) {
 			for _, item := range items {
 				status := c.wantState(item, state)
@@ -82,8 +78,7 @@ var controlCases = []testCase{
 		c.Require(!c.wantState(page("a.test", 99), frontier.Unknown).InFilter && !c.wantState(page("c.test", 1), frontier.Unknown).InFilter,
 			"the filter claims a URL that was never offered")
 	}},
-	{Name: "ListShowsEachState", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
+	{"ListShowsEachState", Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		for state, items := range spread(c) {
 			for _, host := range []string{"", "a.test", "b.test", "c.test"} {
 				var want []string
@@ -102,13 +97,11 @@ var controlCases = []testCase{
 		c.Must(err, "List")
 		c.want("items visited until false", uint64(visited), 3)
 	}},
-	{Name: "AuditAgreesWithTheCounters", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
+	{"AuditAgreesWithTheCounters", Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		spread(c)
 		c.wantAudit()
 	}},
-	{Name: "AdmitOpensScopeKeys", Check: func(open opener) {
-		c := open(Options{})
+	{"AdmitOpensScopeKeys", Options{}, func(c *driver) {
 		keys := []string{"a.test", "b.test", "A.test", ""}
 		check := func(want ...bool) {
 			got, err := c.Admitted(c.Ctx, keys)
@@ -124,9 +117,12 @@ var controlCases = []testCase{
 		got, err := c.Admitted(c.Ctx, nil)
 		c.Require(err == nil && len(got) == 0, "Admitted(nil) = %v, %v", got, err)
 	}},
-	{Name: "ReopenKeepsEverything", Check: func(open opener) { restartKeeps(open, Reopener.Reopen) }},
-	{Name: "CrashKeepsWhatWasAnswered", Check: func(open opener) { restartKeeps(open, Reopener.Crash) }},
+	{"ReopenKeepsEverything", kept, func(c *driver) { restartKeeps(c, Reopener.Reopen) }},
+	{"CrashKeepsWhatWasAnswered", kept, func(c *driver) { restartKeeps(c, Reopener.Crash) }},
 }
+
+// kept are the options of restartKeeps.
+var kept = Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second, MaxPerHost: 12}
 
 // spread makes a crawl with items in every state, and returns their offers by state.
 func spread(c *driver) map[frontier.State][]frontier.Offer {
@@ -164,8 +160,7 @@ func (d *driver) wantAudit() {
 
 // restartKeeps checks that everything in a crawl is the same after a restart. No host
 // is leased, because a restart ends leases. The model test restarts at any point.
-func restartKeeps(open opener, again func(Reopener) (Crawl, error)) {
-	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second, MaxPerHost: 12})
+func restartKeeps(c *driver, again func(Reopener) (Crawl, error)) {
 	spread(c)
 	for grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1)}); len(grant.Leases) > 0; {
 		l := grant.Leases[0]

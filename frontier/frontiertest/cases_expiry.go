@@ -7,8 +7,7 @@ import (
 )
 
 var expiryCases = []testCase{
-	{Name: "ExpiryMakesTheHostDueAfterItsDelay", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 7 * time.Second})
+	{"ExpiryMakesTheHostDueAfterItsDelay", Options{LeaseTTL: 30 * time.Second, Delay: 7 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 9)...)
 		c.complete(l.ID, frontier.HostUpdate{Delay: 6 * time.Second}, finished(l.Items[1]))
 		again := c.dueIn(36 * time.Second)
@@ -16,14 +15,12 @@ var expiryCases = []testCase{
 			[]frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), l.Items[3].Offer(), page("a.test", 4)})
 		c.wantPlaces(3, 5, 1, 0)
 	}},
-	{Name: "ExpiryKeepsTheBackOff", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 10 * time.Second, Delay: time.Second})
+	{"ExpiryKeepsTheBackOff", Options{LeaseTTL: 10 * time.Second, Delay: time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
 		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, Delay: time.Second}, retried(l.Items[0], 0))
 		c.dueIn(time.Hour)
 	}},
-	{Name: "ExpiryCountsDeliveries", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 10 * time.Second})
+	{"ExpiryCountsDeliveries", Options{LeaseTTL: 10 * time.Second}, func(c *driver) {
 		c.add(pages("a.test", 0, 5)...)
 		grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1), InFlight: 2})
 		c.complete(grant.Leases[0].ID, frontier.HostUpdate{}, finished(grant.Leases[0].Items[0]))
@@ -43,8 +40,7 @@ var expiryCases = []testCase{
 		c.Clock.Advance(10 * time.Second)
 		check([]uint8{2, 1, 0, 0}) // InFlight 0 means 1
 	}},
-	{Name: "ExpiryLosesTheLease", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 10 * time.Second})
+	{"ExpiryLosesTheLease", Options{LeaseTTL: 10 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 3)...)
 		c.complete(l.ID, frontier.HostUpdate{Blob: []byte("kept")}, finished(l.Items[0]))
 		c.Clock.Advance(10 * time.Second)
@@ -68,8 +64,7 @@ var expiryCases = []testCase{
 		c.lost(c.id())     // an id without a lease
 		c.wantStats(counts{"done": 1})
 	}},
-	{Name: "ExpiryEndsAtMaxDeliveries", Check: func(open opener) {
-		c := open(Options{LeaseTTL: time.Second})
+	{"ExpiryEndsAtMaxDeliveries", Options{LeaseTTL: time.Second}, func(c *driver) {
 		c.add(page("a.test", 1))
 		for n := range frontier.MaxDeliveries {
 			c.want("deliveries", uint64(c.lease().Items[0].Deliveries), uint64(n))

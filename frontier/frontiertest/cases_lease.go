@@ -9,8 +9,7 @@ import (
 )
 
 var leaseCases = []testCase{
-	{Name: "LeaseKeepsTheOrder", Check: func(open opener) {
-		c := open(Options{})
+	{"LeaseKeepsTheOrder", Options{}, func(c *driver) {
 		var items []frontier.Offer
 		for n, priority := range []frontier.Priority{2, 1, 0, 1, 2, 0, 1} {
 			item := page("a.test", n)
@@ -22,7 +21,7 @@ var leaseCases = []testCase{
 		slices.SortStableFunc(want, func(a, b frontier.Offer) int { return int(a.Priority) - int(b.Priority) })
 		c.wantItems("handed out", c.lease().Items, want)
 	}},
-	{Name: "LeaseSizesTheBatch", Check: func(open opener) {
+	{"LeaseSizesTheBatch", Options{}, func(d *driver) {
 		for _, tc := range []struct {
 			ttl, delay time.Duration
 			want       int
@@ -33,7 +32,7 @@ var leaseCases = []testCase{
 			{10 * time.Second, 11 * time.Second, 1},
 			{time.Minute, time.Second, 32},
 		} {
-			c := open(Options{LeaseTTL: tc.ttl, Delay: tc.delay})
+			c := d.open(Options{LeaseTTL: tc.ttl, Delay: tc.delay})
 			l := c.addAndLease(pages("a.test", 0, 40)...)
 			c.Require(len(l.Items) == tc.want && l.TTL == tc.ttl,
 				"ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
@@ -48,8 +47,7 @@ var leaseCases = []testCase{
 			c.Require(len(l.Items) == 32, "no delay by a HostUpdate: %d items, want 32", len(l.Items))
 		}
 	}},
-	{Name: "LeaseHandsOutAHostOnce", Check: func(open opener) {
-		c := open(Options{Delay: 10 * time.Second})
+	{"LeaseHandsOutAHostOnce", Options{Delay: 10 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 9)...)
 		c.want("items handed out", uint64(len(l.Items)), 3)
 		c.idle()
@@ -61,8 +59,7 @@ var leaseCases = []testCase{
 		c.end(l, 10*time.Second)
 		c.wantItems("handed out", c.lease().Items, pages("a.test", 3, 6))
 	}},
-	{Name: "LeaseHandsOutAllThatIsDue", Check: func(open opener) {
-		c := open(Options{})
+	{"LeaseHandsOutAllThatIsDue", Options{}, func(c *driver) {
 		hosts := map[string]bool{}
 		for n := range 20 {
 			host := fmt.Sprintf("h%d.test", n)
@@ -88,8 +85,7 @@ var leaseCases = []testCase{
 		c.wantPlaces(0, 60, 0, 0)
 	}},
 	// This case checks that hosts with many items do not keep other hosts waiting.
-	{Name: "LeaseGivesEachHostItsTurn", Check: func(open opener) {
-		c := open(Options{LeaseTTL: time.Second, Delay: time.Second})
+	{"LeaseGivesEachHostItsTurn", Options{LeaseTTL: time.Second, Delay: time.Second}, func(c *driver) {
 		const hosts = 8
 		c.addHosts(hosts, 100)
 		turns := map[string]int{}
@@ -101,8 +97,7 @@ var leaseCases = []testCase{
 		}
 		c.Require(len(turns) >= hosts, "after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
 	}},
-	{Name: "LeaseRepeats", Check: func(open opener) {
-		c := open(Options{})
+	{"LeaseRepeats", Options{}, func(c *driver) {
 		c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
 		request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(2)}
 		first, second := c.grant(request), c.grant(request)
@@ -120,8 +115,7 @@ var leaseCases = []testCase{
 	// This case checks the TTL that a repeat returns. A worker counts the TTL from a
 	// moment before its call. If a repeat returned the whole TTL for an old deadline, the
 	// worker would start requests while another worker already has the host.
-	{Name: "LeaseRepeatReturnsTheTimeLeft", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second})
+	{"LeaseRepeatReturnsTheTimeLeft", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
 		c.add(page("a.test", 1))
 		request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1)}
 		c.grant(request)
@@ -132,8 +126,7 @@ var leaseCases = []testCase{
 		err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{})
 		c.Require(err == nil, "the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
 	}},
-	{Name: "LeaseReturnsTheWait", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second, Delay: 2 * time.Second})
+	{"LeaseReturnsTheWait", Options{LeaseTTL: 30 * time.Second, Delay: 2 * time.Second}, func(c *driver) {
 		c.add(pages("a.test", 0, 100)...)
 		wantWait := func(when string, most time.Duration) {
 			wait := c.idle().Wait
@@ -149,8 +142,7 @@ var leaseCases = []testCase{
 		wantWait("a host due in 3s", 3*time.Second)
 		c.dueIn(3 * time.Second)
 	}},
-	{Name: "LeaseReportsEmpty", Check: func(open opener) {
-		c := open(Options{})
+	{"LeaseReportsEmpty", Options{}, func(c *driver) {
 		c.Require(c.idle().Empty, "a new crawl is not empty")
 		l := c.addAndLease(page("a.test", 1))
 		c.Require(!c.idle().Empty, "empty while an item is leased")
@@ -162,8 +154,7 @@ var leaseCases = []testCase{
 		c.complete(l.ID, frontier.HostUpdate{End: true, Due: time.Hour}, finished(l.Items[0]))
 		c.Require(c.idle().Empty, "not empty when everything is done")
 	}},
-	{Name: "LeaseHoldsMaxPages", Check: func(open opener) {
-		c := open(Options{})
+	{"LeaseHoldsMaxPages", Options{}, func(c *driver) {
 		c.add(append(pages("a.test", 0, 10), pages("b.test", 0, 10)...)...)
 		limit := func(pages uint64) frontier.Grant {
 			return c.grant(frontier.LeaseRequest{IDs: c.ids(1), MaxPages: pages})
@@ -191,8 +182,7 @@ var leaseCases = []testCase{
 		grant = limit(0)
 		c.Require(!grant.Limited && !grant.Reached, "limited without a limit")
 	}},
-	{Name: "ExtendProlongs", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 10 * time.Second})
+	{"ExtendProlongs", Options{LeaseTTL: 10 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
 		for range 5 {
 			c.Clock.Advance(9 * time.Second)
@@ -204,8 +194,7 @@ var leaseCases = []testCase{
 		c.endAfter(l, all(l.Items, finished)...)
 		c.wantPlaces(0, 0, 2, 0)
 	}},
-	{Name: "ExtendTopsUp", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
+	{"ExtendTopsUp", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		late := page("a.test", 9)
 		late.Delay = time.Hour
 		c.add(late)
@@ -218,8 +207,7 @@ var leaseCases = []testCase{
 		c.wantItems("topped up with all that is ready", got.Items, pages("a.test", 4, 6))
 		c.wantPlaces(1, 5, 1, 0)
 	}},
-	{Name: "ExtendRepeats", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
+	{"ExtendRepeats", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 5)...)
 		for range 2 {
 			got := c.extend(l.ID, frontier.TopUp{Items: 4, Known: 2})
@@ -229,8 +217,7 @@ var leaseCases = []testCase{
 		c.wantItems("beyond the first", got.Items, pages("a.test", 1, 4))
 		c.wantPlaces(1, 4, 0, 0)
 	}},
-	{Name: "ExtendHoldsMaxPages", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
+	{"ExtendHoldsMaxPages", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 9)...)
 		got := c.extend(l.ID, frontier.TopUp{Items: 9, Known: 2, MaxPages: 5})
 		c.wantItems("topped up to the limit", got.Items, pages("a.test", 2, 5))
@@ -240,8 +227,7 @@ var leaseCases = []testCase{
 	// This case checks that an item is not leased again under a lease that has completed
 	// it. Otherwise, if a reply is lost, the repeated completion would complete the item a
 	// second time.
-	{Name: "ExtendHandsOutNothingCompleted", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second})
+	{"ExtendHandsOutNothingCompleted", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 3)...)
 		done := []frontier.Completion{retried(l.Items[0], 0), givenBack(l.Items[1])}
 		c.complete(l.ID, frontier.HostUpdate{}, done...)

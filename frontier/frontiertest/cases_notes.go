@@ -46,9 +46,8 @@ func (d *driver) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
 	d.Require(slices.Equal(got, want), "%s: of %x wait %v, want %v", when, keys, got, want)
 }
 
-var noteCases = []testCase{
-	{Name: "NotesComeWithTheirPage", Check: beside(func(open opener) {
-		c := open(Options{})
+var noteCases = beside([]testCase{
+	{"NotesComeWithTheirPage", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
 		done := all(l.Items, finished)
 		rich := as(frontier.Later, frontier.Offer{
@@ -76,9 +75,8 @@ var noteCases = []testCase{
 		c.wantStats(counts{"outbox": 0, "found": 7, "seen": 1, "refused: max_per_host": 2})
 		c.wantNotes(c.notes(10))
 		c.delivered(false, exact.NoteBatch{}, 0)
-	})},
-	{Name: "NotesOfALostLease", Check: beside(func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second})
+	}},
+	{"NotesOfALostLease", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 0))
 		c.Clock.Advance(30 * time.Second)
 		done := finished(l.Items[0])
@@ -86,9 +84,8 @@ var noteCases = []testCase{
 		c.lost(l.ID, done)
 		c.wantStats(counts{"outbox": 0})
 		c.wantNotes(c.notes(10))
-	})},
-	{Name: "NotesOfUnconfirmedEnds", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"NotesOfUnconfirmedEnds", Options{}, func(c *driver) {
 		items := allAs(frontier.New, pages("a.test", 0, 4))
 		l := c.addAndLease(items...)
 		done := all(l.Items, finished)
@@ -111,9 +108,8 @@ var noteCases = []testCase{
 		c.add(items[0]) // done, so it does not wait any more
 		c.add(items[1]) // failed
 		c.wantAnswer(frontier.Seen, items[3])
-	})},
-	{Name: "NotesAreInOrder", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"NotesAreInOrder", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 3)...)
 		later := allAs(frontier.Later, pages("b.test", 0, 9))
 		for i, done := range all(l.Items, finished) {
@@ -134,10 +130,9 @@ var noteCases = []testCase{
 			later = later[len(batch.Notes):]
 		}
 		c.wantStats(counts{"outbox": 0, "found": 3 + 9})
-	})},
+	}},
 	// This case checks that a crawl is not over while a relay can add URLs to it.
-	{Name: "NotesKeepTheCrawlGoing", Check: beside(func(open opener) {
-		c := open(Options{})
+	{"NotesKeepTheCrawlGoing", Options{}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 0))
 		done := linking(l.Items[0], as(frontier.Later, page("b.test", 0)))
 		c.endAfter(l, done)
@@ -150,9 +145,8 @@ var noteCases = []testCase{
 		c.finish()
 		c.Require(c.idle().Empty, "the crawl is not empty with nothing in its outbox")
 		c.wantStats(counts{"found": 2})
-	})},
-	{Name: "NotesOutliveARestart", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"NotesOutliveARestart", Options{}, func(c *driver) {
 		item, later := as(frontier.New, page("b.test", 0)), as(frontier.Later, page("b.test", 1))
 		l := c.addAndLease(page("a.test", 0))
 		done := linking(l.Items[0], item, later)
@@ -163,11 +157,10 @@ var noteCases = []testCase{
 		c.wantStats(counts{"outbox": 1})
 		c.wantNotes(c.notes(1), later)
 		c.wantAnswer(frontier.Seen, item)
-	})},
+	}},
 	// This case checks that an exact item waits while it is queued, delayed or
 	// leased, and does not wait after its completion.
-	{Name: "WaitsUntilCompleted", Check: beside(func(open opener) {
-		c := open(Options{})
+	{"WaitsUntilCompleted", Options{}, func(c *driver) {
 		items := allAs(frontier.New, pages("a.test", 0, 3))
 		items[2].Delay = time.Hour
 		c.add(items...)
@@ -184,9 +177,8 @@ var noteCases = []testCase{
 		c.wantWaits("completed", keys, false, false, true)
 		keys[2].Fingerprint[0]++
 		c.wantWaits("never offered", keys[2:], false)
-	})},
-	{Name: "RacersDeliverEachNoteOnce", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"RacersDeliverEachNoteOnce", Options{}, func(c *driver) {
 		const hosts, links = 20, 15
 		c.addHosts(hosts, 1)
 		var noting atomic.Int64
@@ -209,8 +201,8 @@ var noteCases = []testCase{
 			}
 		})
 		c.wantStats(counts{"seen": hosts * links, "outbox": 0, "done": hosts})
-	})},
-}
+	}},
+})
 
 // noteLinks leases hosts and finishes their items, until no host can be leased. Each
 // page has a number of links with the decision Later.

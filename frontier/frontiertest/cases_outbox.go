@@ -9,11 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// outboxCases check what an exact set beside a crawl relies on. They skip a crawl that
-// is not an exact.Outbox.
-var outboxCases = []testCase{
-	{Name: "DecisionNewIsQueuedOnce", Check: beside(func(open opener) {
-		c := open(Options{})
+// outboxCases check what an exact set beside a crawl relies on.
+var outboxCases = beside([]testCase{
+	{"DecisionNewIsQueuedOnce", Options{}, func(c *driver) {
 		item := as(frontier.New, page("a.test", 1))
 		late := as(frontier.New, page("a.test", 2))
 		late.Delay = time.Minute
@@ -31,9 +29,8 @@ var outboxCases = []testCase{
 		c.wantPlaces(2, 0, 1, 0)
 		c.wantAnswer(frontier.Seen, item)
 		c.wantStats(counts{"seen": 5, "added": 3})
-	})},
-	{Name: "DecisionNewReturnsFromALostLease", Check: beside(func(open opener) {
-		c := open(Options{LeaseTTL: 30 * time.Second})
+	}},
+	{"DecisionNewReturnsFromALostLease", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
 		item := as(frontier.New, page("a.test", 1))
 		c.add(item)
 		c.lease()
@@ -45,10 +42,9 @@ var outboxCases = []testCase{
 		c.wantAnswer(frontier.Seen, item)
 		c.finish()
 		c.wantPlaces(0, 0, 1, 0)
-	})},
+	}},
 	// This case fills a tiny filter until it claims nearly every URL.
-	{Name: "DecisionNewIsNeverDropped", Check: beside(func(open opener) {
-		c := open(Options{FilterCapacity: 16})
+	{"DecisionNewIsNeverDropped", Options{FilterCapacity: 16}, func(c *driver) {
 		for from := 0; from < 4000; from += 500 {
 			c.offer(pages("a.test", from, from+500)...)
 		}
@@ -58,18 +54,16 @@ var outboxCases = []testCase{
 		c.want("added", books.Added, added+100)
 		c.Require(books.Recovered <= 100 && books.Promoted == 0 && (added >= 4000 || books.Recovered != 0),
 			"of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
-	})},
-	{Name: "DecisionKnownIsSeen", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"DecisionKnownIsSeen", Options{}, func(c *driver) {
 		item := as(frontier.Known, page("a.test", 1))
 		c.wantAnswer(frontier.Seen, item, item)
 		c.wantState(item, frontier.Unknown)
 		item.Decision = frontier.New
 		c.add(item)
 		c.wantStats(counts{"found": 3, "seen": 2})
-	})},
-	{Name: "DecisionPromotedGetsARound", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"DecisionPromotedGetsARound", Options{}, func(c *driver) {
 		c.add(pages("a.test", 0, 2)...)
 		c.finish()
 		third := as(frontier.Promoted, page("a.test", 2))
@@ -85,9 +79,8 @@ var outboxCases = []testCase{
 				"%q came in round %d as class %d, want round %d", item.URL, item.Round, item.Class, want)
 		}
 		c.wantPlaces(0, 0, 5, 0)
-	})},
-	{Name: "DecisionAgainKeepsItsRound", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"DecisionAgainKeepsItsRound", Options{}, func(c *driver) {
 		item := page("a.test", 1)
 		c.add(as(frontier.New, item))
 		c.wantAnswer(frontier.Seen, again(item, 0))
@@ -103,10 +96,9 @@ var outboxCases = []testCase{
 		c.wantClaims(0, 0)
 		c.add(again(page("b.test", 1), 3)) // this URL was never offered before
 		c.wantClaims(0, 0)
-	})},
+	}},
 	// This case checks that equal URLs in one call are decided one after the other.
-	{Name: "DecisionsOfOneCall", Check: beside(func(open opener) {
-		c := open(Options{})
+	{"DecisionsOfOneCall", Options{}, func(c *driver) {
 		bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))
 		verdicts := c.offer(item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
 		for i, want := range []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Seen, frontier.Seen} {
@@ -114,9 +106,8 @@ var outboxCases = []testCase{
 		}
 		c.wantPlaces(2, 0, 0, 0)
 		c.wantClaims(0, 0)
-	})},
-	{Name: "DecisionsAreRefusedByIndex", Check: beside(func(open opener) {
-		c := open(Options{MaxPerHost: 2})
+	}},
+	{"DecisionsAreRefusedByIndex", Options{MaxPerHost: 2}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 0))
 		done := linking(l.Items[0], allAs(frontier.New, pages("b.test", 0, 4))...)
 		done.Links[0].Decision = frontier.Known
@@ -127,17 +118,15 @@ var outboxCases = []testCase{
 		c.Require(slices.Equal(*refused, want), "the links %q were refused, want %q", *refused, want)
 		c.wantStats(counts{"found": 6, "seen": 1, "outbox": 0})
 		c.wantPlaces(2, 0, 1, 0)
-	})},
-	{Name: "DecisionLaterIsForLinks", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"DecisionLaterIsForLinks", Options{}, func(c *driver) {
 		verdicts, err := c.Add(c.Ctx, []frontier.Offer{as(frontier.Later, page("a.test", 1))})
 		c.Require(err != nil, "Add put off a decision: %v", verdicts)
 		c.wantStats(counts{"found": 0, "outbox": 0})
-	})},
+	}},
 	// This case checks that Retry skips a failed item whose URL was queued
 	// again meanwhile and still waits.
-	{Name: "RetrySkipsWaitingURLs", Check: beside(func(open opener) {
-		c := open(Options{})
+	{"RetrySkipsWaitingURLs", Options{}, func(c *driver) {
 		c.add(allAs(frontier.New, pages("a.test", 0, 3))...)
 		c.fail(frontier.HostUpdate{})
 		c.add(again(page("a.test", 1), 1))
@@ -149,9 +138,8 @@ var outboxCases = []testCase{
 		}
 		c.wantPlaces(0, 0, 3, 1)
 		c.add(again(page("a.test", 0), 2))
-	})},
-	{Name: "RacersQueueWhatIsNewOnce", Check: beside(func(open opener) {
-		c := open(Options{})
+	}},
+	{"RacersQueueWhatIsNewOnce", Options{}, func(c *driver) {
 		const urls, hosts = 300, 3
 		added := c.raceToAdd(urls, func(racer, n int) []frontier.Offer {
 			item := as(frontier.New, page(fmt.Sprintf("h%d.test", n%hosts), n))
@@ -163,21 +151,21 @@ var outboxCases = []testCase{
 		c.want("answers added", added, urls)
 		c.wantPlaces(urls, 0, 0, 0)
 		c.wantClaims(0, 0)
-	})},
-}
+	}},
+})
 
-// beside returns a case that runs check if the crawl is an exact.Outbox. Each crawl of
-// the case has an exact set beside it.
-func beside(check func(opener)) func(opener) {
-	return func(open opener) {
-		if _, ok := open(Options{ExactSet: true}).Crawl.(exact.Outbox); !ok {
-			return
+// beside gives the crawls of cases an exact set beside them. The cases skip a crawl that
+// is not an exact.Outbox.
+func beside(cases []testCase) []testCase {
+	for i, c := range cases {
+		cases[i].Options.ExactSet = true
+		cases[i].Check = func(d *driver) {
+			if _, ok := d.Crawl.(exact.Outbox); ok {
+				c.Check(d)
+			}
 		}
-		check(func(opt Options) *driver {
-			opt.ExactSet = true
-			return open(opt)
-		})
 	}
+	return cases
 }
 
 func as(decision frontier.Decision, item frontier.Offer) frontier.Offer {

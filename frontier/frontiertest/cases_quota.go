@@ -8,8 +8,7 @@ import (
 )
 
 var quotaCases = []testCase{
-	{Name: "ReserveStopsAtTheLimit", Check: func(open opener) {
-		c := open(Options{})
+	{"ReserveStopsAtTheLimit", Options{}, func(c *driver) {
 		c.reserved("a.test", "www.a.test", false, 0)
 		for range 2 { // a key is added once
 			c.reserve("a.test", "www.a.test", 2, true)
@@ -27,9 +26,8 @@ var quotaCases = []testCase{
 	}},
 	// This case adds more keys than a store sends in one step, to two
 	// groups. Some keys come twice or are members already.
-	{Name: "ReserveDecidesManyAtOnce", Check: func(open opener) {
+	{"ReserveDecidesManyAtOnce", Options{}, func(c *driver) {
 		const keys, most = 700, 500
-		c := open(Options{})
 		c.reserve("a.test", "0", most, true)
 		var all []frontier.QuotaKey
 		for i := range keys {
@@ -51,9 +49,8 @@ var quotaCases = []testCase{
 		none, err := c.Reserve(c.Ctx, nil, most)
 		c.Require(err == nil && len(none) == 0, "Reserve of nothing = %v, %v", none, err)
 	}},
-	{Name: "RacersNeverPassTheLimit", Check: func(open opener) {
+	{"RacersNeverPassTheLimit", Options{}, func(c *driver) {
 		const racers, keys, most = 16, 40, 25
-		c := open(Options{})
 		var has [keys]atomic.Int32
 		c.Race(racers, func(racer int) error {
 			for i := range keys {
@@ -80,8 +77,7 @@ var quotaCases = []testCase{
 		}
 		c.want("keys of the group", members, most)
 	}},
-	{Name: "ReopenKeepsGroups", Check: func(open opener) {
-		c := open(Options{})
+	{"ReopenKeepsGroups", Options{}, func(c *driver) {
 		c.reserve("a.test", "www.a.test", 2, true)
 		c.reserve("a.test", "b.a.test", 2, true)
 		for _, again := range []func(Reopener) (Crawl, error){Reopener.Reopen, Reopener.Crash} {

@@ -11,8 +11,7 @@ import (
 // raceCases run goroutines against one crawl. They find most faults under the race
 // detector.
 var raceCases = []testCase{
-	{Name: "RacersAddEachURLOnce", Check: func(open opener) {
-		c := open(Options{MaxPerHost: 150})
+	{"RacersAddEachURLOnce", Options{MaxPerHost: 150}, func(c *driver) {
 		const urls, hosts = 1000, 5 // 200 for each host; 150 fit
 		added := c.raceToAdd(urls, func(_, n int) []frontier.Offer {
 			item := page(fmt.Sprintf("h%d.test", n%hosts), n)
@@ -23,8 +22,7 @@ var raceCases = []testCase{
 		c.wantStats(counts{"found": 2 * racers * urls})
 		c.wantPlaces(added, 0, 0, 0)
 	}},
-	{Name: "RacersLeaseEachHostOnce", Check: func(open opener) {
-		c := open(Options{})
+	{"RacersLeaseEachHostOnce", Options{}, func(c *driver) {
 		const hosts = 200
 		c.addHosts(hosts, 1)
 		var holders sync.Map
@@ -43,8 +41,7 @@ var raceCases = []testCase{
 		})
 		c.wantPlaces(0, hosts, 0, 0)
 	}},
-	{Name: "RacersRepeatOneLease", Check: func(open opener) {
-		c := open(Options{})
+	{"RacersRepeatOneLease", Options{}, func(c *driver) {
 		c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 3)...)...)
 		ids := c.ids(1)
 		hosts := make([]string, racers)
@@ -62,8 +59,7 @@ var raceCases = []testCase{
 		c.wantPlaces(3, 3, 0, 0)
 	}},
 	// This case completes pages that all have the same links.
-	{Name: "RacersFollowLinksOnce", Check: func(open opener) {
-		c := open(Options{})
+	{"RacersFollowLinksOnce", Options{}, func(c *driver) {
 		leases := make([]frontier.Lease, racers)
 		for i := range leases {
 			c.add(page(fmt.Sprintf("h%d.test", i), 0))
@@ -92,8 +88,7 @@ var raceCases = []testCase{
 	}},
 	// This case crawls a web from page 0 until the frontier is empty.
 	// Page n has links to pages 2n+1 (twice), 2n+2 and n/2.
-	{Name: "RacersCrawlEverythingOnce", Check: func(open opener) {
-		c := open(Options{})
+	{"RacersCrawlEverythingOnce", Options{}, func(c *driver) {
 		const size = 2000
 		at := func(n int) frontier.Offer { return page(fmt.Sprintf("h%d.test", n%17), n) }
 		number := map[string]int{}

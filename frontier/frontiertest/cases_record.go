@@ -9,8 +9,7 @@ import (
 )
 
 var recordCases = []testCase{
-	{Name: "RecordIsWrittenOnce", Check: func(open opener) {
-		c := open(Options{})
+	{"RecordIsWrittenOnce", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 3)...)
 		written := map[string]int{}
 		var done []frontier.Completion
@@ -33,8 +32,7 @@ var recordCases = []testCase{
 	// This case checks that Complete returns the error of Record and has no other
 	// effect. After that, a store is allowed to refuse all calls, because the disk is
 	// probably full.
-	{Name: "RecordErrorFailsTheCompletion", Check: func(open opener) {
-		c := open(Options{})
+	{"RecordErrorFailsTheCompletion", Options{}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 1))
 		done := linking(l.Items[0], pages("b.test", 0, 3)...)
 		done.Record = func(frontier.LinkCounts) error { return errDisk }
@@ -56,31 +54,27 @@ var recordCases = []testCase{
 		c.complete(l.ID, update, done)
 		c.wantPlaces(3, 0, 1, 0)
 	}},
-	{Name: "RecordIsSyncedBeforeTheEffect", Check: func(open opener) {
-		out := new(output)
-		c := open(Options{Output: out})
+	{"RecordIsSyncedBeforeTheEffect", Options{}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
 		for i, item := range l.Items {
 			done := finished(item)
-			done.Record = out.write("record")
+			done.Record = c.out.write("record")
 			c.complete(l.ID, frontier.HostUpdate{}, done)
 			want := slices.Repeat([]string{"record", "sync"}, i+1)
-			got := out.log()
+			got := c.out.log()
 			c.Require(slices.Equal(got, want), "when Complete %d was answered the output had seen %q, want %q", i, got, want)
 		}
 	}},
 	// This case checks that a completion has no effect if the output cannot be synced.
 	// After the error, a store is allowed to refuse all calls.
-	{Name: "SyncErrorFailsTheCompletion", Check: func(open opener) {
-		out := new(output)
-		c := open(Options{Output: out})
+	{"SyncErrorFailsTheCompletion", Options{}, func(c *driver) {
 		l := c.addAndLease(page("a.test", 1))
 		done := finished(l.Items[0])
-		done.Record = out.write("record")
-		out.err = errDisk
+		done.Record = c.out.write("record")
+		c.out.err = errDisk
 		err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true})
 		c.Require(err != nil, "Complete was answered without error though the output could not be synced")
-		out.err = nil
+		c.out.err = nil
 		status, err := c.Lookup(c.Ctx, "a.test", l.Items[0].URL)
 		c.Require(err != nil || status.State == frontier.Leased, "the item is %q, want %q", status.State, frontier.Leased)
 		notDoneAfterCrash(c, l.Items[0])

@@ -25,8 +25,7 @@ func RunWindows(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 }
 
 var windowCases = []testCase{
-	{Name: "WindowBeginsWithTheCompletion", Check: func(open opener) {
-		c := open(Options{LeaseTTL: 3 * Window})
+	{"WindowBeginsWithTheCompletion", Options{LeaseTTL: 3 * Window}, func(c *driver) {
 		item := classed(ClassWindow, 1)
 		c.add(item)
 		c.Clock.Advance(2 * Window)
@@ -49,8 +48,7 @@ var windowCases = []testCase{
 		}
 		c.wantStats(counts{"added": 4, "recovered": 0, "promoted": 0})
 	}},
-	{Name: "WindowIsOfItsClass", Check: func(open opener) {
-		c := open(Options{})
+	{"WindowIsOfItsClass", Options{}, func(c *driver) {
 		item := classed(ClassForever, 1)
 		c.add(item)
 		c.finishRound(0, finished)
@@ -62,8 +60,7 @@ var windowCases = []testCase{
 		c.Clock.Advance(1000 * Window)
 		c.wantAnswer(frontier.Seen, bulk)
 	}},
-	{Name: "WindowOfAFailedKey", Check: func(open opener) {
-		c := open(Options{})
+	{"WindowOfAFailedKey", Options{}, func(c *driver) {
 		item := classed(ClassWindow, 1)
 		c.add(item)
 		c.finishRound(0, brokenOff)
@@ -82,8 +79,7 @@ var windowCases = []testCase{
 		c.finishRound(2, finished)
 		c.wantStats(counts{"added": 2, "done": 1})
 	}},
-	{Name: "WindowOfALink", Check: func(open opener) {
-		c := open(Options{})
+	{"WindowOfALink", Options{}, func(c *driver) {
 		item, from := classed(ClassWindow, 1), page("b.test", 1)
 		c.add(item)
 		c.finishRound(0, finished)
@@ -96,8 +92,7 @@ var windowCases = []testCase{
 		c.wantLinks(links, frontier.LinkCounts{Found: 2, Added: 1, Seen: 1})
 		c.finishRound(1, finished)
 	}},
-	{Name: "WindowEndsOnce", Check: func(open opener) {
-		c := open(Options{})
+	{"WindowEndsOnce", Options{}, func(c *driver) {
 		item := classed(ClassWindow, 1)
 		c.add(item)
 		c.finishRound(0, finished)
@@ -107,8 +102,7 @@ var windowCases = []testCase{
 		c.finishRound(1, finished)
 		c.idle()
 	}},
-	{Name: "WindowOutlivesACrash", Check: func(open opener) {
-		c := open(Options{})
+	{"WindowOutlivesACrash", Options{}, func(c *driver) {
 		item, failed := classed(ClassWindow, 1), classed(ClassWindow, 2)
 		c.add(item)
 		c.finishRound(0, finished)
@@ -127,8 +121,7 @@ var windowCases = []testCase{
 		c.finishRound(1, finished)
 		c.idle()
 	}},
-	{Name: "WindowsKeepTheBooks", Check: func(open opener) {
-		c := open(Options{})
+	{"WindowsKeepTheBooks", Options{}, func(c *driver) {
 		c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
 		for range 3 {
 			l := c.lease()

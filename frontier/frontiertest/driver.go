@@ -21,6 +21,8 @@ type driver struct {
 	Crawl
 	suite.Driver
 	opt    Options
+	out    *output               // the output of the crawl
+	open   func(Options) *driver // opens another crawl
 	lastID atomic.Uint64
 }
 

@@ -56,11 +56,8 @@ type Options struct {
 	ExactSet       bool             // for an exact.Outbox: an exact set decides about exact items
 }
 
-// A testCase tests one part of the contract. It opens the crawls that it needs.
-type testCase = suite.Case[opener]
-
-// opener returns a driver of a new, empty crawl.
-type opener func(Options) *driver
+// A testCase tests one part of the contract with a new, empty crawl.
+type testCase = suite.Case[Options, *driver]
 
 // Run tests the contract, one case after the other. Each call of open must return a new,
 // empty crawl, which open closes with t.Cleanup.
@@ -69,8 +66,8 @@ func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 }
 
 func runAll(t *testing.T, cases []testCase, open func(t *testing.T, opt Options) Crawl) {
-	suite.Run(t, cases, func(t *testing.T) opener {
-		return drive(t.Context(), func(opt Options) Crawl { return open(t, opt) })
+	suite.Run(t, cases, func(t *testing.T, opt Options) *driver {
+		return drive(t.Context(), func(opt Options) Crawl { return open(t, opt) })(opt)
 	})
 }
 
@@ -78,15 +75,12 @@ func allCases() []testCase {
 	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases, noteCases)
 }
 
-// drive returns an opener that opens crawls with open.
-func drive(ctx context.Context, open func(Options) Crawl) opener {
+// drive returns a function that opens a crawl with open and returns its driver.
+func drive(ctx context.Context, open func(Options) Crawl) func(Options) *driver {
 	return func(opt Options) *driver {
-		d := &driver{Driver: suite.NewDriver(ctx)}
-		opt.Now = d.Clock.Now
+		d := &driver{Driver: suite.NewDriver(ctx), out: new(output), open: drive(ctx, open)}
+		opt.Now, opt.Output = d.Clock.Now, d.out
 		opt.LeaseTTL = cmp.Or(opt.LeaseTTL, 30*time.Second)
-		if opt.Output == nil {
-			opt.Output = new(output)
-		}
 		d.Crawl, d.opt = open(opt), opt
 		return d
 	}

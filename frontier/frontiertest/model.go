@@ -23,24 +23,23 @@ func Model(t *testing.T, open func(t *testing.T, opt Options) Crawl, seed uint64
 	t.Helper()
 	t.Logf("replay with seed %d", seed)
 	crawls := drive(t.Context(), func(opt Options) Crawl { return open(t, opt) })
-	if err := modelRun(seed, steps).Run(crawls); err != nil {
+	if err := suite.Try(modelRun(seed, steps), crawls); err != nil {
 		t.Error(err)
 	}
 }
 
 // modelRun returns the random run as a case.
 func modelRun(seed uint64, steps int) testCase {
-	return testCase{Name: fmt.Sprintf("seed=%d", seed), Check: func(open opener) {
-		rng := rand.New(rand.NewPCG(seed, 2))
-		opt := Options{
-			// Leases expire between two ticks of the player's clock, so that no check
-			// depends on whether a call comes before or after an expiry.
-			LeaseTTL:   10*time.Second + 50*time.Millisecond,
-			Delay:      []time.Duration{0, tick, time.Second, 4 * time.Second}[rng.IntN(4)],
-			MaxPerHost: []uint64{0, 20}[rng.IntN(2)],
-			ExactSet:   seed%2 == 1,
-		}
-		d := open(opt)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	opt := Options{
+		// Leases expire between two ticks of the player's clock, so that no check
+		// depends on whether a call comes before or after an expiry.
+		LeaseTTL:   10*time.Second + 50*time.Millisecond,
+		Delay:      []time.Duration{0, tick, time.Second, 4 * time.Second}[rng.IntN(4)],
+		MaxPerHost: []uint64{0, 20}[rng.IntN(2)],
+		ExactSet:   seed%2 == 1,
+	}
+	return testCase{fmt.Sprintf("seed=%d", seed), opt, func(d *driver) {
 		p := &player{driver: d, rng: rng, ledger: newLedger(d)}
 		if opt.ExactSet {
 			_, p.beside = p.Crawl.(exact.Outbox)

@@ -434,7 +434,7 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 				return
 			}
 			for seed := range uint64(50) {
-				if modelRun(seed, 500).Run(open) != nil {
+				if suite.Try(modelRun(seed, 500), open) != nil {
 					return
 				}
 			}

@@ -56,18 +56,21 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Case tests one part of a contract. Check opens the tested implementation by calling its
-// argument open, and calls Driver.Failf if it finds a fault.
-type Case[Open any] struct {
-	Name  string
-	Check func(open Open)
+// Case tests one part of a contract. Options say what kind of implementation it needs. Check
+// makes its calls through a driver, and calls Driver.Failf if it finds a fault. Case is an
+// alias, so that literals of other packages need no field names.
+type Case[Options, D any] = struct {
+	Name    string
+	Options Options
+	Check   func(driver D)
 }
 
 // failure is the value with which Driver.Failf panics.
 type failure struct{ error }
 
-// Run runs the case, and returns the fault that it found or nil.
-func (c Case[Open]) Run(open Open) (err error) {
+// Try runs a case, and returns the fault that it found or nil. The function open returns the
+// driver of a new implementation.
+func Try[Options, D any](c Case[Options, D], open func(Options) D) (err error) {
 	defer func() {
 		switch found := recover().(type) {
 		case nil:
@@ -77,15 +80,15 @@ func (c Case[Open]) Run(open Open) (err error) {
 			panic(found)
 		}
 	}()
-	c.Check(open)
+	c.Check(open(c.Options))
 	return nil
 }
 
 // Run runs the cases as subtests.
-func Run[Open any](t *testing.T, cases []Case[Open], open func(t *testing.T) Open) {
+func Run[Options, D any](t *testing.T, cases []Case[Options, D], open func(t *testing.T, opt Options) D) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			if err := c.Run(open(t)); err != nil {
+			if err := Try(c, func(opt Options) D { return open(t, opt) }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -93,13 +96,13 @@ func Run[Open any](t *testing.T, cases []Case[Open], open func(t *testing.T) Ope
 }
 
 // WantCaught fails the test unless the case with this name finds a fault.
-func WantCaught[Open any](t *testing.T, cases []Case[Open], name string, open Open) {
+func WantCaught[Options, D any](t *testing.T, cases []Case[Options, D], name string, open func(Options) D) {
 	t.Helper()
-	at := slices.IndexFunc(cases, func(c Case[Open]) bool { return c.Name == name })
+	at := slices.IndexFunc(cases, func(c Case[Options, D]) bool { return c.Name == name })
 	if at < 0 {
 		t.Fatalf("there is no case %s", name)
 	}
-	if err := cases[at].Run(open); err == nil {
+	if err := Try(cases[at], open); err == nil {
 		t.Errorf("%s passes", name)
 	} else {
 		t.Logf("%s: %v", name, err)

@@ -271,7 +271,7 @@ func TestModelSeesBrokenSets(t *testing.T) {
 			m.breakIt(b, &opt)
 			return b
 		})
-		if modelRun(7, 1500).Run(open) != nil {
+		if suite.Try(modelRun(7, 1500), open) != nil {
 			seen++
 		}
 	}

@@ -11,71 +11,120 @@ import (
 )
 
 var decideCases = []testCase{
-	{Name: "TenTimesInARow", Check: tenTimesInARow},
-	{Name: "EqualKeysInOneBatch", Check: equalKeysInOneBatch},
-	{Name: "AnswersAreIndexForIndex", Check: answersAreIndexForIndex},
-	{Name: "EmptyCalls", Check: emptyCalls},
-	{Name: "KeysAreKept", Check: keysAreKept},
-	{Name: "InterruptedDecide", Check: interruptedDecide},
-	{Name: "CancelledCallsDoNothing", Check: cancelledCallsDoNothing},
-}
-
-func tenTimesInARow(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(key(1))
-	for range 9 {
-		d.wantAnswers(exact.Answer{}, key(1))
-	}
-	d.wantStats(1, 0, 0, 0)
-}
-
-func equalKeysInOneBatch(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(key(9))
-	batch := []exact.Key{key(1), key(2), key(1), key(1), key(9), key(2), key(3), key(9)}
-	for i, got := range d.decide(batch...) {
-		first := i == 0 || i == 1 || i == 6
-		if want := (exact.Answer{New: first, First: first}); got != want {
-			d.Failf("key %d of the batch: %+v, want %+v", i, got, want)
+	{"TenTimesInARow", exact.Windows{}, func(d *driver) {
+		d.fresh(key(1))
+		for range 9 {
+			d.wantAnswers(exact.Answer{}, key(1))
 		}
-	}
-	d.wantStats(4, 0, 0, 0)
-}
-
-func answersAreIndexForIndex(open opener) {
-	d := open(exact.Windows{})
-	const n = 700
-	rng := rand.New(rand.NewPCG(1, 2))
-	known := map[int]bool{}
-	for range 3 { // each batch has more known keys
-		batch := rng.Perm(n)[:n/2]
-		var asked []exact.Key
-		for _, i := range batch {
-			asked = append(asked, key(i))
-		}
-		for j, got := range d.decide(asked...) {
-			if got.New == known[batch[j]] || got.New != got.First || got.Round != 0 {
-				d.Failf("key %d, which was known: %t, is answered %+v", batch[j], known[batch[j]], got)
+		d.wantStats(1, 0, 0, 0)
+	}},
+	{"EqualKeysInOneBatch", exact.Windows{}, func(d *driver) {
+		d.fresh(key(9))
+		batch := []exact.Key{key(1), key(2), key(1), key(1), key(9), key(2), key(3), key(9)}
+		for i, got := range d.decide(batch...) {
+			first := i == 0 || i == 1 || i == 6
+			if want := (exact.Answer{New: first, First: first}); got != want {
+				d.Failf("key %d of the batch: %+v, want %+v", i, got, want)
 			}
 		}
-		for _, i := range batch {
-			known[i] = true
+		d.wantStats(4, 0, 0, 0)
+	}},
+	{"AnswersAreIndexForIndex", exact.Windows{}, func(d *driver) {
+		const n = 700
+		rng := rand.New(rand.NewPCG(1, 2))
+		known := map[int]bool{}
+		for range 3 { // each batch has more known keys
+			batch := rng.Perm(n)[:n/2]
+			var asked []exact.Key
+			for _, i := range batch {
+				asked = append(asked, key(i))
+			}
+			for j, got := range d.decide(asked...) {
+				if got.New == known[batch[j]] || got.New != got.First || got.Round != 0 {
+					d.Failf("key %d, which was known: %t, is answered %+v", batch[j], known[batch[j]], got)
+				}
+			}
+			for _, i := range batch {
+				known[i] = true
+			}
 		}
-	}
-	d.wantStats(uint64(len(known)), 0, 0, 0)
-}
-
-func emptyCalls(open opener) {
-	d := open(exact.Windows{})
-	d.decide()
-	d.mark(0)
-	d.withdraw(0)
-	d.end()
-	d.wantSweep("an empty set", 10, 0, 0)
-	d.wantEntries("Stale", d.stale(0, 10), 0)
-	d.wantEntries("Waiting", d.waiting(10), 0)
-	d.wantState(exact.Unknown, 0, key(1))
-	d.wantStats(0, 0, 0, 0)
+		d.wantStats(uint64(len(known)), 0, 0, 0)
+	}},
+	{"EmptyCalls", exact.Windows{}, func(d *driver) {
+		d.decide()
+		d.mark(0)
+		d.withdraw(0)
+		d.end()
+		d.wantSweep("an empty set", 10, 0, 0)
+		d.wantEntries("Stale", d.stale(0, 10), 0)
+		d.wantEntries("Waiting", d.waiting(10), 0)
+		d.wantState(exact.Unknown, 0, key(1))
+		d.wantStats(0, 0, 0, 0)
+	}},
+	{"KeysAreKept", exact.Windows{}, func(d *driver) {
+		all := extremes()
+		d.fresh(all...)
+		d.wantEntries("Waiting", d.waiting(2), 0, all...)
+		d.wantEntries("Stale", d.stale(0, 10), 0, all...)
+		d.mark(0, all...)
+		d.wantEntries("Waiting", d.waiting(2), 0, all...)
+		d.wantState(exact.Queued, 0, all...)
+	}},
+	// This case cancels Decide at different moments. Each key of the call must be
+	// new to the next caller, or pending so that a relay finds it.
+	{"InterruptedDecide", exact.Windows{}, func(d *driver) {
+		const rounds, n = 60, 20
+		for round := range rounds {
+			mine := keys(round*n, (round+1)*n)
+			ctx, cancel := context.WithCancel(d.Ctx)
+			timer := time.AfterFunc(time.Duration(round)*50*time.Microsecond, cancel)
+			answers, err := d.Decide(ctx, mine)
+			timer.Stop()
+			cancel()
+			owned := 0
+			if err == nil {
+				owned = len(answers)
+			}
+			for _, a := range d.decide(mine...) {
+				if a.New {
+					owned++
+				}
+			}
+			if owned == n {
+				continue
+			}
+			d.Clock.Advance(5 * time.Second)
+			stale := d.stale(2*time.Second, n*rounds)
+			found := map[string]bool{}
+			for _, e := range stale {
+				found[e.URL] = true
+			}
+			for _, key := range mine {
+				if !found[key.URL] {
+					d.Failf("Decide ended with %v, and %q is neither new to the next caller nor pending", err, key.URL)
+				}
+			}
+		}
+	}},
+	// This case makes calls with a context that has already ended.
+	{"CancelledCallsDoNothing", exact.Windows{}, func(d *driver) {
+		d.fresh(keys(0, 3)...)
+		ctx, cancel := context.WithCancel(d.Ctx)
+		cancel()
+		_, err := d.Decide(ctx, keys(3, 6))
+		for what, err := range map[string]error{
+			"Decide":   err,
+			"Queued":   d.Queued(ctx, refs(0, key(0))),
+			"Withdraw": d.Withdraw(ctx, refs(0, key(1))),
+			"Finish":   d.Finish(ctx, []exact.Finished{finished(key(2), 0, frontier.OK, 200)}, nil),
+		} {
+			if err == nil {
+				d.Failf("%s with a context that has ended returned no error", what)
+			}
+		}
+		d.wantState(exact.Pending, 0, keys(0, 3)...)
+		d.wantStats(3, 0, 0, 0)
+	}},
 }
 
 // extremes are keys with the largest and the smallest values.
@@ -87,74 +136,4 @@ func extremes() []exact.Key {
 	odd.URL = `https://host.test/'";--%00\{}[]$1,?é`
 	odd.Class, odd.Depth, odd.Hops, odd.Priority = frontier.Sitemap, 0, 0, frontier.PrioritySeed
 	return []exact.Key{long, odd, key(1<<15 + 1)}
-}
-
-func keysAreKept(open opener) {
-	d := open(exact.Windows{})
-	all := extremes()
-	d.fresh(all...)
-	d.wantEntries("Waiting", d.waiting(2), 0, all...)
-	d.wantEntries("Stale", d.stale(0, 10), 0, all...)
-	d.mark(0, all...)
-	d.wantEntries("Waiting", d.waiting(2), 0, all...)
-	d.wantState(exact.Queued, 0, all...)
-}
-
-// interruptedDecide cancels Decide at different moments. Each key of the call must be
-// new to the next caller, or pending so that a relay finds it.
-func interruptedDecide(open opener) {
-	d := open(exact.Windows{})
-	const rounds, n = 60, 20
-	for round := range rounds {
-		mine := keys(round*n, (round+1)*n)
-		ctx, cancel := context.WithCancel(d.Ctx)
-		timer := time.AfterFunc(time.Duration(round)*50*time.Microsecond, cancel)
-		answers, err := d.Decide(ctx, mine)
-		timer.Stop()
-		cancel()
-		owned := 0
-		if err == nil {
-			owned = len(answers)
-		}
-		for _, a := range d.decide(mine...) {
-			if a.New {
-				owned++
-			}
-		}
-		if owned == n {
-			continue
-		}
-		d.Clock.Advance(5 * time.Second)
-		stale := d.stale(2*time.Second, n*rounds)
-		found := map[string]bool{}
-		for _, e := range stale {
-			found[e.URL] = true
-		}
-		for _, key := range mine {
-			if !found[key.URL] {
-				d.Failf("Decide ended with %v, and %q is neither new to the next caller nor pending", err, key.URL)
-			}
-		}
-	}
-}
-
-// cancelledCallsDoNothing makes calls with a context that has already ended.
-func cancelledCallsDoNothing(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(keys(0, 3)...)
-	ctx, cancel := context.WithCancel(d.Ctx)
-	cancel()
-	_, err := d.Decide(ctx, keys(3, 6))
-	for what, err := range map[string]error{
-		"Decide":   err,
-		"Queued":   d.Queued(ctx, refs(0, key(0))),
-		"Withdraw": d.Withdraw(ctx, refs(0, key(1))),
-		"Finish":   d.Finish(ctx, []exact.Finished{finished(key(2), 0, frontier.OK, 200)}, nil),
-	} {
-		if err == nil {
-			d.Failf("%s with a context that has ended returned no error", what)
-		}
-	}
-	d.wantState(exact.Pending, 0, keys(0, 3)...)
-	d.wantStats(3, 0, 0, 0)
 }

@@ -13,10 +13,89 @@ import (
 )
 
 var raceCases = []testCase{
-	{Name: "RacersGetOneNew", Check: racersGetOneNew},
-	{Name: "RacersRenewOnce", Check: racersRenewOnce},
-	{Name: "RacersFinishOnce", Check: racersFinishOnce},
-	{Name: "SweepersAndDeciders", Check: sweepersAndDeciders},
+	{"RacersGetOneNew", exact.Windows{}, func(d *driver) {
+		d.wantOneWinner(d.offerShuffled(keys(0, 1), 1), 0, keys(0, 1))
+		many := keys(1, 500)
+		d.wantOneWinner(d.offerShuffled(many, 50), 0, many)
+		d.wantStats(500, 0, 0, 0)
+	}},
+	{"RacersRenewOnce", hundred(), func(d *driver) {
+		many := keys(0, 300)
+		d.queue(0, many...)
+		d.finish(0, many...)
+		d.passWindow()
+		d.wantOneWinner(d.offerShuffled(many, 40), 1, many)
+		d.wantStats(300, 0, 0, 0)
+	}},
+	// This case lets racers finish the same keys in one round. For each key, the
+	// call of one racer takes effect, and the record of the same racer must be kept.
+	{"RacersFinishOnce", exact.Windows{}, func(d *driver) {
+		many := keys(0, 40)
+		d.queue(0, many...)
+		d.Race(racers, func(i int) error {
+			var ends []exact.Finished
+			var rows []exact.Row
+			rng := rand.New(rand.NewPCG(8, uint64(i)))
+			for _, n := range rng.Perm(len(many)) {
+				ends = append(ends, finished(many[n], 0, frontier.OK, 200+i))
+				row := d.record(many[n], 0, fmt.Sprint(i))
+				row.Status = 200 + i
+				rows = append(rows, row)
+			}
+			return d.share().Finish(d.Ctx, ends, rows)
+		})
+		rows, shown := d.records()
+		if shown && len(rows) != len(many) {
+			d.Failf("there are %d records of %d keys", len(rows), len(many))
+		}
+		statusOf := map[bloomstore.Fingerprint]int{}
+		for _, row := range rows {
+			statusOf[row.Fingerprint] = row.Status
+		}
+		for _, key := range many {
+			if s := d.status(key); s.State != exact.Done || shown && s.HTTP != statusOf[key.Fingerprint] {
+				d.Failf("%q is %+v, and its record has status %d", key.URL, s, statusOf[key.Fingerprint])
+			}
+		}
+	}},
+	// This case lets racers renew, finish and sweep the same keys. In one round,
+	// a key must be new only once.
+	{"SweepersAndDeciders", exact.Windows{frontier.Exact: 10 * time.Second}, func(d *driver) {
+		const n, turns = 60, 12
+		w := &wins{of: map[exact.Ref]int{}}
+		d.Race(8, func(i int) error {
+			set := d.share()
+			rng := rand.New(rand.NewPCG(9, uint64(i)))
+			for range turns {
+				asked := keys(0, n)
+				rng.Shuffle(n, func(a, b int) { asked[a], asked[b] = asked[b], asked[a] })
+				answers, err := set.Decide(d.Ctx, asked)
+				if err != nil {
+					return err
+				}
+				w.count(asked, answers)
+				var ends []exact.Finished
+				for j, a := range answers {
+					if a.New {
+						ends = append(ends, finished(asked[j], a.Round, frontier.OK, 200))
+					}
+				}
+				if err := set.Finish(d.Ctx, ends, nil); err != nil {
+					return err
+				}
+				d.Clock.Advance(3 * time.Second)
+				if _, _, err := set.Sweep(d.Ctx, 10); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for ref, n := range w.of {
+			if n != 1 {
+				d.Failf("%x was new %d times in round %d", ref.Fingerprint[:4], n, ref.Round)
+			}
+		}
+	}},
 }
 
 const racers = 32
@@ -65,96 +144,5 @@ func (d *driver) wantOneWinner(w *wins, round uint32, keys []exact.Key) {
 	}
 	if len(w.of) != len(keys) {
 		d.Failf("keys were new in %d rounds, want %d", len(w.of), len(keys))
-	}
-}
-
-func racersGetOneNew(open opener) {
-	d := open(exact.Windows{})
-	d.wantOneWinner(d.offerShuffled(keys(0, 1), 1), 0, keys(0, 1))
-	many := keys(1, 500)
-	d.wantOneWinner(d.offerShuffled(many, 50), 0, many)
-	d.wantStats(500, 0, 0, 0)
-}
-
-func racersRenewOnce(open opener) {
-	d := open(hundred())
-	many := keys(0, 300)
-	d.queue(0, many...)
-	d.finish(0, many...)
-	d.passWindow()
-	d.wantOneWinner(d.offerShuffled(many, 40), 1, many)
-	d.wantStats(300, 0, 0, 0)
-}
-
-// racersFinishOnce lets racers finish the same keys in one round. For each key, the
-// call of one racer takes effect, and the record of the same racer must be kept.
-func racersFinishOnce(open opener) {
-	d := open(exact.Windows{})
-	many := keys(0, 40)
-	d.queue(0, many...)
-	d.Race(racers, func(i int) error {
-		var ends []exact.Finished
-		var rows []exact.Row
-		rng := rand.New(rand.NewPCG(8, uint64(i)))
-		for _, n := range rng.Perm(len(many)) {
-			ends = append(ends, finished(many[n], 0, frontier.OK, 200+i))
-			row := d.record(many[n], 0, fmt.Sprint(i))
-			row.Status = 200 + i
-			rows = append(rows, row)
-		}
-		return d.share().Finish(d.Ctx, ends, rows)
-	})
-	rows, shown := d.records()
-	if shown && len(rows) != len(many) {
-		d.Failf("there are %d records of %d keys", len(rows), len(many))
-	}
-	statusOf := map[bloomstore.Fingerprint]int{}
-	for _, row := range rows {
-		statusOf[row.Fingerprint] = row.Status
-	}
-	for _, key := range many {
-		if s := d.status(key); s.State != exact.Done || shown && s.HTTP != statusOf[key.Fingerprint] {
-			d.Failf("%q is %+v, and its record has status %d", key.URL, s, statusOf[key.Fingerprint])
-		}
-	}
-}
-
-// sweepersAndDeciders lets racers renew, finish and sweep the same keys. In one round,
-// a key must be new only once.
-func sweepersAndDeciders(open opener) {
-	d := open(exact.Windows{frontier.Exact: 10 * time.Second})
-	const n, turns = 60, 12
-	w := &wins{of: map[exact.Ref]int{}}
-	d.Race(8, func(i int) error {
-		set := d.share()
-		rng := rand.New(rand.NewPCG(9, uint64(i)))
-		for range turns {
-			asked := keys(0, n)
-			rng.Shuffle(n, func(a, b int) { asked[a], asked[b] = asked[b], asked[a] })
-			answers, err := set.Decide(d.Ctx, asked)
-			if err != nil {
-				return err
-			}
-			w.count(asked, answers)
-			var ends []exact.Finished
-			for j, a := range answers {
-				if a.New {
-					ends = append(ends, finished(asked[j], a.Round, frontier.OK, 200))
-				}
-			}
-			if err := set.Finish(d.Ctx, ends, nil); err != nil {
-				return err
-			}
-			d.Clock.Advance(3 * time.Second)
-			if _, _, err := set.Sweep(d.Ctx, 10); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	for ref, n := range w.of {
-		if n != 1 {
-			d.Failf("%x was new %d times in round %d", ref.Fingerprint[:4], n, ref.Round)
-		}
 	}
 }

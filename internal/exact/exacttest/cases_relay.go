@@ -12,158 +12,137 @@ import (
 )
 
 var relayCases = []testCase{
-	{Name: "StaleByAge", Check: staleByAge},
-	{Name: "StaleTaken", Check: staleTaken},
-	{Name: "StaleTakenBySeveral", Check: staleTakenBySeveral},
-	{Name: "StaleOfARenewedKey", Check: staleOfARenewedKey},
-	{Name: "WaitingInPages", Check: waitingInPages},
-	{Name: "EntriesSayWhereTheyAre", Check: entriesSayWhereTheyAre},
-	{Name: "WaitingIsCompleteUnderChange", Check: waitingIsCompleteUnderChange},
-}
-
-func staleByAge(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(keys(0, 10)...)
-	d.Clock.Advance(30 * time.Second)
-	d.fresh(keys(10, 20)...)
-	d.mark(0, keys(5, 7)...)
-	d.withdraw(0, keys(7, 8)...)
-	d.finish(0, key(8))
-	d.Clock.Advance(28 * time.Second)
-	d.wantEntries("Stale too early", d.stale(time.Minute, 100), 0)
-	d.Clock.Advance(4 * time.Second)
-	d.wantEntries("Stale", d.stale(time.Minute, 100), 0, append(keys(0, 5), key(9))...)
-	d.wantState(exact.Pending, 0, keys(0, 5)...)
-}
-
-// staleTaken checks that Stale does not return a key again before age has passed. After
-// that it must return the key, because the first caller might have done nothing.
-func staleTaken(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(keys(0, 30)...)
-	d.Clock.Advance(62 * time.Second)
-	first := d.stale(time.Minute, 20)
-	if len(first) != 20 {
-		d.Failf("Stale returned %d of 20 keys", len(first))
-	}
-	second := d.stale(time.Minute, 20)
-	d.wantEntries("two calls of Stale", append(first, second...), 0, keys(0, 30)...)
-	d.Clock.Advance(58 * time.Second)
-	d.wantEntries("Stale while a relay has them", d.stale(time.Minute, 100), 0)
-	d.Clock.Advance(4 * time.Second)
-	d.wantEntries("Stale after the relay has had them", d.stale(time.Minute, 100), 0, keys(0, 30)...)
-}
-
-func staleTakenBySeveral(open opener) {
-	d := open(exact.Windows{})
-	const n = 400
-	d.fresh(keys(0, n)...)
-	d.Clock.Advance(62 * time.Second)
-	var mu sync.Mutex
-	var all []exact.Entry
-	d.Race(8, func(int) error {
+	{"StaleByAge", exact.Windows{}, func(d *driver) {
+		d.fresh(keys(0, 10)...)
+		d.Clock.Advance(30 * time.Second)
+		d.fresh(keys(10, 20)...)
+		d.mark(0, keys(5, 7)...)
+		d.withdraw(0, keys(7, 8)...)
+		d.finish(0, key(8))
+		d.Clock.Advance(28 * time.Second)
+		d.wantEntries("Stale too early", d.stale(time.Minute, 100), 0)
+		d.Clock.Advance(4 * time.Second)
+		d.wantEntries("Stale", d.stale(time.Minute, 100), 0, append(keys(0, 5), key(9))...)
+		d.wantState(exact.Pending, 0, keys(0, 5)...)
+	}},
+	// This case checks that Stale does not return a key again before age has passed. After
+	// that it must return the key, because the first caller might have done nothing.
+	{"StaleTaken", exact.Windows{}, func(d *driver) {
+		d.fresh(keys(0, 30)...)
+		d.Clock.Advance(62 * time.Second)
+		first := d.stale(time.Minute, 20)
+		if len(first) != 20 {
+			d.Failf("Stale returned %d of 20 keys", len(first))
+		}
+		second := d.stale(time.Minute, 20)
+		d.wantEntries("two calls of Stale", append(first, second...), 0, keys(0, 30)...)
+		d.Clock.Advance(58 * time.Second)
+		d.wantEntries("Stale while a relay has them", d.stale(time.Minute, 100), 0)
+		d.Clock.Advance(4 * time.Second)
+		d.wantEntries("Stale after the relay has had them", d.stale(time.Minute, 100), 0, keys(0, 30)...)
+	}},
+	{"StaleTakenBySeveral", exact.Windows{}, func(d *driver) {
+		const n = 400
+		d.fresh(keys(0, n)...)
+		d.Clock.Advance(62 * time.Second)
+		var mu sync.Mutex
+		var all []exact.Entry
+		d.Race(8, func(int) error {
+			set := d.share()
+			for idle := 0; idle < 3; {
+				got, err := set.Stale(d.Ctx, time.Minute, 15)
+				if err != nil {
+					return err
+				}
+				if len(got) == 0 {
+					idle++ // at this moment other racers might have the remaining keys
+				}
+				mu.Lock()
+				all = append(all, got...)
+				mu.Unlock()
+			}
+			return nil
+		})
+		all = append(all, d.stale(time.Minute, n)...)
+		d.wantEntries("Stale by eight", all, 0, keys(0, n)...)
+	}},
+	{"StaleOfARenewedKey", hundred(), func(d *driver) {
+		d.queue(0, key(0))
+		d.finish(0, key(0))
+		d.passWindow()
+		again := key(0)
+		again.Depth, again.Hops, again.Priority = 77, 5, 1
+		d.wantAnswers(exact.Answer{New: true, Round: 1}, again)
+		d.wantEntries("Stale at once", d.stale(time.Minute, 9), 1)
+		d.Clock.Advance(62 * time.Second)
+		d.wantEntries("Stale", d.stale(time.Minute, 9), 1, again)
+		d.wantEntries("Waiting", d.waiting(9), 1, again)
+	}},
+	{"WaitingInPages", exact.Windows{}, func(d *driver) {
+		d.fresh(keys(0, 40)...)
+		d.mark(0, keys(20, 60)...)
+		d.finish(0, keys(10, 15)...)
+		d.finish(0, keys(30, 35)...)
+		want := append(keys(0, 10), keys(15, 30)...)
+		want = append(want, keys(35, 40)...)
+		for _, n := range []int{1, 7, 30, 1000} {
+			d.wantEntries(fmt.Sprintf("Waiting by %d", n), d.waiting(n), 0, want...)
+		}
+	}},
+	{"EntriesSayWhereTheyAre", exact.Windows{}, func(d *driver) {
+		d.fresh(keys(0, 10)...)
+		d.mark(0, keys(0, 4)...)
+		for _, e := range d.waiting(3) {
+			if want := d.status(e.Key).State; e.State != want {
+				d.Failf("Waiting says that %q is %q, want %q", e.URL, e.State, want)
+			}
+		}
+		for _, e := range d.stale(0, 10) {
+			if e.State != exact.Pending {
+				d.Failf("Stale says that %q is %q, want %q", e.URL, e.State, exact.Pending)
+			}
+		}
+	}},
+	// This case scans while another caller makes changes. A key that waits
+	// during the whole scan must be in it exactly once.
+	{"WaitingIsCompleteUnderChange", exact.Windows{}, func(d *driver) {
+		const n = 200
+		d.fresh(keys(0, n)...)
+		d.mark(0, keys(0, n/2)...)
+		var stop atomic.Bool
+		changing := make(chan error, 1)
 		set := d.share()
-		for idle := 0; idle < 3; {
-			got, err := set.Stale(d.Ctx, time.Minute, 15)
-			if err != nil {
-				return err
+		go func() {
+			var err error
+			for i := n; err == nil && !stop.Load(); i++ {
+				_, undecided := set.Decide(d.Ctx, keys(i, i+1))
+				err = errors.Join(undecided, set.Queued(d.Ctx, refs(0, key(n/2+i%(n/2)))),
+					set.Finish(d.Ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil))
 			}
-			if len(got) == 0 {
-				idle++ // at this moment other racers might have the remaining keys
+			changing <- err
+		}()
+		scans := make([][]exact.Entry, 5)
+		func() {
+			defer stop.Store(true)
+			for i := range scans {
+				scans[i] = d.waiting(11 + i)
 			}
-			mu.Lock()
-			all = append(all, got...)
-			mu.Unlock()
+		}()
+		d.Must(<-changing, "changes")
+		constant := map[bloomstore.Fingerprint]bool{}
+		for _, key := range keys(0, n) {
+			constant[key.Fingerprint] = true
 		}
-		return nil
-	})
-	all = append(all, d.stale(time.Minute, n)...)
-	d.wantEntries("Stale by eight", all, 0, keys(0, n)...)
-}
-
-func staleOfARenewedKey(open opener) {
-	d := open(hundred())
-	d.queue(0, key(0))
-	d.finish(0, key(0))
-	d.passWindow()
-	again := key(0)
-	again.Depth, again.Hops, again.Priority = 77, 5, 1
-	d.wantAnswers(exact.Answer{New: true, Round: 1}, again)
-	d.wantEntries("Stale at once", d.stale(time.Minute, 9), 1)
-	d.Clock.Advance(62 * time.Second)
-	d.wantEntries("Stale", d.stale(time.Minute, 9), 1, again)
-	d.wantEntries("Waiting", d.waiting(9), 1, again)
-}
-
-func waitingInPages(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(keys(0, 40)...)
-	d.mark(0, keys(20, 60)...)
-	d.finish(0, keys(10, 15)...)
-	d.finish(0, keys(30, 35)...)
-	want := append(keys(0, 10), keys(15, 30)...)
-	want = append(want, keys(35, 40)...)
-	for _, n := range []int{1, 7, 30, 1000} {
-		d.wantEntries(fmt.Sprintf("Waiting by %d", n), d.waiting(n), 0, want...)
-	}
-}
-
-func entriesSayWhereTheyAre(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(keys(0, 10)...)
-	d.mark(0, keys(0, 4)...)
-	for _, e := range d.waiting(3) {
-		if want := d.status(e.Key).State; e.State != want {
-			d.Failf("Waiting says that %q is %q, want %q", e.URL, e.State, want)
-		}
-	}
-	for _, e := range d.stale(0, 10) {
-		if e.State != exact.Pending {
-			d.Failf("Stale says that %q is %q, want %q", e.URL, e.State, exact.Pending)
-		}
-	}
-}
-
-// waitingIsCompleteUnderChange scans while another caller makes changes. A key that waits
-// during the whole scan must be in it exactly once.
-func waitingIsCompleteUnderChange(open opener) {
-	d := open(exact.Windows{})
-	const n = 200
-	d.fresh(keys(0, n)...)
-	d.mark(0, keys(0, n/2)...)
-	var stop atomic.Bool
-	changing := make(chan error, 1)
-	set := d.share()
-	go func() {
-		var err error
-		for i := n; err == nil && !stop.Load(); i++ {
-			_, undecided := set.Decide(d.Ctx, keys(i, i+1))
-			err = errors.Join(undecided, set.Queued(d.Ctx, refs(0, key(n/2+i%(n/2)))),
-				set.Finish(d.Ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil))
-		}
-		changing <- err
-	}()
-	scans := make([][]exact.Entry, 5)
-	func() {
-		defer stop.Store(true)
-		for i := range scans {
-			scans[i] = d.waiting(11 + i)
-		}
-	}()
-	d.Must(<-changing, "changes")
-	constant := map[bloomstore.Fingerprint]bool{}
-	for _, key := range keys(0, n) {
-		constant[key.Fingerprint] = true
-	}
-	for _, entries := range scans {
-		seen := 0
-		for _, e := range entries {
-			if constant[e.Fingerprint] {
-				seen++
+		for _, entries := range scans {
+			seen := 0
+			for _, e := range entries {
+				if constant[e.Fingerprint] {
+					seen++
+				}
+			}
+			if seen != n {
+				d.Failf("a scan found %d of the %d keys that waited all the time", seen, n)
 			}
 		}
-		if seen != n {
-			d.Failf("a scan found %d of the %d keys that waited all the time", seen, n)
-		}
-	}
+	}},
 }

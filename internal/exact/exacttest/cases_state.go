@@ -12,144 +12,140 @@ import (
 )
 
 var stateCases = []testCase{
-	{Name: "PendingQueuedDone", Check: pendingQueuedDone},
-	{Name: "FinishFromPending", Check: finishFromPending},
-	{Name: "QueuedPassesOver", Check: queuedPassesOver},
-	{Name: "Withdraw", Check: withdraw},
-	{Name: "FirstToFinishDecides", Check: firstToFinishDecides},
-	{Name: "FinishTakesAHigherRound", Check: finishTakesAHigherRound},
-	{Name: "FinishOfUnknownKeys", Check: finishOfUnknownKeys},
-	{Name: "EqualKeysInOneFinish", Check: equalKeysInOneFinish},
-	{Name: "EveryOutcome", Check: everyOutcome},
-	{Name: "RecordsOnce", Check: recordsOnce},
-	{Name: "RecordsWithoutKeys", Check: recordsWithoutKeys},
-}
-
-func pendingQueuedDone(open opener) {
-	d := open(exact.Windows{})
-	all := keys(0, 4)
-	d.wantState(exact.Unknown, 0, all...)
-	d.fresh(all...)
-	d.wantState(exact.Pending, 0, all...)
-	d.mark(0, all[1:]...)
-	d.wantState(exact.Queued, 0, all[1:]...)
-	d.end(finished(all[2], 0, frontier.ClientError, 404), finished(all[3], 0, frontier.Network, 0))
-	d.wantState(exact.Pending, 0, all[0])
-	d.wantState(exact.Queued, 0, all[1])
-	d.wantState(exact.Done, 0, all[2])
-	d.wantState(exact.Failed, 0, all[3])
-	if s := d.status(all[2]); s.Outcome != frontier.ClientError || s.HTTP != 404 || !s.Forever {
-		d.Failf("the status of a done key without a window is %+v", s)
-	}
-	d.wantStats(1, 1, 1, 1)
-	d.wantAnswers(exact.Answer{}, all...)
-	d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
-}
-
-// finishFromPending finishes a key before Queued marks it. Queued can be called late,
-// or never.
-func finishFromPending(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(key(1))
-	d.finish(0, key(1))
-	d.mark(0, key(1))
-	d.withdraw(0, key(1))
-	d.wantState(exact.Done, 0, key(1))
-}
-
-func queuedPassesOver(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(keys(0, 2)...)
-	d.Must(d.Queued(d.Ctx, append(refs(1, key(0)), refs(0, key(1), key(1), key(7))...)), "Queued")
-	d.wantState(exact.Pending, 0, key(0)) // it was marked in another round
-	d.wantState(exact.Queued, 0, key(1))
-	d.wantState(exact.Unknown, 0, key(7))
-	d.mark(0, key(1))
-	d.wantStats(1, 1, 0, 0)
-}
-
-func withdraw(open opener) {
-	d := open(exact.Windows{})
-	d.fresh(keys(0, 4)...)
-	d.mark(0, key(1))
-	d.Must(d.Withdraw(d.Ctx, append(refs(0, key(0), key(1), key(9), key(0)), refs(1, key(2))...)), "Withdraw")
-	d.wantState(exact.Unknown, 0, key(0))
-	d.wantState(exact.Queued, 0, key(1))
-	d.wantState(exact.Pending, 0, keys(2, 4)...)
-	d.fresh(key(0))
-}
-
-func firstToFinishDecides(open opener) {
-	d := open(exact.Windows{})
-	d.queue(0, keys(0, 2)...)
-	d.end(finished(key(0), 0, frontier.OK, 200), finished(key(1), 0, frontier.ServerError, 503))
-	d.end(finished(key(0), 0, frontier.Network, 0), finished(key(1), 0, frontier.OK, 200))
-	for i, want := range []exact.Status{
-		{State: exact.Done, Class: frontier.Exact, Outcome: frontier.OK, HTTP: 200, Forever: true},
-		{State: exact.Failed, Class: frontier.Exact, Outcome: frontier.ServerError, HTTP: 503, Forever: true},
-	} {
-		if got := d.status(key(i)); got != want {
-			d.Failf("key %d is %+v after a second finisher, want %+v", i, got, want)
+	{"PendingQueuedDone", exact.Windows{}, func(d *driver) {
+		all := keys(0, 4)
+		d.wantState(exact.Unknown, 0, all...)
+		d.fresh(all...)
+		d.wantState(exact.Pending, 0, all...)
+		d.mark(0, all[1:]...)
+		d.wantState(exact.Queued, 0, all[1:]...)
+		d.end(finished(all[2], 0, frontier.ClientError, 404), finished(all[3], 0, frontier.Network, 0))
+		d.wantState(exact.Pending, 0, all[0])
+		d.wantState(exact.Queued, 0, all[1])
+		d.wantState(exact.Done, 0, all[2])
+		d.wantState(exact.Failed, 0, all[3])
+		if s := d.status(all[2]); s.Outcome != frontier.ClientError || s.HTTP != 404 || !s.Forever {
+			d.Failf("the status of a done key without a window is %+v", s)
 		}
-	}
-}
-
-// finishTakesAHigherRound finishes keys in a later round. The retry of a failed key begins
-// another round in the queue, and the set learns of it when the key is finished. After that,
-// a call with an earlier round must change nothing.
-func finishTakesAHigherRound(open opener) {
-	d := open(exact.Windows{})
-	d.queue(0, keys(0, 3)...)
-	d.end(finished(key(0), 0, frontier.Network, 0))
-	d.finish(2, key(0))
-	d.wantState(exact.Done, 2, key(0))
-	d.end(finished(key(0), 1, frontier.Network, 0))
-	d.wantState(exact.Done, 2, key(0))
-	d.finish(1, key(1)) // the key was queued
-	d.wantState(exact.Done, 1, key(1))
-	d.wantAnswers(exact.Answer{Round: 2}, key(0))
-	d.wantAnswers(exact.Answer{Round: 1}, key(1))
-	d.wantAnswers(exact.Answer{Round: 0}, key(2))
-}
-
-func finishOfUnknownKeys(open opener) {
-	d := open(exact.Windows{})
-	d.queue(0, key(1))
-	d.finish(0, key(0), key(1))
-	d.wantState(exact.Unknown, 0, key(0))
-	d.wantState(exact.Done, 0, key(1))
-	d.fresh(key(0))
-}
-
-func equalKeysInOneFinish(open opener) {
-	d := open(exact.Windows{})
-	d.queue(0, keys(0, 2)...)
-	d.end(
-		finished(key(0), 0, frontier.OK, 200), finished(key(0), 0, frontier.Network, 0),
-		finished(key(1), 0, frontier.Network, 0), finished(key(1), 1, frontier.OK, 200),
-	)
-	d.wantState(exact.Done, 0, key(0))
-	d.wantState(exact.Done, 1, key(1))
-}
-
-func everyOutcome(open opener) {
-	d := open(exact.Windows{})
-	outcomes := []frontier.Outcome{
-		frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
-		frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
-	}
-	all := keys(0, len(outcomes))
-	d.queue(0, all...)
-	var ends []exact.Finished
-	for i, outcome := range outcomes {
-		ends = append(ends, finished(all[i], 0, outcome, i*90))
-	}
-	d.end(ends...)
-	for i, outcome := range outcomes {
-		if got := d.status(all[i]); got.Outcome != outcome || got.HTTP != i*90 || got.State != exact.State(outcome.State()) {
-			d.Failf("a key that ended as %s with status %d is %+v", outcome, i*90, got)
+		d.wantStats(1, 1, 1, 1)
+		d.wantAnswers(exact.Answer{}, all...)
+		d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
+	}},
+	// This case finishes a key before Queued marks it. Queued can be called late,
+	// or never.
+	{"FinishFromPending", exact.Windows{}, func(d *driver) {
+		d.fresh(key(1))
+		d.finish(0, key(1))
+		d.mark(0, key(1))
+		d.withdraw(0, key(1))
+		d.wantState(exact.Done, 0, key(1))
+	}},
+	{"QueuedPassesOver", exact.Windows{}, func(d *driver) {
+		d.fresh(keys(0, 2)...)
+		d.Must(d.Queued(d.Ctx, append(refs(1, key(0)), refs(0, key(1), key(1), key(7))...)), "Queued")
+		d.wantState(exact.Pending, 0, key(0)) // it was marked in another round
+		d.wantState(exact.Queued, 0, key(1))
+		d.wantState(exact.Unknown, 0, key(7))
+		d.mark(0, key(1))
+		d.wantStats(1, 1, 0, 0)
+	}},
+	{"Withdraw", exact.Windows{}, func(d *driver) {
+		d.fresh(keys(0, 4)...)
+		d.mark(0, key(1))
+		d.Must(d.Withdraw(d.Ctx, append(refs(0, key(0), key(1), key(9), key(0)), refs(1, key(2))...)), "Withdraw")
+		d.wantState(exact.Unknown, 0, key(0))
+		d.wantState(exact.Queued, 0, key(1))
+		d.wantState(exact.Pending, 0, keys(2, 4)...)
+		d.fresh(key(0))
+	}},
+	{"FirstToFinishDecides", exact.Windows{}, func(d *driver) {
+		d.queue(0, keys(0, 2)...)
+		d.end(finished(key(0), 0, frontier.OK, 200), finished(key(1), 0, frontier.ServerError, 503))
+		d.end(finished(key(0), 0, frontier.Network, 0), finished(key(1), 0, frontier.OK, 200))
+		for i, want := range []exact.Status{
+			{State: exact.Done, Class: frontier.Exact, Outcome: frontier.OK, HTTP: 200, Forever: true},
+			{State: exact.Failed, Class: frontier.Exact, Outcome: frontier.ServerError, HTTP: 503, Forever: true},
+		} {
+			if got := d.status(key(i)); got != want {
+				d.Failf("key %d is %+v after a second finisher, want %+v", i, got, want)
+			}
 		}
-	}
+	}},
+	// This case finishes keys in a later round. The retry of a failed key begins
+	// another round in the queue, and the set learns of it when the key is finished. After that,
+	// a call with an earlier round must change nothing.
+	{"FinishTakesAHigherRound", exact.Windows{}, func(d *driver) {
+		d.queue(0, keys(0, 3)...)
+		d.end(finished(key(0), 0, frontier.Network, 0))
+		d.finish(2, key(0))
+		d.wantState(exact.Done, 2, key(0))
+		d.end(finished(key(0), 1, frontier.Network, 0))
+		d.wantState(exact.Done, 2, key(0))
+		d.finish(1, key(1)) // the key was queued
+		d.wantState(exact.Done, 1, key(1))
+		d.wantAnswers(exact.Answer{Round: 2}, key(0))
+		d.wantAnswers(exact.Answer{Round: 1}, key(1))
+		d.wantAnswers(exact.Answer{Round: 0}, key(2))
+	}},
+	{"FinishOfUnknownKeys", exact.Windows{}, func(d *driver) {
+		d.queue(0, key(1))
+		d.finish(0, key(0), key(1))
+		d.wantState(exact.Unknown, 0, key(0))
+		d.wantState(exact.Done, 0, key(1))
+		d.fresh(key(0))
+	}},
+	{"EqualKeysInOneFinish", exact.Windows{}, func(d *driver) {
+		d.queue(0, keys(0, 2)...)
+		d.end(
+			finished(key(0), 0, frontier.OK, 200), finished(key(0), 0, frontier.Network, 0),
+			finished(key(1), 0, frontier.Network, 0), finished(key(1), 1, frontier.OK, 200),
+		)
+		d.wantState(exact.Done, 0, key(0))
+		d.wantState(exact.Done, 1, key(1))
+	}},
+	{"EveryOutcome", exact.Windows{}, func(d *driver) {
+		outcomes := []frontier.Outcome{
+			frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
+			frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
+		}
+		all := keys(0, len(outcomes))
+		d.queue(0, all...)
+		var ends []exact.Finished
+		for i, outcome := range outcomes {
+			ends = append(ends, finished(all[i], 0, outcome, i*90))
+		}
+		d.end(ends...)
+		for i, outcome := range outcomes {
+			if got := d.status(all[i]); got.Outcome != outcome || got.HTTP != i*90 || got.State != exact.State(outcome.State()) {
+				d.Failf("a key that ended as %s with status %d is %+v", outcome, i*90, got)
+			}
+		}
+	}},
+	// This case checks that a set keeps only the first record for a fingerprint and round,
+	// whether it has the key or not.
+	{"RecordsOnce", exact.Windows{}, func(d *driver) {
+		d.queue(0, keys(0, 2)...)
+		end := []exact.Finished{finished(key(0), 0, frontier.OK, 200)}
+		first, second, bulk := d.record(key(0), 0, "first"), d.record(key(0), 0, "second"), d.record(key(7), 0, "bulk")
+		d.Must(d.Finish(d.Ctx, end, []exact.Row{first, bulk}), "Finish")
+		d.Must(d.Finish(d.Ctx, end, []exact.Row{first, bulk}), "Finish again")
+		d.Clock.Advance(time.Minute)
+		d.Must(d.Finish(d.Ctx, end, []exact.Row{second, d.record(key(7), 0, "another")}), "Finish late")
+		d.wantRecords(first, bulk)
+		other := d.record(key(0), 1, "next round")
+		d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 1, frontier.OK, 200)}, []exact.Row{other, d.record(key(0), 1, "twin")}), "Finish")
+		d.wantRecords(first, bulk, other)
+	}},
+	{"RecordsWithoutKeys", exact.Windows{}, func(d *driver) {
+		var rows []exact.Row
+		for _, key := range append(keys(3, 600), extremes()...) {
+			rows = append(rows, d.record(key, uint32(key.Depth%3), "bulk"))
+		}
+		rows[0].Outcome, rows[0].Status = frontier.Network, 0
+		d.Must(d.Finish(d.Ctx, nil, rows), "Finish")
+		d.wantRecords(rows...)
+		d.wantStats(0, 0, 0, 0)
+	}},
 }
 
 // The method record returns a record of a key. The record contains the text mark.
@@ -197,33 +193,4 @@ func sameJSON(a, b []byte) bool {
 		}
 	}
 	return reflect.DeepEqual(values[0], values[1])
-}
-
-// recordsOnce checks that a set keeps only the first record for a fingerprint and round,
-// whether it has the key or not.
-func recordsOnce(open opener) {
-	d := open(exact.Windows{})
-	d.queue(0, keys(0, 2)...)
-	end := []exact.Finished{finished(key(0), 0, frontier.OK, 200)}
-	first, second, bulk := d.record(key(0), 0, "first"), d.record(key(0), 0, "second"), d.record(key(7), 0, "bulk")
-	d.Must(d.Finish(d.Ctx, end, []exact.Row{first, bulk}), "Finish")
-	d.Must(d.Finish(d.Ctx, end, []exact.Row{first, bulk}), "Finish again")
-	d.Clock.Advance(time.Minute)
-	d.Must(d.Finish(d.Ctx, end, []exact.Row{second, d.record(key(7), 0, "another")}), "Finish late")
-	d.wantRecords(first, bulk)
-	other := d.record(key(0), 1, "next round")
-	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 1, frontier.OK, 200)}, []exact.Row{other, d.record(key(0), 1, "twin")}), "Finish")
-	d.wantRecords(first, bulk, other)
-}
-
-func recordsWithoutKeys(open opener) {
-	d := open(exact.Windows{})
-	var rows []exact.Row
-	for _, key := range append(keys(3, 600), extremes()...) {
-		rows = append(rows, d.record(key, uint32(key.Depth%3), "bulk"))
-	}
-	rows[0].Outcome, rows[0].Status = frontier.Network, 0
-	d.Must(d.Finish(d.Ctx, nil, rows), "Finish")
-	d.wantRecords(rows...)
-	d.wantStats(0, 0, 0, 0)
 }

@@ -8,14 +8,156 @@ import (
 )
 
 var windowCases = []testCase{
-	{Name: "BackAfterTheWindow", Check: backAfterTheWindow},
-	{Name: "WindowsAreOfClasses", Check: windowsAreOfClasses},
-	{Name: "RowsInFlightHaveNoWindow", Check: rowsInFlightHaveNoWindow},
-	{Name: "WithdrawOfARenewedKey", Check: withdrawOfARenewedKey},
-	{Name: "LateFinisherOfAnEarlierRound", Check: lateFinisherOfAnEarlierRound},
-	{Name: "RetryStartsTheWindowAnew", Check: retryStartsTheWindowAnew},
-	{Name: "SweepInBatches", Check: sweepInBatches},
-	{Name: "SweptRoundsDoNotRepeat", Check: sweptRoundsDoNotRepeat},
+	// This case checks that a done or failed key is new again, once, when its window
+	// is over. The window begins when the key is finished.
+	{"BackAfterTheWindow", hundred(), func(d *driver) {
+		done, failed := key(0), key(1)
+		d.queue(0, done, failed)
+		for round := range uint32(3) {
+			d.Clock.Advance(time.Hour)
+			d.end(finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0))
+			if s := d.status(done); !about(s.SeenFor, window) || s.Forever {
+				d.Failf("the status of a key with a window of %v is %+v", window, s)
+			}
+			d.wantAnswers(exact.Answer{Round: round}, done, failed)
+			d.Clock.Advance(window - 2*time.Second)
+			d.wantAnswers(exact.Answer{Round: round}, done, failed, done)
+			d.wantState(exact.Done, round, done)
+			d.Clock.Advance(4 * time.Second)
+			if s := d.status(done); s.State != exact.Done || s.SeenFor != 0 || s.Forever {
+				d.Failf("the status of a key whose window is over is %+v", s)
+			}
+			if round == 1 { // asks for both keys in one batch, and for one of them twice
+				answers := d.decide(done, failed, done)
+				again := exact.Answer{New: true, Round: 2}
+				if answers[0] != again || answers[1] != again || answers[2] != (exact.Answer{Round: 2}) {
+					d.Failf("keys whose windows are over are answered %+v", answers)
+				}
+				d.mark(2, done, failed)
+				continue
+			}
+			d.queue(round+1, done, failed)
+			d.wantAnswers(exact.Answer{Round: round + 1}, done, failed)
+		}
+	}},
+	{"WindowsAreOfClasses", exact.Windows{frontier.Exact: window, 5: 10 * window}, func(d *driver) {
+		short, long, forever := key(0), key(1), key(2)
+		long.Class, forever.Class = 5, 6
+		d.queue(0, short, long, forever)
+		d.finish(0, short, long, forever)
+		d.passWindow()
+		d.queue(1, short)
+		d.wantAnswers(exact.Answer{}, long, forever)
+		d.Clock.Advance(9 * window)
+		d.queue(1, long)
+		d.Clock.Advance(1000 * window)
+		d.wantAnswers(exact.Answer{}, forever)
+		d.wantAnswers(exact.Answer{Round: 1}, short, long) // short and long are queued
+	}},
+	{"RowsInFlightHaveNoWindow", hundred(), func(d *driver) {
+		d.fresh(key(0))
+		d.queue(0, key(1))
+		d.Clock.Advance(10 * window)
+		d.wantAnswers(exact.Answer{}, keys(0, 2)...)
+		d.wantSweep("a set with nothing finished", 10, 0, 0)
+		d.finish(0, key(1))
+		d.passWindow()
+		d.queue(1, key(1))
+		d.Clock.Advance(10 * window)
+		d.wantAnswers(exact.Answer{Round: 1}, key(1))
+		d.wantSweep("a set with a renewed key that waits", 10, 0, 0)
+		d.wantState(exact.Pending, 0, key(0))
+		d.wantState(exact.Queued, 1, key(1))
+	}},
+	// This case withdraws keys that were new for a second time. They must be
+	// finished as before, and new to the next caller.
+	{"WithdrawOfARenewedKey", hundred(), func(d *driver) {
+		d.queue(0, keys(0, 2)...)
+		d.end(finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0))
+		d.passWindow()
+		d.wantAnswers(exact.Answer{New: true, Round: 1}, keys(0, 2)...)
+		d.withdraw(0, keys(0, 2)...) // the keys are not pending in this round
+		d.wantState(exact.Pending, 1, keys(0, 2)...)
+		d.withdraw(1, keys(0, 2)...)
+		d.wantState(exact.Done, 0, key(0))
+		d.wantState(exact.Failed, 0, key(1))
+		if s := d.status(key(0)); s.Outcome != frontier.ClientError || s.HTTP != 404 {
+			d.Failf("a renewed key that was withdrawn is %+v", s)
+		}
+		d.wantEntries("Waiting", d.waiting(9), 1)
+		d.queue(1, keys(0, 2)...)
+	}},
+	// This case finishes a key in an earlier round. This must change
+	// nothing, neither while the key waits in the next round nor later.
+	{"LateFinisherOfAnEarlierRound", hundred(), func(d *driver) {
+		d.queue(0, key(0))
+		d.finish(0, key(0))
+		d.passWindow()
+		d.wantAnswers(exact.Answer{New: true, Round: 1}, key(0))
+		late := []exact.Finished{finished(key(0), 0, frontier.Network, 0)}
+		d.end(late...)
+		d.wantState(exact.Pending, 1, key(0))
+		d.mark(1, key(0))
+		d.end(late...)
+		d.wantState(exact.Queued, 1, key(0))
+		d.finish(1, key(0))
+		d.end(late...)
+		d.wantState(exact.Done, 1, key(0))
+	}},
+	// This case checks that the window begins again when a retried key is
+	// finished, but not when Finish is repeated.
+	{"RetryStartsTheWindowAnew", hundred(), func(d *driver) {
+		d.queue(0, key(0))
+		d.end(finished(key(0), 0, frontier.Network, 0))
+		d.Clock.Advance(window / 2)
+		d.finish(1, key(0))
+		d.Clock.Advance(window / 2)
+		d.finish(1, key(0))
+		d.wantAnswers(exact.Answer{Round: 1}, key(0))
+		d.Clock.Advance(window/2 + 2*time.Second)
+		d.queue(2, key(0))
+	}},
+	{"SweepInBatches", hundred(), func(d *driver) {
+		d.queue(0, keys(0, 50)...)
+		d.finish(0, keys(0, 20)...)
+		d.Clock.Advance(30 * time.Second)
+		d.finish(0, keys(20, 40)...)
+		d.Clock.Advance(window - 32*time.Second)
+		d.wantSweep("keys before their window is over", 100, 0, 0)
+		d.Clock.Advance(12 * time.Second) // the window of the first 20 keys has been over for 10 s
+		stats, err := d.Stats(d.Ctx)
+		d.Must(err, "Stats")
+		if !about(stats.Lag, 10*time.Second) {
+			d.Failf("the lag in Stats is %v, want 10s", stats.Lag)
+		}
+		d.wantSweep("15 of 20", 15, 15, 10*time.Second)
+		d.wantSweep("the rest", 15, 5, 0)
+		d.wantState(exact.Unknown, 0, keys(0, 20)...)
+		d.wantStats(0, 10, 20, 0)
+		d.Clock.Advance(30 * time.Second)
+		d.wantSweep("the second 20", 100, 20, 0)
+		d.wantStats(0, 10, 0, 0)
+	}},
+	// This case checks that an unknown key begins in a later round than any
+	// swept key had. The set cannot distinguish a swept key from a key that it never had.
+	{"SweptRoundsDoNotRepeat", hundred(), func(d *driver) {
+		d.queue(0, keys(0, 3)...)
+		d.finish(0, key(0), key(1))
+		d.finish(2, key(1)) // retried
+		d.passWindow()
+		if swept, _ := d.sweep(9); swept != 2 {
+			d.Failf("Sweep forgot %d keys, want 2", swept)
+		}
+		d.wantAnswers(exact.Answer{New: true, Round: 3}, key(0), key(1), key(9))
+		d.withdraw(3, key(9))
+		d.wantState(exact.Unknown, 0, key(9))
+		d.wantAnswers(exact.Answer{New: true, Round: 3}, key(9))
+		d.wantAnswers(exact.Answer{}, key(2)) // not swept, because it is queued
+		d.finish(3, key(0))
+		d.passWindow()
+		d.queue(4, key(0)) // renewed, not swept
+		d.wantAnswers(exact.Answer{New: true, Round: 3}, key(10))
+	}},
 }
 
 const window = 100 * time.Second
@@ -25,169 +167,3 @@ func hundred() exact.Windows { return exact.Windows{frontier.Exact: window} }
 
 // passWindow moves the clock so far that the windows of all finished keys are over.
 func (d *driver) passWindow() { d.Clock.Advance(window + 2*time.Second) }
-
-// backAfterTheWindow checks that a done or failed key is new again, once, when its window
-// is over. The window begins when the key is finished.
-func backAfterTheWindow(open opener) {
-	d := open(hundred())
-	done, failed := key(0), key(1)
-	d.queue(0, done, failed)
-	for round := range uint32(3) {
-		d.Clock.Advance(time.Hour)
-		d.end(finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0))
-		if s := d.status(done); !about(s.SeenFor, window) || s.Forever {
-			d.Failf("the status of a key with a window of %v is %+v", window, s)
-		}
-		d.wantAnswers(exact.Answer{Round: round}, done, failed)
-		d.Clock.Advance(window - 2*time.Second)
-		d.wantAnswers(exact.Answer{Round: round}, done, failed, done)
-		d.wantState(exact.Done, round, done)
-		d.Clock.Advance(4 * time.Second)
-		if s := d.status(done); s.State != exact.Done || s.SeenFor != 0 || s.Forever {
-			d.Failf("the status of a key whose window is over is %+v", s)
-		}
-		if round == 1 { // asks for both keys in one batch, and for one of them twice
-			answers := d.decide(done, failed, done)
-			again := exact.Answer{New: true, Round: 2}
-			if answers[0] != again || answers[1] != again || answers[2] != (exact.Answer{Round: 2}) {
-				d.Failf("keys whose windows are over are answered %+v", answers)
-			}
-			d.mark(2, done, failed)
-			continue
-		}
-		d.queue(round+1, done, failed)
-		d.wantAnswers(exact.Answer{Round: round + 1}, done, failed)
-	}
-}
-
-func windowsAreOfClasses(open opener) {
-	d := open(exact.Windows{frontier.Exact: window, 5: 10 * window})
-	short, long, forever := key(0), key(1), key(2)
-	long.Class, forever.Class = 5, 6
-	d.queue(0, short, long, forever)
-	d.finish(0, short, long, forever)
-	d.passWindow()
-	d.queue(1, short)
-	d.wantAnswers(exact.Answer{}, long, forever)
-	d.Clock.Advance(9 * window)
-	d.queue(1, long)
-	d.Clock.Advance(1000 * window)
-	d.wantAnswers(exact.Answer{}, forever)
-	d.wantAnswers(exact.Answer{Round: 1}, short, long) // short and long are queued
-}
-
-func rowsInFlightHaveNoWindow(open opener) {
-	d := open(hundred())
-	d.fresh(key(0))
-	d.queue(0, key(1))
-	d.Clock.Advance(10 * window)
-	d.wantAnswers(exact.Answer{}, keys(0, 2)...)
-	d.wantSweep("a set with nothing finished", 10, 0, 0)
-	d.finish(0, key(1))
-	d.passWindow()
-	d.queue(1, key(1))
-	d.Clock.Advance(10 * window)
-	d.wantAnswers(exact.Answer{Round: 1}, key(1))
-	d.wantSweep("a set with a renewed key that waits", 10, 0, 0)
-	d.wantState(exact.Pending, 0, key(0))
-	d.wantState(exact.Queued, 1, key(1))
-}
-
-// withdrawOfARenewedKey withdraws keys that were new for a second time. They must be
-// finished as before, and new to the next caller.
-func withdrawOfARenewedKey(open opener) {
-	d := open(hundred())
-	d.queue(0, keys(0, 2)...)
-	d.end(finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0))
-	d.passWindow()
-	d.wantAnswers(exact.Answer{New: true, Round: 1}, keys(0, 2)...)
-	d.withdraw(0, keys(0, 2)...) // the keys are not pending in this round
-	d.wantState(exact.Pending, 1, keys(0, 2)...)
-	d.withdraw(1, keys(0, 2)...)
-	d.wantState(exact.Done, 0, key(0))
-	d.wantState(exact.Failed, 0, key(1))
-	if s := d.status(key(0)); s.Outcome != frontier.ClientError || s.HTTP != 404 {
-		d.Failf("a renewed key that was withdrawn is %+v", s)
-	}
-	d.wantEntries("Waiting", d.waiting(9), 1)
-	d.queue(1, keys(0, 2)...)
-}
-
-// lateFinisherOfAnEarlierRound finishes a key in an earlier round. This must change
-// nothing, neither while the key waits in the next round nor later.
-func lateFinisherOfAnEarlierRound(open opener) {
-	d := open(hundred())
-	d.queue(0, key(0))
-	d.finish(0, key(0))
-	d.passWindow()
-	d.wantAnswers(exact.Answer{New: true, Round: 1}, key(0))
-	late := []exact.Finished{finished(key(0), 0, frontier.Network, 0)}
-	d.end(late...)
-	d.wantState(exact.Pending, 1, key(0))
-	d.mark(1, key(0))
-	d.end(late...)
-	d.wantState(exact.Queued, 1, key(0))
-	d.finish(1, key(0))
-	d.end(late...)
-	d.wantState(exact.Done, 1, key(0))
-}
-
-// retryStartsTheWindowAnew checks that the window begins again when a retried key is
-// finished, but not when Finish is repeated.
-func retryStartsTheWindowAnew(open opener) {
-	d := open(hundred())
-	d.queue(0, key(0))
-	d.end(finished(key(0), 0, frontier.Network, 0))
-	d.Clock.Advance(window / 2)
-	d.finish(1, key(0))
-	d.Clock.Advance(window / 2)
-	d.finish(1, key(0))
-	d.wantAnswers(exact.Answer{Round: 1}, key(0))
-	d.Clock.Advance(window/2 + 2*time.Second)
-	d.queue(2, key(0))
-}
-
-func sweepInBatches(open opener) {
-	d := open(hundred())
-	d.queue(0, keys(0, 50)...)
-	d.finish(0, keys(0, 20)...)
-	d.Clock.Advance(30 * time.Second)
-	d.finish(0, keys(20, 40)...)
-	d.Clock.Advance(window - 32*time.Second)
-	d.wantSweep("keys before their window is over", 100, 0, 0)
-	d.Clock.Advance(12 * time.Second) // the window of the first 20 keys has been over for 10 s
-	stats, err := d.Stats(d.Ctx)
-	d.Must(err, "Stats")
-	if !about(stats.Lag, 10*time.Second) {
-		d.Failf("the lag in Stats is %v, want 10s", stats.Lag)
-	}
-	d.wantSweep("15 of 20", 15, 15, 10*time.Second)
-	d.wantSweep("the rest", 15, 5, 0)
-	d.wantState(exact.Unknown, 0, keys(0, 20)...)
-	d.wantStats(0, 10, 20, 0)
-	d.Clock.Advance(30 * time.Second)
-	d.wantSweep("the second 20", 100, 20, 0)
-	d.wantStats(0, 10, 0, 0)
-}
-
-// sweptRoundsDoNotRepeat checks that an unknown key begins in a later round than any
-// swept key had. The set cannot distinguish a swept key from a key that it never had.
-func sweptRoundsDoNotRepeat(open opener) {
-	d := open(hundred())
-	d.queue(0, keys(0, 3)...)
-	d.finish(0, key(0), key(1))
-	d.finish(2, key(1)) // retried
-	d.passWindow()
-	if swept, _ := d.sweep(9); swept != 2 {
-		d.Failf("Sweep forgot %d keys, want 2", swept)
-	}
-	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(0), key(1), key(9))
-	d.withdraw(3, key(9))
-	d.wantState(exact.Unknown, 0, key(9))
-	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(9))
-	d.wantAnswers(exact.Answer{}, key(2)) // not swept, because it is queued
-	d.finish(3, key(0))
-	d.passWindow()
-	d.queue(4, key(0)) // renewed, not swept
-	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(10))
-}

@@ -50,23 +50,20 @@ type Sharer interface {
 // RunSet tests the contract of exact.Set, each case as a subtest. Each call of the function
 // open must return a new, empty set and close it with t.Cleanup.
 func RunSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set) {
-	suite.Run(t, allCases(), func(t *testing.T) opener {
-		return drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })
+	suite.Run(t, allCases(), func(t *testing.T, windows exact.Windows) *driver {
+		return drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })(windows)
 	})
 }
 
-// testCase tests one part of the contract. It opens the sets that it needs.
-type testCase = suite.Case[opener]
-
-// opener returns a driver of a new, empty set.
-type opener func(exact.Windows) *driver
+// testCase tests one part of the contract with a new, empty set.
+type testCase = suite.Case[exact.Windows, *driver]
 
 func allCases() []testCase {
 	return slices.Concat(decideCases, stateCases, windowCases, relayCases, raceCases)
 }
 
-// drive returns an opener whose drivers use the sets that the function open returns.
-func drive(ctx context.Context, open func(Options) exact.Set) opener {
+// drive returns a function that opens a set with open and returns its driver.
+func drive(ctx context.Context, open func(Options) exact.Set) func(exact.Windows) *driver {
 	return func(windows exact.Windows) *driver {
 		d := &driver{Driver: suite.NewDriver(ctx)}
 		d.Set = open(Options{Windows: windows, Now: d.Clock.Now})

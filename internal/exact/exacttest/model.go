@@ -21,16 +21,15 @@ func ModelSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set, seed
 	t.Helper()
 	t.Logf("replay with -seed=%d", seed)
 	sets := drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })
-	if err := modelRun(seed, steps).Run(sets); err != nil {
+	if err := suite.Try(modelRun(seed, steps), sets); err != nil {
 		t.Error(err)
 	}
 }
 
 func modelRun(seed uint64, steps int) testCase {
-	return testCase{Name: fmt.Sprintf("seed=%d", seed), Check: func(open opener) {
-		// The player's clock moves in steps of 10 s. Windows and ages end between two steps.
-		windows := exact.Windows{1: 45 * time.Second, 2: 205 * time.Second}
-		d := open(windows)
+	// The player's clock moves in steps of 10 s. Windows and ages end between two steps.
+	windows := exact.Windows{1: 45 * time.Second, 2: 205 * time.Second}
+	return testCase{fmt.Sprintf("seed=%d", seed), windows, func(d *driver) {
 		p := &player{
 			driver: d, rng: rand.New(rand.NewPCG(seed, 3)),
 			model: NewMemory(Options{Windows: windows, Now: d.Clock.Now}),
