@@ -11,21 +11,13 @@ import (
 )
 
 var decideCases = []testCase{
-	{"TenTimesInARow", exact.Windows{}, func(d *driver) {
-		d.fresh(key(1))
-		for range 9 {
-			d.wantAnswers(exact.Answer{}, key(1))
-		}
-		d.wantStats(1, 0, 0, 0)
-	}},
 	{"EqualKeysInOneBatch", exact.Windows{}, func(d *driver) {
 		d.fresh(key(9))
 		batch := []exact.Key{key(1), key(2), key(1), key(1), key(9), key(2), key(3), key(9)}
 		for i, got := range d.decide(batch...) {
 			first := i == 0 || i == 1 || i == 6
-			if want := (exact.Answer{New: first, First: first}); got != want {
-				d.Failf("key %d of the batch: %+v, want %+v", i, got, want)
-			}
+			want := exact.Answer{New: first, First: first}
+			d.Require(got == want, "key %d of the batch: %+v, want %+v", i, got, want)
 		}
 		d.wantStats(4, 0, 0, 0)
 	}},
@@ -40,9 +32,8 @@ var decideCases = []testCase{
 				asked = append(asked, key(i))
 			}
 			for j, got := range d.decide(asked...) {
-				if got.New == known[batch[j]] || got.New != got.First || got.Round != 0 {
-					d.Failf("key %d, which was known: %t, is answered %+v", batch[j], known[batch[j]], got)
-				}
+				d.Require(got.New != known[batch[j]] && got.New == got.First && got.Round == 0,
+					"key %d, which was known: %t, is answered %+v", batch[j], known[batch[j]], got)
 			}
 			for _, i := range batch {
 				known[i] = true
@@ -100,9 +91,8 @@ var decideCases = []testCase{
 				found[e.URL] = true
 			}
 			for _, key := range mine {
-				if !found[key.URL] {
-					d.Failf("Decide ended with %v, and %q is neither new to the next caller nor pending", err, key.URL)
-				}
+				d.Require(found[key.URL],
+					"Decide ended with %v, and %q is neither new to the next caller nor pending", err, key.URL)
 			}
 		}
 	}},
@@ -118,9 +108,7 @@ var decideCases = []testCase{
 			"Withdraw": d.Withdraw(ctx, refs(0, key(1))),
 			"Finish":   d.Finish(ctx, []exact.Finished{finished(key(2), 0, frontier.OK, 200)}, nil),
 		} {
-			if err == nil {
-				d.Failf("%s with a context that has ended returned no error", what)
-			}
+			d.Require(err != nil, "%s with a context that has ended returned no error", what)
 		}
 		d.wantState(exact.Pending, 0, keys(0, 3)...)
 		d.wantStats(3, 0, 0, 0)

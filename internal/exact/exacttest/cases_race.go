@@ -45,17 +45,15 @@ var raceCases = []testCase{
 			return d.share().Finish(d.Ctx, ends, rows)
 		})
 		rows, shown := d.records()
-		if shown && len(rows) != len(many) {
-			d.Failf("there are %d records of %d keys", len(rows), len(many))
-		}
+		d.Require(!shown || len(rows) == len(many), "there are %d records of %d keys", len(rows), len(many))
 		statusOf := map[bloomstore.Fingerprint]int{}
 		for _, row := range rows {
 			statusOf[row.Fingerprint] = row.Status
 		}
 		for _, key := range many {
-			if s := d.status(key); s.State != exact.Done || shown && s.HTTP != statusOf[key.Fingerprint] {
-				d.Failf("%q is %+v, and its record has status %d", key.URL, s, statusOf[key.Fingerprint])
-			}
+			s := d.status(key)
+			d.Require(s.State == exact.Done && (!shown || s.HTTP == statusOf[key.Fingerprint]),
+				"%q is %+v, and its record has status %d", key.URL, s, statusOf[key.Fingerprint])
 		}
 	}},
 	// This case lets racers renew, finish and sweep the same keys. In one round,
@@ -91,9 +89,7 @@ var raceCases = []testCase{
 			return nil
 		})
 		for ref, n := range w.of {
-			if n != 1 {
-				d.Failf("%x was new %d times in round %d", ref.Fingerprint[:4], n, ref.Round)
-			}
+			d.Require(n == 1, "%x was new %d times in round %d", ref.Fingerprint[:4], n, ref.Round)
 		}
 	}},
 }
@@ -138,11 +134,9 @@ func (d *driver) offerShuffled(all []exact.Key, batch int) *wins {
 
 func (d *driver) wantOneWinner(w *wins, round uint32, keys []exact.Key) {
 	for _, ref := range refs(round, keys...) {
-		if n := w.of[ref]; n != 1 {
-			d.Failf("of %d racers %d were told that %x is new in round %d, want 1", racers, n, ref.Fingerprint[:4], round)
-		}
+		n := w.of[ref]
+		d.Require(n == 1,
+			"of %d racers %d were told that %x is new in round %d, want 1", racers, n, ref.Fingerprint[:4], round)
 	}
-	if len(w.of) != len(keys) {
-		d.Failf("keys were new in %d rounds, want %d", len(w.of), len(keys))
-	}
+	d.Require(len(w.of) == len(keys), "keys were new in %d rounds, want %d", len(w.of), len(keys))
 }

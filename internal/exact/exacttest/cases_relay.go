@@ -31,9 +31,7 @@ var relayCases = []testCase{
 		d.fresh(keys(0, 30)...)
 		d.Clock.Advance(62 * time.Second)
 		first := d.stale(time.Minute, 20)
-		if len(first) != 20 {
-			d.Failf("Stale returned %d of 20 keys", len(first))
-		}
+		d.Require(len(first) == 20, "Stale returned %d of 20 keys", len(first))
 		second := d.stale(time.Minute, 20)
 		d.wantEntries("two calls of Stale", append(first, second...), 0, keys(0, 30)...)
 		d.Clock.Advance(58 * time.Second)
@@ -93,14 +91,11 @@ var relayCases = []testCase{
 		d.fresh(keys(0, 10)...)
 		d.mark(0, keys(0, 4)...)
 		for _, e := range d.waiting(3) {
-			if want := d.status(e.Key).State; e.State != want {
-				d.Failf("Waiting says that %q is %q, want %q", e.URL, e.State, want)
-			}
+			want := d.status(e.Key).State
+			d.Require(e.State == want, "Waiting says that %q is %q, want %q", e.URL, e.State, want)
 		}
 		for _, e := range d.stale(0, 10) {
-			if e.State != exact.Pending {
-				d.Failf("Stale says that %q is %q, want %q", e.URL, e.State, exact.Pending)
-			}
+			d.Require(e.State == exact.Pending, "Stale says that %q is %q, want %q", e.URL, e.State, exact.Pending)
 		}
 	}},
 	// This case scans while another caller makes changes. A key that waits
@@ -140,9 +135,7 @@ var relayCases = []testCase{
 					seen++
 				}
 			}
-			if seen != n {
-				d.Failf("a scan found %d of the %d keys that waited all the time", seen, n)
-			}
+			d.Require(seen == n, "a scan found %d of the %d keys that waited all the time", seen, n)
 		}
 	}},
 }

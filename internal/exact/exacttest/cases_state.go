@@ -24,9 +24,9 @@ var stateCases = []testCase{
 		d.wantState(exact.Queued, 0, all[1])
 		d.wantState(exact.Done, 0, all[2])
 		d.wantState(exact.Failed, 0, all[3])
-		if s := d.status(all[2]); s.Outcome != frontier.ClientError || s.HTTP != 404 || !s.Forever {
-			d.Failf("the status of a done key without a window is %+v", s)
-		}
+		s := d.status(all[2])
+		d.Require(s.Outcome == frontier.ClientError && s.HTTP == 404 && s.Forever,
+			"the status of a done key without a window is %+v", s)
 		d.wantStats(1, 1, 1, 1)
 		d.wantAnswers(exact.Answer{}, all...)
 		d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
@@ -66,9 +66,8 @@ var stateCases = []testCase{
 			{State: exact.Done, Class: frontier.Exact, Outcome: frontier.OK, HTTP: 200, Forever: true},
 			{State: exact.Failed, Class: frontier.Exact, Outcome: frontier.ServerError, HTTP: 503, Forever: true},
 		} {
-			if got := d.status(key(i)); got != want {
-				d.Failf("key %d is %+v after a second finisher, want %+v", i, got, want)
-			}
+			got := d.status(key(i))
+			d.Require(got == want, "key %d is %+v after a second finisher, want %+v", i, got, want)
 		}
 	}},
 	// This case finishes keys in a later round. The retry of a failed key begins
@@ -116,9 +115,9 @@ var stateCases = []testCase{
 		}
 		d.end(ends...)
 		for i, outcome := range outcomes {
-			if got := d.status(all[i]); got.Outcome != outcome || got.HTTP != i*90 || got.State != exact.State(outcome.State()) {
-				d.Failf("a key that ended as %s with status %d is %+v", outcome, i*90, got)
-			}
+			got := d.status(all[i])
+			d.Require(got.Outcome == outcome && got.HTTP == i*90 && got.State == exact.State(outcome.State()),
+				"a key that ended as %s with status %d is %+v", outcome, i*90, got)
 		}
 	}},
 	// This case checks that a set keeps only the first record for a fingerprint and round,
@@ -179,9 +178,7 @@ func (d *driver) wantRecords(want ...exact.Row) {
 		return a.Ref == b.Ref && a.URL == b.URL && a.Fetched.Equal(b.Fetched) && a.Outcome == b.Outcome &&
 			a.Status == b.Status && sameJSON(a.Record, b.Record)
 	}
-	if !slices.EqualFunc(got, want, same) {
-		d.Failf("the records are %+v, want %+v", got, want)
-	}
+	d.Require(slices.EqualFunc(got, want, same), "the records are %+v, want %+v", got, want)
 }
 
 // sameJSON compares the values, because databases write the same JSON in other ways.

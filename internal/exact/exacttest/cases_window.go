@@ -16,23 +16,22 @@ var windowCases = []testCase{
 		for round := range uint32(3) {
 			d.Clock.Advance(time.Hour)
 			d.end(finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0))
-			if s := d.status(done); !about(s.SeenFor, window) || s.Forever {
-				d.Failf("the status of a key with a window of %v is %+v", window, s)
-			}
+			s := d.status(done)
+			d.Require(about(s.SeenFor, window) && !s.Forever,
+				"the status of a key with a window of %v is %+v", window, s)
 			d.wantAnswers(exact.Answer{Round: round}, done, failed)
 			d.Clock.Advance(window - 2*time.Second)
 			d.wantAnswers(exact.Answer{Round: round}, done, failed, done)
 			d.wantState(exact.Done, round, done)
 			d.Clock.Advance(4 * time.Second)
-			if s := d.status(done); s.State != exact.Done || s.SeenFor != 0 || s.Forever {
-				d.Failf("the status of a key whose window is over is %+v", s)
-			}
+			s = d.status(done)
+			d.Require(s.State == exact.Done && s.SeenFor == 0 && !s.Forever,
+				"the status of a key whose window is over is %+v", s)
 			if round == 1 { // asks for both keys in one batch, and for one of them twice
 				answers := d.decide(done, failed, done)
 				again := exact.Answer{New: true, Round: 2}
-				if answers[0] != again || answers[1] != again || answers[2] != (exact.Answer{Round: 2}) {
-					d.Failf("keys whose windows are over are answered %+v", answers)
-				}
+				d.Require(answers[0] == again && answers[1] == again && answers[2] == exact.Answer{Round: 2},
+					"keys whose windows are over are answered %+v", answers)
 				d.mark(2, done, failed)
 				continue
 			}
@@ -81,9 +80,8 @@ var windowCases = []testCase{
 		d.withdraw(1, keys(0, 2)...)
 		d.wantState(exact.Done, 0, key(0))
 		d.wantState(exact.Failed, 0, key(1))
-		if s := d.status(key(0)); s.Outcome != frontier.ClientError || s.HTTP != 404 {
-			d.Failf("a renewed key that was withdrawn is %+v", s)
-		}
+		s := d.status(key(0))
+		d.Require(s.Outcome == frontier.ClientError && s.HTTP == 404, "a renewed key that was withdrawn is %+v", s)
 		d.wantEntries("Waiting", d.waiting(9), 1)
 		d.queue(1, keys(0, 2)...)
 	}},
@@ -127,9 +125,7 @@ var windowCases = []testCase{
 		d.Clock.Advance(12 * time.Second) // the window of the first 20 keys has been over for 10 s
 		stats, err := d.Stats(d.Ctx)
 		d.Must(err, "Stats")
-		if !about(stats.Lag, 10*time.Second) {
-			d.Failf("the lag in Stats is %v, want 10s", stats.Lag)
-		}
+		d.Require(about(stats.Lag, 10*time.Second), "the lag in Stats is %v, want 10s", stats.Lag)
 		d.wantSweep("15 of 20", 15, 15, 10*time.Second)
 		d.wantSweep("the rest", 15, 5, 0)
 		d.wantState(exact.Unknown, 0, keys(0, 20)...)
@@ -145,9 +141,8 @@ var windowCases = []testCase{
 		d.finish(0, key(0), key(1))
 		d.finish(2, key(1)) // retried
 		d.passWindow()
-		if swept, _ := d.sweep(9); swept != 2 {
-			d.Failf("Sweep forgot %d keys, want 2", swept)
-		}
+		swept, _ := d.sweep(9)
+		d.Require(swept == 2, "Sweep forgot %d keys, want 2", swept)
 		d.wantAnswers(exact.Answer{New: true, Round: 3}, key(0), key(1), key(9))
 		d.withdraw(3, key(9))
 		d.wantState(exact.Unknown, 0, key(9))

@@ -123,18 +123,14 @@ func refs(round uint32, keys ...exact.Key) []exact.Ref {
 func (d *driver) decide(keys ...exact.Key) []exact.Answer {
 	answers, err := d.Decide(d.Ctx, keys)
 	d.Must(err, "Decide")
-	if len(answers) != len(keys) {
-		d.Failf("Decide answered %d of %d keys", len(answers), len(keys))
-	}
+	d.Require(len(answers) == len(keys), "Decide answered %d of %d keys", len(answers), len(keys))
 	return answers
 }
 
 // wantAnswers decides about keys and checks that each gets the answer want.
 func (d *driver) wantAnswers(want exact.Answer, keys ...exact.Key) {
 	for i, got := range d.decide(keys...) {
-		if got != want {
-			d.Failf("Decide(%q) = %+v, want %+v", suite.Cut(keys[i].URL), got, want)
-		}
+		d.Require(got == want, "Decide(%q) = %+v, want %+v", suite.Cut(keys[i].URL), got, want)
 	}
 }
 
@@ -190,10 +186,9 @@ func (d *driver) wantState(state exact.State, round uint32, keys ...exact.Key) {
 		if state == exact.Unknown {
 			class = frontier.Bulk
 		}
-		if got.State != state || got.Round != round || got.Class != class {
-			d.Failf("%q is %q in round %d with class %d, want %q in round %d with class %d",
-				suite.Cut(key.URL), got.State, got.Round, got.Class, state, round, class)
-		}
+		d.Require(got.State == state && got.Round == round && got.Class == class,
+			"%q is %q in round %d with class %d, want %q in round %d with class %d",
+			suite.Cut(key.URL), got.State, got.Round, got.Class, state, round, class)
 	}
 }
 
@@ -201,9 +196,8 @@ func (d *driver) wantStats(pending, queued, done, failed uint64) {
 	got, err := d.Stats(d.Ctx)
 	d.Must(err, "Stats")
 	got.Lag = 0
-	if want := (exact.Stats{Pending: pending, Queued: queued, Done: done, Failed: failed}); got != want {
-		d.Failf("Stats are %+v, want %+v", got, want)
-	}
+	want := exact.Stats{Pending: pending, Queued: queued, Done: done, Failed: failed}
+	d.Require(got == want, "Stats are %+v, want %+v", got, want)
 }
 
 // waiting returns all entries that wait. It reads n entries at a time, and checks their
@@ -212,16 +206,12 @@ func (d *driver) waiting(n int) (all []exact.Entry) {
 	for after := (bloomstore.Fingerprint{}); ; {
 		entries, err := d.Waiting(d.Ctx, after, n)
 		d.Must(err, "Waiting")
-		if len(entries) > n {
-			d.Failf("Waiting returned %d entries, want at most %d", len(entries), n)
-		}
+		d.Require(len(entries) <= n, "Waiting returned %d entries, want at most %d", len(entries), n)
 		if len(entries) == 0 {
 			return all
 		}
 		for _, e := range entries {
-			if string(e.Fingerprint[:]) <= string(after[:]) {
-				d.Failf("Waiting returned %x behind %x", e.Fingerprint, after)
-			}
+			d.Require(string(e.Fingerprint[:]) > string(after[:]), "Waiting returned %x behind %x", e.Fingerprint, after)
 			after = e.Fingerprint
 		}
 		all = append(all, entries...)
@@ -236,25 +226,17 @@ func (d *driver) wantEntries(what string, got []exact.Entry, round uint32, want 
 	}
 	for _, e := range got {
 		key, ok := left[e.Fingerprint]
-		if !ok {
-			d.Failf("%s returned %q, which is there twice or should not be", what, suite.Cut(e.URL))
-		}
-		if e.Key != key || e.Round != round {
-			d.Failf("%s returned %+v, want %+v in round %d", what, e, key, round)
-		}
+		d.Require(ok, "%s returned %q, which is there twice or should not be", what, suite.Cut(e.URL))
+		d.Require(e.Key == key && e.Round == round, "%s returned %+v, want %+v in round %d", what, e, key, round)
 		delete(left, e.Fingerprint)
 	}
-	if len(left) > 0 {
-		d.Failf("%s returned %d of %d keys", what, len(got), len(want))
-	}
+	d.Require(len(left) == 0, "%s returned %d of %d keys", what, len(got), len(want))
 }
 
 func (d *driver) stale(age time.Duration, n int) []exact.Entry {
 	entries, err := d.Stale(d.Ctx, age, n)
 	d.Must(err, "Stale")
-	if len(entries) > n {
-		d.Failf("Stale returned %d entries, want at most %d", len(entries), n)
-	}
+	d.Require(len(entries) <= n, "Stale returned %d entries, want at most %d", len(entries), n)
 	return entries
 }
 
@@ -268,9 +250,8 @@ func (d *driver) sweep(n int) (int, time.Duration) {
 // that is not 0 is allowed to differ by a second.
 func (d *driver) wantSweep(what string, n, wantSwept int, wantLag time.Duration) {
 	swept, lag := d.sweep(n)
-	if swept != wantSwept || !about(lag, wantLag) || (lag == 0) != (wantLag == 0) {
-		d.Failf("Sweep of %s = %d, %v, want %d, %v", what, swept, lag, wantSwept, wantLag)
-	}
+	d.Require(swept == wantSwept && about(lag, wantLag) && (lag == 0) == (wantLag == 0),
+		"Sweep of %s = %d, %v, want %d, %v", what, swept, lag, wantSwept, wantLag)
 }
 
 // about reports whether two durations differ by at most one second.

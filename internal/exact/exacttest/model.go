@@ -2,6 +2,7 @@ package exacttest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -75,14 +76,6 @@ func (p *player) ref() (exact.Ref, frontier.Class) {
 	return exact.Ref{Fingerprint: key.Fingerprint, Round: round}, key.Class
 }
 
-func (p *player) refs() []exact.Ref {
-	refs := make([]exact.Ref, p.rng.IntN(8))
-	for i := range refs {
-		refs[i], _ = p.ref()
-	}
-	return refs
-}
-
 func (p *player) step() {
 	suite.Step(p.rng, []suite.Move{
 		{30, p.decideSome}, {20, p.markQueued}, {8, p.withdrawSome}, {20, p.finishSome},
@@ -105,24 +98,23 @@ func (p *player) decideSome() {
 	got := p.decide(asked...)
 	for i := range asked {
 		p.Note("decide %s: %+v", asked[i].URL, got[i])
-		if got[i] != want[i] {
-			p.Failf("Decide(%q) = %+v, want %+v", asked[i].URL, got[i], want[i])
-		}
+		p.Require(got[i] == want[i], "Decide(%q) = %+v, want %+v", asked[i].URL, got[i], want[i])
 	}
 }
 
-func (p *player) markQueued() {
-	refs := p.refs()
-	p.Note("queued %x", refs)
-	_ = p.model.Queued(p.Ctx, refs)
-	p.Must(p.Queued(p.Ctx, refs), "Queued")
-}
+func (p *player) markQueued() { p.both("Queued", exact.Set.Queued) }
 
-func (p *player) withdrawSome() {
-	refs := p.refs()
-	p.Note("withdraw %x", refs)
-	_ = p.model.Withdraw(p.Ctx, refs)
-	p.Must(p.Withdraw(p.Ctx, refs), "Withdraw")
+func (p *player) withdrawSome() { p.both("Withdraw", exact.Set.Withdraw) }
+
+// both calls a method of both sets with the same random keys.
+func (p *player) both(name string, call func(exact.Set, context.Context, []exact.Ref) error) {
+	refs := make([]exact.Ref, p.rng.IntN(8))
+	for i := range refs {
+		refs[i], _ = p.ref()
+	}
+	p.Note("%s %x", name, refs)
+	_ = call(p.model, p.Ctx, refs)
+	p.Must(call(p.Set, p.Ctx, refs), name)
 }
 
 func (p *player) finishSome() {
@@ -156,17 +148,14 @@ func (p *player) sameEntries(what string, got, want []exact.Entry) {
 	for _, entries := range [][]exact.Entry{got, want} {
 		slices.SortFunc(entries, func(a, b exact.Entry) int { return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
 	}
-	if !slices.Equal(got, want) {
-		p.Failf("%s returned %+v, want %+v", what, got, want)
-	}
+	p.Require(slices.Equal(got, want), "%s returned %+v, want %+v", what, got, want)
 }
 
 func (p *player) sweepAll() {
 	p.Note("sweep")
 	want, wantLag, _ := p.model.Sweep(p.Ctx, modelKeys)
-	if got, lag := p.sweep(modelKeys); got != want || lag != wantLag {
-		p.Failf("Sweep = %d, %v, want %d, %v", got, lag, want, wantLag)
-	}
+	got, lag := p.sweep(modelKeys)
+	p.Require(got == want && lag == wantLag, "Sweep = %d, %v, want %d, %v", got, lag, want, wantLag)
 }
 
 // verify compares the complete content of the two sets.
@@ -174,26 +163,19 @@ func (p *player) verify() {
 	for n := range modelKeys {
 		want, _ := p.model.Lookup(p.Ctx, print(n))
 		got := p.status(key(n))
-		if !about(got.SeenFor, want.SeenFor) || (got.SeenFor > 0) != (want.SeenFor > 0) {
-			p.Failf("key %d counts as seen for %v, want %v", n, got.SeenFor, want.SeenFor)
-		}
+		p.Require(about(got.SeenFor, want.SeenFor) && (got.SeenFor > 0) == (want.SeenFor > 0),
+			"key %d counts as seen for %v, want %v", n, got.SeenFor, want.SeenFor)
 		got.SeenFor = want.SeenFor
-		if got != want {
-			p.Failf("key %d is %+v, want %+v", n, got, want)
-		}
+		p.Require(got == want, "key %d is %+v, want %+v", n, got, want)
 	}
 	want, _ := p.model.Waiting(p.Ctx, [16]byte{}, modelKeys)
 	p.sameEntries("Waiting", p.waiting(1+p.rng.IntN(modelKeys)), want)
 	wantStats, _ := p.model.Stats(p.Ctx)
 	stats, err := p.Stats(p.Ctx)
 	p.Must(err, "Stats")
-	if !about(stats.Lag, wantStats.Lag) {
-		p.Failf("the lag is %v, want %v", stats.Lag, wantStats.Lag)
-	}
+	p.Require(about(stats.Lag, wantStats.Lag), "the lag is %v, want %v", stats.Lag, wantStats.Lag)
 	stats.Lag = wantStats.Lag
-	if stats != wantStats {
-		p.Failf("Stats are %+v, want %+v", stats, wantStats)
-	}
+	p.Require(stats == wantStats, "Stats are %+v, want %+v", stats, wantStats)
 	records, _ := p.model.Records(p.Ctx)
 	p.wantRecords(records...)
 }
