@@ -2,15 +2,13 @@
 //
 // Run is the suite that every filter passes, FPR measures a false-positive rate, and
 // Bench measures speed. For tests of code that uses a filter, Exact returns a filter
-// that never errs, and Faulty returns a filter that fails on purpose. The package
-// imports no backend.
+// that never errs. The package imports no backend.
 //
 // Random cases print their seed. A test binary can define two flags: -seed repeats a
 // run, and -proof runs the cases at full size.
 package bloomtest
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // Run expects these properties of a filter.
@@ -33,46 +32,27 @@ const (
 // A case fails if there are more false positives than MaxRate explains. It fails for
 // a correct filter once in three million runs.
 func Run(t *testing.T, open func(t *testing.T) bloomstore.Filter) {
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			trial := newTrial(t)
-			trial.open = func() bloomstore.Filter { return open(t) }
-			if err := c.check(t.Context(), trial); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	suite.Run(t, cases, func(t *testing.T, _ options) *trial { return newTrial(t, open(t)) })
 }
 
-// cases return errors instead of failing a test, so that the tests of this package
-// can run them with broken filters.
-var cases = []struct {
-	name  string
-	check func(context.Context, *trial) error
-}{
-	{"EmptyBatch", emptyBatch},
-	{"AnswersIndexForIndex", answersIndexForIndex},
-	{"DuplicatesInOneBatch", duplicatesInOneBatch},
-	{"LargeBatch", largeBatch},
-	{"TellsSimilarKeysApart", tellsSimilarKeysApart},
-	{"CancelledContext", cancelledContext},
-	{"KeepsNoReference", keepsNoReference},
-	{"RacersGetAtMostOneTrue", racersGetAtMostOneTrue},
-	{"Model", modelRun},
-	{"ModelWithFaults", modelRunWithFaults},
-}
+// options are empty, because all cases need the same filter.
+type options struct{}
 
-// trial is one run of one case.
+// trial is the driver of one filter.
 type trial struct {
-	open  func() bloomstore.Filter
+	suite.Driver
+	bloomstore.Filter
 	rng   *rand.Rand
 	proof bool // run at full size
 	logf  func(format string, args ...any)
 }
 
-func newTrial(t *testing.T) *trial {
+func newTrial(t *testing.T, filter bloomstore.Filter) *trial {
 	t.Helper()
-	return &trial{rng: rand.New(rand.NewPCG(Seed(t), 0)), proof: isProof(), logf: t.Logf}
+	return &trial{
+		Driver: suite.NewDriver(t.Context()), Filter: filter,
+		rng: rand.New(rand.NewPCG(Seed(t), 0)), proof: isProof(), logf: t.Logf,
+	}
 }
 
 // Seed returns the value of the flag -seed, or a random seed if that flag is 0 or not
@@ -122,10 +102,9 @@ func falseLimit(n int) int {
 	return limit
 }
 
-func checkFalse(what string, got, lookups int) error {
-	if limit := falseLimit(lookups); got > limit {
-		return fmt.Errorf("%d %s of %d keys that were never added, want at most %d (5σ at a rate of %g)",
-			got, what, lookups, limit, MaxRate)
-	}
-	return nil
+// wantFew checks that a number of false positives is plausible.
+func (t *trial) wantFew(what string, got, lookups int) {
+	limit := falseLimit(lookups)
+	t.Require(got <= limit, "%d %s of %d keys that were never added, want at most %d (5σ at a rate of %g)",
+		got, what, lookups, limit, MaxRate)
 }

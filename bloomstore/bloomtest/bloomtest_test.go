@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 var (
@@ -58,33 +57,25 @@ func TestFindsFaults(t *testing.T) {
 		caught string // cases that must fail, separated by blanks
 	}{
 		{"check, then mark", checkThenMark, "RacersGetAtMostOneTrue"},
-		{"all tests before all marks", testAllFirst, "DuplicatesInOneBatch Model ModelWithFaults"},
-		{"forgets a key in 256", forgetful, "LargeBatch Model ModelWithFaults RacersGetAtMostOneTrue"},
-		{"claims a key in 256 that it never saw", claimsTooMuch, "AnswersIndexForIndex LargeBatch Model ModelWithFaults RacersGetAtMostOneTrue"},
+		{"all tests before all marks", testAllFirst, "DuplicatesInOneBatch Model"},
+		{"forgets a key in 256", forgetful, "LargeBatch Model RacersGetAtMostOneTrue"},
+		{"claims a key in 256 that it never saw", claimsTooMuch, "AnswersIndexForIndex LargeBatch Model RacersGetAtMostOneTrue"},
 		{"64-bit identity", halfIdentity, "TellsSimilarKeysApart"},
 		{"records late, from the caller's batch", keepsBatch, "KeepsNoReference"},
 		{"reuses its answers", reusesAnswers, "KeepsNoReference"},
-		{"answers distinct keys only", collapses, "DuplicatesInOneBatch Model ModelWithFaults"},
+		{"answers distinct keys only", collapses, "DuplicatesInOneBatch Model"},
 		{"sorts the caller's batch", sortsBatch, "AnswersIndexForIndex LargeBatch KeepsNoReference"},
 		{"answers in another order", reverses, "AnswersIndexForIndex"},
 		{"blind to cancellation", blindToContext, "CancelledContext"},
 		{"breaks on an empty batch", breaksOnEmpty, "EmptyBatch"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
-			trial, caught, ran := newTrial(t), strings.Fields(c.caught), 0
-			trial.proof = false
-			for _, of := range cases {
-				if !slices.Contains(caught, of.name) {
-					continue
-				}
-				ran++
-				trial.open = func() bloomstore.Filter { return c.filter() }
-				if err := of.check(t.Context(), trial); err == nil {
-					t.Errorf("%s does not find it", of.name)
-				}
-			}
-			if ran != len(caught) {
-				t.Errorf("the suite has %d of the cases %q", ran, caught)
+			for _, name := range strings.Fields(c.caught) {
+				suite.WantCaught(t, cases, name, func(options) *trial {
+					trial := newTrial(t, c.filter())
+					trial.proof = false
+					return trial
+				})
 			}
 		})
 	}
@@ -268,42 +259,4 @@ func breaksOnEmpty() *broken {
 		}
 		return under.AddIfAbsent(ctx, prints)
 	}}
-}
-
-func TestFaultyFilter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // fake clock: the delay takes no time
-		ctx, trouble, prints := t.Context(), errors.New("trouble"), newTrial(t).prints(10)
-		plan := []Fault{{Err: trouble, Recorded: 3}, {Delay: time.Hour}, {Err: trouble}, {Err: trouble, Recorded: 99}, {Delay: time.Hour}}
-		var seen atomic.Int32
-		filter := Faulty(Exact(), func(call int) Fault { seen.Add(1); return plan[call] })
-
-		if _, err := filter.AddIfAbsent(ctx, prints); !errors.Is(err, trouble) {
-			t.Errorf("call 0: error %v, want %v", err, trouble)
-		}
-		start := time.Now()
-		known, err := filter.Contains(ctx, prints)
-		if want := []bool{true, true, true, false, false, false, false, false, false, false}; err != nil || !slices.Equal(known, want) {
-			t.Errorf("after a call that failed with 3 recorded: %v, %v; want %v", known, err, want)
-		}
-		if took := time.Since(start); took != time.Hour {
-			t.Errorf("call 1 took %v, want 1h", took)
-		}
-		if _, err := filter.Contains(ctx, prints); !errors.Is(err, trouble) {
-			t.Errorf("call 2: error %v, want %v", err, trouble)
-		}
-		if _, err := filter.AddIfAbsent(ctx, prints); !errors.Is(err, trouble) {
-			t.Errorf("call 3: error %v, want %v", err, trouble)
-		}
-		short, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		if _, err := filter.Contains(short, prints); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("call 4, delayed past its deadline: error %v, want %v", err, context.DeadlineExceeded)
-		}
-		if known, err := filter.(*faulty).Filter.Contains(ctx, prints); err != nil || slices.Contains(known, false) {
-			t.Errorf("after a call of which only the answer was lost: %v, %v; want all known", known, err)
-		}
-		if seen.Load() != 5 {
-			t.Errorf("the plan was asked %d times, want 5", seen.Load())
-		}
-	})
 }

@@ -1,7 +1,7 @@
 package bloomtest
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -17,11 +17,8 @@ import (
 // their bits are set already.
 func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
-	trial, filter := newTrial(t), open(n, p)
-	if err := trial.fill(t.Context(), filter, n); err != nil {
-		t.Fatal(err)
-	}
-	if err := trial.probe(t.Context(), filter, p, n, probes); err != nil {
+	trial := newTrial(t, open(n, p))
+	if err := errors.Join(trial.fill(n), trial.probe(p, n, probes)); err != nil {
 		t.Error(err)
 	}
 }
@@ -36,13 +33,13 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 // layers, n is the number of keys in the layer that contributes most to the rate.
 func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
-	if err := newTrial(t).probe(t.Context(), filter, p, n, probes); err != nil {
+	if err := newTrial(t, filter).probe(p, n, probes); err != nil {
 		t.Error(err)
 	}
 }
 
-func (t *trial) probe(ctx context.Context, filter bloomstore.Filter, p float64, n, probes uint64) error {
-	hits, err := bloomrate.Probe(ctx, filter, bloomrate.RandomKeys(t.rng), probes)
+func (t *trial) probe(p float64, n, probes uint64) error {
+	hits, err := bloomrate.Probe(t.Ctx, t.Filter, bloomrate.RandomKeys(t.rng), probes)
 	if err != nil {
 		return err
 	}
@@ -58,7 +55,7 @@ func (t *trial) probe(ctx context.Context, filter bloomstore.Filter, p float64, 
 }
 
 // fill adds n random keys.
-func (t *trial) fill(ctx context.Context, filter bloomstore.Filter, n uint64) error {
-	_, err := bloomrate.Fill(ctx, filter, bloomrate.RandomKeys(t.rng), n)
+func (t *trial) fill(n uint64) error {
+	_, err := bloomrate.Fill(t.Ctx, t.Filter, bloomrate.RandomKeys(t.rng), n)
 	return err
 }

@@ -112,12 +112,13 @@ func TestFPRTellsGoodFromBad(t *testing.T) {
 		{"neighbouring positions", 1e-2, 100_000, 100_000, 1, func(f *textbook) { f.position = neighbours }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			trial, filter := newTrial(t), newTextbook(c.n, c.p, c.shards)
+			filter := newTextbook(c.n, c.p, c.shards)
 			c.change(filter)
-			if err := trial.fill(t.Context(), filter, c.n); err != nil {
+			trial := newTrial(t, filter)
+			if err := trial.fill(c.n); err != nil {
 				t.Fatal(err)
 			}
-			err := trial.probe(t.Context(), filter, c.p, c.n, c.probes)
+			err := trial.probe(c.p, c.n, c.probes)
 			if sound := err == nil; sound != c.sound {
 				t.Errorf("measured: %v; want it found sound: %t", err, c.sound)
 			}

@@ -2,48 +2,40 @@ package bloomtest
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // racersGetAtMostOneTrue lets 16 racers add the same keys, each in a different order
 // and in batches of different sizes. No key is new twice, and no key is lost.
-func racersGetAtMostOneTrue(ctx context.Context, t *trial) error {
+func racersGetAtMostOneTrue(t *trial) {
 	const racers = 16
 	keys := 1 << 13
 	if t.proof {
 		keys = 1_000_000
 	}
-	filter, prints := t.open(), t.prints(keys)
+	prints := t.prints(keys)
 	wins := make([]atomic.Int32, keys)
 	seeds := make([]uint64, racers)
 	for i := range seeds {
 		seeds[i] = t.rng.Uint64()
 	}
-	err := suite.Race(racers, func(i int) error {
+	t.Race(racers, func(i int) error {
 		r := racer{prints: prints, wins: wins, rng: rand.New(rand.NewPCG(seeds[i], 0))}
-		return r.run(ctx, filter)
+		return r.run(t.Ctx, t.Filter)
 	})
-	if err != nil {
-		return err
-	}
 	never := 0
 	for i := range wins {
-		switch n := wins[i].Load(); {
-		case n > 1:
-			return fmt.Errorf("%d racers were told that key %d is new, want 1", n, i)
-		case n == 0:
+		n := wins[i].Load()
+		t.Require(n <= 1, "%d racers were told that key %d is new, want 1", n, i)
+		if n == 0 {
 			never++
 		}
 	}
-	if err := checkFalse("refusals", never, keys); err != nil {
-		return err
-	}
-	return wantKnown(ctx, filter, prints)
+	t.wantFew("refusals", never, keys)
+	t.wantKnown(prints)
 }
 
 type racer struct {
@@ -64,7 +56,7 @@ func (r racer) run(ctx context.Context, filter bloomstore.Filter) error {
 			batch, index = append(batch, r.prints[at]), append(index, at)
 			at = (at + stride) % n
 		}
-		added, err := add(ctx, filter, batch)
+		added, err := call(ctx, filter.AddIfAbsent, batch)
 		if err != nil {
 			return err
 		}
