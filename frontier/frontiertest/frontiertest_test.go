@@ -1,7 +1,6 @@
 package frontiertest
 
 import (
-	"context"
 	"flag"
 	"testing"
 	"testing/synctest"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/bits-and-blooms/bloom/v3"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
@@ -18,34 +16,15 @@ func openMemory(opt Options) *Memory {
 	cfg := MemoryConfig{
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: opt.Output,
 	}
-	if opt.FilterCapacity > 0 {
-		cfg.Filter = &tinyFilter{bits: bloom.NewWithEstimates(uint(opt.FilterCapacity), 0.01)}
+	m := NewMemory(cfg)
+	if opt.FilterCapacity > 0 { // a filter so small that the cases overfill it
+		m.filter = bloom.NewWithEstimates(uint(opt.FilterCapacity), 0.01)
 	}
-	return NewMemory(cfg)
+	return m
 }
 
 func TestMemoryPassesSuite(t *testing.T) {
 	Run(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) })
-}
-
-// tinyFilter is a Bloom filter so small that the cases overfill it. Memory's
-// mutex guards it.
-type tinyFilter struct{ bits *bloom.BloomFilter }
-
-func (f *tinyFilter) AddIfAbsent(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
-	added := make([]bool, len(prints))
-	for i, print := range prints {
-		added[i] = !f.bits.TestOrAdd(print[:])
-	}
-	return added, nil
-}
-
-func (f *tinyFilter) Contains(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
-	known := make([]bool, len(prints))
-	for i, print := range prints {
-		known[i] = f.bits.Test(print[:])
-	}
-	return known, nil
 }
 
 var (

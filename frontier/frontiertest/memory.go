@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,12 +15,11 @@ import (
 
 // MemoryConfig configures a Memory. Its zero value works.
 type MemoryConfig struct {
-	Delay      time.Duration     // of hosts without a HostUpdate; 0 means none
-	LeaseTTL   time.Duration     // 0 means 30 s
-	MaxPerHost uint64            // items added to one host over the whole crawl; 0 means no limit
-	Filter     bloomstore.Filter // decides about bulk items; nil means that an exact map does
-	Now        func() time.Time  // nil means time.Now
-	Output     frontier.Output   // nil means that records are written and nothing is synced
+	Delay      time.Duration    // of hosts without a HostUpdate; 0 means none
+	LeaseTTL   time.Duration    // 0 means 30 s
+	MaxPerHost uint64           // items added to one host over the whole crawl; 0 means no limit
+	Now        func() time.Time // nil means time.Now
+	Output     frontier.Output  // nil means that records are written and nothing is synced
 }
 
 // Memory is the reference frontier: one mutex, plain maps and slices, no durability. It
@@ -34,6 +32,10 @@ type MemoryConfig struct {
 type Memory struct {
 	cfg    MemoryConfig
 	hasher bloomstore.Hasher
+	filter interface { // claims also bulk items that were not added; nil except in tests of this package
+		Test(print []byte) bool
+		TestOrAdd(print []byte) bool
+	}
 
 	mu       sync.Mutex
 	stats    frontier.Stats                    // without the fields that counters computes
@@ -96,20 +98,15 @@ func NewMemory(cfg MemoryConfig) *Memory {
 func (m *Memory) Hasher() bloomstore.Hasher { return m.hasher }
 
 // Add implements frontier.Store.
-func (m *Memory) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+func (m *Memory) Add(_ context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.newDraft()
-	verdicts, err := d.offer(ctx, offers)
-	if err != nil {
-		return nil, err
-	}
+	verdicts := d.offer(offers)
 	if len(d.notes) > 0 {
 		return nil, fmt.Errorf("frontiertest: %q is to be decided later, and is no link of a page", d.notes[0].Item.URL)
 	}
-	if err := d.commit(ctx, m.cfg.Now()); err != nil {
-		return nil, err
-	}
+	d.commit(m.cfg.Now())
 	return verdicts, nil
 }
 
@@ -225,14 +222,11 @@ func (m *Memory) newDraft() *draft {
 }
 
 // offer answers offers as if the Memory already contained the offers that d has added.
-func (d *draft) offer(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+func (d *draft) offer(offers []frontier.Offer) []frontier.Verdict {
 	verdicts := make([]frontier.Verdict, len(offers))
 	for i, offer := range offers {
 		o := offered{offer, d.m.hasher.Fingerprint(offer.URL)}
-		verdict, err := d.judge(ctx, o)
-		if err != nil {
-			return nil, err
-		}
+		verdict := d.judge(o)
 		verdicts[i] = verdict
 		if verdict.Answer == frontier.Deferred {
 			d.notes = append(d.notes, exact.Note{Item: o.Item(o.print)})
@@ -241,11 +235,7 @@ func (d *draft) offer(ctx context.Context, offers []frontier.Offer) ([]frontier.
 		d.books.Found++
 		switch verdict.Answer {
 		case frontier.Added:
-			if o.Decision != frontier.Undecided {
-				if err := d.decided(ctx, &o); err != nil {
-					return nil, err
-				}
-			}
+			d.decided(&o)
 			d.added = append(d.added, o)
 			d.prints[o.print] = true
 			d.perHost[o.Host]++
@@ -255,46 +245,37 @@ func (d *draft) offer(ctx context.Context, offers []frontier.Offer) ([]frontier.
 			d.books.Refused[verdict.Reason]++
 		}
 	}
-	return verdicts, nil
+	return verdicts
 }
 
-func (d *draft) judge(ctx context.Context, o offered) (frontier.Verdict, error) {
+func (d *draft) judge(o offered) frontier.Verdict {
 	switch {
 	case o.URL == "" || o.Host == "":
-		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}, nil
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}
 	case len(o.URL) > frontier.MaxURLBytes:
-		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}, nil
-	}
-	seen, err := d.seen(ctx, o)
-	switch {
-	case err != nil:
-		return frontier.Verdict{}, err
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}
 	case o.Decision == frontier.Later:
-		return frontier.Verdict{Answer: frontier.Deferred}, nil
-	case seen || d.prints[o.print]:
-		return frontier.Verdict{Answer: frontier.Seen}, nil
+		return frontier.Verdict{Answer: frontier.Deferred}
+	case d.seen(o) || d.prints[o.print]:
+		return frontier.Verdict{Answer: frontier.Seen}
 	}
 	added := d.perHost[o.Host]
 	if h := d.m.hosts[o.Host]; h != nil {
 		added += h.added
 	}
 	if d.m.cfg.MaxPerHost > 0 && added >= d.m.cfg.MaxPerHost {
-		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}, nil
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
 	}
-	return frontier.Verdict{Answer: frontier.Added}, nil
+	return frontier.Verdict{Answer: frontier.Added}
 }
 
-// commit makes the draft take effect. After an error, only bits of the filter can have
-// changed.
-func (d *draft) commit(ctx context.Context, now time.Time) error {
+// commit makes the draft take effect.
+func (d *draft) commit(now time.Time) {
 	m := d.m
-	if m.cfg.Filter != nil && len(d.added) > 0 {
-		prints := slices.Collect(maps.Keys(d.prints))
-		if _, err := m.cfg.Filter.AddIfAbsent(ctx, prints); err != nil {
-			return err
-		}
-	}
 	for _, o := range d.added {
+		if m.filter != nil {
+			m.filter.TestOrAdd(o.print[:])
+		}
 		h := m.hosts[o.Host]
 		if h == nil {
 			h = &host{key: o.Host, delay: m.cfg.Delay}
@@ -322,5 +303,4 @@ func (d *draft) commit(ctx context.Context, now time.Time) error {
 	m.stats.Recovered += d.recovered
 	m.stats.Promoted += d.promoted
 	m.outbox = append(m.outbox, d.notes...)
-	return nil
 }

@@ -37,15 +37,11 @@ func (m *Memory) counters() frontier.Stats {
 }
 
 // Lookup implements frontier.Inspector.
-func (m *Memory) Lookup(ctx context.Context, key, url string) (frontier.Status, error) {
+func (m *Memory) Lookup(_ context.Context, key, url string) (frontier.Status, error) {
 	now := m.lock()
 	defer m.mu.Unlock()
 	fp := m.hasher.Fingerprint(url)
-	claimed, err := m.claims(ctx, fp)
-	if err != nil {
-		return frontier.Status{}, err
-	}
-	status := frontier.Status{InFilter: claimed}
+	status := frontier.Status{InFilter: m.claims(fp)}
 	if h := m.hosts[key]; h != nil {
 		status.HostDueIn = max(h.due.Sub(now), 0)
 	}

@@ -221,7 +221,7 @@ func (m *Memory) Extend(_ context.Context, id frontier.LeaseID, topUp frontier.T
 }
 
 // Complete implements frontier.Store.
-func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+func (m *Memory) Complete(_ context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	now := m.lock()
 	defer m.mu.Unlock()
 	l := m.leases[id]
@@ -240,7 +240,7 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 		return fmt.Errorf("frontiertest: blob of host %q has %d bytes, want at most %d", l.host.key, len(update.Blob), frontier.MaxBlob)
 	}
 	links := m.newDraft()
-	records, err := links.follow(ctx, fresh)
+	records, err := links.follow(fresh)
 	if err != nil {
 		return err
 	}
@@ -249,9 +249,7 @@ func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []front
 			return fmt.Errorf("frontiertest: sync the output: %w", err)
 		}
 	}
-	if err := links.commit(ctx, now); err != nil {
-		return err
-	}
+	links.commit(now)
 	m.stats.Records += records
 	for _, c := range fresh {
 		m.settle(l, c, now)
@@ -289,13 +287,10 @@ func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Complet
 }
 
 // follow adds the links of completions to the draft, and writes the records.
-func (d *draft) follow(ctx context.Context, done []frontier.Completion) (records uint64, err error) {
+func (d *draft) follow(done []frontier.Completion) (records uint64, err error) {
 	for _, c := range done {
 		var counts frontier.LinkCounts
-		verdicts, err := d.offer(ctx, c.Links)
-		if err != nil {
-			return 0, err
-		}
+		verdicts := d.offer(c.Links)
 		if c.Unconfirmed && c.Disposition == frontier.Finish {
 			note := exact.Note{Item: d.m.entries[c.Item].item}
 			note.Outcome, note.Status = c.Outcome, c.Status

@@ -12,46 +12,34 @@ import (
 // seen reports whether an offer must be answered Seen. An undecided offer is seen if its
 // URL is known. An offer about which an exact set has decided is seen if the decision is
 // Known, or if the URL waits.
-func (d *draft) seen(ctx context.Context, o offered) (bool, error) {
+func (d *draft) seen(o offered) bool {
 	before := d.m.entries[o.print]
 	switch {
 	case o.Decision == frontier.Known:
-		return true, nil
+		return true
 	case o.Decision != frontier.Undecided:
-		return before.waits(), nil
-	case before != nil || o.Class != frontier.Bulk:
-		return before != nil, nil
+		return before.waits()
+	case o.Class != frontier.Bulk:
+		return before != nil
 	}
-	return d.m.claims(ctx, o.print)
+	return d.m.claims(o.print)
 }
 
 // claims reports whether the filter claims to contain a fingerprint.
-func (m *Memory) claims(ctx context.Context, fp bloomstore.Fingerprint) (bool, error) {
-	if m.entries[fp] != nil || m.cfg.Filter == nil {
-		return m.entries[fp] != nil, nil
-	}
-	known, err := m.cfg.Filter.Contains(ctx, []bloomstore.Fingerprint{fp})
-	if err != nil {
-		return false, err
-	}
-	return known[0], nil
+func (m *Memory) claims(fp bloomstore.Fingerprint) bool {
+	return m.entries[fp] != nil || m.filter != nil && m.filter.Test(fp[:])
 }
 
 // decided counts an offer that is queued because of the decision of an exact set, and sets
 // the round of a promoted offer.
-func (d *draft) decided(ctx context.Context, o *offered) error {
-	claimed, err := d.m.claims(ctx, o.print)
-	if err != nil || !claimed {
-		return err
-	}
-	switch o.Decision {
-	case frontier.New:
+func (d *draft) decided(o *offered) {
+	switch {
+	case o.Decision == frontier.New && d.m.claims(o.print):
 		d.recovered++
-	case frontier.Promoted:
+	case o.Decision == frontier.Promoted && d.m.claims(o.print):
 		d.promoted++
 		o.Round = max(o.Round, 1) // an earlier item of the URL might have had round 0
 	}
-	return nil
 }
 
 // Notes implements exact.Outbox.

@@ -147,12 +147,9 @@ func (d *Driver) Must(err error, call string) {
 	}
 }
 
-// Race runs n goroutines as the function Race does, and ends the case if one of them
-// returns an error.
-func (d *Driver) Race(n int, racer func(i int) error) { d.Must(Race(n, racer), "racers") }
-
-// Race runs n goroutines that start together, and returns their errors.
-func Race(n int, racer func(i int) error) error {
+// Race runs n goroutines that start together, and ends the case if one of them returns an
+// error.
+func (d *Driver) Race(n int, racer func(i int) error) {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -164,7 +161,7 @@ func Race(n int, racer func(i int) error) error {
 	}
 	close(start)
 	wg.Wait()
-	return errors.Join(errs...)
+	d.Must(errors.Join(errs...), "racers")
 }
 
 // Move is a random call. Its probability is its weight divided by the sum of all weights.
