@@ -31,31 +31,20 @@ var addCases = []testCase{
 		c.wantPlaces(2, 0, 0, 0)
 		c.wantItems("handed out", c.lease().Items, []frontier.Offer{a, b})
 	}},
-	{"AddTakesNothing", Options{}, func(c *driver) {
-		c.offer()
-		c.wantStats(counts{"found": 0})
-	}},
-	{"AddRefusesMalformed", Options{}, func(c *driver) {
-		noURL, noHost := page("a.test", 1), page("a.test", 2)
+	{"AddRefusesBadOffers", Options{}, func(c *driver) {
+		noURL, noHost, longest := page("a.test", 1), page("a.test", 2), page("a.test", 3)
 		noURL.URL, noHost.Host = "", ""
-		for _, verdict := range c.offer(noURL, noHost) {
-			c.Require(verdict == (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}),
-				"an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
-		}
-		c.wantStats(counts{"refused: malformed": 2})
-		c.add(page("a.test", 2)) // the refused URL is still new
-	}},
-	{"AddRefusesTooLong", Options{}, func(c *driver) {
-		longest := page("a.test", 1)
 		longest.URL += strings.Repeat("x", frontier.MaxURLBytes-len(longest.URL))
 		long := longest
 		long.URL += "x"
-		c.add(longest)
-		verdict := c.offer(long)[0]
-		c.Require(verdict == (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}),
-			"a URL of %d bytes: %v %q, want refused as too long", len(long.URL), verdict.Answer, verdict.Reason)
-		c.wantStats(counts{"refused: too_long": 1})
-		got := c.lease().Items[0].URL
+		wantReason := []frontier.Reason{frontier.ReasonMalformed, frontier.ReasonMalformed, frontier.ReasonTooLong}
+		for i, verdict := range c.offer(noURL, noHost, long) {
+			c.Require(verdict == frontier.Verdict{Answer: frontier.Refused, Reason: wantReason[i]},
+				"bad offer %d: %v %q, want refused as %q", i, verdict.Answer, verdict.Reason, wantReason[i])
+		}
+		c.wantStats(counts{"refused: malformed": 2, "refused: too_long": 1})
+		l := c.addAndLease(page("a.test", 2), longest) // the refused URL is still new
+		got := l.Items[1].URL
 		c.Require(got == longest.URL, "the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
 	}},
 	{"AddHoldsTheHostLimit", Options{MaxPerHost: 3}, func(c *driver) {

@@ -83,7 +83,7 @@ var completeCases = []testCase{
 		c.complete(l.ID, frontier.HostUpdate{}, done...)
 		before := c.books()
 		c.complete(l.ID, frontier.HostUpdate{}, done...)
-		c.wantStats(counts{"found": before.Found, "pages": 1, "retries": 1, "outcome: ok": 1})
+		c.wantStats(counts{"found": before.Found, "pages": 1, "records": 1, "retries": 1, "outcome: ok": 1})
 		c.want("records written", uint64(written), 1)
 		c.wantPlaces(4, 1, 1, 0)
 		c.complete(l.ID, frontier.HostUpdate{}, finished(l.Items[3]), finished(l.Items[3]))
@@ -106,24 +106,28 @@ var completeCases = []testCase{
 		c.endAfter(next, finished(next.Items[0]))
 		c.wantPlaces(0, 0, 3, 0)
 	}},
-	{"CompleteRefusesAStrangeItem", Options{LeaseTTL: 30 * time.Second, Delay: 30 * time.Second}, func(c *driver) {
+	// This case checks that a call that is refused has no effect.
+	{"CompleteRefusesBadCalls", Options{Delay: 30 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
-		for _, strange := range []bloomstore.Fingerprint{{1, 2, 3}, c.print(page("a.test", 1))} {
-			done := []frontier.Completion{finished(l.Items[0]), {Item: strange, Outcome: frontier.OK, Page: true}}
-			err := c.Complete(c.Ctx, l.ID, done, frontier.HostUpdate{End: true})
-			c.Require(err != nil, "an item that the lease never had was completed")
+		good := finished(l.Items[0])
+		unleased, queued, noOutcome, nonsense := good, good, good, good
+		unleased.Item, queued.Item = bloomstore.Fingerprint{1, 2, 3}, c.print(page("a.test", 1))
+		noOutcome.Outcome, nonsense.Outcome = "", "nonsense"
+		for what, call := range map[string]struct {
+			done []frontier.Completion
+			blob []byte
+		}{
+			"an unknown item":        {[]frontier.Completion{good, unleased}, nil},
+			"an item that is queued": {[]frontier.Completion{good, queued}, nil},
+			"no outcome":             {[]frontier.Completion{noOutcome}, nil},
+			"an unknown outcome":     {[]frontier.Completion{nonsense}, nil},
+			"a large blob":           {[]frontier.Completion{good}, make([]byte, frontier.MaxBlob+1)},
+		} {
+			err := c.Complete(c.Ctx, l.ID, call.done, frontier.HostUpdate{Blob: call.blob, End: true})
+			c.Require(err != nil, "Complete accepted %s", what)
 			c.wantPlaces(1, 1, 0, 0)
 		}
-	}},
-	{"CompleteRefusesNoOutcome", Options{}, func(c *driver) {
-		l := c.addAndLease(page("a.test", 1))
-		for _, outcome := range []frontier.Outcome{"", "nonsense"} {
-			done := finished(l.Items[0])
-			done.Outcome = outcome
-			err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{})
-			c.Require(err != nil, "an item was finished with outcome %q", outcome)
-			c.wantPlaces(0, 1, 0, 0)
-		}
+		c.endAfter(l, good)
 	}},
 	{"CompleteAddsLinks", Options{MaxPerHost: 5}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
@@ -161,14 +165,6 @@ var completeCases = []testCase{
 		c.wantBlob(c.lease(), want)
 		c.Clock.Advance(time.Hour) // the blob stays when a lease expires
 		c.wantBlob(c.lease(), want)
-	}},
-	{"CompleteRefusesALargeBlob", Options{}, func(c *driver) {
-		l := c.addAndLease(page("a.test", 1))
-		update := frontier.HostUpdate{Blob: make([]byte, frontier.MaxBlob+1), End: true}
-		err := c.Complete(c.Ctx, l.ID, []frontier.Completion{finished(l.Items[0])}, update)
-		c.Require(err != nil, "a blob of %d bytes was taken", len(update.Blob))
-		c.wantPlaces(0, 1, 0, 0)
-		c.endAfter(l, finished(l.Items[0]))
 	}},
 	{"CompleteSetsTheDueTime", Options{Delay: time.Second}, func(c *driver) {
 		c.add(pages("a.test", 0, 100)...)

@@ -9,18 +9,6 @@ import (
 )
 
 var leaseCases = []testCase{
-	{"LeaseKeepsTheOrder", Options{}, func(c *driver) {
-		var items []frontier.Offer
-		for n, priority := range []frontier.Priority{2, 1, 0, 1, 2, 0, 1} {
-			item := page("a.test", n)
-			item.Priority = priority
-			items = append(items, item)
-		}
-		c.add(items...)
-		want := slices.Clone(items)
-		slices.SortStableFunc(want, func(a, b frontier.Offer) int { return int(a.Priority) - int(b.Priority) })
-		c.wantItems("handed out", c.lease().Items, want)
-	}},
 	{"LeaseSizesTheBatch", Options{}, func(d *driver) {
 		for _, tc := range []struct {
 			ttl, delay time.Duration
@@ -97,21 +85,6 @@ var leaseCases = []testCase{
 		}
 		c.Require(len(turns) >= hosts, "after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
 	}},
-	{"LeaseRepeats", Options{}, func(c *driver) {
-		c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
-		request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(2)}
-		first, second := c.grant(request), c.grant(request)
-		c.Require(len(first.Leases) == 2 && len(second.Leases) == 2,
-			"%d leases, %d the second time, want 2", len(first.Leases), len(second.Leases))
-		for _, l := range first.Leases {
-			i := slices.IndexFunc(second.Leases, func(again frontier.Lease) bool { return again.ID == l.ID })
-			c.Require(i >= 0 && second.Leases[i].Host == l.Host, "%q is not handed out again by a repeat", l.Host)
-			if again := second.Leases[i]; !slices.Equal(again.Items, l.Items) {
-				c.Failf("a repeat handed out %q of %q, want %q", urls(again.Items), l.Host, urls(l.Items))
-			}
-		}
-		c.wantPlaces(0, 5, 0, 0)
-	}},
 	// This case checks the TTL that a repeat returns. A worker counts the TTL from a
 	// moment before its call. If a repeat returned the whole TTL for an old deadline, the
 	// worker would start requests while another worker already has the host.
@@ -125,22 +98,6 @@ var leaseCases = []testCase{
 		c.Clock.Advance(again.Leases[0].TTL - time.Millisecond)
 		err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{})
 		c.Require(err == nil, "the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
-	}},
-	{"LeaseReturnsTheWait", Options{LeaseTTL: 30 * time.Second, Delay: 2 * time.Second}, func(c *driver) {
-		c.add(pages("a.test", 0, 100)...)
-		wantWait := func(when string, most time.Duration) {
-			wait := c.idle().Wait
-			c.Require(wait > 0 && wait <= most, "%s: wait %v, want more than 0 and at most %v", when, wait, most)
-		}
-		a := c.lease()
-		wantWait("one host, leased for TTL + delay", 32*time.Second)
-		late := page("b.test", 0)
-		late.Delay = 7 * time.Second
-		c.add(late)
-		wantWait("an item ready in 7s", 7*time.Second)
-		c.complete(a.ID, frontier.HostUpdate{End: true, Due: 3 * time.Second, Delay: 2 * time.Second})
-		wantWait("a host due in 3s", 3*time.Second)
-		c.dueIn(3 * time.Second)
 	}},
 	{"LeaseReportsEmpty", Options{}, func(c *driver) {
 		c.Require(c.idle().Empty, "a new crawl is not empty")
@@ -206,16 +163,6 @@ var leaseCases = []testCase{
 		got = c.extend(l.ID, frontier.TopUp{Items: 100, Known: 4})
 		c.wantItems("topped up with all that is ready", got.Items, pages("a.test", 4, 6))
 		c.wantPlaces(1, 5, 1, 0)
-	}},
-	{"ExtendRepeats", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
-		l := c.addAndLease(pages("a.test", 0, 5)...)
-		for range 2 {
-			got := c.extend(l.ID, frontier.TopUp{Items: 4, Known: 2})
-			c.wantItems("topped up from 2 to 4", got.Items, pages("a.test", 2, 4))
-		}
-		got := c.extend(l.ID, frontier.TopUp{Items: 0, Known: 1})
-		c.wantItems("beyond the first", got.Items, pages("a.test", 1, 4))
-		c.wantPlaces(1, 4, 0, 0)
 	}},
 	{"ExtendHoldsMaxPages", Options{LeaseTTL: 10 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 9)...)

@@ -9,26 +9,6 @@ import (
 )
 
 var recordCases = []testCase{
-	{"RecordIsWrittenOnce", Options{}, func(c *driver) {
-		l := c.addAndLease(pages("a.test", 0, 3)...)
-		written := map[string]int{}
-		var done []frontier.Completion
-		for i, item := range l.Items {
-			completion := finished(item)
-			if i < 2 { // the third completion has no Record
-				completion.Record = func(frontier.LinkCounts) error { written[item.URL]++; return nil }
-			}
-			done = append(done, completion)
-		}
-		c.complete(l.ID, frontier.HostUpdate{}, done[0])
-		c.complete(l.ID, frontier.HostUpdate{}, done...)
-		c.endAfter(l, done...)
-		for _, item := range l.Items[:2] {
-			c.Require(written[item.URL] == 1, "the record of %q was written %d times, want once", item.URL, written[item.URL])
-		}
-		c.wantStats(counts{"records": 2})
-		c.wantPlaces(0, 0, 3, 0)
-	}},
 	// This case checks that Complete returns the error of Record and has no other
 	// effect. After that, a store is allowed to refuse all calls, because the disk is
 	// probably full.

@@ -1,6 +1,7 @@
 package frontiertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -121,7 +122,7 @@ var mutants = []mutant{
 			})
 			return b.Memory.Lease(ctx, request)
 		}
-	}, []string{"LeaseKeepsTheOrder", "AddTakesDuplicatesInOrder"}, false},
+	}, []string{"CompleteGivesBack", "AddTakesDuplicatesInOrder"}, false},
 	{"hands a host out twice", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
@@ -151,21 +152,46 @@ var mutants = []mutant{
 			})
 			return b.Memory.Lease(ctx, request)
 		}
-	}, []string{"LeaseRepeats", "RacersRepeatOneLease"}, false},
+	}, []string{"PauseStopsLeases", "RacersRepeatOneLease"}, false},
+	{"leases by place only", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			b.locked(func(m *Memory) {
+				for _, h := range m.hosts {
+					slices.SortFunc(h.queue, func(a, b *entry) int { return cmp.Compare(a.seq, b.seq) })
+				}
+			})
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"CompleteGivesBack"}, false},
+	{"gives a repeat fewer items", func(b *broken) {
+		var repeats atomic.Bool
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			b.locked(func(m *Memory) {
+				repeats.Store(slices.ContainsFunc(request.IDs, func(id frontier.LeaseID) bool { return m.leases[id] != nil }))
+			})
+			grant, err := b.Memory.Lease(ctx, request)
+			for i, l := range grant.Leases {
+				if repeats.Load() && len(l.Items) > 1 {
+					grant.Leases[i].Items = l.Items[1:]
+				}
+			}
+			return grant, err
+		}
+	}, nil, false},
 	{"never waits", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			grant.Wait = 0
 			return grant, err
 		}
-	}, []string{"LeaseReturnsTheWait", "AddDelays"}, false},
+	}, []string{"AddDelays"}, false},
 	{"waits too long", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			grant.Wait *= 2
 			return grant, err
 		}
-	}, []string{"LeaseReturnsTheWait", "AddDelays"}, false},
+	}, []string{"AddDelays"}, false},
 	{"is empty too early", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
@@ -207,6 +233,39 @@ var mutants = []mutant{
 			return b.Memory.Extend(ctx, id, topUp)
 		}
 	}, []string{"ExtendHandsOutNothingCompleted"}, false},
+	{"repeats nothing of a top-up", func(b *broken) {
+		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+			before := 0
+			b.locked(func(m *Memory) {
+				if l := m.leases[id]; l != nil {
+					before = len(l.handed)
+				}
+			})
+			extension, err := b.Memory.Extend(ctx, id, topUp)
+			extension.Items = extension.Items[min(max(before-topUp.Known, 0), len(extension.Items)):]
+			return extension, err
+		}
+	}, nil, false},
+	{"repeats too much of a top-up", func(b *broken) {
+		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+			topUp.Known = max(topUp.Known-1, 0)
+			return b.Memory.Extend(ctx, id, topUp)
+		}
+	}, []string{"ExtendTopsUp"}, false},
+	{"accepts a blob of any size", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			update.Blob = update.Blob[:min(len(update.Blob), frontier.MaxBlob)]
+			return b.Memory.Complete(ctx, id, done, update)
+		}
+	}, []string{"CompleteRefusesBadCalls"}, true},
+	{"passes over strange items", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			own := slices.DeleteFunc(slices.Clone(done), func(c frontier.Completion) bool {
+				return !slices.ContainsFunc(b.leases[id].items, func(e *entry) bool { return e.item.Fingerprint == c.Item })
+			})
+			return b.Memory.Complete(ctx, id, own, update)
+		}
+	}, []string{"CompleteRefusesBadCalls"}, true},
 	{"extends for a moment", func(b *broken) {
 		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 			extension, err := b.Memory.Extend(ctx, id, topUp)
@@ -272,12 +331,12 @@ var mutants = []mutant{
 		}
 	}, []string{"CompleteKeepsTheBlob"}, false},
 	{"writes no records", func(b *broken) { b.records(func(record) record { return nil }) },
-		[]string{"RecordIsWrittenOnce", "CompleteAddsLinks", "RecordErrorFailsTheCompletion"}, false},
+		[]string{"CompleteTwice", "CompleteAddsLinks", "RecordErrorFailsTheCompletion"}, false},
 	{"writes records twice", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error { return errors.Join(write(counts), write(counts)) }
 		})
-	}, []string{"RecordIsWrittenOnce"}, false},
+	}, []string{"CompleteTwice"}, false},
 	{"tells records wrong counts", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error {
