@@ -1,7 +1,9 @@
 package frontiertest
 
 import (
+	"bytes"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +22,7 @@ type ledger struct {
 	urls          map[string]*known
 	sites         map[string]*site
 	holdings      map[frontier.LeaseID]*holding // leases that have not ended or expired
+	lost          []*holding                    // the last leases that have, at most 10
 	admitted      map[string]bool
 	stats         frontier.Stats // without Delayed, Hosts and Filter
 	notes         []exact.Note
@@ -138,8 +141,17 @@ func itemOf(offer frontier.Offer) frontier.Item {
 	}
 }
 
-func (g *ledger) expire(now time.Time) {
-	for id, h := range g.holdings {
+// live returns the leases that have not ended or expired, in a fixed order.
+func (g *ledger) live() []*holding {
+	return slices.SortedFunc(maps.Values(g.holdings), func(a, b *holding) int {
+		return bytes.Compare(a.id[:], b.id[:])
+	})
+}
+
+// expire ends the expired leases.
+func (g *ledger) expire() {
+	now := g.Clock.Now()
+	for _, h := range g.live() {
 		if now.Before(h.deadline) {
 			continue
 		}
@@ -152,20 +164,22 @@ func (g *ledger) expire(now time.Time) {
 		if due := h.deadline.Add(s.delay); due.After(s.due) {
 			s.due = due
 		}
-		g.release(id)
+		g.release(h)
 	}
 }
 
 // release returns the open items of a lease to the queue, and removes the lease.
-func (g *ledger) release(id frontier.LeaseID) {
-	h := g.holdings[id]
+func (g *ledger) release(h *holding) {
 	for _, k := range h.open() {
 		k.state, k.notBefore = frontier.Queued, time.Time{}
 		g.stats.Leased--
 		g.stats.Queued++
 	}
 	g.sites[h.host].holding = nil
-	delete(g.holdings, id)
+	delete(g.holdings, h.id)
+	if g.lost = append(g.lost, h); len(g.lost) > 10 {
+		g.lost = g.lost[1:]
+	}
 }
 
 // ready returns the items of host that a lease can get now, if the host is due. settled
@@ -390,7 +404,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 		s.blob, s.fading = slices.Clone(update.Blob), false
 	}
 	if update.End {
-		g.release(id)
+		g.release(h)
 	}
 	return written
 }

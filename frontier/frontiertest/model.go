@@ -3,9 +3,7 @@ package frontiertest
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,8 +57,7 @@ type player struct {
 	*driver
 	rng    *rand.Rand
 	ledger *ledger
-	beside bool       // an exact set decides about exact items
-	lost   []*holding // the last leases that expired or were ended
+	beside bool // an exact set decides about exact items
 	last   *completeCall
 }
 
@@ -78,35 +75,11 @@ func (p *player) chance(percent int) bool { return p.rng.IntN(100) < percent }
 func (p *player) ticks(n int) time.Duration { return time.Duration(p.rng.IntN(n+1)) * tick }
 
 func (p *player) step() {
-	p.expire()
+	p.ledger.expire()
 	suite.Step(p.rng, []suite.Move{
 		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
 		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {2, p.retry}, {2, p.admit}, {4, p.verify}, {1, p.restart},
 		{4, p.relay},
-	})
-}
-
-// expire ends the expired leases in the ledger, and remembers them in lost.
-func (p *player) expire() {
-	now := p.Clock.Now()
-	for _, h := range p.holdings() {
-		if !now.Before(h.deadline) {
-			p.lose(h)
-		}
-	}
-	p.ledger.expire(now)
-}
-
-func (p *player) lose(h *holding) {
-	if p.lost = append(p.lost, h); len(p.lost) > 10 {
-		p.lost = p.lost[1:]
-	}
-}
-
-// holdings returns the live leases in a fixed order.
-func (p *player) holdings() []*holding {
-	return slices.SortedFunc(maps.Values(p.ledger.holdings), func(a, b *holding) int {
-		return strings.Compare(string(a.id[:]), string(b.id[:]))
 	})
 }
 
@@ -174,7 +147,7 @@ func (p *player) leaseSome() {
 	request := frontier.LeaseRequest{
 		Worker: "player", IDs: p.ids(p.rng.IntN(4)), InFlight: p.rng.IntN(4), MaxPages: p.maxPages(),
 	}
-	if live := p.holdings(); len(live) > 0 && p.chance(20) {
+	if live := p.ledger.live(); len(live) > 0 && p.chance(20) {
 		request.IDs = append(request.IDs, live[p.rng.IntN(len(live))].id)
 	}
 	for range 1 + p.rng.IntN(2) { // the second call is a repeat
@@ -189,11 +162,11 @@ func (p *player) leaseSome() {
 
 func (p *player) extendOne() {
 	id, known := p.id(), 0
-	if live := p.holdings(); len(live) > 0 && p.chance(80) {
+	if live := p.ledger.live(); len(live) > 0 && p.chance(80) {
 		h := live[p.rng.IntN(len(live))]
 		id, known = h.id, len(h.handed)
-	} else if len(p.lost) > 0 {
-		id = p.lost[p.rng.IntN(len(p.lost))].id
+	} else if len(p.ledger.lost) > 0 {
+		id = p.ledger.lost[p.rng.IntN(len(p.ledger.lost))].id
 	}
 	topUp := frontier.TopUp{Items: p.rng.IntN(40), Known: max(known-p.rng.IntN(3), 0), MaxPages: p.maxPages()}
 	for range 1 + p.rng.IntN(2) {
@@ -250,7 +223,7 @@ func (p *player) update() frontier.HostUpdate {
 }
 
 func (p *player) completeOne() {
-	live := p.holdings()
+	live := p.ledger.live()
 	if len(live) == 0 {
 		return
 	}
@@ -267,9 +240,6 @@ func (p *player) completeOne() {
 	call := completeCall{h.id, done, p.update(), h.deadline}
 	p.note(call)
 	p.Must(p.Complete(p.Ctx, call.id, call.done, call.update), "Complete")
-	if call.update.End {
-		p.lose(h)
-	}
 	want := p.ledger.complete(call.id, call.done, call.update, p.Clock.Now())
 	for k, got := range written {
 		p.Require(*got == want[k], "the records of %q are %+v, want %+v", suite.Cut(k.item.URL), *got, want[k])
@@ -312,10 +282,10 @@ func (p *player) completeAgain() {
 
 // completeLost completes an item under a lease that has ended or expired.
 func (p *player) completeLost() {
-	if len(p.lost) == 0 {
+	if len(p.ledger.lost) == 0 {
 		return
 	}
-	h := p.lost[p.rng.IntN(len(p.lost))]
+	h := p.ledger.lost[p.rng.IntN(len(p.ledger.lost))]
 	open := h.open()
 	if len(open) == 0 {
 		return

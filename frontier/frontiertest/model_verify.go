@@ -12,7 +12,7 @@ import (
 // verify compares everything that the methods of the crawl return with the ledger.
 func (p *player) verify() {
 	p.Note("verify")
-	p.expire()
+	p.ledger.expire()
 	// Some stores end expired leases only during a call of Lease.
 	p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now())
 	p.verifyStats()
@@ -110,7 +110,7 @@ func (p *player) restart() {
 	p.Must(err, how)
 	p.Crawl = crawl
 	p.last = nil
-	p.expire()
+	p.ledger.expire()
 	if _, keeps := p.Crawl.(KeepsLeases); keeps {
 		p.runOut()
 		p.verify()
@@ -127,17 +127,17 @@ func (p *player) restart() {
 func (p *player) runOut() {
 	now := p.Clock.Now()
 	last := now
-	for _, h := range p.holdings() {
+	for _, h := range p.ledger.live() {
 		last = later(last, h.deadline)
 	}
 	p.Clock.Advance((last.Sub(now) + tick).Truncate(tick))
-	p.expire()
+	p.ledger.expire()
 }
 
 // forgot reports whether the store ended the leases. It is needed only if no lease has open
 // items. Stats.Leased, which is 0 in that case, does not show whether the leases ended.
 func (p *player) forgot() bool {
-	live := p.holdings()
+	live := p.ledger.live()
 	if len(live) == 0 {
 		return false
 	}
@@ -154,7 +154,7 @@ func (p *player) forgot() bool {
 func (p *player) takenBack(how string) {
 	now := p.Clock.Now()
 	queued := p.list(frontier.Queued, "")
-	for _, h := range p.holdings() {
+	for _, h := range p.ledger.live() {
 		s := p.ledger.sites[h.host]
 		for i, k := range h.open() {
 			got := min(queued[k.item.URL].Deliveries, frontier.MaxDeliveries)
@@ -168,8 +168,7 @@ func (p *player) takenBack(how string) {
 		s.due = now.Add(status.HostDueIn)
 		p.Require(!s.due.Before(earliest) && !s.due.After(latest),
 			"after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
-		p.lose(h)
-		p.ledger.release(h.id)
+		p.ledger.release(h)
 	}
 }
 
