@@ -135,13 +135,9 @@ func outboxTail(t *testing.T, o OutboxUnderTest) {
 func outboxFind(t *testing.T, o OutboxUnderTest) {
 	commit(t, o, 0, 20)
 	end, err := o.Outbox.Find(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	begin, err := o.Outbox.Find(t.Context(), time.Unix(1, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	commit(t, o, 20, 30)
 	got, _ := readAll(t, o.Outbox, end, 100)
 	CheckOnce(t, got, 20, 30, hosts)

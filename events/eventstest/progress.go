@@ -23,6 +23,13 @@ func RunProgress(t *testing.T, open func(t *testing.T) (p events.Progress, reope
 	}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func cursorOf(t *testing.T, p events.Progress, name string) (events.Saved, bool) {
 	t.Helper()
 	saved, known, err := p.Load(t.Context(), name)
@@ -41,9 +48,7 @@ func savedProgress(t *testing.T, p events.Progress, reopen func() events.Progres
 	}
 	for _, cursor := range []events.Cursor{"", "1", "1:22", "1:9"} {
 		for _, name := range []string{"a", "b.c-D_1"} {
-			if err := p.Save(t.Context(), name, cursor+events.Cursor(name), nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Save(t.Context(), name, cursor+events.Cursor(name), nil))
 			for _, p := range []events.Progress{p, reopen()} {
 				if saved, known := cursorOf(t, p, name); !known || saved.Cursor != cursor+events.Cursor(name) || saved.Dead != 0 || saved.At.IsZero() {
 					t.Errorf("%q: %+v, known %v, want cursor %q", name, saved, known, cursor)
@@ -67,12 +72,8 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 			letters = append(letters, events.DeadLetter{Event: e2, Reason: "nor this", At: e2.Time})
 			want = append(want, e2.ID)
 		}
-		if err := p.Save(t.Context(), "a", "c", letters); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Save(t.Context(), "b", "c", letters[:1]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Save(t.Context(), "a", "c", letters))
+		must(t, p.Save(t.Context(), "b", "c", letters[:1]))
 	}
 	check := func(want []string) {
 		t.Helper()
@@ -105,9 +106,7 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 		t.Errorf("dead letters were changed, and the cursor was saved at %v instead of %v", after.At, before.At)
 	}
 	more := Event(50, hosts)
-	if err := p.Save(t.Context(), "a", "c", []events.DeadLetter{{Event: more, Reason: "x", At: more.Time}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Save(t.Context(), "a", "c", []events.DeadLetter{{Event: more, Reason: "x", At: more.Time}}))
 	want = append(want, more.ID)
 	check(want)
 	if n, err := p.Discard(t.Context(), "a"); err != nil || n != len(want) {
@@ -131,9 +130,7 @@ func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
 	letters[i].Reason = "still\x00not"
 	gone := letters[i]
 	gone.Event.ID = discarded
-	if err := p.Revise(t.Context(), "a", []events.DeadLetter{letters[i], gone}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Revise(t.Context(), "a", []events.DeadLetter{letters[i], gone}))
 	again, err := p.Dead(t.Context(), "a")
 	if err != nil || len(again) != len(letters) || strings.ReplaceAll(again[i].Reason, "\x00", "") != "stillnot" {
 		t.Errorf("Revise left %d letters of %d, %v, %+v", len(again), len(letters), err, again[i])
@@ -142,27 +139,17 @@ func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
 
 func lockedProgress(t *testing.T, p events.Progress, reopen func() events.Progress) {
 	unlock, err := p.Lock(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range []events.Progress{p, reopen()} {
 		if _, err := p.Lock(t.Context(), "a"); !errors.Is(err, events.ErrLocked) {
 			t.Errorf("Lock of a locked name: %v, want ErrLocked", err)
 		}
 	}
 	other, err := reopen().Lock(t.Context(), "b")
-	if err != nil {
-		t.Errorf("Lock of another name: %v", err)
-	} else if err := other(); err != nil {
-		t.Error(err)
-	}
-	if err := unlock(); err != nil {
-		t.Fatal(err)
-	}
-	if unlock, err = reopen().Lock(t.Context(), "a"); err != nil {
-		t.Fatalf("Lock after unlock: %v", err)
-	}
-	if err := unlock(); err != nil {
-		t.Error(err)
-	}
+	must(t, err)
+	must(t, other())
+	must(t, unlock())
+	unlock, err = reopen().Lock(t.Context(), "a")
+	must(t, err)
+	must(t, unlock())
 }

@@ -26,11 +26,8 @@ func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 	t.Run("Whole", func(t *testing.T) {
 		s := open(t)
 		var sent []events.Event
-		for n := 0; n < 12; n += hosts {
-			var batch []events.Event
-			for i := range hosts {
-				batch = append(batch, Event(n+i, hosts))
-			}
+		for n := 0; n < 3*hosts; n += hosts {
+			batch := madeUp(n, n+hosts)
 			errs := s.Sink.Send(t.Context(), batch)
 			if len(errs) != len(batch) || slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 				t.Fatalf("Send of %d events: %v", len(batch), errs)
@@ -51,27 +48,23 @@ func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 		if len(got) != len(sent) {
 			t.Errorf("received %d events, want %d", len(got), len(sent))
 		}
-		closeSink(t, s.Sink)
+		must(t, s.Sink.Close())
 	})
 	t.Run("Run", func(t *testing.T) {
 		s := open(t)
 		outbox := new(Outbox)
-		for n := range 500 {
-			outbox.Append(Event(n, hosts))
-		}
+		outbox.Append(madeUp(0, 500)...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := events.Run(ctx, events.Config{Name: "r", Outbox: outbox, Sink: s.Sink, Progress: new(Progress)}, true); err != nil || ctx.Err() != nil {
 			t.Fatal(err, ctx.Err())
 		}
 		CheckOnce(t, firsts(s.Received()), 0, 500, hosts)
-		closeSink(t, s.Sink)
+		must(t, s.Sink.Close())
 	})
 	t.Run("Ended", func(t *testing.T) {
 		s := open(t)
-		if err := s.Sink.Send(t.Context(), []events.Event{Event(0, hosts)})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Sink.Send(t.Context(), []events.Event{Event(0, hosts)})[0])
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for i, err := range s.Sink.Send(ctx, []events.Event{Event(1, hosts), Event(2, hosts)}) {
@@ -82,15 +75,16 @@ func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 				t.Errorf("event %d after the end of the context: %v, want an AwayError", i+1, err)
 			}
 		}
-		closeSink(t, s.Sink)
+		must(t, s.Sink.Close())
 	})
 }
 
-func closeSink(t *testing.T, s events.Sink) {
-	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Errorf("Close: %v", err)
+// madeUp returns the events with the numbers first to end-1.
+func madeUp(first, end int) (all []events.Event) {
+	for n := first; n < end; n++ {
+		all = append(all, Event(n, hosts))
 	}
+	return all
 }
 
 // firsts returns the events without repeats.
