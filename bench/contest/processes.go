@@ -2,7 +2,6 @@ package contest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,9 +72,9 @@ func (run Program) Loop(ctx context.Context, order Order, command ...string) (to
 		return took, err
 	}
 	cmd := run(ctx, append(command, string(text))...)
-	answer, err := cmd.Output()
+	answer, err := output(cmd)
 	if err != nil {
-		return took, said("the loop", err)
+		return took, fmt.Errorf("the loop: %w", err)
 	}
 	if err := json.Unmarshal(answer, &took); err != nil {
 		return took, fmt.Errorf("the loop answered %q: %w", answer, err)
@@ -90,11 +89,9 @@ func (run Program) Crawl(ctx context.Context, endpoint Endpoint, dir string, fla
 	dir = filepath.Join(dir, "bench.crawl")
 	args := append([]string{"crawl", "--dir", dir, "--delay", "0", "--host-concurrency", strconv.Itoa(HostConcurrency)}, flags...)
 	cmd := run(ctx, append(args, endpoint.Arguments()...)...)
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
 	began := time.Now()
-	if err := cmd.Run(); err != nil {
-		return took, fmt.Errorf("crawl: %w\n%s", err, complaints.Bytes())
+	if _, err := output(cmd); err != nil {
+		return took, fmt.Errorf("crawl: %w", err)
 	}
 	took.Seconds = time.Since(began).Seconds()
 	took.Used(cmd)
@@ -133,10 +130,11 @@ func countPages(name string) (pages uint64, err error) {
 	}
 }
 
-// said adds the stderr of a process to the error with which the process ended.
-func said(what string, err error) error {
+// output runs a process and returns its stdout. An error contains its stderr.
+func output(cmd *exec.Cmd) ([]byte, error) {
+	out, err := cmd.Output()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		return fmt.Errorf("%s: %w\n%s", what, err, ended.Stderr)
+		err = fmt.Errorf("%w\n%s", err, ended.Stderr)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return out, err
 }
