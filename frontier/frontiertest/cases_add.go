@@ -12,10 +12,7 @@ var addCases = []testCase{
 	{"AddAnswersAddedOnce", Options{}, func(c *driver) {
 		c.add(pages("a.test", 0, 5)...)
 		for range 2 {
-			for i, verdict := range c.offer(pages("a.test", 0, 5)...) {
-				c.Require(verdict == (frontier.Verdict{Answer: frontier.Seen}),
-					"item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
-			}
+			c.wantAnswer(frontier.Seen, pages("a.test", 0, 5)...)
 		}
 		c.wantStats(counts{"found": 15, "added": 5, "seen": 10})
 		c.finish()
@@ -25,9 +22,7 @@ var addCases = []testCase{
 	{"AddTakesDuplicatesInOrder", Options{MaxPerHost: 2}, func(c *driver) {
 		a, b, late := page("a.test", 1), page("a.test", 2), page("a.test", 3)
 		want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Refused, frontier.Seen}
-		for i, verdict := range c.offer(a, a, b, a, late, b) {
-			c.Require(verdict.Answer == want[i], "item %d: %v, want %v", i, verdict.Answer, want[i])
-		}
+		c.wantAnswers(want, a, a, b, a, late, b)
 		c.wantPlaces(2, 0, 0, 0)
 		c.wantItems("handed out", c.lease().Items, []frontier.Offer{a, b})
 	}},
@@ -37,26 +32,18 @@ var addCases = []testCase{
 		longest.URL += strings.Repeat("x", frontier.MaxURLBytes-len(longest.URL))
 		long := longest
 		long.URL += "x"
-		wantReason := []frontier.Reason{frontier.ReasonMalformed, frontier.ReasonMalformed, frontier.ReasonTooLong}
-		for i, verdict := range c.offer(noURL, noHost, long) {
-			c.Require(verdict == frontier.Verdict{Answer: frontier.Refused, Reason: wantReason[i]},
-				"bad offer %d: %v %q, want refused as %q", i, verdict.Answer, verdict.Reason, wantReason[i])
-		}
+		c.wantRefused(frontier.ReasonMalformed, noURL, noHost)
+		c.wantRefused(frontier.ReasonTooLong, long)
 		c.wantStats(counts{"refused: malformed": 2, "refused: too_long": 1})
 		l := c.addAndLease(page("a.test", 2), longest) // the refused URL is still new
 		got := l.Items[1].URL
 		c.Require(got == longest.URL, "the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
 	}},
 	{"AddHoldsTheHostLimit", Options{MaxPerHost: 3}, func(c *driver) {
-		full := frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
 		c.add(pages("a.test", 0, 3)...)
 		c.finish()
-		exact := page("a.test", 4)
-		exact.Class = frontier.Exact
 		for range 2 { // a store that remembers the URL would answer Seen the second time
-			for i, verdict := range c.offer(page("a.test", 3), exact) {
-				c.Require(verdict == full, "item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
-			}
+			c.wantRefused(frontier.ReasonHostLimit, page("a.test", 3), classed(frontier.Exact, page("a.test", 4)))
 		}
 		c.Require(!c.wantState(page("a.test", 3), frontier.Unknown).InFilter, "the filter remembers a refused URL")
 		c.wantAnswer(frontier.Seen, page("a.test", 0)) // a known URL of a full host
@@ -75,29 +62,25 @@ var addCases = []testCase{
 		}
 		added := c.books().Added
 		for n := range 200 {
-			exact := page(fmt.Sprintf("exact%d.test", n%7), n)
-			exact.Class = frontier.Exact
-			c.add(exact)
+			c.add(classed(frontier.Exact, page(fmt.Sprintf("exact%d.test", n%7), n)))
 		}
 		c.wantStats(counts{"added": added + 200, "seen": claimed})
 		// The checks above find a store that drops exact items. This one finds a store that
 		// answers Added for every exact item.
-		exact := page("exact1.test", 1)
-		exact.Class = frontier.Exact
-		c.wantAnswer(frontier.Seen, exact)
+		c.wantAnswer(frontier.Seen, classed(frontier.Exact, page("exact1.test", 1)))
 	}},
 	{"AddKeepsExactOnce", Options{}, func(c *driver) {
-		asExact := func(item frontier.Offer) frontier.Offer { item.Class = frontier.Exact; return item }
 		first, second := page("a.test", 1), page("a.test", 2)
-		c.add(asExact(first), second)
+		exactFirst, exactSecond := classed(frontier.Exact, first), classed(frontier.Exact, second)
+		c.add(exactFirst, second)
 		want, queued := frontier.Seen, uint64(2)
 		if _, forgets := c.Crawl.(ForgetsDone); forgets {
 			want, queued = frontier.Added, 3
 		}
-		c.wantAnswer(frontier.Seen, first, asExact(first), second) // known under another class
-		c.wantAnswer(want, asExact(second))                        // a bulk item, offered as an exact one
+		c.wantAnswer(frontier.Seen, first, exactFirst, second) // known under another class
+		c.wantAnswer(want, exactSecond)                        // a bulk item, offered as an exact one
 		for range 2 {
-			c.wantAnswer(frontier.Seen, asExact(second))
+			c.wantAnswer(frontier.Seen, exactSecond)
 		}
 		c.wantPlaces(queued, 0, 0, 0)
 	}},

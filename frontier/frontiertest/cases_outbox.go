@@ -100,10 +100,8 @@ var outboxCases = beside([]testCase{
 	// This case checks that equal URLs in one call are decided one after the other.
 	{"DecisionsOfOneCall", Options{}, func(c *driver) {
 		bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))
-		verdicts := c.offer(item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
-		for i, want := range []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Seen, frontier.Seen} {
-			c.Require(verdicts[i].Answer == want, "item %d: %v, want %v", i, verdicts[i].Answer, want)
-		}
+		want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Seen, frontier.Seen}
+		c.wantAnswers(want, item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
 		c.wantPlaces(2, 0, 0, 0)
 		c.wantClaims(0, 0)
 	}},

@@ -44,6 +44,12 @@ func page(host string, n int) frontier.Offer {
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
 }
 
+// classed returns an offer with a class.
+func classed(class frontier.Class, offer frontier.Offer) frontier.Offer {
+	offer.Class = class
+	return offer
+}
+
 // pages returns the pages of a host that have the numbers first to end-1.
 func pages(host string, first, end int) (offers []frontier.Offer) {
 	for n := first; n < end; n++ {
@@ -57,16 +63,29 @@ func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	d.Must(err, "Add")
 	d.Require(len(verdicts) == len(offers), "Add answered %d of %d offers", len(verdicts), len(offers))
 	for i, verdict := range verdicts {
-		d.Require(verdict.Answer != 0, "Add gave no verdict on %q", suite.Cut(offers[i].URL))
+		d.Require(verdict.Answer != 0 && (verdict.Answer == frontier.Refused) == (verdict.Reason != ""),
+			"Add gave the verdict %v %q on %q", verdict.Answer, verdict.Reason, suite.Cut(offers[i].URL))
 	}
 	return verdicts
 }
 
 // wantAnswer offers URLs and checks that each offer gets the wanted answer.
 func (d *driver) wantAnswer(want frontier.Answer, offers ...frontier.Offer) {
+	d.wantAnswers(slices.Repeat([]frontier.Answer{want}, len(offers)), offers...)
+}
+
+// wantAnswers offers URLs in one call and checks the answer of each.
+func (d *driver) wantAnswers(want []frontier.Answer, offers ...frontier.Offer) {
 	for i, got := range d.offer(offers...) {
-		d.Require(got.Answer == want,
-			"%q offered, decision %d: %v %q, want %v", suite.Cut(offers[i].URL), offers[i].Decision, got.Answer, got.Reason, want)
+		d.Require(got.Answer == want[i],
+			"offer %d, %q, decision %d: %v %q, want %v", i, suite.Cut(offers[i].URL), offers[i].Decision, got.Answer, got.Reason, want[i])
+	}
+}
+
+// wantRefused offers URLs that must be refused for a reason.
+func (d *driver) wantRefused(reason frontier.Reason, offers ...frontier.Offer) {
+	for i, got := range d.offer(offers...) {
+		d.Require(got.Reason == reason, "%q: %v %q, want refused as %q", suite.Cut(offers[i].URL), got.Answer, got.Reason, reason)
 	}
 }
 
