@@ -71,7 +71,7 @@ func TestFindsFaults(t *testing.T) {
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			for _, name := range strings.Fields(c.caught) {
-				suite.WantCaught(t, cases, name, func(options) *trial {
+				suite.WantCaught(t, cases, name, func(t *testing.T, _ options) *trial {
 					trial := newTrial(t, c.filter())
 					trial.proof = false
 					return trial

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // Classes of RunWindows. A finished key of ClassWindow counts as seen for the time
@@ -20,7 +21,7 @@ const Window = time.Hour
 // RunWindows tests the windows of crawls. The crawls that open returns must have the
 // window Window for ClassWindow, and none for ClassForever.
 func RunWindows(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
-	runAll(t, windowCases, open)
+	suite.Run(t, windowCases, driving(open))
 }
 
 var windowCases = []testCase{

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // Op names a method of frontier.Store.
@@ -111,8 +110,12 @@ func (f *Faulty) next(op Op) Fault {
 func faulty[T any](ctx context.Context, f *Faulty, op Op, call func() (T, error)) (T, error) {
 	var none T
 	fault := f.next(op)
-	if err := suite.Sleep(ctx, fault.Delay); err != nil {
-		return none, err
+	if fault.Delay > 0 {
+		select {
+		case <-time.After(fault.Delay):
+		case <-ctx.Done():
+			return none, context.Cause(ctx)
+		}
 	}
 	if fault.Err != nil && !fault.Late {
 		return none, fault.Err

@@ -2,7 +2,6 @@ package frontiertest
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -62,26 +61,21 @@ type testCase = suite.Case[Options, *driver]
 // Run tests the contract, one case after the other. Each call of open must return a new,
 // empty crawl, which open closes with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
-	runAll(t, allCases(), open)
-}
-
-func runAll(t *testing.T, cases []testCase, open func(t *testing.T, opt Options) Crawl) {
-	suite.Run(t, cases, func(t *testing.T, opt Options) *driver {
-		return drive(t.Context(), func(opt Options) Crawl { return open(t, opt) })(opt)
-	})
+	suite.Run(t, allCases(), driving(open))
 }
 
 func allCases() []testCase {
 	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases, noteCases)
 }
 
-// drive returns a function that opens a crawl with open and returns its driver.
-func drive(ctx context.Context, open func(Options) Crawl) func(Options) *driver {
-	return func(opt Options) *driver {
-		d := &driver{Driver: suite.NewDriver(ctx), out: new(output), open: drive(ctx, open)}
+// driving returns a function that opens a crawl with open and returns its driver.
+func driving(open func(*testing.T, Options) Crawl) func(*testing.T, Options) *driver {
+	return func(t *testing.T, opt Options) *driver {
+		d := &driver{Driver: suite.NewDriver(t.Context()), out: new(output)}
+		d.open = func(opt Options) *driver { return driving(open)(t, opt) }
 		opt.Now, opt.Output = d.Clock.Now, d.out
 		opt.LeaseTTL = cmp.Or(opt.LeaseTTL, 30*time.Second)
-		d.Crawl, d.opt = open(opt), opt
+		d.Crawl, d.opt = open(t, opt), opt
 		return d
 	}
 }

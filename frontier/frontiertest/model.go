@@ -20,8 +20,7 @@ import (
 func Model(t *testing.T, open func(t *testing.T, opt Options) Crawl, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with seed %d", seed)
-	crawls := drive(t.Context(), func(opt Options) Crawl { return open(t, opt) })
-	if err := suite.Try(modelRun(seed, steps), crawls); err != nil {
+	if err := suite.Try(t, modelRun(seed, steps), driving(open)); err != nil {
 		t.Error(err)
 	}
 }

@@ -209,7 +209,7 @@ var outboxMutants = []struct {
 func TestSuiteSeesBrokenOutboxes(t *testing.T) {
 	for _, m := range outboxMutants {
 		t.Run(m.name, func(t *testing.T) {
-			open := drive(t.Context(), func(opt Options) Crawl {
+			open := driving(func(_ *testing.T, opt Options) Crawl {
 				b := &brokenOutbox{broken: newBroken(opt)}
 				b.notes, b.delivered = b.Memory.Notes, b.Memory.Delivered
 				m.breakIt(b)

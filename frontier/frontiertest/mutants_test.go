@@ -481,7 +481,7 @@ var mutants = []mutant{
 func TestSuiteSeesBrokenStores(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			open := drive(t.Context(), func(opt Options) Crawl {
+			open := driving(func(_ *testing.T, opt Options) Crawl {
 				b := newBroken(opt)
 				m.breakIt(b)
 				return b
@@ -493,7 +493,7 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 				return
 			}
 			for seed := range uint64(50) {
-				if suite.Try(modelRun(seed, 500), open) != nil {
+				if suite.Try(t, modelRun(seed, 500), open) != nil {
 					return
 				}
 			}

@@ -41,21 +41,6 @@ func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()).UTC() }
 // Advance moves the clock by d, in whole microseconds.
 func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
-// Sleep waits for d. If ctx ends first, it returns the cause of ctx.
-func Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Case tests one part of a contract. Options say what kind of implementation it needs. Check
 // makes its calls through a driver, and calls Driver.Failf if it finds a fault. Case is an
 // alias, so that literals of other packages need no field names.
@@ -70,7 +55,7 @@ type failure struct{ error }
 
 // Try runs a case, and returns the fault that it found or nil. The function open returns the
 // driver of a new implementation.
-func Try[Options, D any](c Case[Options, D], open func(Options) D) (err error) {
+func Try[Options, D any](t *testing.T, c Case[Options, D], open func(*testing.T, Options) D) (err error) {
 	defer func() {
 		switch found := recover().(type) {
 		case nil:
@@ -80,15 +65,15 @@ func Try[Options, D any](c Case[Options, D], open func(Options) D) (err error) {
 			panic(found)
 		}
 	}()
-	c.Check(open(c.Options))
+	c.Check(open(t, c.Options))
 	return nil
 }
 
 // Run runs the cases as subtests.
-func Run[Options, D any](t *testing.T, cases []Case[Options, D], open func(t *testing.T, opt Options) D) {
+func Run[Options, D any](t *testing.T, cases []Case[Options, D], open func(*testing.T, Options) D) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			if err := Try(c, func(opt Options) D { return open(t, opt) }); err != nil {
+			if err := Try(t, c, open); err != nil {
 				t.Error(err)
 			}
 		})
@@ -96,13 +81,13 @@ func Run[Options, D any](t *testing.T, cases []Case[Options, D], open func(t *te
 }
 
 // WantCaught fails the test unless the case with this name finds a fault.
-func WantCaught[Options, D any](t *testing.T, cases []Case[Options, D], name string, open func(Options) D) {
+func WantCaught[Options, D any](t *testing.T, cases []Case[Options, D], name string, open func(*testing.T, Options) D) {
 	t.Helper()
 	at := slices.IndexFunc(cases, func(c Case[Options, D]) bool { return c.Name == name })
 	if at < 0 {
 		t.Fatalf("there is no case %s", name)
 	}
-	if err := Try(cases[at], open); err == nil {
+	if err := Try(t, cases[at], open); err == nil {
 		t.Errorf("%s passes", name)
 	} else {
 		t.Logf("%s: %v", name, err)

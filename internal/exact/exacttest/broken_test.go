@@ -252,7 +252,7 @@ var mutants = []struct {
 func TestSuiteSeesBrokenSets(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			suite.WantCaught(t, allCases(), m.wantCase, drive(t.Context(), func(opt Options) exact.Set {
+			suite.WantCaught(t, allCases(), m.wantCase, driving(func(_ *testing.T, opt Options) exact.Set {
 				b := &broken{Memory: NewMemory(opt)}
 				m.breakIt(b, &opt)
 				return b
@@ -266,12 +266,12 @@ func TestSuiteSeesBrokenSets(t *testing.T) {
 func TestModelSeesBrokenSets(t *testing.T) {
 	seen := 0
 	for _, m := range mutants {
-		open := drive(t.Context(), func(opt Options) exact.Set {
+		open := driving(func(_ *testing.T, opt Options) exact.Set {
 			b := &broken{Memory: NewMemory(opt)}
 			m.breakIt(b, &opt)
 			return b
 		})
-		if suite.Try(modelRun(7, 1500), open) != nil {
+		if suite.Try(t, modelRun(7, 1500), open) != nil {
 			seen++
 		}
 	}

@@ -50,9 +50,7 @@ type Sharer interface {
 // RunSet tests the contract of exact.Set, each case as a subtest. Each call of the function
 // open must return a new, empty set and close it with t.Cleanup.
 func RunSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set) {
-	suite.Run(t, allCases(), func(t *testing.T, windows exact.Windows) *driver {
-		return drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })(windows)
-	})
+	suite.Run(t, allCases(), driving(open))
 }
 
 // testCase tests one part of the contract with a new, empty set.
@@ -62,11 +60,11 @@ func allCases() []testCase {
 	return slices.Concat(decideCases, stateCases, windowCases, relayCases, raceCases)
 }
 
-// drive returns a function that opens a set with open and returns its driver.
-func drive(ctx context.Context, open func(Options) exact.Set) func(exact.Windows) *driver {
-	return func(windows exact.Windows) *driver {
-		d := &driver{Driver: suite.NewDriver(ctx)}
-		d.Set = open(Options{Windows: windows, Now: d.Clock.Now})
+// driving returns a function that opens a set with open and returns its driver.
+func driving(open func(*testing.T, Options) exact.Set) func(*testing.T, exact.Windows) *driver {
+	return func(t *testing.T, windows exact.Windows) *driver {
+		d := &driver{Driver: suite.NewDriver(t.Context())}
+		d.Set = open(t, Options{Windows: windows, Now: d.Clock.Now})
 		return d
 	}
 }

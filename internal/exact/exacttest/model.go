@@ -21,8 +21,7 @@ import (
 func ModelSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with -seed=%d", seed)
-	sets := drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })
-	if err := suite.Try(modelRun(seed, steps), sets); err != nil {
+	if err := suite.Try(t, modelRun(seed, steps), driving(open)); err != nil {
 		t.Error(err)
 	}
 }
