@@ -18,9 +18,7 @@ var completeCases = []testCase{
 		}
 		l := c.addAndLease(pages("a.test", 0, len(outcomes))...)
 		for i, outcome := range outcomes {
-			done := finished(l.Items[i])
-			done.Outcome, done.Status, done.Page = outcome, 200+i, outcome == frontier.OK
-			c.complete(l.ID, frontier.HostUpdate{}, done)
+			c.complete(l.ID, frontier.HostUpdate{}, ended(l.Items[i], outcome, 200+i))
 		}
 		c.wantPlaces(0, 0, 6, 5)
 		for i, outcome := range outcomes {

@@ -127,12 +127,9 @@ var kept = Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second, MaxPerHos
 // spread makes a crawl with items in every state, and returns their offers by state.
 func spread(c *driver) map[frontier.State][]frontier.Offer {
 	l := c.addAndLease(pages("a.test", 0, 12)...)
-	failed := finished(l.Items[1])
-	failed.Outcome, failed.Status, failed.Page = frontier.ServerError, 503, false
-	redirect := finished(l.Items[0])
-	redirect.Outcome, redirect.Status = frontier.Redirect, 301
 	c.complete(l.ID, frontier.HostUpdate{Due: time.Minute, Delay: 5 * time.Second, Blob: []byte("b")},
-		redirect, failed, retried(l.Items[2], time.Hour), givenBack(l.Items[3]))
+		ended(l.Items[0], frontier.Redirect, 301), ended(l.Items[1], frontier.ServerError, 503),
+		retried(l.Items[2], time.Hour), givenBack(l.Items[3]))
 	c.add(page("b.test", 0))
 	return map[frontier.State][]frontier.Offer{
 		frontier.Done:   pages("a.test", 0, 1),

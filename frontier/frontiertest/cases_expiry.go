@@ -72,9 +72,7 @@ var expiryCases = []testCase{
 		}
 		l := c.lease()
 		c.want("deliveries", uint64(l.Items[0].Deliveries), frontier.MaxDeliveries)
-		lost := finished(l.Items[0])
-		lost.Outcome, lost.Status, lost.Page = frontier.WorkerLost, 0, false
-		c.endAfter(l, lost)
+		c.endAfter(l, ended(l.Items[0], frontier.WorkerLost, 0))
 		status := c.wantState(page("a.test", 1), frontier.Failed)
 		c.Require(status.Outcome == frontier.WorkerLost, "the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
 		// Retry sets Deliveries to 0. Otherwise the item could never be fetched.

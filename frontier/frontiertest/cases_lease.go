@@ -123,9 +123,7 @@ var leaseCases = []testCase{
 		c.Require(len(grant.Leases) == 0 && grant.Limited && !grant.Reached,
 			"4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
 		l := first.Leases[0]
-		noPage := finished(l.Items[0])
-		noPage.Page, noPage.Outcome = false, frontier.Robots
-		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, noPage, finished(l.Items[1]), retried(l.Items[2], time.Hour))
+		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, ended(l.Items[0], frontier.Robots, 0), finished(l.Items[1]), retried(l.Items[2], time.Hour))
 		// The crawl has one page so far. Item 3 went back to the queue of a host that is due in an hour.
 		second := limit(3)
 		c.Require(len(second.Leases) == 1 && len(second.Leases[0].Items) == 2,

@@ -123,9 +123,7 @@ func (d *driver) addAndLease(offers ...frontier.Offer) frontier.Lease {
 // idle checks that no host is due and returns the grant.
 func (d *driver) idle() frontier.Grant {
 	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(4)})
-	if len(grant.Leases) > 0 {
-		d.Failf("Lease handed out %q with %q, want nothing", grant.Leases[0].Host, urls(grant.Leases[0].Items))
-	}
+	d.Require(len(grant.Leases) == 0, "Lease handed out %+v, want nothing", grant.Leases)
 	return grant
 }
 
@@ -206,10 +204,13 @@ func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
 	d.Require(errors.Is(err, frontier.ErrLeaseLost), "Complete of a lost lease = %v, want ErrLeaseLost", err)
 }
 
-// finished returns the completion of an item as a page.
-func finished(item frontier.Item) frontier.Completion {
-	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true}
+// ended returns the completion of an item with an outcome and an HTTP status.
+func ended(item frontier.Item, outcome frontier.Outcome, status int) frontier.Completion {
+	return frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: status, Page: outcome == frontier.OK}
 }
+
+// finished returns the completion of an item as a page.
+func finished(item frontier.Item) frontier.Completion { return ended(item, frontier.OK, 200) }
 
 // linking returns the completion of an item as a page with links.
 func linking(item frontier.Item, links ...frontier.Offer) frontier.Completion {
@@ -223,9 +224,7 @@ func retried(item frontier.Item, in time.Duration) frontier.Completion {
 }
 
 // brokenOff returns the completion of an item as failed.
-func brokenOff(item frontier.Item) frontier.Completion {
-	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.Network}
-}
+func brokenOff(item frontier.Item) frontier.Completion { return ended(item, frontier.Network, 0) }
 
 func givenBack(item frontier.Item) frontier.Completion {
 	return frontier.Completion{Item: item.Fingerprint, Disposition: frontier.GiveBack}
@@ -325,9 +324,8 @@ func (d *driver) wantStats(want counts) {
 		d.Require(there || strings.Contains(name, ": "), "there is no counter %q", name)
 		got[name] = n
 	}
-	if diff := countsDiff(got, want); len(diff) > 0 {
-		d.Failf("%s", strings.Join(diff, "; "))
-	}
+	diff := countsDiff(got, want)
+	d.Require(len(diff) == 0, "%s", strings.Join(diff, "; "))
 }
 
 // wantPlaces checks how many items of the crawl are in each state.

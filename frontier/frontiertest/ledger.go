@@ -104,13 +104,11 @@ func (g *ledger) offer(offers []frontier.Offer, now time.Time) []frontier.Verdic
 }
 
 func (g *ledger) offerOne(offer frontier.Offer, now time.Time) frontier.Verdict {
-	if offer.URL == "" || offer.Host == "" {
-		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}
-	}
-	if len(offer.URL) > frontier.MaxURLBytes {
-		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}
-	}
 	switch {
+	case offer.URL == "" || offer.Host == "":
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}
+	case len(offer.URL) > frontier.MaxURLBytes:
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}
 	case offer.Decision == frontier.Later:
 		return frontier.Verdict{Answer: frontier.Deferred}
 	case g.urls[offer.URL] != nil:
@@ -161,9 +159,7 @@ func (g *ledger) expire() {
 			}
 		}
 		s := g.sites[h.host]
-		if due := h.deadline.Add(s.delay); due.After(s.due) {
-			s.due = due
-		}
+		s.due = later(s.due, h.deadline.Add(s.delay))
 		g.release(h)
 	}
 }
@@ -205,11 +201,9 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 			at, waiting = k.notBefore, true
 		}
 	}
-	if s.due.After(at) {
-		at = s.due
-	}
-	if s.holding != nil && s.holding.deadline.Add(s.delay).After(at) {
-		at = s.holding.deadline.Add(s.delay)
+	at = later(at, s.due)
+	if s.holding != nil {
+		at = later(at, s.holding.deadline.Add(s.delay))
 	}
 	return at, waiting
 }
@@ -232,9 +226,8 @@ func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, n
 		for _, before := range ready {
 			earlier := before.item.Priority < k.item.Priority ||
 				before.item.Priority == k.item.Priority && before.seq < k.seq && !before.loose && !k.loose
-			if before != k && !taken[before] && earlier {
-				g.Failf("item %d: %q handed out before %q", i, suite.Cut(item.URL), suite.Cut(before.item.URL))
-			}
+			g.Require(before == k || taken[before] || !earlier,
+				"item %d: %q handed out before %q", i, suite.Cut(item.URL), suite.Cut(before.item.URL))
 		}
 		taken[k] = true
 	}
@@ -271,9 +264,7 @@ func (g *ledger) granted(request frontier.LeaseRequest, grant frontier.Grant, no
 
 func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now time.Time) {
 	s := g.sites[l.Host]
-	if s == nil {
-		g.Failf("unknown host %q handed out", l.Host)
-	}
+	g.Require(s != nil, "unknown host %q handed out", l.Host)
 	g.Require(string(l.Blob) == string(s.blob) || s.fading && len(l.Blob) == 0,
 		"%s came with blob %q, want %q", l.Host, suite.Cut(string(l.Blob)), suite.Cut(string(s.blob)))
 	if h := g.holdings[l.ID]; h != nil {

@@ -157,11 +157,7 @@ func (m *Memory) wait(now time.Time) time.Duration {
 // expiryDue returns when l's host is due after l has expired. The worker might have started
 // a request at the last moment, so this is at least one delay after the deadline.
 func (l *lease) expiryDue() time.Time {
-	due := l.deadline.Add(l.host.delay)
-	if l.host.due.After(due) {
-		return l.host.due
-	}
-	return due
+	return later(l.host.due, l.deadline.Add(l.host.delay))
 }
 
 // lock locks the Memory, ends every lease whose deadline has passed, and returns the time.

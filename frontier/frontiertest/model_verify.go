@@ -2,6 +2,7 @@ package frontiertest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -192,10 +193,5 @@ func (g *ledger) wantSame(got frontier.Item, k *known) {
 // sortedURLs returns every known URL in a fixed order, so that equal seeds make equal
 // choices.
 func (g *ledger) sortedURLs() []*known {
-	all := make([]*known, 0, len(g.urls))
-	for _, k := range g.urls {
-		all = append(all, k)
-	}
-	slices.SortFunc(all, func(a, b *known) int { return cmp.Compare(a.seq, b.seq) })
-	return all
+	return slices.SortedFunc(maps.Values(g.urls), func(a, b *known) int { return cmp.Compare(a.seq, b.seq) })
 }
