@@ -43,12 +43,8 @@ var outboxCases = beside([]testCase{
 		c.finish()
 		c.wantPlaces(0, 0, 1, 0)
 	}},
-	// This case fills a tiny filter until it claims nearly every URL.
 	{"DecisionNewIsNeverDropped", Options{FilterCapacity: 16}, func(c *driver) {
-		for from := 0; from < 4000; from += 500 {
-			c.offer(pages("a.test", from, from+500)...)
-		}
-		added := c.books().Added
+		added := c.fillFilter().Added
 		c.add(allAs(frontier.New, pages("a.test", 4000, 4100))...)
 		books := c.books()
 		c.want("added", books.Added, added+100)

@@ -65,17 +65,9 @@ var quotaCases = []testCase{
 			}
 			return nil
 		})
-		members := uint64(0)
-		for i := range keys {
-			got, err := c.reserveOne("a.test", fmt.Sprint(i), most)
-			c.Must(err, "Reserve")
-			if got {
-				members++
-			}
-			n := has[i].Load()
-			c.Require(n == 0 || got, "Reserve answered %d times that key %d is in the group, but it is not", n, i)
+		for i := range keys { // a key of the group was answered so at least once
+			c.reserved("a.test", fmt.Sprint(i), has[i].Load() > 0, most)
 		}
-		c.want("keys of the group", members, most)
 	}},
 	{"ReopenKeepsGroups", Options{}, func(c *driver) {
 		c.reserve("a.test", "www.a.test", 2, true)

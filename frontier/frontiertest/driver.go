@@ -99,6 +99,14 @@ func (d *driver) addHosts(hosts, pagesEach int) {
 	}
 }
 
+// fillFilter offers 4000 URLs, so that a tiny filter claims nearly every URL.
+func (d *driver) fillFilter() frontier.Stats {
+	for from := 0; from < 4000; from += 500 {
+		d.offer(pages("a.test", from, from+500)...)
+	}
+	return d.books()
+}
+
 func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
 	grant, err := d.Lease(d.Ctx, request)
 	d.Must(err, "Lease")
