@@ -2,7 +2,6 @@ package exacttest
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,28 +74,6 @@ var relayCases = []testCase{
 		d.Clock.Advance(62 * time.Second)
 		d.wantEntries("Stale", d.stale(time.Minute, 9), 1, again)
 		d.wantEntries("Waiting", d.waiting(9), 1, again)
-	}},
-	{"WaitingInPages", exact.Windows{}, func(d *driver) {
-		d.fresh(keys(0, 40)...)
-		d.mark(0, keys(20, 60)...)
-		d.finish(0, keys(10, 15)...)
-		d.finish(0, keys(30, 35)...)
-		want := append(keys(0, 10), keys(15, 30)...)
-		want = append(want, keys(35, 40)...)
-		for _, n := range []int{1, 7, 30, 1000} {
-			d.wantEntries(fmt.Sprintf("Waiting by %d", n), d.waiting(n), 0, want...)
-		}
-	}},
-	{"EntriesSayWhereTheyAre", exact.Windows{}, func(d *driver) {
-		d.fresh(keys(0, 10)...)
-		d.mark(0, keys(0, 4)...)
-		for _, e := range d.waiting(3) {
-			want := d.status(e.Key).State
-			d.Require(e.State == want, "Waiting says that %q is %q, want %q", e.URL, e.State, want)
-		}
-		for _, e := range d.stale(0, 10) {
-			d.Require(e.State == exact.Pending, "Stale says that %q is %q, want %q", e.URL, e.State, exact.Pending)
-		}
 	}},
 	// This case scans while another caller makes changes. A key that waits
 	// during the whole scan must be in it exactly once.

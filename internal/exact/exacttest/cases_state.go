@@ -31,15 +31,6 @@ var stateCases = []testCase{
 		d.wantAnswers(exact.Answer{}, all...)
 		d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
 	}},
-	// This case finishes a key before Queued marks it. Queued can be called late,
-	// or never.
-	{"FinishFromPending", exact.Windows{}, func(d *driver) {
-		d.fresh(key(1))
-		d.finish(0, key(1))
-		d.mark(0, key(1))
-		d.withdraw(0, key(1))
-		d.wantState(exact.Done, 0, key(1))
-	}},
 	{"QueuedPassesOver", exact.Windows{}, func(d *driver) {
 		d.fresh(keys(0, 2)...)
 		d.Must(d.Queued(d.Ctx, append(refs(1, key(0)), refs(0, key(1), key(1), key(7))...)), "Queued")
@@ -85,13 +76,6 @@ var stateCases = []testCase{
 		d.wantAnswers(exact.Answer{Round: 2}, key(0))
 		d.wantAnswers(exact.Answer{Round: 1}, key(1))
 		d.wantAnswers(exact.Answer{Round: 0}, key(2))
-	}},
-	{"FinishOfUnknownKeys", exact.Windows{}, func(d *driver) {
-		d.queue(0, key(1))
-		d.finish(0, key(0), key(1))
-		d.wantState(exact.Unknown, 0, key(0))
-		d.wantState(exact.Done, 0, key(1))
-		d.fresh(key(0))
 	}},
 	{"EqualKeysInOneFinish", exact.Windows{}, func(d *driver) {
 		d.queue(0, keys(0, 2)...)

@@ -85,23 +85,6 @@ var windowCases = []testCase{
 		d.wantEntries("Waiting", d.waiting(9), 1)
 		d.queue(1, keys(0, 2)...)
 	}},
-	// This case finishes a key in an earlier round. This must change
-	// nothing, neither while the key waits in the next round nor later.
-	{"LateFinisherOfAnEarlierRound", hundred(), func(d *driver) {
-		d.queue(0, key(0))
-		d.finish(0, key(0))
-		d.passWindow()
-		d.wantAnswers(exact.Answer{New: true, Round: 1}, key(0))
-		late := []exact.Finished{finished(key(0), 0, frontier.Network, 0)}
-		d.end(late...)
-		d.wantState(exact.Pending, 1, key(0))
-		d.mark(1, key(0))
-		d.end(late...)
-		d.wantState(exact.Queued, 1, key(0))
-		d.finish(1, key(0))
-		d.end(late...)
-		d.wantState(exact.Done, 1, key(0))
-	}},
 	// This case checks that the window begins again when a retried key is
 	// finished, but not when Finish is repeated.
 	{"RetryStartsTheWindowAnew", hundred(), func(d *driver) {
