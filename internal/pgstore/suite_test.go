@@ -65,7 +65,7 @@ type shared struct {
 // Share implements exacttest.Sharer.
 func (s shared) Share() (exact.Set, error) { return open(s.t, s.cfg), nil }
 
-// Records implements exacttest.Recorder.
+// Records implements exacttest.Set.
 func (s shared) Records(ctx context.Context) (rows []exact.Row, err error) {
 	err = s.EachRecord(ctx, func(row exact.Row) error {
 		rows = append(rows, row)
@@ -74,8 +74,8 @@ func (s shared) Records(ctx context.Context) (rows []exact.Row, err error) {
 	return rows, err
 }
 
-func setsOn(dsn string) func(*testing.T, exacttest.Options) exact.Set {
-	return func(t *testing.T, opt exacttest.Options) exact.Set {
+func setsOn(dsn string) func(*testing.T, exacttest.Options) exacttest.Set {
+	return func(t *testing.T, opt exacttest.Options) exacttest.Set {
 		cfg := anyCrawl(dsn)
 		cfg.Windows, cfg.Now = opt.Windows, opt.Now
 		return shared{open(t, cfg), t, cfg}

@@ -314,7 +314,7 @@ var mutants = []struct {
 func TestSuiteSeesBrokenSets(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			open := driving(func(_ *testing.T, opt Options) exact.Set {
+			open := driving(func(_ *testing.T, opt Options) Set {
 				b := &broken{Memory: NewMemory(opt)}
 				m.breakIt(b, &opt)
 				return b
@@ -337,7 +337,7 @@ func TestSuiteSeesBrokenSets(t *testing.T) {
 func TestModelSeesBrokenSets(t *testing.T) {
 	seen := 0
 	for _, m := range mutants {
-		open := driving(func(_ *testing.T, opt Options) exact.Set {
+		open := driving(func(_ *testing.T, opt Options) Set {
 			b := &broken{Memory: NewMemory(opt)}
 			m.breakIt(b, &opt)
 			return b

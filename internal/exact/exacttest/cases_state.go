@@ -139,24 +139,11 @@ func (d *driver) record(key exact.Key, round uint32, mark string) exact.Row {
 	}
 }
 
-// records returns the records of the set. shown is false if the set is not a Recorder.
-func (d *driver) records() (rows []exact.Row, shown bool) {
-	recorder, ok := d.Set.(Recorder)
-	if !ok {
-		return nil, false
-	}
-	rows, err := recorder.Records(d.Ctx)
-	d.Must(err, "Records")
-	return rows, true
-}
-
-// wantRecords checks the records of the set, if the set is a Recorder. They must be in the
-// order of fingerprints and rounds.
+// wantRecords checks the records of the set. They must be in the order of fingerprints and
+// rounds.
 func (d *driver) wantRecords(want ...exact.Row) {
-	got, shown := d.records()
-	if !shown {
-		return
-	}
+	got, err := d.Records(d.Ctx)
+	d.Must(err, "Records")
 	slices.SortFunc(want, compareRows)
 	same := func(a, b exact.Row) bool {
 		return a.Ref == b.Ref && a.URL == b.URL && a.Fetched.Equal(b.Fetched) && a.Outcome == b.Outcome &&

@@ -36,8 +36,10 @@ type Options struct {
 	Now     func() time.Time // the set's clock; safe for concurrent use
 }
 
-// Recorder is a Set that shows its records, ordered by fingerprint and round.
-type Recorder interface {
+// Set is an exact.Set whose records the suite can read.
+type Set interface {
+	exact.Set
+	// Records returns the records, ordered by fingerprint and round.
 	Records(ctx context.Context) ([]exact.Row, error)
 }
 
@@ -49,7 +51,7 @@ type Sharer interface {
 
 // RunSet tests the contract of exact.Set, each case as a subtest. Each call of the function
 // open must return a new, empty set and close it with t.Cleanup.
-func RunSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set) {
+func RunSet(t *testing.T, open func(t *testing.T, opt Options) Set) {
 	suite.Run(t, allCases(), driving(open))
 }
 
@@ -61,7 +63,7 @@ func allCases() []testCase {
 }
 
 // driving returns a function that opens a set with open and returns its driver.
-func driving(open func(*testing.T, Options) exact.Set) func(*testing.T, exact.Windows) *driver {
+func driving(open func(*testing.T, Options) Set) func(*testing.T, exact.Windows) *driver {
 	return func(t *testing.T, windows exact.Windows) *driver {
 		d := &driver{Driver: suite.NewDriver(t.Context())}
 		d.Set = open(t, Options{Windows: windows, Now: d.Clock.Now})
@@ -71,7 +73,7 @@ func driving(open func(*testing.T, Options) exact.Set) func(*testing.T, exact.Wi
 
 // driver calls the methods of one set, and ends the case if a result is wrong.
 type driver struct {
-	exact.Set
+	Set
 	suite.Driver
 }
 

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -13,7 +12,7 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-func openMemory(_ *testing.T, opt Options) exact.Set {
+func openMemory(_ *testing.T, opt Options) Set {
 	return NewMemory(opt)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Memory is the reference implementation of a Set: a map and one mutex. It is not durable.
+// Memory is the reference implementation of exact.Set: a map and one mutex. It is not durable.
 // It is so simple that one can see that it is right. It is safe for concurrent use.
 type Memory struct {
 	opt Options
@@ -33,7 +33,7 @@ type row struct {
 	finished     *row      // of a pending key that was finished in an earlier round: the earlier row
 }
 
-var _ exact.Set = (*Memory)(nil)
+var _ Set = (*Memory)(nil)
 
 // NewMemory returns an empty set. If Options.Now is nil, the set uses time.Now.
 func NewMemory(opt Options) *Memory {
@@ -242,7 +242,7 @@ func (m *Memory) Stats(context.Context) (exact.Stats, error) {
 	return s, nil
 }
 
-// Records implements Recorder.
+// Records implements Set.
 func (m *Memory) Records(context.Context) ([]exact.Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

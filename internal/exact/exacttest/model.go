@@ -18,7 +18,7 @@ import (
 // the same clock. The argument steps is the number of calls. ModelSet compares every
 // answer. Equal seeds make equal calls. A run that fails prints the seed and the latest
 // calls.
-func ModelSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set, seed uint64, steps int) {
+func ModelSet(t *testing.T, open func(t *testing.T, opt Options) Set, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with -seed=%d", seed)
 	if err := suite.Try(t, modelRun(seed, steps), driving(open)); err != nil {
