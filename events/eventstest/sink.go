@@ -3,7 +3,6 @@ package eventstest
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -99,12 +98,7 @@ func firsts(all []events.Event) []events.Event {
 
 // Missing returns the wanted ids that got does not contain, sorted.
 func Missing(got, want []string) []string {
-	left := make(map[string]bool)
-	for _, id := range want {
-		left[id] = true
-	}
-	for _, id := range got {
-		delete(left, id)
-	}
-	return slices.Sorted(maps.Keys(left))
+	left := slices.DeleteFunc(slices.Clone(want), func(id string) bool { return slices.Contains(got, id) })
+	slices.Sort(left)
+	return slices.Compact(left)
 }

@@ -41,7 +41,6 @@ func modelRun(seed uint64, steps int) testCase {
 		if opt.ExactSet {
 			_, p.beside = p.Crawl.(exact.Outbox)
 		}
-		defer p.Explain()
 		for range steps {
 			p.step()
 		}

@@ -105,8 +105,9 @@ type Driver struct {
 // NewDriver returns a Driver with a clock of its own.
 func NewDriver(ctx context.Context) Driver { return Driver{Ctx: ctx, Clock: NewClock()} }
 
-// Failf ends the case. Only the goroutine that runs the case may call it.
-func (*Driver) Failf(format string, args ...any) {
+// Failf ends the case. The fault contains the last noted calls. Only the goroutine that
+// runs the case may call it.
+func (d *Driver) Failf(format string, args ...any) {
 	at := ""
 	for skip := 1; skip < 10; skip++ { // the nearest caller in a file of cases
 		if _, file, line, ok := runtime.Caller(skip); ok && strings.Contains(file, "cases") {
@@ -114,7 +115,12 @@ func (*Driver) Failf(format string, args ...any) {
 			break
 		}
 	}
-	panic(failure{fmt.Errorf(at+format, args...)})
+	err := fmt.Errorf(at+format, args...)
+	if len(d.calls) > 0 {
+		last := d.calls[max(len(d.calls)-200, 0):]
+		err = fmt.Errorf("%w\nafter %d calls, the last of them:\n%s", err, len(d.calls), strings.Join(last, "\n"))
+	}
+	panic(failure{err})
 }
 
 // Require ends the case unless ok is true. Only the goroutine that runs the case may call
@@ -178,18 +184,6 @@ func (d *Driver) Note(format string, args ...any) {
 
 // Calls returns how many calls were noted.
 func (d *Driver) Calls() int { return len(d.calls) }
-
-// Explain adds the last noted calls to the fault of a case. The caller must defer it.
-func (d *Driver) Explain() {
-	switch found := recover().(type) {
-	case nil:
-	case failure:
-		last := d.calls[max(len(d.calls)-200, 0):]
-		panic(failure{fmt.Errorf("%w\nafter %d calls, the last of them:\n%s", found.error, len(d.calls), strings.Join(last, "\n"))})
-	default:
-		panic(found)
-	}
-}
 
 // Cut shortens a URL for a message.
 func Cut(url string) string {

@@ -34,7 +34,6 @@ func modelRun(seed uint64, steps int) testCase {
 			driver: d, rng: rand.New(rand.NewPCG(seed, 3)),
 			model: NewMemory(Options{Windows: windows, Now: d.Clock.Now}),
 		}
-		defer p.Explain()
 		for range steps {
 			p.step()
 		}
