@@ -2,13 +2,13 @@
 // clock, goroutines that race, and a list of random calls that is printed if one of them fails.
 //
 // A contract is an interface with rules that every implementation must follow. Package
-// suite knows no contract. Packages frontiertest and exacttest own the cases, the models and
-// the reference implementations. Models and reference implementations are separate,
-// because they check each other.
+// suite knows no contract. Packages frontiertest, exacttest and bloomtest own the cases, the
+// models and the reference implementations. The model and the reference implementation of
+// frontiertest are separate, because they check each other.
 //
-// A case that finds a fault calls Driver.Failf, which panics with the fault. Case.Run
-// returns the fault as an error and fails no test, so that tests can run a suite on
-// stores that are broken on purpose.
+// A case that finds a fault calls Driver.Failf, which panics with the fault. Try returns
+// the fault as an error and fails no test, so that tests can run a suite on implementations
+// that are broken on purpose.
 package suite
 
 import (
