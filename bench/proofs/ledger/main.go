@@ -53,7 +53,7 @@ func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, e
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	outcomes := outcomesOf(string(before))
+	sections := sectionsOf(string(before))
 	commit := output("git", "describe", "--tags", "--always", "--dirty") // before the file changes
 	holds = true
 	for _, p := range proofs {
@@ -66,8 +66,8 @@ func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, e
 			return false, err
 		}
 		holds = holds && len(o.failed) == 0
-		outcomes[p.title] = o
-		if err := os.WriteFile(file, []byte(document(outcomes)), 0o644); err != nil {
+		sections[p.title] = p.section(o)
+		if err := os.WriteFile(file, []byte(document(sections)), 0o644); err != nil {
 			return false, err
 		}
 	}
