@@ -198,15 +198,8 @@ func (q Question) bitsWith(k uint) float64 {
 	if enough <= m || enough > maxBits {
 		return max(m, enough)
 	}
-	few, many := uint64(0), uint64(enough)
-	for many-few > 1 {
-		if mid := few + (many-few)/2; LostWhileFilling(q.Keys, mid, k) <= share {
-			many = mid
-		} else {
-			few = mid
-		}
-	}
-	return max(m, float64(many))
+	bits := search(0, uint64(enough), func(bits uint64) bool { return LostWhileFilling(q.Keys, bits, k) <= share })
+	return max(m, float64(bits))
 }
 
 // mostKeys solves for n.
@@ -240,14 +233,7 @@ func (q Question) keysWith(k uint) uint64 {
 		}
 		some, tooMany = tooMany, 2*tooMany
 	}
-	for tooMany-some > 1 {
-		if mid := some + (tooMany-some)/2; q.met(mid, q.Bits, k) {
-			some = mid
-		} else {
-			tooMany = mid
-		}
-	}
-	return some
+	return search(some, tooMany, func(n uint64) bool { return !q.met(n, q.Bits, k) }) - 1
 }
 
 // lowestRate solves for p, and checks the limits.
@@ -263,12 +249,9 @@ func (q Question) lowestRate() (Answer, error) {
 		}
 	}
 	possible := []Answer{answer(q.Keys, q.Bits, k)}
-	for _, open := range []func(*Question){
-		func(q *Question) { q.Bits = 0 },
-		func(q *Question) { q.Keys = 0 },
-	} {
-		other := q
-		open(&other)
+	moreBits, fewerKeys := q, q
+	moreBits.Bits, fewerKeys.Keys = 0, 0
+	for _, other := range []Question{moreBits, fewerKeys} {
 		if a, err := Solve(other); err == nil {
 			possible = append(possible, a)
 		}
