@@ -52,17 +52,10 @@ func (t Took) PerPage() float64 {
 // Used stores the resources of a process that has ended.
 func (t *Took) Used(cmd *exec.Cmd) {
 	t.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	t.Resident = resident(cmd.ProcessState)
-}
-
-// resident returns the maximum resident memory of a process that has ended, in bytes. It
-// returns 0 on systems other than Linux, because the unit of Maxrss differs between systems.
-func resident(state *os.ProcessState) uint64 {
-	usage, ok := state.SysUsage().(*syscall.Rusage)
-	if !ok || runtime.GOOS != "linux" {
-		return 0
+	// The unit of Maxrss differs between systems. Linux counts KiB.
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
+		t.Resident = uint64(usage.Maxrss) << 10
 	}
-	return uint64(usage.Maxrss) << 10 // Linux counts KiB
 }
 
 // Loop runs the bare loop in another process and returns the result that the process
@@ -73,9 +66,11 @@ func (run Program) Loop(ctx context.Context, order Order, command ...string) (to
 		return took, err
 	}
 	cmd := run(ctx, append(command, string(text))...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
 	answer, err := cmd.Output()
 	if err != nil {
-		return took, said("the loop", err)
+		return took, fmt.Errorf("the loop: %w\n%s", err, &complaints)
 	}
 	if err := json.Unmarshal(answer, &took); err != nil {
 		return took, fmt.Errorf("the loop answered %q: %w", answer, err)
@@ -131,12 +126,4 @@ func countPages(name string) (pages uint64, err error) {
 			pages++
 		}
 	}
-}
-
-// said adds the stderr of a process to the error with which the process ended.
-func said(what string, err error) error {
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		return fmt.Errorf("%s: %w\n%s", what, err, ended.Stderr)
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }
