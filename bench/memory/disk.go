@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -170,16 +171,14 @@ func decide(ctx context.Context, set exact.Set, first, end uint64, progress func
 // finish marks keys as finished in random order, as in a crawl.
 func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
 	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-	for len(keys) > 0 {
-		n := min(keyBatch, len(keys))
+	for part := range slices.Chunk(keys, keyBatch) {
 		var ends []exact.Finished
-		for _, key := range keys[:n] {
+		for _, key := range part {
 			ends = append(ends, exact.Finished{Ref: key, Class: frontier.Exact, Outcome: frontier.OK, Status: 200})
 		}
 		if err := set.Finish(ctx, ends, nil); err != nil {
 			return err
 		}
-		keys = keys[n:]
 	}
 	return nil
 }
