@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -141,13 +142,7 @@ func (q Question) limited() bool { return q.FPR > 0 || q.LostShare > 0 || q.Lost
 
 // hashes returns the range of k to consider.
 func (q Question) hashes() (lo, hi uint) {
-	if q.Hashes > 0 {
-		return q.Hashes, q.Hashes
-	}
-	if q.MaxHashes > 0 {
-		return 1, q.MaxHashes
-	}
-	return 1, MaxHashes
+	return max(q.Hashes, 1), cmp.Or(q.Hashes, q.MaxHashes, MaxHashes)
 }
 
 // met reports whether n keys in m bits with k hash functions meet every limit.
@@ -162,10 +157,8 @@ func (q Question) met(n, m uint64, k uint) bool {
 // lostShare returns the limit of the share of n keys that are lost; 0 means no limit.
 func (q Question) lostShare(n uint64) float64 {
 	share := q.LostShare
-	if q.LostKeys > 0 {
-		if byNumber := q.LostKeys / float64(n); share == 0 || byNumber < share {
-			share = byNumber
-		}
+	if byNumber := q.LostKeys / float64(n); byNumber > 0 && (share == 0 || byNumber < share) {
+		share = byNumber
 	}
 	return share
 }

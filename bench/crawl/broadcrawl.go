@@ -148,9 +148,9 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, durati
 	const finished = "crawler_finished_total"
 	t.Pages = uint64(end[finished])
 	t.Later = (end[finished] - half[finished]) / (t.Seconds - halfTime.Seconds())
-	t.GC = shareOf(end["go_cpu_classes_gc_total_cpu_seconds_total"],
-		end["go_cpu_classes_total_cpu_seconds_total"]-end["go_cpu_classes_idle_cpu_seconds_total"])
-	t.trips = shareOf(end["crawler_store_commits_total"], end[finished])
+	busy := end["go_cpu_classes_total_cpu_seconds_total"] - end["go_cpu_classes_idle_cpu_seconds_total"]
+	t.GC = end["go_cpu_classes_gc_total_cpu_seconds_total"] / max(busy, 1e-9)
+	t.trips = end["crawler_store_commits_total"] / max(end[finished], 1)
 	return t.readReport(dir)
 }
 
@@ -184,14 +184,6 @@ func (t *broadTook) readReport(dir string) error {
 		t.limits = append(t.limits, fmt.Sprintf("%s %.0f %%", limit.Kind, 100*limit.Share))
 	}
 	return nil
-}
-
-// shareOf returns part/whole, or 0 if whole is 0.
-func shareOf(part, whole float64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return part / whole
 }
 
 // figuresAt waits until a given time, and then reads the metrics of a crawl from addr. It
