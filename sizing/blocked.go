@@ -21,9 +21,13 @@ func ExactBlockedFalsePositiveRate(bitsPerKey float64, blockBits int, k uint) fl
 		panic(fmt.Sprintf("sizing: %g bits per key in blocks of %d bits", bitsPerKey, blockBits))
 	}
 	checkHashes(k)
-	return poissonMean(float64(blockBits)/bitsPerKey, func(keys float64) float64 {
-		return occupancyPower(keys*float64(k), float64(blockBits), k)
-	})
+	return partsRate(float64(blockBits)/bitsPerKey, float64(blockBits), k)
+}
+
+// partsRate returns the mean false-positive rate of parts (shards or blocks) of a filter.
+// The number of keys in a part is Poisson with the given mean.
+func partsRate(meanKeys, partBits float64, k uint) float64 {
+	return poissonMean(meanKeys, func(keys float64) float64 { return occupancyPower(keys*float64(k), partBits, k) })
 }
 
 // ExactBlockedBits returns the fewest bits per key, to a relative precision of 1e-9,

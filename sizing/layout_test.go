@@ -141,7 +141,7 @@ func TestRedisSegments(t *testing.T) {
 					t.Errorf("%d keys: %d bytes allocated for %d", keys, s.Allocated, s.Bytes)
 				}
 				// The allocator wastes little memory if there are enough blocks to divide.
-				if waste := float64(8*s.allocated()) / float64(keys) / need; keys >= 40_000 && waste > 1.06 {
+				if waste := float64(8*uint64(s.Count)*s.Allocated) / float64(keys) / need; keys >= 40_000 && waste > 1.06 {
 					t.Errorf("%d keys, p = %g, blocks of %d: %.3f times the bits needed", keys, p, block, waste)
 				}
 			}

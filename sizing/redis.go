@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -68,9 +69,6 @@ func (s Segments) filterBits() uint64 {
 	return uint64(s.Count) * 8 * (s.Bytes - SegmentHeaderBytes)
 }
 
-// allocated returns the part of used_memory that all segments take.
-func (s Segments) allocated() uint64 { return uint64(s.Count) * s.Allocated }
-
 // sizeClass returns how many bytes jemalloc allocates for size bytes. Up to 128 bytes this
 // is a multiple of 16. Above that, there are four classes for each power of two.
 func sizeClass(size uint64) uint64 {
@@ -116,13 +114,7 @@ type RedisLoad struct {
 // keys or more, the bytes are within 10 % of used_memory of Redis 7.0.15. SizeRedis
 // panics unless Keys > 0, Hosts > 0 and 0 < FPR < 1.
 func SizeRedis(plan RedisPlan) RedisLayout {
-	partitions, blockBits := plan.Partitions, plan.BlockBits
-	if partitions == 0 {
-		partitions = DefaultPartitions
-	}
-	if blockBits == 0 {
-		blockBits = DefaultBlockBits
-	}
+	partitions, blockBits := cmp.Or(plan.Partitions, DefaultPartitions), cmp.Or(plan.BlockBits, DefaultBlockBits)
 	if plan.Hosts == 0 || partitions < 1 {
 		panic(fmt.Sprintf("sizing: %d hosts in %d partitions", plan.Hosts, partitions))
 	}
@@ -182,7 +174,7 @@ func (c *redisChain) load(partitions []uint64) RedisLoad {
 				passes *= 1 - ExactBlockedFalsePositiveRate(float64(layer.filterBits())/float64(in), c.blockBits, layer.Hashes)
 			}
 			sum.Segments += uint64(layer.Count)
-			sum.Bytes += layer.allocated()
+			sum.Bytes += uint64(layer.Count) * layer.Allocated
 			rest -= in
 		}
 		sum.MaxLayers = max(sum.MaxLayers, layers)

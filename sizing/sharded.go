@@ -43,15 +43,7 @@ func shardBitsFor(n uint64, p float64, shards uint64, k uint, startBits uint64) 
 	for !enough(hi) {
 		hi += hi/8 + 1
 	}
-	lo := uint64(0) // does not suffice
-	for hi-lo > 1 {
-		if mid := lo + (hi-lo)/2; enough(mid) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	return hi * wordBits
+	return search(0, hi, enough) * wordBits
 }
 
 // ShardedFalsePositiveRate returns the mean false-positive rate of a filter of equal
@@ -70,9 +62,7 @@ func ShardedFalsePositiveRate(n, shards, shardBits uint64, k uint) float64 {
 	if shards == 1 {
 		return occupancyPower(float64(n)*float64(k), float64(shardBits), k)
 	}
-	return poissonMean(float64(n)/float64(shards), func(keys float64) float64 {
-		return occupancyPower(keys*float64(k), float64(shardBits), k)
-	})
+	return partsRate(float64(n)/float64(shards), float64(shardBits), k)
 }
 
 func checkShards(shards uint64) {

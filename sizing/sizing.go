@@ -133,6 +133,19 @@ func argmin(lo, hi uint, f func(uint) float64) uint {
 	return best
 }
 
+// search returns the smallest integer above lo for which enough is true. It is at most hi,
+// and once enough is true it stays true.
+func search(lo, hi uint64, enough func(uint64) bool) uint64 {
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; enough(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
+}
+
 func checkRate(p float64) {
 	if !(p > 0 && p < 1) {
 		panic(fmt.Sprintf("sizing: false-positive rate %g is not between 0 and 1", p))

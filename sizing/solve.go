@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -141,13 +142,7 @@ func (q Question) limited() bool { return q.FPR > 0 || q.LostShare > 0 || q.Lost
 
 // hashes returns the range of k to consider.
 func (q Question) hashes() (lo, hi uint) {
-	if q.Hashes > 0 {
-		return q.Hashes, q.Hashes
-	}
-	if q.MaxHashes > 0 {
-		return 1, q.MaxHashes
-	}
-	return 1, MaxHashes
+	return max(q.Hashes, 1), cmp.Or(q.Hashes, q.MaxHashes, MaxHashes)
 }
 
 // met reports whether n keys in m bits with k hash functions meet every limit.
@@ -162,10 +157,8 @@ func (q Question) met(n, m uint64, k uint) bool {
 // lostShare returns the limit of the share of n keys that are lost; 0 means no limit.
 func (q Question) lostShare(n uint64) float64 {
 	share := q.LostShare
-	if q.LostKeys > 0 {
-		if byNumber := q.LostKeys / float64(n); share == 0 || byNumber < share {
-			share = byNumber
-		}
+	if byNumber := q.LostKeys / float64(n); byNumber > 0 && (share == 0 || byNumber < share) {
+		share = byNumber
 	}
 	return share
 }
@@ -198,15 +191,8 @@ func (q Question) bitsWith(k uint) float64 {
 	if enough <= m || enough > maxBits {
 		return max(m, enough)
 	}
-	few, many := uint64(0), uint64(enough)
-	for many-few > 1 {
-		if mid := few + (many-few)/2; LostWhileFilling(q.Keys, mid, k) <= share {
-			many = mid
-		} else {
-			few = mid
-		}
-	}
-	return max(m, float64(many))
+	bits := search(0, uint64(enough), func(bits uint64) bool { return LostWhileFilling(q.Keys, bits, k) <= share })
+	return max(m, float64(bits))
 }
 
 // mostKeys solves for n.
@@ -240,14 +226,7 @@ func (q Question) keysWith(k uint) uint64 {
 		}
 		some, tooMany = tooMany, 2*tooMany
 	}
-	for tooMany-some > 1 {
-		if mid := some + (tooMany-some)/2; q.met(mid, q.Bits, k) {
-			some = mid
-		} else {
-			tooMany = mid
-		}
-	}
-	return some
+	return search(some, tooMany, func(n uint64) bool { return !q.met(n, q.Bits, k) }) - 1
 }
 
 // lowestRate solves for p, and checks the limits.
@@ -263,12 +242,9 @@ func (q Question) lowestRate() (Answer, error) {
 		}
 	}
 	possible := []Answer{answer(q.Keys, q.Bits, k)}
-	for _, open := range []func(*Question){
-		func(q *Question) { q.Bits = 0 },
-		func(q *Question) { q.Keys = 0 },
-	} {
-		other := q
-		open(&other)
+	moreBits, fewerKeys := q, q
+	moreBits.Bits, fewerKeys.Keys = 0, 0
+	for _, other := range []Question{moreBits, fewerKeys} {
 		if a, err := Solve(other); err == nil {
 			possible = append(possible, a)
 		}

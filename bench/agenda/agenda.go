@@ -67,7 +67,15 @@ func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher
 	end := time.Now().Add(budget)
 	within, cancel := context.WithDeadlineCause(ctx, end, errBudget)
 	defer cancel()
-	steps = inOrder(steps)
+	var short, long []*Step
+	for _, s := range steps {
+		if s.Long {
+			long = append(long, s)
+		} else {
+			short = append(short, s)
+		}
+	}
+	steps = append(short, long...)
 	var total, done, failed = cost(steps), time.Duration(0), []error(nil)
 	for i, s := range steps {
 		if why := ended(ctx, within); why != "" {
@@ -95,17 +103,6 @@ func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher
 		turn.Progress(1)
 	}
 	return errors.Join(append(failed, ctx.Err())...)
-}
-
-func inOrder(steps []*Step) (ordered []*Step) {
-	for _, long := range []bool{false, true} {
-		for _, s := range steps {
-			if s.Long == long {
-				ordered = append(ordered, s)
-			}
-		}
-	}
-	return ordered
 }
 
 // ended returns why no more steps can run, or "".

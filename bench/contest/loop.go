@@ -41,10 +41,10 @@ type Order struct {
 	Workers int           // number of concurrent requests
 	Delay   time.Duration // between the starts of two requests to a host; 0 allows many requests to a host at once
 	Time    time.Duration // duration of the crawl; 0 means until no page is left
-	// Links appends the links of a page to its second argument, each once and without its
-	// fragment. An Order that is sent to another process does not include Links.
-	Links func(body *bytes.Buffer, found []string) ([]string, error) `json:"-"`
 }
+
+// Links appends the links of a page to found, each once and without its fragment.
+type Links func(body *bytes.Buffer, found []string) ([]string, error)
 
 // Obey decodes the order that this process received, calls crawl with the order, and
 // prints the result.
@@ -61,10 +61,7 @@ func Obey(ctx context.Context, order string, out io.Writer, crawl func(ctx conte
 }
 
 // Tokenizing runs Loop with html.Tokenizer as the parser of links.
-func Tokenizing(ctx context.Context, order Order) (Took, error) {
-	order.Links = tokens
-	return Loop(ctx, order)
-}
+func Tokenizing(ctx context.Context, order Order) (Took, error) { return Loop(ctx, order, tokens) }
 
 var errTimeOver = errors.New("the time is over")
 
@@ -72,9 +69,9 @@ var errTimeOver = errors.New("the time is over")
 // ends when no page is left or the time is over. A comparison with it shows the cost of
 // the crawler's guarantees. Loop ignores robots.txt and charsets, does not limit bodies,
 // stores nothing on disk, and stops at the first error.
-func Loop(ctx context.Context, order Order) (took Took, err error) {
+func Loop(ctx context.Context, order Order, links Links) (took Took, err error) {
 	dialer := new(net.Dialer)
-	l := &loop{Order: order, todo: newQueue(order.Seeds, order.Delay), transport: &http.Transport{
+	l := &loop{Order: order, links: links, todo: newQueue(order.Seeds, order.Delay), transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, order.Addr)
 		},
@@ -125,6 +122,7 @@ func gcShare() float64 {
 
 type loop struct {
 	Order
+	links     Links
 	todo      *queue
 	transport *http.Transport
 	pages     atomic.Uint64
@@ -153,7 +151,7 @@ func (l *loop) work(ctx context.Context) (err error) {
 			found = l.follow(found, target)
 		case isHTML:
 			l.pages.Add(1)
-			if references, err = l.Links(&body, references[:0]); err != nil {
+			if references, err = l.links(&body, references[:0]); err != nil {
 				return fmt.Errorf("%s: %w", page, err)
 			}
 			for _, reference := range references {

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,10 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/contest"
@@ -89,50 +86,71 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 }
 
 // crawl runs a crawl below dir, reads its metrics after half of the time and at the end,
-// and then interrupts the crawl. The time begins when the crawl serves its metrics.
-func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, duration time.Duration) error {
-	said := &complaints{serving: make(chan string, 1)}
-	cmd.Stderr = said
+// and then interrupts the crawl. The time begins when the crawl serves its metrics. An
+// error contains what the crawl printed.
+func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, duration time.Duration) (err error) {
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ended := make(chan struct{})
+	var said strings.Builder
 	var result error
-	go func() { defer close(ended); result = cmd.Wait() }()
-	defer func() { _ = cmd.Process.Kill(); <-ended }() // has an effect only after an error
+	serving, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for line, lines := "", bufio.NewReader(stderr); result == nil; {
+			line, result = lines.ReadString('\n')
+			said.WriteString(line)
+			if addr, found := strings.CutPrefix(line, "metrics on "); found {
+				serving <- strings.TrimSpace(addr)
+			}
+		}
+		result = cmd.Wait()
+	}()
+	defer func() {
+		_ = cmd.Process.Kill() // has an effect only after an error
+		if <-ended; err != nil {
+			err = fmt.Errorf("%w\n%s", err, &said)
+		}
+	}()
 	var addr string
 	select {
-	case addr = <-said.serving:
+	case addr = <-serving:
 	case <-ended:
-		return fmt.Errorf("the crawl did not begin:\n%s", said)
+		return errors.New("the crawl did not begin")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	began := time.Now()
-	var end figures
 	half, err := figuresAt(ctx, addr, began.Add(duration/2), ended)
-	if err == nil {
-		end, err = figuresAt(ctx, addr, began.Add(duration), ended)
-	}
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, said)
+		return err
 	}
+	halfTime := time.Since(began)
+	end, err := figuresAt(ctx, addr, began.Add(duration), ended)
+	if err != nil {
+		return err
+	}
+	t.Seconds = time.Since(began).Seconds()
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		return fmt.Errorf("interrupt the crawl: %w", err)
 	}
 	if <-ended; cmd.ProcessState.ExitCode() != interrupted {
-		return fmt.Errorf("the crawl did not end as an interrupted one does: %w\n%s", result, said)
+		return fmt.Errorf("the crawl did not end as an interrupted one does: %w", result)
 	}
 	t.Used(cmd)
-	if seconds := end.value["process_cpu_seconds_total"]; seconds > 0 { // this time does not include the requests in flight at the end
+	if seconds := end["process_cpu_seconds_total"]; seconds > 0 { // this time does not include the requests in flight at the end
 		t.CPU = time.Duration(seconds * float64(time.Second))
 	}
 	const finished = "crawler_finished_total"
-	t.Pages, t.Seconds = uint64(end.value[finished]), end.at.Sub(began).Seconds()
-	t.Later = (end.value[finished] - half.value[finished]) / end.at.Sub(half.at).Seconds()
-	t.GC = shareOf(end.value["go_cpu_classes_gc_total_cpu_seconds_total"],
-		end.value["go_cpu_classes_total_cpu_seconds_total"]-end.value["go_cpu_classes_idle_cpu_seconds_total"])
-	t.trips = shareOf(end.value["crawler_store_commits_total"], end.value[finished])
+	t.Pages = uint64(end[finished])
+	t.Later = (end[finished] - half[finished]) / (t.Seconds - halfTime.Seconds())
+	busy := end["go_cpu_classes_total_cpu_seconds_total"] - end["go_cpu_classes_idle_cpu_seconds_total"]
+	t.GC = end["go_cpu_classes_gc_total_cpu_seconds_total"] / max(busy, 1e-9)
+	t.trips = end["crawler_store_commits_total"] / max(end[finished], 1)
 	return t.readReport(dir)
 }
 
@@ -141,14 +159,9 @@ const interrupted = 130
 
 // readReport reads the report of the crawl below dir.
 func (t *broadTook) readReport(dir string) error {
-	var names []string
-	for _, pattern := range []string{"*/report.json", "*/*/report.json"} { // of a crawl in a directory, or of a worker
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return err
-		}
-		names = append(names, found...)
-	}
+	direct, _ := filepath.Glob(filepath.Join(dir, "*/report.json"))    // of a crawl in a directory
+	workers, _ := filepath.Glob(filepath.Join(dir, "*/*/report.json")) // of a worker
+	names := append(direct, workers...)
 	if len(names) != 1 {
 		return fmt.Errorf("the crawl left %d reports, want 1", len(names))
 	}
@@ -173,68 +186,16 @@ func (t *broadTook) readReport(dir string) error {
 	return nil
 }
 
-// shareOf returns part/whole, or 0 if whole is 0.
-func shareOf(part, whole float64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return part / whole
-}
-
-// complaints collects the stderr of a crawl, and finds the address of the crawl's
-// metrics in it.
-type complaints struct {
-	serving chan string // receives the address; has a buffer of one
-
-	mu   sync.Mutex
-	text bytes.Buffer
-	told bool
-}
-
-var metricsAt = regexp.MustCompile(`metrics on (http://\S+)\n`)
-
-func (c *complaints) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.text.Write(p)
-	if at := metricsAt.FindSubmatch(c.text.Bytes()); !c.told && at != nil {
-		c.told = true
-		c.serving <- string(at[1])
-	}
-	return len(p), nil
-}
-
-func (c *complaints) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.text.String()
-}
-
-// figures are the metrics of a crawl at one time, without those that have labels.
-type figures struct {
-	at    time.Time
-	value map[string]float64
-}
-
-// figuresAt waits until a given time, and then reads the metrics of a crawl from addr.
-// It returns an error if the crawl ends before that time.
-func figuresAt(ctx context.Context, addr string, at time.Time, ended <-chan struct{}) (f figures, err error) {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
+// figuresAt waits until a given time, and then reads the metrics of a crawl from addr. It
+// returns those without labels. It returns an error if the crawl ends before that time.
+func figuresAt(ctx context.Context, addr string, at time.Time, ended <-chan struct{}) (map[string]float64, error) {
 	select {
-	case <-timer.C:
+	case <-time.After(time.Until(at)):
 	case <-ctx.Done():
-		return f, ctx.Err()
+		return nil, ctx.Err()
 	case <-ended:
-		return f, errors.New("the crawl ended before its time")
+		return nil, errors.New("the crawl ended before its time")
 	}
-	f.value, err = scrape(ctx, addr)
-	f.at = time.Now()
-	return f, err
-}
-
-// scrape reads metrics from a URL, and returns those without labels.
-func scrape(ctx context.Context, addr string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, addr, nil)
 	if err != nil {
 		return nil, err
@@ -250,10 +211,9 @@ func scrape(ctx context.Context, addr string) (map[string]float64, error) {
 	values := make(map[string]float64)
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
-		if name, text, isPair := strings.Cut(lines.Text(), " "); isPair && name != "#" {
-			if value, err := strconv.ParseFloat(text, 64); err == nil {
-				values[name] = value
-			}
+		name, text, _ := strings.Cut(lines.Text(), " ")
+		if value, err := strconv.ParseFloat(text, 64); err == nil { // not a comment
+			values[name] = value
 		}
 	}
 	return values, lines.Err()

@@ -61,26 +61,24 @@ func (n counted) hold(promise *report.Promise, what string, lowest, highest floa
 	promise.Hold(kept, "%s: %d of %d, a rate of %.4g: %+.1fσ from %.4g", what, n.count, n.trials, n.rate(), off, bound)
 }
 
-// judged reports whether the number of events can be used to check promises, and adds a
-// note if not. The rates of sets with few keys are not normally distributed.
-func (m *measurement) judged(n counted, what string) bool {
-	skewed := n.theory.skewed(n.trials)
-	if skewed {
+// agrees checks that the number of events agrees with the theory, and returns true. If the
+// rates of sets with so few keys are not normally distributed, it adds a note instead.
+func (m *measurement) agrees(n counted, what string, slack float64) bool {
+	if n.theory.skewed(n.trials) {
 		m.section.Miss(what, fmt.Sprintf("not compared with a promise: the rates of sets with so few keys differ by chance by ±%.0f %% (one σ), more to one side than to the other",
 			100*n.theory.spread()))
+		return false
 	}
-	return !skewed
+	n.hold(m.theory, what, n.theory.Mean*(1-slack), n.theory.Mean*(1+slack))
+	return true
 }
 
 // reportFull adds the row for a set to which all its keys were added.
 func (m *measurement) reportFull(turn *agenda.Turn, s Subject, c Case, claimed, probes uint64, theory Theory) {
-	n := counted{claimed, probes, theory.FPR}
+	n, what, mean := counted{claimed, probes, theory.FPR}, s.Name+", "+c.Name(), theory.FPR.Mean
 	m.full.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3), report.Count(probes)}, n.cells()...)...)
-	what := s.Name + ", " + c.Name()
-	mean := theory.FPR.Mean
-	if m.judged(n, what) {
+	if m.agrees(n, what, theory.Slack) {
 		n.hold(m.bound, what, 0, c.FPR)
-		n.hold(m.theory, what, mean*(1-theory.Slack), mean*(1+theory.Slack))
 	}
 	lo, hi := sizing.Interval(claimed, probes)
 	m.plot.Line(s.Name, report.Marks).Add(report.Point{X: c.FPR, Y: n.rate() / mean, Low: lo / mean, High: hi / mean})
@@ -89,11 +87,9 @@ func (m *measurement) reportFull(turn *agenda.Turn, s Subject, c Case, claimed, 
 
 // reportLost adds the row for the keys that a set lost while it was filled.
 func (m *measurement) reportLost(s Subject, c Case, lost uint64, theory Theory) {
-	n, what, mean := counted{lost, c.Keys, theory.Lost}, s.Name+", "+c.Name()+", while filling", theory.Lost.Mean
+	n := counted{lost, c.Keys, theory.Lost}
 	m.filling.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3)}, n.cells()...)...)
-	if m.judged(n, what) {
-		n.hold(m.theory, what, mean*(1-theory.Slack), mean*(1+theory.Slack))
-	}
+	m.agrees(n, s.Name+", "+c.Name()+", while filling", theory.Slack)
 }
 
 // reportExact adds the row for a store that must never err: it must recognise every new

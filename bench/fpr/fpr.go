@@ -44,9 +44,8 @@ type Subject struct {
 	// Hosts means that all keys of a host are in one partition, so that hosts of
 	// different sizes change the rate.
 	Hosts bool
-	// Exact means that the set never errs, so that measuring one case suffices.
-	Exact  bool
-	Theory func(c Case, loads []uint64) Theory // nil for an exact set
+	// Theory is nil for an exact set. Such a set never errs, so measuring one case suffices.
+	Theory func(c Case, loads []uint64) Theory
 }
 
 // Memory returns the subject for package membits. Its rate does not depend on hosts, because
@@ -64,7 +63,7 @@ func Redis(open sets.OpenRedis) Subject {
 // add one key.
 func Exact(kind sets.Kind, addTime time.Duration) Subject {
 	kind.Name += ", exact keys"
-	return Subject{Kind: kind, Add: addTime, Exact: true}
+	return Subject{Kind: kind, Add: addTime}
 }
 
 // filter is a Set that implements bloomstore.Filter.
@@ -133,7 +132,7 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 // cases returns the measurements of s. Growth and unequal hosts are only measured at rates
 // from 1e-4 to 1 %, because their effect hardly depends on the rate.
 func (config Config) cases(s Subject) (all []Case) {
-	if s.Exact {
+	if s.Theory == nil {
 		// The filter of an exact store is sized for a hundredth of the keys, at the
 		// highest rate that can be configured. The filter soon claims every new key. If
 		// the store relied on the filter, it would lose nearly all keys.
@@ -197,7 +196,7 @@ pgstore has no filter.`, config.Keys, limit))
 
 func (m *measurement) step(s Subject, c Case, seed uint64) *agenda.Step {
 	name := s.Name
-	if !s.Exact {
+	if s.Theory != nil {
 		name += ", " + c.Name()
 	}
 	return &agenda.Step{Section: m.section, Name: name, Cost: s.cost(c), Run: func(ctx context.Context, turn *agenda.Turn) error {
@@ -236,7 +235,7 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 	if err := m.checkKnown(ctx, set, s, c, seed); err != nil {
 		return err
 	}
-	if s.Exact {
+	if s.Theory == nil {
 		claimed, err := bloomrate.Probe(ctx, set, draws.keys, min(c.Keys, sample))
 		if err == nil {
 			m.reportExact(turn, s, c, lost, claimed)
@@ -264,7 +263,7 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 // cost returns the approximate time of the case.
 func (s Subject) cost(c Case) time.Duration {
 	cost := time.Duration(c.Keys) * s.Add
-	if !s.Exact {
+	if s.Theory != nil {
 		cost += time.Duration(s.goal(c)) * s.Probe
 	}
 	return cost

@@ -49,15 +49,10 @@ func (r Rate) skewed(trials uint64) bool {
 	return n*n*n*r.Asymmetry > 0.1*math.Pow(n*r.Mean+n*n*r.Variance, 1.5)
 }
 
-// layer is the theory of one layer of a chain.
+// layer is the theory of one layer of a chain, which consists of equal parts with the given
+// number of bits each.
 type layer struct {
-	room float64 // number of offered keys after which the layer is full
-	pieces
-}
-
-// pieces describes the structure of a layer: equal parts with the given number of bits
-// each.
-type pieces struct {
+	room        float64 // number of offered keys after which the layer is full
 	parts, bits uint64
 	hashes      uint
 	rate        func(held float64) float64 // false-positive rate after the given number of offered keys; this number is at least 1
@@ -65,20 +60,19 @@ type pieces struct {
 
 // chain is the theory of a set that adds layers.
 type chain struct {
-	Case
-	capacity uint64 // of the first layer
-	layout   func(p float64, keys uint64) pieces
-	layers   []layer // layers that were computed so far
+	Case   // Capacity is that of the first layer
+	layout func(p float64, keys uint64) layer
+	layers []layer // layers that were computed so far
 }
 
 func (c *chain) layer(number int) layer {
 	for number == len(c.layers) {
-		plan := sizing.LayerAt(number, c.capacity, c.FPR, c.Growth)
+		plan := sizing.LayerAt(number, c.Capacity, c.FPR, c.Growth)
 		keys := plan.Capacity
 		if c.Growth {
 			keys = plan.Offered()
 		}
-		c.layers = append(c.layers, layer{float64(keys), c.layout(plan.FPR, keys)})
+		c.layers = append(c.layers, c.layout(plan.FPR, keys))
 	}
 	return c.layers[number]
 }
@@ -117,9 +111,9 @@ func meanRate(l layer, keys float64) float64 {
 }
 
 func memoryTheory(c Case, _ []uint64) Theory {
-	whole := chain{Case: c, capacity: c.Capacity, layout: func(p float64, keys uint64) pieces {
+	whole := chain{Case: c, layout: func(p float64, keys uint64) layer {
 		bits, k := sizing.ShardedBits(keys, p, sizing.DefaultShards)
-		return pieces{sizing.DefaultShards, bits, k, func(held float64) float64 {
+		return layer{float64(keys), sizing.DefaultShards, bits, k, func(held float64) float64 {
 			return sizing.ShardedFalsePositiveRate(uint64(math.Round(held)), sizing.DefaultShards, bits, k)
 		}}
 	}}
@@ -133,14 +127,14 @@ func memoryTheory(c Case, _ []uint64) Theory {
 // sizing.ExactBlockedFalsePositiveRate documents.
 func redisTheory(c Case, loads []uint64) Theory {
 	each := float64(c.Capacity) / float64(c.Partitions)
-	capacity := uint64(math.Ceil(each + 4*math.Sqrt(each))) // see redisbits.Config
-	part := chain{Case: c, capacity: capacity, layout: func(p float64, keys uint64) pieces {
+	part := chain{Case: c, layout: func(p float64, keys uint64) layer {
 		segments := sizing.RedisSegments(keys, p, sizing.DefaultBlockBits)
 		bits := segments.BitsPerKey * float64(keys)
-		return pieces{uint64(bits) / sizing.DefaultBlockBits, sizing.DefaultBlockBits, segments.Hashes, func(held float64) float64 {
+		return layer{float64(keys), uint64(bits) / sizing.DefaultBlockBits, sizing.DefaultBlockBits, segments.Hashes, func(held float64) float64 {
 			return sizing.ExactBlockedFalsePositiveRate(bits/held, sizing.DefaultBlockBits, segments.Hashes)
 		}}
 	}}
+	part.Capacity = uint64(math.Ceil(each + 4*math.Sqrt(each))) // see redisbits.Config
 	if loads == nil {
 		loads = slices.Repeat([]uint64{c.Keys / uint64(c.Partitions)}, c.Partitions)
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,7 +27,7 @@ func OnDisk(dir string) (all []Subject) {
 	for i, name := range []string{"queue in localstore (disk)", "queue and exact keys in localstore (disk)"} {
 		class := []frontier.Class{frontier.Bulk, frontier.Exact}[i]
 		all = append(all, Subject{Name: name, Ours: true, Most: maxItems, Add: 20 * time.Microsecond, Weigh: weighStore(dir, class), By: "files",
-			Predict: between(func(n uint64) (uint64, uint64) { return sizing.LocalQueue(n, sets.URLBytes, class == frontier.Exact) })})
+			Predict: func(n uint64) (uint64, uint64) { return sizing.LocalQueue(n, sets.URLBytes, class == frontier.Exact) }})
 	}
 	return all
 }
@@ -41,13 +42,10 @@ func weighStore(dir string, class frontier.Class) weigh {
 			return 0, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		set, err := sets.Local(dir).Open(ctx, sets.Plan{Capacity: n})
-		if err != nil {
-			return 0, err
-		}
 		links := urls(n, urlHosts)
 		links.Class = class
-		if set, err = filled(ctx, set, links, progress); err != nil {
+		set, err := filled(ctx, sets.Local(dir), sets.Plan{Capacity: n}, links, progress)
+		if err != nil {
 			return 0, err
 		}
 		if err := set.Close(); err != nil {
@@ -83,10 +81,10 @@ func InPostgres(dsn string) []Subject {
 	return []Subject{
 		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: maxItems, Add: 60 * time.Microsecond, Weigh: on(postgresFill{dsn, 1}.weigh),
 			By:      "the same of all three tables",
-			Predict: between(func(n uint64) (uint64, uint64) { return sizing.PostgresWaiting(n, sets.URLBytes) })},
+			Predict: func(n uint64) (uint64, uint64) { return sizing.PostgresWaiting(n, sets.URLBytes) }},
 		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: maxItems, Add: 90 * time.Microsecond, Weigh: on(postgresFill{dsn, turns}.weigh),
 			By:      "pg_total_relation_size of exact_key",
-			Predict: exactly(func(n uint64) float64 { return float64(sizing.PostgresFinished(n)) })},
+			Predict: exactly(sizing.PostgresFinished)},
 		{Name: "Postgres table of URLs (disk)", Most: maxItems, Add: 15 * time.Microsecond, Weigh: on(weighTable), By: "pg_total_relation_size"},
 	}
 }
@@ -173,16 +171,14 @@ func decide(ctx context.Context, set exact.Set, first, end uint64, progress func
 // finish marks keys as finished in random order, as in a crawl.
 func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
 	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-	for len(keys) > 0 {
-		n := min(keyBatch, len(keys))
+	for part := range slices.Chunk(keys, keyBatch) {
 		var ends []exact.Finished
-		for _, key := range keys[:n] {
+		for _, key := range part {
 			ends = append(ends, exact.Finished{Ref: key, Class: frontier.Exact, Outcome: frontier.OK, Status: 200})
 		}
 		if err := set.Finish(ctx, ends, nil); err != nil {
 			return err
 		}
-		keys = keys[n:]
 	}
 	return nil
 }
@@ -198,16 +194,12 @@ func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(flo
 		_, dropped := conn.Exec(context.WithoutCancel(ctx), "DROP TABLE "+table)
 		err = errors.Join(err, dropped)
 	}()
-	i := uint64(0)
-	_, err = conn.CopyFrom(ctx, pgx.Identifier{table}, []string{"url"}, pgx.CopyFromFunc(func() ([]any, error) {
-		if i == n {
-			return nil, nil
-		}
+	links := urls(n, urlHosts)
+	_, err = conn.CopyFrom(ctx, pgx.Identifier{table}, []string{"url"}, pgx.CopyFromSlice(links.Len(), func(i int) ([]any, error) {
 		if i%1000 == 0 {
 			progress(float64(i) / float64(n))
 		}
-		i++
-		return []any{urls(n, urlHosts).Offer(int(i)).URL}, nil
+		return []any{links.Offer(i).URL}, nil
 	}))
 	if err != nil {
 		return 0, err

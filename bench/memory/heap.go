@@ -27,8 +27,8 @@ func InHeap(rates []float64) (all []Subject) {
 				}
 				return filter, err
 			}),
-			Predict: exactly(func(n uint64) float64 {
-				return float64(sizing.SizeMemory(sizing.Chain{Keys: n, FPR: p, Growth: true}, sizing.DefaultShards).Allocated)
+			Predict: exactly(func(n uint64) uint64 {
+				return sizing.SizeMemory(sizing.Chain{Keys: n, FPR: p, Growth: true}, sizing.DefaultShards).Allocated
 			}),
 		})
 	}
@@ -51,11 +51,11 @@ func goMap[K comparable](name string, key func(links sets.Range, i int) K) Subje
 
 // exactStore returns the prediction that sizing.ExactStores makes for the store with
 // that name.
-func exactStore(name string) func(n uint64) (low, high float64) {
-	return exactly(func(n uint64) float64 {
+func exactStore(name string) func(n uint64) (least, most uint64) {
+	return exactly(func(n uint64) uint64 {
 		for _, store := range sizing.ExactStores(n, sets.URLBytes) {
 			if store.Name == name {
-				return store.BytesPerKey * float64(n)
+				return uint64(store.BytesPerKey * float64(n))
 			}
 		}
 		panic("memory: sizing knows no " + name)

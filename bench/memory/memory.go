@@ -42,25 +42,14 @@ type Subject struct {
 	By    string // the method of measurement
 	// Predict returns the least and the most bytes of n items according to package
 	// sizing. It is nil if package sizing makes no prediction.
-	Predict func(n uint64) (low, high float64)
+	Predict func(n uint64) (least, most uint64)
 }
 
 type weigh func(ctx context.Context, n uint64, progress func(share float64)) (bytes float64, err error)
 
 // exactly returns a Predict function whose interval is a single value.
-func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
-	return func(n uint64) (low, high float64) {
-		low = bytes(n)
-		return low, low
-	}
-}
-
-// between returns a Predict function whose interval is the result of bytes.
-func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, high float64) {
-	return func(n uint64) (low, high float64) {
-		least, most := bytes(n)
-		return float64(least), float64(most)
-	}
+func exactly(bytes func(n uint64) uint64) func(n uint64) (least, most uint64) {
+	return func(n uint64) (uint64, uint64) { return bytes(n), bytes(n) }
 }
 
 // fixedCost is the approximate part of a measurement's time that does not depend on the
@@ -90,13 +79,22 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	m := newMeasurement()
 	var steps []*agenda.Step
 	for _, n := range agenda.Sizes(smallest, config.Keys) {
-		table := m.table(n)
+		items := report.Count(n).Text + " items"
+		table := m.section.Table(items, "store", "p", "bytes each", "by", "crawler size", "measured / predicted", "bound", "times the bound")
 		for _, s := range config.Subjects {
+			name := s.Name + ", " + items
 			if s.Most > 0 && n > s.Most {
-				m.section.Miss(fmt.Sprintf("%s, %s items", s.Name, report.Count(n).Text), "too large to be weighed: up to "+report.Count(s.Most).Text)
+				m.section.Miss(name, "too large to be weighed: up to "+report.Count(s.Most).Text)
 				continue
 			}
-			steps = append(steps, m.step(table, s, n))
+			steps = append(steps, &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,
+				Run: func(ctx context.Context, turn *agenda.Turn) error {
+					bytes, err := s.Weigh(ctx, n, turn.Progress)
+					if err == nil {
+						m.report(turn, table, s, n, bytes)
+					}
+					return err
+				}})
 		}
 	}
 	return m.section, steps
@@ -127,24 +125,6 @@ stores must be within %.0f %% of what crawler size calculates.`, sets.URLBytes, 
 	return m
 }
 
-func (m *measurement) table(n uint64) *report.Table {
-	return m.section.Table(fmt.Sprintf("%s items", report.Count(n).Text), "store", "p", "bytes each", "by",
-		"crawler size", "measured / predicted", "bound", "times the bound")
-}
-
-func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Step {
-	name := fmt.Sprintf("%s, %s items", s.Name, report.Count(n).Text)
-	return &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,
-		Run: func(ctx context.Context, turn *agenda.Turn) error {
-			bytes, err := s.Weigh(ctx, n, turn.Progress)
-			if err != nil {
-				return err
-			}
-			m.report(turn, table, s, n, bytes)
-			return nil
-		}}
-}
-
 // report adds the row of a store, and checks its promise.
 func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, n uint64, bytes float64) {
 	each := bytes / float64(n)
@@ -156,7 +136,8 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 	}
 	predicted, share := report.Words("–"), report.Words("–")
 	if s.Predict != nil {
-		low, high := s.Predict(n)
+		least, most := s.Predict(n)
+		low, high := float64(least), float64(most)
 		predicted = report.Number(low/float64(n), 4)
 		if low < high {
 			predicted = report.Words(fmt.Sprintf("%.4g to %.4g", low/float64(n), high/float64(n)))
@@ -177,20 +158,12 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 // draw adds a store to the plot: a filter as a mark, and a usual alternative as a
 // horizontal line. If a store is measured with several sizes, the plot shows the last one.
 func (m *measurement) draw(s Subject, each float64) {
-	const least, most = 1e-9, 0.1
-	name := cmp.Or(s.Family, s.Name)
-	style := report.Marks
-	switch {
-	case s.FPR == 0 && !s.Usual:
-		return
-	case s.FPR == 0:
-		style = report.Level
+	switch name := cmp.Or(s.Family, s.Name); {
+	case s.FPR > 0:
+		line := m.plot.Line(name, report.Marks)
+		line.Points = slices.DeleteFunc(line.Points, func(at report.Point) bool { return at.X == s.FPR })
+		line.Add(report.Point{X: s.FPR, Y: each})
+	case s.Usual:
+		m.plot.Line(name, report.Level).Points = []report.Point{{X: 1e-9, Y: each}, {X: 0.1, Y: each}}
 	}
-	line := m.plot.Line(name, style)
-	if style == report.Level {
-		line.Points = []report.Point{{X: least, Y: each}, {X: most, Y: each}}
-		return
-	}
-	line.Points = slices.DeleteFunc(line.Points, func(at report.Point) bool { return at.X == s.FPR })
-	line.Add(report.Point{X: s.FPR, Y: each})
 }

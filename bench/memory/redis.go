@@ -36,25 +36,35 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 	return all
 }
 
-// weighRedis returns a weigh function that measures the data in a Redis. The function fill
-// creates and fills a set. After fill has created everything that must not be counted, it
-// calls base, which makes the first measurement. The set is closed before the final
-// measurement.
-func weighRedis(open sets.OpenRedis, fill func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error)) weigh {
+// fill creates and fills a set in a Redis.
+type fill func(ctx context.Context, in sets.OpenRedis, n uint64, progress func(share float64)) (*sets.Set, error)
+
+// weighRedis returns a weigh function that measures the data in a Redis. It closes the set
+// before the final measurement.
+func weighRedis(open sets.OpenRedis, fill fill) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (bytes float64, err error) {
 		r, err := open(ctx)
 		if err != nil {
 			return 0, err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		var before float64
-		base := func() (err error) {
-			before, err = usedMemory(ctx, r.Options)
-			return err
-		}
 		kept := *r
 		kept.Close = func() error { return nil } // the set must not close the server
-		set, err := fill(ctx, func(context.Context) (*sets.Redis, error) { return &kept, nil }, n, base, progress)
+		in := func(context.Context) (*sets.Redis, error) { return &kept, nil }
+		// A first crawl makes the server allocate the memory that all crawls share: scripts
+		// and their interpreter.
+		first, err := filled(ctx, sets.RedisStore(in), sets.Plan{Capacity: 1000}, urls(1, 1), func(float64) {})
+		if err != nil {
+			return 0, err
+		}
+		if err := first.End(ctx); err != nil {
+			return 0, err
+		}
+		before, err := usedMemory(ctx, r.Options)
+		if err != nil {
+			return 0, err
+		}
+		set, err := fill(ctx, in, n, progress)
 		if err != nil {
 			return 0, err
 		}
@@ -69,21 +79,17 @@ func weighRedis(open sets.OpenRedis, fill func(ctx context.Context, in sets.Open
 
 // weighSet returns a weigh function for a set of URLs.
 func weighSet(open sets.OpenRedis, kind func(sets.OpenRedis) sets.Kind, p float64) weigh {
-	return weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error) {
-		if err := base(); err != nil {
-			return nil, err
-		}
-		set, err := kind(in).Open(ctx, sets.Plan{Capacity: n, FPR: p})
-		if err != nil {
-			return nil, err
-		}
-		return filled(ctx, set, urls(n, urlHosts), progress)
+	return weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, progress func(float64)) (*sets.Set, error) {
+		return filled(ctx, kind(in), sets.Plan{Capacity: n, FPR: p}, urls(n, urlHosts), progress)
 	})
 }
 
-// filled adds links to a set and returns the set. After an error it closes and removes
-// the set.
-func filled(ctx context.Context, set *sets.Set, links sets.Range, progress func(share float64)) (*sets.Set, error) {
+// filled opens a set, adds links to it and returns it.
+func filled(ctx context.Context, kind sets.Kind, plan sets.Plan, links sets.Range, progress func(share float64)) (*sets.Set, error) {
+	set, err := kind.Open(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
 	const batch = 1000
 	for all := links.N; links.First < all; links.First += batch {
 		links.N = min(batch, all-links.First)
@@ -95,33 +101,17 @@ func filled(ctx context.Context, set *sets.Set, links sets.Range, progress func(
 	return set, nil
 }
 
-// warm fills a crawl and removes it. After that, the server has allocated the memory that
-// all crawls share: scripts and their interpreter.
-func warm(ctx context.Context, in sets.OpenRedis) error {
-	set, err := sets.RedisStore(in).Open(ctx, sets.Plan{Capacity: 1000})
-	if err != nil {
-		return err
-	}
-	if set, err = filled(ctx, set, urls(1, 1), func(float64) {}); err != nil {
-		return err
-	}
-	return set.End(ctx)
-}
-
 // crawlFilter returns the subject for the filter of a new crawl. The prediction assumes
 // that each partition has the same number of keys.
 func crawlFilter(open sets.OpenRedis, p float64) Subject {
 	return Subject{
 		Name: fmt.Sprintf("filter of a crawl in Redis, p = %g", p), Family: "filter of a crawl in Redis", Ours: true, FPR: p,
 		Add: 100 * time.Nanosecond, By: "used_memory",
-		Weigh: weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, _ func(float64)) (*sets.Set, error) {
-			if err := errors.Join(warm(ctx, in), base()); err != nil {
-				return nil, err
-			}
+		Weigh: weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, _ func(float64)) (*sets.Set, error) {
 			return sets.RedisStore(in).Open(ctx, sets.Plan{Capacity: n, FPR: p})
 		}),
-		Predict: exactly(func(n uint64) float64 {
-			return float64(sizing.SizeRedis(sizing.RedisPlan{Keys: n, FPR: p, Growth: true, Hosts: max(n/100, 1)}).Even.Bytes)
+		Predict: exactly(func(n uint64) uint64 {
+			return sizing.SizeRedis(sizing.RedisPlan{Keys: n, FPR: p, Growth: true, Hosts: max(n/100, 1)}).Even.Bytes
 		}),
 	}
 }
@@ -130,30 +120,24 @@ func crawlFilter(open sets.OpenRedis, p float64) Subject {
 // of the filter, because the filter grows in partitions with more URLs than others.
 func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 	var filter float64
-	fill := func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error) {
-		if err := errors.Join(warm(ctx, in), base()); err != nil {
-			return nil, err
-		}
-		set, err := sets.RedisStore(in).Open(ctx, sets.Plan{Capacity: n})
+	whole := weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, progress func(float64)) (*sets.Set, error) {
+		set, err := filled(ctx, sets.RedisStore(in), sets.Plan{Capacity: n}, urls(n, hosts), progress)
 		if err != nil {
-			return nil, err
-		}
-		if set, err = filled(ctx, set, urls(n, hosts), progress); err != nil {
 			return nil, err
 		}
 		if filter, err = filterBytes(ctx, in); err != nil {
 			return nil, errors.Join(err, set.End(ctx))
 		}
 		return set, nil
-	}
+	})
 	return Subject{
 		Name: fmt.Sprintf("queue in Redis, %d hosts", hosts), Ours: true, Most: maxItems, Add: 40 * time.Microsecond,
 		By: "used_memory beside the filter",
 		Weigh: func(ctx context.Context, n uint64, progress func(float64)) (float64, error) {
-			bytes, err := weighRedis(open, fill)(ctx, n, progress)
+			bytes, err := whole(ctx, n, progress)
 			return bytes - filter, err
 		},
-		Predict: exactly(func(n uint64) float64 { return float64(sizing.RedisQueue(n, hosts, sets.URLBytes)) }),
+		Predict: exactly(func(n uint64) uint64 { return sizing.RedisQueue(n, hosts, sets.URLBytes) }),
 	}
 }
 

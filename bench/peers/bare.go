@@ -11,14 +11,14 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// peers are the crawlers that are compared with ours, by subcommand.
-var peers = map[string]func(ctx context.Context, order contest.Order) (contest.Took, error){"bare": bare, "colly": viaColly}
-
-// bare crawls with the bare loop of package contest. Like colly, it parses the whole
-// document with goquery to find links.
-func bare(ctx context.Context, order contest.Order) (contest.Took, error) {
-	order.Links = references
-	return contest.Loop(ctx, order)
+// peers are the crawlers that are compared with ours, by subcommand. "bare" is the bare
+// loop of package contest. Like colly, it parses the whole document with goquery to find
+// links.
+var peers = map[string]func(ctx context.Context, order contest.Order) (contest.Took, error){
+	"bare": func(ctx context.Context, order contest.Order) (contest.Took, error) {
+		return contest.Loop(ctx, order, references)
+	},
+	"colly": viaColly,
 }
 
 var links = cascadia.MustCompile("a[href]")

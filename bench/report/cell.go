@@ -25,7 +25,8 @@ func Number(value float64, digits int) Cell {
 // Fixed returns a cell with a number as its value. The text shows at most the given
 // number of decimals.
 func Fixed(value float64, decimals int) Cell {
-	return Cell{humanize.CommafWithDigits(roundTo(value, decimals), decimals), finite(value)}
+	scale := math.Pow10(decimals)
+	return Cell{humanize.CommafWithDigits(math.Round(value*scale)/scale, decimals), finite(value)} // humanize does not round
 }
 
 // Count returns a cell with a whole number.
@@ -45,9 +46,4 @@ func finite(value float64) *float64 {
 		return nil
 	}
 	return &value
-}
-
-func roundTo(value float64, decimals int) float64 {
-	scale := math.Pow(10, float64(decimals))
-	return math.Round(value*scale) / scale
 }

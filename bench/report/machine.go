@@ -67,18 +67,18 @@ func field(file, name string) string {
 
 // Commit returns the commit that this program was built from, with "-dirty" if the tree had
 // uncommitted changes. It is empty if the program does not contain its commit.
-func Commit() string {
+func Commit() (commit string) {
 	build, _ := debug.ReadBuildInfo()
 	if build == nil {
 		return ""
 	}
-	settings := make(map[string]string)
-	for _, s := range build.Settings {
-		settings[s.Key] = s.Value
-	}
-	commit := settings["vcs.revision"]
-	if commit != "" && settings["vcs.modified"] == "true" {
-		commit += "-dirty"
+	for _, s := range build.Settings { // vcs.revision comes before vcs.modified
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			commit += "-dirty"
+		}
 	}
 	return commit
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,23 +40,6 @@ func (r *Report) Write(dir string) error {
 
 // plotFile returns the name of the SVG file of plot i of a section.
 func (s *Section) plotFile(i int) string { return s.Name + "-" + strconv.Itoa(i+1) + ".svg" }
-
-// Read returns the report that Write wrote to dir.
-func Read(dir string) (*Report, error) {
-	name := filepath.Join(dir, JSONFile)
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	r := new(Report)
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if r.Format != Format {
-		return nil, fmt.Errorf("%s has format %d, want %d", name, r.Format, Format)
-	}
-	return r, nil
-}
 
 // replace writes a temporary file and renames it to name.
 func replace(name string, content []byte) error {

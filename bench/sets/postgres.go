@@ -32,38 +32,31 @@ func Postgres(open OpenPostgres) Kind {
 		if err != nil {
 			return nil, errors.Join(err, end())
 		}
-		set := ofKeys(keys)
-		set.Used = func(ctx context.Context) (Used, error) { return writtenTo(ctx, dsn) }
-		set.Close = func() error { keys.Close(); return nil }
-		set.Remove = func(ctx context.Context) error { return errors.Join(pgstore.Delete(ctx, config), end()) }
-		return set, nil
-	}}
-}
-
-// ofKeys returns a Set that uses an exact set. The Set contains the keys that have a state
-// in the exact set.
-func ofKeys(keys exact.Set) *Set {
-	return &Set{
-		Add: func(ctx context.Context, links Links) ([]bool, error) {
-			answers, err := keys.Decide(ctx, KeysOf(links))
-			added := make([]bool, len(answers))
-			for i, answer := range answers {
-				added[i] = answer.New
-			}
-			return added, err
-		},
-		Contains: func(ctx context.Context, links Links) ([]bool, error) {
-			known := make([]bool, links.Len())
-			for i := range known {
-				status, err := keys.Lookup(ctx, links.Print(i))
-				if err != nil {
-					return nil, err
+		return &Set{
+			Add: func(ctx context.Context, links Links) ([]bool, error) {
+				answers, err := keys.Decide(ctx, KeysOf(links))
+				added := make([]bool, len(answers))
+				for i, answer := range answers {
+					added[i] = answer.New
 				}
-				known[i] = status.State != exact.Unknown
-			}
-			return known, nil
-		},
-	}
+				return added, err
+			},
+			Contains: func(ctx context.Context, links Links) ([]bool, error) {
+				known := make([]bool, links.Len())
+				for i := range known {
+					status, err := keys.Lookup(ctx, links.Print(i))
+					if err != nil {
+						return nil, err
+					}
+					known[i] = status.State != exact.Unknown
+				}
+				return known, nil
+			},
+			Used:   func(ctx context.Context) (Used, error) { return writtenTo(ctx, dsn) },
+			Close:  func() error { keys.Close(); return nil },
+			Remove: func(ctx context.Context) error { return errors.Join(pgstore.Delete(ctx, config), end()) },
+		}, nil
+	}}
 }
 
 // KeysOf returns the keys of links for an exact set.

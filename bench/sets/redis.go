@@ -167,7 +167,7 @@ func RedisFilter(open OpenRedis) Kind {
 
 // RedisStore returns the kind of the store in package redisstore.
 func RedisStore(open OpenRedis) Kind {
-	return Kind{Name: "redisstore", Queue: true, Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
+	return Kind{Name: "redisstore", Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
 		config := redisstore.Config{
 			Redis: r.Options, Name: newName(), FilterCapacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions,
 			Delay: redisstore.NoDelay, SeenCache: redisstore.NoSeenCache,

@@ -21,7 +21,6 @@ import (
 // Kind is one way to remember links.
 type Kind struct {
 	Name    string
-	Queue   bool     // Set.Store is not nil
 	Batches []uint64 // numbers of links per call that are measured; nil means 4 and 100
 	Open    func(ctx context.Context, plan Plan) (*Set, error)
 }
@@ -75,7 +74,7 @@ func Memory() Kind {
 // Local returns the kind of the store in package localstore. Each store has its own folder
 // below dir.
 func Local(dir string) Kind {
-	return Kind{Name: "localstore", Queue: true, Open: func(_ context.Context, plan Plan) (*Set, error) {
+	return Kind{Name: "localstore", Open: func(_ context.Context, plan Plan) (*Set, error) {
 		dir, err := os.MkdirTemp(dir, "set-")
 		if err != nil {
 			return nil, err

@@ -104,6 +104,7 @@ func (f *folder) find(name string) *answer {
 	return a
 }
 
+// read makes the answer for a path. It reads the file if it is not in memory.
 func (f *folder) read(name string) (*answer, error) {
 	// path.Clean removes each leading /.. of a path, so file is below f.dir.
 	file := filepath.Join(f.dir, filepath.FromSlash(path.Clean("/"+name)))
@@ -121,26 +122,19 @@ func (f *folder) read(name string) (*answer, error) {
 	case slash:
 		return nil, fs.ErrNotExist
 	}
-	return f.load(file)
-}
-
-// load makes the answer that has the content of a file. It reads the file if it is not
-// in memory.
-func (f *folder) load(file string) (*answer, error) {
-	linked := file
-	file, err := filepath.EvalSymlinks(file)
+	target, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return nil, err
 	}
-	body, ok := f.body.Load(file)
+	body, ok := f.body.Load(target)
 	if !ok {
-		content, err := os.ReadFile(file)
+		content, err := os.ReadFile(target)
 		if err != nil {
 			return nil, err
 		}
-		body, _ = f.body.LoadOrStore(file, content)
+		body, _ = f.body.LoadOrStore(target, content)
 	}
-	return newAnswer(http.StatusOK, ContentType(linked), body.([]byte)), nil
+	return newAnswer(http.StatusOK, ContentType(file), body.([]byte)), nil
 }
 
 func newAnswer(status int, contentType string, body []byte) *answer {

@@ -54,32 +54,28 @@ disk; to mark URLs as queued and finished takes additional time. Postgres report
 time. SADD and BF.MADD are common alternatives: a SET of URLs, used in pipelines, and the server's Bloom module at 1e-6.
 They remember links and queue nothing. `+fmt.Sprintf(units, "link"))
 	table := s.Table("Offers", append([]string{"set", "callers", "links a call", "links", "offered", "links/s"}, used...)...)
-	return s, config.steps(s, seen, table, false)
+	return s, config.steps(s, seen, table)
 }
 
 // Frontier returns the steps that measure how fast pages are leased and completed, and
-// the section of the steps.
+// the section of the steps. Each set must have a queue.
 func Frontier(config Config) (*report.Section, []*agenda.Step) {
 	s := report.NewSection("frontier", "Pages through the queue", `Callers lease a host without delay, complete its items one by one, each as a page with 4 or 100 links, of
 which one is new and the others known, and give it back: the queue stays as long as it is. A call is the completion of a
 page. No page is fetched. `+fmt.Sprintf(units, "page"))
 	table := s.Table("Lease and complete", append([]string{"store", "callers", "links a page", "pages", "pages/s"}, used...)...)
-	return s, config.steps(s, pages, table, true)
+	return s, config.steps(s, pages, table)
 }
 
 // workload measures a set with n callers.
 type workload func(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error
 
-// steps returns the steps of a workload for each set. If queues is true, it leaves out sets
-// without a queue.
-func (config Config) steps(s *report.Section, load workload, table *report.Table, queues bool) (steps []*agenda.Step) {
+// steps returns the steps of a workload for each set.
+func (config Config) steps(s *report.Section, load workload, table *report.Table) (steps []*agenda.Step) {
 	const cost = 4 * time.Second // determines only the share of the budget; a step uses its whole share
 	keys := cmp.Or(config.Keys, 1_000_000)
 	for _, kind := range config.Sets {
 		for _, n := range callers {
-			if queues && !kind.Queue {
-				continue
-			}
 			steps = append(steps, &agenda.Step{Section: s, Name: fmt.Sprintf("%s, %d callers", kind.Name, n), Cost: cost,
 				Run: func(ctx context.Context, turn *agenda.Turn) (err error) {
 					set, err := kind.Open(ctx, sets.Plan{Capacity: keys + waiting})

@@ -153,31 +153,18 @@ func answer(block []byte) (status int, body []byte, err error) {
 }
 
 func withWarcio(ctx context.Context, dir string, files []string) (records []Record, err error) {
-	args := []string{"check.mjs"}
-	for _, file := range files {
-		if file, err = filepath.Abs(file); err != nil {
-			return nil, err
-		}
-		args = append(args, file)
-	}
-	node := exec.CommandContext(ctx, "node", args...)
-	node.Dir = dir
+	node := exec.CommandContext(ctx, "node", append([]string{filepath.Join(dir, "check.mjs")}, files...)...)
 	var complaint bytes.Buffer
 	node.Stderr = &complaint
 	out, err := node.Output()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaint.Bytes()))
 	}
-	names := make(map[string]string) // the name that the caller uses for each file, by absolute path
-	for i, file := range files {
-		names[args[i+1]] = file
-	}
 	for line := range bytes.Lines(out) {
 		var r Record
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, err
 		}
-		r.File = names[r.File]
 		records = append(records, r)
 	}
 	return records, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,59 +24,51 @@ records must show that the URLs were found again.
 
 `
 
-// document returns the Markdown document with the outcomes, in the order of proofs. The
-// keys of outcomes are the titles of the proofs.
-func document(outcomes map[string]outcome) string {
-	var b strings.Builder
-	b.WriteString(head)
-	b.WriteString("| proof | size | commit | machine | result |\n|---|---|---|---|---|\n")
+// summary matches the commit, the machine and the result in a section whose lines are joined.
+var summary = regexp.MustCompile(`Run on \S+ at commit (\S+): (.+?)\. Result: (pass, \d+ tests? in \d+ s|\*\*FAIL\*\*)`)
+
+// document returns the Markdown document with the given sections, in the order of proofs.
+// The keys of sections are the titles of the proofs.
+func document(sections map[string]string) string {
+	var table, all strings.Builder
 	var machines []string
 	for _, p := range proofs {
-		o, ok := outcomes[p.title]
-		if !ok {
+		section := sections[p.title]
+		found := summary.FindStringSubmatch(strings.Join(strings.Fields(section), " "))
+		if found == nil {
 			continue
 		}
-		if !slices.Contains(machines, o.machine) {
-			machines = append(machines, o.machine)
+		commit, machine, result := found[1], found[2], found[3]
+		if !slices.Contains(machines, machine) {
+			machines = append(machines, machine)
 		}
-		result := o.result()
-		if len(o.failed) > 0 {
-			result = "**FAIL**"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %c | %s |\n", p.title, p.size, o.commit,
-			'A'+rune(slices.Index(machines, o.machine)), result)
+		fmt.Fprintf(&table, "| %s | %s | %s | %c | %s |\n", p.title, p.size, commit, 'A'+rune(slices.Index(machines, machine)), result)
+		fmt.Fprintf(&all, "\n## %s\n\n%s", p.title, section)
 	}
-	b.WriteString("\n")
+	table.WriteString("\n")
 	for i, m := range machines {
-		writeItem(&b, fmt.Sprintf("Machine %c: %s", 'A'+rune(i), m))
+		writeItem(&table, fmt.Sprintf("Machine %c: %s", 'A'+rune(i), m))
 	}
-	for _, p := range proofs {
-		if o, ok := outcomes[p.title]; ok {
-			p.writeSection(&b, o)
-		}
-	}
-	return b.String()
+	return head + "| proof | size | commit | machine | result |\n|---|---|---|---|---|\n" + table.String() + all.String()
 }
 
-// writeSection writes the section of a proof: its claim and its outcome. parseOutcome
-// reads the same form.
-func (p proof) writeSection(b *strings.Builder, o outcome) {
-	fmt.Fprintf(b, "\n## %s\n\n", p.title)
-	writeParagraph(b, "", p.claim)
-	fmt.Fprint(b, "\n")
-	writeParagraph(b, "", fmt.Sprintf("Run on %s at commit %s: %s.", o.date, o.commit, o.machine))
-	fmt.Fprint(b, "\n")
-	writeParagraph(b, "", "Result: "+o.result()+".")
-	for _, note := range o.notes {
-		fmt.Fprint(b, "\n")
-		writeParagraph(b, "", note)
+// section returns the section of a proof: its claim and its outcome. It is the only record
+// of the run, and document reads the table from it.
+func (p proof) section(o outcome) string {
+	var b strings.Builder
+	for _, text := range []string{p.claim, fmt.Sprintf("Run on %s at commit %s: %s.", o.date, o.commit, o.machine), "Result: " + o.result() + "."} {
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		writeParagraph(&b, "", text)
 	}
 	if len(o.figures) > 0 {
-		fmt.Fprint(b, "\n")
+		b.WriteString("\n")
 	}
 	for _, figure := range o.figures {
-		writeItem(b, figure)
+		writeItem(&b, figure)
 	}
+	return b.String()
 }
 
 func writeItem(b *strings.Builder, text string) { writeParagraph(b, "* ", text) }
@@ -92,12 +85,12 @@ func writeParagraph(b *strings.Builder, mark, text string) {
 	b.WriteString(mark + strings.ReplaceAll(lines, "\n", "\n"+indent) + "\n")
 }
 
-// outcomesOf returns the outcomes in a document, by the titles of the proofs.
-func outcomesOf(document string) map[string]outcome {
-	outcomes := make(map[string]outcome)
+// sectionsOf returns the sections in a document, by the titles of the proofs.
+func sectionsOf(document string) map[string]string {
+	sections := make(map[string]string)
 	for _, part := range strings.Split(document, "\n## ")[1:] {
 		title, section, _ := strings.Cut(part, "\n\n")
-		outcomes[title] = parseOutcome(section)
+		sections[title] = section
 	}
-	return outcomes
+	return sections
 }

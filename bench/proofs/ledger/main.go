@@ -53,8 +53,11 @@ func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, e
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	outcomes := outcomesOf(string(before))
-	commit := output("git", "describe", "--tags", "--always", "--dirty") // before the file changes
+	sections := sectionsOf(string(before))
+	commit := "unknown"
+	if text, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil { // before the file changes
+		commit = strings.TrimSpace(string(text))
+	}
 	holds = true
 	for _, p := range proofs {
 		if !pattern.MatchString(p.title) {
@@ -66,8 +69,8 @@ func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, e
 			return false, err
 		}
 		holds = holds && len(o.failed) == 0
-		outcomes[p.title] = o
-		if err := os.WriteFile(file, []byte(document(outcomes)), 0o644); err != nil {
+		sections[p.title] = p.section(o)
+		if err := os.WriteFile(file, []byte(document(sections)), 0o644); err != nil {
 			return false, err
 		}
 	}
@@ -76,8 +79,8 @@ func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, e
 
 // run runs the tests of a proof. A failed test is an outcome and not an error.
 func (p proof) run(commit string, progress io.Writer) (outcome, error) {
-	o := outcome{date: time.Now().UTC().Format(time.DateOnly), commit: commit, machine: machine()}
-	start := time.Now()
+	start, machine := time.Now(), report.ThisMachine()
+	o := outcome{date: start.UTC().Format(time.DateOnly), commit: commit, machine: machine.Go + ", " + machine.String()}
 	for _, b := range p.batches {
 		began := time.Now()
 		results, err := b.run()
@@ -113,20 +116,4 @@ func (b batch) run() (*results, error) {
 		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, &said)
 	}
 	return results, nil
-}
-
-// machine describes this machine and its version of Go.
-func machine() string {
-	m := report.ThisMachine()
-	return m.Go + ", " + m.String()
-}
-
-// output returns the output of a command without its last line end, or "unknown"
-// if the command fails.
-func output(name string, args ...string) string {
-	text, err := exec.Command(name, args...).Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(text))
 }

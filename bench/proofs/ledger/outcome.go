@@ -3,19 +3,16 @@ package main
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
-// An outcome is the result of one run of a proof. The document contains it as text. It
-// is the only record of earlier runs, so parseOutcome parses this text.
+// An outcome is the result of one run of a proof.
 type outcome struct {
 	date, commit, machine string
 	tests                 int      // number of tests; subtests do not count
 	seconds               int      // time of all tests
 	failed                []string // tests that failed
 	figures               []string // measurements, one line for each test
-	notes                 []string // paragraphs that people added to the document
 }
 
 // result returns the outcome in a few words.
@@ -50,37 +47,4 @@ func (o *outcome) addFigures(test string, lines []string) {
 	if len(kept) > 0 {
 		o.figures = append(o.figures, fmt.Sprintf("`%s`: %s", test, strings.Join(kept, "; ")))
 	}
-}
-
-var (
-	ranLine    = regexp.MustCompile(`^Run on (\S+) at commit (\S+): (.+)\.$`)
-	resultLine = regexp.MustCompile(`^Result: (?:pass, (\d+) tests? in (\d+) s|\*\*FAIL\*\*: (.*))\.$`)
-)
-
-func parseOutcome(section string) outcome {
-	var o outcome
-	for _, paragraph := range strings.Split(section, "\n\n") {
-		paragraph = strings.Trim(paragraph, "\n")
-		whole := strings.Join(strings.Fields(paragraph), " ")
-		if found := ranLine.FindStringSubmatch(whole); found != nil {
-			o.date, o.commit, o.machine = found[1], found[2], found[3]
-			continue
-		}
-		switch found := resultLine.FindStringSubmatch(whole); {
-		case o.date == "", whole == "": // the claim, or no text
-		case found != nil:
-			o.tests, _ = strconv.Atoi(found[1])
-			o.seconds, _ = strconv.Atoi(found[2])
-			if found[3] != "" {
-				o.failed = strings.Split(found[3], ", ")
-			}
-		case strings.HasPrefix(whole, "* `"):
-			for _, figure := range strings.Split("\n"+paragraph, "\n* ")[1:] {
-				o.figures = append(o.figures, strings.Join(strings.Fields(figure), " "))
-			}
-		default:
-			o.notes = append(o.notes, whole)
-		}
-	}
-	return o
 }
