@@ -87,7 +87,7 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	flags.BoolVar(&f.sink.Batch, f.name("batch"), false, "send many events to a webhook in one request")
 	flags.StringVar(&f.sink.CredentialsFile, f.name("credentials-file"), "", "log in to NATS with the credentials in `FILE`")
 	flags.BoolVar(&f.sink.Create, f.name("create"), false, "create the NATS stream or the Kafka topic if there is none")
-	number(flags, &f.sink.Window, 0, f.name("duplicate-window"), 0, "how long a new NATS stream drops repeated events (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
+	restrict.Number(flags, &f.sink.Window, f.name("duplicate-window"), 0, "how long a new NATS stream drops repeated events (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
 	flags.StringVar(&f.sink.TransactionalID, f.name("transactional-id"), "", "deliver to Kafka in transactions of this `ID`, which also store the cursor")
 	checkText(flags, f.name("transactional-id"), "printable characters without spaces", func(text string) error {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
@@ -96,7 +96,7 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 		return nil
 	})
 	flags.StringVar(&f.sink.CAFile, f.name("ca"), "", "trust the certificates in `FILE` (PEM) too, beside the system's")
-	number(flags, &f.sink.Timeout, 0, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
+	restrict.Number(flags, &f.sink.Timeout, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
 }
 
 // adoptEnvironment sets flags that the command line does not have. The values come from

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -144,6 +147,9 @@ func (p *plan) config() (crawl.Config, error) {
 		c.Fixed.SortQuery = crawl.On
 	}
 	c.Memory, c.FullParse = int64(p.memory)/2, !p.fastLinks
+	// 0 is "none" as the value of these flags, but "the default" as the value of their fields.
+	c.Retries, c.DeadAfter = cmp.Or(c.Retries, fetcher.NoRetries), cmp.Or(c.DeadAfter, politeness.NeverDead)
+	c.Grace, c.Requests.MinRate = cmp.Or(c.Grace, fetcher.NoGrace), cmp.Or(c.Requests.MinRate, get.NoMinRate)
 	c.Fields = append([]crawl.FieldGroup{{Fields: p.fields}}, p.groups...)
 	c.Requests.Headers = make(http.Header)
 	for _, text := range p.headers {

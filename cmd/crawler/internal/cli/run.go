@@ -191,7 +191,7 @@ func (r *running) followStop() (cancel func()) {
 			return
 		}
 		if r.StoppedBy() != crawl.ErrTimeOver {
-			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", max(r.options.crawl.Grace, 0))
+			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", r.options.crawl.Grace)
 		}
 	})
 	followers.Go(func() {

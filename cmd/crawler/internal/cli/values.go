@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,8 +62,8 @@ func (c *choice) String() string {
 }
 
 func (c *choice) Set(s string) error {
-	if !slices.Contains(c.names, s) {
-		return fmt.Errorf("want one of %s", strings.Join(c.names, ", "))
+	if err := oneOf(c.names)(s); err != nil {
+		return err
 	}
 	*c.text = s
 	return nil
@@ -72,9 +71,8 @@ func (c *choice) Set(s string) error {
 
 // byteSize is a flag for a number of bytes up to maxSize.
 type byteSize struct {
-	field    *int64
-	zero     bool  // 0 is valid
-	sentinel int64 // the value that is stored for 0
+	field *int64
+	zero  bool // 0 is valid
 }
 
 // sizeOf declares a flag for a size of at least one byte.
@@ -83,10 +81,10 @@ func sizeOf(f *pflag.FlagSet, field *int64, name string, def int64, help string)
 	f.Var(&byteSize{field: field}, name, help)
 }
 
-// sizeOrNone declares a flag for a size. The value 0 is stored as the sentinel.
-func sizeOrNone(f *pflag.FlagSet, field *int64, sentinel int64, name string, def int64, help string) {
+// sizeOrNone declares a flag for a size, or 0 for no limit.
+func sizeOrNone(f *pflag.FlagSet, field *int64, name string, def int64, help string) {
 	*field = def
-	f.Var(&byteSize{field, true, sentinel}, name, help)
+	f.Var(&byteSize{field, true}, name, help)
 }
 
 // Type implements pflag.Value.
@@ -96,7 +94,7 @@ func (v *byteSize) String() string {
 	switch {
 	case v.field == nil: // pflag calls String of a zero value
 		return ""
-	case v.zero && *v.field == v.sentinel:
+	case v.zero && *v.field == 0:
 		return "0"
 	}
 	b := human.Bytes(*v.field)
@@ -106,7 +104,7 @@ func (v *byteSize) String() string {
 // Set implements pflag.Value.
 func (v *byteSize) Set(text string) error {
 	if text == "0" && v.zero {
-		*v.field = v.sentinel
+		*v.field = 0
 		return nil
 	}
 	var b human.Bytes
@@ -199,10 +197,10 @@ func (c *concurrency) Set(text string) error {
 		*c = 0
 		return nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxConcurrency {
-		return fmt.Errorf("want auto, or 1 to %d", maxConcurrency)
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err == nil && n == 0 {
+		err = strconv.ErrRange // 0 is the value of auto
 	}
 	*c = concurrency(n)
-	return nil
+	return err
 }
