@@ -81,13 +81,16 @@ func (p *plan) effective() (all []effective) {
 		case "header":
 			var shown []string
 			for _, header := range p.headers {
-				shown = append(shown, redacted(header))
+				text, _ := withoutSecret("header", header)
+				shown = append(shown, text)
 			}
 			e.Value = strings.Join(shown, ", ")
 		case "events":
-			e.Value, _ = shownSink(p.events.to)
+			e.Value, _ = withoutSecret("events", p.events.to)
 		case "proxy":
-			e.Value = withoutPassword(p.options.crawl.Requests.Proxy)
+			if u, err := url.Parse(p.options.crawl.Requests.Proxy); err == nil { // the flag refuses other values
+				e.Value = u.Redacted()
+			}
 		}
 		all = append(all, e)
 	})
@@ -131,13 +134,4 @@ func (p *plan) printJSON(s streams) error {
 	enc := json.NewEncoder(s.out)
 	enc.SetIndent("", "  ")
 	return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "fields": groups, "canonical-form": p.canon.Form()})
-}
-
-// withoutPassword returns a proxy's URL without its password.
-func withoutPassword(proxy string) string {
-	u, err := url.Parse(proxy)
-	if err != nil {
-		return "…"
-	}
-	return u.Redacted()
 }

@@ -102,18 +102,15 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 // adoptEnvironment sets flags that the command line does not have. The values come from
 // the variables that a crawl uses for the same flags: CRAWLER_EVENTS for --to, and
 // CRAWLER_EVENTS_RELAY, for example, for --relay.
-func (f *eventFlags) adoptEnvironment() (err error) {
+func (f *eventFlags) adoptEnvironment() error {
 	like := eventFlags{prefix: "events-"}
+	l := newLayers(f.flags)
+	var errs []error
 	f.flags.VisitAll(func(flag *pflag.Flag) {
-		text := os.Getenv(envName(like.name(flag.Name)))
-		if flag.Changed || text == "" || err != nil {
-			return
-		}
-		if setErr := flag.Value.Set(text); setErr != nil {
-			err = badValue(envName(like.name(flag.Name)), flag, text, setErr)
-		}
+		name := envName(like.name(flag.Name))
+		errs = append(errs, l.readVariable(flag.Name, name, os.Getenv(name)))
 	})
-	return err
+	return errors.Join(errs...)
 }
 
 // checkEvents returns an error for each flag that needs --events if --events is not
@@ -183,16 +180,8 @@ func (f *eventFlags) shown() string {
 	if f.to == "-" {
 		return "stdout"
 	}
-	shown, _ := shownSink(f.to)
+	shown, _ := withoutSecret("to", f.to)
 	return shown
-}
-
-// shownSink returns the URL of a sink without its password and its query, because both may
-// be secret. hasSecret reports whether the URL has a password or a query.
-func shownSink(raw string) (shown string, hasSecret bool) {
-	bare, query, _ := strings.Cut(raw, "?")
-	shown, hasSecret = shownRedis(bare)
-	return shown, hasSecret || query != ""
 }
 
 // fromOf parses the value of --from.

@@ -66,22 +66,13 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 
 // where returns the location of the crawl.
 func (o *options) where(args []string) (at location, err error) {
-	shared, err := o.sharedFlags.location()
-	if err != nil {
+	if at, err = o.sharedFlags.location(o.dirFlag); err != nil || at.Redis != nil || at.Dir != "" {
 		return at, err
 	}
-	if shared != nil {
-		shared.Dir = o.dirFlag
-		return *shared, nil
+	if at.Dir, err = defaultDir(args, o.seeds); err != nil {
+		return location{}, err
 	}
-	at.Dir, at.names = o.dirFlag, &o.sharedFlags
-	if at.Dir == "" {
-		if at.Dir, err = defaultDir(args, o.seeds); err != nil {
-			return location{}, err
-		}
-	}
-	at.Postgres, err = o.database()
-	return at, err
+	return at, nil
 }
 
 // check returns the faults that concern several options. Package restrict has already
