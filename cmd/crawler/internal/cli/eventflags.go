@@ -113,24 +113,6 @@ func (f *eventFlags) adoptEnvironment() error {
 	return errors.Join(errs...)
 }
 
-// checkEvents returns an error for each flag that needs --events if --events is not
-// given. It also returns an error if events and records both go to stdout.
-func (p *plan) checkEvents() error {
-	if p.events.to == "-" && p.out == "-" {
-		return errors.New("--out - and --events - both write to stdout: want one of them")
-	}
-	if p.events.to != "" {
-		return nil
-	}
-	var errs []error
-	p.flags.VisitAll(func(f *pflag.Flag) {
-		if _, given := p.from[f.Name]; given && strings.HasPrefix(f.Name, p.events.prefix) {
-			errs = append(errs, fmt.Errorf("%s is given without --events URL", p.layers.where(f.Name)))
-		}
-	})
-	return errors.Join(errs...)
-}
-
 // checkSink returns an error if its argument is not the URL of a sink. It makes no
 // connection.
 func checkSink(to string) error {

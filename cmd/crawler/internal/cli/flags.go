@@ -36,8 +36,8 @@ type options struct {
 	allowNet  []string
 	fastLinks bool
 	memory    human.Bytes // half of it is Config.Memory
-	trust     trustOptions
-	events    eventFlags // Config.Events
+	ca        string      // name of a file with certificates
+	events    eventFlags  // Config.Events
 
 	// where the crawl is
 	sharedFlags
@@ -204,7 +204,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 		}
 		return nil
 	})
-	o.trust.addTo(f)
+	o.trustFlags(f)
 	o.memory = defaultMemory()
 	f.Var(&o.memory, "memory", "memory for everything but the filter; half is for bodies and documents")
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)

@@ -57,7 +57,7 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		}
 		errs = append(errs, l.adopt(p.stored, p.keeper()), p.checkForm(), p.checkDefaultDir())
 	}
-	errs = slices.Concat(errs, []error{p.check()}, l.checkShared(o), o.checkExact())
+	errs = slices.Concat(errs, []error{p.check()}, l.checkNeeds(), o.checkExact())
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage(err)
 	}
@@ -106,8 +106,9 @@ func (p *plan) check() error {
 	if most := crawl.MaxConcurrency(); p.options.crawl.Concurrency > most {
 		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.layers.where("concurrency"), p.options.crawl.Concurrency, most))
 	}
-	keep(p.checkAdmin())
-	keep(p.checkEvents())
+	if p.events.to == "-" && p.out == "-" {
+		keep(errors.New("--out - and --events - both write to stdout: want one of them"))
+	}
 	return errors.Join(errs...)
 }
 
@@ -158,6 +159,14 @@ func (p *plan) config() (crawl.Config, error) {
 		errs = append(errs, err)
 		c.Requests.AllowNet = append(c.Requests.AllowNet, prefix)
 	}
-	errs = append(errs, p.trust.configure(&c.Requests))
+	c.Requests.InsecureHosts = nil
+	for _, pattern := range p.options.crawl.Requests.InsecureHosts {
+		c.Requests.InsecureHosts = append(c.Requests.InsecureHosts, strings.ToLower(strings.Trim(pattern, "[]")))
+	}
+	if p.ca != "" {
+		roots, err := rootCAs(p.ca)
+		errs = append(errs, err)
+		c.Requests.RootCAs = roots
+	}
 	return c, errors.Join(errs...)
 }

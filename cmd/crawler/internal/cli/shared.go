@@ -116,16 +116,33 @@ var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 // maxPartitions is the largest --partitions: the number of slots of a Redis cluster.
 const maxPartitions = 16384
 
-// checkShared returns an error for each given flag that needs --redis, if --redis is not
-// given.
-func (l *layers) checkShared(o *options) (errs []error) {
-	if o.redis != "" {
-		return nil
-	}
-	for _, name := range slices.Sorted(slices.Values(sharedOnly)) {
-		if _, given := l.from[name]; given {
-			errs = append(errs, fmt.Errorf("%s is for a crawl in Redis: add --redis and --name", l.where(name)))
+// needs says which flags of crawl are only for use with another one. A name that ends in a
+// dash stands for all names that begin with it. A message begins with the source of the
+// flag's value.
+var needs = []struct {
+	flags         []string
+	need, message string
+}{
+	{sharedOnly, "redis", "%s is for a crawl in Redis: add --redis and --name"},
+	{[]string{"pprof"}, "admin", "%s is given without --admin: add --admin PORT, where the profiles are served"},
+	{[]string{"admin-host"}, "admin", "%s is given without --admin: add --admin ADDR:PORT, or leave it out"},
+	{[]string{"events-"}, "events", "%s is given without --events URL"},
+}
+
+// checkNeeds returns an error for each given flag whose needed flag is not given.
+func (l *layers) checkNeeds() (errs []error) {
+	l.flags.VisitAll(func(f *pflag.Flag) {
+		if _, given := l.from[f.Name]; !given || f.Value.String() == "false" {
+			return
 		}
-	}
+		for _, rule := range needs {
+			concerns := slices.ContainsFunc(rule.flags, func(name string) bool {
+				return f.Name == name || strings.HasSuffix(name, "-") && strings.HasPrefix(f.Name, name)
+			})
+			if concerns && l.flags.Lookup(rule.need).Value.String() == "" {
+				errs = append(errs, fmt.Errorf(rule.message, l.where(f.Name)))
+			}
+		}
+	})
 	return errs
 }
