@@ -210,7 +210,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
 	sizeOf(f, &o.sizes.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
 	_ = f.MarkHidden("save-rotate")
-	f.Var(newChoice(&o.crawl.Records.Save, "none", "html", "all"), "save", "`WHAT` to keep in DIR/warc, exactly as received, in HTTP/1.1: none, html pages, or all answers")
+	choice(f, &o.crawl.Records.Save, "save", "`WHAT` to keep in DIR/warc, exactly as received, in HTTP/1.1: none, html pages, or all answers", "none", "html", "all")
 	f.BoolVar(&o.fastLinks, "fast-links", true, "find links in tokens, with about 1/12 of the work; =false parses whole documents, which differs within SVG and MathML")
 }
 
@@ -252,8 +252,8 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	restrict.Number(f, &o.crawl.Grace, "grace", 30*time.Second,
 		"time to end running requests and store results after a stop; the run ends within it", 0, forever, timeOrZero)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print warnings and errors only: no live view, no progress, no summary (crawler report has it)")
-	f.Var(newChoice(&o.logLevel, "info", "debug", "warn", "error"), "log-level", "`LEVEL`: debug, info, warn or error, on stderr")
-	f.Var(newChoice(&o.logFormat, "text", "json"), "log-format", "`FORMAT`: text or json")
+	choice(f, &o.logLevel, "log-level", "`LEVEL`: debug, info, warn or error, on stderr", "info", "debug", "warn", "error")
+	choice(f, &o.logFormat, "log-format", "`FORMAT`: text or json", "text", "json")
 	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /readyz on `ADDR:PORT`; a port alone is on loopback")
 	checkText(f, "admin", "PORT or ADDR:PORT, such as 9090 or 127.0.0.1:9090", func(text string) error {
 		_, err := adminAddress(text)

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher"
@@ -109,21 +108,6 @@ func (p *plan) check() error {
 	if p.events.to == "-" && p.out == "-" {
 		keep(errors.New("--out - and --events - both write to stdout: want one of them"))
 	}
-	return errors.Join(errs...)
-}
-
-// checkHeaders returns an error for each header that cannot be sent. The message
-// does not contain values, which may be secret.
-func checkHeaders(headers map[string]string) error {
-	var errs []error
-	for name, text := range headers {
-		if !httpguts.ValidHeaderFieldName(name) {
-			errs = append(errs, fmt.Errorf("header name %q is not a token", name))
-		} else if !httpguts.ValidHeaderFieldValue(text) {
-			errs = append(errs, fmt.Errorf("the value of header %s has control characters", name))
-		}
-	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 

@@ -4,14 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
@@ -39,35 +43,22 @@ func (l *limit) Set(s string) error {
 	return nil
 }
 
-// choice is a flag for one of a few names.
-type choice struct {
-	text  *string
+// choice declares a flag for one of a few names. The default is the first one.
+func choice(f *pflag.FlagSet, text *string, name, help string, names ...string) {
+	f.StringVar(text, name, names[0], help)
+	flag := f.Lookup(name)
+	flag.Value = oneName{flag.Value, names}
+	restrict.Flag(f, name, "one of "+strings.Join(names, ", "), func() bool { return slices.Contains(names, *text) })
+}
+
+// oneName is the value of a flag for one of a few names.
+type oneName struct {
+	pflag.Value
 	names []string
 }
 
-// newChoice returns a choice whose value is stored in *text. The default is the first
-// element of names.
-func newChoice(text *string, names ...string) *choice {
-	*text = names[0]
-	return &choice{text, names}
-}
-
-func (c *choice) Type() string { return strings.Join(c.names, "|") }
-
-func (c *choice) String() string {
-	if c.text == nil { // pflag calls String of a zero value
-		return ""
-	}
-	return *c.text
-}
-
-func (c *choice) Set(s string) error {
-	if err := oneOf(c.names)(s); err != nil {
-		return err
-	}
-	*c.text = s
-	return nil
-}
+// Type implements pflag.Value.
+func (v oneName) Type() string { return strings.Join(v.names, "|") }
 
 // byteSize is a flag for a number of bytes up to maxSize.
 type byteSize struct {
@@ -153,10 +144,16 @@ func checkHeaderFlag(text string) error {
 	if name = strings.TrimSpace(name); !ok || name == "" {
 		return errors.New("want 'NAME: VALUE', such as 'Accept-Language: en'")
 	}
-	if err := checkHeaders(map[string]string{name: strings.TrimSpace(content)}); err != nil {
+	if err := checkHeader(name, strings.TrimSpace(content)); err != nil {
 		return fmt.Errorf("want 'NAME: VALUE', such as 'Accept-Language: en': %w", err)
 	}
 	return nil
+}
+
+// checkHeader returns an error for a header that cannot be sent, without its value.
+func checkHeader(name, text string) error {
+	_, err := get.New(get.Config{Headers: http.Header{name: {text}}})
+	return errors.Unwrap(err)
 }
 
 // checkURLFile checks the name of a file of URLs.
