@@ -175,10 +175,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.crawl.Contact, "contact", "", "`URL` or address for site owners, added to the user agent")
 	restrict.Flag(f, "contact", "a URL or an address, without control characters", func() bool { return httpguts.ValidHeaderFieldValue(o.crawl.Contact) })
 	f.StringArrayVar(&o.connectTo, "connect-to", nil, "`PATTERN=ADDR[:PORT]`: connect to ADDR for hosts that match (repeatable)")
-	checkText(f, "connect-to", "PATTERN=ADDR[:PORT], such as '*.example.org=127.0.0.1:8080'", func(text string) error {
-		_, err := get.ParseConnectTo(text)
-		return err
-	})
+	checkText(f, "connect-to", "PATTERN=ADDR[:PORT], such as '*.example.org=127.0.0.1:8080'", parsed(get.ParseConnectTo))
 	f.BoolVar(&c.AllowPrivate, "allow-private", false, "request private, loopback and other special addresses too")
 	restrict.Number(f, &c.HeaderTimeout, "header-timeout", get.DefaultHeaderTimeout, "time for the header of an answer", time.Millisecond, forever, timeFromMsec)
 	sizeOrNone(f, &c.MinRate, "min-rate", get.DefaultMinRate, "least bytes per second of a body, over any 10 s; 0 no limit")
@@ -193,10 +190,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 		return err
 	})
 	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
-	checkText(f, "allow-net", "a network, such as 10.1.0.0/16", func(text string) error {
-		_, err := netip.ParsePrefix(text)
-		return err
-	})
+	checkText(f, "allow-net", "a network, such as 10.1.0.0/16", parsed(netip.ParsePrefix))
 	f.StringSliceVar(&o.crawl.Fixed.AllowPorts, "allow-port", nil, "also request `PORT`, although another service uses it, such as 25 or 6379 (repeatable)")
 	checkText(f, "allow-port", "ports from 1 to 65535, such as 25,6379", func(text string) error {
 		if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
@@ -255,10 +249,7 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	choice(f, &o.logLevel, "log-level", "`LEVEL`: debug, info, warn or error, on stderr", "info", "debug", "warn", "error")
 	choice(f, &o.logFormat, "log-format", "`FORMAT`: text or json", "text", "json")
 	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /readyz on `ADDR:PORT`; a port alone is on loopback")
-	checkText(f, "admin", "PORT or ADDR:PORT, such as 9090 or 127.0.0.1:9090", func(text string) error {
-		_, err := adminAddress(text)
-		return err
-	})
+	checkText(f, "admin", "PORT or ADDR:PORT, such as 9090 or 127.0.0.1:9090", parsed(adminAddress))
 	f.StringArrayVar(&o.adminHosts, "admin-host", nil, "`NAME` that --admin accepts as its host, beside localhost and its IP address (repeatable)")
 	checkText(f, "admin-host", "a host's name or IP address without a port, such as metrics.example.org", func(text string) error {
 		if _, _, err := net.SplitHostPort(text); err == nil || hostOf(text) == "" {
@@ -287,6 +278,14 @@ func checkText(f *pflag.FlagSet, name, description string, check func(text strin
 		}
 		return nil
 	})
+}
+
+// parsed returns a check that text can be parsed.
+func parsed[T any](parse func(text string) (T, error)) (check func(text string) error) {
+	return func(text string) error {
+		_, err := parse(text)
+		return err
+	}
 }
 
 // checkForm returns an error if the crawl was created with a canonical form that this

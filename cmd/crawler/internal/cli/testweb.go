@@ -57,10 +57,7 @@ func (f *testwebFlags) addTo(flags *pflag.FlagSet) {
 	restrict.Number(flags, &f.web.Hosts, "hosts", 20, "virtual hosts", 1, most, words)
 	restrict.Number(flags, &f.web.Pages, "pages", 1000, "pages on all hosts together", 1, most, words)
 	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of hardships of the web, as in 5xx,robots or all or all,-dead")
-	restrict.Check(flags, "hardships", func(text string) error {
-		_, err := testweb.ParseHardships(text)
-		return err
-	})
+	restrict.Check(flags, "hardships", parsed(testweb.ParseHardships))
 	flags.Float64Var(&f.web.LargestShare, "largest-share", 0.02, "part of the pages that the largest host has")
 	restrict.Flag(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.web.LargestShare > 0 && f.web.LargestShare <= 1 })
 	f.bytes = 14 << 10
@@ -72,15 +69,12 @@ func (f *testwebFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.web.TLS, "tls", false, "serve https alone, with certificates of an authority of its own")
 	flags.StringVar(&f.ca, "ca", "testweb-ca.pem", "with --tls: write the authority's certificate to `FILE`, for crawlers to trust")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR:PORT`, port 0 for a free one")
-	restrict.Check(flags, "listen", func(text string) error {
+	checkText(flags, "listen", "ADDR:PORT, such as 127.0.0.1:8080, or 127.0.0.1:0 for a free port", func(text string) error {
 		_, port, err := net.SplitHostPort(text)
 		if err == nil {
 			_, err = net.LookupPort("tcp", port)
 		}
-		if err != nil {
-			return errors.New("want ADDR:PORT, such as 127.0.0.1:8080, or 127.0.0.1:0 for a free port")
-		}
-		return nil
+		return err
 	})
 	flags.StringVar(&f.log, "log", "", "write a line of JSON for each request to `FILE`")
 	flags.StringVar(&f.expected, "expected", "", "write what a correct crawl records to `FILE`, and end")

@@ -19,10 +19,7 @@ import (
 func (o *options) trustFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.ca, "ca", "", "trust the certificates in `FILE` (PEM) too, beside the system's")
 	f.StringArrayVar(&o.crawl.Requests.InsecureHosts, "insecure-host", nil, "do not verify the certificates of hosts that match `PATTERN`, such as '*.test.example.org' (repeatable)")
-	restrict.Check(f, "ca", func(name string) error {
-		_, err := rootCAs(name)
-		return err
-	})
+	restrict.Check(f, "ca", parsed(rootCAs))
 	restrict.Check(f, "insecure-host", func(pattern string) error {
 		if pattern == "" || strings.Trim(strings.ToLower(pattern), seed.HostLetters+"*[:]") != "" || hasPort(pattern) {
 			return errors.New("want a host without a port, in which * stands for any characters, such as *.test.example.org")
