@@ -56,7 +56,7 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		}
 		errs = append(errs, l.adopt(p.stored, p.keeper()), p.checkForm(), p.checkDefaultDir())
 	}
-	errs = slices.Concat(errs, []error{p.check()}, l.checkNeeds(), o.checkExact())
+	errs = slices.Concat(errs, []error{p.check()}, p.checkNeeds(), o.checkExact())
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage(err)
 	}

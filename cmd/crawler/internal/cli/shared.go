@@ -116,32 +116,22 @@ var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 // maxPartitions is the largest --partitions: the number of slots of a Redis cluster.
 const maxPartitions = 16384
 
-// needs says which flags of crawl are only for use with another one. A name that ends in a
-// dash stands for all names that begin with it. A message begins with the source of the
-// flag's value.
-var needs = []struct {
-	flags         []string
-	need, message string
-}{
-	{sharedOnly, "redis", "%s is for a crawl in Redis: add --redis and --name"},
-	{[]string{"pprof"}, "admin", "%s is given without --admin: add --admin PORT, where the profiles are served"},
-	{[]string{"admin-host"}, "admin", "%s is given without --admin: add --admin ADDR:PORT, or leave it out"},
-	{[]string{"events-"}, "events", "%s is given without --events URL"},
-}
-
-// checkNeeds returns an error for each given flag whose needed flag is not given.
-func (l *layers) checkNeeds() (errs []error) {
-	l.flags.VisitAll(func(f *pflag.Flag) {
-		if _, given := l.from[f.Name]; !given || f.Value.String() == "false" {
+// checkNeeds returns an error for each given flag that is only for use with another flag,
+// if that one is not given.
+func (p *plan) checkNeeds() (errs []error) {
+	p.flags.VisitAll(func(f *pflag.Flag) {
+		if _, given := p.from[f.Name]; !given || f.Value.String() == "false" {
 			return
 		}
-		for _, rule := range needs {
-			concerns := slices.ContainsFunc(rule.flags, func(name string) bool {
-				return f.Name == name || strings.HasSuffix(name, "-") && strings.HasPrefix(f.Name, name)
-			})
-			if concerns && l.flags.Lookup(rule.need).Value.String() == "" {
-				errs = append(errs, fmt.Errorf(rule.message, l.where(f.Name)))
-			}
+		switch {
+		case p.redis == "" && slices.Contains(sharedOnly, f.Name):
+			errs = append(errs, fmt.Errorf("%s is for a crawl in Redis: add --redis and --name", p.layers.where(f.Name)))
+		case p.admin == "" && f.Name == "pprof":
+			errs = append(errs, errors.New("--pprof is given without --admin: add --admin PORT, where the profiles are served"))
+		case p.admin == "" && f.Name == "admin-host":
+			errs = append(errs, errors.New("--admin-host is given without --admin: add --admin ADDR:PORT, or leave it out"))
+		case p.events.to == "" && strings.HasPrefix(f.Name, p.events.prefix):
+			errs = append(errs, fmt.Errorf("%s is given without --events URL", p.layers.where(f.Name)))
 		}
 	})
 	return errs

@@ -69,12 +69,15 @@ func (f *testwebFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.web.TLS, "tls", false, "serve https alone, with certificates of an authority of its own")
 	flags.StringVar(&f.ca, "ca", "testweb-ca.pem", "with --tls: write the authority's certificate to `FILE`, for crawlers to trust")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR:PORT`, port 0 for a free one")
-	checkText(flags, "listen", "ADDR:PORT, such as 127.0.0.1:8080, or 127.0.0.1:0 for a free port", func(text string) error {
+	restrict.Check(flags, "listen", func(text string) error {
 		_, port, err := net.SplitHostPort(text)
 		if err == nil {
 			_, err = net.LookupPort("tcp", port)
 		}
-		return err
+		if err != nil {
+			return errors.New("want ADDR:PORT, such as 127.0.0.1:8080, or 127.0.0.1:0 for a free port")
+		}
+		return nil
 	})
 	flags.StringVar(&f.log, "log", "", "write a line of JSON for each request to `FILE`")
 	flags.StringVar(&f.expected, "expected", "", "write what a correct crawl records to `FILE`, and end")
