@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -37,17 +36,6 @@ func adminAddress(text string) (string, error) {
 		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, port), nil
-}
-
-// checkAdmin returns an error for each flag that needs --admin, if --admin is not given.
-func (o *options) checkAdmin() (err error) {
-	if o.admin == "" && o.pprof {
-		err = errors.New("--pprof is given without --admin: add --admin PORT, where the profiles are served")
-	}
-	if o.admin == "" && len(o.adminHosts) > 0 {
-		err = errors.Join(err, errors.New("--admin-host is given without --admin: add --admin ADDR:PORT, or leave it out"))
-	}
-	return err
 }
 
 // serveAdmin serves /metrics, /healthz and /readyz, and with --pprof also profiles,

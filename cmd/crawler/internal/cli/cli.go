@@ -97,7 +97,7 @@ many new URLs its filter may have swallowed.
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s),
 		newReconcile(s), newMigrate(s), newDelete(s), newRelay(s))
 	data := []*cobra.Command{newStatus(s), newReport(s), newExplain(s), newOutput(s), newLinks(s), newExport(s)}
-	sizes, benchmarks := size.Command(s.liveFilter), bench.Command(version())
+	sizes, benchmarks := size.Command(liveFilter), bench.Command(version())
 	for _, c := range append(data, sizes, benchmarks) {
 		out.addTo(c)
 	}
@@ -108,15 +108,11 @@ many new URLs its filter may have swallowed.
 }
 
 // liveFilter implements `crawler size --dir`.
-func (s streams) liveFilter(ctx context.Context, dir string) (live size.Live, err error) {
-	at, err := directoryOf(dir)
-	if err != nil {
-		return live, err
-	}
-	c, err := at.attach(ctx)
-	if err != nil {
-		return live, err
-	}
-	state, err := c.Filter(ctx)
-	return size.Live(state), at.explain(err)
+func liveFilter(ctx context.Context, dir string) (live size.Live, err error) {
+	err = withDirectory(ctx, dir, func(ctx context.Context, c *attached) error {
+		state, err := c.Filter(ctx)
+		live = size.Live(state)
+		return err
+	})
+	return live, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,12 +40,7 @@ redis), --config FILE, CRAWLER_* environment, flag.`,
 		}
 		return err
 	}
-	cmd.RunE = func(*cobra.Command, []string) error {
-		if asJSON {
-			return p.printJSON(s)
-		}
-		return p.print(s)
-	}
+	cmd.RunE = func(*cobra.Command, []string) error { return p.print(s, asJSON) }
 	return cmd
 }
 
@@ -81,63 +77,46 @@ func (p *plan) effective() (all []effective) {
 		case "header":
 			var shown []string
 			for _, header := range p.headers {
-				shown = append(shown, redacted(header))
+				text, _ := withoutSecret("header", header)
+				shown = append(shown, text)
 			}
 			e.Value = strings.Join(shown, ", ")
 		case "events":
-			e.Value, _ = shownSink(p.events.to)
+			e.Value, _ = withoutSecret("events", p.events.to)
 		case "proxy":
-			e.Value = withoutPassword(p.options.crawl.Requests.Proxy)
+			if u, err := url.Parse(p.options.crawl.Requests.Proxy); err == nil { // the flag refuses other values
+				e.Value = u.Redacted()
+			}
 		}
 		all = append(all, e)
 	})
 	return all
 }
 
-func (p *plan) print(s streams) error {
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+func (p *plan) print(s streams, asJSON bool) error {
+	flags, hosts, groups := make(map[string]effective), []string{}, []any{}
+	var table, more strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	for _, e := range p.effective() {
-		if e.Value == "" {
-			e.Value = "-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Value, e.Source)
+		flags[e.Name] = e
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, cmp.Or(e.Value, "-"), e.Source)
+	}
+	for _, h := range p.hosts {
+		hosts = append(hosts, shownHost(&h))
+		fmt.Fprintf(&more, "hosts: %s\n", shownHost(&h))
+	}
+	for _, g := range p.groups {
+		groups = append(groups, map[string]any{"url": g.URL, "fields": g.Fields})
+		fmt.Fprintf(&more, "fields of %s: %s\n", g.URL, strings.Join(g.Fields, ", "))
+	}
+	if asJSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "fields": groups, "canonical-form": p.canon.Form()})
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, h := range p.hosts {
-		fmt.Fprintf(s.out, "hosts: %s\n", shownHost(&h))
-	}
-	for _, g := range p.groups {
-		fmt.Fprintf(s.out, "fields of %s: %s\n", g.URL, strings.Join(g.Fields, ", "))
-	}
-	_, err := fmt.Fprintf(s.out, "canonical form: %s\n", p.canon.Form())
+	_, err := fmt.Fprintf(s.out, "%s%scanonical form: %s\n", &table, &more, p.canon.Form())
 	return err
-}
-
-func (p *plan) printJSON(s streams) error {
-	flags := make(map[string]effective)
-	for _, e := range p.effective() {
-		flags[e.Name] = e
-	}
-	hosts := []string{}
-	for _, h := range p.hosts {
-		hosts = append(hosts, shownHost(&h))
-	}
-	groups := []any{}
-	for _, g := range p.groups {
-		groups = append(groups, map[string]any{"url": g.URL, "fields": g.Fields})
-	}
-	enc := json.NewEncoder(s.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "fields": groups, "canonical-form": p.canon.Form()})
-}
-
-// withoutPassword returns a proxy's URL without its password.
-func withoutPassword(proxy string) string {
-	u, err := url.Parse(proxy)
-	if err != nil {
-		return "…"
-	}
-	return u.Redacted()
 }

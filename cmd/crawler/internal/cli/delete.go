@@ -35,9 +35,9 @@ that.`,
 		ctx := cmd.Context()
 		at, err := shared.wanted(cmd.Flags())
 		if err != nil {
-			return usage(err)
+			return err
 		}
-		if at == nil {
+		if at.Redis == nil {
 			return usage(errors.New("no crawl is named: want --redis and --name"))
 		}
 		if !yes {
@@ -56,7 +56,7 @@ that.`,
 }
 
 // confirm asks the user to type the crawl's name.
-func (s streams) confirm(ctx context.Context, at *location) error {
+func (s streams) confirm(ctx context.Context, at location) error {
 	in, ok := s.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return usage(errors.New("deletion is not confirmed: type the name on a terminal, or use --yes"))

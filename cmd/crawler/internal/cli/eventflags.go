@@ -87,7 +87,7 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 	flags.BoolVar(&f.sink.Batch, f.name("batch"), false, "send many events to a webhook in one request")
 	flags.StringVar(&f.sink.CredentialsFile, f.name("credentials-file"), "", "log in to NATS with the credentials in `FILE`")
 	flags.BoolVar(&f.sink.Create, f.name("create"), false, "create the NATS stream or the Kafka topic if there is none")
-	number(flags, &f.sink.Window, 0, f.name("duplicate-window"), 0, "how long a new NATS stream drops repeated events (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
+	restrict.Number(flags, &f.sink.Window, f.name("duplicate-window"), 0, "how long a new NATS stream drops repeated events (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
 	flags.StringVar(&f.sink.TransactionalID, f.name("transactional-id"), "", "deliver to Kafka in transactions of this `ID`, which also store the cursor")
 	checkText(flags, f.name("transactional-id"), "printable characters without spaces", func(text string) error {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
@@ -96,40 +96,19 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 		return nil
 	})
 	flags.StringVar(&f.sink.CAFile, f.name("ca"), "", "trust the certificates in `FILE` (PEM) too, beside the system's")
-	number(flags, &f.sink.Timeout, 0, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
+	restrict.Number(flags, &f.sink.Timeout, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
 }
 
 // adoptEnvironment sets flags that the command line does not have. The values come from
 // the variables that a crawl uses for the same flags: CRAWLER_EVENTS for --to, and
 // CRAWLER_EVENTS_RELAY, for example, for --relay.
-func (f *eventFlags) adoptEnvironment() (err error) {
+func (f *eventFlags) adoptEnvironment() error {
 	like := eventFlags{prefix: "events-"}
-	f.flags.VisitAll(func(flag *pflag.Flag) {
-		text := os.Getenv(envName(like.name(flag.Name)))
-		if flag.Changed || text == "" || err != nil {
-			return
-		}
-		if setErr := flag.Value.Set(text); setErr != nil {
-			err = badValue(envName(like.name(flag.Name)), flag, text, setErr)
-		}
-	})
-	return err
-}
-
-// checkEvents returns an error for each flag that needs --events if --events is not
-// given. It also returns an error if events and records both go to stdout.
-func (p *plan) checkEvents() error {
-	if p.events.to == "-" && p.out == "-" {
-		return errors.New("--out - and --events - both write to stdout: want one of them")
-	}
-	if p.events.to != "" {
-		return nil
-	}
+	l := newLayers(f.flags)
 	var errs []error
-	p.flags.VisitAll(func(f *pflag.Flag) {
-		if _, given := p.from[f.Name]; given && strings.HasPrefix(f.Name, p.events.prefix) {
-			errs = append(errs, fmt.Errorf("%s is given without --events URL", p.layers.where(f.Name)))
-		}
+	f.flags.VisitAll(func(flag *pflag.Flag) {
+		name := envName(like.name(flag.Name))
+		errs = append(errs, l.readVariable(flag.Name, name, os.Getenv(name)))
 	})
 	return errors.Join(errs...)
 }
@@ -183,16 +162,8 @@ func (f *eventFlags) shown() string {
 	if f.to == "-" {
 		return "stdout"
 	}
-	shown, _ := shownSink(f.to)
+	shown, _ := withoutSecret("to", f.to)
 	return shown
-}
-
-// shownSink returns the URL of a sink without its password and its query, because both may
-// be secret. hasSecret reports whether the URL has a password or a query.
-func shownSink(raw string) (shown string, hasSecret bool) {
-	bare, query, _ := strings.Cut(raw, "?")
-	shown, hasSecret = shownRedis(bare)
-	return shown, hasSecret || query != ""
 }
 
 // fromOf parses the value of --from.

@@ -48,13 +48,10 @@ meanwhile. With --sink postgres the records are read from Postgres.`,
 		}
 		at, err := shared.wanted(cmd.Flags())
 		if err != nil {
-			return usage(err)
+			return err
 		}
-		if at == nil {
-			at = new(location)
-			if len(args) == 0 {
-				return usage(errors.New("no records: name the directories of workers, or --redis and --name"))
-			}
+		if at.Redis == nil && len(args) == 0 {
+			return usage(errors.New("no records: name the directories of workers, or --redis and --name"))
 		}
 		write := func(w io.Writer) (crawl.Exported, error) { return crawl.Export(ctx, at.Location, args, temp, w) }
 		var sums crawl.Exported

@@ -18,68 +18,54 @@ import (
 // flagError marks an error about a flag of the command line.
 type flagError struct{ error }
 
-// flagFaults returns all faults of a command line with a faulty flag. Parsing stops at
-// the first faulty flag. So flagFaults removes this flag and parses again, until no flag
-// is faulty. Then the command can check its arguments.
+// flagFaults returns all faults of a command line with a faulty flag, each once. Parsing
+// stops at an unknown flag. So flagFaults removes this flag and parses again, until all
+// flags are known. Then the command can check its arguments.
 func flagFaults(ctx context.Context, s streams, args []string) (faults []error) {
+	note := func(fault error) {
+		if !slices.ContainsFunc(faults, func(said error) bool { return said.Error() == fault.Error() }) {
+			faults = append(faults, fault)
+		}
+	}
 	for {
 		root := newRoot(s)
 		cmd, rest, err := root.Find(args)
 		if err != nil {
 			return append(faults, argumentFault(root, err))
 		}
-		if err = cmd.ParseFlags(rest); err == nil {
+		flags := cmd.Flags()
+		err = flags.ParseAll(rest, func(flag *pflag.Flag, text string) error {
+			if err := flags.Set(flag.Name, text); err != nil {
+				note(flagFault(cmd, err))
+			}
+			return nil
+		})
+		if err == nil {
 			cmd.SetContext(ctx)
-			if err = cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+			if err = cmd.ValidateArgs(flags.Args()); err != nil {
 				err = argumentFault(cmd, err)
 			} else if cmd.PreRunE != nil {
-				err = cmd.PreRunE(cmd, cmd.Flags().Args())
+				err = cmd.PreRunE(cmd, flags.Args())
 			}
 			if err != nil {
 				faults = append(faults, err)
 			}
 			return faults
 		}
-		faults = append(faults, flagFault(cmd, err))
-		var found bool
-		if args, found = withoutFlag(args, err); !found {
+		note(flagFault(cmd, err))
+		unknown, is := errors.AsType[*pflag.NotExistError](err)
+		if !is {
 			return faults
 		}
-	}
-}
-
-// withoutFlag returns args without the flag that err is about.
-func withoutFlag(args []string, err error) (rest []string, found bool) {
-	var name, shorts, text string
-	unknown, invalid := new(pflag.NotExistError), new(pflag.InvalidValueError)
-	switch {
-	case errors.As(err, &unknown):
-		name, shorts = unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
-	case errors.As(err, &invalid):
-		name, text = invalid.GetFlag().Name, invalid.GetValue()
-		if short := invalid.GetFlag().Shorthand; short != "" {
-			for i, arg := range args {
-				if arg == "-"+short && i+1 < len(args) && args[i+1] == text {
-					return slices.Delete(slices.Clone(args), i, i+2), true
-				}
-				if arg == "-"+short+text || arg == "-"+short+"="+text {
-					return slices.Delete(slices.Clone(args), i, i+1), true
-				}
-			}
+		long, short := "--"+unknown.GetSpecifiedName(), "-"+unknown.GetSpecifiedShortnames()
+		at := slices.IndexFunc(args, func(arg string) bool {
+			return arg == long || strings.HasPrefix(arg, long+"=") || arg == short && short != "-"
+		})
+		if at < 0 {
+			return faults
 		}
-	default:
-		return args, false
+		args = slices.Delete(slices.Clone(args), at, at+1)
 	}
-	for i, arg := range args {
-		switch {
-		case arg == "--"+name && text != "" && i+1 < len(args) && args[i+1] == text:
-			return slices.Delete(slices.Clone(args), i, i+2), true
-		case shorts != "" && arg == "-"+shorts, arg == "--"+name && text == "",
-			strings.HasPrefix(arg, "--"+name+"=") && strings.HasSuffix(arg, text):
-			return slices.Delete(slices.Clone(args), i, i+1), true
-		}
-	}
-	return args, false
 }
 
 // flagFault describes a fault of a flag of cmd in one line.
@@ -108,10 +94,6 @@ func flagFault(cmd *cobra.Command, err error) error {
 	}
 	return err
 }
-
-// secretFlags are the flags whose values are not shown, because they may contain a
-// password or a token.
-var secretFlags = []string{"header", "proxy", "redis", "postgres", "to", "events"}
 
 // badValue returns an error of one line. It says why a value of a flag is not valid, and
 // what a valid value is. The source of the value is, for example, --delay, CRAWLER_DELAY

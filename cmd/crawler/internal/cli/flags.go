@@ -15,7 +15,6 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
@@ -37,8 +36,8 @@ type options struct {
 	allowNet  []string
 	fastLinks bool
 	memory    human.Bytes // half of it is Config.Memory
-	trust     trustOptions
-	events    eventFlags // Config.Events
+	ca        string      // name of a file with certificates
+	events    eventFlags  // Config.Events
 
 	// where the crawl is
 	sharedFlags
@@ -113,54 +112,54 @@ func (o *options) dataFlags(f *pflag.FlagSet) {
 
 func (o *options) scopeFlags(f *pflag.FlagSet) {
 	c := &o.crawl.Fixed
-	o.fixed(f, "scope", "host|subdomains|domain|any", "`MODE`: follow links within the seeds' host, subdomains, domain, or any")
+	o.fixed(f, "scope", "host|subdomains|domain|any", "`MODE`: follow links within the seeds' host, subdomains, domain, or any", "", nil)
 	f.StringArrayVar(&c.Include, "include", nil, "follow only URLs that match `RE` (repeatable)")
 	restrict.Check(f, "include", checkRegexp)
 	f.StringArrayVar(&c.Exclude, "exclude", nil, "follow no URL that matches `RE`; wins over --include (repeatable)")
 	restrict.Check(f, "exclude", checkRegexp)
-	depth := o.fixed(f, "max-depth", "int", "follow links up to this depth; 0 seeds only, -1 no limit")
-	within(depth, &c.MaxDepth, crawl.SeedsOnly, crawl.NoLimit, math.MaxUint16, "a whole number from -1 to 65535")
+	o.fixed(f, "max-depth", "int", "follow links up to this depth; 0 seeds only, -1 no limit",
+		"a whole number from -1 to 65535", within(&c.MaxDepth, crawl.SeedsOnly, crawl.NoLimit, math.MaxUint16))
 	f.Var((*limit)(&o.crawl.MaxPages), "max-pages", "end after this many answers in the whole crawl; 0 no limit")
-	o.fixed(f, "max-per-host", "N", "queue at most this many URLs of one host key; 0 no limit").want(limitWords, func() bool { return true })
+	o.fixed(f, "max-per-host", "N", "queue at most this many URLs of one host key; 0 no limit", limitWords, anything)
 
 	const most, words = 1 << 20, "a whole number from 0 to 1048576"
-	o.fixed(f, "sitemaps", "bool", "crawl the sitemaps that robots.txt names, or /sitemap.xml and /sitemap_index.xml, and the URLs in them")
-	o.fixed(f, "assets", "bool", "also crawl images, styles, scripts and media of pages; any type unless --types is given")
-	o.fixed(f, "max-hosts-per-domain", "N", "crawl at most N hosts of one registrable domain; hosts of seeds count, but are always crawled; 0 no limit").
-		want(limitWords, func() bool { return true })
-	within(o.fixed(f, "max-url-bytes", "int", "refuse longer URLs; 0 allows up to 8192"), &c.MaxURLBytes, crawl.NoLimit, 1, most, words)
-	within(o.fixed(f, "max-path-repeats", "int", "refuse URLs whose path contains a segment more often; 0 no limit"),
-		&c.MaxPathRepeats, crawl.NoLimit, 1, most, words)
-	within(o.fixed(f, "max-params", "int", "refuse URLs with more query parameters; 0 no limit"), &c.MaxParams, crawl.NoLimit, 1, most, words)
-	within(o.fixed(f, "max-years-ahead", "int", "refuse URLs with dates more years ahead, or before 1900; -1 no limit"),
-		&c.MaxYearsAhead, crawl.ThisYear, crawl.NoLimit, most, "a whole number from -1 to 1048576")
-	number(f, &o.crawl.MaxTime, 0, "max-time", 0, "start no request after this time, and end the run within --grace; 0 no limit", 0, forever, timeOrZero)
+	o.fixed(f, "sitemaps", "bool", "crawl the sitemaps that robots.txt names, or /sitemap.xml and /sitemap_index.xml, and the URLs in them", "", nil)
+	o.fixed(f, "assets", "bool", "also crawl images, styles, scripts and media of pages; any type unless --types is given", "", nil)
+	o.fixed(f, "max-hosts-per-domain", "N", "crawl at most N hosts of one registrable domain; hosts of seeds count, but are always crawled; 0 no limit",
+		limitWords, anything)
+	o.fixed(f, "max-url-bytes", "int", "refuse longer URLs; 0 allows up to 8192", words, within(&c.MaxURLBytes, crawl.NoLimit, 1, most))
+	o.fixed(f, "max-path-repeats", "int", "refuse URLs whose path contains a segment more often; 0 no limit",
+		words, within(&c.MaxPathRepeats, crawl.NoLimit, 1, most))
+	o.fixed(f, "max-params", "int", "refuse URLs with more query parameters; 0 no limit", words, within(&c.MaxParams, crawl.NoLimit, 1, most))
+	o.fixed(f, "max-years-ahead", "int", "refuse URLs with dates more years ahead, or before 1900; -1 no limit",
+		"a whole number from -1 to 1048576", within(&c.MaxYearsAhead, crawl.ThisYear, crawl.NoLimit, most))
+	restrict.Number(f, &o.crawl.MaxTime, "max-time", 0, "start no request after this time, and end the run within --grace; 0 no limit", 0, forever, timeOrZero)
 }
 
 func (o *options) politeFlags(f *pflag.FlagSet) {
 	c := &o.crawl.Fixed
-	within(o.fixed(f, "delay", "duration", "time between the starts of two requests to one host key"), &c.Delay, crawl.NoDelay, 0, forever, timeOrZero)
-	within(o.fixed(f, "max-crawl-delay", "duration", "longest Crawl-delay of a robots.txt that is waited for"),
-		&c.MaxCrawlDelay, crawl.NoDelay, 0, forever, timeOrZero)
-	within(o.fixed(f, "latency-factor", "float64", "wait at least the host's latency times this; 0 off, as with --delay 0"),
-		&c.LatencyFactor, -1, 0, math.MaxFloat64, "a number of 0 or more")
-	within(o.fixed(f, "host-concurrency", "int", "requests to one host at once"), &c.HostConcurrency, 1, 1, maxHostConcurrency, "a whole number from 1 to 1024")
-	o.fixed(f, "host-key", "host|domain", "`UNIT` whose URLs share a delay: host or domain")
-	o.fixed(f, "robots", "obey|ignore", "`HOW`: obey or ignore robots.txt")
+	o.fixed(f, "delay", "duration", "time between the starts of two requests to one host key", timeOrZero, anything)
+	o.fixed(f, "max-crawl-delay", "duration", "longest Crawl-delay of a robots.txt that is waited for", timeOrZero, anything)
+	o.fixed(f, "latency-factor", "float64", "wait at least the host's latency times this; 0 off, as with --delay 0",
+		"a number of 0 or more", within(&c.LatencyFactor, -1, 0, math.MaxFloat64))
+	o.fixed(f, "host-concurrency", "int", "requests to one host at once",
+		"a whole number from 1 to 1024", within(&c.HostConcurrency, 1, 1, maxHostConcurrency))
+	o.fixed(f, "host-key", "host|domain", "`UNIT` whose URLs share a delay: host or domain", "", nil)
+	o.fixed(f, "robots", "obey|ignore", "`HOW`: obey or ignore robots.txt", "", nil)
 	f.Var((*concurrency)(&o.crawl.Concurrency), "concurrency", "hosts asked at once, not counting late ones; auto finds the best number")
 	restrict.Within(f, "concurrency", &o.crawl.Concurrency, 0, maxConcurrency, "auto, or a whole number from 1 to 100000")
-	number(f, &o.crawl.Rate, 0, "rate", 0, "requests per second of this process; 0 no limit", 0, math.MaxFloat64, "a number of 0 or more")
-	sizeOrNone(f, &o.crawl.Bandwidth, 0, "bandwidth", 0, "bytes per second that this process may receive, on average; 0 no limit")
-	number(f, &o.crawl.Backoff, 0, "backoff", politeness.DefaultBackoffBase, "first back-off of a host in trouble; doubles each time", 1, forever, timeNotZero)
-	number(f, &o.crawl.BackoffMax, 0, "backoff-max", politeness.DefaultBackoffMax, "longest back-off of a host", 1, forever, timeNotZero)
-	number(f, &o.crawl.DeadAfter, politeness.NeverDead, "dead-after", 6,
+	restrict.Number(f, &o.crawl.Rate, "rate", 0, "requests per second of this process; 0 no limit", 0, math.MaxFloat64, "a number of 0 or more")
+	sizeOrNone(f, &o.crawl.Bandwidth, "bandwidth", 0, "bytes per second that this process may receive, on average; 0 no limit")
+	restrict.Number(f, &o.crawl.Backoff, "backoff", politeness.DefaultBackoffBase, "first back-off of a host in trouble; doubles each time", 1, forever, timeNotZero)
+	restrict.Number(f, &o.crawl.BackoffMax, "backoff-max", politeness.DefaultBackoffMax, "longest back-off of a host", 1, forever, timeNotZero)
+	restrict.Number(f, &o.crawl.DeadAfter, "dead-after", 6,
 		"give up a host after this many requests in a row without an answer; 0 never", 0, math.MaxInt, "a whole number of 0 or more")
 }
 
 func (o *options) requestFlags(f *pflag.FlagSet) {
 	c := &o.crawl.Requests
-	number(f, &c.Timeout, 0, "timeout", get.DefaultTimeout, "time for one request, from connect to the end of the body", time.Millisecond, forever, timeFromMsec)
-	number(f, &o.crawl.Retries, fetcher.NoRetries, "retries", 3, "more attempts after a failed first one", 0, 100, "a whole number from 0 to 100")
+	restrict.Number(f, &c.Timeout, "timeout", get.DefaultTimeout, "time for one request, from connect to the end of the body", time.Millisecond, forever, timeFromMsec)
+	restrict.Number(f, &o.crawl.Retries, "retries", 3, "more attempts after a failed first one", 0, 100, "a whole number from 0 to 100")
 	sizeOf(f, &c.MaxBodyBytes, "max-body", get.DefaultMaxBodyBytes, "cut decompressed bodies at this size")
 	f.StringSliceVar(&c.Types, "types", get.HTMLTypes(), "content `TYPES` whose bodies are read; * any")
 	checkText(f, "types", "content types in lower case, such as text/html,application/pdf, or * for any", func(text string) error {
@@ -176,13 +175,10 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.crawl.Contact, "contact", "", "`URL` or address for site owners, added to the user agent")
 	restrict.Flag(f, "contact", "a URL or an address, without control characters", func() bool { return httpguts.ValidHeaderFieldValue(o.crawl.Contact) })
 	f.StringArrayVar(&o.connectTo, "connect-to", nil, "`PATTERN=ADDR[:PORT]`: connect to ADDR for hosts that match (repeatable)")
-	checkText(f, "connect-to", "PATTERN=ADDR[:PORT], such as '*.example.org=127.0.0.1:8080'", func(text string) error {
-		_, err := get.ParseConnectTo(text)
-		return err
-	})
+	checkText(f, "connect-to", "PATTERN=ADDR[:PORT], such as '*.example.org=127.0.0.1:8080'", parsed(get.ParseConnectTo))
 	f.BoolVar(&c.AllowPrivate, "allow-private", false, "request private, loopback and other special addresses too")
-	number(f, &c.HeaderTimeout, 0, "header-timeout", get.DefaultHeaderTimeout, "time for the header of an answer", time.Millisecond, forever, timeFromMsec)
-	sizeOrNone(f, &c.MinRate, get.NoMinRate, "min-rate", get.DefaultMinRate, "least bytes per second of a body, over any 10 s; 0 no limit")
+	restrict.Number(f, &c.HeaderTimeout, "header-timeout", get.DefaultHeaderTimeout, "time for the header of an answer", time.Millisecond, forever, timeFromMsec)
+	sizeOrNone(f, &c.MinRate, "min-rate", get.DefaultMinRate, "least bytes per second of a body, over any 10 s; 0 no limit")
 	f.StringVar(&c.Proxy, "proxy", "", "connect through `URL`: http, https or socks5; names are looked up and checked here")
 	checkText(f, "proxy", "http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT]", func(text string) error {
 		_, err := get.New(get.Config{Proxy: text})
@@ -194,10 +190,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 		return err
 	})
 	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
-	checkText(f, "allow-net", "a network, such as 10.1.0.0/16", func(text string) error {
-		_, err := netip.ParsePrefix(text)
-		return err
-	})
+	checkText(f, "allow-net", "a network, such as 10.1.0.0/16", parsed(netip.ParsePrefix))
 	f.StringSliceVar(&o.crawl.Fixed.AllowPorts, "allow-port", nil, "also request `PORT`, although another service uses it, such as 25 or 6379 (repeatable)")
 	checkText(f, "allow-port", "ports from 1 to 65535, such as 25,6379", func(text string) error {
 		if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
@@ -205,22 +198,23 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 		}
 		return nil
 	})
-	o.trust.addTo(f)
+	o.trustFlags(f)
 	o.memory = defaultMemory()
 	f.Var(&o.memory, "memory", "memory for everything but the filter; half is for bodies and documents")
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
 	sizeOf(f, &o.sizes.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
 	_ = f.MarkHidden("save-rotate")
-	f.Var(newChoice(&o.crawl.Records.Save, "none", "html", "all"), "save", "`WHAT` to keep in DIR/warc, exactly as received, in HTTP/1.1: none, html pages, or all answers")
+	choice(f, &o.crawl.Records.Save, "save", "`WHAT` to keep in DIR/warc, exactly as received, in HTTP/1.1: none, html pages, or all answers", "none", "html", "all")
 	f.BoolVar(&o.fastLinks, "fast-links", true, "find links in tokens, with about 1/12 of the work; =false parses whole documents, which differs within SVG and MathML")
 }
 
 func (o *options) filterFlags(f *pflag.FlagSet) {
 	c := &o.crawl.Fixed
-	within(o.fixed(f, "urls", "N", "URLs that the filter is sized for"), &c.FilterCapacity, 1, 1, maxURLs, "a whole number from 1 to 1e12, such as 250000, 10M or 1e9")
-	within(o.fixed(f, "fpr", "P", "probability that a new URL is taken for a known one"),
-		&c.FPR, leastRate, leastRate, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
-	o.fixed(f, "growth", "on|off", "add layers beyond --urls, so that --fpr holds").want("on or off", func() bool { return true })
+	o.fixed(f, "urls", "N", "URLs that the filter is sized for",
+		"a whole number from 1 to 1e12, such as 250000, 10M or 1e9", within(&c.FilterCapacity, 1, 1, maxURLs))
+	o.fixed(f, "fpr", "P", "probability that a new URL is taken for a known one",
+		"a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'", within(&c.FPR, leastRate, leastRate, 1))
+	o.fixed(f, "growth", "on|off", "add layers beyond --urls, so that --fpr holds", "on or off", anything)
 	o.form.AddTo(f)
 }
 
@@ -228,17 +222,17 @@ func (o *options) exactFlags(f *pflag.FlagSet) {
 	_ = o.exact.Set("seeds")
 	f.Var(&o.exact, "exact", "`RULES`: which URLs no false positive may drop: none, or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all")
 	f.StringArrayVar(&o.crawl.Fixed.Windows, "window", nil, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); cannot change if Postgres has the keys")
-	o.fixed(f, "sink", "jsonl|postgres", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres")
-	o.fixed(f, "cdc", "bool", "write each record of --sink postgres as an event for change data capture too")
+	o.fixed(f, "sink", "jsonl|postgres", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres", "", nil)
+	o.fixed(f, "cdc", "bool", "write each record of --sink postgres as an event for change data capture too", "", nil)
 	f.BoolVar(&o.noMigrate, "no-migrate", false, "leave the schema in Postgres as it is; crawler migrate brings it up to date")
 }
 
 func (o *options) sharedCrawlFlags(f *pflag.FlagSet) {
 	o.sharedFlags.addTo(f)
-	within(o.fixed(f, "partitions", "int", "partitions of the hosts, which a cluster spreads over its nodes"),
-		&o.crawl.Fixed.Partitions, 1, 1, maxPartitions, "a whole number from 1 to 16384")
+	o.fixed(f, "partitions", "int", "partitions of the hosts, which a cluster spreads over its nodes",
+		"a whole number from 1 to 16384", within(&o.crawl.Fixed.Partitions, 1, 1, maxPartitions))
 	f.Var((*limit)(&o.crawl.MaxQueued), "max-queued", "refuse links while this many URLs wait in the whole crawl; 0 no limit")
-	number(f, &o.crawl.Wait, 0, "redis-wait", 0, "replicas that must have a page's links before it is completed", 0, math.MaxInt, "a whole number of 0 or more")
+	restrict.Number(f, &o.crawl.Wait, "redis-wait", 0, "replicas that must have a page's links before it is completed", 0, math.MaxInt, "a whole number of 0 or more")
 	f.StringVar(&o.crawl.Worker, "worker", "", "call this worker `NAME` in status (default HOST-PID-RANDOM)")
 	checkText(f, "worker", crawlNameWords, func(text string) error {
 		if !crawlName.MatchString(text) {
@@ -249,16 +243,13 @@ func (o *options) sharedCrawlFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) runFlags(f *pflag.FlagSet) {
-	number(f, &o.crawl.Grace, fetcher.NoGrace, "grace", 30*time.Second,
+	restrict.Number(f, &o.crawl.Grace, "grace", 30*time.Second,
 		"time to end running requests and store results after a stop; the run ends within it", 0, forever, timeOrZero)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print warnings and errors only: no live view, no progress, no summary (crawler report has it)")
-	f.Var(newChoice(&o.logLevel, "info", "debug", "warn", "error"), "log-level", "`LEVEL`: debug, info, warn or error, on stderr")
-	f.Var(newChoice(&o.logFormat, "text", "json"), "log-format", "`FORMAT`: text or json")
+	choice(f, &o.logLevel, "log-level", "`LEVEL`: debug, info, warn or error, on stderr", "info", "debug", "warn", "error")
+	choice(f, &o.logFormat, "log-format", "`FORMAT`: text or json", "text", "json")
 	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /readyz on `ADDR:PORT`; a port alone is on loopback")
-	checkText(f, "admin", "PORT or ADDR:PORT, such as 9090 or 127.0.0.1:9090", func(text string) error {
-		_, err := adminAddress(text)
-		return err
-	})
+	checkText(f, "admin", "PORT or ADDR:PORT, such as 9090 or 127.0.0.1:9090", parsed(adminAddress))
 	f.StringArrayVar(&o.adminHosts, "admin-host", nil, "`NAME` that --admin accepts as its host, beside localhost and its IP address (repeatable)")
 	checkText(f, "admin-host", "a host's name or IP address without a port, such as metrics.example.org", func(text string) error {
 		if _, _, err := net.SplitHostPort(text); err == nil || hostOf(text) == "" {
@@ -268,7 +259,7 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	})
 	f.BoolVar(&o.pprof, "pprof", false, "serve profiles of the process with --admin, too, in /debug/pprof/")
 	addCrash(f, &o.crashAt)
-	number(f, &o.sizes.CheckpointAdds, 0, "checkpoint-adds", 0, "write the filter to disk after this many added URLs; for tests",
+	restrict.Number(f, &o.sizes.CheckpointAdds, "checkpoint-adds", 0, "write the filter to disk after this many added URLs; for tests",
 		0, math.MaxInt, "a whole number of 0 or more")
 	f.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")
 	f.DurationVar(&o.sizes.LeaseTTL, "lease-time", 0, "how long a worker may hold a host; for tests")
@@ -287,6 +278,14 @@ func checkText(f *pflag.FlagSet, name, description string, check func(text strin
 		}
 		return nil
 	})
+}
+
+// parsed returns a check that text can be parsed.
+func parsed[T any](parse func(text string) (T, error)) (check func(text string) error) {
+	return func(text string) error {
+		_, err := parse(text)
+		return err
+	}
 }
 
 // checkForm returns an error if the crawl was created with a canonical form that this

@@ -82,7 +82,11 @@ func setHost(h *crawl.Host, key string, node *yaml.Node) (err error) {
 		if node.Decode(&h.Headers) != nil {
 			return errors.New("headers: want names with values")
 		}
-		return checkHeaders(h.Headers)
+		var errs []error
+		for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
+			errs = append(errs, checkHeader(name, h.Headers[name]))
+		}
+		return errors.Join(errs...)
 	case "robots":
 		if h.Robots = node.Value; h.Robots != "obey" && h.Robots != "ignore" {
 			return fmt.Errorf("robots is %q, want obey or ignore", h.Robots)

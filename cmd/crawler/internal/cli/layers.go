@@ -41,11 +41,21 @@ func envName(flag string) string {
 // module.
 var envIgnored = []string{"CRAWLER_BIN", "CRAWLER_TEST_SERVERS"}
 
+// newLayers returns the flags of a command line.
+func newLayers(flags *pflag.FlagSet) *layers {
+	l := &layers{flags: flags, from: make(map[string]string)}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			l.from[f.Name] = fromFlag
+		}
+	})
+	return l
+}
+
 // readLayers adds the values of the environment and of the config file to parsed flags.
 // The error lists every faulty value. The result contains all other values.
 func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
-	l := &layers{flags: flags, from: make(map[string]string)}
-	flags.Visit(func(f *pflag.Flag) { l.from[f.Name] = fromFlag })
+	l := newLayers(flags)
 	errs := []error{l.readEnviron(environ)}
 	if config := flags.Lookup("config").Value.String(); config != "" {
 		errs = append(errs, l.readFile(config))
@@ -68,13 +78,22 @@ func (l *layers) readEnviron(environ []string) error {
 			errs = append(errs, fmt.Errorf("environment: %s names no flag of crawl%s", name, l.similarVariable(name)))
 			continue
 		}
-		values := []string{text}
-		if flag.Value.Type() == "stringSlice" {
-			values = strings.Split(text, ",")
-		}
-		errs = append(errs, l.set(flag.Name, values, name, name))
+		errs = append(errs, l.readVariable(flag.Name, name, text))
 	}
 	return errors.Join(errs...)
+}
+
+// readVariable sets a flag to the value of an environment variable. An empty value counts
+// as unset.
+func (l *layers) readVariable(flag, name, text string) error {
+	values := []string{text}
+	if l.flags.Lookup(flag).Value.Type() == "stringSlice" {
+		values = strings.Split(text, ",")
+	}
+	if text == "" {
+		return nil
+	}
+	return l.set(flag, values, name, name)
 }
 
 // similarVariable returns the end of a message about an unknown variable. It suggests

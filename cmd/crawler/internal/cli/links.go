@@ -51,7 +51,7 @@ not agree. docs/reference/links.md has all columns.`,
 	})
 	flags.BoolVar(&f.redirects, "redirects", false, "print chains and loops of redirects, and redirects to URLs without a page")
 	flags.BoolVar(&f.canonical, "canonical", false, "print pages whose canonical URL has no page, redirects or names another")
-	flags.Var(newChoice(&f.graph, "none", "csv", "gexf"), "graph", "print the graph as `FORMAT`: csv, with Source and Target, or gexf")
+	choice(flags, &f.graph, "graph", "print the graph as `FORMAT`: csv, with Source and Target, or gexf", "none", "csv", "gexf")
 	f.tables.addTo(flags, table.SchemaOf[links.Link](), table.SchemaOf[links.Broken](), table.SchemaOf[links.Chain](), table.SchemaOf[links.Conflict]())
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -46,21 +46,20 @@ func (at location) command(name string) string {
 	line := program() + " " + name
 	add := func(flag, value string) {
 		if value != "" && at.names.repeated(flag, name == "crawl") {
-			line += " --" + flag + " " + shellQuote(value)
+			shown, _ := withoutSecret(flag, value)
+			line += " --" + flag + " " + shellQuote(shown)
 		}
 	}
 	if at.Redis == nil {
 		line += " --dir " + shellQuote(at.Dir)
 	} else {
-		shown, _ := shownRedis(at.names.redis)
-		add("redis", shown)
+		add("redis", at.names.redis)
 		add("name", at.names.name)
 		add("redis-ca", at.names.redisCA)
 		add("redis-password-file", at.names.passwordFile)
 	}
 	if at.Postgres != nil && at.names != nil {
-		shown, _ := shownPostgres(at.names.postgres)
-		add("postgres", shown)
+		add("postgres", at.names.postgres)
 		add("postgres-password-file", at.names.postgresPassword)
 	}
 	return line
@@ -152,21 +151,26 @@ func addDir(cmd *cobra.Command, dir *string) {
 	complete(cmd)
 }
 
-// directoryOf returns the location of the crawl in dir. If dir is empty, it uses the
-// directory in CRAWLER_DIR. If that is empty too, it looks for a crawl in the current
-// directory.
-func directoryOf(dir string) (location, error) {
+// directoryOf returns the directory of a crawl: dir, or the directory in CRAWLER_DIR, or
+// the crawl in the current directory.
+func directoryOf(dir string) (string, error) {
 	if dir = cmp.Or(dir, os.Getenv(envName("dir"))); dir != "" {
-		return inDirectory(dir), nil
+		return dir, nil
 	}
 	dir, err := findDir()
 	if errors.Is(err, errNoCrawl) {
 		err = errors.New("no crawl in this directory: name one with --dir")
 	}
+	return dir, err
+}
+
+// withDirectory calls location.with with the crawl in a directory. See directoryOf.
+func withDirectory(ctx context.Context, dir string, fn func(ctx context.Context, c *attached) error) error {
+	dir, err := directoryOf(dir)
 	if err != nil {
-		return location{}, usage(err)
+		return usage(err)
 	}
-	return inDirectory(dir), nil
+	return inDirectory(dir).with(ctx, fn)
 }
 
 // attached is the crawl that a command inspects or controls.
@@ -175,11 +179,12 @@ type attached struct {
 	*crawl.Handle
 }
 
-// attach returns the crawl in a location.
-func (at location) attach(ctx context.Context) (*attached, error) {
+// with opens a Handle on the crawl, and calls fn with this Handle. The error of fn is
+// passed to location.explain.
+func (at location) with(ctx context.Context, fn func(ctx context.Context, c *attached) error) error {
 	h, err := crawl.Attach(ctx, at.Location)
-	if err != nil {
-		return nil, at.explain(err)
+	if err == nil {
+		err = fn(ctx, &attached{at, h})
 	}
-	return &attached{at, h}, nil
+	return at.explain(err)
 }

@@ -72,8 +72,8 @@ type tableFlags struct {
 // call of f.table.
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	f.flags, f.schema = flags, schemas[0]
-	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",
-		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)")
+	choice(flags, &f.format, "format",
+		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)", string(table.JSONL), string(table.CSV), string(table.Parquet))
 	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title; NAME:KIND has a type")
 	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
 	restrict.Check(flags, "columns", func(text string) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,13 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -54,7 +56,7 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		}
 		errs = append(errs, l.adopt(p.stored, p.keeper()), p.checkForm(), p.checkDefaultDir())
 	}
-	errs = slices.Concat(errs, []error{p.check()}, l.checkShared(o), o.checkExact())
+	errs = slices.Concat(errs, []error{p.check()}, p.checkNeeds(), o.checkExact())
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage(err)
 	}
@@ -63,22 +65,13 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 
 // where returns the location of the crawl.
 func (o *options) where(args []string) (at location, err error) {
-	shared, err := o.sharedFlags.location()
-	if err != nil {
+	if at, err = o.sharedFlags.location(o.dirFlag); err != nil || at.Redis != nil || at.Dir != "" {
 		return at, err
 	}
-	if shared != nil {
-		shared.Dir = o.dirFlag
-		return *shared, nil
+	if at.Dir, err = defaultDir(args, o.seeds); err != nil {
+		return location{}, err
 	}
-	at.Dir, at.names = o.dirFlag, &o.sharedFlags
-	if at.Dir == "" {
-		if at.Dir, err = defaultDir(args, o.seeds); err != nil {
-			return location{}, err
-		}
-	}
-	at.Postgres, err = o.database()
-	return at, err
+	return at, nil
 }
 
 // check returns the faults that concern several options. Package restrict has already
@@ -112,23 +105,9 @@ func (p *plan) check() error {
 	if most := crawl.MaxConcurrency(); p.options.crawl.Concurrency > most {
 		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.layers.where("concurrency"), p.options.crawl.Concurrency, most))
 	}
-	keep(p.checkAdmin())
-	keep(p.checkEvents())
-	return errors.Join(errs...)
-}
-
-// checkHeaders returns an error for each header that cannot be sent. The message
-// does not contain values, which may be secret.
-func checkHeaders(headers map[string]string) error {
-	var errs []error
-	for name, text := range headers {
-		if !httpguts.ValidHeaderFieldName(name) {
-			errs = append(errs, fmt.Errorf("header name %q is not a token", name))
-		} else if !httpguts.ValidHeaderFieldValue(text) {
-			errs = append(errs, fmt.Errorf("the value of header %s has control characters", name))
-		}
+	if p.events.to == "-" && p.out == "-" {
+		keep(errors.New("--out - and --events - both write to stdout: want one of them"))
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
@@ -144,6 +123,9 @@ func (p *plan) config() (crawl.Config, error) {
 		c.Fixed.SortQuery = crawl.On
 	}
 	c.Memory, c.FullParse = int64(p.memory)/2, !p.fastLinks
+	// 0 is "none" as the value of these flags, but "the default" as the value of their fields.
+	c.Retries, c.DeadAfter = cmp.Or(c.Retries, fetcher.NoRetries), cmp.Or(c.DeadAfter, politeness.NeverDead)
+	c.Grace, c.Requests.MinRate = cmp.Or(c.Grace, fetcher.NoGrace), cmp.Or(c.Requests.MinRate, get.NoMinRate)
 	c.Fields = append([]crawl.FieldGroup{{Fields: p.fields}}, p.groups...)
 	c.Requests.Headers = make(http.Header)
 	for _, text := range p.headers {
@@ -161,6 +143,14 @@ func (p *plan) config() (crawl.Config, error) {
 		errs = append(errs, err)
 		c.Requests.AllowNet = append(c.Requests.AllowNet, prefix)
 	}
-	errs = append(errs, p.trust.configure(&c.Requests))
+	c.Requests.InsecureHosts = nil
+	for _, pattern := range p.options.crawl.Requests.InsecureHosts {
+		c.Requests.InsecureHosts = append(c.Requests.InsecureHosts, strings.ToLower(strings.Trim(pattern, "[]")))
+	}
+	if p.ca != "" {
+		roots, err := rootCAs(p.ca)
+		errs = append(errs, err)
+		c.Requests.RootCAs = roots
+	}
 	return c, errors.Join(errs...)
 }

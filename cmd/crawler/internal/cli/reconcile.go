@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,24 +31,22 @@ run, and by several at once.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := shared.wanted(cmd.Flags())
 		if err != nil {
-			return usage(err)
-		}
-		if at == nil || at.Postgres == nil {
-			return usage(errors.New("no crawl is named: want --redis, --name and --postgres"))
-		}
-		c, err := at.attach(cmd.Context())
-		if err != nil {
 			return err
 		}
-		done, err := c.Reconcile(cmd.Context())
-		if err != nil {
-			return at.explain(err)
+		if at.Redis == nil || at.Postgres == nil {
+			return usage(errors.New("no crawl is named: want --redis, --name and --postgres"))
 		}
-		if asJSON {
-			return json.NewEncoder(s.out).Encode(done)
-		}
-		printReconciled(s.out, done)
-		return nil
+		return at.with(cmd.Context(), func(ctx context.Context, c *attached) error {
+			done, err := c.Reconcile(ctx)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return json.NewEncoder(s.out).Encode(done)
+			}
+			printReconciled(s.out, done)
+			return nil
+		})
 	}
 	return cmd
 }

@@ -44,7 +44,7 @@ crawler relay dead. A program that is away delays delivery, never the crawl.`,
 	flags.AddFlagSet(f.declare(f.addTo))
 	flags.BoolVar(&drain, "drain", false, "end when everything is delivered that the crawl has found so far")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print warnings and errors only")
-	flags.Var(newChoice(&logFormat, "text", "json"), "log-format", "`FORMAT`: text or json")
+	choice(flags, &logFormat, "log-format", "`FORMAT`: text or json", "text", "json")
 	addCrash(flags, &crash)
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"net/url"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,7 +9,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
@@ -42,20 +41,15 @@ func (r *running) resumeLine(end fetcher.End) string {
 			texts = []string{twice.String()}
 		}
 		for _, text := range texts {
+			shown, secret := withoutSecret(f.Name, text)
 			switch {
 			case f.Value.Type() == "bool":
 				line = append(line, "--"+f.Name+"="+text)
-			case f.Name == "header" && redacted(text) != text: // resumeNotes mentions this header
+			case f.Name == "header" && secret: // resumeNotes mentions this header
 			case f.Name == "header":
 				line = append(line, "-H", shellQuote(text))
-			case f.Name == "events":
-				shown, _ := shownSink(text)
-				line = append(line, "--events", shellQuote(shown))
-			case f.Name == "proxy":
-				shown, _ := shownProxy(text)
-				line = append(line, "--proxy", shellQuote(shown))
 			default:
-				line = append(line, "--"+f.Name, shellQuote(text))
+				line = append(line, "--"+f.Name, shellQuote(shown))
 			}
 		}
 	})
@@ -75,38 +69,16 @@ func (r *running) resumeLine(end fetcher.End) string {
 // contain.
 func (r *running) resumeNotes() []string {
 	notes := r.connectionNotes()
-	if _, secret := shownProxy(r.options.crawl.Requests.Proxy); secret && r.from["proxy"] == fromFlag {
-		notes = append(notes, "the password in --proxy is not shown: put it back, or the whole URL into "+envName("proxy"))
-	}
-	if _, secret := shownSink(r.events.to); secret && r.from["events"] == fromFlag {
-		notes = append(notes, "the secret in --events is not shown: put it back, or the whole URL into "+envName("events"))
+	for _, url := range [][3]string{{"proxy", r.options.crawl.Requests.Proxy, "password"}, {"events", r.events.to, "secret"}} {
+		if _, secret := withoutSecret(url[0], url[1]); secret && r.from[url[0]] == fromFlag {
+			notes = append(notes, fmt.Sprintf("the %s in --%s is not shown: put it back, or the whole URL into %s", url[2], url[0], envName(url[0])))
+		}
 	}
 	for _, header := range r.headers {
-		if redacted(header) != header && r.from["header"] == fromFlag {
+		if _, secret := withoutSecret("header", header); secret && r.from["header"] == fromFlag {
 			name, _, _ := strings.Cut(header, ":")
 			notes = append(notes, "the header "+strings.TrimSpace(name)+" is not shown: add it with -H again")
 		}
 	}
 	return notes
-}
-
-// shownProxy returns a proxy's URL without its password. hasSecret reports whether the URL
-// has a password.
-func shownProxy(proxy string) (shown string, hasSecret bool) {
-	u, err := url.Parse(proxy)
-	if err != nil || u.User == nil {
-		return proxy, false
-	}
-	_, hasSecret = u.User.Password()
-	u.User = url.User(u.User.Username())
-	return u.String(), hasSecret
-}
-
-// redacted returns a header. It replaces a value that may be secret by an ellipsis.
-func redacted(header string) string {
-	name, _, _ := strings.Cut(header, ":")
-	if name = strings.TrimSpace(name); get.PrivateHeader(name) {
-		return name + ": …"
-	}
-	return header
 }

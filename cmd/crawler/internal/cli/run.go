@@ -136,7 +136,10 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	if r.options.crawl.Fixed.Robots == "ignore" {
 		fmt.Fprintln(c, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
-	r.trust.announce(w)
+	if insecure := r.options.crawl.Requests.InsecureHosts; len(insecure) > 0 {
+		fmt.Fprintf(w, "certificates of %s are not verified (--insecure-host): others may read and change what they answer; --ca FILE is safe\n",
+			strings.Join(insecure, ", "))
+	}
 	r.announcePrivate(w)
 	where := r.location.String()
 	if where != r.dir {
@@ -191,7 +194,7 @@ func (r *running) followStop() (cancel func()) {
 			return
 		}
 		if r.StoppedBy() != crawl.ErrTimeOver {
-			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", max(r.options.crawl.Grace, 0))
+			fmt.Fprintf(r.console.notices(), "stopping: finishing what is under way, at most %v (again: at once)\n", r.options.crawl.Grace)
 		}
 	})
 	followers.Go(func() {

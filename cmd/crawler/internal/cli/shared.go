@@ -16,7 +16,7 @@ import (
 
 // sharedFlags are the flags of a crawl in Redis and of the connection to it.
 type sharedFlags struct {
-	redis        string // may contain a secret: see shownRedis
+	redis        string // may contain a secret: see withoutSecret
 	name         string
 	redisCA      string
 	passwordFile string
@@ -46,13 +46,16 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// wanted returns the location of the crawl that the flags or the environment select, or
-// nil.
-func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*location, error) {
-	if err := f.adoptEnvironment(flags, connectionFlags); err != nil {
-		return nil, err
+// wanted returns the location of the crawl in Redis that the flags or the environment
+// select. If they select none, its Redis is nil.
+func (f *sharedFlags) wanted(flags *pflag.FlagSet) (at location, err error) {
+	if err = f.adoptEnvironment(flags, connectionFlags); err == nil {
+		at, err = f.location("")
 	}
-	return f.location()
+	if err != nil {
+		return location{}, usage(err)
+	}
+	return at, nil
 }
 
 // crawlNameWords describes the names that crawlName matches.
@@ -64,46 +67,44 @@ func isCrawlName(text string) bool {
 	return crawlName.MatchString(text) && strings.Trim(text, ".") != ""
 }
 
-// location returns the location of the crawl that the flags select, or nil.
-func (f *sharedFlags) location() (*location, error) {
-	if f.redis == "" && f.name == "" {
-		if f.redisCA != "" || f.passwordFile != "" {
-			return nil, errors.New("--redis-ca and --redis-password-file need --redis")
-		}
-		return nil, nil
-	}
+// location returns the location of the crawl: in the Redis that the flags select, or else
+// in the directory dir.
+func (f *sharedFlags) location(dir string) (location, error) {
+	at := location{crawl.Location{Dir: dir}, f}
 	var errs []error
 	switch {
+	case f.redis == "" && f.name == "":
+		if f.redisCA != "" || f.passwordFile != "" {
+			return location{}, errors.New("--redis-ca and --redis-password-file need --redis")
+		}
 	case f.name == "":
 		errs = append(errs, errors.New("--redis needs --name, the name of the crawl"))
 	case f.redis == "":
 		errs = append(errs, errors.New("--name needs --redis, the address of the server"))
 	}
-	password, err := readPassword("redis-password-file", f.passwordFile)
-	errs = append(errs, err)
-	postgres, err := f.database()
-	errs = append(errs, err)
 	if f.redis != "" {
-		errs = append(errs, f.checkRedis())
+		password, err := readPassword("redis-password-file", f.passwordFile)
+		errs = append(errs, err, f.checkCA())
+		at.Redis = &crawl.Redis{URL: f.redis, Name: f.name, Password: password, CAFile: f.redisCA}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	postgres, err := f.database()
+	at.Postgres = postgres
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return location{}, err
 	}
-	return &location{names: f, Location: crawl.Location{
-		Redis: &crawl.Redis{URL: f.redis, Name: f.name, Password: password, CAFile: f.redisCA}, Postgres: postgres,
-	}}, nil
+	return at, nil
 }
 
-// checkRedis returns the faults of --redis and --redis-ca.
-func (f *sharedFlags) checkRedis() error {
+// checkCA returns the fault of --redis-ca.
+func (f *sharedFlags) checkCA() error {
 	options, err := redisstore.ParseURL(f.redis)
-	if err == nil && f.redisCA != "" {
-		if options.TLSConfig == nil {
-			return errors.New("--redis-ca is for a rediss:// URL")
-		}
-		_, err = redisstore.TLSConfig(f.redisCA)
+	switch {
+	case err != nil || f.redisCA == "": // the flag --redis refuses a URL with a fault
+		return nil
+	case options.TLSConfig == nil:
+		return errors.New("--redis-ca is for a rediss:// URL")
 	}
-	if err != nil {
+	if _, err = redisstore.TLSConfig(f.redisCA); err != nil {
 		return fmt.Errorf("--redis: %w", err)
 	}
 	return nil
@@ -115,16 +116,23 @@ var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 // maxPartitions is the largest --partitions: the number of slots of a Redis cluster.
 const maxPartitions = 16384
 
-// checkShared returns an error for each given flag that needs --redis, if --redis is not
-// given.
-func (l *layers) checkShared(o *options) (errs []error) {
-	if o.redis != "" {
-		return nil
-	}
-	for _, name := range slices.Sorted(slices.Values(sharedOnly)) {
-		if _, given := l.from[name]; given {
-			errs = append(errs, fmt.Errorf("%s is for a crawl in Redis: add --redis and --name", l.where(name)))
+// checkNeeds returns an error for each given flag that is only for use with another flag,
+// if that one is not given.
+func (p *plan) checkNeeds() (errs []error) {
+	p.flags.VisitAll(func(f *pflag.Flag) {
+		if _, given := p.from[f.Name]; !given || f.Value.String() == "false" {
+			return
 		}
-	}
+		switch {
+		case p.redis == "" && slices.Contains(sharedOnly, f.Name):
+			errs = append(errs, fmt.Errorf("%s is for a crawl in Redis: add --redis and --name", p.layers.where(f.Name)))
+		case p.admin == "" && f.Name == "pprof":
+			errs = append(errs, errors.New("--pprof is given without --admin: add --admin PORT, where the profiles are served"))
+		case p.admin == "" && f.Name == "admin-host":
+			errs = append(errs, errors.New("--admin-host is given without --admin: add --admin ADDR:PORT, or leave it out"))
+		case p.events.to == "" && strings.HasPrefix(f.Name, p.events.prefix):
+			errs = append(errs, fmt.Errorf("%s is given without --events URL", p.layers.where(f.Name)))
+		}
+	})
 	return errs
 }

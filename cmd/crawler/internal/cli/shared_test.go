@@ -58,7 +58,7 @@ func TestPasswordFile(t *testing.T) {
 	if err := os.WriteFile(name, []byte("hu sh\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at, err := (&sharedFlags{redis: "redis://u:other@h", name: "n", passwordFile: name}).location()
+	at, err := (&sharedFlags{redis: "redis://u:other@h", name: "n", passwordFile: name}).location("")
 	if err != nil || at.Redis.Password != "hu sh" {
 		t.Errorf("%+v (%v), want the password of the file", at, err)
 	}

@@ -74,19 +74,13 @@ lost, and the command returns when the crawl has ended.`,
 	}
 	addDir(cmd, &dir)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := directoryOf(dir)
-		if err != nil {
+		return withDirectory(cmd.Context(), dir, func(ctx context.Context, c *attached) error {
+			ran, err := c.Stop(ctx)
+			if err == nil && !ran {
+				_, err = fmt.Fprintf(s.out, "%s: not running\n", c.at)
+			}
 			return err
-		}
-		c, err := at.attach(cmd.Context())
-		if err != nil {
-			return err
-		}
-		ran, err := c.Stop(cmd.Context())
-		if err == nil && !ran {
-			_, err = fmt.Fprintf(s.out, "%s: not running\n", at)
-		}
-		return at.explain(err)
+		})
 	}
 	return cmd
 }

@@ -26,29 +26,20 @@ func (t *target) addTo(cmd *cobra.Command) {
 }
 
 // location returns the location of the crawl.
-func (t *target) location() (location, error) {
-	// A directory on the command line wins over a Redis in the environment.
-	if t.flags.Changed("redis") || t.flags.Changed("name") || !t.flags.Changed("dir") {
-		shared, err := t.wanted(t.flags)
-		if err != nil {
-			return location{}, usage(err)
-		}
-		if shared != nil {
-			shared.Dir = t.dir
-			return *shared, nil
-		}
+func (t *target) location() (at location, err error) {
+	names := connectionFlags
+	if t.flags.Changed("dir") && !t.flags.Changed("redis") && !t.flags.Changed("name") {
+		names = postgresNames // a directory on the command line wins over a Redis in the environment
 	}
-	at, err := directoryOf(t.dir)
-	if err != nil {
-		return at, err
+	if err = t.adoptEnvironment(t.flags, names); err == nil {
+		at, err = t.sharedFlags.location(t.dir)
 	}
-	if err = t.adoptEnvironment(t.flags, postgresNames); err == nil {
-		at.Postgres, err = t.database()
+	if err == nil && at.Redis == nil {
+		at.Dir, err = directoryOf(t.dir)
 	}
 	if err != nil {
-		return at, usage(err)
+		return location{}, usage(err)
 	}
-	at.names = &t.sharedFlags
 	return at, nil
 }
 
@@ -57,18 +48,13 @@ func (t *target) run(fn func(ctx context.Context, c *attached) error) func(*cobr
 	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), fn) }
 }
 
-// with opens a Handle on the crawl, and calls fn with this Handle. An error of fn is
-// passed to location.explain.
+// with calls location.with with the location of the crawl.
 func (t *target) with(ctx context.Context, fn func(ctx context.Context, c *attached) error) error {
 	at, err := t.location()
 	if err != nil {
 		return err
 	}
-	c, err := at.attach(ctx)
-	if err != nil {
-		return err
-	}
-	return at.explain(fn(ctx, c))
+	return at.with(ctx, fn)
 }
 
 // withOutboxes calls fn with the outboxes of the crawl, and then closes the outboxes.

@@ -57,10 +57,7 @@ func (f *testwebFlags) addTo(flags *pflag.FlagSet) {
 	restrict.Number(flags, &f.web.Hosts, "hosts", 20, "virtual hosts", 1, most, words)
 	restrict.Number(flags, &f.web.Pages, "pages", 1000, "pages on all hosts together", 1, most, words)
 	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of hardships of the web, as in 5xx,robots or all or all,-dead")
-	restrict.Check(flags, "hardships", func(text string) error {
-		_, err := testweb.ParseHardships(text)
-		return err
-	})
+	restrict.Check(flags, "hardships", parsed(testweb.ParseHardships))
 	flags.Float64Var(&f.web.LargestShare, "largest-share", 0.02, "part of the pages that the largest host has")
 	restrict.Flag(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.web.LargestShare > 0 && f.web.LargestShare <= 1 })
 	f.bytes = 14 << 10

@@ -5,7 +5,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"strings"
@@ -13,24 +12,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// trustOptions name certificates that are trusted in addition to those of the system,
-// and hosts whose certificates are not verified.
-type trustOptions struct {
-	ca            string
-	insecureHosts []string
-}
-
-func (o *trustOptions) addTo(f *pflag.FlagSet) {
+// trustFlags declares the flags about certificates.
+func (o *options) trustFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.ca, "ca", "", "trust the certificates in `FILE` (PEM) too, beside the system's")
-	f.StringArrayVar(&o.insecureHosts, "insecure-host", nil, "do not verify the certificates of hosts that match `PATTERN`, such as '*.test.example.org' (repeatable)")
-	restrict.Check(f, "ca", func(name string) error {
-		_, err := rootCAs(name)
-		return err
-	})
+	f.StringArrayVar(&o.crawl.Requests.InsecureHosts, "insecure-host", nil, "do not verify the certificates of hosts that match `PATTERN`, such as '*.test.example.org' (repeatable)")
+	restrict.Check(f, "ca", parsed(rootCAs))
 	restrict.Check(f, "insecure-host", func(pattern string) error {
 		if pattern == "" || strings.Trim(strings.ToLower(pattern), seed.HostLetters+"*[:]") != "" || hasPort(pattern) {
 			return errors.New("want a host without a port, in which * stands for any characters, such as *.test.example.org")
@@ -46,25 +35,6 @@ func hasPort(pattern string) bool {
 	}
 	colon := strings.LastIndexByte(pattern, ':')
 	return colon >= 0 && colon > strings.LastIndexByte(pattern, ']')
-}
-
-// configure applies the options to the configuration of requests.
-func (o *trustOptions) configure(config *get.Config) (err error) {
-	if o.ca != "" {
-		config.RootCAs, err = rootCAs(o.ca)
-	}
-	for _, pattern := range o.insecureHosts {
-		config.InsecureHosts = append(config.InsecureHosts, strings.ToLower(strings.Trim(pattern, "[]")))
-	}
-	return err
-}
-
-// announce warns about certificates that are not verified.
-func (o *trustOptions) announce(w io.Writer) {
-	if len(o.insecureHosts) > 0 {
-		fmt.Fprintf(w, "certificates of %s are not verified (--insecure-host): others may read and change what they answer; --ca FILE is safe\n",
-			strings.Join(o.insecureHosts, ", "))
-	}
 }
 
 // rootCAs returns the system's certificate authorities and those in a PEM file. Its

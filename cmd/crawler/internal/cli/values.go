@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
@@ -40,41 +43,27 @@ func (l *limit) Set(s string) error {
 	return nil
 }
 
-// choice is a flag for one of a few names.
-type choice struct {
-	text  *string
+// choice declares a flag for one of a few names. The default is the first one.
+func choice(f *pflag.FlagSet, text *string, name, help string, names ...string) {
+	f.StringVar(text, name, names[0], help)
+	flag := f.Lookup(name)
+	flag.Value = oneName{flag.Value, names}
+	restrict.Flag(f, name, "one of "+strings.Join(names, ", "), func() bool { return slices.Contains(names, *text) })
+}
+
+// oneName is the value of a flag for one of a few names.
+type oneName struct {
+	pflag.Value
 	names []string
 }
 
-// newChoice returns a choice whose value is stored in *text. The default is the first
-// element of names.
-func newChoice(text *string, names ...string) *choice {
-	*text = names[0]
-	return &choice{text, names}
-}
-
-func (c *choice) Type() string { return strings.Join(c.names, "|") }
-
-func (c *choice) String() string {
-	if c.text == nil { // pflag calls String of a zero value
-		return ""
-	}
-	return *c.text
-}
-
-func (c *choice) Set(s string) error {
-	if !slices.Contains(c.names, s) {
-		return fmt.Errorf("want one of %s", strings.Join(c.names, ", "))
-	}
-	*c.text = s
-	return nil
-}
+// Type implements pflag.Value.
+func (v oneName) Type() string { return strings.Join(v.names, "|") }
 
 // byteSize is a flag for a number of bytes up to maxSize.
 type byteSize struct {
-	field    *int64
-	zero     bool  // 0 is valid
-	sentinel int64 // the value that is stored for 0
+	field *int64
+	zero  bool // 0 is valid
 }
 
 // sizeOf declares a flag for a size of at least one byte.
@@ -83,10 +72,10 @@ func sizeOf(f *pflag.FlagSet, field *int64, name string, def int64, help string)
 	f.Var(&byteSize{field: field}, name, help)
 }
 
-// sizeOrNone declares a flag for a size. The value 0 is stored as the sentinel.
-func sizeOrNone(f *pflag.FlagSet, field *int64, sentinel int64, name string, def int64, help string) {
+// sizeOrNone declares a flag for a size, or 0 for no limit.
+func sizeOrNone(f *pflag.FlagSet, field *int64, name string, def int64, help string) {
 	*field = def
-	f.Var(&byteSize{field, true, sentinel}, name, help)
+	f.Var(&byteSize{field, true}, name, help)
 }
 
 // Type implements pflag.Value.
@@ -96,7 +85,7 @@ func (v *byteSize) String() string {
 	switch {
 	case v.field == nil: // pflag calls String of a zero value
 		return ""
-	case v.zero && *v.field == v.sentinel:
+	case v.zero && *v.field == 0:
 		return "0"
 	}
 	b := human.Bytes(*v.field)
@@ -106,7 +95,7 @@ func (v *byteSize) String() string {
 // Set implements pflag.Value.
 func (v *byteSize) Set(text string) error {
 	if text == "0" && v.zero {
-		*v.field = v.sentinel
+		*v.field = 0
 		return nil
 	}
 	var b human.Bytes
@@ -155,10 +144,16 @@ func checkHeaderFlag(text string) error {
 	if name = strings.TrimSpace(name); !ok || name == "" {
 		return errors.New("want 'NAME: VALUE', such as 'Accept-Language: en'")
 	}
-	if err := checkHeaders(map[string]string{name: strings.TrimSpace(content)}); err != nil {
+	if err := checkHeader(name, strings.TrimSpace(content)); err != nil {
 		return fmt.Errorf("want 'NAME: VALUE', such as 'Accept-Language: en': %w", err)
 	}
 	return nil
+}
+
+// checkHeader returns an error for a header that cannot be sent, without its value.
+func checkHeader(name, text string) error {
+	_, err := get.New(get.Config{Headers: http.Header{name: {text}}})
+	return errors.Unwrap(err)
 }
 
 // checkURLFile checks the name of a file of URLs.
@@ -199,10 +194,10 @@ func (c *concurrency) Set(text string) error {
 		*c = 0
 		return nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxConcurrency {
-		return fmt.Errorf("want auto, or 1 to %d", maxConcurrency)
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err == nil && n == 0 {
+		err = strconv.ErrRange // 0 is the value of auto
 	}
 	*c = concurrency(n)
-	return nil
+	return err
 }

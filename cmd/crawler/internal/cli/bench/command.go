@@ -83,7 +83,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.redis, "redis", "", "measure in the Redis of this `URL`, which others may use meanwhile (default one of its own)")
 	restrict.Check(f, "redis", checkRedis)
 	f.StringVar(&o.postgres, "postgres", "", "measure in the Postgres of this `URL`, which gets the schema crawler (default one of its own)")
-	restrict.Check(f, "postgres", checkPostgres)
+	restrict.Check(f, "postgres", func(text string) error { return (&crawl.Postgres{URL: text}).Validate() })
 	f.Var(&o.keys, "n", "URLs or keys of the largest measurement (default 1M, for fpr 250k)")
 	restrict.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
 	f.Var(&o.fpr, "fpr", "false-positive rate of the filters (default several)")

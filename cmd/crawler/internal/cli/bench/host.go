@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 
@@ -162,14 +161,6 @@ func (h *host) close() error {
 func checkRedis(text string) error {
 	if _, err := redisstore.ParseURL(text); err != nil {
 		return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT], rediss:// with TLS or unix:///PATH: %w", err)
-	}
-	return nil
-}
-
-func checkPostgres(text string) error {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // err itself contains the password
-		return errors.New("want postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE")
 	}
 	return nil
 }

@@ -40,8 +40,7 @@ type options struct {
 	given func(flag string) bool
 
 	// For tests.
-	crash    func(point string) // called at each crash point
-	interval uint64             // keys between two checkpoints; 0 means the default
+	interval uint64 // keys between two checkpoints; 0 means the default
 }
 
 // Values of --print.
@@ -61,7 +60,7 @@ const (
 const heapRoom = 16 << 20
 
 // Command returns the command, with its flags.
-func Command() *cobra.Command { return newCommand(&options{crash: func(string) {}}) }
+func Command() *cobra.Command { return newCommand(new(options)) }
 
 func newCommand(o *options) *cobra.Command {
 	o.urls, o.fpr = 10_000_000, 1e-6
@@ -195,7 +194,7 @@ func (s settings) differ(stored settings, dir string) error {
 func (o *options) run(ctx context.Context, options canon.Options, want settings, input io.Reader, out, report io.Writer) (err error) {
 	begun := time.Now()
 	s := &stream{
-		out: out, faults: report, canonical: o.print == printCanonical, grew: limitMemory, crash: o.crash,
+		out: out, faults: report, canonical: o.print == printCanonical, grew: limitMemory,
 	}
 	if s.end = '\n'; o.null {
 		s.end = 0
@@ -207,7 +206,7 @@ func (o *options) run(ctx context.Context, options canon.Options, want settings,
 	if o.dir == "" {
 		s.seen, err = want.newSeen()
 	} else {
-		s.keep, err = openStore(o.dir, want, options, o.crash)
+		s.keep, err = openStore(o.dir, want, options)
 	}
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
@@ -40,11 +41,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // journal is a journal that is open for appending.
 type journal struct {
-	f     *os.File
-	sum   uint32
-	keys  uint64
-	buf   []byte
-	crash func(point string)
+	f    *os.File
+	sum  uint32
+	keys uint64
+	buf  []byte
 }
 
 func journalHeader(id [16]byte, generation uint64) []byte {
@@ -57,7 +57,7 @@ func journalHeader(id [16]byte, generation uint64) []byte {
 }
 
 // createJournal creates an empty journal. The file is on disk when createJournal returns.
-func createJournal(name string, id [16]byte, generation uint64, crash func(string)) (*journal, error) {
+func createJournal(name string, id [16]byte, generation uint64) (*journal, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
@@ -73,13 +73,13 @@ func createJournal(name string, id [16]byte, generation uint64, crash func(strin
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &journal{f: f, sum: crc32.Checksum(header[:headerBytes-4], castagnoli), crash: crash}, nil
+	return &journal{f: f, sum: crc32.Checksum(header[:headerBytes-4], castagnoli)}, nil
 }
 
 // openJournal opens a journal and calls replay for each of its fingerprints. If a kill or
 // a power failure has left the last record incomplete, openJournal removes that record.
 // For any other damage it returns ErrFilterLost.
-func openJournal(name string, id [16]byte, generation uint64, crash func(string),
+func openJournal(name string, id [16]byte, generation uint64,
 	replay func(bloomstore.Fingerprint) error) (_ *journal, err error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -98,7 +98,7 @@ func openJournal(name string, id [16]byte, generation uint64, crash func(string)
 	if _, err := io.ReadFull(f, header); err != nil || string(header) != string(want) {
 		return nil, fmt.Errorf("%w: it begins with %x, want %x", bloomstore.ErrFilterLost, header, want)
 	}
-	j := &journal{f: f, sum: crc32.Checksum(want[:headerBytes-4], castagnoli), crash: crash}
+	j := &journal{f: f, sum: crc32.Checksum(want[:headerBytes-4], castagnoli)}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (j *journal) append(prints []bloomstore.Fingerprint) error {
 	if _, err := j.f.Write(b[:half]); err != nil {
 		return err
 	}
-	j.crash("half")
+	crash.Point("half")
 	if _, err := j.f.Write(b[half:]); err != nil {
 		return err
 	}

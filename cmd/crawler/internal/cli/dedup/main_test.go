@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 var (
@@ -50,7 +52,7 @@ func child(at string) int {
 	point, number, _ := strings.Cut(at, ":")
 	left, _ := strconv.Atoi(number)
 	interval, _ := strconv.ParseUint(os.Getenv(intervalEnv), 10, 64)
-	command := newCommand(&options{interval: interval, crash: func(here string) {
+	crash.Hook(func(here string) {
 		if here != point {
 			return
 		}
@@ -58,7 +60,8 @@ func child(at string) int {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
-	}})
+	})
+	command := newCommand(&options{interval: interval})
 	command.SetArgs(os.Args[1:])
 	command.SilenceUsage = true
 	if command.Execute() != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
@@ -40,7 +41,6 @@ type store struct {
 	journal    *journal
 	generation uint64
 	interval   uint64 // keys between two checkpoints; 0 means a million or an eighth of all keys, whichever is more
-	crash      func(point string)
 }
 
 // format is the version of the directory's layout.
@@ -117,8 +117,8 @@ func readCard(dir string) (c card, err error) {
 
 // openStore opens the store in dir, or creates it. It returns an error if the settings of
 // an existing store differ from the requested ones.
-func openStore(dir string, requested settings, options canon.Options, crash func(string)) (_ *store, err error) {
-	s := &store{dir: dir, crash: crash}
+func openStore(dir string, requested settings, options canon.Options) (_ *store, err error) {
+	s := &store{dir: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *store) create(want settings, options canon.Options) error {
 	if s.seen, err = want.newSeen(); err != nil {
 		return err
 	}
-	if s.journal, err = createJournal(s.path(journalPrefix, 0, ""), s.card.ID, 0, s.crash); err != nil {
+	if s.journal, err = createJournal(s.path(journalPrefix, 0, ""), s.card.ID, 0); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(s.card, "", "  ")
@@ -189,7 +189,7 @@ func (s *store) load() error {
 	if err != nil {
 		return err
 	}
-	s.journal, err = openJournal(s.path(journalPrefix, s.generation, ""), s.card.ID, s.generation, s.crash,
+	s.journal, err = openJournal(s.path(journalPrefix, s.generation, ""), s.card.ID, s.generation,
 		func(fp bloomstore.Fingerprint) error {
 			// A key was written to the journal only if the filter did not contain it. The
 			// replay has the same order, so the filter must not contain the key yet.
@@ -238,7 +238,7 @@ func (s *store) remember(prints []bloomstore.Fingerprint) error {
 	if err := s.journal.append(prints); err != nil {
 		return fmt.Errorf("remember %d URLs that were printed: %w", len(prints), err)
 	}
-	s.crash("remembered")
+	crash.Point("remembered")
 	return nil
 }
 
@@ -250,7 +250,7 @@ func (s *store) maybeCheckpoint() error {
 		return nil
 	}
 	next := s.generation + 1
-	journal, err := createJournal(s.path(journalPrefix, next, ""), s.card.ID, next, s.crash)
+	journal, err := createJournal(s.path(journalPrefix, next, ""), s.card.ID, next)
 	if err != nil {
 		return fmt.Errorf("begin a journal: %w", err)
 	}
@@ -262,7 +262,7 @@ func (s *store) maybeCheckpoint() error {
 	}
 	err = s.journal.f.Close()
 	s.journal, s.generation = journal, next
-	s.crash("saved")
+	crash.Point("saved")
 	return errors.Join(err, s.removeOld())
 }
 
@@ -302,7 +302,7 @@ func (s *store) replace(name string, write func(io.Writer) error) error {
 	return durable.ReplacePrivate(vfs.Default, filepath.Join(s.dir, name), func(w io.Writer) error {
 		err := write(w)
 		if err == nil {
-			s.crash("half saved")
+			crash.Point("half saved")
 		}
 		return err
 	})

@@ -117,7 +117,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStore(dir, of.settings, of.Canon, func(string) {})
+	s, err := openStore(dir, of.settings, of.Canon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestTornJournal(t *testing.T) {
 func TestDamageIsRefused(t *testing.T) {
 	const lines = 100_000 // enough to make the journal longer than the longest record
 	dir := t.TempDir()
-	command := newCommand(&options{crash: func(string) {}, interval: 20_000})
+	command := newCommand(&options{interval: 20_000})
 	command.SetIn(strings.NewReader(urls(25_000))) // the filter is saved once
 	command.SetOut(new(bytes.Buffer))
 	command.SetErr(new(bytes.Buffer))
@@ -254,7 +254,7 @@ func TestDamageIsRefused(t *testing.T) {
 func FuzzJournal(f *testing.F) {
 	id := [16]byte{7}
 	name := filepath.Join(f.TempDir(), "journal")
-	j, err := createJournal(name, id, 3, func(string) {})
+	j, err := createJournal(name, id, 3)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func FuzzJournal(f *testing.F) {
 		name := filepath.Join(t.TempDir(), "journal")
 		write(t, name, text)
 		count := func() (keys uint64, err error) {
-			j, err := openJournal(name, id, 3, func(string) {}, func(bloomstore.Fingerprint) error { return nil })
+			j, err := openJournal(name, id, 3, func(bloomstore.Fingerprint) error { return nil })
 			if err != nil {
 				return 0, err
 			}

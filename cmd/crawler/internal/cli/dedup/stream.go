@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 const (
@@ -36,9 +37,8 @@ type stream struct {
 	keep      *store // nil means that seen URLs are forgotten when the process ends
 	out       io.Writer
 	faults    io.Writer
-	end       byte // the end of a line: newline or NUL
-	canonical bool // print canonical URLs instead of the lines themselves
-	crash     func(point string)
+	end       byte               // the end of a line: newline or NUL
+	canonical bool               // print canonical URLs instead of the lines themselves
 	grew      func(bytes uint64) // called when the set takes more memory
 
 	counts  counts
@@ -205,7 +205,7 @@ func (s *stream) flush() error {
 	if s.keep == nil {
 		return err
 	}
-	s.crash("printed")
+	crash.Point("printed")
 	printed := len(s.prints)
 	for printed > 0 && s.ends[printed-1] > n {
 		printed-- // the failed write did not write this line completely

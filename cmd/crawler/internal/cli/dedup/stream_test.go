@@ -261,7 +261,7 @@ func (f failing) Read([]byte) (int, error)  { return 0, f.error }
 func (f failing) Write([]byte) (int, error) { return 0, f.error }
 
 func TestLineDoesNotAllocate(t *testing.T) {
-	s := &stream{faults: io.Discard, end: '\n', out: io.Discard, grew: func(uint64) {}, crash: func(string) {}}
+	s := &stream{faults: io.Discard, end: '\n', out: io.Discard, grew: func(uint64) {}}
 	var err error
 	if s.canon, err = canon.New(canon.Options{}); err != nil {
 		t.Fatal(err)
