@@ -30,8 +30,7 @@ type adder struct {
 // that this process has cached.
 func (s *Store) changeEpoch(startEpoch func()) {
 	s.seen.change(startEpoch)
-	s.scope.forget()
-	s.members.forget()
+	s.forgetKeys()
 }
 
 // ask is one offer that a server must answer.
