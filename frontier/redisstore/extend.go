@@ -11,8 +11,7 @@ import (
 // maxTopUp bounds the items that one call of Extend adds.
 const maxTopUp = 1024
 
-// Extend implements frontier.Store. It adds at most maxTopUp items. Items that an earlier call
-// counted in topUp.Known can be returned again only if they are among the last maxRecent of them.
+// Extend implements frontier.Store. It adds at most maxTopUp items.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	h := s.held.get(id)
 	if h == nil || !h.current(s.now()) {
