@@ -294,7 +294,7 @@ func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, numbe
 		c.next.made++
 		return c.next.made == t.Segments, nil
 	}
-	return false, fmt.Errorf("make key %q: %w", t.keys[made], Fault(reply))
+	return false, fmt.Errorf("make key %q: %w", t.keys[made], fault(reply))
 }
 
 // Extend adds a layer to a chain whose last layer was full. The argument layers is the
@@ -322,7 +322,7 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 		return err
 	}
 	if reply != "begun" && reply != "stale" {
-		return fmt.Errorf("begin layer %d of %q: %w", number, c.Record(), Fault(reply))
+		return fmt.Errorf("begin layer %d of %q: %w", number, c.Record(), fault(reply))
 	}
 	return c.Refresh(ctx, client)
 }
@@ -371,17 +371,10 @@ func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error 
 	return nil
 }
 
-// ErrStale reports that a chain has begun another layer since the caller tested it. The caller
-// must Refresh the chain and test again.
-var ErrStale = errors.New("redisbits: the chain has another layer by now")
-
-// Fault returns the error for a script's reply: ErrStale for 'stale', ErrFilterLost for
-// 'lost', and ErrParamsMismatch for 'foreign'. For the last two, the error of Verify has
-// more details.
-func Fault(reply string) error {
+// fault returns the error for a script's reply: ErrFilterLost for 'lost', and
+// ErrParamsMismatch for 'foreign'. The error of Verify has more details.
+func fault(reply string) error {
 	switch reply {
-	case "stale":
-		return ErrStale
 	case "lost":
 		return bloomstore.ErrFilterLost
 	case "foreign":
