@@ -179,11 +179,11 @@ func (got *answers) rely(p *partition, ep *epoch) {
 	got.epochs[p] = ep
 }
 
-// offerAgain repeats offers whose answers might not be valid any more, and returns the
+// offerAgain repeats offers of links whose answers might not be valid any more, and returns the
 // current answers. An offer that was answered Added before keeps that answer.
-func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links bool, before answers) (answers, error) {
+func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, before answers) (answers, error) {
 	offers, valid := validAnswers(offers, before)
-	got, err := s.offer(ctx, offers, links)
+	got, err := s.offer(ctx, offers, true)
 	if err != nil {
 		return answers{}, err
 	}

@@ -180,7 +180,7 @@ func (c *recounting) addTo(r *recount) {
 	if counted := counter(fieldOutbox); notes != counted {
 		r.fault(c.part, "the outbox has %d notes, counted are %d", notes, counted)
 	}
-	busy := make(map[string]bool)
+	busy := make(map[string]bool) // hosts with queued or leased items
 	for _, member := range c.delayed.Val() {
 		if host, ok := hostOfDelayed(member); ok {
 			busy[host] = true
@@ -195,11 +195,18 @@ func (c *recounting) addTo(r *recount) {
 			items += uint64(length.Val())
 		}
 		r.Queued += items
-		open, aside, delayed := countActive(c.leases[i].Val())
-		r.Leased += open
-		r.Queued += aside
-		r.Delayed += delayed
-		if items+open+aside > 0 {
+		lease := activeItems(c.leases[i].Val())
+		for _, it := range lease {
+			if it.aside {
+				r.Queued++
+			} else {
+				r.Leased++
+			}
+			if it.delayed {
+				r.Delayed++
+			}
+		}
+		if items > 0 || len(lease) > 0 {
 			busy[host] = true
 		}
 		c.checkHost(r, host, items, due[host], leased[host], len(c.leases[i].Val()) > 0)
@@ -226,21 +233,4 @@ func (c *recounting) checkHost(r *recount, host string, items uint64, due, lease
 	case !due && !leased && items > 0:
 		r.fault(c.part, "host %q has %d ready items and is never due", host, items)
 	}
-}
-
-// countActive counts the items in the hash of a lease: the leased ones, and the ones that are set
-// aside (see activeItem). The result delayed is the number of items set aside that count as
-// delayed.
-func countActive(lease map[string]string) (open, aside, delayed uint64) {
-	for _, it := range activeItems(lease) {
-		if it.aside {
-			aside++
-		} else {
-			open++
-		}
-		if it.delayed {
-			delayed++
-		}
-	}
-	return open, aside, delayed
 }

@@ -45,10 +45,9 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 // at most maxAdded items. This maximum is valid until limitEnd: see fence.
 func (s *Store) extend(ctx context.Context, h *holding, wantOpen, maxAdded int, limitEnd time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
-	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
+	c := s.runTogether(ctx, &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
 		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), wantOpen, maxAdded, s.fence(h.part, limitEnd),
-	}}
-	s.runTogether(ctx, c, nil)
+	}})
 	if c.err != nil {
 		return frontier.Extension{}, c.err
 	}
