@@ -254,6 +254,20 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 	return unknown
 }
 
+// pipelined sends one command for each element of list in one pipeline, and returns the commands.
+func pipelined[E any, C redis.Cmder](
+	ctx context.Context, client redis.Cmdable, list []E, command func(redis.Pipeliner, E) C,
+) ([]C, error) {
+	cmds := make([]C, len(list))
+	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, e := range list {
+			cmds[i] = command(pipe, e)
+		}
+		return nil
+	})
+	return cmds, err
+}
+
 // misplaced forgets the node of a partition if err can mean that the partition has moved. Then the
 // next call asks the cluster for the node.
 func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
