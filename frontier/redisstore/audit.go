@@ -17,7 +17,6 @@ import (
 // recount is an audit without the estimate. Each partition is counted at one moment.
 type recount struct {
 	frontier.Audit
-	exact   uint64 // fingerprints of exact items; with an exact set only of those that are queued or leased
 	outbox  uint64 // notes in the outboxes
 	renewed uint64 // from a counter: items with Decision Again that were queued although the filter claimed them
 	known   uint64 // from a counter: keys of the filter that were never added, see MarkSeen
@@ -121,7 +120,7 @@ type recounting struct {
 	meta                 *redis.MapStringStringCmd
 	due, leased, failing *redis.StringSliceCmd
 	delayed              *redis.StringSliceCmd
-	exact, outbox        *redis.IntCmd
+	outbox               *redis.IntCmd
 	queues, failures     []*redis.IntCmd             // three for each waiting host; one for each failed host
 	leases               []*redis.MapStringStringCmd // one for each waiting host
 }
@@ -131,7 +130,7 @@ func (c *recounting) ask(ctx context.Context, pipe redis.Pipeliner) {
 	c.meta = pipe.HGetAll(ctx, p.meta)
 	c.due, c.leased = pipe.ZRange(ctx, p.due, 0, -1), pipe.ZRange(ctx, p.leased, 0, -1)
 	c.delayed, c.failing = pipe.ZRange(ctx, p.delayed, 0, -1), pipe.SMembers(ctx, p.failedHosts)
-	c.exact, c.outbox = pipe.SCard(ctx, p.exact), pipe.LLen(ctx, p.outbox)
+	c.outbox = pipe.LLen(ctx, p.outbox)
 	for _, host := range c.waiting {
 		for priority := range frontier.Priorities {
 			c.queues = append(c.queues, pipe.LLen(ctx, p.queue(priority, host)))
@@ -188,7 +187,6 @@ func (c *recounting) addTo(r *recount) {
 	}
 	r.Queued += uint64(len(c.delayed.Val()))
 	r.Delayed += uint64(len(c.delayed.Val()))
-	r.exact += uint64(c.exact.Val())
 	for i, host := range c.waiting {
 		items := uint64(0)
 		for _, length := range c.queues[frontier.Priorities*i : frontier.Priorities*(i+1)] {

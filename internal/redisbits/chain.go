@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -223,43 +224,39 @@ func (c *Chain) verifyDue(now time.Time) bool {
 
 // verify verifies chains, with one pipeline at a time.
 func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) error {
-	pipe := client.Pipeline()
-	var checks []func() error
-	flush := func() error {
+	type segment struct {
+		layer  *keyedLayer
+		number int
+	}
+	var segments []segment
+	for _, c := range chains {
+		for _, t := range *c.keyed.Load() {
+			for number := range t.Segments {
+				segments = append(segments, segment{t, number})
+			}
+		}
+	}
+	for some := range slices.Chunk(segments, maxPipeline/2) {
+		pipe := client.Pipeline()
+		heads, lengths := make([]*redis.StringCmd, len(some)), make([]*redis.IntCmd, len(some))
+		for i, s := range some {
+			key := s.layer.keys[s.number]
+			heads[i], lengths[i] = pipe.GetRange(ctx, key, 0, HeaderBytes-1), pipe.StrLen(ctx, key)
+		}
 		if cmds, err := pipe.Exec(ctx); err != nil {
 			return pipeError(err, cmds)
 		}
-		for _, check := range checks {
-			if err := check(); err != nil {
+		for i, s := range some {
+			key, length, want := s.layer.keys[s.number], lengths[i].Val(), s.layer.SegmentBytes
+			if err := checkHeader(key, []byte(heads[i].Val()), []byte(s.layer.headers[s.number])); err != nil {
 				return err
 			}
-		}
-		checks = checks[:0]
-		return nil
-	}
-	for _, c := range chains {
-		for _, t := range *c.keyed.Load() {
-			for segment, key := range t.keys {
-				stored, length := pipe.GetRange(ctx, key, 0, HeaderBytes-1), pipe.StrLen(ctx, key)
-				checks = append(checks, func() error {
-					if err := checkHeader(key, []byte(stored.Val()), []byte(t.headers[segment])); err != nil {
-						return err
-					}
-					if length.Val() != t.SegmentBytes {
-						return fmt.Errorf("key %q has %d bytes, want %d: %w", key, length.Val(), t.SegmentBytes, bloomstore.ErrFilterLost)
-					}
-					return nil
-				})
-				if len(checks) < maxPipeline/2 {
-					continue
-				}
-				if err := flush(); err != nil {
-					return err
-				}
+			if length != want {
+				return fmt.Errorf("key %q has %d bytes, want %d: %w", key, length, want, bloomstore.ErrFilterLost)
 			}
 		}
 	}
-	return flush()
+	return nil
 }
 
 // Prepare creates one missing segment of the chain's next layer, and reports whether all

@@ -76,14 +76,8 @@ func (c Config) Params() Params {
 	}
 }
 
-// Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any
-// number of processes can have the same one open.
-//
-// A call changes each chain in one step. If several callers add one fingerprint at the
-// same time, one of them gets true. The client never repeats a command that adds. If a
-// connection fails during AddIfAbsent, the error is returned, and it is unknown which
-// prints were recorded (see bloomstore.Filter). Reads are repeated according to the
-// client's options.
+// Filter is a bloomstore.Filter in Redis: see Filter of the public package. A call changes
+// each chain in one step.
 type Filter struct {
 	client    redis.UniversalClient
 	layout    *Layout
@@ -94,12 +88,7 @@ type Filter struct {
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open returns the filter named in config, and creates it if there is none. It finishes
-// a creation that was interrupted. It returns an ErrParamsMismatch with both values if
-// the filter has other parameters, an ErrFilterLost if it has lost a part, and an
-// ErrEvicts if the server can evict any key.
-//
-// The client must read from primaries, because a replica can lag behind.
+// Open does what Open of the public package says.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
 	config, err := config.withDefaults()
 	layout, layoutErr := NewLayout(config.Params())
@@ -183,10 +172,7 @@ func Each[E any](ctx context.Context, list []E, visit func(context.Context, E) e
 	return group.Wait()
 }
 
-// Delete removes the filter with this name, even if parts of it are lost, in steps that
-// are short for the server. The next Delete continues an interrupted one. If there is no
-// such filter, Delete returns nil. If the filter's key contains something else, Delete
-// leaves the key alone and returns an ErrFilterLost.
+// Delete does what Delete of the public package says.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
 	if err := remove(ctx, client, name); err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("delete filter %q: %w", name, err)
