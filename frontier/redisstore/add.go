@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // adder is the part of a Store that adds items.
@@ -43,11 +43,13 @@ type ask struct {
 	host     bloomstore.Fingerprint // fingerprint of the host key
 	part     *partition
 	exact    bool
-	sampled  bool   // is in the shadow sample
-	link     bool   // is refused if the queue is full
-	full     bool   // the queue is full, but an exact set has decided: refused, unless the URL is queued or leased
-	next     *ask   // the next offer of the same URL in the group
-	epoch    *epoch // the epoch in which the server gave the verdict
+	sampled  bool           // is in the shadow sample
+	link     bool           // is refused if the queue is full
+	full     bool           // the queue is full, but an exact set has decided: refused, unless the URL is queued or leased
+	next     *ask           // the next offer of the same URL in the group
+	test     *redisbits.Ask // the filter's answer, if it does not decide
+	edit     *edit          // of the filter, if the item is new to it
+	epoch    *epoch         // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict
 	err      error
 }
@@ -296,24 +298,13 @@ func (s *Store) beginSums(ctx context.Context) error {
 	if err := s.sumQueued(ctx); err != nil {
 		return err
 	}
-	return s.spawn(s.watchQueue)
-}
-
-// watchQueue updates s.queued every second, until ctx ends.
-func (s *Store) watchQueue(ctx context.Context) {
-	const every = time.Second
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if err := s.sumQueued(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			s.cfg.Logger.DebugContext(ctx, "queue not counted", "err", err)
+	return s.spawn(func(ctx context.Context) {
+		for sleep(ctx, time.Second) == nil {
+			if err := s.sumQueued(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.Logger.DebugContext(ctx, "queue not counted", "err", err)
+			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	})
 }
 
 func (s *Store) sumQueued(ctx context.Context) error {
