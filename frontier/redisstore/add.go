@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // adder is the part of a Store that adds items.
@@ -30,8 +30,7 @@ type adder struct {
 // that this process has cached.
 func (s *Store) changeEpoch(startEpoch func()) {
 	s.seen.change(startEpoch)
-	s.scope.forget()
-	s.members.forget()
+	s.forgetKeys()
 }
 
 // ask is one offer that a server must answer.
@@ -44,11 +43,13 @@ type ask struct {
 	host     bloomstore.Fingerprint // fingerprint of the host key
 	part     *partition
 	exact    bool
-	sampled  bool   // is in the shadow sample
-	link     bool   // is refused if the queue is full
-	full     bool   // the queue is full, but an exact set has decided: refused, unless the URL is queued or leased
-	next     *ask   // the next offer of the same URL in the group
-	epoch    *epoch // the epoch in which the server gave the verdict
+	sampled  bool           // is in the shadow sample
+	link     bool           // is refused if the queue is full
+	full     bool           // the queue is full, but an exact set has decided: refused, unless the URL is queued or leased
+	next     *ask           // the next offer of the same URL in the group
+	test     *redisbits.Ask // the filter's answer, if it does not decide
+	edit     *edit          // of the filter, if the item is new to it
+	epoch    *epoch         // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict
 	err      error
 }
@@ -180,11 +181,11 @@ func (got *answers) rely(p *partition, ep *epoch) {
 	got.epochs[p] = ep
 }
 
-// offerAgain repeats offers whose answers might not be valid any more, and returns the
+// offerAgain repeats offers of links whose answers might not be valid any more, and returns the
 // current answers. An offer that was answered Added before keeps that answer.
-func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links bool, before answers) (answers, error) {
+func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, before answers) (answers, error) {
 	offers, valid := validAnswers(offers, before)
-	got, err := s.offer(ctx, offers, links)
+	got, err := s.offer(ctx, offers, true)
 	if err != nil {
 		return answers{}, err
 	}
@@ -297,24 +298,13 @@ func (s *Store) beginSums(ctx context.Context) error {
 	if err := s.sumQueued(ctx); err != nil {
 		return err
 	}
-	return s.spawn(s.watchQueue)
-}
-
-// watchQueue updates s.queued every second, until ctx ends.
-func (s *Store) watchQueue(ctx context.Context) {
-	const every = time.Second
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if err := s.sumQueued(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			s.cfg.Logger.DebugContext(ctx, "queue not counted", "err", err)
+	return s.spawn(func(ctx context.Context) {
+		for sleep(ctx, time.Second) == nil {
+			if err := s.sumQueued(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.Logger.DebugContext(ctx, "queue not counted", "err", err)
+			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	})
 }
 
 func (s *Store) sumQueued(ctx context.Context) error {

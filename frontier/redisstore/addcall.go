@@ -10,15 +10,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
-
-// pending is an ask that only the partition's script can answer.
-type pending struct {
-	ask  *ask
-	test *redisbits.Ask // the answer of the filter
-	edit edit           // zero if a layer claims the item
-}
 
 // edit is the change of a segment that adds an item. It changes a range of bytes from old to
 // new.
@@ -34,12 +26,13 @@ const maxAddItems = 128
 // add runs add.lua on the undecided items of each partition.
 func (g *group) add(ctx context.Context, ep *epoch) {
 	g.follow()
-	slices.SortStableFunc(g.unsure, func(a, b pending) int {
-		return cmp.Or(cmp.Compare(a.ask.part.number, b.ask.part.number), strings.Compare(a.ask.item.Host, b.ask.item.Host))
+	slices.SortStableFunc(g.unsure, func(a, b *ask) int {
+		return cmp.Or(cmp.Compare(a.part.number, b.part.number), strings.Compare(a.item.Host, b.item.Host))
 	})
 	var calls []*call
-	var of [][]pending
+	var of [][]*ask
 	g.blocks, g.bytes = make(map[blockKey]block), g.bytes[:0]
+	g.edits = slices.Grow(g.edits[:0], len(g.unsure))
 	for rest := g.unsure; len(rest) > 0; {
 		n := g.oneCall(rest, len(calls))
 		calls, of = append(calls, g.call(rest[:n], ep)), append(of, rest[:n])
@@ -51,8 +44,8 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 	g.s.runOn(ctx, g.node, calls)
 	for i, c := range calls {
 		if err := g.apply(ctx, c, of[i]); err != nil {
-			for _, item := range of[i] {
-				item.ask.fail(err)
+			for _, a := range of[i] {
+				a.fail(err)
 			}
 		}
 	}
@@ -62,8 +55,7 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 // ask.next, and wait for its answer.
 func (g *group) follow() {
 	first := make(map[bloomstore.Fingerprint]*ask, len(g.unsure))
-	g.unsure = slices.DeleteFunc(g.unsure, func(item pending) bool {
-		a := item.ask
+	g.unsure = slices.DeleteFunc(g.unsure, func(a *ask) bool {
 		last, known := first[a.print]
 		first[a.print] = a
 		if known {
@@ -91,31 +83,31 @@ type (
 // partition, were tested with the same layers, and have their bits in different blocks.
 // oneCall also sets the edits of these items. The edits expect that the earlier calls have
 // changed the blocks.
-func (g *group) oneCall(items []pending, call int) int {
-	first := &items[0]
+func (g *group) oneCall(items []*ask, call int) int {
+	first := items[0]
 	layers := first.test.Layers()
 	layer := g.s.layout.Layer(layers - 1)
-	for n := range items {
-		item := &items[n]
-		if n == maxAddItems || item.ask.part != first.ask.part || item.test.Layers() != layers {
+	for n, a := range items {
+		if n == maxAddItems || a.part != first.part || a.test.Layers() != layers {
 			return n
 		}
-		if item.test.Known {
+		if a.test.Known {
 			continue
 		}
 		var key blockKey
-		key.segment, _ = item.test.Segment()
-		_, key.offset = layer.Locate(item.ask.print)
+		key.segment, _ = a.test.Segment()
+		_, key.offset = layer.Locate(a.print)
 		before, changed := g.blocks[key]
 		if changed && before.call == call {
 			return n
 		}
-		old := item.test.Old()
-		new := layer.Mask(g.keep(old), item.ask.print)
-		item.edit = newEdit(key, old, new)
+		old := a.test.Old()
+		new := layer.Mask(g.keep(old), a.print)
+		g.edits = append(g.edits, newEdit(key, old, new))
+		a.edit = &g.edits[len(g.edits)-1]
 		if changed {
-			old, new = before.bytes, layer.Mask(g.keep(before.bytes), item.ask.print)
-			item.edit.rebase(key, old, new)
+			old, new = before.bytes, layer.Mask(g.keep(before.bytes), a.print)
+			a.edit.rebase(key, old, new)
 		}
 		g.blocks[key] = block{new, call}
 	}
@@ -153,15 +145,14 @@ func (e *edit) rebase(key blockKey, old, new []byte) {
 }
 
 // call returns the call of add.lua for items of one partition, which are ordered by host.
-func (g *group) call(items []pending, ep *epoch) *call {
-	p := items[0].ask.part
-	b := callBuilder{s: g.s, part: p, keys: make([]string, 0, 16), args: make([]any, 0, 16+6*len(items))}
-	b.keys = append(b.keys, p.meta, p.due, p.leased)
+func (g *group) call(items []*ask, ep *epoch) *call {
+	p := items[0].part
+	b := callBuilder{s: g.s, part: p, args: make([]any, 0, 16+6*len(items)), segments: make(map[string]int, 4)}
+	b.keys = append(make([]string, 0, 16), p.meta, p.due, p.leased)
 	b.args = append(b.args, items[0].test.Identity(), items[0].test.Capacity(), g.s.added)
 	b.specials(items)
-	b.segments(items)
 	for len(items) > 0 {
-		n := run(items, func(a, b *pending) bool { return a.ask.item.Host == b.ask.item.Host })
+		n := run(items, func(a, b *ask) bool { return a.item.Host == b.item.Host })
 		b.host(items[:n])
 		items = items[n:]
 	}
@@ -170,9 +161,9 @@ func (g *group) call(items []pending, ep *epoch) *call {
 
 // run returns how many elements at the start of items are the same as the first element. It
 // counts the first element, too. The function same compares two elements.
-func run(items []pending, same func(a, b *pending) bool) int {
+func run(items []*ask, same func(a, b *ask) bool) int {
 	n := 1
-	for n < len(items) && same(&items[0], &items[n]) {
+	for n < len(items) && same(items[0], items[n]) {
 		n++
 	}
 	return n
@@ -180,11 +171,11 @@ func run(items []pending, same func(a, b *pending) bool) int {
 
 // callBuilder collects the keys and arguments of a call of add.lua.
 type callBuilder struct {
-	s           *Store
-	part        *partition
-	keys        []string
-	args        []any
-	segmentKeys map[string]int // for each segment its index in keys, counted from 1
+	s        *Store
+	part     *partition
+	keys     []string
+	args     []any
+	segments map[string]int // for each segment its index in keys, counted from 1
 }
 
 // key adds a key and returns its index for the script.
@@ -193,11 +184,10 @@ func (b *callBuilder) key(key string) int {
 	return len(b.keys)
 }
 
-func (b *callBuilder) specials(items []pending) {
+func (b *callBuilder) specials(items []*ask) {
 	countIndex, n := len(b.args), 0
 	b.args = append(b.args, 0)
-	for i, item := range items {
-		a := item.ask
+	for i, a := range items {
 		letters := ""
 		if a.exact {
 			letters += decisionLetters[a.decision]
@@ -222,22 +212,13 @@ func (b *callBuilder) specials(items []pending) {
 	}
 }
 
-func (b *callBuilder) segments(items []pending) {
-	b.segmentKeys = make(map[string]int, 4)
-	for _, item := range items {
-		if segment := item.edit.segment; segment != "" && b.segmentKeys[segment] == 0 {
-			b.segmentKeys[segment] = b.key(segment)
-		}
-	}
-}
-
 // host adds the items of one host.
-func (b *callBuilder) host(items []pending) {
-	host := items[0].ask.item.Host
+func (b *callBuilder) host(items []*ask) {
+	host := items[0].item.Host
 	b.args = append(b.args, host, b.key(b.part.host(host)), "")
 	b.key(b.part.active(host))
 	if _, maxItems := b.s.cfg.limits(host); maxItems > 0 {
-		key, field := b.part.budget(items[0].ask.host)
+		key, field := b.part.budget(items[0].host)
 		b.key(key)
 		b.args[len(b.args)-1] = maxItems
 		b.args = append(b.args, field)
@@ -246,29 +227,32 @@ func (b *callBuilder) host(items []pending) {
 	b.args = append(b.args, 0)
 	var queues [frontier.Priorities]int
 	for len(items) > 0 {
-		n := run(items, func(a, b *pending) bool { return a.ask.item.Priority == b.ask.item.Priority })
+		n := run(items, func(a, b *ask) bool { return a.item.Priority == b.item.Priority })
 		runs++
-		priority := items[0].ask.item.Priority
+		priority := items[0].item.Priority
 		if queues[priority] == 0 {
 			queues[priority] = b.key(b.part.queue(int(priority), host))
 		}
 		b.args = append(b.args, queues[priority], n)
-		for _, item := range items[:n] {
-			b.item(item)
+		for _, a := range items[:n] {
+			b.item(a)
 		}
 		items = items[n:]
 	}
 	b.args[runCount] = runs
 }
 
-func (b *callBuilder) item(item pending) {
-	e, it := item.edit, &item.ask.item
+func (b *callBuilder) item(a *ask) {
+	e, it := a.edit, &a.item
 	entry := appendEntry(make([]byte, 0, 32+len(it.URL)), it)
-	if item.test.Known {
+	if a.test.Known {
 		b.args = append(b.args, 1, "", "", "", "", entry)
 		return
 	}
-	b.args = append(b.args, b.segmentKeys[e.segment], e.first, e.last, e.old, e.new, entry)
+	if b.segments[e.segment] == 0 {
+		b.segments[e.segment] = b.key(e.segment)
+	}
+	b.args = append(b.args, b.segments[e.segment], e.first, e.last, e.old, e.new, entry)
 }
 
 // letterVerdicts are the verdicts for the letters that add.lua returns. Items with other letters
@@ -282,10 +266,11 @@ var letterVerdicts = map[byte]frontier.Verdict{
 
 // apply handles a reply of add.lua. It puts items that must be asked again in g.later. An
 // error concerns all items.
-func (g *group) apply(ctx context.Context, c *call, items []pending) error {
+func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 	if c.err != nil {
 		if errors.Is(c.err, errEpoch) && c.ran == nil {
-			return g.again(items)
+			g.later = append(g.later, items...)
+			return nil
 		}
 		return c.err
 	}
@@ -298,7 +283,8 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 		if err := g.s.refresh(ctx, p); err != nil {
 			return err
 		}
-		return g.again(items)
+		g.later = append(g.later, items...)
+		return nil
 	}
 	if len(letters) != len(items) {
 		return fmt.Errorf("redisstore: add.lua answered %q for %d items", letters, len(items))
@@ -307,14 +293,14 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 		g.s.schedule.wake(p)
 	}
 	full := false
-	for i, item := range items {
+	for i, a := range items {
 		verdict, final := letterVerdicts[letters[i]]
 		if !final {
 			full = full || letters[i] == 'f'
-			g.later = append(g.later, item.ask)
+			g.later = append(g.later, a)
 			continue
 		}
-		g.settle(item.ask, verdict, c.ran)
+		g.settle(a, verdict, c.ran)
 		if verdict.Answer == frontier.Added {
 			g.s.queued.Add(1)
 		}
@@ -324,14 +310,6 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	}
 	if room >= 0 && g.s.layout.Ahead(items[0].test.Layers()-1, uint64(room)) {
 		g.s.prepare(p)
-	}
-	return nil
-}
-
-// again puts items in g.later. It returns nil.
-func (g *group) again(items []pending) error {
-	for _, item := range items {
-		g.later = append(g.later, item.ask)
 	}
 	return nil
 }

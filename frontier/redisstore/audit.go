@@ -17,7 +17,6 @@ import (
 // recount is an audit without the estimate. Each partition is counted at one moment.
 type recount struct {
 	frontier.Audit
-	exact   uint64 // fingerprints of exact items; with an exact set only of those that are queued or leased
 	outbox  uint64 // notes in the outboxes
 	renewed uint64 // from a counter: items with Decision Again that were queued although the filter claimed them
 	known   uint64 // from a counter: keys of the filter that were never added, see MarkSeen
@@ -121,7 +120,7 @@ type recounting struct {
 	meta                 *redis.MapStringStringCmd
 	due, leased, failing *redis.StringSliceCmd
 	delayed              *redis.StringSliceCmd
-	exact, outbox        *redis.IntCmd
+	outbox               *redis.IntCmd
 	queues, failures     []*redis.IntCmd             // three for each waiting host; one for each failed host
 	leases               []*redis.MapStringStringCmd // one for each waiting host
 }
@@ -131,7 +130,7 @@ func (c *recounting) ask(ctx context.Context, pipe redis.Pipeliner) {
 	c.meta = pipe.HGetAll(ctx, p.meta)
 	c.due, c.leased = pipe.ZRange(ctx, p.due, 0, -1), pipe.ZRange(ctx, p.leased, 0, -1)
 	c.delayed, c.failing = pipe.ZRange(ctx, p.delayed, 0, -1), pipe.SMembers(ctx, p.failedHosts)
-	c.exact, c.outbox = pipe.SCard(ctx, p.exact), pipe.LLen(ctx, p.outbox)
+	c.outbox = pipe.LLen(ctx, p.outbox)
 	for _, host := range c.waiting {
 		for priority := range frontier.Priorities {
 			c.queues = append(c.queues, pipe.LLen(ctx, p.queue(priority, host)))
@@ -180,7 +179,7 @@ func (c *recounting) addTo(r *recount) {
 	if counted := counter(fieldOutbox); notes != counted {
 		r.fault(c.part, "the outbox has %d notes, counted are %d", notes, counted)
 	}
-	busy := make(map[string]bool)
+	busy := make(map[string]bool) // hosts with queued or leased items
 	for _, member := range c.delayed.Val() {
 		if host, ok := hostOfDelayed(member); ok {
 			busy[host] = true
@@ -188,18 +187,24 @@ func (c *recounting) addTo(r *recount) {
 	}
 	r.Queued += uint64(len(c.delayed.Val()))
 	r.Delayed += uint64(len(c.delayed.Val()))
-	r.exact += uint64(c.exact.Val())
 	for i, host := range c.waiting {
 		items := uint64(0)
 		for _, length := range c.queues[frontier.Priorities*i : frontier.Priorities*(i+1)] {
 			items += uint64(length.Val())
 		}
 		r.Queued += items
-		open, aside, delayed := countActive(c.leases[i].Val())
-		r.Leased += open
-		r.Queued += aside
-		r.Delayed += delayed
-		if items+open+aside > 0 {
+		lease := activeItems(c.leases[i].Val())
+		for _, it := range lease {
+			if it.aside {
+				r.Queued++
+			} else {
+				r.Leased++
+			}
+			if it.delayed {
+				r.Delayed++
+			}
+		}
+		if items > 0 || len(lease) > 0 {
 			busy[host] = true
 		}
 		c.checkHost(r, host, items, due[host], leased[host], len(c.leases[i].Val()) > 0)
@@ -226,21 +231,4 @@ func (c *recounting) checkHost(r *recount, host string, items uint64, due, lease
 	case !due && !leased && items > 0:
 		r.fault(c.part, "host %q has %d ready items and is never due", host, items)
 	}
-}
-
-// countActive counts the items in the hash of a lease: the leased ones, and the ones that are set
-// aside (see activeItem). The result delayed is the number of items set aside that count as
-// delayed.
-func countActive(lease map[string]string) (open, aside, delayed uint64) {
-	for _, it := range activeItems(lease) {
-		if it.aside {
-			aside++
-		} else {
-			open++
-		}
-		if it.delayed {
-			delayed++
-		}
-	}
-	return open, aside, delayed
 }

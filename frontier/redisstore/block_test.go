@@ -46,7 +46,8 @@ func (r *blockRace) test(offer frontier.Offer) *ask {
 	if tests[0].Known {
 		r.Fatalf("%s is known already: a false positive, one in a million", offer.URL)
 	}
-	r.group.unsure = append(r.group.unsure, pending{ask: a, test: &tests[0]})
+	a.test = &tests[0]
+	r.group.unsure = append(r.group.unsure, a)
 	return a
 }
 

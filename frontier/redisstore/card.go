@@ -7,13 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -218,14 +216,11 @@ func (s *Store) join(ctx context.Context) error {
 	return s.makePartitions()
 }
 
-// makePartitions computes the crawl's partitions. The filter of each is sized for its share
-// of the keys plus four standard deviations, so that an uneven distribution of the keys does
-// not make the filter grow.
+// makePartitions computes the crawl's partitions.
 func (s *Store) makePartitions() error {
-	each := float64(s.cfg.FilterCapacity) / float64(s.cfg.Partitions)
-	params := redisbits.Params{Capacity: uint64(math.Ceil(each + 4*math.Sqrt(each))), FPR: s.cfg.FPR, Growth: s.cfg.Growth}
+	filter := redisbits.Config{Capacity: s.cfg.FilterCapacity, FPR: s.cfg.FPR, Growth: s.cfg.Growth, Partitions: s.cfg.Partitions}
 	var err error
-	if s.layout, err = redisbits.NewLayout(params); err != nil {
+	if s.layout, err = redisbits.NewLayout(filter.Params()); err != nil {
 		return fmt.Errorf("redisstore: %w", err)
 	}
 	s.parts = make([]*partition, s.cfg.Partitions)
@@ -250,7 +245,7 @@ func (s *Store) openFilters(ctx context.Context) error {
 	if err != nil {
 		return s.classify(ctx, err)
 	}
-	err = s.eachPartition(ctx, func(ctx context.Context, p *partition) error {
+	err = redisbits.Each(ctx, s.parts, func(ctx context.Context, p *partition) error {
 		if !ready {
 			if err := p.chain().Create(ctx, s.client); err != nil {
 				return err
@@ -262,23 +257,7 @@ func (s *Store) openFilters(ctx context.Context) error {
 		return p.chain().Open(ctx, s.client)
 	})
 	if err != nil || ready {
-		return err
+		return s.classify(ctx, err)
 	}
 	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), readyField, 1).Err())
-}
-
-// eachPartition calls visit for every partition, up to 16 at a time, and returns the first
-// error, classified.
-func (s *Store) eachPartition(ctx context.Context, visit func(context.Context, *partition) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for _, p := range s.parts {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return s.classify(ctx, visit(ctx, p))
-		})
-	}
-	return group.Wait()
 }

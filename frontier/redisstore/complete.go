@@ -195,7 +195,7 @@ func (t *todo) tellRefused() {
 // contain them.
 func (c *completing) followAgain(ctx context.Context) error {
 	for _, t := range c.todo {
-		got, err := c.offerAgain(ctx, t.Links, true, t.item.pending.links)
+		got, err := c.offerAgain(ctx, t.Links, t.item.pending.links)
 		if err != nil {
 			return err
 		}
@@ -258,8 +258,9 @@ func (t *todo) linkCounts() (n frontier.LinkCounts) {
 // commit makes the completions take effect if the node is in the epoch required. If required is
 // nil, the node can be in any epoch.
 func (c *completing) commit(ctx context.Context, required *epoch) error {
-	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), required: required}
-	c.runTogether(ctx, made, c.h)
+	made := c.runTogether(ctx, &call{
+		part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), required: required, lease: c.h,
+	})
 	crash.Point("completed")
 	if errors.Is(made.err, errEpoch) && made.ran == nil {
 		return made.err

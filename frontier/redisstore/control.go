@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,7 +14,7 @@ import (
 
 const (
 	maxRetryItems = 100 // maximum number of items of one host in one step
-	maxRetryHosts = 64  // approximate number of hosts in one step
+	maxRetryHosts = 64  // maximum number of hosts in one step
 )
 
 // Pause implements frontier.Control.
@@ -37,17 +38,14 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	}
 	total := 0
 	for _, p := range s.parts {
-		for cursor := uint64(0); ; {
-			hosts, next, err := s.client.SScan(ctx, p.failedHosts, cursor, "", maxRetryHosts).Result()
-			if err != nil {
-				return total, s.classify(ctx, err)
-			}
+		failed, err := s.hostsWith(ctx, p, frontier.Failed)
+		if err != nil {
+			return total, err
+		}
+		for hosts := range slices.Chunk(failed, maxRetryHosts) {
 			n, err := s.retryHosts(ctx, p, hosts)
 			if total += n; err != nil {
 				return total, err
-			}
-			if cursor = next; cursor == 0 {
-				break
 			}
 		}
 	}
@@ -75,13 +73,7 @@ func (s *Store) retryHosts(ctx context.Context, p *partition, hosts []string) (t
 		if total += n; err != nil {
 			return total, err
 		}
-		rest := todo[:0]
-		for _, r := range todo {
-			if r.left > 0 && len(r.head) > 0 {
-				rest = append(rest, r)
-			}
-		}
-		todo = rest
+		todo = slices.DeleteFunc(todo, func(r retrying) bool { return r.left <= 0 || len(r.head) == 0 })
 	}
 	return total, nil
 }

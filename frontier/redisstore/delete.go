@@ -76,15 +76,9 @@ func (s *Store) scan(ctx context.Context, pattern string, visit func(context.Con
 
 // unlink removes keys of a server, in any slots, and returns how many existed.
 func unlink(ctx context.Context, server *redis.Client, keys []string) (n int, err error) {
-	if len(keys) == 0 {
-		return 0, nil
-	}
-	pipe := server.Pipeline()
-	cmds := make([]*redis.IntCmd, len(keys))
-	for i, key := range keys {
-		cmds[i] = pipe.Unlink(ctx, key)
-	}
-	_, err = pipe.Exec(ctx)
+	cmds, err := pipelined(ctx, server, keys, func(pipe redis.Pipeliner, key string) *redis.IntCmd {
+		return pipe.Unlink(ctx, key)
+	})
 	for _, cmd := range cmds {
 		n += int(cmd.Val())
 	}

@@ -74,12 +74,10 @@ func (s *Store) exactPrint(it *frontier.Item) any {
 
 // Waits implements exact.Outbox.
 func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
-	pipe := s.client.Pipeline()
-	members := make([]*redis.BoolCmd, len(keys))
-	for i, key := range keys {
-		members[i] = pipe.SIsMember(ctx, s.partition(key.Host).exact, key.Fingerprint[:])
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	members, err := pipelined(ctx, s.client, keys, func(pipe redis.Pipeliner, key exact.ItemKey) *redis.BoolCmd {
+		return pipe.SIsMember(ctx, s.partition(key.Host).exact, key.Fingerprint[:])
+	})
+	if err != nil {
 		return nil, s.classify(ctx, err)
 	}
 	waits := make([]bool, len(keys))
@@ -89,29 +87,19 @@ func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error)
 	return waits, nil
 }
 
-// restoreExact rebuilds the sets of queued and leased exact items from the queues and leases.
-func (r *rebuild) restoreExact(ctx context.Context) error {
+// newExactFiller empties the sets of queued and leased exact items, and returns a filler that adds
+// fingerprints to them.
+func (r *rebuild) newExactFiller(ctx context.Context) (*filler, error) {
 	for _, p := range r.parts {
 		if err := r.client.Unlink(ctx, p.exact).Err(); err != nil {
-			return r.classify(ctx, err)
+			return nil, r.classify(ctx, err)
 		}
 	}
-	waiting := newFiller(r.parts, func(ctx context.Context, p *partition, prints []bloomstore.Fingerprint) error {
+	return newFiller(r.parts, func(ctx context.Context, p *partition, prints []bloomstore.Fingerprint) error {
 		members := make([]any, len(prints))
 		for i := range prints {
 			members[i] = prints[i][:]
 		}
 		return r.classify(ctx, r.client.SAdd(ctx, p.exact, members...).Err())
-	})
-	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
-		for item, err := range r.items(ctx, state, "") {
-			if err == nil && item.Class != frontier.Bulk {
-				err = waiting.put(ctx, r.partition(item.Host), item.Fingerprint)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return waiting.flush(ctx)
+	}), nil
 }

@@ -11,8 +11,7 @@ import (
 // maxTopUp bounds the items that one call of Extend adds.
 const maxTopUp = 1024
 
-// Extend implements frontier.Store. It adds at most maxTopUp items. Items that an earlier call
-// counted in topUp.Known can be returned again only if they are among the last maxRecent of them.
+// Extend implements frontier.Store. It adds at most maxTopUp items.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	h := s.held.get(id)
 	if h == nil || !h.current(s.now()) {
@@ -46,10 +45,9 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 // at most maxAdded items. This maximum is valid until limitEnd: see fence.
 func (s *Store) extend(ctx context.Context, h *holding, wantOpen, maxAdded int, limitEnd time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
-	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
+	c := s.runTogether(ctx, &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
 		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), wantOpen, maxAdded, s.fence(h.part, limitEnd),
-	}}
-	s.runTogether(ctx, c, nil)
+	}})
 	if c.err != nil {
 		return frontier.Extension{}, c.err
 	}

@@ -64,9 +64,10 @@ type group struct {
 	reader *redisbits.Reader
 	open   []*ask             // not decided yet, in the order offered
 	tests  []redisbits.Ask    // of the asks in open, index for index
-	unsure []pending          // asks that the filter alone cannot answer
+	unsure []*ask             // asks that the filter alone cannot answer
 	later  []*ask             // asks that the next call of round must repeat
 	blocks map[blockKey]block // blocks that the scripts of this call of round change
+	edits  []edit             // of the asks in unsure
 	bytes  []byte             // memory of blocks and edits
 }
 
@@ -137,7 +138,8 @@ func (g *group) round(ctx context.Context) error {
 			g.settle(a, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, ep)
 		default:
 			a.full = full && a.link && a.decision != frontier.Undecided
-			g.unsure = append(g.unsure, pending{ask: a, test: test})
+			a.test = test
+			g.unsure = append(g.unsure, a)
 		}
 	}
 	g.add(ctx, ep)

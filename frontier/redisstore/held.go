@@ -20,10 +20,9 @@ type holding struct {
 	leaseState
 	blob []byte
 
-	received int64                                // number of the last item received
-	recent   []*heldItem                          // the last items, in the order of leasing: see since
-	past     int                                  // number of items that were removed from the field recent
-	items    map[bloomstore.Fingerprint]*heldItem // all items of the lease
+	received int64       // number of the last item received
+	items    []*heldItem // all items of the lease, in the order of leasing
+	byPrint  map[bloomstore.Fingerprint]*heldItem
 }
 
 // leaseState is the state of a lease, as far as this process knows.
@@ -57,7 +56,7 @@ type heldItem struct {
 }
 
 func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
-	return &holding{id: id, part: part, host: host, items: make(map[bloomstore.Fingerprint]*heldItem)}
+	return &holding{id: id, part: part, host: host, byPrint: make(map[bloomstore.Fingerprint]*heldItem)}
 }
 
 // doubt notes that the lease may have been granted until deadline.
@@ -82,14 +81,11 @@ func (h *holding) receive(items []*heldItem) {
 	for _, it := range items {
 		if it.number > h.received {
 			h.received = it.number
-			h.recent = append(h.recent, it)
-			h.items[it.item.Fingerprint] = it
+			h.items = append(h.items, it)
+			h.byPrint[it.item.Fingerprint] = it
 		}
 	}
 }
-
-// maxRecent bounds the items in holding.recent that the caller has received already.
-const maxRecent = 256
 
 // open returns how many items are leased and not completed.
 func (h *holding) open() (n int) {
@@ -110,15 +106,10 @@ func (h *holding) next() int64 {
 	return h.received + 1
 }
 
-// since returns the items of the lease except the first n, which the caller knows. It keeps only
-// the last maxRecent of these n items in h.recent, so that a long lease stays small. The caller
-// must hold mu.
+// since returns the items of the lease except the first n, which the caller knows. The caller must
+// hold mu.
 func (h *holding) since(n int) (items []frontier.Item) {
-	if surplus := min(n-h.past, len(h.recent)) - maxRecent; surplus > 0 {
-		h.recent = slices.Delete(h.recent, 0, surplus)
-		h.past += surplus
-	}
-	for _, it := range h.recent[min(max(n-h.past, 0), len(h.recent)):] {
+	for _, it := range h.items[min(max(n, 0), len(h.items)):] {
 		items = append(items, it.item)
 	}
 	return items
@@ -128,7 +119,7 @@ func (h *holding) since(n int) (items []frontier.Item) {
 func (h *holding) find(print bloomstore.Fingerprint) *heldItem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.items[print]
+	return h.byPrint[print]
 }
 
 // noteDoubt notes that the answer to a completion was lost.
@@ -157,15 +148,10 @@ func (h *holding) lease(now time.Time) frontier.Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := frontier.Lease{ID: h.id, Host: h.host, TTL: h.deadline.Sub(now), Blob: h.blob}
-	open := make([]*heldItem, 0, len(h.items))
 	for _, it := range h.items {
 		if !it.settled {
-			open = append(open, it)
+			l.Items = append(l.Items, it.item)
 		}
-	}
-	slices.SortFunc(open, func(a, b *heldItem) int { return int(a.number - b.number) })
-	for _, it := range open {
-		l.Items = append(l.Items, it.item)
 	}
 	return l
 }

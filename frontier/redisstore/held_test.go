@@ -33,25 +33,6 @@ func TestHoldingReceives(t *testing.T) {
 	}
 }
 
-// TestHoldingForgets: a holding does not keep items in its field recent that its caller
-// received long ago.
-func TestHoldingForgets(t *testing.T) {
-	const items = 3 * maxRecent
-	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
-	h.receive(numberedItems(1, items+1))
-	for known := 0; known <= items; known += 7 {
-		if got := h.since(known); len(got) != items-known {
-			t.Fatalf("%d items handed out after the first %d, want %d", len(got), known, items-known)
-		}
-	}
-	if got := urlsOf(h.since(items - 2)); !slices.Equal(got, []string{fmt.Sprint(items - 1), fmt.Sprint(items)}) {
-		t.Errorf("the last two are %q", got)
-	}
-	if len(h.recent) > maxRecent+7 {
-		t.Errorf("%d items are kept, want about %d", len(h.recent), maxRecent)
-	}
-}
-
 // TestHoldingsSweep: leases are removed at their deadline, not before.
 func TestHoldingsSweep(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)

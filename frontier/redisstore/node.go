@@ -22,7 +22,7 @@ type node struct {
 	renewing sync.Mutex    // held while an epoch begins, so that scripts are loaded once
 	epoch    atomic.Pointer[epoch]
 	offers   *groupcommit.Queue[*offering]
-	calls    *groupcommit.Queue[*groupedCall]
+	calls    *groupcommit.Queue[*call]
 }
 
 func (s *Store) newNode(client *redis.Client) *node {
@@ -170,6 +170,9 @@ type call struct {
 	keys     []string // all in part
 	args     []any    // from ARGV[2] on; ARGV[1] is the store's clock
 	required *epoch   // the call runs only in this epoch, and in another one err is errEpoch; nil means any epoch
+	lease    *holding // the lease whose items it completes; nil if it completes none
+
+	joined *call // the call to which joinCalls added the completions of this call, or nil
 
 	reply any    // nil, int64, string or []any of these
 	ran   *epoch // the epoch in which it ran, or may have run
@@ -249,6 +252,20 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 		c.ran = ep
 	}
 	return unknown
+}
+
+// pipelined sends one command for each element of list in one pipeline, and returns the commands.
+func pipelined[E any, C redis.Cmder](
+	ctx context.Context, client redis.Cmdable, list []E, command func(redis.Pipeliner, E) C,
+) ([]C, error) {
+	cmds := make([]C, len(list))
+	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, e := range list {
+			cmds[i] = command(pipe, e)
+		}
+		return nil
+	})
+	return cmds, err
 }
 
 // misplaced forgets the node of a partition if err can mean that the partition has moved. Then the

@@ -105,12 +105,10 @@ func (s *Store) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 
 // lookForNotes checks every partition for notes, and reports whether there are any.
 func (s *Store) lookForNotes(ctx context.Context) (bool, error) {
-	pipe := s.client.Pipeline()
-	lengths := make([]*redis.IntCmd, len(s.parts))
-	for i, p := range s.parts {
-		lengths[i] = pipe.LLen(ctx, p.outbox)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	lengths, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.IntCmd {
+		return pipe.LLen(ctx, p.outbox)
+	})
+	if err != nil {
 		return false, s.classify(ctx, err)
 	}
 	var parts []*partition

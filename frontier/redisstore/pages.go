@@ -44,12 +44,10 @@ func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 
 func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	sum := totals{at: s.now()}
-	pipe := s.client.Pipeline()
-	replies := make([]*redis.SliceCmd, len(s.parts))
-	for i, p := range s.parts {
-		replies[i] = pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldOutbox)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	replies, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.SliceCmd {
+		return pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldOutbox)
+	})
+	if err != nil {
 		return totals{}, s.classify(ctx, err)
 	}
 	for p, reply := range replies {

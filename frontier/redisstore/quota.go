@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
@@ -15,16 +14,16 @@ var _ frontier.Quota = (*Store)(nil)
 // quotaKey returns the key of the set of a group. These keys are all in one slot of a cluster.
 func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" + group }
 
-// quotaCall is a call of Reserve.
+// quotaCall asks the server about some keys of a call of Reserve.
 type quotaCall struct {
-	keys    []frontier.QuotaKey // keys that this process does not remember
-	maxKeys string              // maximum number of keys in each group
-	has     []bool              // the answers, index for index
+	keys    []frontier.QuotaKey
+	maxKeys uint64 // maximum number of keys in each group
+	has     []bool // the answers, index for index
 	err     error
 }
 
-// maxQuotaKeys bounds the keys of one script.
-const maxQuotaKeys = 256
+// maxQuotaKeys bounds the keys of one quotaCall. One script has less than twice as many.
+const maxQuotaKeys = 128
 
 // newQuotaQueue returns a queue that sends the keys of many calls together.
 func (s *Store) newQuotaQueue() *groupcommit.Queue[*quotaCall] {
@@ -34,67 +33,50 @@ func (s *Store) newQuotaQueue() *groupcommit.Queue[*quotaCall] {
 // Reserve implements frontier.Quota. Keys that this process does not remember are sent to the
 // server together with those of other callers.
 func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
-	life, has := s.members.current(), make([]bool, len(keys))
-	c := &quotaCall{maxKeys: strconv.FormatUint(maxKeys, 10)}
-	var open []int // indices in keys of the elements of c.keys
-	for i, k := range keys {
-		if has[i] = s.members.Has(k.String()); !has[i] {
-			c.keys, open = append(c.keys, k), append(open, i)
+	cache, has := s.members.Load(), make([]bool, len(keys))
+	var open []int // indices of the keys that cache does not have
+	for i, key := range keys {
+		if has[i] = cache.Has(key.String()); !has[i] {
+			open = append(open, i)
 		}
 	}
-	if len(open) == 0 {
-		return has, nil
-	}
-	// The server may still add keys after ctx has ended. A repeated call finds them.
-	if err := s.quota.Add(c, len(c.keys)).Wait(ctx); err != nil {
-		return nil, err
-	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	var reserved []string
-	for j, i := range open {
-		if has[i] = c.has[j]; has[i] {
-			reserved = append(reserved, keys[i].String())
+	for some := range slices.Chunk(open, maxQuotaKeys) {
+		c := &quotaCall{maxKeys: maxKeys}
+		for _, i := range some {
+			c.keys = append(c.keys, keys[i])
+		}
+		// The server may still add keys after ctx has ended. A repeated call finds them.
+		if err := s.quota.Add(c, len(some)).Wait(ctx); err != nil {
+			return nil, err
+		}
+		if c.err != nil {
+			return nil, c.err
+		}
+		for j, i := range some {
+			if has[i] = c.has[j]; has[i] {
+				cache.Add(keys[i].String())
+			}
 		}
 	}
-	s.members.add(life, reserved)
 	return has, nil
 }
 
+// askQuota sends the keys of calls in one run of reserve.lua.
 func (s *Store) askQuota(ctx context.Context, calls []*quotaCall) {
-	var asks []quotaAsk
+	var groups []string
+	var args []any
 	for _, c := range calls {
 		for _, key := range c.keys {
-			asks = append(asks, quotaAsk{c, key})
+			groups, args = append(groups, s.cfg.quotaKey(key.Group)), append(args, key.Key, c.maxKeys)
 		}
 	}
-	for some := range slices.Chunk(asks, maxQuotaKeys) {
-		s.askQuotaOnce(ctx, some)
-	}
-}
-
-// quotaAsk is one key of a call.
-type quotaAsk struct {
-	call *quotaCall
-	key  frontier.QuotaKey
-}
-
-// askQuotaOnce sends keys in one run of reserve.lua.
-func (s *Store) askQuotaOnce(ctx context.Context, asks []quotaAsk) {
-	groups, args := make([]string, len(asks)), make([]any, 0, 2*len(asks))
-	for i, a := range asks {
-		groups[i], args = s.cfg.quotaKey(a.key.Group), append(args, a.key.Key, a.call.maxKeys)
-	}
 	has, err := reserveScript.Run(ctx, s.client, groups, args...).BoolSlice()
-	if err == nil && len(has) != len(asks) {
-		err = fmt.Errorf("redisstore: reserve.lua answered %d of %d keys", len(has), len(asks))
+	if err == nil && len(has) != len(groups) {
+		err = fmt.Errorf("redisstore: reserve.lua answered %d of %d keys", len(has), len(groups))
 	}
-	for i, a := range asks {
-		if err != nil {
-			a.call.err = s.classify(ctx, err)
-		} else {
-			a.call.has = append(a.call.has, has[i])
+	for _, c := range calls {
+		if c.err = s.classify(ctx, err); c.err == nil {
+			c.has, has = has[:len(c.keys)], has[len(c.keys):]
 		}
 	}
 }

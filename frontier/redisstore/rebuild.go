@@ -112,8 +112,18 @@ func (r *rebuild) clear(ctx context.Context) error {
 	return nil
 }
 
-// fillFromStructures adds queued, leased, failed, exact and sampled items.
+// fillFromStructures adds queued, leased, failed, exact and sampled items. With an exact set,
+// partition.exact has only queued and leased items, so it is computed from them.
 func (r *rebuild) fillFromStructures(ctx context.Context) error {
+	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
+	var waiting *filler // of partition.exact
+	if r.cfg.ExactSet {
+		sets = func(p *partition) []string { return []string{p.shadow} }
+		var err error
+		if waiting, err = r.newExactFiller(ctx); err != nil {
+			return err
+		}
+	}
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
 		for item, err := range r.items(ctx, state, "") {
 			if err != nil {
@@ -124,12 +134,15 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 			if err := r.known.put(ctx, p, item.Fingerprint); err != nil {
 				return err
 			}
+			if waiting != nil && state != frontier.Failed && item.Class != frontier.Bulk {
+				if err := waiting.put(ctx, p, item.Fingerprint); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
-	if r.cfg.ExactSet { // p.exact has only items that were listed above
-		sets = func(p *partition) []string { return []string{p.shadow} }
-		if err := r.restoreExact(ctx); err != nil {
+	if waiting != nil {
+		if err := waiting.flush(ctx); err != nil {
 			return err
 		}
 	}
@@ -144,23 +157,17 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 }
 
 func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) error {
-	for cursor := uint64(0); ; {
-		members, next, err := r.client.SScan(ctx, key, cursor, "", scanStep).Result()
-		if err != nil {
-			return r.classify(ctx, err)
+	members := r.client.SScan(ctx, key, 0, "", scanStep).Iterator()
+	for members.Next(ctx) {
+		member := []byte(members.Val())
+		if len(member) != len(bloomstore.Fingerprint{}) {
+			continue
 		}
-		for _, member := range members {
-			if len(member) != len(bloomstore.Fingerprint{}) {
-				continue
-			}
-			if err := r.known.put(ctx, p, bloomstore.Fingerprint([]byte(member))); err != nil {
-				return err
-			}
-		}
-		if cursor = next; cursor == 0 {
-			return nil
+		if err := r.known.put(ctx, p, bloomstore.Fingerprint(member)); err != nil {
+			return err
 		}
 	}
+	return r.classify(ctx, members.Err())
 }
 
 // MarkSeen marks URLs as seen without queueing them. Later offers of them are answered Seen, except

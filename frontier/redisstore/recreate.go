@@ -48,12 +48,10 @@ func (s *Store) Waiting(ctx context.Context) (all, exact uint64, err error) {
 	if err != nil || !s.cfg.ExactSet {
 		return sum.queued + sum.leased, 0, err
 	}
-	pipe := s.client.Pipeline()
-	sizes := make([]*redis.IntCmd, len(s.parts))
-	for i, p := range s.parts {
-		sizes[i] = pipe.SCard(ctx, p.exact)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	sizes, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.IntCmd {
+		return pipe.SCard(ctx, p.exact)
+	})
+	if err != nil {
 		return 0, 0, s.classify(ctx, err)
 	}
 	for _, size := range sizes {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
+	"github.com/bloomfrontier/crawler/internal/recent"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
@@ -153,8 +155,10 @@ type Store struct {
 	output  frontier.Output // nil if there is none
 	records *groupcommit.Queue[*recordJob]
 
-	scope   *scopeCache
-	members *scopeCache // keys of quota groups
+	// These caches have keys of the scope, and keys of quota groups. The keys stay in their sets,
+	// unless a server loses its last writes.
+	scope   atomic.Pointer[recent.Keys]
+	members atomic.Pointer[recent.Keys]
 	quota   *groupcommit.Queue[*quotaCall]
 
 	adder
@@ -203,7 +207,8 @@ func connect(ctx context.Context, cfg Config) (*Store, error) {
 }
 
 func newStore(cfg Config) *Store {
-	s := &Store{cfg: cfg, scope: newScopeCache(), members: newScopeCache()}
+	s := &Store{cfg: cfg}
+	s.forgetKeys()
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.close = sync.OnceValue(func() error {
 		s.background.stop()

@@ -54,12 +54,10 @@ func newStats() frontier.Stats {
 }
 
 func (s *Store) readMetas(ctx context.Context) ([]map[string]string, error) {
-	pipe := s.client.Pipeline()
-	cmds := make([]*redis.MapStringStringCmd, len(s.parts))
-	for i, p := range s.parts {
-		cmds[i] = pipe.HGetAll(ctx, p.meta)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	cmds, err := pipelined(ctx, s.client, s.parts, func(pipe redis.Pipeliner, p *partition) *redis.MapStringStringCmd {
+		return pipe.HGetAll(ctx, p.meta)
+	})
+	if err != nil {
 		return nil, s.classify(ctx, err)
 	}
 	metas := make([]map[string]string, len(cmds))

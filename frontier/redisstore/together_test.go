@@ -16,17 +16,17 @@ import (
 // heldCalls delays the calls to a node until run is called.
 type heldCalls struct {
 	run    func(context.Context)
-	groups [][]*groupedCall // groups that ran
+	groups [][]*call // groups that ran
 }
 
 func (h *heldCalls) hold(s *Store, n *node) {
-	n.calls = groupcommit.New(groupcommit.Config[*groupedCall]{
+	n.calls = groupcommit.New(groupcommit.Config[*call]{
 		MaxSize: maxGroupedCalls,
 		Go: func(run func(context.Context)) error {
 			h.run = run
 			return nil
 		},
-		Commit: func(ctx context.Context, group []*groupedCall) {
+		Commit: func(ctx context.Context, group []*call) {
 			h.groups = append(h.groups, group)
 			s.runGroup(ctx, n, group)
 		},
@@ -55,14 +55,14 @@ func TestCallsTravelTogether(t *testing.T) {
 		if i%2 == 1 {
 			calls[i].required = &epoch{node: n} // another epoch of the server
 		}
-		group.Go(func() { s.runTogether(t.Context(), calls[i], nil) })
+		group.Go(func() { calls[i] = s.runTogether(t.Context(), calls[i]) })
 	}
 	eventually(t, "all calls", func() bool { return n.calls.Len() == callers })
 	leaving, leave := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	leave(gone)
-	left := confirmCall(s, nil)
-	if s.runTogether(leaving, left, nil); !errors.Is(left.err, gone) || n.calls.Len() != callers+1 {
+	left := s.runTogether(leaving, confirmCall(s, nil))
+	if !errors.Is(left.err, gone) || n.calls.Len() != callers+1 {
 		t.Errorf("who left got %v, want %v; %d calls wait, want %d", left.err, gone, n.calls.Len(), callers+1)
 	}
 
@@ -156,8 +156,7 @@ func TestRunTogetherOnClosedStore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := confirmCall(s, nil)
-	if s.runTogether(t.Context(), c, nil); !errors.Is(c.err, frontier.ErrClosed) {
+	if c := s.runTogether(t.Context(), confirmCall(s, nil)); !errors.Is(c.err, frontier.ErrClosed) {
 		t.Errorf("a call of a closed store: %v, want ErrClosed", c.err)
 	}
 }

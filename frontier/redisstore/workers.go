@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// beatEvery is the interval of a worker's heartbeats.
+	// beatEvery is the time between two heartbeats of a worker.
 	beatEvery = time.Second
 	// beatLimit is the time without a heartbeat after which a worker counts as dead. Then other
 	// workers take charge of its partitions, but its leases last until they expire.
@@ -76,22 +76,15 @@ func (s *Store) enrol(ctx context.Context) error {
 
 // beatOn sends heartbeats until ctx ends, and then a message that the worker leaves.
 func (s *Store) beatOn(ctx context.Context) {
-	tick := time.NewTicker(beatEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if err := s.beat(ctx); err != nil && ctx.Err() == nil {
-				s.cfg.Logger.DebugContext(ctx, "no heartbeat", "err", err)
-			}
-		case <-ctx.Done():
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLeave)
-			defer cancel()
-			if _, err := s.sendBeat(ctx, ""); err != nil { // the other workers notice after beatLimit that this worker has left
-				s.cfg.Logger.DebugContext(ctx, "last heartbeat not sent", "err", err)
-			}
-			return
+	for sleep(ctx, beatEvery) == nil {
+		if err := s.beat(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.DebugContext(ctx, "no heartbeat", "err", err)
 		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLeave)
+	defer cancel()
+	if _, err := s.sendBeat(ctx, ""); err != nil { // the other workers notice after beatLimit that this worker has left
+		s.cfg.Logger.DebugContext(ctx, "last heartbeat not sent", "err", err)
 	}
 }
 

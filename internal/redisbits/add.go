@@ -1,6 +1,7 @@
 package redisbits
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -54,7 +55,7 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 // must be repeated. Before it returns, it adds a layer to each full chain, and reads the
 // number of layers of each chain that has got another layer meanwhile.
 func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
-	calls := w.calls(ctx)
+	calls := w.calls()
 	if err := f.run(ctx, calls); err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ type addCall struct {
 	asks     []int // indices in the window
 	segments map[int]int
 	keys     []string
-	headers  []any
+	args     []any // before the arguments of the fingerprints
 	prints   []any // five arguments for each fingerprint
 	cmd      *redis.Cmd
 }
@@ -114,50 +115,48 @@ func (addCmd) NoRetry() bool { return true }
 
 // calls groups the asks of w by chain, without changing their order, and returns the calls for
 // them. The arguments of the calls are copies of the bits in w.
-func (w *window) calls(ctx context.Context) []*addCall {
+func (w *window) calls() []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)
 	for i := range w.asks {
 		ask := &w.asks[i]
 		call := open[ask.Chain]
 		if call == nil || len(call.asks) == maxPerScript || call.layers != ask.Layers() {
-			call = &addCall{chain: ask.Chain, layers: ask.Layers(), segments: make(map[int]int), keys: []string{ask.Chain.Record()}}
+			call = &addCall{
+				chain: ask.Chain, layers: ask.Layers(), segments: make(map[int]int),
+				keys: []string{ask.Chain.Record()}, args: []any{ask.Identity(), ask.Capacity()},
+			}
 			open[ask.Chain] = call
 			calls = append(calls, call)
 		}
 		call.append(ask, i)
 	}
-	for _, call := range calls {
-		args := append([]any{"evalsha", addScript.Hash(), len(call.keys)}, anys(call.keys)...)
-		args = append(args, call.first(w).Identity(), call.first(w).Capacity())
-		args = append(append(args, call.headers...), call.prints...)
-		call.cmd = redis.NewCmd(ctx, args...)
-		call.cmd.SetFirstKeyPos(3)
-	}
 	return calls
 }
-
-func (c *addCall) first(w *window) *Ask { return &w.asks[c.asks[0]] }
 
 func (c *addCall) append(ask *Ask, index int) {
 	at, named := c.segments[ask.segment]
 	if !named {
 		key, header := ask.Segment()
-		c.keys, c.headers = append(c.keys, key), append(c.headers, header)
+		c.keys, c.args = append(c.keys, key), append(c.args, header)
 		at = len(c.keys) // Lua counts from 1
 		c.segments[ask.segment] = at
 	}
-	from, to := ask.AppendSpan(nil, nil)
 	c.asks = append(c.asks, index)
-	c.prints = append(c.prints, at, from, to, ask.Old(), ask.AppendNew(nil))
+	last, new := ask.from+int64(len(ask.block))-1, ask.newest().Mask(bytes.Clone(ask.block), ask.Print)
+	c.prints = append(c.prints, at, ask.from, last, ask.block, new)
 }
 
-func anys(keys []string) []any {
-	list := make([]any, len(keys))
-	for i, key := range keys {
-		list[i] = key
+// command returns a new command that runs the call. The arguments verb and script are EVALSHA
+// and the hash of the script, or EVAL and its text.
+func (c *addCall) command(ctx context.Context, verb, script string) addCmd {
+	args := []any{verb, script, len(c.keys)}
+	for _, key := range c.keys {
+		args = append(args, key)
 	}
-	return list
+	c.cmd = redis.NewCmd(ctx, append(append(args, c.args...), c.prints...)...)
+	c.cmd.SetFirstKeyPos(3)
+	return addCmd{c.cmd}
 }
 
 // run sends calls in one pipeline. If the server did not begin a call, run sends the call again:
@@ -165,7 +164,7 @@ func anys(keys []string) []any {
 func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	pipe := f.client.Pipeline()
 	for _, call := range calls {
-		_ = pipe.Process(ctx, addCmd{call.cmd}) // only queues
+		_ = pipe.Process(ctx, call.command(ctx, "evalsha", addScript.Hash())) // only queues
 	}
 	_, _ = pipe.Exec(ctx) // each call has its own error
 	for _, call := range calls {
@@ -179,22 +178,22 @@ func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 // rerun sends a call again until the server begins it, and returns the call's error.
 // After lastPause it gives up.
 func (f *Filter) rerun(ctx context.Context, call *addCall) error {
+	verb, script := "evalsha", addScript.Hash()
 	for pause := firstPause; ; {
 		switch err := call.cmd.Err(); {
 		case err == nil:
 			return nil
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			call.renew(ctx, "eval", Block+addLua)
+			verb, script = "eval", Block+addLua
 		case notBegun(err) && pause <= lastPause:
 			if err := sleep(ctx, pause); err != nil {
 				return err
 			}
 			pause *= 2
-			call.renew(ctx, call.cmd.Args()[:2]...)
 		default:
 			return err
 		}
-		_ = f.client.Process(ctx, addCmd{call.cmd}) // the error is the command's
+		_ = f.client.Process(ctx, call.command(ctx, verb, script)) // the error is the command's
 	}
 }
 
@@ -226,13 +225,6 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// renew replaces the command of a call, which was sent already, by a new one. The new command
-// has the two arguments in start instead of the first two arguments of the old one.
-func (c *addCall) renew(ctx context.Context, start ...any) {
-	c.cmd = redis.NewCmd(ctx, append(start[:2:2], c.cmd.Args()[2:]...)...)
-	c.cmd.SetFirstKeyPos(3)
-}
-
 // addReply is the reply of add.lua.
 type addReply struct {
 	stale   bool    // the chain has another layer, and nothing was done
@@ -244,8 +236,8 @@ type addReply struct {
 func (c *addCall) parse() (addReply, error) {
 	switch reply := c.cmd.Val().(type) {
 	case string:
-		if err := Fault(reply); err != ErrStale {
-			return addReply{}, fmt.Errorf("add to %q: %w", c.chain.Record(), err)
+		if reply != "stale" {
+			return addReply{}, fmt.Errorf("add to %q: %w", c.chain.Record(), fault(reply))
 		}
 		again := make([]int64, len(c.asks))
 		for i := range again {

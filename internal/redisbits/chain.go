@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -223,43 +224,39 @@ func (c *Chain) verifyDue(now time.Time) bool {
 
 // verify verifies chains, with one pipeline at a time.
 func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) error {
-	pipe := client.Pipeline()
-	var checks []func() error
-	flush := func() error {
+	type segment struct {
+		layer  *keyedLayer
+		number int
+	}
+	var segments []segment
+	for _, c := range chains {
+		for _, t := range *c.keyed.Load() {
+			for number := range t.Segments {
+				segments = append(segments, segment{t, number})
+			}
+		}
+	}
+	for some := range slices.Chunk(segments, maxPipeline/2) {
+		pipe := client.Pipeline()
+		heads, lengths := make([]*redis.StringCmd, len(some)), make([]*redis.IntCmd, len(some))
+		for i, s := range some {
+			key := s.layer.keys[s.number]
+			heads[i], lengths[i] = pipe.GetRange(ctx, key, 0, HeaderBytes-1), pipe.StrLen(ctx, key)
+		}
 		if cmds, err := pipe.Exec(ctx); err != nil {
 			return pipeError(err, cmds)
 		}
-		for _, check := range checks {
-			if err := check(); err != nil {
+		for i, s := range some {
+			key, length, want := s.layer.keys[s.number], lengths[i].Val(), s.layer.SegmentBytes
+			if err := checkHeader(key, []byte(heads[i].Val()), []byte(s.layer.headers[s.number])); err != nil {
 				return err
 			}
-		}
-		checks = checks[:0]
-		return nil
-	}
-	for _, c := range chains {
-		for _, t := range *c.keyed.Load() {
-			for segment, key := range t.keys {
-				stored, length := pipe.GetRange(ctx, key, 0, HeaderBytes-1), pipe.StrLen(ctx, key)
-				checks = append(checks, func() error {
-					if err := checkHeader(key, []byte(stored.Val()), []byte(t.headers[segment])); err != nil {
-						return err
-					}
-					if length.Val() != t.SegmentBytes {
-						return fmt.Errorf("key %q has %d bytes, want %d: %w", key, length.Val(), t.SegmentBytes, bloomstore.ErrFilterLost)
-					}
-					return nil
-				})
-				if len(checks) < maxPipeline/2 {
-					continue
-				}
-				if err := flush(); err != nil {
-					return err
-				}
+			if length != want {
+				return fmt.Errorf("key %q has %d bytes, want %d: %w", key, length, want, bloomstore.ErrFilterLost)
 			}
 		}
 	}
-	return flush()
+	return nil
 }
 
 // Prepare creates one missing segment of the chain's next layer, and reports whether all
@@ -294,7 +291,7 @@ func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, numbe
 		c.next.made++
 		return c.next.made == t.Segments, nil
 	}
-	return false, fmt.Errorf("make key %q: %w", t.keys[made], Fault(reply))
+	return false, fmt.Errorf("make key %q: %w", t.keys[made], fault(reply))
 }
 
 // Extend adds a layer to a chain whose last layer was full. The argument layers is the
@@ -322,7 +319,7 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 		return err
 	}
 	if reply != "begun" && reply != "stale" {
-		return fmt.Errorf("begin layer %d of %q: %w", number, c.Record(), Fault(reply))
+		return fmt.Errorf("begin layer %d of %q: %w", number, c.Record(), fault(reply))
 	}
 	return c.Refresh(ctx, client)
 }
@@ -371,17 +368,10 @@ func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error 
 	return nil
 }
 
-// ErrStale reports that a chain has begun another layer since the caller tested it. The caller
-// must Refresh the chain and test again.
-var ErrStale = errors.New("redisbits: the chain has another layer by now")
-
-// Fault returns the error for a script's reply: ErrStale for 'stale', ErrFilterLost for
-// 'lost', and ErrParamsMismatch for 'foreign'. For the last two, the error of Verify has
-// more details.
-func Fault(reply string) error {
+// fault returns the error for a script's reply: ErrFilterLost for 'lost', and
+// ErrParamsMismatch for 'foreign'. The error of Verify has more details.
+func fault(reply string) error {
 	switch reply {
-	case "stale":
-		return ErrStale
 	case "lost":
 		return bloomstore.ErrFilterLost
 	case "foreign":

@@ -9,27 +9,17 @@ import (
 )
 
 // Claims reports for each layer of the chain, oldest first, whether it claims print. The
-// chain must be open. Reader is faster, but does not return the answers of single layers.
+// chain must be open.
 func (c *Chain) Claims(ctx context.Context, client redis.UniversalClient, print bloomstore.Fingerprint) ([]bool, error) {
-	keyed := *c.keyed.Load()
-	pipe := client.Pipeline()
-	blocks := make([]*redis.StringCmd, len(keyed))
-	for i, t := range keyed {
-		segment, from := t.Locate(print)
-		blocks[i] = pipe.GetRange(ctx, t.keys[segment], from, from+int64(t.BlockBytes)-1)
+	r, asks := NewReader(client), []Ask{{Chain: c, Print: print}}
+	if err := r.Read(ctx, asks); err != nil {
+		return nil, err
 	}
-	replies, err := pipe.Exec(ctx)
-	if err != nil {
-		return nil, pipeError(err, replies)
-	}
-	claims := make([]bool, len(keyed))
-	for i, t := range keyed {
-		block := blocks[i].Val()
-		if len(block) != t.BlockBytes {
-			segment, _ := t.Locate(print)
-			return nil, shortBlock(t.keys[segment], len(block), t.BlockBytes)
-		}
-		claims[i] = t.Known([]byte(block), print)
+	layers := asks[0].keyed
+	claims := make([]bool, len(layers))
+	for i, t := range layers {
+		block := r.reads[len(layers)-1-i].cmd.Bytes() // the newest layer was read first
+		claims[i] = t.Known(block, print)
 	}
 	return claims, nil
 }

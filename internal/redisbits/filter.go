@@ -24,12 +24,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
@@ -63,9 +66,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// params returns the params of each chain. The capacity is the chain's share of the keys
+// Params returns the params of each chain. The capacity is the chain's share of the keys
 // plus four standard deviations, so that hardly any chain grows by chance alone.
-func (c Config) params() Params {
+func (c Config) Params() Params {
 	each := float64(c.Capacity) / float64(c.Partitions)
 	return Params{
 		Capacity: uint64(math.Ceil(each + 4*math.Sqrt(each))),
@@ -73,14 +76,8 @@ func (c Config) params() Params {
 	}
 }
 
-// Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any
-// number of processes can have the same one open.
-//
-// A call changes each chain in one step. If several callers add one fingerprint at the
-// same time, one of them gets true. The client never repeats a command that adds. If a
-// connection fails during AddIfAbsent, the error is returned, and it is unknown which
-// prints were recorded (see bloomstore.Filter). Reads are repeated according to the
-// client's options.
+// Filter is a bloomstore.Filter in Redis: see Filter of the public package. A call changes
+// each chain in one step.
 type Filter struct {
 	client    redis.UniversalClient
 	layout    *Layout
@@ -91,15 +88,10 @@ type Filter struct {
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open returns the filter named in config, and creates it if there is none. It finishes
-// a creation that was interrupted. It returns an ErrParamsMismatch with both values if
-// the filter has other parameters, an ErrFilterLost if it has lost a part, and an
-// ErrEvicts if the server can evict any key.
-//
-// The client must read from primaries, because a replica can lag behind.
+// Open does what Open of the public package says.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
 	config, err := config.withDefaults()
-	layout, layoutErr := NewLayout(config.params())
+	layout, layoutErr := NewLayout(config.Params())
 	if err := errors.Join(err, layoutErr); err != nil {
 		return nil, fmt.Errorf("redisbits: %w", err)
 	}
@@ -147,9 +139,10 @@ func (f *Filter) open(ctx context.Context, config Config) error {
 	}
 	f.chains = f.layout.chains(mine.id, config)
 	if fields[1] != nil {
-		return each(len(f.chains), func(i int) error { return f.chains[i].Open(ctx, f.client) })
+		return Each(ctx, f.chains, func(ctx context.Context, c *Chain) error { return c.Open(ctx, f.client) })
 	}
-	if err := each(len(f.chains), func(i int) error { return f.chains[i].Create(ctx, f.client) }); err != nil {
+	err = Each(ctx, f.chains, func(ctx context.Context, c *Chain) error { return c.Create(ctx, f.client) })
+	if err != nil {
 		return err
 	}
 	return f.client.HSet(ctx, key, "ready", 1).Err()
@@ -163,61 +156,51 @@ func (l *Layout) chains(id ID, config Config) []*Chain {
 	return chains
 }
 
-// each calls run with the numbers 0 to n-1, eight at a time, and returns the
-// errors. After the first error it starts no more calls.
-func each(n int, run func(i int) error) error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	next := 0
-	for range min(n, 8) {
-		wg.Go(func() {
-			mu.Lock()
-			defer mu.Unlock()
-			for next < n && len(errs) == 0 {
-				i := next
-				next++
-				mu.Unlock()
-				err := run(i)
-				mu.Lock()
-				if err != nil {
-					errs = append(errs, err)
-				}
+// Each calls visit for all elements of list, 16 at a time, and returns the first error. After an
+// error it starts no more calls.
+func Each[E any](ctx context.Context, list []E, visit func(context.Context, E) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, e := range list {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
+			return visit(ctx, e)
 		})
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
-// Delete removes the filter with this name, even if parts of it are lost, in steps that
-// are short for the server. The next Delete continues an interrupted one. If there is no
-// such filter, Delete returns nil. If the filter's key contains something else, Delete
-// leaves the key alone and returns an ErrFilterLost.
+// Delete does what Delete of the public package says.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
-	key := filterKey(name)
-	head, err := client.HGet(ctx, key, "head").Result()
-	if errors.Is(err, redis.Nil) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("delete filter %q: %w", name, lostType(err))
-	}
-	stored, err := decodeHead(key, head)
-	if err != nil {
-		return fmt.Errorf("delete filter %q: %w", name, err)
-	}
-	layout, err := NewLayout(stored.params)
-	if err != nil {
-		return fmt.Errorf("delete filter %q: %w", name, err)
-	}
-	chains := layout.chains(stored.id, Config{Name: name, Partitions: stored.partition})
-	if err := each(len(chains), func(i int) error { return chains[i].Delete(ctx, client) }); err != nil {
-		return fmt.Errorf("delete filter %q: %w", name, err)
-	}
-	if err := client.Unlink(ctx, key).Err(); err != nil {
+	if err := remove(ctx, client, name); err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("delete filter %q: %w", name, err)
 	}
 	return nil
+}
+
+// remove does what Delete says, but returns redis.Nil if there is no such filter.
+func remove(ctx context.Context, client redis.UniversalClient, name string) error {
+	key := filterKey(name)
+	head, err := client.HGet(ctx, key, "head").Result()
+	if err != nil {
+		return lostType(err)
+	}
+	stored, err := decodeHead(key, head)
+	if err != nil {
+		return err
+	}
+	layout, err := NewLayout(stored.params)
+	if err != nil {
+		return err
+	}
+	chains := layout.chains(stored.id, Config{Name: name, Partitions: stored.partition})
+	err = Each(ctx, chains, func(ctx context.Context, c *Chain) error { return c.Delete(ctx, client) })
+	if err != nil {
+		return err
+	}
+	return client.Unlink(ctx, key).Err()
 }
 
 // Contains reports which of the prints the filter claims to contain; see
@@ -302,13 +285,9 @@ func (w *window) keep(wanted func(ask *Ask, index int) bool) {
 
 // chains returns the chains of the asks, each once.
 func (w *window) chains() []*Chain {
-	var chains []*Chain
-	seen := make(map[*Chain]bool)
+	chains := make(map[*Chain]bool)
 	for i := range w.asks {
-		if c := w.asks[i].Chain; !seen[c] {
-			seen[c] = true
-			chains = append(chains, c)
-		}
+		chains[w.asks[i].Chain] = true
 	}
-	return chains
+	return slices.Collect(maps.Keys(chains))
 }

@@ -290,10 +290,10 @@ func TestSizesAreThoseOfSizing(t *testing.T) {
 		}
 		config := Config{Capacity: c.keys, FPR: c.p, Growth: growth, Partitions: c.partitions}
 		want := sizing.SizeRedis(sizing.RedisPlan{Keys: c.keys, FPR: c.p, Growth: c.growth, Hosts: 1000, Partitions: c.partitions})
-		if got := config.params().Capacity; got != want.PartitionKeys {
+		if got := config.Params().Capacity; got != want.PartitionKeys {
 			t.Errorf("%+v: chains for %d keys, want %d", config, got, want.PartitionKeys)
 		}
-		l := layoutOf(t, config.params()).Layer(0)
+		l := layoutOf(t, config.Params()).Layer(0)
 		if l.Segments != want.Segments.Count || uint64(l.SegmentBytes) != want.Segments.Bytes || l.Hashes != int(want.Segments.Hashes) {
 			t.Errorf("%+v: %+v, want %+v", config, l, want.Segments)
 		}

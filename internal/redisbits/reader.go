@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -56,22 +55,8 @@ func (a *Ask) Segment() (key, header string) {
 	return a.newest().keys[a.segment], a.newest().headers[a.segment]
 }
 
-// AppendSpan appends the offset of the block's first byte to first, and the offset of its
-// last byte to last, both in decimal.
-func (a *Ask) AppendSpan(first, last []byte) (newFirst, newLast []byte) {
-	return strconv.AppendInt(first, a.from, 10), strconv.AppendInt(last, a.from+int64(len(a.block))-1, 10)
-}
-
 // Old returns the block as it was read. It belongs to the Reader.
 func (a *Ask) Old() []byte { return a.block }
-
-// AppendNew appends to dst the block with the bits of Print set.
-func (a *Ask) AppendNew(dst []byte) []byte {
-	at := len(dst)
-	dst = append(dst, a.block...)
-	a.newest().Mask(dst[at:], a.Print)
-	return dst
-}
 
 const (
 	// maxPipeline is the maximum number of commands in one pipeline. The replies wait in

@@ -31,15 +31,12 @@ func CheckServer(ctx context.Context, client redis.UniversalClient) error {
 }
 
 func checkEviction(ctx context.Context, node redis.Cmdable) error {
-	info, err := node.Info(ctx, "memory").Result()
-	if err != nil {
+	info := node.InfoMap(ctx, "memory")
+	if err := info.Err(); err != nil {
 		return fmt.Errorf("ask for the eviction policy: %w", err)
 	}
-	for line := range strings.Lines(info) {
-		policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:")
-		if ok && strings.HasPrefix(policy, "allkeys-") {
-			return fmt.Errorf("%w: its maxmemory-policy is %q, want noeviction or volatile-…", ErrEvicts, policy)
-		}
+	if policy := info.Item("Memory", "maxmemory_policy"); strings.HasPrefix(policy, "allkeys-") {
+		return fmt.Errorf("%w: its maxmemory-policy is %q, want noeviction or volatile-…", ErrEvicts, policy)
 	}
 	return nil
 }
