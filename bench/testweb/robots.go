@@ -3,7 +3,6 @@ package testweb
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -76,15 +75,18 @@ func (w *Web) crawlDelay(host int) time.Duration {
 	return w.cfg.CrawlDelay
 }
 
+// agent is the product token of the crawler.
+const agent = "crawler"
+
 const (
 	rulesPrefix = "User-agent: *\nDisallow: /private/\nAllow: /private/open/\n"
 
 	rulesWildcards = "User-agent: *\nDisallow: /*.cgi$\nDisallow: /print?*print=1\n"
 
 	rulesGroups = "User-agent: *\nDisallow: /\n\n" +
-		"User-agent: AGENT\nDisallow: /private/\nAllow: /private/open/\n\n" +
+		"User-agent: " + agent + "\nDisallow: /private/\nAllow: /private/open/\n\n" +
 		"User-agent: otherbot\nUser-agent: thirdbot\nDisallow: /\n\n" +
-		"user-agent: AGENT\nDisallow: /cgi-bin/*.cgi$\n\n" +
+		"user-agent: " + agent + "\nDisallow: /cgi-bin/*.cgi$\n\n" +
 		"Sitemap: http://sitemaps.test/all.xml\n"
 
 	rulesMessy = "\ufeff# robots.txt of this host\r\n\r\nuser-AGENT : *   # everybody\r\n" +
@@ -105,7 +107,7 @@ func (w *Web) robotsAnswer(host int) (status int, body string) {
 	case robotsWildcards:
 		return http.StatusOK, rulesWildcards
 	case robotsGroups:
-		return http.StatusOK, strings.ReplaceAll(rulesGroups, "AGENT", w.cfg.Agent)
+		return http.StatusOK, rulesGroups
 	case robotsCrawlDelay:
 		if delay := w.crawlDelay(host); delay > 0 {
 			return http.StatusOK, rulesPrefix + "Crawl-delay: " + strconv.FormatFloat(delay.Seconds(), 'f', -1, 64) + "\n"

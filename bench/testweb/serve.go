@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // Listen returns a listener on a free port of the loopback interface.
@@ -92,8 +94,7 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	if wait := a.wait + w.lateness(host); wait > 0 && !sleep(r.Context(), wait) {
 		return
 	}
-	switch a.cut {
-	case cutReset, cutClose:
+	if a.cut == cutReset || a.cut == cutClose {
 		hangUp(rw, a.cut)
 		return
 	}
@@ -126,13 +127,16 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 		header.Set("Retry-After", a.retryHeader)
 	}
 	if a.stream != nil {
-		w.stream(rw, r, a)
+		rw.WriteHeader(a.status)
+		_ = a.stream(&clientWriter{ctx: r.Context(), out: rw}) // returns when the client disconnects
 		return
 	}
 	var out io.Writer = rw
 	if a.gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		header.Set("Content-Encoding", "gzip")
-		packed := compressed(rw)
+		packed := gzipWriters.Get().(*gzip.Writer)
+		defer gzipWriters.Put(packed)
+		packed.Reset(rw)
 		defer packed.Close()
 		out = packed
 	} else {
@@ -157,20 +161,6 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 		}
 	}
 	_ = w.fill(out, a.size-int64(len(body)))
-}
-
-// stream sends an answer. The function a.stream writes its body.
-func (w *Web) stream(rw http.ResponseWriter, r *http.Request, a *answer) {
-	if !a.isLive {
-		var body bytes.Buffer
-		_ = a.stream(&body) // writes to a buffer do not fail
-		rw.Header().Set("Content-Length", strconv.Itoa(body.Len()))
-		rw.WriteHeader(a.status)
-		_, _ = rw.Write(body.Bytes())
-		return
-	}
-	rw.WriteHeader(a.status)
-	_ = a.stream(&clientWriter{ctx: r.Context(), out: rw}) // returns when the client disconnects
 }
 
 // clientWriter writes to a client. Write fails once the client has disconnected.
