@@ -88,13 +88,12 @@ func (w *Web) Compare(records io.Reader) (Report, error) {
 			c.report.Examples = append(c.report.Examples, fmt.Sprintf("%s: %d records lack it, the first is of %s", name, f.leftOut, f.first))
 		}
 	}
-	w.each(func(t target) bool {
+	for t := range w.each {
 		c.report.Expected++
 		if ordinal, _ := w.ordinal(t); !c.seen.has(ordinal) {
 			c.fault(&c.report.Missing, "missing", w.url(t))
 		}
-		return true
-	})
+	}
 	return *c.report, nil
 }
 

@@ -349,17 +349,14 @@ func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
 	if !p.want.isRead || p.role == aside || p.role == trapped {
 		return "", false
 	}
-	hash := &limitedWriter{out: sha256.New(), left: cmp.Or(p.limit, maxBody)}
-	_ = p.plain(hash) // a write to hash fails at the limit, so even an endless body ends
-	return hex.EncodeToString(hash.out.Sum(nil)), true
+	hash := sha256.New()
+	_ = p.plain(&limitedWriter{hash, cmp.Or(p.limit, maxBody)}) // a write fails at the limit, so even an endless body ends
+	return hex.EncodeToString(hash.Sum(nil)), true
 }
 
 // limitedWriter passes a limited number of bytes on to out. After that, Write fails.
 type limitedWriter struct {
-	out interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
+	out  io.Writer
 	left int64
 }
 

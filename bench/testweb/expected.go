@@ -96,20 +96,14 @@ func (w *Web) WriteExpected(out io.Writer) error {
 	buffered := bufio.NewWriterSize(out, 64<<10)
 	lines := json.NewEncoder(buffered)
 	lines.SetEscapeHTML(false)
-	var err error
-	w.each(func(t target) bool {
+	for t := range w.each {
 		e := w.expect(t)
 		e.BodySHA256, _ = w.digestOf(t)
-		err = lines.Encode(&e)
-		return err == nil
-	})
-	if err == nil {
-		err = buffered.Flush()
+		if err := lines.Encode(&e); err != nil {
+			return fmt.Errorf("write expected URLs: %w", err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("write expected URLs: %w", err)
-	}
-	return nil
+	return buffered.Flush()
 }
 
 // decode reads lines of JSON, such as records, and calls the function visit for each
