@@ -81,17 +81,18 @@ func appendHopPath(dst []byte, owner page, hop int) []byte {
 	return fmt.Appendf(dst, "/go/%d-%d/%d", owner.host, owner.index, hop)
 }
 
-// parseHop is the reverse of appendHopPath. host is the host of the redirect.
-func (w *Web) parseHop(host int, path string) (t target, known bool) {
+// parseHop is the reverse of appendHopPath. host is the host of the redirect. The result
+// has the kind unknown if there is no such redirect.
+func (w *Web) parseHop(host int, path string) target {
 	var p page
 	var hop int
 	_, err := fmt.Sscanf(path, "/go/%d-%d/%d", &p.host, &p.index, &hop)
 	if err != nil || string(appendHopPath(nil, p, hop)) != path || min(p.host, p.index, hop) < 0 ||
-		p.host >= w.shape.hosts() || p.index >= w.shape.size(p.host) {
-		return t, false
+		p.host >= w.shape.hosts() || p.index >= w.shape.size(p.host) ||
+		!w.ownsChain(p) || hop >= w.chainOf(p).hops || w.hopHost(p, hop) != host {
+		return target{}
 	}
-	known = w.ownsChain(p) && hop < w.chainOf(p).hops && w.hopHost(p, hop) == host
-	return target{kind: aHop, page: p, part: hop}, known
+	return target{kind: aHop, page: p, part: hop}
 }
 
 // location returns the Location header of a redirect: the canonical URL or, with

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -35,7 +34,7 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
-				w.traffic.connections.Add(1)
+				w.connections.Add(1)
 			}
 		},
 		Handler:           w.Handler(),
@@ -77,11 +76,9 @@ type Traffic struct {
 	Connections uint64 // accepted
 }
 
-type traffic struct{ requests, connections atomic.Uint64 }
-
 // Traffic returns the number of requests and connections so far.
 func (w *Web) Traffic() Traffic {
-	return Traffic{w.traffic.requests.Load(), w.traffic.connections.Load()}
+	return Traffic{w.requests.Load(), w.connections.Load()}
 }
 
 // Handler returns the handler of all hosts.
@@ -89,7 +86,7 @@ func (w *Web) Handler() http.Handler { return http.HandlerFunc(w.serve) }
 
 func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	host := bareHost(r.Host)
-	w.traffic.requests.Add(1)
+	w.requests.Add(1)
 	a := w.take(host, r.RequestURI)
 	if wait := a.wait + w.lateness(host); wait > 0 && !sleep(r.Context(), wait) {
 		return

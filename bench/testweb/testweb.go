@@ -160,15 +160,15 @@ func (c Config) withDefaults() (Config, error) {
 
 // Web is a synthetic web. Its methods are safe for concurrent use.
 type Web struct {
-	cfg       Config
-	scheme    string // of all generated URLs: "http" or "https"
-	shape     shape
-	fates     fates
-	corpus    corpus
-	corners   *corners
-	authority *authority // nil without Config.TLS
-	traffic   traffic
-	stall     atomic.Int64 // ns, see Request.Stall
+	cfg                   Config
+	scheme                string // of all generated URLs: "http" or "https"
+	shape                 shape
+	fates                 fates
+	corpus                corpus
+	corners               *corners
+	authority             *authority // nil without Config.TLS
+	requests, connections atomic.Uint64
+	stall                 atomic.Int64 // ns, see Request.Stall
 
 	mu      sync.Mutex // guards the fields below
 	tries   []uint8    // for each host and slot, the number of requests so far, at most 255
