@@ -33,15 +33,13 @@ type answer struct {
 	header http.Header               // further headers
 	stream func(out io.Writer) error // if not nil, it writes the body, which is sent at once, without Content-Length
 
-	wait   time.Duration // time before the headers are sent
-	pieces int           // number of pieces in which the body is sent; 0 means 1
-	pause  time.Duration // time between two pieces
-	cut    cut
+	wait time.Duration // time before the headers are sent
+	slow bool          // the body is sent in slowPieces pieces
+	cut  cut
 
 	// askRetry returns the Retry-After header and the wait that the header asks for.
 	// nil means no Retry-After header.
-	askRetry    func(now time.Time) (header string, wait time.Duration)
-	retryHeader string // the header that askRetry returned
+	askRetry func(now time.Time) (header string, wait time.Duration)
 }
 
 // refuse turns the answer into an error page without links.

@@ -120,9 +120,6 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 	if a.location != "" {
 		header.Set("Location", a.location)
 	}
-	if a.retryHeader != "" {
-		header.Set("Retry-After", a.retryHeader)
-	}
 	if a.stream != nil {
 		rw.WriteHeader(a.status)
 		_ = a.stream(&clientWriter{ctx: r.Context(), out: rw}) // returns when the client disconnects
@@ -145,15 +142,18 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 		hangUp(rw, cutBody)
 		return
 	}
-	for piece := range max(a.pieces, 1) {
-		if piece > 0 && !sleep(r.Context(), a.pause) {
+	pieces := 1
+	if a.slow {
+		pieces = slowPieces
+	}
+	for piece := range pieces {
+		if piece > 0 && !sleep(r.Context(), slowPause) {
 			return
 		}
-		from, to := len(body)*piece/max(a.pieces, 1), len(body)*(piece+1)/max(a.pieces, 1)
-		if _, err := out.Write(body[from:to]); err != nil {
+		if _, err := out.Write(body[len(body)*piece/pieces : len(body)*(piece+1)/pieces]); err != nil {
 			return
 		}
-		if a.pieces > 1 {
+		if a.slow {
 			_ = http.NewResponseController(rw).Flush()
 		}
 	}
