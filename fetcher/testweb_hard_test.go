@@ -260,7 +260,7 @@ func TestCornersOnTheWire(t *testing.T) {
 		t.Error(err)
 	}
 	asked := map[string]int{}
-	for _, l := range web.Lookups() {
+	for l := range web.Lookups() {
 		asked[l.Name]++
 	}
 	for _, name := range []string{"loopback.addresses.invalid", "rebound.addresses.invalid", "nat64.addresses.invalid"} {

@@ -8,7 +8,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"os"
 	"time"
@@ -16,41 +15,27 @@ import (
 
 // Names of the files that the method certify writes.
 const (
-	caFile   = "ca.pem"
 	certFile = "cert.pem"
 	keyFile  = "key.pem"
 )
 
-// certify makes a certificate authority, and a certificate for this machine that the
-// authority signs. It writes both certificates and the machine's private key as PEM
-// files. It discards the authority's private key.
+// certify makes a certificate for this machine, which is its own authority. It writes the
+// certificate and the private key as PEM files.
 func (p *process) certify() error {
-	now := time.Now()
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	server := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
-		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
-		// Each node of a cluster is also a client of the other nodes.
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
-	if err != nil {
-		return err
+	now := time.Now()
+	cert := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: "localhost"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	certDER, err := x509.CreateCertificate(rand.Reader, server, ca, key.Public(), caKey)
+	certDER, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
 	if err != nil {
 		return err
 	}
@@ -59,7 +44,6 @@ func (p *process) certify() error {
 		return err
 	}
 	return errors.Join(
-		writePEM(p.file(caFile), "CERTIFICATE", caDER),
 		writePEM(p.file(certFile), "CERTIFICATE", certDER),
 		writePEM(p.file(keyFile), "PRIVATE KEY", keyDER),
 	)

@@ -31,6 +31,7 @@ type Cluster struct {
 	// primaries].
 	Nodes []*RedisServer
 
+	opt       ClusterOptions
 	primaries int
 }
 
@@ -41,25 +42,24 @@ type Cluster struct {
 // It takes at least 2 s, because a primary refuses writes for 2 s after its start.
 func RedisCluster(t TB, opt ClusterOptions) *Cluster {
 	t.Helper()
-	c := &Cluster{primaries: cmp.Or(opt.Primaries, 3)}
-	return started(t, c, c.begin(t.Context(), opt))
+	return started(t, &Cluster{opt: opt, primaries: cmp.Or(opt.Primaries, 3)})
 }
 
-func (c *Cluster) begin(ctx context.Context, opt ClusterOptions) error {
-	if opt.Node.Dir != "" {
-		return errors.New("the nodes of a cluster cannot share a folder")
+func (c *Cluster) begin(ctx context.Context) error {
+	if c.opt.Node.Dir != "" || c.opt.Node.TLS {
+		return errors.New("the nodes of a cluster cannot share a folder, and have no TLS")
 	}
-	opt.NodeTimeout = cmp.Or(opt.NodeTimeout, time.Second)
-	node := opt.Node
+	timeout := cmp.Or(c.opt.NodeTimeout, time.Second)
+	node := c.opt.Node
 	node.Config = map[string]string{
 		"cluster-enabled":                 "yes",
-		"cluster-node-timeout":            strconv.FormatInt(opt.NodeTimeout.Milliseconds(), 10),
+		"cluster-node-timeout":            strconv.FormatInt(timeout.Milliseconds(), 10),
 		"cluster-require-full-coverage":   "no",
 		"cluster-replica-validity-factor": "0", // a replica can take over even if its data are old
 		"repl-diskless-sync-delay":        "0",
 	}
-	maps.Copy(node.Config, opt.Node.Config)
-	for range c.primaries * (1 + opt.Replicas) {
+	maps.Copy(node.Config, c.opt.Node.Config)
+	for range c.primaries * (1 + c.opt.Replicas) {
 		server, err := StartRedis(ctx, node)
 		if err != nil {
 			return err

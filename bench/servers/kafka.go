@@ -12,6 +12,7 @@ import (
 // concurrent use.
 type KafkaServer struct {
 	process
+	broker func(port int, dir string) *exec.Cmd
 }
 
 // Kafka starts a broker that is closed at the end of the test, and returns when the
@@ -19,12 +20,11 @@ type KafkaServer struct {
 // listens on the given loopback port and has its data in dir. See package kfake.
 func Kafka(t TB, command func(port int, dir string) *exec.Cmd) *KafkaServer {
 	t.Helper()
-	k := new(KafkaServer)
-	return started(t, k, k.begin(t.Context(), command))
+	return started(t, &KafkaServer{broker: command})
 }
 
-func (k *KafkaServer) begin(ctx context.Context, command func(port int, dir string) *exec.Cmd) (err error) {
-	k.command = func() *exec.Cmd { return command(k.port, k.file("data")) }
+func (k *KafkaServer) begin(ctx context.Context) (err error) {
+	k.command = func() *exec.Cmd { return k.broker(k.port, k.file("data")) }
 	k.ready, k.stop = k.accepts, syscall.SIGTERM
 	if k.run, err = os.MkdirTemp("", "kafka-"); err != nil {
 		return err

@@ -35,8 +35,7 @@ type NATSServer struct {
 // because the server syncs its files only every two minutes.
 func NATS(t TB, opt NATSOptions) *NATSServer {
 	t.Helper()
-	n := &NATSServer{opt: opt}
-	return started(t, n, n.begin(t.Context()))
+	return started(t, &NATSServer{opt: opt})
 }
 
 func (n *NATSServer) begin(ctx context.Context) error {
@@ -75,7 +74,11 @@ func (n *NATSServer) name() string { return filepath.Base(n.run) + "-" + strconv
 // requires a password, ping returns nil as soon as a server refuses a client without
 // one.
 func (n *NATSServer) ping(ctx context.Context) error {
-	client, err := nats.Connect(n.URL(), n.trust(), nats.Timeout(time.Second))
+	options := []nats.Option{nats.Timeout(time.Second)}
+	if n.opt.TLS {
+		options = append(options, nats.RootCAs(n.CACert()))
+	}
+	client, err := nats.Connect(n.URL(), options...)
 	if errors.Is(err, nats.ErrAuthorization) {
 		return nil // JetStream starts before the server accepts clients
 	}
@@ -96,15 +99,6 @@ func (n *NATSServer) ping(ctx context.Context) error {
 	return err
 }
 
-// trust returns a client option that trusts the server's certificate. Without TLS, the
-// option does nothing.
-func (n *NATSServer) trust() nats.Option {
-	if n.opt.TLS {
-		return nats.RootCAs(n.CACert())
-	}
-	return func(*nats.Options) error { return nil }
-}
-
 // URL returns the URL that clients connect to.
 func (n *NATSServer) URL() string {
 	if n.opt.TLS {
@@ -115,4 +109,4 @@ func (n *NATSServer) URL() string {
 
 // CACert returns the path of the certificate authority's certificate, in PEM. If the
 // server uses TLS, its clients must trust this authority.
-func (n *NATSServer) CACert() string { return n.file(caFile) }
+func (n *NATSServer) CACert() string { return n.file(certFile) }

@@ -56,8 +56,7 @@ type PostgresServer struct {
 // instead.
 func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 	t.Helper()
-	p := &PostgresServer{opt: opt}
-	return started(t, p, p.begin(t.Context()))
+	return started(t, &PostgresServer{opt: opt})
 }
 
 // StartPostgres starts a Postgres server and returns when it answers. ctx bounds the
@@ -67,11 +66,7 @@ func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 // Postgres refuses to run as root. If this process runs as root, the server runs as the
 // user postgres or, if that does not exist, as the least privileged user of the system.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, error) {
-	p := &PostgresServer{opt: opt}
-	if err := p.begin(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return p, nil
+	return begun(ctx, &PostgresServer{opt: opt})
 }
 
 func (p *PostgresServer) begin(ctx context.Context) (err error) {

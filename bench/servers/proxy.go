@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"context"
 	"net"
 	"slices"
 	"sync"
@@ -30,13 +31,14 @@ type drop struct {
 // closed at the end of the test.
 func Proxy(t TB, upstream string) *ProxyServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	return started(t, &ProxyServer{upstream: upstream, links: make(map[*link]bool)})
+}
+
+func (p *ProxyServer) begin(context.Context) (err error) {
+	if p.listener, err = net.Listen("tcp", loopback(0)); err == nil {
+		p.serving.Go(p.accept)
 	}
-	p := &ProxyServer{upstream: upstream, listener: listener, links: make(map[*link]bool)}
-	p.serving.Go(p.accept)
-	return started(t, p, nil)
+	return err
 }
 
 // Addr returns the address of the proxy, "127.0.0.1:port".
@@ -44,6 +46,9 @@ func (p *ProxyServer) Addr() string { return p.listener.Addr().String() }
 
 // Close resets all connections and ends the proxy.
 func (p *ProxyServer) Close() error {
+	if p.listener == nil {
+		return nil
+	}
 	err := p.listener.Close()
 	p.Down()
 	p.serving.Wait()

@@ -26,8 +26,8 @@ import (
 type RedisOptions struct {
 	// AppendOnly makes the server write its append-only file, synced every second.
 	AppendOnly bool
-	// TLS makes the TCP port use TLS, with a certificate of the server's own authority
-	// (see RedisServer.CACert). The socket does not use TLS.
+	// TLS makes the TCP port use TLS (see RedisServer.CACert). The socket does not use
+	// TLS. A cluster has no TLS.
 	TLS bool
 	// Config are further directives of redis.conf, which override those of this package.
 	// Some directives, such as "user", can occur several times. If a value has several
@@ -59,19 +59,14 @@ const adminUser = "servers"
 // instead.
 func Redis(t TB, opt RedisOptions) *RedisServer {
 	t.Helper()
-	r := &RedisServer{opt: opt}
-	return started(t, r, r.begin(t.Context()))
+	return started(t, &RedisServer{opt: opt})
 }
 
 // StartRedis starts a Redis server and returns when it answers. ctx bounds the start.
 // The caller must call Close. The error wraps ErrMissing if the program is not
 // installed.
 func StartRedis(ctx context.Context, opt RedisOptions) (*RedisServer, error) {
-	r := &RedisServer{opt: opt}
-	if err := r.begin(ctx); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
+	return begun(ctx, &RedisServer{opt: opt})
 }
 
 func (r *RedisServer) begin(ctx context.Context) error {
@@ -126,10 +121,8 @@ func (r *RedisServer) config() []byte {
 		directive("tls-port", strconv.Itoa(r.port))
 		directive("tls-cert-file", r.file(certFile))
 		directive("tls-key-file", r.file(keyFile))
-		directive("tls-ca-cert-file", r.file(caFile))
+		directive("tls-ca-cert-file", r.file(certFile))
 		directive("tls-auth-clients", "no")
-		directive("tls-replication", "yes")
-		directive("tls-cluster", "yes")
 	} else {
 		directive("port", strconv.Itoa(r.port))
 	}
@@ -189,7 +182,7 @@ func (r *RedisServer) CACert() string {
 	if !r.opt.TLS {
 		return ""
 	}
-	return r.file(caFile)
+	return r.file(certFile)
 }
 
 // CPU returns the processor time of the server's process since its start, including all

@@ -44,14 +44,27 @@ type TB interface {
 	Skip(args ...any)
 }
 
-// started returns server and arranges that it is closed at the end of the test. err is
-// the error of the start. If the server's program is missing, started skips the test,
-// unless CRAWLER_TEST_SERVERS is "require". After any other error, it fails the test.
-func started[S interface{ Close() error }](t TB, server S, err error) S {
-	t.Helper()
-	if err != nil {
-		err = errors.Join(err, server.Close())
+// server is a server of this package. A call of Close is allowed even if begin has failed.
+type server interface {
+	begin(ctx context.Context) error // starts the server, and returns when it answers
+	Close() error
+}
+
+// begun starts s and returns it. If s does not start, begun closes it.
+func begun[S server](ctx context.Context, s S) (S, error) {
+	if err := s.begin(ctx); err != nil {
+		var none S
+		return none, errors.Join(err, s.Close())
 	}
+	return s, nil
+}
+
+// started starts s for a test, and arranges that it is closed at the end of the test. If
+// the server's program is missing, started skips the test, unless CRAWLER_TEST_SERVERS is
+// "require". After any other error, it fails the test.
+func started[S server](t TB, s S) S {
+	t.Helper()
+	s, err := begun(t.Context(), s)
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrMissing) && os.Getenv("CRAWLER_TEST_SERVERS") != "require":
@@ -60,14 +73,14 @@ func started[S interface{ Close() error }](t TB, server S, err error) S {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if talker, ok := any(server).(interface{ lastOutput() string }); ok && t.Failed() {
+		if talker, ok := any(s).(interface{ lastOutput() string }); ok && t.Failed() {
 			t.Logf("a server said:\n%s", talker.lastOutput())
 		}
-		if err := server.Close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Errorf("end a server: %v", err)
 		}
 	})
-	return server
+	return s
 }
 
 // program returns the path of a program, or an error that wraps ErrMissing.

@@ -23,7 +23,6 @@ func (c cut) String() string {
 // An answer is the answer to a request. It is decided before anything is sent, so that
 // the request log can describe it.
 type answer struct {
-	target      target
 	status      int
 	contentType string
 	location    string
@@ -32,23 +31,20 @@ type answer struct {
 	gzip        bool                    // compress the body for clients that accept gzip
 
 	header http.Header               // further headers
-	stream func(out io.Writer) error // if not nil, it writes the body, and body and size are ignored
-	isLive bool                      // the output of stream is sent at once, without Content-Length
+	stream func(out io.Writer) error // if not nil, it writes the body, which is sent at once, without Content-Length
 
-	wait   time.Duration // time before the headers are sent
-	pieces int           // number of pieces in which the body is sent; 0 means 1
-	pause  time.Duration // time between two pieces
-	cut    cut
+	wait time.Duration // time before the headers are sent
+	slow bool          // the body is sent in slowPieces pieces
+	cut  cut
 
 	// askRetry returns the Retry-After header and the wait that the header asks for.
 	// nil means no Retry-After header.
-	askRetry    func(now time.Time) (header string, wait time.Duration)
-	retryHeader string // the header that askRetry returned
+	askRetry func(now time.Time) (header string, wait time.Duration)
 }
 
 // refuse turns the answer into an error page without links.
 func (a *answer) refuse(status int) {
-	*a = answer{target: a.target, status: status, contentType: contentHTML, wait: a.wait}
+	*a = answer{status: status, contentType: contentHTML, wait: a.wait}
 	a.body = func(dst []byte) []byte {
 		dst = append(dst, "<!DOCTYPE html>\n<title>"...)
 		dst = append(dst, http.StatusText(status)...)
@@ -61,7 +57,7 @@ const contentHTML = "text/html; charset=utf-8"
 // answer returns the answer to a request for t. The argument try is the number of
 // earlier requests for t.
 func (w *Web) answer(t target, try int) *answer {
-	a := &answer{target: t, status: http.StatusOK, contentType: contentHTML}
+	a := &answer{status: http.StatusOK, contentType: contentHTML}
 	switch t.kind {
 	case aPage:
 		w.answerPage(a, t.page, try)

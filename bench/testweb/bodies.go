@@ -1,7 +1,6 @@
 package testweb
 
 import (
-	"io"
 	"net/http"
 	"sync"
 
@@ -32,8 +31,8 @@ func ofType(contentType, magic string) *fate {
 	}
 }
 
-// huge is a hardship: up to eight pages of the whole web are Config.HugeBytes long. A
-// correct crawl reads only Config.MaxBodyBytes of them.
+// huge is a hardship: up to eight pages of the whole web are longer than
+// Config.MaxBodyBytes. A correct crawl reads only Config.MaxBodyBytes of them.
 var huge = hardship{
 	bit: Huge, name: "huge",
 	doc: "a few pages are longer than the limit of a body",
@@ -49,8 +48,11 @@ var huge = hardship{
 
 var fateHuge = &fate{
 	name: "huge", outcome: "ok", status: http.StatusOK, truncated: true,
-	answer: func(w *Web, _ page, _ int, answer *answer) { answer.size = w.cfg.HugeBytes },
+	answer: func(w *Web, _ page, _ int, answer *answer) { answer.size = w.hugeBytes() },
 }
+
+// hugeBytes returns the size of huge pages.
+func (w *Web) hugeBytes() int64 { return w.cfg.MaxBodyBytes + w.cfg.MaxBodyBytes/10 }
 
 // gzipped is a hardship: a quarter of the pages are compressed for clients that accept
 // gzip. The expected digest is always that of the uncompressed HTML.
@@ -66,23 +68,6 @@ var gzipWriters = sync.Pool{New: func() any {
 	writer, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	return writer
 }}
-
-// compressed returns a writer that compresses its input and writes the result to w. The
-// caller must call Close, which does not close w.
-func compressed(w io.Writer) io.WriteCloser {
-	writer := gzipWriters.Get().(*gzip.Writer)
-	writer.Reset(w)
-	return pooledGzip{writer}
-}
-
-type pooledGzip struct{ *gzip.Writer }
-
-func (g pooledGzip) Close() error {
-	err := g.Writer.Close()
-	g.Writer.Reset(io.Discard) // so that the pool keeps no reference to the response
-	gzipWriters.Put(g.Writer)
-	return err
-}
 
 // deep is a hardship: of the pages with child pages, one in sixteen has its links below
 // 600 open elements. golang.org/x/net/html parses only 512.

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"maps"
+	"slices"
 )
 
 // Report is the result of a comparison of a crawl's records with those of a correct
@@ -17,12 +18,7 @@ type Report struct {
 	Unexpected int // records of URLs that a correct crawl does not find
 	Duplicates int // further records of a URL in the same round
 
-	WrongOutcome   int
-	WrongStatus    int
-	WrongRedirect  int
-	WrongTitle     int
-	WrongTruncated int
-	WrongDigest    int
+	Wrong map[string]int // records with a wrong field, by the name of the field
 
 	Outcomes map[string]int // records by outcome
 	// Optional counts the records of URLs that a correct crawl can request or leave out.
@@ -31,24 +27,15 @@ type Report struct {
 	Examples []string // up to ten of each fault
 }
 
-// faults returns the name and the count of each fault.
-func (r *Report) faults() []namedCount {
-	return []namedCount{
-		{r.Missing, "missing"},
-		{r.Unexpected, "unexpected"},
-		{r.Duplicates, "recorded again"},
-		{r.WrongOutcome, "wrong in outcome"},
-		{r.WrongStatus, "wrong in status"},
-		{r.WrongRedirect, "wrong in redirect_to"},
-		{r.WrongTitle, "wrong in title"},
-		{r.WrongTruncated, "wrong in truncated"},
-		{r.WrongDigest, "wrong in digest"},
-	}
-}
-
 // Err returns nil if the records are as expected, or otherwise an error with the number
 // of each fault and examples.
-func (r *Report) Err() error { return faultError(r.faults(), r.Examples) }
+func (r *Report) Err() error {
+	counts := []namedCount{{r.Missing, "missing"}, {r.Unexpected, "unexpected"}, {r.Duplicates, "recorded again"}}
+	for _, field := range slices.Sorted(maps.Keys(r.Wrong)) {
+		counts = append(counts, namedCount{r.Wrong[field], "wrong in " + field})
+	}
+	return faultError(counts, r.Examples)
+}
 
 // namedCount is the number of faults of one kind.
 type namedCount struct {
@@ -89,65 +76,46 @@ type record struct {
 // Compare reads the records of a crawl and compares them with those of a correct crawl.
 // Each line is a JSON object with at least the field url. A field that no record has is
 // not compared. If a field is missing in some records only, it counts as the zero value
-// there. Compare takes two bits of memory for each URL.
+// there. Compare takes one bit of memory for each URL and round, and one more for each URL.
 func (w *Web) Compare(records io.Reader) (Report, error) {
 	c := w.newComparison()
 	if err := decode(records, "records", c.observe); err != nil {
 		return *c.report, err
 	}
-	for _, f := range []*field{&c.status, &c.redirect, &c.title, &c.truncated, &c.digest} {
-		if f.isWritten && f.leftOut > 0 {
-			*f.count += f.leftOut
-			c.example(f.name, fmt.Sprintf("%d records lack it, the first is of %s", f.leftOut, f.first))
+	for _, name := range slices.Sorted(maps.Keys(c.fields)) {
+		if f := c.fields[name]; f.isWritten && f.leftOut > 0 {
+			c.report.Wrong[name] += f.leftOut
+			c.report.Examples = append(c.report.Examples, fmt.Sprintf("%s: %d records lack it, the first is of %s", name, f.leftOut, f.first))
 		}
 	}
-	w.each(func(t target) bool {
+	for t := range w.each {
 		c.report.Expected++
 		if ordinal, _ := w.ordinal(t); !c.seen.has(ordinal) {
-			c.report.Missing++
-			c.example("missing", w.url(t))
+			c.fault(&c.report.Missing, "missing", w.url(t))
 		}
-		return true
-	})
+	}
 	return *c.report, nil
 }
 
 type comparison struct {
 	web    *Web
-	seen   bitset              // expected URLs that have a record
-	round0 bitset              // expected URLs that have a record of round 0
-	later  map[laterRound]bool // records of later rounds
-	shown  map[string]int      // number of examples of each fault
+	seen   bitset            // expected URLs that have a record
+	rounds map[uint32]bitset // expected URLs that have a record of the round
+	fields map[string]*field // by name
 	report *Report
-
-	status, redirect, title, truncated, digest field
 }
 
-// laterRound is a URL in a round after the first.
-type laterRound struct {
-	ordinal int
-	round   uint32
-}
-
-// A field counts the faults of one field of the records.
+// A field describes which records have one field.
 type field struct {
-	name      string
-	count     *int   // number of records in which the field is wrong
 	isWritten bool   // some record has the field
 	leftOut   int    // number of records that lack the field, but should have it
 	first     string // URL of the first of these records
 }
 
 func (w *Web) newComparison() *comparison {
-	report := &Report{Outcomes: map[string]int{}}
 	return &comparison{
-		web: w, seen: newBitset(w.ordinals()), round0: newBitset(w.ordinals()),
-		later: map[laterRound]bool{}, shown: map[string]int{}, report: report,
-		status:    field{name: "status", count: &report.WrongStatus},
-		redirect:  field{name: "redirect_to", count: &report.WrongRedirect},
-		title:     field{name: "title", count: &report.WrongTitle},
-		truncated: field{name: "truncated", count: &report.WrongTruncated},
-		digest:    field{name: "digest", count: &report.WrongDigest},
+		web: w, seen: newBitset(w.ordinals()), rounds: map[uint32]bitset{}, fields: map[string]*field{},
+		report: &Report{Outcomes: map[string]int{}, Wrong: map[string]int{}},
 	}
 }
 
@@ -163,13 +131,11 @@ func (c *comparison) observe(r *record) {
 	}
 	ordinal, isExpected := c.web.ordinal(t)
 	if !isExpected {
-		c.report.Unexpected++
-		c.example("unexpected", r.URL)
+		c.fault(&c.report.Unexpected, "unexpected", r.URL)
 		return
 	}
 	if !c.isFirst(ordinal, r.Round) {
-		c.report.Duplicates++
-		c.example("recorded again", fmt.Sprintf("%s in round %d", r.URL, r.Round))
+		c.fault(&c.report.Duplicates, "recorded again", fmt.Sprintf("%s in round %d", r.URL, r.Round))
 		return
 	}
 	e := c.web.expect(t)
@@ -187,72 +153,70 @@ func (c *comparison) observe(r *record) {
 func (c *comparison) observeNoSitemap(r *record) {
 	c.report.Optional++
 	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {
-		c.report.WrongOutcome++
-		c.example("outcome", fmt.Sprintf("%s: %q, and there is nothing", r.URL, *r.Outcome))
+		c.wrong("outcome", "%s: %q, and there is nothing", r.URL, *r.Outcome)
 	}
 }
 
 // isFirst reports whether this is the first record of a URL in this round.
 func (c *comparison) isFirst(ordinal int, round uint32) bool {
 	c.seen.add(ordinal)
-	if round == 0 {
-		return c.round0.add(ordinal)
+	if c.rounds[round] == nil {
+		c.rounds[round] = newBitset(c.web.ordinals())
 	}
-	key := laterRound{ordinal, round}
-	wasThere := c.later[key]
-	c.later[key] = true
-	return !wasThere
+	return c.rounds[round].add(ordinal)
 }
 
 func (c *comparison) judge(r *record, e *Expectation) {
 	if r.Outcome != nil && !e.accepts(*r.Outcome) {
-		c.report.WrongOutcome++
-		c.example("outcome", fmt.Sprintf("%s: %q, want %q", r.URL, *r.Outcome, e.Outcome))
+		c.wrong("outcome", "%s: %q, want %q", r.URL, *r.Outcome, e.Outcome)
 		return // other differences are consequences of this one
 	}
 	if !e.OrderFree {
 		return
 	}
-	c.compare(&c.status, r, text(r.Status, strconv.Itoa), strconv.Itoa(e.Status), e.Status == 0)
-	c.compare(&c.redirect, r, r.RedirectTo, e.RedirectTo, e.RedirectTo == "")
+	compareField(c, "status", r.URL, r.Status, e.Status)
+	compareField(c, "redirect_to", r.URL, r.RedirectTo, e.RedirectTo)
 	if !e.isRead {
 		return // a correct crawl reads no body
 	}
-	c.compare(&c.title, r, r.Title, e.Title, e.Title == "")
-	c.compare(&c.truncated, r, text(r.Truncated, strconv.FormatBool), strconv.FormatBool(e.Truncated), !e.Truncated)
-	c.compare(&c.digest, r, r.Digest, "sha256:"+e.BodySHA256, false)
+	compareField(c, "title", r.URL, r.Title, e.Title)
+	compareField(c, "truncated", r.URL, r.Truncated, e.Truncated)
+	compareField(c, "digest", r.URL, r.Digest, "sha256:"+e.BodySHA256)
 }
 
-// text formats value, or returns nil if value is nil.
-func text[T any](value *T, format func(T) string) *string {
-	if value == nil {
-		return nil
+// compareField judges a field of the record of a URL. The argument got is nil if the
+// record does not have the field, which is right if the wanted value is the zero value.
+func compareField[T comparable](c *comparison, name, url string, got *T, want T) {
+	f := c.fields[name]
+	if f == nil {
+		f = new(field)
+		c.fields[name] = f
 	}
-	s := format(*value)
-	return &s
-}
-
-// compare judges a field of r. The argument got is nil if the record does not have the
-// field. A missing field is right if the wanted value is the zero value (isZero).
-func (c *comparison) compare(f *field, r *record, got *string, want string, isZero bool) {
+	var zero T
 	switch {
-	case got != nil && *got == want:
-		f.isWritten = true
 	case got != nil:
 		f.isWritten = true
-		*f.count++
-		c.example(f.name, fmt.Sprintf("%s: %q, want %q", r.URL, *got, want))
-	case !isZero:
+		if *got != want {
+			c.wrong(name, "%s: %#v, want %#v", url, *got, want)
+		}
+	case want != zero:
 		if f.leftOut == 0 {
-			f.first = r.URL
+			f.first = url
 		}
 		f.leftOut++
 	}
 }
 
-// example keeps up to ten examples of each fault.
-func (c *comparison) example(fault, example string) {
-	if c.shown[fault]++; c.shown[fault] <= 10 {
-		c.report.Examples = append(c.report.Examples, fault+": "+example)
+// wrong counts a record with a wrong field.
+func (c *comparison) wrong(field, format string, args ...any) {
+	count := c.report.Wrong[field]
+	c.fault(&count, field, fmt.Sprintf(format, args...))
+	c.report.Wrong[field] = count
+}
+
+// fault counts a fault, and keeps up to ten examples for each counter.
+func (c *comparison) fault(count *int, name, example string) {
+	if *count++; *count <= 10 {
+		c.report.Examples = append(c.report.Examples, name+": "+example)
 	}
 }

@@ -18,7 +18,6 @@ import (
 // written by hand, together with the result that a correct crawl has for it. A crawl
 // finds all of them from one page, http://corners.test/.
 type corners struct {
-	agent    string // the product token of the crawler
 	year     int    // of the crawl
 	canary   string // suffix of a host with the port of the canaries; see portOf
 	sitemaps bool   // whether the crawl reads sitemaps
@@ -89,7 +88,7 @@ const leastCornerBody = 256 << 10
 // newCorners returns the corners of the hardships of a web.
 func newCorners(cfg *Config) *corners {
 	c := &corners{
-		agent: cfg.Agent, year: cfg.Year, canary: portOf(cfg.CanaryPort),
+		year: cfg.Year, canary: portOf(cfg.CanaryPort),
 		sitemaps: cfg.Hardships&Sitemaps != 0, sites: map[string]*site{},
 	}
 	if cfg.Hardships&Corners == 0 {
@@ -320,9 +319,18 @@ func (p *resource) withType(contentType string) *resource {
 func (p *resource) answer(a *answer, try int) {
 	a.status, a.contentType, a.location = p.status, p.contentType, p.location
 	a.header = p.header
-	a.stream, a.isLive = p.packed, p.isLive
-	if a.stream == nil {
-		a.stream = p.plain
+	write := p.packed
+	if write == nil {
+		write = p.plain
+	}
+	if p.isLive {
+		a.stream = write
+	} else {
+		a.body = func(dst []byte) []byte {
+			body := bytes.NewBuffer(dst)
+			_ = write(body) // writes to a buffer do not fail
+			return body.Bytes()
+		}
 	}
 	if try >= p.fails || p.badStatus == asGood {
 		return
@@ -341,17 +349,14 @@ func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
 	if !p.want.isRead || p.role == aside || p.role == trapped {
 		return "", false
 	}
-	hash := &limitedWriter{out: sha256.New(), left: cmp.Or(p.limit, maxBody)}
-	_ = p.plain(hash) // a write to hash fails at the limit, so even an endless body ends
-	return hex.EncodeToString(hash.out.Sum(nil)), true
+	hash := sha256.New()
+	_ = p.plain(&limitedWriter{hash, cmp.Or(p.limit, maxBody)}) // a write fails at the limit, so even an endless body ends
+	return hex.EncodeToString(hash.Sum(nil)), true
 }
 
 // limitedWriter passes a limited number of bytes on to out. After that, Write fails.
 type limitedWriter struct {
-	out interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
+	out  io.Writer
 	left int64
 }
 

@@ -390,13 +390,7 @@ func TestServeDNS(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Errorf("ServeDNS ends with %v", err)
 	}
-	turned := 0
-	for _, l := range w.Lookups() {
-		if l.Name == "turned.addresses.invalid" && l.Type == "A" {
-			turned++
-		}
-	}
-	if turned != 2 {
+	if turned := w.Lookups()[Lookup{"turned.addresses.invalid", "A"}]; turned != 2 {
 		t.Errorf("the log has %d look-ups of a name that was looked up twice", turned)
 	}
 }

@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -39,14 +40,12 @@ func (w *Web) deadFrom(host int, visit func(deadHost int)) {
 	}
 }
 
-func deadName(deadHost int) string {
-	return "dead" + string(appendPadded(nil, deadHost)) + ".test"
-}
+func deadName(deadHost int) string { return fmt.Sprintf("dead%06d.test", deadHost) }
 
 func (w *Web) parseDeadName(name string) (deadHost int, known bool) {
 	digits, begins := strings.CutPrefix(name, "dead")
 	digits, ends := strings.CutSuffix(digits, ".test")
-	if !begins || !ends || len(digits) < 6 {
+	if !begins || !ends {
 		return 0, false
 	}
 	n, err := strconv.Atoi(digits)
@@ -57,17 +56,15 @@ func appendDeadPath(dst []byte, part int) []byte {
 	if part == 0 {
 		return append(dst, '/')
 	}
-	dst = append(dst, "/p/"...)
-	dst = strconv.AppendInt(dst, int64(part), 10)
-	return append(dst, ".html"...)
+	return fmt.Appendf(dst, "/p/%d.html", part)
 }
 
+// parseDeadPath is the reverse of appendDeadPath.
 func parseDeadPath(path string) (part int, known bool) {
-	if path == "/" {
-		return 0, true
+	for part := range deadPages {
+		if string(appendDeadPath(nil, part)) == path {
+			return part, true
+		}
 	}
-	name, begins := strings.CutPrefix(path, "/p/")
-	name, ends := strings.CutSuffix(name, ".html")
-	part, isNumber := parseNumber(name)
-	return part, begins && ends && isNumber && part > 0 && part < deadPages
+	return 0, false
 }

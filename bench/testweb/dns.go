@@ -4,34 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Lookup is one question to ServeDNS, with its answer.
+// Lookup is a question to ServeDNS.
 type Lookup struct {
-	Name  string        // without the dot at its end
-	Type  string        // A, AAAA or another
-	Addrs []netip.Addr  // the answer
-	Start time.Duration // since New
+	Name string // without the dot at its end
+	Type string // A, AAAA or another
 }
 
-// nameLog keeps and counts look-ups.
-type nameLog struct {
-	kept  []Lookup
-	asked map[string]int // number of questions, by name and type
-}
-
-// Lookups returns the look-ups so far.
-func (w *Web) Lookups() []Lookup {
+// Lookups returns how often each question was asked so far.
+func (w *Web) Lookups() map[Lookup]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.names.kept)
+	return maps.Clone(w.lookups)
 }
 
 // ServeDNS answers questions for the names of the addresses hardship until ctx is done,
@@ -86,18 +77,15 @@ func (w *Web) resolve(packet []byte) ([]byte, error) {
 	return b.Finish()
 }
 
-// lookUp logs a question and returns the addresses for this look-up. known reports
+// lookUp counts a question and returns the addresses for this look-up. known reports
 // whether the name exists.
 func (w *Web) lookUp(question dnsmessage.Question) (addrs []netip.Addr, known bool) {
 	asked := strings.ToLower(strings.TrimSuffix(question.Name.String(), "."))
 	kind := strings.TrimPrefix(question.Type.String(), "Type")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.names.asked == nil {
-		w.names.asked = map[string]int{}
-	}
-	turn := w.names.asked[asked+" "+kind]
-	w.names.asked[asked+" "+kind]++
+	turn := w.lookups[Lookup{asked, kind}]
+	w.lookups[Lookup{asked, kind}]++
 	for i := range names {
 		if names[i].host+nameSuffix != asked || !w.has(Addresses) {
 			continue
@@ -110,6 +98,5 @@ func (w *Web) lookUp(question dnsmessage.Question) (addrs []netip.Addr, known bo
 			}
 		}
 	}
-	w.names.kept = append(w.names.kept, Lookup{asked, kind, addrs, time.Since(w.log.began)})
 	return addrs, known
 }

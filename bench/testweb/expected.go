@@ -27,20 +27,10 @@ type Expectation struct {
 	Optional   bool     `json:"optional,omitempty"`    // a correct crawl can record the URL or leave it out
 	// BodySHA256 is the SHA-256 of the part of the HTML that a correct crawl reads, in
 	// hexadecimal. Only WriteExpected sets it, because the page must be generated to
-	// compute it. For a single URL, use Web.Digest.
+	// compute it.
 	BodySHA256 string `json:"body_sha256,omitempty"`
 
 	isRead bool // a correct crawl reads the body; title and digest are compared
-}
-
-// Expect returns what a correct crawl records for a URL. isExpected is false if a
-// correct crawl never finds the URL.
-func (w *Web) Expect(url string) (e Expectation, isExpected bool) {
-	t := w.targetOf(url)
-	if _, isExpected = w.ordinal(t); isExpected {
-		e = w.expect(t)
-	}
-	return e, isExpected
 }
 
 // Expected returns what a correct crawl records for each URL, without digests. It
@@ -75,12 +65,8 @@ func (e *Expectation) accepts(outcome string) bool {
 	return outcome == e.Outcome || slices.Contains(e.Also, outcome)
 }
 
-// Digest returns the SHA-256 of the part of a URL's body that a correct crawl reads, in
+// digestOf returns the SHA-256 of the part of a URL's body that a correct crawl reads, in
 // hexadecimal. isRead is false if a correct crawl does not read the body.
-func (w *Web) Digest(url string) (digest string, isRead bool) {
-	return w.digestOf(w.targetOf(url))
-}
-
 func (w *Web) digestOf(t target) (digest string, isRead bool) {
 	switch {
 	case t.kind == aResource:
@@ -110,20 +96,14 @@ func (w *Web) WriteExpected(out io.Writer) error {
 	buffered := bufio.NewWriterSize(out, 64<<10)
 	lines := json.NewEncoder(buffered)
 	lines.SetEscapeHTML(false)
-	var err error
-	w.each(func(t target) bool {
+	for t := range w.each {
 		e := w.expect(t)
 		e.BodySHA256, _ = w.digestOf(t)
-		err = lines.Encode(&e)
-		return err == nil
-	})
-	if err == nil {
-		err = buffered.Flush()
+		if err := lines.Encode(&e); err != nil {
+			return fmt.Errorf("write expected URLs: %w", err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("write expected URLs: %w", err)
-	}
-	return nil
+	return buffered.Flush()
 }
 
 // decode reads lines of JSON, such as records, and calls the function visit for each

@@ -46,11 +46,16 @@ var serverErrors = hardship{
 // brokenTimes returns the fate of a page that answers the first requests with an error
 // status, and then normally.
 func brokenTimes(status, times int) *fate {
+	return failing("5xx at first", times, func(answer *answer) { answer.refuse(status) })
+}
+
+// failing returns the fate of a page whose first answers the function fail changes.
+func failing(name string, times int, fail func(*answer)) *fate {
 	return &fate{
-		name: "5xx at first", outcome: "ok", status: http.StatusOK, fails: times,
+		name: name, outcome: "ok", status: http.StatusOK, fails: times,
 		answer: func(_ *Web, _ page, try int, answer *answer) {
 			if try < times {
-				answer.refuse(status)
+				fail(answer)
 			}
 		},
 	}
@@ -89,16 +94,10 @@ var throttled = [...]*fate{
 }
 
 func throttledTimes(times, status int, ask func(time.Time) (string, time.Duration)) *fate {
-	return &fate{
-		name: "throttled at first", outcome: "ok", status: http.StatusOK, fails: times,
-		answer: func(_ *Web, _ page, try int, answer *answer) {
-			if try >= times {
-				return
-			}
-			answer.refuse(status)
-			answer.askRetry = ask
-		},
-	}
+	return failing("throttled at first", times, func(answer *answer) {
+		answer.refuse(status)
+		answer.askRetry = ask
+	})
 }
 
 // inSeconds and asDate return a Retry-After header and the wait that the header asks
@@ -132,12 +131,5 @@ var resets = hardship{
 
 // cutTimes returns the fate of a page whose first answers are broken off.
 func cutTimes(how cut, times int) *fate {
-	return &fate{
-		name: how.String() + " at first", outcome: "ok", status: http.StatusOK, fails: times,
-		answer: func(_ *Web, _ page, try int, answer *answer) {
-			if try < times {
-				answer.cut, answer.gzip = how, false
-			}
-		},
-	}
+	return failing(how.String()+" at first", times, func(answer *answer) { answer.cut, answer.gzip = how, false })
 }

@@ -135,16 +135,12 @@ func ParseHardships(list string) (Hardships, error) {
 	return set, nil
 }
 
+// sets has the sets of hardships that have a name.
+var sets = map[string]Hardships{"": None, "none": None, "all": All, "corners": Corners, "everything": Everything}
+
 func hardshipNamed(name string) (bits Hardships, known bool) {
-	switch name {
-	case "all":
-		return All, true
-	case "corners":
-		return Corners, true
-	case "everything":
-		return Everything, true
-	case "none", "":
-		return None, true
+	if bits, known = sets[name]; known {
+		return bits, true
 	}
 	for _, h := range hardships() {
 		if h.name == name {
@@ -156,15 +152,10 @@ func hardshipNamed(name string) (bits Hardships, known bool) {
 
 // String returns the list that ParseHardships reads.
 func (s Hardships) String() string {
-	switch s {
-	case None:
-		return "none"
-	case All:
-		return "all"
-	case Corners:
-		return "corners"
-	case Everything:
-		return "everything"
+	for name, set := range sets {
+		if set == s && name != "" {
+			return name
+		}
 	}
 	return strings.Join(s.names(), ",")
 }

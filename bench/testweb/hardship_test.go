@@ -218,7 +218,7 @@ func TestTimeAndBytes(t *testing.T) {
 			if response.Header.Get("Content-Encoding") == "gzip" {
 				packed++
 			}
-			if int64(len(body)) == w.cfg.HugeBytes {
+			if int64(len(body)) == w.hugeBytes() {
 				huge++
 			}
 			if strings.Count(string(body), "<div>") == deepElements {

@@ -2,7 +2,6 @@ package testweb
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
@@ -158,12 +157,16 @@ const (
 
 func blankPiece() []byte { return bytes.Repeat([]byte(" "), bombPiece) }
 
-// gzipBomb writes many gzip members. Several members in a row are valid gzip.
-func gzipBomb(begin []byte, out io.Writer) error {
-	if _, err := out.Write(gzipOf(begin)); err != nil {
+// gzipBomb writes many gzip members, and zstdBomb many zstd frames. Several of them in
+// a row are valid (RFC 1952, RFC 8878).
+func gzipBomb(begin []byte, out io.Writer) error { return framesBomb(gzipOf, begin, out) }
+func zstdBomb(begin []byte, out io.Writer) error { return framesBomb(zstdOf, begin, out) }
+
+func framesBomb(pack func([]byte) []byte, begin []byte, out io.Writer) error {
+	if _, err := out.Write(pack(begin)); err != nil {
 		return err
 	}
-	return repeat(out, gzipOf(blankPiece()), bombBytes/bombPiece)
+	return repeat(out, pack(blankPiece()), bombBytes/bombPiece)
 }
 
 // brotliBomb compresses the first bytes (begin) and a few blank pieces, and then
@@ -197,30 +200,6 @@ func brotliPieces(begin []byte) (head, piece, tail []byte) {
 	piece = next(blankAgain)
 	_ = z.Close()
 	return head, piece, packed.Bytes()
-}
-
-// zstdBomb writes a frame (RFC 8878) with one raw block and many RLE blocks. An RLE
-// block is one byte and the number of its repetitions: four bytes for 128 KiB.
-func zstdBomb(begin []byte, out io.Writer) error {
-	const (
-		block    = 128 << 10
-		window   = 7 << 3 // 2^(10+7) bytes, which is the longest block
-		raw, run = 0, 1 << 1
-		last     = 1
-	)
-	header := func(size, kind int) []byte {
-		return binary.LittleEndian.AppendUint32(nil, uint32(size<<3|kind))[:3]
-	}
-	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, window}
-	frame = append(append(frame, header(len(begin), raw)...), begin...)
-	if _, err := out.Write(frame); err != nil {
-		return err
-	}
-	if err := repeat(out, append(header(block, run), ' '), bombBytes/block); err != nil {
-		return err
-	}
-	_, err := out.Write(header(0, raw|last))
-	return err
 }
 
 func repeat(out io.Writer, piece []byte, n int) error {

@@ -21,8 +21,6 @@ type Manners struct {
 	// until the server reads it. On a busy machine this time can be long. See
 	// LagFigures.Most.
 	Lag time.Duration
-	// IgnoreRobots means that the crawl does not have to obey robots.txt.
-	IgnoreRobots bool
 }
 
 // tolerance returns the allowed difference between a delay and a shorter gap.
@@ -103,7 +101,6 @@ type judge struct {
 	hosts    map[string]*visited
 	fetched  bitset                   // URLs that were requested
 	retryAt  map[string]time.Duration // earliest time of the next request for a URL after a Retry-After
-	examples map[string]int           // number of examples of each fault
 	verdict  Verdict
 }
 
@@ -118,7 +115,7 @@ type visited struct {
 func (w *Web) newJudge(promised Manners) *judge {
 	return &judge{
 		web: w, promised: promised, hosts: map[string]*visited{}, fetched: newBitset(w.ordinals()),
-		retryAt: map[string]time.Duration{}, examples: map[string]int{},
+		retryAt: map[string]time.Duration{},
 	}
 }
 
@@ -138,15 +135,15 @@ func (j *judge) observe(r *Request) {
 	case isRobots:
 		host.robotsAsked = true
 	case t.kind == unknown:
-		j.fault(&j.verdict.Unknown, "unknown", r, "is not linked by any page")
-	case !host.robotsAsked && !j.promised.IgnoreRobots:
+		j.fault(&j.verdict.Unknown, r, "is not linked by any page")
+	case !host.robotsAsked:
 		host.robotsAsked = true // so that it is reported once for each host
-		j.fault(&j.verdict.Unannounced, "unannounced", r, "was asked for before robots.txt")
+		j.fault(&j.verdict.Unannounced, r, "was asked for before robots.txt")
 	}
 	// The Crawl-delay applies to all gaps after robots.txt, except for the first.
 	if t.kind == aRobots {
 		host.delay = j.promised.Delay
-	} else if host.robotsAsked && (t.kind == aPage || t.kind == aHop) && !j.promised.IgnoreRobots {
+	} else if host.robotsAsked && (t.kind == aPage || t.kind == aHop) {
 		host.delay = max(j.promised.Delay, j.web.crawlDelay(j.web.hostOf(t)))
 	}
 	host.path, host.start = r.Path, r.Start
@@ -166,9 +163,9 @@ func (j *judge) observeGap(host *visited, r *Request) {
 	if gap.Gap >= want-j.promised.tolerance(want) {
 		return
 	}
-	j.fault(&j.verdict.TooEarly, "early", r, fmt.Sprintf("started %v after %s, want %v", gap.Gap, host.path, want))
+	j.fault(&j.verdict.TooEarly, r, fmt.Sprintf("started %v after %s, want %v", gap.Gap, host.path, want))
 	if r.Path == host.path {
-		j.fault(&j.verdict.Replayed, "replayed", r, fmt.Sprintf("was repeated after %v", gap.Gap))
+		j.fault(&j.verdict.Replayed, r, fmt.Sprintf("was repeated after %v", gap.Gap))
 	}
 }
 
@@ -177,13 +174,13 @@ func (j *judge) observeGap(host *visited, r *Request) {
 func (j *judge) observeURL(t target, r *Request) {
 	ordinal, isExpected := j.web.ordinal(t)
 	if t.kind == aResource && t.resource.role == trapped {
-		j.fault(&j.verdict.Trapped, "trapped", r, "leads deeper into a trap")
+		j.fault(&j.verdict.Trapped, r, "leads deeper into a trap")
 	}
 	if !isExpected {
 		return
 	}
-	if t.kind == aResource && t.resource.role == closed && !j.promised.IgnoreRobots {
-		j.fault(&j.verdict.Disallowed, "disallowed", r, "is disallowed by robots.txt")
+	if t.kind == aResource && t.resource.role == closed {
+		j.fault(&j.verdict.Disallowed, r, "is disallowed by robots.txt")
 	}
 	if again := !j.fetched.add(ordinal); again && t.kind != aDeadPage && j.needed(t) < max(r.Attempt, 2) {
 		j.verdict.Refetched++
@@ -191,12 +188,12 @@ func (j *judge) observeURL(t target, r *Request) {
 	if t.kind != aPage {
 		return
 	}
-	if j.web.fateOf(t.page) == fateRobots && !j.promised.IgnoreRobots {
-		j.fault(&j.verdict.Disallowed, "disallowed", r, "is disallowed by robots.txt")
+	if j.web.fateOf(t.page) == fateRobots {
+		j.fault(&j.verdict.Disallowed, r, "is disallowed by robots.txt")
 	}
 	url := r.Host + r.Path
 	if until, wasAsked := j.retryAt[url]; wasAsked && r.Start < until-j.promised.tolerance(0) {
-		j.fault(&j.verdict.Impatient, "impatient", r, fmt.Sprintf("was asked for again %v before its Retry-After was over", until-r.Start))
+		j.fault(&j.verdict.Impatient, r, fmt.Sprintf("was asked for again %v before its Retry-After was over", until-r.Start))
 	}
 	if r.RetryAfter > 0 {
 		j.retryAt[url] = r.Start + r.RetryAfter
@@ -215,10 +212,9 @@ func (j *judge) needed(t target) int {
 	return min(j.web.fateOf(t.page).fails+1, attempts)
 }
 
-// fault counts a fault, and keeps up to three examples for each name.
-func (j *judge) fault(count *int, name string, r *Request, what string) {
-	*count++
-	if j.examples[name]++; j.examples[name] <= 3 {
+// fault counts a fault, and keeps up to three examples for each counter.
+func (j *judge) fault(count *int, r *Request, what string) {
+	if *count++; *count <= 3 {
 		j.verdict.Examples = append(j.verdict.Examples, fmt.Sprintf("http://%s%s %s", r.Host, r.Path, what))
 	}
 }

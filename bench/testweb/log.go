@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -102,7 +103,9 @@ func (w *Web) take(host, path string) *answer {
 		r.Attempt = try + 1
 	}
 	if a.askRetry != nil {
-		a.retryHeader, r.RetryAfter = a.askRetry(now)
+		var header string
+		header, r.RetryAfter = a.askRetry(now)
+		a.header = http.Header{"Retry-After": {header}}
 	}
 	w.log.add(&r)
 	return a

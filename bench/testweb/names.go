@@ -144,28 +144,14 @@ func (w *Web) parsePath(host int, path string) (p page, known bool) {
 		if !begins || !ends {
 			continue
 		}
-		index, isNumber := parseNumber(middle)
-		if !isNumber || index == 0 || index >= w.shape.size(host) {
+		index, err := strconv.Atoi(middle)
+		if err != nil || index < 1 || index >= w.shape.size(host) {
 			continue
 		}
-		if p = (page{host, index}); w.styleOf(p) == i {
+		var room [64]byte
+		if p = (page{host, index}); string(w.appendPath(room[:0], p)) == path {
 			return p, true
 		}
 	}
 	return page{}, false
-}
-
-// parseNumber parses a number of up to ten digits, in the form that strconv.AppendInt
-// writes: without a sign or a leading zero.
-func parseNumber(s string) (n int, isNumber bool) {
-	if s == "" || len(s) > 10 || s[0] == '0' && len(s) > 1 {
-		return 0, false
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-		n = 10*n + int(s[i]-'0')
-	}
-	return n, true
 }

@@ -1,8 +1,8 @@
 package testweb
 
 import (
+	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 )
 
@@ -78,31 +78,21 @@ func (w *Web) hopStatus(owner page, hop int) int {
 
 // appendHopPath appends /go/HOST-INDEX/HOP, with the host and index of owner.
 func appendHopPath(dst []byte, owner page, hop int) []byte {
-	dst = append(dst, "/go/"...)
-	dst = strconv.AppendInt(dst, int64(owner.host), 10)
-	dst = append(dst, '-')
-	dst = strconv.AppendInt(dst, int64(owner.index), 10)
-	dst = append(dst, '/')
-	return strconv.AppendInt(dst, int64(hop), 10)
+	return fmt.Appendf(dst, "/go/%d-%d/%d", owner.host, owner.index, hop)
 }
 
-// parseHop is the reverse of appendHopPath. host is the host of the redirect.
-func (w *Web) parseHop(host int, path string) (t target, known bool) {
-	names, is := strings.CutPrefix(path, "/go/")
-	owner, hopName, hasHop := strings.Cut(names, "/")
-	ownerHost, ownerIndex, hasIndex := strings.Cut(owner, "-")
-	if !is || !hasHop || !hasIndex {
-		return t, false
+// parseHop is the reverse of appendHopPath. host is the host of the redirect. The result
+// has the kind unknown if there is no such redirect.
+func (w *Web) parseHop(host int, path string) target {
+	var p page
+	var hop int
+	_, err := fmt.Sscanf(path, "/go/%d-%d/%d", &p.host, &p.index, &hop)
+	if err != nil || string(appendHopPath(nil, p, hop)) != path || min(p.host, p.index, hop) < 0 ||
+		p.host >= w.shape.hosts() || p.index >= w.shape.size(p.host) ||
+		!w.ownsChain(p) || hop >= w.chainOf(p).hops || w.hopHost(p, hop) != host {
+		return target{}
 	}
-	h, ok1 := parseNumber(ownerHost)
-	index, ok2 := parseNumber(ownerIndex)
-	hop, ok3 := parseNumber(hopName)
-	if !ok1 || !ok2 || !ok3 || h >= w.shape.hosts() || index >= w.shape.size(h) {
-		return t, false
-	}
-	p := page{h, index}
-	known = w.ownsChain(p) && hop < w.chainOf(p).hops && w.hopHost(p, hop) == host
-	return target{kind: aHop, page: p, part: hop}, known
+	return target{kind: aHop, page: p, part: hop}
 }
 
 // location returns the Location header of a redirect: the canonical URL or, with

@@ -11,7 +11,7 @@ import (
 // counts each distinct link of each page once, and visits all pages for this.
 func (w *Web) Refused() map[string]uint64 {
 	all := map[string]uint64{}
-	w.each(func(t target) bool {
+	for t := range w.each {
 		switch {
 		case t.kind == aResource:
 			for reason, n := range t.resource.refused {
@@ -21,8 +21,7 @@ func (w *Web) Refused() map[string]uint64 {
 			all["scheme"] += noLinksSchemes
 			all["malformed"] += noLinksMalformed
 		}
-		return true
-	})
+	}
 	return all
 }
 

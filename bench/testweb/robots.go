@@ -3,7 +3,6 @@ package testweb
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -23,46 +22,47 @@ var robots = hardship{
 // page, and the judge finds the request in the log.
 var fateRobots = &fate{name: "disallowed", outcome: "robots"}
 
-type robotsKind int
+// A robotsFile is a kind of robots.txt.
+type robotsFile struct {
+	status int
+	text   string
+	closed [2]int // styles of pages that it disallows; zero if it disallows none
+	open   [2]int // styles of pages that it allows, although they are similar
+}
 
-const (
-	robotsMissing robotsKind = iota
-	robotsEmpty
-	robotsPrefix
-	robotsWildcards
-	robotsGroups
-	robotsCrawlDelay
-	robotsForbidden // status 403, which allows everything (RFC 9309, 2.3.1.3)
-	robotsMessy
+var (
+	privateFolder = [2]int{stylePrivate, stylePrivate}
+	openFolder    = [2]int{stylePrivateOpen, stylePrivateOpen}
+	allowed       = [2]int{stylePrivate, styleScript} // if the file has no rules
+
+	robotsMissing = &robotsFile{status: http.StatusNotFound, open: allowed}
+	robotsDelay   = &robotsFile{http.StatusOK, rulesPrefix, privateFolder, openFolder} // with a Crawl-delay
+
+	// robotsFiles are the files of eight hosts in a row.
+	robotsFiles = [...]*robotsFile{
+		{http.StatusOK, rulesPrefix, privateFolder, openFolder},
+		{http.StatusOK, rulesWildcards, [2]int{styleScript, stylePrint}, [2]int{styleScriptOpen, stylePrintOpen}},
+		{http.StatusOK, rulesGroups, [2]int{stylePrivate, styleScript}, [2]int{stylePrivateOpen, styleScriptOpen}},
+		robotsDelay,
+		{status: http.StatusForbidden, text: "Forbidden\n", open: allowed}, // which allows everything (RFC 9309, 2.3.1.3)
+		{http.StatusOK, rulesMessy, privateFolder, openFolder},
+		robotsMissing,
+		{status: http.StatusOK, open: allowed}, // empty
+	}
 )
 
-func robotsOf(host int) robotsKind { return robotsKind(host+2) % 8 }
+func robotsOf(host int) *robotsFile { return robotsFiles[host%len(robotsFiles)] }
 
-func hasRules(host int) bool {
-	switch robotsOf(host) {
-	case robotsMissing, robotsEmpty, robotsForbidden:
-		return false
-	}
-	return true
-}
+func hasRules(host int) bool { return robotsOf(host).closed != [2]int{} }
 
 // robotsStyle returns a URL style that matches, or nearly matches, a rule of robots.txt.
 // decided is true for each disallowed page, and for one in twenty of the others.
 func robotsStyle(p page, disallowed bool, bits uint64) (style int, decided bool) {
-	closed, open := [2]int{stylePrivate, stylePrivate}, [2]int{stylePrivateOpen, stylePrivateOpen}
-	switch robotsOf(p.host) {
-	case robotsMissing, robotsEmpty, robotsForbidden: // everything is allowed
-		open = [2]int{stylePrivate, styleScript}
-	case robotsWildcards:
-		closed, open = [2]int{styleScript, stylePrint}, [2]int{styleScriptOpen, stylePrintOpen}
-	case robotsGroups:
-		closed, open = [2]int{stylePrivate, styleScript}, [2]int{stylePrivateOpen, styleScriptOpen}
-	}
-	pick := bits >> 8 % 2
+	file, pick := robotsOf(p.host), bits>>8%2
 	if disallowed {
-		return closed[pick], true
+		return file.closed[pick], true
 	}
-	return open[pick], bits>>16%20 == 0
+	return file.open[pick], bits>>16%20 == 0
 }
 
 // maxCrawlDelayPages is the maximum number of pages of a host that sets a Crawl-delay.
@@ -70,11 +70,14 @@ const maxCrawlDelayPages = 128
 
 // crawlDelay returns the Crawl-delay of a host's robots.txt, or 0 if it sets none.
 func (w *Web) crawlDelay(host int) time.Duration {
-	if !w.has(Robots) || robotsOf(host) != robotsCrawlDelay || w.shape.size(host) > maxCrawlDelayPages {
+	if !w.has(Robots) || robotsOf(host) != robotsDelay || w.shape.size(host) > maxCrawlDelayPages {
 		return 0
 	}
 	return w.cfg.CrawlDelay
 }
+
+// agent is the product token of the crawler.
+const agent = "crawler"
 
 const (
 	rulesPrefix = "User-agent: *\nDisallow: /private/\nAllow: /private/open/\n"
@@ -82,9 +85,9 @@ const (
 	rulesWildcards = "User-agent: *\nDisallow: /*.cgi$\nDisallow: /print?*print=1\n"
 
 	rulesGroups = "User-agent: *\nDisallow: /\n\n" +
-		"User-agent: AGENT\nDisallow: /private/\nAllow: /private/open/\n\n" +
+		"User-agent: " + agent + "\nDisallow: /private/\nAllow: /private/open/\n\n" +
 		"User-agent: otherbot\nUser-agent: thirdbot\nDisallow: /\n\n" +
-		"user-agent: AGENT\nDisallow: /cgi-bin/*.cgi$\n\n" +
+		"user-agent: " + agent + "\nDisallow: /cgi-bin/*.cgi$\n\n" +
 		"Sitemap: http://sitemaps.test/all.xml\n"
 
 	rulesMessy = "\ufeff# robots.txt of this host\r\n\r\nuser-AGENT : *   # everybody\r\n" +
@@ -94,27 +97,12 @@ const (
 
 // robotsAnswer returns the status and body of a host's robots.txt.
 func (w *Web) robotsAnswer(host int) (status int, body string) {
-	if !w.has(Robots) {
-		return http.StatusNotFound, ""
+	file := robotsMissing
+	if w.has(Robots) {
+		file = robotsOf(host)
 	}
-	switch robotsOf(host) {
-	case robotsEmpty:
-		return http.StatusOK, ""
-	case robotsPrefix:
-		return http.StatusOK, rulesPrefix
-	case robotsWildcards:
-		return http.StatusOK, rulesWildcards
-	case robotsGroups:
-		return http.StatusOK, strings.ReplaceAll(rulesGroups, "AGENT", w.cfg.Agent)
-	case robotsCrawlDelay:
-		if delay := w.crawlDelay(host); delay > 0 {
-			return http.StatusOK, rulesPrefix + "Crawl-delay: " + strconv.FormatFloat(delay.Seconds(), 'f', -1, 64) + "\n"
-		}
-		return http.StatusOK, rulesPrefix
-	case robotsForbidden:
-		return http.StatusForbidden, "Forbidden\n"
-	case robotsMessy:
-		return http.StatusOK, rulesMessy
+	if delay := w.crawlDelay(host); delay > 0 {
+		return file.status, file.text + "Crawl-delay: " + strconv.FormatFloat(delay.Seconds(), 'f', -1, 64) + "\n"
 	}
-	return http.StatusNotFound, ""
+	return file.status, file.text
 }

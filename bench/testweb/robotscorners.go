@@ -101,7 +101,7 @@ var malformedRobots = hardship{
 	bit: MalformedRobots, name: "malformed-robots",
 	doc: "robots.txt with other line ends, NULs, HTML, unknown lines, groups to be merged",
 	corner: func(c *corners) {
-		tokens := strings.NewReplacer("TOKEN", c.agent, "UPPER", strings.ToUpper(c.agent))
+		tokens := strings.NewReplacer("TOKEN", agent, "UPPER", strings.ToUpper(agent))
 		for _, file := range []struct {
 			name, text string
 			open       bool // the file has no rules

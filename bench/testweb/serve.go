@@ -12,8 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // Listen returns a listener on a free port of the loopback interface.
@@ -33,7 +34,7 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
-				w.traffic.connections.Add(1)
+				w.connections.Add(1)
 			}
 		},
 		Handler:           w.Handler(),
@@ -75,11 +76,9 @@ type Traffic struct {
 	Connections uint64 // accepted
 }
 
-type traffic struct{ requests, connections atomic.Uint64 }
-
 // Traffic returns the number of requests and connections so far.
 func (w *Web) Traffic() Traffic {
-	return Traffic{w.traffic.requests.Load(), w.traffic.connections.Load()}
+	return Traffic{w.requests.Load(), w.connections.Load()}
 }
 
 // Handler returns the handler of all hosts.
@@ -87,13 +86,12 @@ func (w *Web) Handler() http.Handler { return http.HandlerFunc(w.serve) }
 
 func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	host := bareHost(r.Host)
-	w.traffic.requests.Add(1)
+	w.requests.Add(1)
 	a := w.take(host, r.RequestURI)
 	if wait := a.wait + w.lateness(host); wait > 0 && !sleep(r.Context(), wait) {
 		return
 	}
-	switch a.cut {
-	case cutReset, cutClose:
+	if a.cut == cutReset || a.cut == cutClose {
 		hangUp(rw, a.cut)
 		return
 	}
@@ -122,17 +120,17 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 	if a.location != "" {
 		header.Set("Location", a.location)
 	}
-	if a.retryHeader != "" {
-		header.Set("Retry-After", a.retryHeader)
-	}
 	if a.stream != nil {
-		w.stream(rw, r, a)
+		rw.WriteHeader(a.status)
+		_ = a.stream(&clientWriter{ctx: r.Context(), out: rw}) // returns when the client disconnects
 		return
 	}
 	var out io.Writer = rw
 	if a.gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		header.Set("Content-Encoding", "gzip")
-		packed := compressed(rw)
+		packed := gzipWriters.Get().(*gzip.Writer)
+		defer gzipWriters.Put(packed)
+		packed.Reset(rw)
 		defer packed.Close()
 		out = packed
 	} else {
@@ -144,33 +142,22 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 		hangUp(rw, cutBody)
 		return
 	}
-	for piece := range max(a.pieces, 1) {
-		if piece > 0 && !sleep(r.Context(), a.pause) {
+	pieces := 1
+	if a.slow {
+		pieces = slowPieces
+	}
+	for piece := range pieces {
+		if piece > 0 && !sleep(r.Context(), slowPause) {
 			return
 		}
-		from, to := len(body)*piece/max(a.pieces, 1), len(body)*(piece+1)/max(a.pieces, 1)
-		if _, err := out.Write(body[from:to]); err != nil {
+		if _, err := out.Write(body[len(body)*piece/pieces : len(body)*(piece+1)/pieces]); err != nil {
 			return
 		}
-		if a.pieces > 1 {
+		if a.slow {
 			_ = http.NewResponseController(rw).Flush()
 		}
 	}
 	_ = w.fill(out, a.size-int64(len(body)))
-}
-
-// stream sends an answer. The function a.stream writes its body.
-func (w *Web) stream(rw http.ResponseWriter, r *http.Request, a *answer) {
-	if !a.isLive {
-		var body bytes.Buffer
-		_ = a.stream(&body) // writes to a buffer do not fail
-		rw.Header().Set("Content-Length", strconv.Itoa(body.Len()))
-		rw.WriteHeader(a.status)
-		_, _ = rw.Write(body.Bytes())
-		return
-	}
-	rw.WriteHeader(a.status)
-	_ = a.stream(&clientWriter{ctx: r.Context(), out: rw}) // returns when the client disconnects
 }
 
 // clientWriter writes to a client. Write fails once the client has disconnected.

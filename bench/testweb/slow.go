@@ -37,14 +37,16 @@ func (w *Web) lateness(name string) time.Duration {
 	return time.Duration(float64(w.cfg.Latency) * math.Exp(spread*normal-spread*spread/2))
 }
 
-// slow is a hardship: the server sends one page in 256 in eight pieces, 25 ms
-// apart.
+const (
+	slowPieces = 8
+	slowPause  = 25 * time.Millisecond // between two pieces
+)
+
+// slow is a hardship: the server sends one page in 256 in slowPieces pieces.
 var slow = hardship{
 	bit: Slow, name: "slow",
 	doc: "one page in 256 comes in eight pieces, 25 ms apart",
 	decorate: func(w *Web, p page, answer *answer) {
-		if w.draw(forSlow, p)%256 == 0 {
-			answer.pieces, answer.pause = 8, 25*time.Millisecond
-		}
+		answer.slow = w.draw(forSlow, p)%256 == 0
 	},
 }

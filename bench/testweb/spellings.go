@@ -44,9 +44,9 @@ func (w *Web) baseOf(p page) base {
 
 // A spelling is a link as it is written in a page.
 type spelling struct {
-	value []byte // the attribute's value
-	html  []byte // value as it is written in HTML, with character references
-	quote byte   // the quote around html; 0 means none
+	value     []byte // the attribute's value
+	quote     byte   // the quote around the value; 0 means none
+	ampersand string // how "&" in the value is written
 }
 
 // spelled decides at random whether the next link of a page is written in a form other
@@ -76,7 +76,7 @@ func (w *Web) spell(d *dice, from base, t target) spelling {
 	if bytes.ContainsAny(value, " \n\t") && quote == 0 {
 		quote = '"'
 	}
-	return escape(string(value), quote, ampersand)
+	return spelling{value, quote, ampersand}
 }
 
 // spellOrigin returns an absolute or relative URL of t, without a fragment.
@@ -182,20 +182,14 @@ func relative(d *dice, folder, path string) string {
 	return up + path[1:]
 }
 
-// escape returns the spelling of an attribute's value. It replaces "&" by the argument
-// ampersand.
-func escape(value string, quote byte, ampersand string) spelling {
-	html := strings.ReplaceAll(value, "&", ampersand)
-	return spelling{value: []byte(value), html: []byte(html), quote: quote}
-}
-
 func (s spelling) appendAttribute(dst []byte, name string) []byte {
 	dst = append(append(dst, name...), '=')
+	html := bytes.ReplaceAll(s.value, []byte("&"), []byte(s.ampersand))
 	if s.quote == 0 {
-		return append(dst, s.html...)
+		return append(dst, html...)
 	}
 	dst = append(dst, s.quote)
-	return append(append(dst, s.html...), s.quote)
+	return append(append(dst, html...), s.quote)
 }
 
 // The numbers of links in noLinks that a correct crawl refuses: links with other

@@ -27,11 +27,11 @@ type target struct {
 // target returns the target of a request for a path and query of a host. It accepts
 // only the canonical spelling of the path.
 func (w *Web) target(host, path string) target {
-	t, known := w.drawn(host, path), true
-	if t.kind == unknown {
+	t, known := w.drawn(host, path)
+	if !known {
 		t, known = w.corners.find(host, path)
 	}
-	if t.kind == unknown && w.has(Sitemaps) && isSitemapPath(path) && (known || w.isHost(host)) {
+	if t.kind == unknown && known && w.has(Sitemaps) && isSitemapPath(path) {
 		t.kind = noSitemap
 	}
 	return t
@@ -40,39 +40,33 @@ func (w *Web) target(host, path string) target {
 // isHost reports whether the web has a host with that name. It ignores the hosts of
 // corners.
 func (w *Web) isHost(name string) bool {
-	if _, isDead := w.parseDeadName(name); isDead {
-		return true
-	}
-	h, known := parseHost(name)
-	return known && h < w.shape.hosts()
+	_, known := w.drawn(name, "")
+	return known
 }
 
 // drawn returns the target of a request for a host with generated pages or for a dead
-// host.
-func (w *Web) drawn(host, path string) target {
+// host. known reports whether host is such a host.
+func (w *Web) drawn(host, path string) (t target, known bool) {
 	if d, isDead := w.parseDeadName(host); isDead {
 		if path == "/robots.txt" {
-			return target{kind: aDeadRobots, page: page{host: d}}
+			return target{kind: aDeadRobots, page: page{host: d}}, true
 		}
-		if part, known := parseDeadPath(path); known {
-			return target{kind: aDeadPage, page: page{host: d}, part: part}
+		if part, is := parseDeadPath(path); is {
+			return target{kind: aDeadPage, page: page{host: d}, part: part}, true
 		}
-		return target{}
+		return target{}, true
 	}
 	h, known := parseHost(host)
 	if !known || h >= w.shape.hosts() {
-		return target{}
+		return target{}, false
 	}
 	if path == "/robots.txt" {
-		return target{kind: aRobots, page: page{host: h}}
+		return target{kind: aRobots, page: page{host: h}}, true
 	}
-	if p, known := w.parsePath(h, path); known {
-		return target{kind: aPage, page: p}
+	if p, is := w.parsePath(h, path); is {
+		return target{kind: aPage, page: p}, true
 	}
-	if t, known := w.parseHop(h, path); known {
-		return t
-	}
-	return target{}
+	return w.parseHop(h, path), true
 }
 
 func (w *Web) targetOf(url string) target {

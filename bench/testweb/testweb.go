@@ -32,7 +32,7 @@
 //   - records each redirect as a separate result, treats its target like a link,
 //     and follows at least five redirects in a row;
 //   - makes up to four attempts (--retries 3) after network errors, 5xx and 429;
-//   - obeys robots.txt (RFC 9309) under the product token Config.Agent;
+//   - obeys robots.txt (RFC 9309) under the product token crawler;
 //   - reads HTML only, at most Config.MaxBodyBytes of a body;
 //   - does not give up a host before ten failures in a row.
 //
@@ -67,7 +67,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,9 +103,6 @@ type Config struct {
 	// MaxBodyBytes is the maximum number of bytes of a body that the crawler reads. 0
 	// means 10 MiB. With corners it must be 256 KiB or more.
 	MaxBodyBytes int64
-	// HugeBytes is the size of huge pages. It must be larger than MaxBodyBytes. 0 means
-	// 1.1 times MaxBodyBytes.
-	HugeBytes int64
 	// Year is the year of the crawl, for the calendar hardship. 0 means the current
 	// year.
 	Year int
@@ -116,9 +112,6 @@ type Config struct {
 	// CrawlDelay is the Crawl-delay in some robots.txt files. 0 means 200 ms. It is
 	// written with all its decimals.
 	CrawlDelay time.Duration
-	// Agent is the product token of the crawler. robots.txt files have rules for it.
-	// Empty means "crawler".
-	Agent string
 
 	// Log receives the request log as lines of JSON, for JudgeLog. nil means that no
 	// log is written. The lines are buffered. Web.Flush writes the buffered lines.
@@ -136,9 +129,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MeanLinks = cmp.Or(c.MeanLinks, 20)
 	c.MeanBytes = cmp.Or(c.MeanBytes, 14<<10)
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 10<<20)
-	c.HugeBytes = cmp.Or(c.HugeBytes, c.MaxBodyBytes+c.MaxBodyBytes/10)
 	c.CrawlDelay = cmp.Or(c.CrawlDelay, 200*time.Millisecond)
-	c.Agent = cmp.Or(c.Agent, "crawler")
 	c.Year = cmp.Or(c.Year, time.Now().Year())
 	c.CanaryPort = cmp.Or(c.CanaryPort, 80)
 
@@ -157,34 +148,32 @@ func (c Config) withDefaults() (Config, error) {
 	fault(c.MeanBytes < 0, "MeanBytes is %d, want 0 or more", c.MeanBytes)
 	fault(c.MaxBodyBytes < 64<<10, "MaxBodyBytes is %d, want 64 KiB or more", c.MaxBodyBytes)
 	fault(c.Hardships&Corners != 0 && c.MaxBodyBytes < leastCornerBody, "MaxBodyBytes is %d, want %d or more with corners", c.MaxBodyBytes, leastCornerBody)
-	fault(c.HugeBytes <= c.MaxBodyBytes, "HugeBytes is %d, want more than MaxBodyBytes, %d", c.HugeBytes, c.MaxBodyBytes)
 	fault(c.Year < 1000 || c.Year > 9000, "Year is %d, want 1000 to 9000", c.Year)
 	fault(c.CanaryPort < 1 || c.CanaryPort > 65535, "CanaryPort is %d, want 1 to 65535", c.CanaryPort)
 	fault(c.Latency < 0, "Latency is %v, want 0 or more", c.Latency)
 	fault(!(c.LatencySpread >= 0 && c.LatencySpread <= maxSpread), "LatencySpread is %v, want 0 to %d", c.LatencySpread, maxSpread)
 	fault(c.TLS && c.Hardships&Corners != 0, "TLS cannot serve %v, whose URLs have the scheme http: choose hardships of all", c.Hardships&Corners)
 	fault(c.CrawlDelay < 0, "CrawlDelay is %v, want 0 or more", c.CrawlDelay)
-	fault(strings.ContainsAny(c.Agent, " \t\r\n:#*"), "Agent is %q, want a product token", c.Agent)
 	c.MeanLinks = max(c.MeanLinks, 0)
 	return c, errors.Join(faults...)
 }
 
 // Web is a synthetic web. Its methods are safe for concurrent use.
 type Web struct {
-	cfg       Config
-	scheme    string // of all generated URLs: "http" or "https"
-	shape     shape
-	fates     fates
-	corpus    corpus
-	corners   *corners
-	authority *authority // nil without Config.TLS
-	traffic   traffic
-	stall     atomic.Int64 // ns, see Request.Stall
+	cfg                   Config
+	scheme                string // of all generated URLs: "http" or "https"
+	shape                 shape
+	fates                 fates
+	corpus                corpus
+	corners               *corners
+	authority             *authority // nil without Config.TLS
+	requests, connections atomic.Uint64
+	stall                 atomic.Int64 // ns, see Request.Stall
 
-	mu    sync.Mutex // guards the fields below
-	tries []uint8    // for each host and slot, the number of requests so far, at most 255
-	log   requestLog
-	names nameLog
+	mu      sync.Mutex // guards the fields below
+	tries   []uint8    // for each host and slot, the number of requests so far, at most 255
+	log     requestLog
+	lookups map[Lookup]int // number of look-ups
 }
 
 // New returns the web that cfg describes, or an error that names every fault
@@ -202,6 +191,7 @@ func New(cfg Config) (*Web, error) {
 		corpus:  newCorpus(cfg.Seed),
 		corners: newCorners(&cfg),
 		log:     newRequestLog(cfg.Log, cfg.KeepLog),
+		lookups: map[Lookup]int{},
 	}
 	if cfg.TLS {
 		w.scheme = "https"

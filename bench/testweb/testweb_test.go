@@ -33,6 +33,22 @@ func hard(t testing.TB, set Hardships) *Web {
 	return newWeb(t, Config{Seed: *seed, Hosts: 100, Pages: 4000, Hardships: set, MeanBytes: 1500, MaxBodyBytes: 128 << 10, KeepLog: true})
 }
 
+// Expect returns what a correct crawl records for a URL. isExpected is false if a
+// correct crawl never finds the URL.
+func (w *Web) Expect(url string) (e Expectation, isExpected bool) {
+	t := w.targetOf(url)
+	if _, isExpected = w.ordinal(t); isExpected {
+		e = w.expect(t)
+	}
+	return e, isExpected
+}
+
+// Digest returns the SHA-256 of the part of a URL's body that a correct crawl reads, in
+// hexadecimal. isRead is false if a correct crawl does not read the body.
+func (w *Web) Digest(url string) (digest string, isRead bool) {
+	return w.digestOf(w.targetOf(url))
+}
+
 func TestSameSeedSameWeb(t *testing.T) {
 	cfg := Config{Seed: *seed, Hosts: 40, Pages: 600, Hardships: All, MeanBytes: 1000, MaxBodyBytes: 128 << 10}
 	var once, twice, other bytes.Buffer
@@ -200,7 +216,7 @@ func checkSpelling(t *testing.T, w *Web, d *dice, from base, p page) {
 	s := w.spell(d, from, target{kind: aPage, page: p})
 	_, links := extract(append(s.appendAttribute([]byte("<a "), "href"), '>'))
 	if len(links) != 1 || links[0].href != string(s.value) {
-		t.Fatalf("attribute %s is read as %+v, want %q", s.html, links, s.value)
+		t.Fatalf("attribute %+v is read as %+v, want %q", s, links, s.value)
 	}
 	want, base := w.url(target{kind: aPage, page: p}), "http://"+hostName(from.host)+from.folder+"x.html"
 	if got := canonical(base, links[0].href); got != want {
@@ -254,12 +270,12 @@ func TestFlatMemory(t *testing.T) {
 }
 
 func TestConfigFaults(t *testing.T) {
-	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, HugeBytes: 50, Agent: "a b", Hardships: 1<<63 | Corners,
+	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, Hardships: 1<<63 | Corners,
 		Latency: -1, LatencySpread: math.NaN(), TLS: true})
 	if err == nil {
 		t.Fatal("a config full of faults is taken")
 	}
-	for _, fault := range []string{"Pages", "LargestShare", "MeanBytes", "MaxBodyBytes", "HugeBytes", "Agent", "Hardships", "Latency", "LatencySpread", "TLS"} {
+	for _, fault := range []string{"Pages", "LargestShare", "MeanBytes", "MaxBodyBytes", "Hardships", "Latency", "LatencySpread", "TLS"} {
 		if !strings.Contains(err.Error(), fault+" ") {
 			t.Errorf("the error does not name %s: %v", fault, err)
 		}

@@ -9,9 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -19,10 +17,9 @@ import (
 // client first asks for it. All certificates have the same key, so that a new host
 // needs only a signature.
 type authority struct {
-	cert   *x509.Certificate
-	key    *ecdsa.PrivateKey // of the authority and all hosts
-	serial atomic.Int64
-	hosts  sync.Map // name -> *tls.Certificate
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey // of the authority and all hosts
+	hosts sync.Map          // name -> *tls.Certificate
 }
 
 func newAuthority() (*authority, error) {
@@ -32,7 +29,7 @@ func newAuthority() (*authority, error) {
 	}
 	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "crawler testweb"},
+		Subject:   pkix.Name{CommonName: "crawler testweb"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
@@ -44,9 +41,7 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{cert: cert, key: key}
-	a.serial.Store(1)
-	return a, nil
+	return &authority{cert: cert, key: key}, nil
 }
 
 // CACert returns the certificate of the authority that signs for all hosts, in PEM. It
@@ -73,7 +68,7 @@ func (a *authority) certificate(host string) (*tls.Certificate, error) {
 		return known.(*tls.Certificate), nil
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial.Add(1)), DNSNames: []string{host},
+		DNSNames:  []string{host},
 		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, a.cert, a.key.Public(), a.key)

@@ -69,16 +69,16 @@ func fault(path, format string, args ...any) string {
 // Check returns the faults of the tree, in the order of their files. It returns an error
 // if a file cannot be read or parsed.
 func Check(tree fs.FS) ([]string, error) {
-	faults, err := checkTop(tree)
-	if err != nil {
-		return nil, err
-	}
-	err = fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+	var faults []string
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir() && isSkipped(name):
 			return fs.SkipDir
+		case entry.IsDir() && isUnknownTop(name):
+			faults = append(faults, fault(name, "unknown top folder: give it a floor, or move it into a folder with a floor"))
+			return nil
 		case !entry.Type().IsRegular():
 			return nil
 		}
@@ -89,21 +89,11 @@ func Check(tree fs.FS) ([]string, error) {
 	return faults, err
 }
 
-// checkTop refuses unknown top folders.
-func checkTop(tree fs.FS) ([]string, error) {
-	entries, err := fs.ReadDir(tree, ".")
-	if err != nil {
-		return nil, err
-	}
-	var faults []string
-	for _, entry := range entries {
-		name := entry.Name()
-		_, known := floor[name]
-		if entry.IsDir() && !known && !slices.Contains(floorless, name) && !isOutput(name) {
-			faults = append(faults, fault(name, "unknown top folder: give it a floor, or move it into a folder with a floor"))
-		}
-	}
-	return faults, nil
+// isUnknownTop reports whether a folder is a top folder without a floor that is not
+// floorless.
+func isUnknownTop(name string) bool {
+	_, known := floor[name]
+	return name != "." && !strings.Contains(name, "/") && !known && !slices.Contains(floorless, name)
 }
 
 // topOf returns the floor of a package, or the first element of its path if the package
