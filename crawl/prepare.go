@@ -251,14 +251,15 @@ func (p *plan) newClient() (err error) {
 // settings returns the settings to store in a new crawl, or to compare with the stored
 // ones.
 func (p *plan) settings() frontier.Settings {
-	s := p.Fixed.texts(settings, p.stored)
+	common, redis, postgres := p.Fixed.settings()
+	s := texts(common, p.stored)
 	s[formSetting] = p.canon.Form()
 	text, _ := json.Marshal(append([]Host{}, p.Hosts...))
 	s[hostsSetting] = string(text)
 	if p.Redis != nil {
-		maps.Copy(s, p.Fixed.texts(sharedSettings, p.stored))
+		maps.Copy(s, texts(redis, p.stored))
 		if p.Postgres != nil {
-			maps.Copy(s, p.Fixed.texts(exactSettings, p.stored))
+			maps.Copy(s, texts(postgres, p.stored))
 			s[exactSetting] = sinkPostgres
 		}
 		return s
