@@ -28,7 +28,7 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	if d.DB == nil {
 		return nil, errRowsElsewhere(d.Path)
 	}
-	answers, err := d.openArchive(out, position)
+	answers, err := d.openSides(out, position, false)
 	if err != nil {
 		return nil, err
 	}
