@@ -65,15 +65,9 @@ func (c Config) Validate() error {
 // fault.
 func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	p := &plan{Config: c, stored: stored}
-	var errs []error
-	keep := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	keep(p.Fixed.adopt(stored))
+	errs := []error{p.Fixed.adopt(stored)}
 	if text, found := stored[hostsSetting]; found && p.Hosts == nil {
-		keep(json.Unmarshal([]byte(text), &p.Hosts))
+		errs = append(errs, json.Unmarshal([]byte(text), &p.Hosts))
 	}
 	p.hosts = newHostTable(p.Hosts)
 	p.Agent = cmp.Or(p.Agent, "crawler/"+Version())
@@ -81,21 +75,16 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	p.Records.Save = cmp.Or(p.Records.Save, "none")
 	p.Grace = cmp.Or(p.Grace, defaultGrace)
 	if p.Records.Links && p.Fixed.Sink == sinkPostgres {
-		keep(errors.New("crawl: Records.Links needs records in files, but Fixed.Sink is postgres"))
+		errs = append(errs, errors.New("crawl: Records.Links needs records in files, but Fixed.Sink is postgres"))
 	}
 	if p.Fixed.CDC == On && p.Fixed.Sink != sinkPostgres {
-		keep(errors.New("crawl: Fixed.CDC needs records in Postgres, but Fixed.Sink is jsonl"))
+		errs = append(errs, errors.New("crawl: Fixed.CDC needs records in Postgres, but Fixed.Sink is jsonl"))
 	}
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
-	keep(p.prepareEvents())
-	keep(p.parseRules())
-	keep(p.parseExact())
-	keep(p.parseCanon())
-	keep(p.parseFields())
 	p.setPolicy()
-	keep(p.newClient())
+	errs = append(errs, p.prepareEvents(), p.parseRules(), p.parseExact(), p.parseCanon(), p.parseFields(), p.newClient())
 	return p, errors.Join(errs...)
 }
 
