@@ -180,21 +180,21 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 // RowsOf opens the records in Postgres of an embedded crawl, without opening the
 // crawl.
 func (d Directory) RowsOf(ctx context.Context) (_ RecordSource, closeRows func(), err error) {
-	id, err := localstore.StoredID(nil, d.Path)
-	if err != nil {
-		return nil, nil, err
-	}
-	set, err := d.storedRows(ctx, id)
+	set, err := d.storedRows(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	return rows{ctx: ctx, set: set}, set.Close, nil
 }
 
-// storedRows opens the rows of the crawl with this id.
-func (d Directory) storedRows(ctx context.Context, id [16]byte) (*pgstore.Store, error) {
-	if d.DB == nil {
-		return nil, errRowsElsewhere(d.Path)
+// storedRows opens the rows of the crawl.
+func (d Directory) storedRows(ctx context.Context) (*pgstore.Store, error) {
+	id, err := localstore.StoredID(nil, d.Path)
+	if err == nil && d.DB == nil {
+		err = errElsewhere(d.Path, "records")
+	}
+	if err != nil {
+		return nil, err
 	}
 	return d.DB.inspect(ctx, rowsName(id))
 }

@@ -79,7 +79,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		return h.inspectEngine(ctx, c, store)
 	}
 	if h.DB == nil && c.Stored[exactSetting] != "" {
-		return nil, errExactElsewhere(h.String())
+		return nil, errElsewhere(h.String(), "exact keys")
 	}
 	config.Settings, config.ExactSet = c.Settings, h.DB != nil
 	config.FilterCapacity, config.FPR, config.Growth = c.FilterCapacity, c.FPR, c.Growth
@@ -228,7 +228,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, err
 	}
 	if settings[exactSetting] != "" && h.DB == nil {
-		return 0, errExactElsewhere(h.String())
+		return 0, errElsewhere(h.String(), "exact keys")
 	}
 	inPostgres := pgstore.ErrNoCrawl
 	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part in Postgres

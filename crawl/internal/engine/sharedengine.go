@@ -108,7 +108,7 @@ func (e *sharedEngine) CommittedRecords(ctx context.Context) (RecordSource, erro
 	case records != nil || err != nil:
 		return records, err
 	case e.rows:
-		return nil, errRowsElsewhere(e.server.String())
+		return nil, errElsewhere(e.server.String(), "records")
 	}
 	return nil, errors.New("no records here: name the directory of the workers' directories with --dir")
 }
