@@ -50,10 +50,7 @@ func (h *Server) Stored(ctx context.Context) (frontier.Settings, error) {
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return h.lostCrawl(ctx)
 	}
-	if err != nil {
-		return nil, h.explain(err)
-	}
-	return settings, nil
+	return settings, h.explain(err)
 }
 
 // Open implements Backend.
@@ -211,6 +208,9 @@ func newWorkerName() string {
 
 // explain adds the name of the crawl to an error of its server.
 func (h *Server) explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return ErrNoCrawl
 	}
@@ -241,8 +241,5 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 	if errors.Is(err, redisstore.ErrNoCrawl) && inPostgres == nil {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, h.explain(err)
-	}
-	return keys, nil
+	return keys, h.explain(err)
 }
