@@ -117,7 +117,10 @@ func stateOf(running bool, stats frontier.Stats) string {
 	if running {
 		state = endRunning
 	}
-	return state + pausedWord(stats)
+	if stats.Paused {
+		state += ", paused"
+	}
+	return state
 }
 
 // newReport returns a report with the counters of the store.
@@ -322,15 +325,6 @@ func (ses *session) noneReached(r *Result) bool {
 	failed := r.Stats.Outcomes[frontier.Network] + r.Stats.Outcomes[frontier.HostDead]
 	p := ses.worker.Progress()
 	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
-}
-
-// pausedWord returns the end of a line about a crawl: ", paused", or "" if the crawl
-// is not paused.
-func pausedWord(stats frontier.Stats) string {
-	if stats.Paused {
-		return ", paused"
-	}
-	return ""
 }
 
 // answersIn returns the folder of the answers that the crawl in dir has kept, or ""

@@ -31,7 +31,7 @@ func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)
 
 // finishDelivery delivers the remaining events for at most Config.Grace. If ctx ends
 // earlier, the events are left to the next run, or to another relay of the same name.
-func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Context), ending *deadline) {
+func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Context), ending *ending) {
 	limited, cancel := context.WithTimeout(ctx, max(m.Grace, 0))
 	defer cancel()
 	within, release := ending.limit(ctx)

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,54 +74,55 @@ type Fixed struct {
 	Partitions int      // parts that the hosts of a crawl in Redis are spread over; 256
 }
 
-// setting is one field of Fixed in its stored form, which is a name and a text. The
-// names are those of the command's flags.
+// setting is a field of Fixed, with the name under which it is stored. The names are
+// those of the command's flags.
 type setting struct {
 	name  string
-	text  func(*Fixed) string // empty means that the field is unset
-	parse func(*Fixed, string) error
-	def   string
+	def   string // the default, in its stored form
+	value interface {
+		String() string // the stored form of the field; empty means that the field is unset
+		Set(text string) error
+	}
 }
 
-// settings are the settings that every crawl stores. docs/reference lists them.
-var settings = []setting{
-	name("scope", "host", func(f *Fixed) *string { return &f.Scope }, "host", "subdomains", "domain", "any"),
-	list("include", "[]", func(f *Fixed) *[]string { return &f.Include }),
-	list("exclude", "[]", func(f *Fixed) *[]string { return &f.Exclude }),
-	number("max-depth", "-1", func(f *Fixed) *int { return &f.MaxDepth }, strconv.Itoa, "-1", "0"),
-	number("max-per-host", "0", func(f *Fixed) *int { return &f.MaxPerHost }, countText, "0", ""),
-	name("host-key", "host", func(f *Fixed) *string { return &f.HostKey }, "host", "domain"),
-	duration("delay", politeness.DefaultDelay.String(), func(f *Fixed) *time.Duration { return &f.Delay }),
-	duration("max-crawl-delay", politeness.DefaultMaxCrawlDelay.String(), func(f *Fixed) *time.Duration { return &f.MaxCrawlDelay }),
-	{"latency-factor", factorText, parseFactor, strconv.FormatFloat(politeness.DefaultLatencyFactor, 'g', -1, 64)},
-	number("host-concurrency", "1", func(f *Fixed) *int { return &f.HostConcurrency }, strconv.Itoa, "", ""),
-	name("robots", "obey", func(f *Fixed) *string { return &f.Robots }, "obey", "ignore"),
-	{"urls", urlsText, parseURLs, "10M"},
-	{"fpr", fprText, parseFPR, "1e-06"},
-	toggle("growth", "on", func(f *Fixed) *Switch { return &f.Growth }, "on", "off"),
-	list("exact", `["seeds"]`, func(f *Fixed) *[]string { return &f.Exact }),
-	name("sink", "jsonl", func(f *Fixed) *string { return &f.Sink }, "jsonl", sinkPostgres),
-	toggle("cdc", "false", func(f *Fixed) *Switch { return &f.CDC }, "true", "false"),
-	list("strip-param", "[]", func(f *Fixed) *[]string { return &f.StripParams }),
-	list("keep-param", "[]", func(f *Fixed) *[]string { return &f.KeepParams }),
-	toggle("sort-query", "false", func(f *Fixed) *Switch { return &f.SortQuery }, "true", "false"),
-	toggle("sitemaps", "false", func(f *Fixed) *Switch { return &f.Sitemaps }, "true", "false"),
-	toggle("assets", "false", func(f *Fixed) *Switch { return &f.Assets }, "true", "false"),
-	number("max-hosts-per-domain", "10k", func(f *Fixed) *int { return &f.MaxHostsPerDomain }, countText, "0", ""),
-	number("max-url-bytes", strconv.Itoa(trap.DefaultMaxURL), func(f *Fixed) *int { return &f.MaxURLBytes }, strconv.Itoa, "0", ""),
-	number("max-path-repeats", strconv.Itoa(trap.DefaultMaxRepeats), func(f *Fixed) *int { return &f.MaxPathRepeats }, strconv.Itoa, "0", ""),
-	number("max-params", strconv.Itoa(trap.DefaultMaxParams), func(f *Fixed) *int { return &f.MaxParams }, strconv.Itoa, "0", ""),
-	number("max-years-ahead", strconv.Itoa(trap.DefaultMaxAhead), func(f *Fixed) *int { return &f.MaxYearsAhead }, strconv.Itoa, "-1", "0"),
-	list("allow-port", "[]", func(f *Fixed) *[]string { return &f.AllowPorts }),
+// settings returns the fields of f. Every crawl stores the settings in the list common;
+// docs/reference lists them. A crawl in Redis also stores the list redis. If its exact
+// keys are in Postgres, it also stores the list postgres.
+func (f *Fixed) settings() (common, redis, postgres []setting) {
+	common = []setting{
+		{"scope", "host", choice{&f.Scope, []string{"host", "subdomains", "domain", "any"}}},
+		{"include", "[]", (*list)(&f.Include)},
+		{"exclude", "[]", (*list)(&f.Exclude)},
+		{"max-depth", "-1", number{field: &f.MaxDepth, noLimit: "-1", lowest: "0"}},
+		{"max-per-host", "0", number{field: &f.MaxPerHost, noLimit: "0", short: true}},
+		{"host-key", "host", choice{&f.HostKey, []string{"host", "domain"}}},
+		{"delay", politeness.DefaultDelay.String(), (*delay)(&f.Delay)},
+		{"max-crawl-delay", politeness.DefaultMaxCrawlDelay.String(), (*delay)(&f.MaxCrawlDelay)},
+		{"latency-factor", strconv.FormatFloat(politeness.DefaultLatencyFactor, 'g', -1, 64), (*factor)(&f.LatencyFactor)},
+		{"host-concurrency", "1", number{field: &f.HostConcurrency}},
+		{"robots", "obey", choice{&f.Robots, []string{"obey", "ignore"}}},
+		{"urls", "10M", (*human.Count)(&f.FilterCapacity)},
+		{"fpr", "1e-06", (*human.Rate)(&f.FPR)},
+		{"growth", "on", toggle{&f.Growth, "on", "off"}},
+		{"exact", `["seeds"]`, (*list)(&f.Exact)},
+		{"sink", "jsonl", choice{&f.Sink, []string{"jsonl", sinkPostgres}}},
+		{"cdc", "false", toggle{&f.CDC, "true", "false"}},
+		{"strip-param", "[]", (*list)(&f.StripParams)},
+		{"keep-param", "[]", (*list)(&f.KeepParams)},
+		{"sort-query", "false", toggle{&f.SortQuery, "true", "false"}},
+		{"sitemaps", "false", toggle{&f.Sitemaps, "true", "false"}},
+		{"assets", "false", toggle{&f.Assets, "true", "false"}},
+		{"max-hosts-per-domain", "10k", number{field: &f.MaxHostsPerDomain, noLimit: "0", short: true}},
+		{"max-url-bytes", strconv.Itoa(trap.DefaultMaxURL), number{field: &f.MaxURLBytes, noLimit: "0"}},
+		{"max-path-repeats", strconv.Itoa(trap.DefaultMaxRepeats), number{field: &f.MaxPathRepeats, noLimit: "0"}},
+		{"max-params", strconv.Itoa(trap.DefaultMaxParams), number{field: &f.MaxParams, noLimit: "0"}},
+		{"max-years-ahead", strconv.Itoa(trap.DefaultMaxAhead), number{field: &f.MaxYearsAhead, noLimit: "-1", lowest: "0"}},
+		{"allow-port", "[]", (*list)(&f.AllowPorts)},
+	}
+	redis = []setting{{"partitions", "256", number{field: &f.Partitions}}}
+	postgres = []setting{{"window", "[]", (*list)(&f.Windows)}}
+	return common, redis, postgres
 }
-
-// A crawl in Redis also stores sharedSettings. If its exact keys are in Postgres, it
-// also stores exactSettings.
-var (
-	sharedSettings = []setting{number("partitions", "256", func(f *Fixed) *int { return &f.Partitions }, strconv.Itoa, "", "")}
-	exactSettings  = []setting{list("window", "[]", func(f *Fixed) *[]string { return &f.Windows })}
-	allSettings    = slices.Concat(settings, sharedSettings, exactSettings)
-)
 
 // Names of stored settings that are not fields of Fixed.
 const (
@@ -150,37 +152,42 @@ func SettingNames() (common, redis, postgres []string) {
 		}
 		return names
 	}
-	return names(settings), names(sharedSettings), names(exactSettings)
+	ofAll, ofRedis, ofPostgres := new(Fixed).settings()
+	return names(ofAll), names(ofRedis), names(ofPostgres)
 }
 
 // Text returns the stored form of the setting with this name, or "" if it is unset. A
 // list is stored as JSON. Text panics if there is no such setting.
-func (f *Fixed) Text(name string) string { return find(name).text(f) }
+func (f *Fixed) Text(name string) string { return f.find(name).value.String() }
 
 // Set parses text and sets the field with this name. It accepts what Text returns for a
 // field that is set, and other spellings of the same value, such as 1e6 for 1M. Set
 // panics if there is no such setting.
-func (f *Fixed) Set(name, text string) error { return find(name).parse(f, text) }
+func (f *Fixed) Set(name, text string) error { return f.find(name).value.Set(text) }
 
-func find(name string) setting {
-	return allSettings[slices.IndexFunc(allSettings, func(s setting) bool { return s.name == name })]
+func (f *Fixed) find(name string) setting {
+	all := f.allSettings()
+	return all[slices.IndexFunc(all, func(s setting) bool { return s.name == name })]
 }
+
+func (f *Fixed) allSettings() []setting { return slices.Concat(f.settings()) }
 
 // adopt sets each unset field to the stored value, or to its default if none is stored.
 // It does not change a field that is set. The store later refuses a value that differs
 // from the stored one. The error names every faulty value.
 func (f *Fixed) adopt(stored frontier.Settings) error {
 	var errs []error
-	for _, s := range allSettings {
-		text, into, where := s.text(f), new(Fixed), "crawl: Fixed: " // a value that is set is only checked
-		if text == "" {
-			into, where = f, ""
-			var found bool
-			if text, found = stored[s.name]; !found {
-				text = s.def
-			}
+	checked := new(Fixed).allSettings()
+	for i, s := range f.allSettings() {
+		text, where := s.value.String(), ""
+		if text != "" {
+			s, where = checked[i], "crawl: Fixed: " // a value that is set is only checked
+		} else if old, found := stored[s.name]; found {
+			text = old
+		} else {
+			text = s.def
 		}
-		if err := s.parse(into, text); err != nil {
+		if err := s.value.Set(text); err != nil {
 			errs = append(errs, fmt.Errorf("%s%s is %q, %w", where, s.name, text, err))
 		}
 	}
@@ -188,12 +195,12 @@ func (f *Fixed) adopt(stored frontier.Settings) error {
 }
 
 // texts returns the stored forms of the given settings. The caller must have called
-// f.adopt before. A setting that an existing crawl does not store is left out if f has
-// the default.
-func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings {
+// Fixed.adopt before. A setting that an existing crawl does not store is left out if it
+// has the default.
+func texts(of []setting, stored frontier.Settings) frontier.Settings {
 	texts := make(frontier.Settings)
 	for _, s := range of {
-		text := s.text(f)
+		text := s.value.String()
 		if _, found := stored[s.name]; stored == nil || found || text != s.def {
 			texts[s.name] = text
 		}
@@ -201,146 +208,134 @@ func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings 
 	return texts
 }
 
-func name(key, def string, field func(*Fixed) *string, values ...string) setting {
-	return setting{key, func(f *Fixed) string { return *field(f) }, func(f *Fixed, text string) error {
-		if !slices.Contains(values, text) {
-			return fmt.Errorf("want one of %q", values)
-		}
-		*field(f) = text
-		return nil
-	}, def}
+// choice is a text that is one of some values.
+type choice struct {
+	field  *string
+	values []string
 }
 
-func list(key, def string, field func(*Fixed) *[]string) setting {
-	text := func(f *Fixed) string {
-		if *field(f) == nil {
-			return ""
-		}
-		text, _ := json.Marshal(*field(f)) // this cannot fail for strings
-		return string(text)
+func (c choice) String() string { return *c.field }
+
+func (c choice) Set(text string) error {
+	if !slices.Contains(c.values, text) {
+		return fmt.Errorf("want one of %q", c.values)
 	}
-	return setting{key, text, func(f *Fixed, text string) error {
-		return json.Unmarshal([]byte(text), field(f))
-	}, def}
+	*c.field = text
+	return nil
 }
 
-func toggle(key, def string, field func(*Fixed) *Switch, on, off string) setting {
-	return setting{key, func(f *Fixed) string { return map[Switch]string{On: on, Off: off}[*field(f)] },
-		func(f *Fixed, text string) error {
-			switch text {
-			case on, "true": // some YAML programs turn "on" into "true"
-				*field(f) = On
-			case off, "false":
-				*field(f) = Off
-			default:
-				return fmt.Errorf("want %s or %s", on, off)
-			}
-			return nil
-		}, def}
-}
+// list is a list of texts, stored as JSON.
+type list []string
 
-func duration(key, def string, field func(*Fixed) *time.Duration) setting {
-	text := func(f *Fixed) string {
-		switch d := *field(f); {
-		case d == 0:
-			return ""
-		case d == NoDelay:
-			return "0s"
-		default:
-			return d.String()
-		}
-	}
-	return setting{key, text, func(f *Fixed, text string) error {
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
-			return errors.New("want a duration, or NoDelay")
-		}
-		if *field(f) = d; d == 0 {
-			*field(f) = NoDelay
-		}
-		return nil
-	}, def}
-}
-
-// number returns a setting that is a whole number. The argument noLimit is the text of
-// NoLimit, and the argument lowest is the text of SeedsOnly or ThisYear. An empty text
-// means that the setting does not have that value.
-func number(key, def string, field func(*Fixed) *int, words func(int) string, noLimit, lowest string) setting {
-	text := func(f *Fixed) string {
-		switch n := *field(f); {
-		case n == 0:
-			return ""
-		case n == NoLimit && noLimit != "":
-			return noLimit
-		case n == SeedsOnly && lowest != "":
-			return lowest
-		default:
-			return words(n)
-		}
-	}
-	return setting{key, text, func(f *Fixed, text string) error {
-		switch {
-		case text == "":
-		case text == noLimit:
-			*field(f) = NoLimit
-			return nil
-		case text == lowest:
-			*field(f) = SeedsOnly
-			return nil
-		}
-		n, err := human.ParseNumber(text)
-		if err != nil || n < 1 || n != float64(int(n)) {
-			return errors.New("want a whole number from 1 on, or NoLimit where there may be none")
-		}
-		*field(f) = int(n)
-		return nil
-	}, def}
-}
-
-func countText(n int) string {
-	c := human.Count(max(n, 0))
-	if n < 0 {
-		return strconv.Itoa(n)
-	}
-	return c.String()
-}
-
-func factorText(f *Fixed) string {
-	switch {
-	case f.LatencyFactor == 0:
+func (l *list) String() string {
+	if *l == nil {
 		return ""
-	case f.LatencyFactor == -1:
-		return "0"
 	}
-	return strconv.FormatFloat(f.LatencyFactor, 'g', -1, 64)
+	text, _ := json.Marshal(*l) // this cannot fail for strings
+	return string(text)
 }
 
-func parseFactor(f *Fixed, text string) error {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(x >= 0) {
-		return errors.New("want a number from 0 on, or -1 for none")
-	}
-	if f.LatencyFactor = x; x == 0 {
-		f.LatencyFactor = -1
+func (l *list) Set(text string) error { return json.Unmarshal([]byte(text), l) }
+
+// toggle is a Switch with the texts of On and Off.
+type toggle struct {
+	field   *Switch
+	on, off string
+}
+
+func (t toggle) String() string { return map[Switch]string{On: t.on, Off: t.off}[*t.field] }
+
+func (t toggle) Set(text string) error {
+	switch text {
+	case t.on, "true": // some YAML programs turn "on" into "true"
+		*t.field = On
+	case t.off, "false":
+		*t.field = Off
+	default:
+		return fmt.Errorf("want %s or %s", t.on, t.off)
 	}
 	return nil
 }
 
-func urlsText(f *Fixed) string {
-	c := human.Count(f.FilterCapacity)
-	return c.String()
-}
+// delay is a duration, or NoDelay, which is stored as 0s.
+type delay time.Duration
 
-func parseURLs(f *Fixed, text string) error {
-	return (*human.Count)(&f.FilterCapacity).Set(text)
-}
-
-func fprText(f *Fixed) string {
-	r := human.Rate(f.FPR)
-	if f.FPR == 0 {
+func (d *delay) String() string {
+	switch t := time.Duration(*d); t {
+	case 0:
 		return ""
+	case NoDelay:
+		return "0s"
+	default:
+		return t.String()
 	}
-	return r.String()
 }
 
-func parseFPR(f *Fixed, text string) error { return (*human.Rate)(&f.FPR).Set(text) }
+func (d *delay) Set(text string) error {
+	t, err := time.ParseDuration(text)
+	if err != nil || t < 0 {
+		return errors.New("want a duration, or NoDelay")
+	}
+	*d = delay(cmp.Or(t, NoDelay))
+	return nil
+}
+
+// factor is a number, or -1, which is stored as 0.
+type factor float64
+
+func (x *factor) String() string {
+	switch *x {
+	case 0:
+		return ""
+	case -1:
+		return "0"
+	}
+	return strconv.FormatFloat(float64(*x), 'g', -1, 64)
+}
+
+func (x *factor) Set(text string) error {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0) {
+		return errors.New("want a number from 0 on, or -1 for none")
+	}
+	*x = factor(cmp.Or(n, -1))
+	return nil
+}
+
+// number is a whole number.
+type number struct {
+	field   *int
+	noLimit string // the text of NoLimit; empty means that the field cannot be NoLimit
+	lowest  string // the text of SeedsOnly or ThisYear, in the same way
+	short   bool   // 10000 is stored as 10k
+}
+
+func (n number) String() string {
+	switch v := *n.field; {
+	case v == 0:
+		return ""
+	case v == NoLimit && n.noLimit != "":
+		return n.noLimit
+	case v == SeedsOnly && n.lowest != "":
+		return n.lowest
+	case v > 0 && n.short:
+		c := human.Count(v)
+		return c.String()
+	default:
+		return strconv.Itoa(v)
+	}
+}
+
+func (n number) Set(text string) error {
+	v, err := human.ParseNumber(text)
+	switch {
+	case text != "" && text == n.noLimit:
+		v = NoLimit
+	case text != "" && text == n.lowest:
+		v = SeedsOnly
+	case err != nil || v < 1 || v != float64(int(v)):
+		return errors.New("want a whole number from 1 on, or NoLimit where there may be none")
+	}
+	*n.field = int(v)
+	return nil
+}

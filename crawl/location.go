@@ -61,7 +61,7 @@ var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // backend returns the storage of the frontier: a directory, or a Redis.
 func (l Location) backend() (engine.Backend, error) {
-	db, err := l.database()
+	db, err := l.Postgres.database()
 	if err != nil {
 		return nil, err
 	}
@@ -92,15 +92,11 @@ func (l Location) backend() (engine.Backend, error) {
 // wantPostgres describes a valid Postgres.URL.
 const wantPostgres = "want postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE"
 
-// database returns the Postgres that l names, or nil.
-func (l Location) database() (*engine.Database, error) {
-	if l.Postgres == nil {
+// database returns the database that p names, or nil if p is nil.
+func (p *Postgres) database() (*engine.Database, error) {
+	if p == nil {
 		return nil, nil
 	}
-	return l.Postgres.database()
-}
-
-func (p *Postgres) database() (*engine.Database, error) {
 	d := &engine.Database{DSN: p.URL, Where: "postgres", NoMigrate: p.NoMigrate}
 	target, err := url.Parse(p.URL)
 	isURL := err == nil && (target.Scheme == "postgres" || target.Scheme == "postgresql")

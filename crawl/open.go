@@ -62,7 +62,7 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 		return nil, err
 	}
 	h := &Handle{location: ses.Location(), backend: ses.backend, own: ses}
-	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), stopping: make(chan struct{})}, nil
+	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), ending: &ending{begun: make(chan struct{})}}, nil
 }
 
 // Close closes the crawl. If Run was called, it must have returned.

@@ -65,15 +65,9 @@ func (c Config) Validate() error {
 // fault.
 func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	p := &plan{Config: c, stored: stored}
-	var errs []error
-	keep := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	keep(p.Fixed.adopt(stored))
+	errs := []error{p.Fixed.adopt(stored)}
 	if text, found := stored[hostsSetting]; found && p.Hosts == nil {
-		keep(json.Unmarshal([]byte(text), &p.Hosts))
+		errs = append(errs, json.Unmarshal([]byte(text), &p.Hosts))
 	}
 	p.hosts = newHostTable(p.Hosts)
 	p.Agent = cmp.Or(p.Agent, "crawler/"+Version())
@@ -81,21 +75,16 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	p.Records.Save = cmp.Or(p.Records.Save, "none")
 	p.Grace = cmp.Or(p.Grace, defaultGrace)
 	if p.Records.Links && p.Fixed.Sink == sinkPostgres {
-		keep(errors.New("crawl: Records.Links needs records in files, but Fixed.Sink is postgres"))
+		errs = append(errs, errors.New("crawl: Records.Links needs records in files, but Fixed.Sink is postgres"))
 	}
 	if p.Fixed.CDC == On && p.Fixed.Sink != sinkPostgres {
-		keep(errors.New("crawl: Fixed.CDC needs records in Postgres, but Fixed.Sink is jsonl"))
+		errs = append(errs, errors.New("crawl: Fixed.CDC needs records in Postgres, but Fixed.Sink is jsonl"))
 	}
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
-	keep(p.prepareEvents())
-	keep(p.parseRules())
-	keep(p.parseExact())
-	keep(p.parseCanon())
-	keep(p.parseFields())
 	p.setPolicy()
-	keep(p.newClient())
+	errs = append(errs, p.prepareEvents(), p.parseRules(), p.parseExact(), p.parseCanon(), p.parseFields(), p.newClient())
 	return p, errors.Join(errs...)
 }
 
@@ -251,14 +240,15 @@ func (p *plan) newClient() (err error) {
 // settings returns the settings to store in a new crawl, or to compare with the stored
 // ones.
 func (p *plan) settings() frontier.Settings {
-	s := p.Fixed.texts(settings, p.stored)
+	common, redis, postgres := p.Fixed.settings()
+	s := texts(common, p.stored)
 	s[formSetting] = p.canon.Form()
 	text, _ := json.Marshal(append([]Host{}, p.Hosts...))
 	s[hostsSetting] = string(text)
 	if p.Redis != nil {
-		maps.Copy(s, p.Fixed.texts(sharedSettings, p.stored))
+		maps.Copy(s, texts(redis, p.stored))
 		if p.Postgres != nil {
-			maps.Copy(s, p.Fixed.texts(exactSettings, p.stored))
+			maps.Copy(s, texts(postgres, p.stored))
 			s[exactSetting] = sinkPostgres
 		}
 		return s

@@ -18,9 +18,8 @@ import (
 type Crawl struct {
 	*Handle
 	ses        *session
-	endServing func()        // closes the control socket
-	stopping   chan struct{} // closed when a run begins to end early
-	stoppedBy  error         // why the run ends early; set before stopping is closed
+	endServing func() // closes the control socket
+	ending     *ending
 }
 
 // Reasons why a run ends early, besides the end of its context.
@@ -58,7 +57,7 @@ func (c *Crawl) Feed() (done func(SeedCounts)) {
 // Stopping returns a channel that is closed when a run begins to end early, because its
 // context ended, MaxTime is over or another process stopped it. After that, the run ends
 // within Config.Grace, unless a disk or a server hangs.
-func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
+func (c *Crawl) Stopping() <-chan struct{} { return c.ending.begun }
 
 // Abort ends requests under way at once. Their URLs go back to the frontier, and
 // Run returns soon.
@@ -78,19 +77,10 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	begun := time.Now()
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	ending := new(deadline)
-	var once sync.Once
-	begin := func(why error) {
-		once.Do(func() {
-			ending.begin(ses.Grace)
-			c.stoppedBy = why
-			close(c.stopping)
-		})
-	}
-	defer context.AfterFunc(ctx, func() { begin(context.Cause(ctx)) })()
+	defer context.AfterFunc(ctx, func() { c.ending.begin(context.Cause(ctx), ses.Grace) })()
 	endRun := func(why error) {
 		if errors.Is(why, ErrTimeOver) || errors.Is(why, ErrStopped) {
-			begin(why)
+			c.ending.begin(why, ses.Grace)
 		}
 		stop(why)
 	}
@@ -115,7 +105,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	cause := context.Cause(run)
 	stop(nil)
 	err = errors.Join(err, <-fed)
-	m.finishDelivery(ctx, finish, ending)
+	m.finishDelivery(ctx, finish, c.ending)
 	endWatching()
 	watch.Wait()
 	if err != nil {
@@ -125,7 +115,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 		r.End = TimeOver
 	}
 	r.Took = time.Since(begun)
-	return r, m.sumUp(ctx, r, ending)
+	return r, m.sumUp(ctx, r, c.ending)
 }
 
 // addSeeds adds Config.Seeds while the crawl runs. The run does not end before all seeds are
@@ -177,7 +167,7 @@ func (c *SeedCounts) Count(a SeedAnswer) {
 // sumUp completes r with the state of the store. If the store is unavailable, sumUp
 // waits for it. After a stop it does not wait, because Run must return within the
 // grace.
-func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error {
+func (m *monitor) sumUp(ctx context.Context, r *Result, ending *ending) error {
 	once := func() (err error) {
 		if r.Stats, err = m.engine.Stats(context.WithoutCancel(ctx)); err != nil {
 			return err
@@ -222,33 +212,34 @@ func UntilAvailable(ctx context.Context, onWait func(error), operation func() er
 	}
 }
 
-// deadline is the end of the grace of a run that was stopped. Its zero value means
-// that the run was not stopped.
-type deadline struct {
-	mu   sync.Mutex
-	end  time.Time     // zero means the run goes on
+// ending is the early end of a run.
+type ending struct {
+	once  sync.Once
+	begun chan struct{} // closed when the run begins to end; the fields below are set before
+
+	why  error
+	end  time.Time     // when the grace is over
 	rest time.Duration // part of the grace that is reserved for closing the store
 }
 
 // begin starts the grace. Further calls do nothing.
-func (d *deadline) begin(grace time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.end.IsZero() {
-		d.end, d.rest = time.Now().Add(grace), min(grace/10, time.Second)
-	}
+func (e *ending) begin(why error, grace time.Duration) {
+	e.once.Do(func() {
+		e.why, e.end, e.rest = why, time.Now().Add(grace), min(grace/10, time.Second)
+		close(e.begun)
+	})
 }
 
 // limit returns a context for steps that a run can omit at its end. The context
 // outlives ctx, and ends early enough to close the store within the grace.
-func (d *deadline) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+func (e *ending) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.end.IsZero() {
+	select {
+	case <-e.begun:
+		return context.WithDeadlineCause(ctx, e.end.Add(-e.rest), errors.New("the grace is over"))
+	default:
 		return ctx, func() {}
 	}
-	return context.WithDeadlineCause(ctx, d.end.Add(-d.rest), errors.New("the grace is over"))
 }
 
 // errUnreached returns the error for a run in which no host of a seed answered.
@@ -345,8 +336,8 @@ func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.
 // Run's context. It returns nil until Stopping is closed.
 func (c *Crawl) StoppedBy() error {
 	select {
-	case <-c.stopping:
-		return c.stoppedBy
+	case <-c.ending.begun:
+		return c.ending.why
 	default:
 		return nil
 	}

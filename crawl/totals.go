@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -24,24 +23,19 @@ type totals struct {
 	Hosts   fetcher.HostCounts `json:"hosts"`
 }
 
-// readTotals returns the totals in dir. They are empty if there is no file.
-func readTotals(dir string) (totals, error) {
-	empty := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
-	name := filepath.Join(dir, totalsFile)
-	read, err := engine.ReadJSON[totals](name)
-	switch {
-	case read == nil:
-		return empty, err
-	case read.Version != totalsVersion:
-		return empty, fmt.Errorf("%s has version %d, want %d", name, read.Version, totalsVersion)
-	}
-	return *read, nil
-}
-
 // readTotals reads the totals of earlier runs. Without them the run starts at zero.
 func (m *monitor) readTotals() {
-	var err error
-	if m.before, err = readTotals(m.dir); err != nil {
+	name := m.file(totalsFile)
+	read, err := engine.ReadJSON[totals](name)
+	switch {
+	case read != nil && read.Version == totalsVersion:
+		m.before = *read
+		return
+	case read != nil:
+		err = fmt.Errorf("%s has version %d, want %d", name, read.Version, totalsVersion)
+	}
+	m.before = totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
+	if err != nil {
 		m.Logger.Warn("totals of earlier runs not read, hosts are counted from this run on", slog.Any("err", err))
 	}
 }

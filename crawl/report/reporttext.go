@@ -38,21 +38,15 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		r.Exact.write(&b, r.FPR)
 	}
 	writeRelays(&b, r.Relays)
-	if len(r.Limits) > 0 {
-		fact(&b, "limited by", limitsInLine(r.Limits))
-	}
+	fact(&b, "limited by", limitsInLine(r.Limits))
 	if r.FPR != nil && r.FPR.Lost != nil {
 		fact(&b, "lost", r.FPR.Lost.words())
 	}
-	if r.Records != "" {
-		fact(&b, "records", human.Printable(r.Records))
-	}
+	fact(&b, "records", human.Printable(r.Records))
 	if r.MissingRecords > 0 {
 		fact(&b, "missing", human.Plural(r.MissingRecords, "record")+" lost from the files, their URLs stay finished (crawler rebuild --accept-loss)")
 	}
-	if r.Answers != "" {
-		fact(&b, "answers", human.Printable(r.Answers))
-	}
+	fact(&b, "answers", human.Printable(r.Answers))
 	if r.Resume != "" {
 		fmt.Fprintf(&b, "to go on: %s\n", human.Printable(r.Resume))
 		for _, note := range r.ResumeNotes {
@@ -108,23 +102,18 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	k := r.Books
 	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",
 		human.Commas(k.Found), human.Commas(k.Added), human.Commas(k.Seen), human.Commas(k.RefusedTotal())))
-	if reasons := breakdown(k.Refused); reasons != "" {
-		fact(b, "refused", reasons)
-	}
+	fact(b, "refused", breakdown(k.Refused))
 	fact(b, "added", fmt.Sprintf("%s = %s queued + %s leased + %s done + %s failed",
 		human.Commas(k.Added), human.Commas(k.Queued), human.Commas(k.Leased), human.Commas(k.Done), human.Commas(k.Failed)))
-	if outcomes := breakdown(r.Outcomes); outcomes != "" {
-		if r.Run != nil && r.Run.Outcomes != nil && !maps.Equal(r.Run.Outcomes, r.Outcomes) {
-			outcomes += "; this run: " + cmp.Or(breakdown(r.Run.Outcomes), "none")
-		}
-		fact(b, "outcomes", outcomes)
+	outcomes := breakdown(r.Outcomes)
+	if outcomes != "" && r.Run != nil && r.Run.Outcomes != nil && !maps.Equal(r.Run.Outcomes, r.Outcomes) {
+		outcomes += "; this run: " + cmp.Or(breakdown(r.Run.Outcomes), "none")
 	}
+	fact(b, "outcomes", outcomes)
 	if k.Queued > 0 {
 		fact(b, "queue", fmt.Sprintf("%s, %s delayed, %s retries so far", human.Plural(r.Hosts, "host"), human.Commas(r.Delayed), human.Commas(r.Retries)))
 	}
-	if r.Fault != "" {
-		fact(b, "FAULT", human.Printable(r.Fault))
-	}
+	fact(b, "FAULT", human.Printable(r.Fault))
 }
 
 // write prints the counts of exact keys and of recovered false positives. For comparison,
@@ -272,8 +261,11 @@ func threeDigits(x float64) string {
 // unbroken is a space at which fact does not break a line.
 const unbroken = "\u00a0"
 
-// fact prints a name and a value. It wraps a long value.
+// fact prints a name and a value, unless the value is empty. It wraps a long value.
 func fact(b *strings.Builder, name, value string) {
+	if value == "" {
+		return
+	}
 	const indent = 14
 	at := indent
 	fmt.Fprintf(b, "  %-*s", indent-2, name)

@@ -33,7 +33,7 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 	}
 	found := make(map[string]Kind)
 	var sums Sums
-	for r, err := range t.selected(source(), &sums) {
+	for r, err := range t.selected(source(), &sums, true) {
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func (t Table) discover(lines Lines) ([]Column, error) {
 	found := make(map[string]Kind)
 	whole := make(map[string]bool) // members of t.Schema.objects whose value in some record is neither an object nor null
 	var sums Sums
-	for r, err := range t.selected(lines, &sums) {
+	for r, err := range t.selected(lines, &sums, true) {
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 // row is a record. It is valid until the next one is read. Its values are parsed when
 // they are used.
 type row struct {
+	line    []byte
 	members []member
 	derive  func(r *row, name string) any
 }

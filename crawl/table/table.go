@@ -65,7 +65,7 @@ func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 		return sums, err
 	}
 	row := make([]any, len(columns))
-	for r, err := range t.selected(source(), &sums) {
+	for r, err := range t.selected(source(), &sums, true) {
 		if err != nil {
 			return sums, err
 		}
@@ -94,21 +94,12 @@ func (s *Sums) unfit(c Column, r *row) {
 
 // copyLines copies the selected lines as they are.
 func (t Table) copyLines(lines Lines, w io.Writer) (sums Sums, err error) {
-	out, r := newBuffer(w), row{derive: t.Schema.derive}
-	for line, err := range lines {
+	out := newBuffer(w)
+	for r, err := range t.selected(lines, &sums, t.Where != nil) {
+		if err == nil {
+			_, err = out.Write(r.line)
+		}
 		if err != nil {
-			return sums, err
-		}
-		sums.Read++
-		if t.Where != nil {
-			if err := r.read(line, sums.Read); err != nil {
-				return sums, err
-			}
-			if !t.Where.holds(&r) {
-				continue
-			}
-		}
-		if _, err := out.Write(line); err != nil {
 			return sums, err
 		}
 		sums.Written++
@@ -116,13 +107,17 @@ func (t Table) copyLines(lines Lines, w io.Writer) (sums Sums, err error) {
 	return sums, out.Flush()
 }
 
-// selected yields the records that the condition selects.
-func (t Table) selected(lines Lines, sums *Sums) iter.Seq2[*row, error] {
+// selected yields the records that the condition selects. If parsed is false, a row has
+// only its line; there must then be no condition.
+func (t Table) selected(lines Lines, sums *Sums, parsed bool) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
 		r := row{derive: t.Schema.derive}
 		for line, err := range lines {
+			r.line = line
 			if err == nil {
 				sums.Read++
+			}
+			if err == nil && parsed {
 				err = r.read(line, sums.Read)
 			}
 			if err == nil && t.Where != nil && !t.Where.holds(&r) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -224,12 +225,8 @@ func (p *parser) comparison() (func(*row) bool, error) {
 	}
 	p.next()
 	operator := p.word.text
-	if !p.word.quoted {
-		for _, known := range operators {
-			if operator == known {
-				return p.compare(c, operator)
-			}
-		}
+	if !p.word.quoted && slices.Contains(operators, operator) {
+		return p.compare(c, operator)
 	}
 	return func(r *row) bool { return present(r.value(c.Name)) }, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
@@ -119,7 +120,7 @@ type Filter interface {
 }
 
 // SeenURL is a canonical URL with its host key.
-type SeenURL struct{ Host, URL string }
+type SeenURL = redisstore.SeenURL
 
 // Books is the part of an engine that concerns the counters, the records and
 // single URLs.
@@ -191,13 +192,4 @@ func (e *Engine) Commits() (commits uint64, embedded bool) {
 		return 0, false
 	}
 	return e.local.Commits(), true
-}
-
-// orNone returns v, or the second argument if v is zero.
-func orNone[T comparable](v, none T) T {
-	var zero T
-	if v == zero {
-		return none
-	}
-	return v
 }

@@ -49,7 +49,7 @@ func (e *sharedEngine) engine(out *outputs) *Engine {
 	case e.exact != nil:
 		engine.Store = e.exact
 	case e.exactElsewhere:
-		engine.Store = noAdditions{e, errExactElsewhere(e.server.String())}
+		engine.Store = noAdditions{e, errElsewhere(e.server.String(), "exact keys")}
 	}
 	return engine
 }

@@ -31,16 +31,10 @@ func (e *LocationError) Error() string {
 // Unwrap returns the cause.
 func (e *LocationError) Unwrap() error { return e.Err }
 
-// errExactElsewhere returns the error for exact keys in a Postgres whose address was
-// not given.
-func errExactElsewhere(crawl string) error {
-	return &LocationError{Crawl: crawl, Problem: "its exact keys are in Postgres", Postgres: true}
-}
-
-// errRowsElsewhere returns the error for records in a Postgres whose address was
-// not given.
-func errRowsElsewhere(crawl string) error {
-	return &LocationError{Crawl: crawl, Problem: "its records are in Postgres", Postgres: true}
+// errElsewhere returns the error for a part of a crawl in a Postgres whose address was not
+// given. The argument part is "exact keys" or "records".
+func errElsewhere(crawl, part string) error {
+	return &LocationError{Crawl: crawl, Problem: "its " + part + " are in Postgres", Postgres: true}
 }
 
 // textError is an error with its own text and a cause for errors.Is.

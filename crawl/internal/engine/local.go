@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -58,7 +59,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 	}
 	store, err := open(localstore.Config{
 		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.FilterCapacity, FPR: c.FPR, Growth: c.Growth, Shards: 64},
-		Delay: orNone(c.Delay, localstore.NoDelay), LeaseTTL: c.LeaseTTL, MaxPerHost: c.MaxPerHost, Windows: c.Windows,
+		Delay: cmp.Or(c.Delay, localstore.NoDelay), LeaseTTL: c.LeaseTTL, MaxPerHost: c.MaxPerHost, Windows: c.Windows,
 		Hosts:          c.Hosts,
 		CheckpointAdds: c.CheckpointAdds, CacheBytes: c.Cache, Logger: c.Logger, OpenOutput: output,
 	})
@@ -83,7 +84,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 func (d Directory) openOutput(out *outputs, position frontier.Position) (frontier.Output, error) {
 	config := out.c.Records
 	config.Dir = d.Path
-	config.OpenArchive = func(string) (frontier.Output, error) { return d.openSideOutputs(out, position) }
+	config.OpenArchive = func(string) (frontier.Output, error) { return d.openSides(out, position, true) }
 	files, err := record.Open(config, position)
 	if err != nil {
 		return nil, err
@@ -91,38 +92,13 @@ func (d Directory) openOutput(out *outputs, position frontier.Position) (frontie
 	return out.setRecordFiles(files), nil
 }
 
-// openSideOutputs opens the files of answers and of links. It returns nil if the
-// crawl keeps neither.
-func (d Directory) openSideOutputs(out *outputs, position frontier.Position) (frontier.Output, error) {
-	var all sideOutputs
-	answers, err := d.openArchive(out, position)
-	if err != nil {
-		return nil, err
-	}
-	if answers != nil {
-		all = append(all, answers)
-	}
-	if part := record.Links.Of(position); out.c.Edges || len(part) > 0 {
-		config := out.c.Records
-		config.Dir, config.Series = d.Path, record.Links
-		files, err := record.Open(config, part)
-		if err != nil {
-			return nil, err
-		}
-		out.Edges, all = files, append(all, files)
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	return all, nil
-}
-
-// openArchive opens the files of answers. It returns nil if the crawl keeps none.
-func (d Directory) openArchive(out *outputs, position frontier.Position) (frontier.Output, error) {
-	if !out.c.Save && !hasArchive(position) {
-		return nil, nil
-	}
-	return out.openArchive(d.Path, func(c warc.Config) (*warc.Writer, error) { return warc.Open(c, position) })
+// openSides opens the files of answers and, if the argument edges is true, of links. It
+// returns nil if the crawl keeps none.
+func (d Directory) openSides(out *outputs, position frontier.Position, edges bool) (frontier.Output, error) {
+	part := record.Links.Of(position)
+	return out.openSides(d.Path,
+		out.c.Save || hasArchive(position), func(c warc.Config) (*warc.Writer, error) { return warc.Open(c, position) },
+		edges && (out.c.Edges || len(part) > 0), func(c record.Config) (edgeFiles, error) { return record.Open(c, part) })
 }
 
 // RecordsIn returns the path of the newest file of records in dir.
@@ -204,21 +180,21 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 // RowsOf opens the records in Postgres of an embedded crawl, without opening the
 // crawl.
 func (d Directory) RowsOf(ctx context.Context) (_ RecordSource, closeRows func(), err error) {
-	id, err := localstore.StoredID(nil, d.Path)
-	if err != nil {
-		return nil, nil, err
-	}
-	set, err := d.storedRows(ctx, id)
+	set, err := d.storedRows(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	return rows{ctx: ctx, set: set}, set.Close, nil
 }
 
-// storedRows opens the rows of the crawl with this id.
-func (d Directory) storedRows(ctx context.Context, id [16]byte) (*pgstore.Store, error) {
-	if d.DB == nil {
-		return nil, errRowsElsewhere(d.Path)
+// storedRows opens the rows of the crawl.
+func (d Directory) storedRows(ctx context.Context) (*pgstore.Store, error) {
+	id, err := localstore.StoredID(nil, d.Path)
+	if err == nil && d.DB == nil {
+		err = errElsewhere(d.Path, "records")
+	}
+	if err != nil {
+		return nil, err
 	}
 	return d.DB.inspect(ctx, rowsName(id))
 }

@@ -53,10 +53,7 @@ func (h *Server) lostCrawl(ctx context.Context) (frontier.Settings, error) {
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return nil, &LostError{h.String(), kept}
 	}
-	if err != nil {
-		return nil, h.explain(err)
-	}
-	return settings, nil
+	return settings, h.explain(err)
 }
 
 // Recreate creates the crawl again if Redis has lost it, and returns what was lost. A

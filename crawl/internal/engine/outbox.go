@@ -72,19 +72,19 @@ func (o *outboxes) close() (err error) {
 // function committedEnd returns the end of the committed records in files. The argument inRows
 // reports whether the records are rows of a Postgres.
 func (d Directory) Outbox(ctx context.Context, inRows bool, committedEnd func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
+	if inRows {
+		set, err := d.storedRows(ctx)
+		if err != nil {
+			return box, nil, err
+		}
+		return rowsOf(set), func() error { set.Close(); return nil }, nil
+	}
 	id, err := localstore.StoredID(nil, d.Path)
 	if err != nil {
 		return box, nil, err
 	}
-	if !inRows {
-		boxes := new(outboxes)
-		return boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: committedEnd}), boxes.close, nil
-	}
-	set, err := d.storedRows(ctx, id)
-	if err != nil {
-		return box, nil, err
-	}
-	return rowsOf(set), func() error { set.Close(); return nil }, nil
+	boxes := new(outboxes)
+	return boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: committedEnd}), boxes.close, nil
 }
 
 // Outboxes implements Books.
@@ -94,7 +94,7 @@ func (l *localEngine) Outboxes(context.Context) ([]Outbox, error) {
 		return []Outbox{l.boxes.outboxOf(hex.EncodeToString(id[:]), "", files.Config{Dir: l.dir, End: l.Position})}, nil
 	}
 	if l.rows.set == nil {
-		return nil, errRowsElsewhere(l.dir)
+		return nil, errElsewhere(l.dir, "records")
 	}
 	return []Outbox{rowsOf(l.rows.set)}, nil
 }
@@ -107,7 +107,7 @@ func (e *sharedEngine) Outboxes(context.Context) (boxes []Outbox, err error) {
 	case e.rows && e.exact == nil && e.server.DB != nil: // Postgres did not answer when the crawl was opened
 		return nil, e.server.DB.explain(fmt.Errorf("its records are there: %w", frontier.ErrUnavailable))
 	case e.rows && e.exact == nil:
-		return nil, errRowsElsewhere(e.server.String())
+		return nil, errElsewhere(e.server.String(), "records")
 	case e.rows:
 		return []Outbox{rowsOf(e.exact.set)}, nil
 	case e.dir != "":

@@ -28,7 +28,8 @@ type outputs struct {
 	Edges   edgeFiles    // nil means no links are kept
 
 	c     *Config
-	files io.Closer // the files of records; nil means that there are none
+	files io.Closer   // the files of records; nil means that there are none
+	sides []io.Closer // the files of answers and of links
 }
 
 // edgeFiles is the output of links: record.Files or a record.Journal.
@@ -66,27 +67,41 @@ func (o *outputs) setRecordFiles(files recordFiles) frontier.Output {
 	return tee
 }
 
-// openArchive opens the files of answers in dir.
-func (o *outputs) openArchive(dir string, open func(warc.Config) (*warc.Writer, error)) (frontier.Output, error) {
-	config := o.c.Archive
-	config.Dir = dir
-	w, err := open(config)
-	if err != nil {
-		return nil, err
+// openSides opens the files of answers in dir if save is true, and the files of links if
+// edges is true. It returns nil if both are false.
+func (o *outputs) openSides(dir string, save bool, openAnswers func(warc.Config) (*warc.Writer, error),
+	edges bool, openEdges func(record.Config) (edgeFiles, error)) (frontier.Output, error) {
+	var all sideOutputs
+	if save {
+		config := o.c.Archive
+		config.Dir = dir
+		answers, err := openAnswers(config)
+		if err != nil {
+			return nil, err
+		}
+		o.Archive, o.sides, all = answers, append(o.sides, answers), append(all, answers)
 	}
-	o.Archive = w
-	return w, nil
+	if edges {
+		config := o.c.Records
+		config.Dir, config.Series = dir, record.Links
+		files, err := openEdges(config)
+		if err != nil {
+			return nil, err
+		}
+		o.Edges, o.sides, all = files, append(o.sides, files), append(all, files)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
 }
 
 func (o *outputs) close() (err error) {
 	if o.files != nil {
 		err = o.files.Close()
 	}
-	if o.Archive != nil {
-		err = errors.Join(err, o.Archive.Close())
-	}
-	if o.Edges != nil {
-		err = errors.Join(err, o.Edges.Close())
+	for _, files := range o.sides {
+		err = errors.Join(err, files.Close())
 	}
 	return err
 }

@@ -50,16 +50,13 @@ func (h *Server) Stored(ctx context.Context) (frontier.Settings, error) {
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return h.lostCrawl(ctx)
 	}
-	if err != nil {
-		return nil, h.explain(err)
-	}
-	return settings, nil
+	return settings, h.explain(err)
 }
 
 // Open implements Backend.
 func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
 	config := h.config()
-	config.Delay, config.LeaseTTL = orNone(c.Delay, redisstore.NoDelay), c.LeaseTTL
+	config.Delay, config.LeaseTTL = cmp.Or(c.Delay, redisstore.NoDelay), c.LeaseTTL
 	config.MaxPerHost, config.MaxQueued = c.MaxPerHost, c.MaxQueued
 	config.Hosts, config.Logger = c.Hosts, c.Logger
 	state := newRebuildState(c)
@@ -79,7 +76,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		return h.inspectEngine(ctx, c, store)
 	}
 	if h.DB == nil && c.Stored[exactSetting] != "" {
-		return nil, errExactElsewhere(h.String())
+		return nil, errElsewhere(h.String(), "exact keys")
 	}
 	config.Settings, config.ExactSet = c.Settings, h.DB != nil
 	config.FilterCapacity, config.FPR, config.Growth = c.FilterCapacity, c.FPR, c.Growth
@@ -159,8 +156,8 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 	}
 	inRows := w.set != nil && w.c.Rows
 	config := w.c.Records
-	if (w.c.Save || w.c.Edges) && !inRows {
-		config.OpenArchive = w.openSideOutputs
+	if !inRows {
+		config.OpenArchive = func(dir string) (frontier.Output, error) { return w.openSides(dir, true) }
 	}
 	card := workerCard{workerFormat, w.server.Name, crawl.ID}
 	journal, dir, err := card.openJournal(w.Dir, config)
@@ -173,13 +170,11 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 	}
 	switch {
 	case inRows:
-		config := exact.OutputConfig{Set: w.set, Rows: true}
-		if w.c.Save {
-			if config.Files, err = w.openAnswers(dir); err != nil {
-				return nil, err
-			}
+		answers, err := w.openSides(dir, false)
+		if err != nil {
+			return nil, err
 		}
-		w.output = exact.NewOutput(config)
+		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: answers, Rows: true})
 		return w.setRecordFiles(rowFiles{rowSink{w.output}, journal}), nil
 	case w.set != nil:
 		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.setRecordFiles(journal)})
@@ -188,31 +183,11 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 	return w.setRecordFiles(journal), nil
 }
 
-// openSideOutputs opens the files of answers if answers are kept, and the journal of
-// links if links are kept.
-func (w *worker) openSideOutputs(dir string) (_ frontier.Output, err error) {
-	var all sideOutputs
-	if w.c.Save {
-		answers, err := w.openAnswers(dir)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, answers)
-	}
-	if w.c.Edges {
-		config := w.c.Records
-		config.Dir, config.Series = dir, record.Links
-		journal, err := record.OpenJournal(config)
-		if err != nil {
-			return nil, err
-		}
-		w.Edges, all = journal, append(all, journal)
-	}
-	return all, nil
-}
-
-func (w *worker) openAnswers(dir string) (frontier.Output, error) {
-	return w.openArchive(dir, openWorkerArchive)
+// openSides opens the files of answers and, if the argument edges is true, the journal of
+// links. It returns nil if the crawl keeps none.
+func (w *worker) openSides(dir string, edges bool) (frontier.Output, error) {
+	return w.outputs.openSides(dir, w.c.Save, openWorkerArchive,
+		edges && w.c.Edges, func(c record.Config) (edgeFiles, error) { return record.OpenJournal(c) })
 }
 
 func (w *worker) closeKeys() {
@@ -233,6 +208,9 @@ func newWorkerName() string {
 
 // explain adds the name of the crawl to an error of its server.
 func (h *Server) explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return ErrNoCrawl
 	}
@@ -250,7 +228,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, err
 	}
 	if settings[exactSetting] != "" && h.DB == nil {
-		return 0, errExactElsewhere(h.String())
+		return 0, errElsewhere(h.String(), "exact keys")
 	}
 	inPostgres := pgstore.ErrNoCrawl
 	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part in Postgres
@@ -263,8 +241,5 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 	if errors.Is(err, redisstore.ErrNoCrawl) && inPostgres == nil {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, h.explain(err)
-	}
-	return keys, nil
+	return keys, h.explain(err)
 }

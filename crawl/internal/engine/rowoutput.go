@@ -26,9 +26,9 @@ type rowOutput struct {
 // crawls.
 func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl frontier.Identity, position frontier.Position) (frontier.Output, error) {
 	if d.DB == nil {
-		return nil, errRowsElsewhere(d.Path)
+		return nil, errElsewhere(d.Path, "records")
 	}
-	answers, err := d.openArchive(out, position)
+	answers, err := d.openSides(out, position, false)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (r *rowOutput) close() error {
 // records returns the records of the crawl in dir.
 func (r *rowOutput) records(ctx context.Context, dir string) (rows, error) {
 	if r.set == nil {
-		return rows{}, errRowsElsewhere(dir)
+		return rows{}, errElsewhere(dir, "records")
 	}
 	return rows{ctx: ctx, set: r.set}, nil
 }

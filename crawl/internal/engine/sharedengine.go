@@ -55,15 +55,6 @@ func (e *sharedEngine) Probe(ctx context.Context, n uint64) (claimed, probes uin
 	return claimed, probes, err
 }
 
-// MarkSeen implements Filter.
-func (e *sharedEngine) MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, err error) {
-	known := make([]redisstore.SeenURL, len(urls))
-	for i, u := range urls {
-		known[i] = redisstore.SeenURL{Host: u.Host, URL: u.URL}
-	}
-	return e.Store.MarkSeen(ctx, known)
-}
-
 // Sharing implements Upkeep.
 func (e *sharedEngine) Sharing(ctx context.Context) (*report.Sharing, error) {
 	all, err := e.Workers(ctx)
@@ -117,7 +108,7 @@ func (e *sharedEngine) CommittedRecords(ctx context.Context) (RecordSource, erro
 	case records != nil || err != nil:
 		return records, err
 	case e.rows:
-		return nil, errRowsElsewhere(e.server.String())
+		return nil, errElsewhere(e.server.String(), "records")
 	}
 	return nil, errors.New("no records here: name the directory of the workers' directories with --dir")
 }

@@ -26,7 +26,7 @@ import (
 func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) error {
 	if c.Stored[exactSetting] != "" {
 		if h.DB == nil {
-			return errExactElsewhere(h.String())
+			return errElsewhere(h.String(), "exact keys")
 		}
 		keys, err := h.DB.inspect(ctx, h.Name)
 		if err != nil {

@@ -34,9 +34,9 @@ func (q *query) verdict() Verdict {
 	case frontier.Leased:
 		return Verdict{Answer: string(frontier.Leased), Words: "a worker has it now"}
 	case frontier.Done:
-		return Verdict{Answer: string(frontier.Done), Words: q.doneWords()}
+		return Verdict{Answer: string(frontier.Done), Words: q.endWords()}
 	case frontier.Failed:
-		return Verdict{Answer: string(frontier.Failed), Words: q.failedWords()}
+		return Verdict{Answer: string(frontier.Failed), Words: q.endWords() + "; `crawler retry` offers it again"}
 	}
 	var ifs []string
 	for _, c := range q.out.Rules {
@@ -114,17 +114,22 @@ func (q *query) prospect() string {
 	return ""
 }
 
-// doneWords describes the URL's final answer.
-func (q *query) doneWords() string {
-	words := q.out.Store.outcome()
-	if r := q.out.Record; r != nil {
-		words += ", at " + stamp(r.FetchedAt)
-		if r.RedirectTo != "" {
-			words += ", to " + r.RedirectTo
-		}
-		if r.Error != "" {
-			words += ": " + r.Error
-		}
+// endWords describes the URL's outcome and the record of it.
+func (q *query) endWords() string {
+	words, r := q.out.Store.outcome(), q.out.Record
+	if r == nil {
+		return words
+	}
+	failed := q.at.State == frontier.Failed
+	if failed && r.Attempts > 0 { // otherwise nothing was requested
+		words += ", after " + count(uint64(r.Attempts), "attempt")
+	}
+	words += ", at " + stamp(r.FetchedAt)
+	if !failed && r.RedirectTo != "" {
+		words += ", to " + r.RedirectTo
+	}
+	if r.Error != "" {
+		words += ": " + r.Error
 	}
 	return words
 }
@@ -135,21 +140,6 @@ func (s *Store) outcome() string {
 		return string(s.Outcome)
 	}
 	return fmt.Sprintf("%s, status %d", s.Outcome, s.Status)
-}
-
-// failedWords explains why the URL failed.
-func (q *query) failedWords() string {
-	words := q.out.Store.outcome()
-	if r := q.out.Record; r != nil {
-		if r.Attempts > 0 { // otherwise nothing was requested
-			words += ", after " + count(uint64(r.Attempts), "attempt")
-		}
-		words += ", at " + stamp(r.FetchedAt)
-		if r.Error != "" {
-			words += ": " + r.Error
-		}
-	}
-	return words + "; `crawler retry` offers it again"
 }
 
 func count(n uint64, noun string) string {
