@@ -10,8 +10,8 @@ import (
 )
 
 // Keys is a set that drops keys that were not used (added, or found by Has) for a long
-// time. It holds at least the n most recently used keys, and at most 2n keys, where n is
-// the argument of New.
+// time. It holds at least those of the n most recently used keys that were not removed, and
+// at most 2n keys, where n is the argument of New.
 //
 // A key is stored as its hash of 64 bits under a random seed. So it takes only 10 to 20
 // bytes, and the garbage collector does not scan it. Has can report a key that was never
@@ -78,11 +78,4 @@ func (k *Keys) Remove(key string) {
 	defer k.mu.Unlock()
 	delete(k.young, hash)
 	delete(k.old, hash)
-}
-
-// Clear takes all keys out of the set.
-func (k *Keys) Clear() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.young, k.old = make(map[uint64]struct{}), nil
 }
