@@ -13,7 +13,6 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/extract"
 	"github.com/bloomfrontier/crawler/internal/follow"
-	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // linkSet collects the outlinks of one page that the rules allow, and counts the refused
@@ -66,8 +65,8 @@ func (l *linkSet) refuseReference(text string, err error) {
 	l.detail(text, reasonOf(err), err.Error())
 }
 
-// addDocument adds the links of a page.
-func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
+// addDocument adds the links of a page. nofollow says that a header asks to follow none.
+func (l *linkSet) addDocument(document *extract.Page, nofollow bool) {
 	l.refuse(frontier.ReasonMalformed, document.Malformed)
 	l.refuse(frontier.ReasonScheme, document.BadScheme)
 	l.refuse(frontier.ReasonTooLong, document.TooLong)
@@ -77,7 +76,7 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 	for i := range document.Links {
 		link := &document.Links[i]
 		switch {
-		case header.Nofollow:
+		case nofollow:
 			l.refuseNofollow(link.URL, "X-Robots-Tag header")
 		case document.Nofollow:
 			l.refuseNofollow(link.URL, "robots meta tag")

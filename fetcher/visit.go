@@ -274,7 +274,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 			page.document = document
 			r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
 			v.edges = edgesOf(document)
-			links.addDocument(document, robots.HeaderTag(answer.Header.Values("X-Robots-Tag"), v.token))
+			links.addDocument(document, robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token))
 		}
 	}
 	if v.cfg.OnPage != nil {

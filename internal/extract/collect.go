@@ -37,9 +37,8 @@ type collector struct {
 	title           string
 	hasTitle        bool
 	base, canonical string
-	refresh         string
 	hasBase         bool
-	asks            robots.Tag // what the robots meta tags of the page ask for
+	nofollow        bool // a robots meta tag asks to follow no link
 }
 
 func newCollector(opt Options) *collector {
@@ -195,10 +194,9 @@ func (c *collector) meta(attrs []html.Attribute) {
 		return
 	}
 	name, _ := value(attrs, "name")
-	c.asks = c.asks.With(robots.MetaTag(name, content, c.opt.ProductToken))
+	c.nofollow = c.nofollow || robots.MetaNofollow(name, content, c.opt.ProductToken)
 	if equiv, _ := value(attrs, "http-equiv"); strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
 		if target := refreshTarget(content); target != "" {
-			c.refresh = cmp.Or(c.refresh, target)
 			c.add(Refresh, target, false)
 		}
 	}

@@ -75,9 +75,7 @@ type Page struct {
 	Charset   string     // the charset in which the body was read, by its name in the Encoding standard
 	Base      canon.URL  // references are relative to it: the page's URL or its <base href>
 	Canonical canon.URL  // target of rel=canonical; zero for none
-	Refresh   canon.URL  // target of http-equiv=refresh, which is also in Links; zero for none
 	Nofollow  bool       // a robots meta tag asks to follow no link of the page
-	Noindex   bool       // a robots meta tag asks not to index the page
 	Links     []Link     // distinct, in the order of their first places in the page
 	LinkTexts []LinkText // with Options.LinkTexts: the texts of Links, index for index
 

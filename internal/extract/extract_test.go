@@ -41,8 +41,8 @@ func lines(p *Page) string {
 
 // summary returns everything else about a page as text.
 func summary(p *Page) string {
-	return fmt.Sprintf("title %q, charset %s, base %s, canonical %q, refresh %q, nofollow %t, noindex %t, malformed %d, scheme %d, long %d, many %d",
-		p.Title, p.Charset, p.Base, p.Canonical, p.Refresh, p.Nofollow, p.Noindex, p.Malformed, p.BadScheme, p.TooLong, p.TooMany)
+	return fmt.Sprintf("title %q, charset %s, base %s, canonical %q, nofollow %t, malformed %d, scheme %d, long %d, many %d",
+		p.Title, p.Charset, p.Base, p.Canonical, p.Nofollow, p.Malformed, p.BadScheme, p.TooLong, p.TooMany)
 }
 
 func TestLinksOfPage(t *testing.T) {
@@ -158,12 +158,11 @@ func TestPageFacts(t *testing.T) {
 		{"long title", "<title>" + strings.Repeat("ä", 600) + "</title>", `title "` + strings.Repeat("ä", 512) + `",`},
 		{"canonical", `<link rel="x Canonical" href="/c?utm_source=1#x"><link rel=canonical href=/no>`, `canonical "https://www.example.org/c",`},
 		{"canonical behind base", `<link rel=canonical href=c><base href=/d/>`, `canonical "https://www.example.org/d/c",`},
-		{"nofollow", `<meta name=Robots content="noarchive, NOFOLLOW">`, "nofollow true, noindex false"},
-		{"noindex", `<meta name=robots content=noindex>`, "nofollow false, noindex true"},
-		{"none", `<meta name=robots content=none>`, "nofollow true, noindex true"},
-		{"our own robots tag", `<meta name=foobot content=nofollow><meta name=robots content=noindex>`, "nofollow true, noindex true"},
-		{"other robots", `<meta name=otherbot content=none><meta content=none><meta name=robots>`, "nofollow false, noindex false"},
-		{"refresh", `<meta http-equiv=refresh content="1;url=r">`, `refresh "https://www.example.org/dir/r",`},
+		{"nofollow", `<meta name=Robots content="noarchive, NOFOLLOW">`, "nofollow true"},
+		{"noindex", `<meta name=robots content=noindex>`, "nofollow false"},
+		{"none", `<meta name=robots content=none>`, "nofollow true"},
+		{"our own robots tag", `<meta name=foobot content=nofollow><meta name=robots content=noindex>`, "nofollow true"},
+		{"other robots", `<meta name=otherbot content=none><meta content=none><meta name=robots>`, "nofollow false"},
 		{"base", `<base href="b/">`, "base https://www.example.org/dir/b/,"},
 	} {
 		for i, p := range pair(read(t, test.body, "text/html; charset=utf-8", Options{ProductToken: "FooBot"})) {

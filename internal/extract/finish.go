@@ -10,9 +10,7 @@ import (
 // finish writes the results of the collector to page. The argument url is the
 // URL of the page. query encodes the queries of references; nil means UTF-8.
 func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
-	page.Title, page.Nofollow, page.Noindex = c.title, c.asks.Nofollow, c.asks.Noindex
-	page.TooMany = c.tooMany
-	page.Base = url
+	page.Title, page.Nofollow, page.TooMany, page.Base = c.title, c.nofollow, c.tooMany, url
 	if c.hasBase {
 		// A base that is not an http URL is ignored, as browsers ignore a data: URL.
 		// References relative to it could not be fetched.
@@ -25,9 +23,6 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	}
 	if c.canonical != "" {
 		page.Canonical, _ = join(c.canonical)
-	}
-	if c.refresh != "" {
-		page.Refresh, _ = join(c.refresh)
 	}
 	page.Links = make([]Link, 0, len(c.references))
 	index := make(map[canon.URL]int32, len(c.references))
