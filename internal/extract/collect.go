@@ -2,14 +2,12 @@ package extract
 
 import (
 	"cmp"
-	"errors"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
@@ -44,18 +42,6 @@ type collector struct {
 func newCollector(opt Options) *collector {
 	opt.MaxLinks = cmp.Or(opt.MaxLinks, DefaultMaxLinks)
 	return &collector{opt: opt, index: make(map[string]int32, 64), open: -1}
-}
-
-func (o Options) check(base canon.URL) error {
-	switch {
-	case o.Canon == nil:
-		return errors.New("extract: Options.Canon is nil")
-	case base.IsZero():
-		return errors.New("extract: the base is no URL")
-	case o.MaxLinks < 0:
-		return errors.New("extract: Options.MaxLinks is negative")
-	}
-	return nil
 }
 
 // reads reports whether the method element handles tags of this name.

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -38,7 +37,6 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 		size += len(page.Base.String()) + len(r.text)
 		target, err := join(r.text)
 		if err != nil {
-			page.refuse(err)
 			if c.opt.OnRefused != nil {
 				c.opt.OnRefused(r.text, err)
 			}
@@ -57,17 +55,5 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 		if c.opt.LinkTexts {
 			page.LinkTexts = append(page.LinkTexts, c.texts[n])
 		}
-	}
-}
-
-// refuse counts a reference that is no link.
-func (p *Page) refuse(err error) {
-	switch {
-	case errors.Is(err, canon.ErrScheme):
-		p.BadScheme++
-	case errors.Is(err, canon.ErrTooLong):
-		p.TooLong++
-	default:
-		p.Malformed++
 	}
 }
