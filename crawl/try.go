@@ -151,10 +151,7 @@ func (p *plan) trial(body []byte, contentType string, url canon.URL, answer *get
 			return t, nil
 		}
 	}
-	page, err := extract.HTML(body, contentType, url, extract.Options{Canon: p.canon})
-	if err != nil {
-		return nil, err
-	}
+	page := extract.HTML(body, contentType, url, extract.Options{Canon: p.canon})
 	r.Title, r.Charset, r.Canonical, r.LinksFound = page.Title, page.Charset, page.Canonical.String(), uint64(len(page.Links))
 	root := page.Document().Nodes[0]
 	if page.Lack != extract.LacksNothing {

@@ -42,7 +42,7 @@ func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Co
 	}
 	packed, err := warc.Pack(v.item.URL, v.answer.Wire)
 	if err != nil {
-		return v.storeFailed(fmt.Errorf("pack the answer of %s: %w", v.item.URL, err))
+		return v.giveBackAfter(fmt.Errorf("pack the answer of %s: %w", v.item.URL, err))
 	}
 	v.packed = int64(packed.Len())
 	write := done.Record

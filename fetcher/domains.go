@@ -40,7 +40,7 @@ func (l *linkSet) reserveHosts(hosts []string) {
 		return
 	}
 	var has []bool
-	l.err = l.whileUnavailable(func() (err error) {
+	l.err = l.whileUnavailable(l.hard, func() (err error) {
 		has, err = l.cfg.Quota.Reserve(l.hard, quotaKeys(hosts), l.cfg.Rules.MaxHosts)
 		return err
 	})

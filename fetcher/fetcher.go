@@ -231,7 +231,7 @@ func (c *Config) completeRules() error {
 type Crawl struct {
 	cfg       Config
 	exact     *exact.Rules
-	memory    *budget.Budget // of bodies and documents; nil means no limit
+	memory    *budget.Budget // of bodies and documents
 	token     string         // the name of Config.Client's user agent in robots.txt
 	limiter   *rate.Limiter  // nil means no limit
 	bandwidth *bandwidth     // nil means no limit
@@ -421,8 +421,6 @@ const pollMin = 5 * time.Millisecond
 
 // acquire leases hosts while there is room, and starts to work on them.
 func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error) {
-	outage := backoff{}
-	var ids []frontier.LeaseID // used again after a failed call of Lease, because its answer may have been lost
 	for {
 		if stop.Err() != nil {
 			return Stopped, nil
@@ -435,27 +433,26 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 			sleep(stop, c.wake, pollMax)
 			continue
 		}
-		if ids == nil {
-			ids = newLeaseIDs(int(room))
-		}
-		asked := time.Now()
-		fed, idle := c.feeds.Load() == 0, c.held.Load() == 0
-		grant, err := c.cfg.Store.Lease(stop, frontier.LeaseRequest{
-			Worker: c.cfg.Worker, IDs: ids, InFlight: visitRoom(c.cfg.HostConcurrency), MaxPages: c.cfg.MaxPages,
+		ids := newLeaseIDs(int(room)) // the same in all calls, because the answer of a failed call may have been lost
+		var asked time.Time
+		var fed, idle bool
+		var grant frontier.Grant
+		err := c.whileUnavailable(stop, func() (err error) {
+			asked = time.Now()
+			fed, idle = c.feeds.Load() == 0, c.held.Load() == 0
+			grant, err = c.cfg.Store.Lease(stop, frontier.LeaseRequest{
+				Worker: c.cfg.Worker, IDs: ids, InFlight: visitRoom(c.cfg.HostConcurrency), MaxPages: c.cfg.MaxPages,
+			})
+			return err
 		})
 		switch {
 		case stop.Err() != nil && err != nil:
 			return Stopped, nil
-		case errors.Is(err, frontier.ErrUnavailable):
-			c.noteStore(err)
-			pause(stop, outage.next())
-			continue
 		case err != nil:
 			return "", err
 		}
 		short := len(grant.Leases) < len(ids)
 		c.noteStore(nil)
-		outage, ids = backoff{}, nil
 		c.tally.due.Store(!short)
 		c.tally.idle.Store(len(grant.Leases) == 0 && idle && fed && !grant.Empty && !grant.Paused && !grant.Limited)
 		for _, l := range grant.Leases {

@@ -144,7 +144,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 	h.tally.storing.Add(1)
 	defer h.tally.storing.Add(-1)
 	taken := false
-	err := h.whileUnavailable(func() error {
+	err := h.whileUnavailable(h.hard, func() error {
 		update, lost := h.update(end)
 		if lost {
 			return nil

@@ -1,9 +1,8 @@
 package fetcher
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -27,12 +26,12 @@ func LeastMemory(client *get.Client) int64 {
 	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }
 
-// budget returns the Budget for the memory of all visits, or nil without a limit. If the
-// memory has room for two of the largest sitemaps, one share can hold such a sitemap.
-// Otherwise large sitemaps are cut.
+// budget returns the Budget for the memory of all visits. If the memory has room for two
+// of the largest sitemaps, one share can hold such a sitemap. Otherwise large sitemaps are
+// cut.
 func (c *Config) budget() *budget.Budget {
 	if c.Memory == 0 {
-		return nil
+		return budget.New(math.MaxInt64, math.MaxInt64/2)
 	}
 	largest := LeastMemory(c.Client)
 	if listing := c.Client.MaxHeld(get.Request{MaxBody: sitemap.MaxBytes}); c.Sitemaps && listing <= c.Memory/2 {
@@ -41,34 +40,10 @@ func (c *Config) budget() *budget.Budget {
 	return budget.New(c.Memory, largest)
 }
 
-// takeMemory returns an empty share of the memory for a visit, or nil without a limit.
-func (c *Crawl) takeMemory() (share *budget.Share, release func(), err error) {
-	if c.memory == nil {
-		return nil, func() {}, nil
-	}
-	share, err = c.memory.Take(c.hard, 0)
-	if err != nil {
-		return nil, func() {}, errors.Join(get.ErrAborted, err)
-	}
-	return share, share.Release, nil
-}
-
-// growing returns the function that asks for the memory of a body.
-func growing(share *budget.Share) func(context.Context, int64) error {
-	if share == nil {
-		return nil
-	}
-	return share.Grow
-}
-
-// room returns the function that asks for the memory of a document. It never waits,
-// because links can also be read without a document.
-func (v *visited) room() func(bytes int64) bool {
-	if v.share == nil {
-		return nil
-	}
-	largest := v.memory.Largest()
-	return func(bytes int64) bool { return bytes <= largest-v.share.Size() && v.share.TryGrow(bytes) }
+// room asks for the memory of a document. It never waits, because links can also be read
+// without a document.
+func (v *visited) room(bytes int64) bool {
+	return bytes <= v.memory.Largest()-v.share.Size() && v.share.TryGrow(bytes)
 }
 
 // takeReader waits until another body may be parsed. It returns false if requests were aborted.

@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -159,13 +160,31 @@ func (b *backoff) next() time.Duration {
 	return b.last
 }
 
-// whileUnavailable repeats a call until the store is available, or requests are aborted.
-func (c *Crawl) whileUnavailable(call func() error) error {
-	for outage := (backoff{}); ; pause(c.hard, outage.next()) {
+// whileUnavailable repeats a call until the store is available, or ctx ends.
+func (c *Crawl) whileUnavailable(ctx context.Context, call func() error) error {
+	for outage := (backoff{}); ; pause(ctx, outage.next()) {
 		err := call()
-		if !errors.Is(err, frontier.ErrUnavailable) || c.hard.Err() != nil {
+		if !errors.Is(err, frontier.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
 		c.noteStore(err)
 	}
+}
+
+// admitted asks the store which keys are in scope. It waits while the store is unavailable.
+func (c *Crawl) admitted(ctx context.Context, keys []string) (admitted []bool, err error) {
+	err = c.whileUnavailable(c.hard, func() (err error) {
+		admitted, err = c.cfg.Scope.Admitted(ctx, keys)
+		return err
+	})
+	return admitted, err
+}
+
+// storeFailed notes an error of the store that is not the end of the requests, and returns
+// errStop.
+func (h *holding) storeFailed(err error) error {
+	if h.hard.Err() == nil {
+		h.note(err)
+	}
+	return errStop
 }

@@ -37,16 +37,9 @@ func (h *holding) private(url canon.URL) (bool, error) {
 	if of, known := h.ofSeed[origin]; known {
 		return of, nil
 	}
-	var noted []bool
-	err := h.whileUnavailable(func() (err error) {
-		noted, err = h.cfg.Scope.Admitted(h.hard, []string{origin})
-		return err
-	})
+	noted, err := h.admitted(h.hard, []string{origin})
 	if err != nil {
-		if h.hard.Err() == nil {
-			h.note(err)
-		}
-		return false, errStop
+		return false, h.storeFailed(err)
 	}
 	if h.ofSeed == nil {
 		h.ofSeed = make(map[string]bool)

@@ -13,7 +13,6 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/extract"
 	"github.com/bloomfrontier/crawler/internal/follow"
-	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // linkSet collects the outlinks of one page that the rules allow, and counts the refused
@@ -63,21 +62,20 @@ func (l *linkSet) refuseLink(url canon.URL, why *follow.Finding) {
 // package canon.
 func (l *linkSet) refuseReference(text string, err error) {
 	l.refuse(reasonOf(err), 1)
-	l.detail(text, reasonOf(err), err.Error())
+	if l.cfg.OnRefused != nil {
+		l.detail(text, reasonOf(err), err.Error())
+	}
 }
 
-// addDocument adds the links of a page.
-func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
-	l.refuse(frontier.ReasonMalformed, document.Malformed)
-	l.refuse(frontier.ReasonScheme, document.BadScheme)
-	l.refuse(frontier.ReasonTooLong, document.TooLong)
+// addDocument adds the links of a page. nofollow says that a header asks to follow none.
+func (l *linkSet) addDocument(document *extract.Page, nofollow bool) {
 	l.refuse(frontier.ReasonTooMany, document.TooMany)
 	l.offers = make([]frontier.Offer, 0, len(document.Links))
 	var candidates []candidate
 	for i := range document.Links {
 		link := &document.Links[i]
 		switch {
-		case header.Nofollow:
+		case nofollow:
 			l.refuseNofollow(link.URL, "X-Robots-Tag header")
 		case document.Nofollow:
 			l.refuseNofollow(link.URL, "robots meta tag")
@@ -153,12 +151,8 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 	if known || l.err != nil {
 		return key, l.err
 	}
-	var open []bool
 	candidates := canon.Candidates(l.cfg.Rules.Scope, host)
-	err = l.whileUnavailable(func() (err error) {
-		open, err = l.cfg.Scope.Admitted(ctx, candidates)
-		return err
-	})
+	open, err := l.admitted(ctx, candidates)
 	if err != nil {
 		return "", err
 	}
@@ -193,10 +187,10 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		return
 	}
 	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {
-		l.err = l.whileUnavailable(func() error { return l.cfg.Scope.Admit(l.hard, keys) })
+		l.err = l.whileUnavailable(l.hard, func() error { return l.cfg.Scope.Admit(l.hard, keys) })
 	}
 	if l.cfg.Rules.BoundsHosts() && l.err == nil {
-		l.err = l.whileUnavailable(func() error { return l.reserveSeeds(l.hard, []string{target.Host()}) })
+		l.err = l.whileUnavailable(l.hard, func() error { return l.reserveSeeds(l.hard, []string{target.Host()}) })
 	}
 	if l.err != nil {
 		return

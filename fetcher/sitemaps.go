@@ -16,13 +16,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-const (
-	// maxSitemaps bounds the sitemaps of one robots.txt.
-	maxSitemaps = 100
-	// wellKnown is how many paths are tried if robots.txt names no sitemap. Sitemaps at
-	// other paths are too rare to request these paths from every host.
-	wellKnown = 2
-)
+// maxSitemaps bounds the sitemaps of one robots.txt.
+const maxSitemaps = 100
+
+// wellKnown are the paths that are tried if robots.txt names no sitemap. Sitemaps at other
+// paths are too rare to request them from every host.
+var wellKnown = []string{"/sitemap.xml", "/sitemap_index.xml"}
 
 // offerSitemaps queues the sitemaps of an origin whose robots.txt was received. A named
 // sitemap may be on another host. It is queued even if that host is not in scope, because
@@ -35,7 +34,7 @@ func (h *holding) offerSitemaps(origin string) error {
 		return nil
 	}
 	offers := h.sitemapsOf(origin, rules)
-	err := h.whileUnavailable(func() error {
+	err := h.whileUnavailable(h.hard, func() error {
 		_, err := h.cfg.Store.Add(h.hard, offers)
 		return err
 	})
@@ -52,13 +51,10 @@ func (h *holding) offerSitemaps(origin string) error {
 		}
 		return nil
 	}
-	if h.hard.Err() == nil {
-		h.note(err)
-	}
 	h.mu.Lock()
 	delete(h.origins, origin) // the next lease requests robots.txt and offers the sitemaps again
 	h.mu.Unlock()
-	return errStop
+	return h.storeFailed(err)
 }
 
 // sitemapsOf returns offers of the sitemaps that an origin's robots.txt names, or of those
@@ -70,7 +66,7 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 	}
 	named := rules.Sitemaps()
 	if len(named) == 0 {
-		named = sitemap.WellKnown()[:wellKnown]
+		named = wellKnown
 	}
 	if len(named) > maxSitemaps {
 		h.cfg.Logger.Warn("robots.txt names too many sitemaps: the first ones are taken", slog.String("origin", origin),
@@ -94,10 +90,8 @@ func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 		return request
 	}
 	request.AnyType, request.MaxBody = true, sitemap.MaxBytes
-	if h.memory != nil {
-		for h.cfg.Client.MaxHeld(request) > h.memory.Largest() {
-			request.MaxBody /= 2
-		}
+	for h.cfg.Client.MaxHeld(request) > h.memory.Largest() {
+		request.MaxBody /= 2
 	}
 	return request
 }
@@ -165,7 +159,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		r.Error = err.Error()
 	}
 	if err := errors.Join(pages.err, files.err); err != nil {
-		return v.storeFailed(err)
+		return v.giveBackAfter(err)
 	}
 	pages.join(&files)
 	done := v.finishedWith(&pages, frontier.OK, r)
@@ -205,7 +199,7 @@ func (e *earlyLinks) offer(l *linkSet) {
 	if len(l.offers) > 0 && hasExact {
 		err = add()
 	} else if len(l.offers) > 0 {
-		err = e.whileUnavailable(add)
+		err = e.whileUnavailable(e.hard, add)
 	}
 	if err != nil {
 		e.failed = true

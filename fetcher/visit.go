@@ -38,17 +38,14 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 		h.host.Start(at)
 	}
 	start := sync.OnceFunc(func() { close(began) })
-	share, release, err := h.takeMemory()
-	defer release()
-	var answer *get.Response
-	if err == nil {
-		h.tally.requests.Add(1)
-		answer, err = h.cfg.Client.Get(h.hard, h.request(item, get.Request{
-			URL: item.URL, Header: h.rules.Header, Private: private, Sent: started, Permit: h.permit,
-			Started: func() { started(); start() },
-			Grow:    growing(share),
-		}))
-	}
+	share, _ := h.memory.Take(h.hard, 0) // an empty share never waits
+	defer share.Release()
+	h.tally.requests.Add(1)
+	answer, err := h.cfg.Client.Get(h.hard, h.request(item, get.Request{
+		URL: item.URL, Header: h.rules.Header, Private: private, Sent: started, Permit: h.permit,
+		Started: func() { started(); start() },
+		Grow:    share.Grow,
+	}))
 	start()
 	h.noteAnswer(answer, err)
 	h.noteHost(err)
@@ -65,7 +62,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 		h.tally.bytes.Add(uint64(answer.WireBytes))
 		done = v.answered()
 		answer.Release()
-		release()
+		share.Release()
 	}
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
@@ -116,7 +113,7 @@ type visited struct {
 	at   time.Time // when the request started
 
 	answer  *get.Response // nil means that there was no answer
-	share   *budget.Share // of the memory; nil means that there is no limit
+	share   *budget.Share // of the memory
 	packed  int64         // bytes of the answer for the archive
 	data    int           // bytes of fields and text in the record
 	refused []Refused     // refused links, for Config.OnRefused
@@ -253,29 +250,23 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	if slices.Contains(get.HTMLTypes(), answer.ContentType) {
 		options := extract.Options{
 			Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks, Assets: v.cfg.Assets, ProductToken: v.token,
-			Room: v.room(), GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
-		}
-		if v.cfg.OnRefused != nil {
-			options.OnRefused = func(text string, err error) { links.detail(text, reasonOf(err), err.Error()) }
+			Room: v.room, GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
+			OnRefused: links.refuseReference,
 		}
 		if !v.takeReader() {
 			return v.giveBack()
 		}
 		stage.Parse.Begin()
-		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
-		if err == nil && !v.takeData(document, r) {
+		document := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
+		if !v.takeData(document, r) {
 			return v.giveBack()
 		}
 		stage.Judge.Begin()
 		<-v.readers
-		if err != nil {
-			r.Error = err.Error()
-		} else {
-			page.document = document
-			r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
-			v.edges = edgesOf(document)
-			links.addDocument(document, robots.HeaderTag(answer.Header.Values("X-Robots-Tag"), v.token))
-		}
+		page.document = document
+		r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
+		v.edges = edgesOf(document)
+		links.addDocument(document, robots.HeaderNofollow(answer.Header.Values("X-Robots-Tag"), v.token))
 	}
 	if v.cfg.OnPage != nil {
 		page.links = &links
@@ -290,7 +281,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		}
 	}
 	if links.err != nil {
-		return v.storeFailed(links.err)
+		return v.giveBackAfter(links.err)
 	}
 	return v.finishedWith(&links, frontier.OK, r)
 }
@@ -317,12 +308,10 @@ func (v *visited) describe(r *record.Record) {
 	r.Digest = "sha256:" + hex.EncodeToString(digest[:])
 }
 
-// storeFailed gives back a page after an error of the store or of the archive. The page
+// giveBackAfter gives back a page after an error of the store or of the archive. The page
 // must not count as done without its links and its answer.
-func (v *visited) storeFailed(err error) frontier.Completion {
-	if v.hard.Err() == nil {
-		v.note(err)
-	}
+func (v *visited) giveBackAfter(err error) frontier.Completion {
+	_ = v.storeFailed(err) // the visit ends here anyway
 	return v.giveBack()
 }
 
@@ -344,7 +333,7 @@ func (v *visited) redirected(r *record.Record) frontier.Completion {
 		}
 	}
 	if links.err != nil {
-		return v.storeFailed(links.err)
+		return v.giveBackAfter(links.err)
 	}
 	return v.finishedWith(&links, frontier.Redirect, r)
 }

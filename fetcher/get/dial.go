@@ -65,18 +65,11 @@ func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// dial connects to address, the host:port of a URL.
+// dial connects to address, the host:port of a URL. The connection is a gated.
 func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	conn, _, err := d.connect(ctx, address)
-	return conn, err
-}
-
-// connect is like dial, but also returns the address of the host. The remote address of
-// the net.Conn is not enough: through a proxy, it is the address of the proxy.
-func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.Addr, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, netip.Addr{}, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -89,26 +82,26 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.A
 		ips, err = d.permitted(ctx, host)
 	}
 	if err != nil {
-		return nil, netip.Addr{}, err
+		return nil, err
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return nil, netip.Addr{}, fmt.Errorf("%w: port %q", ErrURL, port)
+		return nil, fmt.Errorf("%w: port %q", ErrURL, port)
 	}
 	conn, ip, err := d.toAny(ctx, ips, uint16(number), via)
 	if err != nil {
-		return nil, netip.Addr{}, err
+		return nil, err
 	}
-	return &gated{Conn: conn, read: &d.read}, ip, nil
+	return &gated{Conn: conn, read: &d.read, remote: ip}, nil
 }
 
-// connectTLS connects to address and makes a TLS handshake with its host.
-func (d *dialer) connectTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, netip.Addr, error) {
-	conn, ip, err := d.connect(ctx, address)
+// dialTLS connects to address and makes a TLS handshake with its host.
+func (d *dialer) dialTLS(ctx context.Context, network, address string, config *tls.Config) (net.Conn, error) {
+	conn, err := d.dial(ctx, network, address)
 	if err != nil {
-		return nil, netip.Addr{}, err
+		return nil, err
 	}
-	host, _, _ := net.SplitHostPort(address) // connect has checked it
+	host, _, _ := net.SplitHostPort(address) // dial has checked it
 	config = config.Clone()
 	config.ServerName, config.InsecureSkipVerify = host, isInsecure(d.insecure, host)
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
@@ -116,9 +109,9 @@ func (d *dialer) connectTLS(ctx context.Context, address string, config *tls.Con
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
-		return nil, netip.Addr{}, err
+		return nil, err
 	}
-	return secure, ip, nil
+	return secure, nil
 }
 
 // isInsecure reports whether one of patterns matches host. The certificate of such a host

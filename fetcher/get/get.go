@@ -98,18 +98,15 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 		ReadBufferSize:         4 << 10, // per connection, including idle ones; bodies are read without it
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
-	if config.Capture {
-		tap := tap{d, secure}
-		t.DialContext, t.DialTLSContext = tap.dial, tap.dialTLS
-		return t, t.CloseIdleConnections
-	}
-	if len(config.InsecureHosts) > 0 { // net/http has only one TLS configuration for all hosts
-		t.DialTLSContext = func(ctx context.Context, _, address string) (net.Conn, error) {
-			conn, _, err := d.connectTLS(ctx, address, t.TLSClientConfig)
-			return conn, err
+	if config.Capture || len(config.InsecureHosts) > 0 { // net/http has only one TLS configuration for all hosts
+		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return d.dialTLS(ctx, network, address, secure)
 		}
 	}
-	if config.HTTP1 {
+	if config.Capture {
+		t.DialContext, t.DialTLSContext = tap(t.DialContext), tap(t.DialTLSContext)
+	}
+	if config.HTTP1 || config.Capture {
 		return t, t.CloseIdleConnections
 	}
 	h2 := newH2(config)

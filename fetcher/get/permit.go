@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
 )
 
@@ -50,6 +51,7 @@ type gated struct {
 	net.Conn
 	permission atomic.Pointer[permission] // nil means that every write is permitted
 	read       *atomic.Int64              // counts the bytes that all connections read
+	remote     netip.Addr                 // of the host, also if there is a proxy between
 }
 
 func (g *gated) Read(p []byte) (int, error) {

@@ -2,7 +2,6 @@ package get
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,40 +10,31 @@ import (
 	"time"
 )
 
-// tap opens connections whose bytes a capture can read above TLS. If net/http added TLS on
-// top of a tapped connection, a capture would see encrypted bytes.
-type tap struct {
-	dialer *dialer
-	tls    *tls.Config
-}
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-func (t tap) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	conn, ip, err := t.dialer.connect(ctx, address)
-	if err != nil {
-		return nil, err
+// tap returns a function that opens the connections of dial such that a capture can read
+// their bytes. dial adds TLS itself, because with TLS on top of a tapped connection a
+// capture would see encrypted bytes.
+func tap(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &tapped{Conn: conn}, nil
 	}
-	return &tapped{Conn: conn, remote: ip}, nil
-}
-
-func (t tap) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
-	conn, ip, err := t.dialer.connectTLS(ctx, address, t.tls)
-	if err != nil {
-		return nil, err
-	}
-	return &tapped{Conn: conn, remote: ip}, nil
 }
 
 // tapped is a connection that passes its bytes to one capture at a time.
 type tapped struct {
 	net.Conn
-	remote   netip.Addr
 	listener atomic.Pointer[capture]
 }
 
 // listen passes the bytes of the connection to c from now on. It is called when a request
 // gets the connection.
 func (t *tapped) listen(c *capture) {
-	c.begin(t.remote)
+	c.begin(gateOf(t.Conn).remote)
 	t.listener.Store(c)
 }
 

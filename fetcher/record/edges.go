@@ -59,14 +59,8 @@ func (r *Record) appendEdges(b []byte, edges []Edge, leased bool) ([]byte, error
 }
 
 // AppendEdges implements EdgeSink for an output of the series Links.
-func (f *Files) AppendEdges(r *Record, edges []Edge) (err error) {
-	if len(f.buffer) == 0 {
-		if err := f.makeRoom(); err != nil {
-			return err
-		}
-	}
-	f.buffer, err = r.appendEdges(f.buffer, edges, false)
-	return err
+func (f *Files) AppendEdges(r *Record, edges []Edge) error {
+	return f.append(func(b []byte) ([]byte, error) { return r.appendEdges(b, edges, false) })
 }
 
 // AppendEdges implements EdgeSink for a journal of the series Links. If a void line

@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"os"
 	"strconv"
 	"time"
 
@@ -67,16 +66,16 @@ type Exported struct {
 // To writes the exported records to w. Each line is as its worker wrote it. The lines of
 // one directory follow those of the previous one in Dirs, and keep their order.
 func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) {
-	dir, err := os.MkdirTemp(e.Temp, "export-")
+	files, err := newSpills(e.Temp, "export-")
 	if err != nil {
-		return sums, fmt.Errorf("record: %w", err)
+		return sums, err
 	}
-	x := export{ctx: ctx, temp: dir, sums: &sums, wanted: kindRecord, ends: make([]Place, len(e.Dirs))}
+	defer func() { err = errors.Join(err, files.remove()) }()
+	x := export{ctx: ctx, spills: files, sums: &sums, wanted: kindRecord, ends: make([]Place, len(e.Dirs))}
 	series := Pages
 	if e.Edges {
 		x.wanted, series = kindEdges, Links
 	}
-	defer func() { err = errors.Join(err, x.close(), os.RemoveAll(dir)) }()
 	if err := x.writePending(e.Pending); err != nil {
 		return sums, err
 	}
@@ -93,7 +92,7 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 		}
 	}
 	for i := range x.shares {
-		if x.shares[i].file == nil {
+		if x.shares[i].spill == nil {
 			continue
 		}
 		if err := x.decide(&x.shares[i]); err != nil {
@@ -115,7 +114,7 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 // export is one run of an Export.
 type export struct {
 	ctx    context.Context
-	temp   string // directory of the shares
+	spills *spills
 	sums   *Exported
 	wanted byte                           // the kind of the lines that are written
 	ends   []Place                        // for each directory: where its lines of that kind ended in the first pass
@@ -124,18 +123,11 @@ type export struct {
 
 // exportShare has the entries of a part of the items.
 type exportShare struct {
-	spill                 // entries, then answers
+	*spill                // entries, then answers
 	answers *bufio.Reader // a byte for each line of the wanted kind, in the order of reading; 1 means exported
 }
 
 func (x *export) of(item bloomstore.Fingerprint) *exportShare { return &x.shares[item[0]] }
-
-func (x *export) close() (err error) {
-	for i := range x.shares {
-		err = errors.Join(err, x.shares[i].close())
-	}
-	return err
-}
 
 func (x *export) writePending(pending iter.Seq2[Key, error]) error {
 	if pending == nil {
@@ -158,9 +150,10 @@ func (x *export) writePending(pending iter.Seq2[Key, error]) error {
 // put adds an entry to its share.
 func (x *export) put(l *leasedLine) error {
 	s := x.of(l.Item)
-	if s.file == nil {
-		if err := s.create(x.temp, fmt.Sprint("share", l.Item[0])); err != nil {
-			return fmt.Errorf("record: %w", err)
+	if s.spill == nil {
+		var err error
+		if s.spill, err = x.spills.create(); err != nil {
+			return err
 		}
 	}
 	_, _ = s.Write(l.appendEntry(s.AvailableBuffer())) // a bufio.Writer keeps its error for Flush

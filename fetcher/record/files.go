@@ -105,13 +105,16 @@ func (f *Files) syncDir(name string) error {
 }
 
 // Append implements Sink. The record is on disk after Sync.
-func (f *Files) Append(r *Record) (err error) {
+func (f *Files) Append(r *Record) error { return f.append(r.AppendLine) }
+
+// append appends lines to the buffer.
+func (f *Files) append(lines func([]byte) ([]byte, error)) (err error) {
 	if len(f.buffer) == 0 {
 		if err := f.makeRoom(); err != nil {
 			return err
 		}
 	}
-	f.buffer, err = r.AppendLine(f.buffer)
+	f.buffer, err = lines(f.buffer)
 	return err
 }
 

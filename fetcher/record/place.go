@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -24,7 +25,7 @@ func (p Place) Before(q Place) bool {
 }
 
 // noLimit is a place after every line. A reader with this limit reads all whole lines.
-var noLimit = Place{File: 1 << 30, Offset: -1}
+var noLimit = Place{File: 1 << 30, Offset: math.MaxInt64}
 
 // EndOf returns the place where the records of a position end.
 func (s Series) EndOf(position frontier.Position) Place {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,20 +63,20 @@ func (r Reader) Lines() iter.Seq2[[]byte, error] {
 	}
 }
 
-// lines is like blocks, but each line is a block of its own.
-func (r Reader) lines(limit Place) iter.Seq2[block, error] {
-	return func(yield func(block, error) bool) {
-		for b, err := range r.blocks(limit) {
-			if err != nil {
-				yield(b, err)
-				return
-			}
-			l := b
-			for l.text = range bytes.Lines(b.text) {
-				if !yield(l, nil) {
+// lines returns the lines before limit, which must be the beginning of a line. The
+// sequence ends with the first error.
+func (r Reader) lines(limit Place) iter.Seq2[lineAt, error] {
+	return func(yield func(lineAt, error) bool) {
+		for f, err := range r.sources(limit) {
+			var l lineAt
+			for err == nil {
+				if l, err = f.next(); err == nil && !yield(l, nil) {
 					return
 				}
-				l.at = l.end()
+			}
+			if !errors.Is(err, io.EOF) {
+				yield(lineAt{}, err)
+				return
 			}
 		}
 	}
@@ -90,77 +92,96 @@ func fault(name string, offset int64, err error) error {
 	return fmt.Errorf("record: %s, byte %d: %w", name, offset, err)
 }
 
-// block is a run of whole lines.
-type block struct {
+// lineAt is a line and its place.
+type lineAt struct {
 	name string // of the file
 	at   Place
-	text []byte // valid until the next block
+	text []byte // with its newline; valid until the next line
 }
 
-// end returns where the line after b begins.
-func (b *block) end() Place { return Place{b.at.File, b.at.Offset + int64(len(b.text))} }
+// end returns where the next line begins.
+func (l *lineAt) end() Place { return Place{l.at.File, l.at.Offset + int64(len(l.text))} }
 
-// fault adds the place of b to an error.
-func (b *block) fault(err error) error { return fault(b.name, b.at.Offset, err) }
+// fault adds the place of l to an error.
+func (l *lineAt) fault(err error) error { return fault(l.name, l.at.Offset, err) }
 
-// blocks returns the lines before limit in runs. limit must be the beginning of a line.
-// The sequence ends with the first error.
-func (r Reader) blocks(limit Place) iter.Seq2[block, error] {
-	return func(yield func(block, error) bool) {
-		var lines lineReader
-		for f, err := range r.sources(limit) {
-			if err == nil {
-				err = f.blocks(&lines, yield)
-			}
-			if errors.Is(err, errEnough) {
-				return
-			}
-			if err != nil {
-				yield(block{}, err)
-				return
-			}
-		}
-	}
-}
+const (
+	blockBytes   = 256 << 10
+	maxLineBytes = 16 << 20 // longer than any line of a record, with its text, fields and escapes
+)
 
 // source is one file of a directory.
 type source struct {
 	io.ReadCloser
 	name   string
 	number int
-	length int64 // number of its committed bytes; -1 means all its whole lines
+	length int64 // number of its committed bytes; math.MaxInt64 means all its whole lines
 	closed bool  // the file must end with a whole line
+
+	at    int64            // offset of the next line
+	limit int64            // offset up to which in may read the file
+	in    io.LimitedReader // what lines reads
+	lines *bufio.Scanner   // nil before the first call of scan
 }
 
-// errEnough reports that the consumer of an iteration has stopped.
-var errEnough = errors.New("record: enough")
-
-// blocks calls yield with the lines of f until yield returns false. Then it returns
-// errEnough.
-func (f *source) blocks(lines *lineReader, yield func(block, error) bool) error {
-	in := io.Reader(f)
-	if f.length >= 0 {
-		in = io.LimitReader(in, f.length)
+// scan returns the next line before limit, an offset in the file. It returns io.EOF if
+// there is no whole line. A later call may have a greater limit.
+func (f *source) scan(limit int64) (line []byte, err error) {
+	if f.lines == nil {
+		f.limit, f.in = f.at, io.LimitedReader{R: f.ReadCloser}
+		f.lines = bufio.NewScanner(&f.in)
+		f.lines.Buffer(make([]byte, blockBytes), maxLineBytes)
+		f.lines.Split(splitLine)
 	}
-	lines.reset(in)
-	for offset := int64(0); ; {
-		run, err := lines.next()
-		switch {
-		case errors.Is(err, errEnd) && offset+int64(lines.rest()) < f.length:
-			return fmt.Errorf("record: %s has %d bytes, but %d were committed", f.name, offset, f.length)
-		case errors.Is(err, errEnd) && lines.rest() > 0 && (f.closed || f.length >= 0):
-			return fault(f.name, offset, errors.New("the file ends within a line"))
-		case errors.Is(err, errEnd):
-			return nil
-		case err != nil:
-			return fault(f.name, offset, err)
-		}
-		if !yield(block{name: f.name, at: Place{f.number, offset}, text: run}, nil) {
-			return errEnough
-		}
-		offset += int64(len(run))
+	f.in.N += limit - f.limit
+	f.limit = limit
+	if f.lines.Scan() {
+		line = f.lines.Bytes()
+		f.at += int64(len(line))
+		return line, nil
 	}
+	if err := f.lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, errors.New("the line is too long to be a record")
+	} else if err != nil {
+		return nil, err
+	}
+	return nil, io.EOF
 }
+
+// read returns the offset up to which scan has read the file. After scan returned io.EOF,
+// the bytes from f.at to this offset are an incomplete line.
+func (f *source) read() int64 { return f.limit - f.in.N }
+
+// splitLine is a bufio.SplitFunc for lines with their newlines.
+func splitLine(data []byte, _ bool) (advance int, line []byte, err error) {
+	n := bytes.IndexByte(data, '\n') + 1
+	if n == 0 {
+		return 0, nil, nil
+	}
+	return n, data[:n], nil
+}
+
+// next returns the next line, or io.EOF at the end of the file. It returns another error if
+// the file does not end as it must.
+func (f *source) next() (lineAt, error) {
+	l := lineAt{name: f.name, at: Place{f.number, f.at}}
+	var err error
+	l.text, err = f.scan(f.length)
+	switch committed := f.length < math.MaxInt64; {
+	case err == nil:
+		return l, nil
+	case !errors.Is(err, io.EOF):
+		return l, l.fault(err)
+	case committed && f.read() < f.length:
+		return l, fmt.Errorf("record: %s has %d bytes, but %d were committed", f.name, f.at, f.length)
+	case f.read() > f.at && (f.closed || committed):
+		return l, l.fault(errWithin)
+	}
+	return l, io.EOF
+}
+
+// errWithin reports a file that was cut.
+var errWithin = errors.New("the file ends within a line")
 
 // sources yields the files in order, up to the file that contains limit. It closes each
 // file before it opens the next.
@@ -188,7 +209,7 @@ func (r Reader) sources(limit Place) iter.Seq2[*source, error] {
 				return
 			}
 			if f == nil {
-				if last.Offset > 0 {
+				if last != noLimit && last.Offset > 0 {
 					yield(nil, fmt.Errorf("record: %s is gone, but %d bytes were committed", r.path(r.Series.active()), last.Offset))
 				}
 				return
@@ -263,7 +284,7 @@ func (r Reader) openFile(name string, number int) (*source, error) {
 	case err != nil:
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	f := &source{ReadCloser: file, name: path, number: number, length: -1, closed: name != r.Series.active()}
+	f := &source{ReadCloser: file, name: path, number: number, length: math.MaxInt64, closed: name != r.Series.active()}
 	if filepath.Ext(name) != zstdSuffix {
 		return f, nil
 	}

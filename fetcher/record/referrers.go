@@ -8,8 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"slices"
 )
 
 // JoinReferrers writes all records to w. It adds the key "referrer", the URL of the
@@ -20,14 +19,19 @@ import (
 // in a directory below temp, about 250 bytes for each record. Then it joins them in 64
 // shares. It takes about 50 MB of memory for each 10⁷ records.
 func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
-	dir, err := os.MkdirTemp(temp, "referrers-")
+	files, err := newSpills(temp, "referrers-")
 	if err != nil {
-		return fmt.Errorf("record: %w", err)
+		return err
 	}
+	defer func() { err = errors.Join(err, files.remove()) }()
 	var join referrers
-	defer func() { err = errors.Join(err, join.close(), os.RemoveAll(dir)) }()
-	if err := join.create(dir); err != nil {
-		return fmt.Errorf("record: %w", err)
+	for i := range join {
+		s := &join[i]
+		for _, f := range []**spill{&s.pages, &s.asked, &s.answers} {
+			if *f, err = files.create(); err != nil {
+				return err
+			}
+		}
 	}
 	end, err := r.ask(&join)
 	if err != nil {
@@ -50,73 +54,12 @@ type referrers [64]share
 
 func (all *referrers) of(page id) *share { return &all[page[0]%byte(len(all))] }
 
-func (all *referrers) create(dir string) error {
-	for i := range all {
-		for j, f := range all[i].spills() {
-			if err := f.create(dir, fmt.Sprintf("%d-%d", i, j)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (all *referrers) close() (err error) {
-	for i := range all {
-		for _, f := range all[i].spills() {
-			err = errors.Join(err, f.close())
-		}
-	}
-	return err
-}
-
 // share is a part of the records, on disk.
 type share struct {
-	pages   spill // id and URL of each record
-	asked   spill // ids of referrers, in the order of the records that refer to them
-	answers spill // their URLs in the same order, empty for an unknown referrer
-}
-
-func (s *share) spills() []*spill { return []*spill{&s.pages, &s.asked, &s.answers} }
-
-// spill is a file that is written once, then read once.
-type spill struct {
-	file *os.File
-	*bufio.Writer
-}
-
-func (s *spill) create(dir, name string) (err error) {
-	if s.file, err = os.Create(filepath.Join(dir, name)); err != nil {
-		return err
-	}
-	s.Writer = bufio.NewWriterSize(s.file, 16<<10)
-	return nil
-}
-
-func (s *spill) close() error {
-	if s.file == nil {
-		return nil
-	}
-	return s.file.Close()
-}
-
-// reader flushes the writer and returns a reader at the start of the file.
-func (s *spill) reader() (*bufio.Reader, error) {
-	if err := s.Flush(); err != nil {
-		return nil, err
-	}
-	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return bufio.NewReaderSize(s.file, 16<<10), nil
-}
-
-// all flushes the writer and returns the content of the file.
-func (s *spill) all() ([]byte, error) {
-	if err := s.Flush(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(s.file.Name())
+	pages   *spill        // id and URL of each record
+	asked   *spill        // ids of referrers, in the order of the records that refer to them
+	answers *spill        // their URLs in the same order, empty for an unknown referrer
+	urls    *bufio.Reader // of answers
 }
 
 // ask writes the ids and URLs of the records, and the ids of their referrers, to the shares.
@@ -130,7 +73,7 @@ func (r Reader) ask(all *referrers) (end Place, err error) {
 		if err != nil {
 			return end, l.fault(err)
 		}
-		page := &all.of(keys.id).pages
+		page := all.of(keys.id).pages
 		writeID(page.Writer, keys.id)
 		writeSized(page.Writer, keys.url)
 		if keys.referrerEnd > 0 {
@@ -152,24 +95,21 @@ func writeSized(w *bufio.Writer, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// answer writes the URLs of the share's referrers to s.answers.
+// answer writes the URLs of the share's referrers to s.answers, and opens s.urls.
 func (s *share) answer() error {
 	urls, err := s.load()
 	if err != nil {
 		return err
 	}
-	asked, err := s.asked.reader()
+	asked, err := s.asked.all()
 	if err != nil {
 		return err
 	}
-	for page := (id{}); ; {
-		if _, err := io.ReadFull(asked, page[:]); errors.Is(err, io.EOF) {
-			return s.answers.Flush()
-		} else if err != nil {
-			return err
-		}
-		writeSized(s.answers.Writer, urls[page])
+	for page := range slices.Chunk(asked, len(id{})) {
+		writeSized(s.answers.Writer, urls[id(page)])
 	}
+	s.urls, err = s.answers.reader()
+	return err
 }
 
 // load reads the URLs of a share's pages.
@@ -190,13 +130,6 @@ func (s *share) load() (urls map[id][]byte, err error) {
 
 // mergeReferrers writes the records before end, with the URLs of their referrers.
 func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
-	var answers [len(all)]*bufio.Reader
-	for i := range all {
-		var err error
-		if answers[i], err = all[i].answers.reader(); err != nil {
-			return fmt.Errorf("record: %w", err)
-		}
-	}
 	out := bufio.NewWriterSize(w, 256<<10)
 	var url []byte
 	for l, err := range r.lines(end) {
@@ -208,7 +141,7 @@ func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 			return l.fault(err)
 		}
 		if keys.referrerEnd > 0 {
-			if url, err = readSized(answers[keys.referrer[0]%byte(len(all))], url); err != nil {
+			if url, err = readSized(all.of(keys.referrer).urls, url); err != nil {
 				return fmt.Errorf("record: join referrers: %w", err)
 			}
 			if len(url) > 0 {

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"math"
@@ -14,10 +13,7 @@ import (
 type Tail struct {
 	reader Reader
 	at     Place
-	file   *source          // nil means that no file is open
-	in     io.LimitedReader // of file; its limit is raised when lines were added
-	lines  lineReader
-	run    []byte // lines that were read and not returned; they begin at t.at
+	file   *source // nil means that no file is open
 }
 
 // Tail returns a Tail that begins at a place. It ignores the reader's End.
@@ -38,52 +34,48 @@ func (t *Tail) Seek(to Place) error {
 // returns a *GoneError if a file is missing, or if a file ends before the tail's place or
 // before end.
 func (t *Tail) Next(end Place) (line []byte, err error) {
-	for len(t.run) == 0 {
+	for len(line) == 0 {
 		switch {
 		case end.Before(t.at):
 			return nil, t.gone(t.at.File, end.Offset, t.at.Offset, end)
 		case t.at == end:
 			return nil, io.EOF
 		}
-		if err := t.fill(end); err != nil {
+		if line, err = t.scan(end); err != nil {
 			_ = t.Close() // the file was only read; the next call opens it again
 			return nil, err
 		}
 	}
-	n := bytes.IndexByte(t.run, '\n') + 1
-	line, t.run = t.run[:n], t.run[n:]
-	t.at.Offset += int64(n)
+	t.at.Offset += int64(len(line))
 	return line, nil
 }
 
-// fill reads the next run of lines or, at the end of a file, moves to the next file.
-func (t *Tail) fill(end Place) error {
+// scan returns the next line of the present file. At the end of this file it moves to the
+// next file and returns no line.
+func (t *Tail) scan(end Place) (line []byte, err error) {
 	if t.file == nil {
 		if err := t.open(end); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	last := t.at.File == end.File
-	t.in.N = math.MaxInt64
+	last, limit := t.at.File == end.File, int64(math.MaxInt64)
 	if last {
-		t.in.N = end.Offset - t.at.Offset - int64(t.lines.rest())
+		limit = end.Offset
 	}
-	run, err := t.lines.next()
-	read := t.at.Offset + int64(t.lines.rest())
-	switch {
+	line, err = t.file.scan(limit)
+	switch read := t.file.read(); {
 	case err == nil:
-		t.run = run
-		return nil
-	case !errors.Is(err, errEnd):
-		return fault(t.file.name, t.at.Offset, err)
+		return line, nil
+	case !errors.Is(err, io.EOF):
+		return nil, fault(t.file.name, t.at.Offset, err)
 	case last && read < end.Offset:
-		return t.gone(t.at.File, read, end.Offset, end)
-	case t.lines.rest() > 0:
-		return fault(t.file.name, t.at.Offset, errors.New("the file ends within a line"))
+		return nil, t.gone(t.at.File, read, end.Offset, end)
+	case read > t.at.Offset:
+		return nil, fault(t.file.name, t.at.Offset, errWithin)
 	}
 	err = t.Close()
 	t.at = Place{File: t.at.File + 1}
-	return err
+	return nil, err
 }
 
 // open opens the file of the tail's place and moves to that place in it.
@@ -112,8 +104,7 @@ func (t *Tail) open(end Place) (err error) {
 			return t.gone(t.at.File, skipped, t.at.Offset, end)
 		}
 	}
-	t.in = io.LimitedReader{R: t.file}
-	t.lines.reset(&t.in)
+	t.file.at = t.at.Offset
 	return nil
 }
 
@@ -148,7 +139,6 @@ func (t *Tail) gone(file int, from, to int64, end Place) error {
 
 // Close closes the file that is open. The Tail can be used again.
 func (t *Tail) Close() error {
-	t.run = nil
 	if t.file == nil {
 		return nil
 	}

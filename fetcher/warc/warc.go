@@ -87,8 +87,12 @@ func (c Config) withDefaults() Config {
 // ignores files of other outputs in position. It returns an error if committed files or
 // bytes are missing, or if there are files of another crawl.
 func Open(cfg Config, position frontier.Position) (*Writer, error) {
+	return start(cfg, func(w *Writer) error { return w.open(position) })
+}
+
+func start(cfg Config, open func(*Writer) error) (*Writer, error) {
 	w := &Writer{cfg: cfg.withDefaults()}
-	if err := w.open(position); err != nil {
+	if err := open(w); err != nil {
 		return nil, errors.Join(fmt.Errorf("warc: %w", err), w.Close())
 	}
 	return w, nil
@@ -98,13 +102,7 @@ func Open(cfg Config, position frontier.Position) (*Writer, error) {
 // commits no positions, so all whole records in the files count. A part of a record that a
 // crash left is cut off. OpenWhole reads the last file. It returns frontier.ErrLocked
 // while another process has the files open.
-func OpenWhole(cfg Config) (*Writer, error) {
-	w := &Writer{cfg: cfg.withDefaults()}
-	if err := w.openWhole(); err != nil {
-		return nil, errors.Join(fmt.Errorf("warc: %w", err), w.Close())
-	}
-	return w, nil
-}
+func OpenWhole(cfg Config) (*Writer, error) { return start(cfg, (*Writer).openWhole) }
 
 func (w *Writer) folder() string          { return w.cfg.FS.PathJoin(w.cfg.Dir, Folder) }
 func (w *Writer) path(name string) string { return w.cfg.FS.PathJoin(w.cfg.Dir, Folder, name) }

@@ -129,17 +129,7 @@ func isAddress(host string) bool {
 		return host != ""
 	}
 	last := host[len(host)-1]
-	return '0' <= last && last <= '9' && isAlphaless(host)
-}
-
-// isAlphaless reports whether host consists of digits and dots.
-func isAlphaless(host string) bool {
-	for i := range len(host) {
-		if c := host[i]; c != '.' && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
+	return '0' <= last && last <= '9' && strings.Trim(host, ".0123456789") == ""
 }
 
 func isDots(segment []byte, n int) bool {

@@ -151,11 +151,7 @@ func (c *Canonicalizer) Parse(raw string) (URL, error) { return c.Join(URL{}, ra
 // ParseSeed is Parse for a URL that a person typed. If raw contains no "://" and
 // does not begin with "http:" or "https:", the scheme is https.
 func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
-	s := trim(raw)
-	if name, _, found := cutScheme(s); strings.Contains(s, "://") || found && isHTTP(name) {
-		return c.Parse(s)
-	}
-	return c.Parse("https://" + strings.TrimLeft(s, "/"))
+	return c.Parse(addScheme(trim(raw)))
 }
 
 // Join returns the canonical form of ref, a reference in a document. base is the base

@@ -236,7 +236,7 @@ func absolute(base URL, ref string) string {
 	}
 }
 
-// addScheme adds a scheme to a trimmed seed as ParseSeed does.
+// addScheme adds the scheme that ParseSeed assumes to a trimmed seed.
 func addScheme(seed string) string {
 	if name, _, found := cutScheme(seed); strings.Contains(seed, "://") || found && isHTTP(name) {
 		return seed

@@ -186,27 +186,10 @@ func hidesACE(host string) bool {
 // isNumber is the ends-in-a-number checker of the standard. A host must be an IPv4 address
 // if isNumber returns true for its last label.
 func isNumber(label string) bool {
-	if isDigits(label) {
-		return true
+	if hasHexPrefix(label) {
+		return strings.Trim(label[2:], "0123456789abcdefABCDEF") == ""
 	}
-	if !hasHexPrefix(label) {
-		return false
-	}
-	for i := 2; i < len(label); i++ {
-		if !isHex(label[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
+	return label != "" && strings.Trim(label, "0123456789") == ""
 }
 
 func hasHexPrefix(s string) bool { return len(s) >= 2 && s[0] == '0' && lower(s[1]) == 'x' }

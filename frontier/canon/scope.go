@@ -2,6 +2,7 @@ package canon
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,10 +28,8 @@ func (m ScopeMode) String() string {
 
 // ParseScopeMode returns the mode whose String is name.
 func ParseScopeMode(name string) (ScopeMode, error) {
-	for m, n := range scopeNames {
-		if n == name {
-			return ScopeMode(m), nil
-		}
+	if m := slices.Index(scopeNames[:], name); m >= 0 {
+		return ScopeMode(m), nil
 	}
 	return 0, fmt.Errorf("canon: scope is %q, want one of %s", name, strings.Join(scopeNames[:], ", "))
 }

@@ -2,14 +2,12 @@ package extract
 
 import (
 	"cmp"
-	"errors"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
@@ -37,26 +35,13 @@ type collector struct {
 	title           string
 	hasTitle        bool
 	base, canonical string
-	refresh         string
 	hasBase         bool
-	asks            robots.Tag // what the robots meta tags of the page ask for
+	nofollow        bool // a robots meta tag asks to follow no link
 }
 
 func newCollector(opt Options) *collector {
 	opt.MaxLinks = cmp.Or(opt.MaxLinks, DefaultMaxLinks)
 	return &collector{opt: opt, index: make(map[string]int32, 64), open: -1}
-}
-
-func (o Options) check(base canon.URL) error {
-	switch {
-	case o.Canon == nil:
-		return errors.New("extract: Options.Canon is nil")
-	case base.IsZero():
-		return errors.New("extract: the base is no URL")
-	case o.MaxLinks < 0:
-		return errors.New("extract: Options.MaxLinks is negative")
-	}
-	return nil
 }
 
 // reads reports whether the method element handles tags of this name.
@@ -195,10 +180,9 @@ func (c *collector) meta(attrs []html.Attribute) {
 		return
 	}
 	name, _ := value(attrs, "name")
-	c.asks = c.asks.With(robots.MetaTag(name, content, c.opt.ProductToken))
+	c.nofollow = c.nofollow || robots.MetaNofollow(name, content, c.opt.ProductToken)
 	if equiv, _ := value(attrs, "http-equiv"); strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
 		if target := refreshTarget(content); target != "" {
-			c.refresh = cmp.Or(c.refresh, target)
 			c.add(Refresh, target, false)
 		}
 	}

@@ -57,8 +57,9 @@ type Options struct {
 	// Resolving is called after the references were found, before they become URLs. It is
 	// optional.
 	Resolving func()
-	// OnRefused is called for each reference that is not a link, with the reason. It is not
-	// called for references beyond the limits (Page.TooMany). It is optional.
+	// OnRefused is called once for each distinct reference that is not a link (mailto:,
+	// javascript:, data: …), with the reason, an error of package canon. It is not called
+	// for references beyond the limits (Page.TooMany). It is optional.
 	OnRefused func(text string, err error)
 }
 
@@ -75,17 +76,11 @@ type Page struct {
 	Charset   string     // the charset in which the body was read, by its name in the Encoding standard
 	Base      canon.URL  // references are relative to it: the page's URL or its <base href>
 	Canonical canon.URL  // target of rel=canonical; zero for none
-	Refresh   canon.URL  // target of http-equiv=refresh, which is also in Links; zero for none
 	Nofollow  bool       // a robots meta tag asks to follow no link of the page
-	Noindex   bool       // a robots meta tag asks not to index the page
 	Links     []Link     // distinct, in the order of their first places in the page
 	LinkTexts []LinkText // with Options.LinkTexts: the texts of Links, index for index
 
-	// The numbers of references that are not links, each distinct one counted once.
-	Malformed int
-	BadScheme int // mailto:, javascript:, data: …
-	TooLong   int
-	TooMany   int // references beyond Options.MaxLinks or MaxLinkBytes; repeated ones are counted again
+	TooMany int // references beyond Options.MaxLinks or MaxLinkBytes; repeated ones are counted again
 
 	// Lack is the reason why a document is missing. The links were then read from the
 	// tokens, and no link is lost.
@@ -118,13 +113,8 @@ func (l Lack) String() string {
 }
 
 // HTML reads a body that was served from the URL base. contentType is the value of its
-// Content-Type header. The Page keeps a reference to body. HTML accepts any body: it
-// returns an error only if base is zero, or Options.Canon is nil, or Options.MaxLinks is
-// negative.
-func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, error) {
-	if err := opt.check(base); err != nil {
-		return nil, err
-	}
+// Content-Type header. The Page keeps a reference to body. HTML accepts any body.
+func HTML(body []byte, contentType string, base canon.URL, opt Options) *Page {
 	text, charset := decode(body, contentType)
 	page := &Page{Charset: charset.name, text: text, opt: opt}
 	found := newCollector(opt)
@@ -137,7 +127,7 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, 
 		opt.Resolving()
 	}
 	found.finish(page, base, charset.query)
-	return page, nil
+	return page
 }
 
 // Document returns the parsed body. Every call returns the same document. If the document

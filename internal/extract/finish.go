@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -10,9 +9,7 @@ import (
 // finish writes the results of the collector to page. The argument url is the
 // URL of the page. query encodes the queries of references; nil means UTF-8.
 func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
-	page.Title, page.Nofollow, page.Noindex = c.title, c.asks.Nofollow, c.asks.Noindex
-	page.TooMany = c.tooMany
-	page.Base = url
+	page.Title, page.Nofollow, page.TooMany, page.Base = c.title, c.nofollow, c.tooMany, url
 	if c.hasBase {
 		// A base that is not an http URL is ignored, as browsers ignore a data: URL.
 		// References relative to it could not be fetched.
@@ -25,9 +22,6 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	}
 	if c.canonical != "" {
 		page.Canonical, _ = join(c.canonical)
-	}
-	if c.refresh != "" {
-		page.Refresh, _ = join(c.refresh)
 	}
 	page.Links = make([]Link, 0, len(c.references))
 	index := make(map[canon.URL]int32, len(c.references))
@@ -43,7 +37,6 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 		size += len(page.Base.String()) + len(r.text)
 		target, err := join(r.text)
 		if err != nil {
-			page.refuse(err)
 			if c.opt.OnRefused != nil {
 				c.opt.OnRefused(r.text, err)
 			}
@@ -62,17 +55,5 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 		if c.opt.LinkTexts {
 			page.LinkTexts = append(page.LinkTexts, c.texts[n])
 		}
-	}
-}
-
-// refuse counts a reference that is no link.
-func (p *Page) refuse(err error) {
-	switch {
-	case errors.Is(err, canon.ErrScheme):
-		p.BadScheme++
-	case errors.Is(err, canon.ErrTooLong):
-		p.TooLong++
-	default:
-		p.Malformed++
 	}
 }

@@ -50,7 +50,7 @@ type collection struct {
 func collected(text []byte, read func([]byte, *collector)) collection {
 	found := newCollector(Options{Assets: true, ProductToken: "foobot"})
 	read(text, found)
-	s := collection{Title: found.title, Rest: []string{found.base, found.canonical, found.refresh}}
+	s := collection{Title: found.title, Rest: []string{found.base, found.canonical}}
 	for _, r := range found.references {
 		s.References = append(s.References, r.kind.String()+" "+r.text+map[bool]string{true: " nofollow"}[r.nofollow])
 	}

@@ -231,7 +231,7 @@ var asides = map[string]bool{
 
 // namesAside reports whether a class or an id contains one of the words in asides.
 func namesAside(names string) bool {
-	for word := range strings.FieldsFuncSeq(strings.ToLower(names), func(r rune) bool { return r != ' ' && !unicode.IsLetter(r) || r == ' ' }) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(names), func(r rune) bool { return !unicode.IsLetter(r) }) {
 		if asides[word] {
 			return true
 		}

@@ -68,9 +68,6 @@ func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 	return append(append(b, binaryVersion, deflated), plain...), nil
 }
 
-// MarshalBinary returns the result of AppendBinary.
-func (r *Rules) MarshalBinary() ([]byte, error) { return r.AppendBinary(nil) }
-
 // UnmarshalBinary sets r from bytes that AppendBinary has appended. On error it returns
 // ErrBinary and leaves r unchanged. It is not safe for concurrent use.
 func (r *Rules) UnmarshalBinary(b []byte) error {

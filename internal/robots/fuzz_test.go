@@ -124,7 +124,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("Allowed(%q) = %v by %q, want by %q", path, allowed, by, rules.rules[want].text)
 			}
 		}
-		form, err := rules.MarshalBinary()
+		form, err := rules.AppendBinary(nil)
 		if err != nil {
 			return
 		}
@@ -143,7 +143,7 @@ func FuzzParse(f *testing.F) {
 func glob(path, pattern string) bool { return grobotstxt.Matches(path, pattern) }
 
 func FuzzUnmarshal(f *testing.F) {
-	form, _ := Parse([]byte(strings.Repeat("User-agent: *\nDisallow: /a*b$\nAllow: /c\n", 50)), "x").MarshalBinary()
+	form, _ := Parse([]byte(strings.Repeat("User-agent: *\nDisallow: /a*b$\nAllow: /c\n", 50)), "x").AppendBinary(nil)
 	f.Add(form)
 	f.Add([]byte{1, 0, 0, 4, '/', 'a'})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -1,6 +1,9 @@
 package robots
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // normalisePath returns a path with its query in the form in which it is compared with
 // patterns (RFC 9309, 2.2.2). It undoes the escapes of unreserved characters, escapes
@@ -21,7 +24,10 @@ func normalisePattern(pattern string) string {
 	return pattern
 }
 
-const upperHex = "0123456789ABCDEF"
+func appendEscape(b []byte, c byte) []byte {
+	const digits = "0123456789ABCDEF"
+	return append(b, '%', digits[c>>4], digits[c&15])
+}
 
 // normalise does what normalisePath does. It escapes * and $ only if special is set.
 func normalise(s string, special bool) string {
@@ -38,13 +44,13 @@ func normalise(s string, special bool) string {
 		c := s[i]
 		switch byteClass[c] {
 		case escaped:
-			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+			b = appendEscape(b, c)
 		case inPatterns:
-			if special {
-				b = append(b, '%', upperHex[c>>4], upperHex[c&15])
-			} else {
+			if !special {
 				b = append(b, c)
+				continue
 			}
+			b = appendEscape(b, c)
 		case percent:
 			v, ok := unhex(s[i+1:])
 			switch {
@@ -54,7 +60,7 @@ func normalise(s string, special bool) string {
 			case unreserved(v):
 				b = append(b, v)
 			default:
-				b = append(b, '%', upperHex[v>>4], upperHex[v&15])
+				b = appendEscape(b, v)
 			}
 			i += 2
 		default:
@@ -120,19 +126,6 @@ func unhex(s string) (v byte, ok bool) {
 	if len(s) < 2 {
 		return 0, false
 	}
-	high, low := hexDigit(s[0]), hexDigit(s[1])
-	return high<<4 | low, high < 16 && low < 16
-}
-
-// hexDigit returns the value of c as a hex digit, or 16 if it is none.
-func hexDigit(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 16
+	n, err := strconv.ParseUint(s[:2], 16, 8)
+	return byte(n), err == nil
 }

@@ -2,7 +2,7 @@
 //
 // It owns the compiled rules of one file (Rules), the meaning of an answer to the request
 // for the file and the time for which the answer is valid (State). It also owns what
-// pages ask for in meta tags and X-Robots-Tag headers (Tag). It makes no requests, reads
+// pages ask for in meta tags and X-Robots-Tag headers. It makes no requests, reads
 // no clock and does not wait. Package politeness uses the crawl-delay.
 //
 // The lines are read by a Go translation of Google's parser, so that common typos are

@@ -186,7 +186,7 @@ func TestBinaryKeepsRulesThatFit(t *testing.T) {
 		b.WriteString("/items\n")
 	}
 	rules := Parse([]byte(b.String()), "bot")
-	form, err := rules.MarshalBinary()
+	form, err := rules.AppendBinary(nil)
 	if err != nil {
 		t.Fatalf("%d rules: %v", rules.Len(), err)
 	}

@@ -2,37 +2,30 @@ package robots
 
 import "strings"
 
-// Tag is what a page asks of crawlers in a robots meta tag or an X-Robots-Tag header.
-// There is no standard, so sites follow Google's description. The zero value asks for
-// nothing.
-type Tag struct {
-	Nofollow bool // follow no link of the page
-	Noindex  bool // do not show the page in search results
-}
+// A page asks crawlers in a robots meta tag or an X-Robots-Tag header to follow none of its
+// links. There is no standard, so sites follow Google's description. Other directives, such
+// as noindex, are not about crawling.
 
-// With returns a tag that asks for everything that t or other asks for.
-func (t Tag) With(other Tag) Tag {
-	return Tag{Nofollow: t.Nofollow || other.Nofollow, Noindex: t.Noindex || other.Noindex}
-}
-
-// MetaTag parses <meta name=… content=…>. It returns the zero Tag unless name is
-// "robots" or productToken.
-func MetaTag(name, content, productToken string) (tag Tag) {
+// MetaNofollow reports whether <meta name=… content=…> asks to follow no link. It reports
+// false unless name is "robots" or productToken.
+func MetaNofollow(name, content, productToken string) bool {
 	name = strings.TrimSpace(name)
 	if !strings.EqualFold(name, "robots") && !isToken(name, productToken) {
-		return Tag{}
+		return false
 	}
 	for word := range strings.FieldsFuncSeq(content, func(r rune) bool { return r == ',' || r <= ' ' }) {
-		tag.add(word)
+		if isNofollow(word) {
+			return true
+		}
 	}
-	return tag
+	return false
 }
 
-// HeaderTag parses the values of all X-Robots-Tag headers of one answer. A directive is
-// for every crawler, unless a name and a colon come before it in its value: "noindex,
-// otherbot: nofollow, noarchive" asks noindex of all crawlers, and nofollow and noarchive
-// only of otherbot.
-func HeaderTag(values []string, productToken string) (tag Tag) {
+// HeaderNofollow reports whether the values of all X-Robots-Tag headers of one answer ask to
+// follow no link. A directive is for every crawler, unless a name and a colon come before it
+// in its value: "nofollow, otherbot: none, noarchive" asks nofollow of all crawlers, and none
+// and noarchive only of otherbot.
+func HeaderNofollow(values []string, productToken string) bool {
 	for _, value := range values {
 		ours := true
 		for directive := range strings.SplitSeq(value, ",") {
@@ -44,24 +37,16 @@ func HeaderTag(values []string, productToken string) (tag Tag) {
 				}
 				ours, directive = name == "*" || isToken(name, productToken), strings.TrimSpace(rest)
 			}
-			if ours {
-				tag.add(directive)
+			if ours && isNofollow(directive) {
+				return true
 			}
 		}
 	}
-	return tag
+	return false
 }
 
-// add adds one directive. It ignores unknown directives.
-func (t *Tag) add(directive string) {
-	switch strings.ToLower(directive) {
-	case "none":
-		t.Nofollow, t.Noindex = true, true
-	case "nofollow":
-		t.Nofollow = true
-	case "noindex":
-		t.Noindex = true
-	}
+func isNofollow(directive string) bool {
+	return strings.EqualFold(directive, "nofollow") || strings.EqualFold(directive, "none")
 }
 
 // isAgent reports whether the text before a colon names a crawler. It must be a single word,

@@ -97,12 +97,6 @@ type Summary struct {
 	Bytes   int64  // uncompressed bytes that were read
 }
 
-// WellKnown returns the usual paths of sitemaps, the most common first, for sites whose
-// robots.txt names none.
-func WellKnown() []string {
-	return []string{"/sitemap.xml", "/sitemap_index.xml", "/sitemap.xml.gz", "/sitemap.txt"}
-}
-
 // Read calls visit with the entries of a sitemap, in order, until visit returns false. It
 // returns an *Error if it could not read the whole file. It returns no error if visit
 // returned false.
