@@ -75,7 +75,7 @@ func (r *Relay) Tidy(ctx context.Context) error {
 		return err
 	}
 	if r.idleLonger(staleAfter, r.cfg.Now()) {
-		if _, err := r.Reconcile(ctx, nil); err != nil {
+		if _, err := r.Reconcile(ctx, false); err != nil {
 			return err
 		}
 	}
@@ -99,5 +99,6 @@ func (r *Relay) sweep(ctx context.Context) error {
 
 // Deliver delivers the notes of the outbox until there are none.
 func (r *Relay) Deliver(ctx context.Context) error {
-	return r.drain(ctx, r.Batch, func(int) {})
+	_, err := r.drain(ctx, r.Batch)
+	return err
 }
