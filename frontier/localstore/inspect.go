@@ -204,11 +204,7 @@ func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, 
 
 // scanQueue visits the queue of host, or the queues of all hosts if host is empty.
 func (s *Store) scanQueue(r pebble.Reader, host string, visit func(queuePos, frontier.Item) bool) error {
-	lower, upper := table(tableQueue)
-	if host != "" {
-		lower = queuePrefix(host)
-		upper = after(lower)
-	}
+	lower, upper := hostRange(tableQueue, host)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
 		name, at, ok := splitQueueKey(key)
 		if !ok {
@@ -289,11 +285,7 @@ func (s *Store) scanWaiting(r pebble.Reader, visit func(frontier.Item) bool) err
 }
 
 func (s *Store) scanFailed(r pebble.Reader, host string, visit func(key []byte, item frontier.Item) bool) error {
-	lower, upper := table(tableFailed)
-	if host != "" {
-		lower = failedPrefix(host)
-		upper = after(lower)
-	}
+	lower, upper := hostRange(tableFailed, host)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
 		item, err := decodeEntry(value, string(hostOfFailed(key)), s.hasher)
 		if err != nil {
