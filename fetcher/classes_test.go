@@ -69,9 +69,9 @@ func TestClassesOfLinks(t *testing.T) {
 			w := newWorld(t, pages(site))
 			cfg := w.config()
 			cfg.Sitemaps = true
-			rules, err := exact.ParseRules("seeds")
+			rules, err := exact.ParseTexts([]string{"seeds"})
 			if text != "" {
-				rules, err = exact.ParseRules(text)
+				rules, err = exact.ParseTexts([]string{text})
 				cfg.Exact = []string{text}
 			}
 			if err != nil {

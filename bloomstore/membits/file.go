@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -27,40 +26,36 @@ const (
 
 // header is the first part of a file.
 type header struct {
-	config Config
-	tag    [16]byte
+	fixed
 	layers []entry
+}
+
+// fixed is the part of a header before the table of layers.
+type fixed struct {
+	Magic           [8]byte
+	Version, Shards uint32
+	Tag             [16]byte
+	Capacity        uint64
+	FPR             float64
+	Growth, Layers  uint32
 }
 
 // entry is one line of the header's table of layers.
 type entry struct {
-	capacity, shardBits, keys uint64
-	hashes                    uint32
+	Capacity, ShardBits, Keys uint64
+	Hashes, _                 uint32
 }
 
 func (s shape) entry(keys uint64) entry {
-	return entry{capacity: s.capacity, shardBits: s.shardBits, hashes: uint32(s.hashes), keys: keys}
+	return entry{Capacity: s.capacity, ShardBits: s.shardBits, Hashes: uint32(s.hashes), Keys: keys}
 }
 
 // encode returns h without its checksum.
 func (h header) encode() []byte {
+	h.Layers = uint32(len(h.layers))
 	b := make([]byte, 0, fixedBytes+len(h.layers)*entryBytes+sumBytes)
-	le := binary.LittleEndian
-	b = append(b, fileMagic...)
-	b = le.AppendUint32(b, fileVersion)
-	b = le.AppendUint32(b, uint32(h.config.Shards))
-	b = append(b, h.tag[:]...)
-	b = le.AppendUint64(b, h.config.Capacity)
-	b = le.AppendUint64(b, math.Float64bits(h.config.FPR))
-	b = le.AppendUint32(b, uint32(h.config.Growth))
-	b = le.AppendUint32(b, uint32(len(h.layers)))
-	for _, l := range h.layers {
-		b = le.AppendUint64(b, l.capacity)
-		b = le.AppendUint64(b, l.shardBits)
-		b = le.AppendUint64(b, l.keys)
-		b = le.AppendUint32(b, l.hashes)
-		b = le.AppendUint32(b, 0)
-	}
+	b, _ = binary.Append(b, binary.LittleEndian, h.fixed) // fails only for types without a fixed size
+	b, _ = binary.Append(b, binary.LittleEndian, h.layers)
 	return b
 }
 
@@ -72,40 +67,26 @@ func readHeader(r *sumReader) (h header, err error) {
 	if err := r.read(b, "the header"); err != nil {
 		return h, err
 	}
-	le := binary.LittleEndian
-	if magic := string(b[:8]); magic != fileMagic {
+	_, _ = binary.Decode(b, binary.LittleEndian, &h.fixed) // fails only if b is too short
+	if magic := string(h.Magic[:]); magic != fileMagic {
 		return h, lost("the file starts with %q, want %q: it is not the file of a filter", magic, fileMagic)
 	}
-	if version := le.Uint32(b[8:]); version != fileVersion {
+	if h.Version != fileVersion {
 		return h, fmt.Errorf("%w: the file has version %d of the layout, this program reads version %d",
-			bloomstore.ErrParamsMismatch, version, fileVersion)
+			bloomstore.ErrParamsMismatch, h.Version, fileVersion)
 	}
-	layers := le.Uint32(b[52:])
-	if layers < 1 || layers > maxLayers {
-		return h, lost("the header names %d layers, want 1 to %d", layers, maxLayers)
+	if h.Layers < 1 || h.Layers > maxLayers {
+		return h, lost("the header names %d layers, want 1 to %d", h.Layers, maxLayers)
 	}
-	table := b[fixedBytes : fixedBytes+layers*entryBytes]
+	table := b[fixedBytes : fixedBytes+h.Layers*entryBytes]
 	if err := r.read(table, "the table of layers"); err != nil {
 		return h, err
 	}
 	if err := r.check("the header"); err != nil {
 		return h, err
 	}
-	h.config = Config{
-		Shards:   int(le.Uint32(b[12:])),
-		Capacity: le.Uint64(b[32:]),
-		FPR:      math.Float64frombits(le.Uint64(b[40:])),
-		Growth:   Growth(b[48]),
-	}
-	h.tag = [16]byte(b[16:32])
-	for ; len(table) > 0; table = table[entryBytes:] {
-		h.layers = append(h.layers, entry{
-			capacity:  le.Uint64(table),
-			shardBits: le.Uint64(table[8:]),
-			keys:      le.Uint64(table[16:]),
-			hashes:    le.Uint32(table[24:]),
-		})
-	}
+	h.layers = make([]entry, h.Layers)
+	_, _ = binary.Decode(table, binary.LittleEndian, h.layers)
 	return h, nil
 }
 
@@ -118,11 +99,11 @@ func (h header) differ(want Config, tag [16]byte) error {
 			faults = append(faults, fmt.Sprintf("%s is %v, want %v", name, got, want))
 		}
 	}
-	note("tag", fmt.Sprintf("%x", h.tag), fmt.Sprintf("%x", tag))
-	note("Capacity", h.config.Capacity, want.Capacity)
-	note("FPR", h.config.FPR, want.FPR)
-	note("Growth", h.config.Growth, want.Growth)
-	note("Shards", h.config.Shards, want.Shards)
+	note("tag", fmt.Sprintf("%x", h.Tag), fmt.Sprintf("%x", tag))
+	note("Capacity", h.Capacity, want.Capacity)
+	note("FPR", h.FPR, want.FPR)
+	note("Growth", Growth(h.Growth), want.Growth)
+	note("Shards", int(h.Shards), want.Shards)
 	return mismatch(faults)
 }
 
@@ -171,7 +152,7 @@ func (f *Filter) readFrom(r *sumReader, tag [16]byte) error {
 	var chain []*layer
 	for number, s := range shapes {
 		l := &layer{shape: s}
-		l.keys.Store(h.layers[number].keys)
+		l.keys.Store(h.layers[number].Keys)
 		for shard := range s.shardCount {
 			words, err := r.words(s.bytes(), fmt.Sprintf("layer %d, shard %d", number, shard))
 			if err != nil {
@@ -197,10 +178,10 @@ func (f *Filter) shapes(table []entry) ([]shape, error) {
 			return nil, lost("the header names %d layers, want at most %d", len(table), number)
 		}
 		s := f.shape(number)
-		if want := s.entry(got.keys); got != want {
+		if want := s.entry(got.Keys); got != want {
 			return nil, mismatch([]string{fmt.Sprintf(
 				"layer %d is for %d keys in sub-filters of %d bits with %d hashes, want %d, %d, %d", number,
-				got.capacity, got.shardBits, got.hashes, want.capacity, want.shardBits, want.hashes)})
+				got.Capacity, got.ShardBits, got.Hashes, want.Capacity, want.ShardBits, want.Hashes)})
 		}
 		shapes = append(shapes, s)
 	}

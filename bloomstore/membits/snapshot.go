@@ -23,26 +23,21 @@ type Snapshot struct {
 // WriteTo ends. To get a filter with the bits and counts of f, call Read, and then
 // Restore for all keys that the journal has after that position.
 func (f *Filter) Snapshot(tag [16]byte) *Snapshot {
-	s := &Snapshot{filter: f, header: header{config: f.config, tag: tag}}
+	s := &Snapshot{filter: f, header: header{fixed: fixed{
+		Magic: [8]byte([]byte(fileMagic)), Version: fileVersion, Shards: uint32(f.config.Shards), Tag: tag,
+		Capacity: f.config.Capacity, FPR: f.config.FPR, Growth: uint32(f.config.Growth),
+	}}}
 	for _, l := range *f.chain.Load() {
 		s.header.layers = append(s.header.layers, l.entry(l.keys.Load()))
 	}
 	return s
 }
 
-// Keys returns the number of keys in the snapshot.
-func (s *Snapshot) Keys() (n uint64) {
-	for _, l := range s.header.layers {
-		n += l.keys
-	}
-	return n
-}
-
 // Bytes returns the length of the file.
 func (s *Snapshot) Bytes() int64 {
 	n := int64(fixedBytes + len(s.header.layers)*entryBytes + sumBytes)
 	for _, l := range s.header.layers {
-		n += int64(s.header.config.Shards) * (int64(l.shardBits/8) + sumBytes)
+		n += int64(s.header.Shards) * (int64(l.ShardBits/8) + sumBytes)
 	}
 	return n
 }

@@ -151,11 +151,7 @@ func (c *recounter) readCounters() error {
 
 func (c *recounter) readLeases() error {
 	c.leases = make(map[string]leasePositions)
-	return c.scan(c.rows, tableLease, func(_, value []byte) error {
-		row, err := decodeLease(value)
-		if err != nil {
-			return err
-		}
+	return c.scanLeases(c.rows, func(_ frontier.LeaseID, row leaseRow) error {
 		if c.leases[row.host] != nil {
 			c.fault("%s is leased twice", row.host)
 		}

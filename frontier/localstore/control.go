@@ -24,11 +24,7 @@ const maxRetry = 1000
 // Retry implements frontier.Control.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	total := 0
-	lower, upper := table(tableFailed)
-	if host != "" {
-		lower = failedPrefix(host)
-		upper = after(lower)
-	}
+	lower, upper := hostRange(tableFailed, host)
 	last := uint64(0) // items that fail from now on are not queued again
 	for {
 		n := 0

@@ -349,7 +349,8 @@ func TestDamagedRows(t *testing.T) {
 		"entry":     func(s *Store) error { return s.db.Set(at, []byte{1, 2}, nil) },
 		"entry key": func(s *Store) error { return s.db.Set(append(at, 7), []byte{1, 2}, nil) },
 		"gone": func(s *Store) error {
-			return s.db.DeleteRange(queuePrefix("a.test"), after(queuePrefix("a.test")), nil)
+			lower, upper := hostRange(tableQueue, "a.test")
+			return s.db.DeleteRange(lower, upper, nil)
 		},
 		"host": func(s *Store) error { s.hosts = map[string]*host{}; return s.db.Set(hostKey("a.test"), []byte{1}, nil) },
 	} {

@@ -22,8 +22,7 @@ func (g *group) endLease(l *lease) {
 	g.touch(h)
 }
 
-// expireLeases ends the leases that have expired. It counts a delivery only for items
-// that might have been in flight.
+// expireLeases ends the leases that have expired.
 func (g *group) expireLeases() {
 	g.nextExpiry = never
 	for _, l := range g.leases {
@@ -31,18 +30,22 @@ func (g *group) expireLeases() {
 			g.nextExpiry = min(g.nextExpiry, l.deadline)
 			continue
 		}
-		h := l.host
-		for _, lost := range l.held[:min(l.inFlight, len(l.held))] {
-			lost.item.Deliveries = moreDeliveries(lost.item.Deliveries)
-			g.writeEntry(h, lost.at, &lost.item)
-		}
-		h.due = max(h.due, l.deadline+h.delay)
-		g.endLease(l)
+		g.expire(l)
 		g.ended.add(l.id, nil)
 	}
 }
 
-func moreDeliveries(n uint8) uint8 { return min(n+1, frontier.MaxDeliveries) }
+// expire ends a lease that its worker did not end. It counts a delivery only for items that
+// might have been in flight.
+func (g *group) expire(l *lease) {
+	h := l.host
+	for _, lost := range l.held[:min(l.inFlight, len(l.held))] {
+		lost.item.Deliveries = min(lost.item.Deliveries+1, frontier.MaxDeliveries)
+		g.writeEntry(h, lost.at, &lost.item)
+	}
+	h.due = max(h.due, l.deadline+h.delay)
+	g.endLease(l)
+}
 
 // giveBackAll ends every lease when the store closes. It counts no deliveries. Each host
 // waits for its delay, because a request might have started a moment ago.
@@ -58,52 +61,24 @@ func (g *group) giveBackAll() error {
 func (s *Store) recoverLeases() error {
 	g := s.newGroup()
 	defer g.close()
-	err := s.scan(s.db, tableLease, func(key, value []byte) error {
-		g.remove(key)
-		row, err := decodeLease(value)
-		if err != nil {
-			return err
-		}
-		return g.recoverLease(row)
-	})
+	err := s.scanLeases(s.db, g.recoverLease)
 	if err != nil || g.batch.Empty() {
 		return err
 	}
 	return g.apply("recover", true)
 }
 
-func (g *group) recoverLease(row leaseRow) error {
+func (g *group) recoverLease(id frontier.LeaseID, row leaseRow) error {
 	h, err := g.hostOf(row.host)
 	if err != nil {
 		return err
 	}
-	for _, at := range row.held {
-		key := appendQueueKey(nil, h.key, at)
-		entry, err := g.get(key)
-		if err != nil {
-			return err
-		}
-		if entry == nil {
-			continue // completed
-		}
-		if len(entry) <= entryDeliveries {
-			return fatal("read the queue of "+h.key, errRow)
-		}
-		if row.inFlight > 0 {
-			row.inFlight--
-			entry[entryDeliveries] = moreDeliveries(entry[entryDeliveries])
-			g.set(key, entry)
-		}
-		h.enqueued(at)
-		g.meta.Stats.Leased--
-		g.meta.Stats.Queued++
+	held, err := g.heldItems(g.db, &row)
+	if err != nil {
+		return err
 	}
-	for _, at := range row.aside {
-		h.enqueued(at)
-	}
+	g.expire(&lease{id: id, host: h, inFlight: row.inFlight, deadline: g.now, held: held, aside: row.aside})
 	h.counted = h.busy() // the host was counted because of its leased items
-	h.due = max(h.due, g.now+h.delay)
-	g.touch(h)
 	return nil
 }
 

@@ -3,6 +3,8 @@ package localstore
 import (
 	"bytes"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -26,33 +28,28 @@ type view struct {
 	*pebble.Snapshot
 	now    int64
 	meta   meta
-	leased map[string]*leasedHost
-}
-
-// leasedHost is the part of a host that its lease holds.
-type leasedHost struct {
-	items  []frontier.Item
-	places map[queuePos]bool
+	leases map[string]leaseRow // by host key
 }
 
 // look returns a view, which the caller must close.
 func (s *Store) look(ctx context.Context) (view, error) {
-	var v view
-	err := s.ask(ctx, func(g *group) {
-		v = view{Snapshot: g.db.NewSnapshot(), now: g.now, meta: g.meta, leased: make(map[string]*leasedHost)}
-		for _, l := range g.leases {
-			lh := &leasedHost{items: l.items(), places: make(map[queuePos]bool)}
-			for i := range l.held {
-				lh.places[l.held[i].at] = true
-			}
-			v.leased[l.host.key] = lh
-		}
+	v := view{leases: make(map[string]leaseRow)}
+	err := s.ask(ctx, func(g *group) { v.Snapshot, v.now, v.meta = g.db.NewSnapshot(), g.now, g.meta })
+	if err != nil { // the committer might still use v
+		return view{}, err
+	}
+	err = s.scanLeases(v, func(_ frontier.LeaseID, row leaseRow) error {
+		v.leases[row.host] = row
+		return nil
 	})
 	if err != nil {
-		return view{}, err
+		return view{}, errors.Join(err, v.Close())
 	}
 	return v, nil
 }
+
+// holds reports whether the item at a position of a host's queue is leased.
+func (v *view) holds(host string, at queuePos) bool { return slices.Contains(v.leases[host].held, at) }
 
 // Lookup implements frontier.Inspector. If the URL has no outcome, it reads the queue of
 // the URL's host, and all delayed items.
@@ -72,12 +69,13 @@ func (s *Store) lookup(v view, key, url string) (frontier.Status, error) {
 		return status, err
 	}
 	status.InFilter = s.filter.Has(print)
-	if lh := v.leased[key]; lh != nil {
-		for _, it := range lh.items {
-			if it.Fingerprint == print {
-				status.State, status.Item, status.Round = frontier.Leased, it, it.Round
-			}
-		}
+	lease := v.leases[key]
+	held, err := s.heldItems(v, &lease)
+	if err != nil {
+		return status, err
+	}
+	if slices.ContainsFunc(held, func(h heldItem) bool { return h.item.Fingerprint == print }) {
+		status.State = frontier.Leased
 	}
 	row, err := getRow(v, hostKey(key))
 	if err != nil || row == nil {
@@ -139,12 +137,16 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 	defer v.Close()
 	switch state {
 	case frontier.Leased:
-		for key, lh := range v.leased {
+		for key, row := range v.leases {
 			if host != "" && key != host {
 				continue
 			}
-			for _, item := range lh.items {
-				if !visit(item) {
+			held, err := s.heldItems(v, &row)
+			if err != nil {
+				return err
+			}
+			for i := range held {
+				if !visit(held[i].item) {
 					return nil
 				}
 			}
@@ -154,7 +156,7 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 	case frontier.Queued:
 		more := true
 		err := s.scanQueue(v, host, func(at queuePos, item frontier.Item) bool {
-			if lh := v.leased[item.Host]; lh == nil || !lh.places[at] {
+			if !v.holds(item.Host, at) {
 				more = visit(item)
 			}
 			return more
@@ -202,11 +204,7 @@ func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, 
 
 // scanQueue visits the queue of host, or the queues of all hosts if host is empty.
 func (s *Store) scanQueue(r pebble.Reader, host string, visit func(queuePos, frontier.Item) bool) error {
-	lower, upper := table(tableQueue)
-	if host != "" {
-		lower = queuePrefix(host)
-		upper = after(lower)
-	}
+	lower, upper := hostRange(tableQueue, host)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
 		name, at, ok := splitQueueKey(key)
 		if !ok {
@@ -218,6 +216,39 @@ func (s *Store) scanQueue(r pebble.Reader, host string, visit func(queuePos, fro
 		}
 		return visit(at, item), nil
 	})
+}
+
+// scanLeases visits the rows of all leases.
+func (s *Store) scanLeases(r pebble.Reader, visit func(frontier.LeaseID, leaseRow) error) error {
+	return s.scan(r, tableLease, func(key, value []byte) error {
+		row, err := decodeLease(value)
+		if err == nil && len(key) != 1+len(frontier.LeaseID{}) {
+			err = fatal("read a lease", errRow)
+		}
+		if err != nil {
+			return err
+		}
+		return visit(frontier.LeaseID(key[1:]), row)
+	})
+}
+
+// heldItems reads the items of a lease that are not completed.
+func (s *Store) heldItems(r pebble.Reader, row *leaseRow) (held []heldItem, err error) {
+	for _, at := range row.held {
+		entry, err := getRow(r, appendQueueKey(nil, row.host, at))
+		if err != nil {
+			return nil, err
+		}
+		if entry == nil {
+			continue // completed
+		}
+		item, err := decodeEntry(entry, row.host, s.hasher)
+		if err != nil {
+			return nil, fatal("read the queue of "+row.host, err)
+		}
+		held = append(held, heldItem{item, at})
+	}
+	return held, nil
 }
 
 // scanDelayed visits the delayed items of all hosts, with the times at which they join their
@@ -254,11 +285,7 @@ func (s *Store) scanWaiting(r pebble.Reader, visit func(frontier.Item) bool) err
 }
 
 func (s *Store) scanFailed(r pebble.Reader, host string, visit func(key []byte, item frontier.Item) bool) error {
-	lower, upper := table(tableFailed)
-	if host != "" {
-		lower = failedPrefix(host)
-		upper = after(lower)
-	}
+	lower, upper := hostRange(tableFailed, host)
 	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
 		item, err := decodeEntry(value, string(hostOfFailed(key)), s.hasher)
 		if err != nil {

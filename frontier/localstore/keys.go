@@ -1,7 +1,6 @@
 package localstore
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -54,8 +53,6 @@ func appendQueueKey(b []byte, host string, at queuePos) []byte {
 	return binary.BigEndian.AppendUint64(b, at.seq)
 }
 
-func queuePrefix(host string) []byte { return append(append([]byte{tableQueue}, host...), 0) }
-
 // splitQueueKey splits a key of tableQueue; host aliases key.
 func splitQueueKey(key []byte) (host []byte, at queuePos, ok bool) {
 	n := len(key) - 10
@@ -77,10 +74,8 @@ func delayedKey(due int64, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{tableDelayed}, uint64(due)), seq)
 }
 
-func failedPrefix(host string) []byte { return append(append([]byte{tableFailed}, host...), 0) }
-
 func failedKey(host string, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(failedPrefix(host), seq)
+	return binary.BigEndian.AppendUint64(append(append([]byte{tableFailed}, host...), 0), seq)
 }
 
 func hostOfFailed(key []byte) []byte { return key[1 : len(key)-9] }
@@ -88,13 +83,11 @@ func hostOfFailed(key []byte) []byte { return key[1 : len(key)-9] }
 // table returns the bounds of one table.
 func table(letter byte) (lower, upper []byte) { return []byte{letter}, []byte{letter + 1} }
 
-// after returns the smallest key that is greater than all keys with this prefix.
-func after(prefix []byte) []byte {
-	upper := bytes.Clone(prefix)
-	for i := len(upper) - 1; i >= 0; i-- {
-		if upper[i]++; upper[i] != 0 {
-			return upper[:i+1]
-		}
+// hostRange returns the bounds of a host's rows in tableQueue or tableFailed. If host is empty,
+// it returns the bounds of the whole table.
+func hostRange(letter byte, host string) (lower, upper []byte) {
+	if host == "" {
+		return table(letter)
 	}
-	return nil
+	return append([]byte{letter}, host+"\x00"...), append([]byte{letter}, host+"\x01"...)
 }

@@ -75,13 +75,9 @@ func (s *Store) Position(ctx context.Context) (frontier.Position, error) {
 // countAhead counts the items ahead of a URL in its host's queue. A delayed item comes
 // after the queued items of its priority.
 func (s *Store) countAhead(v view, key string, l *Location) error {
-	held := map[queuePos]bool{}
-	if lease := v.leased[key]; lease != nil {
-		held = lease.places
-	}
 	passed := false
 	return s.scanQueue(v, key, func(at queuePos, item frontier.Item) bool {
-		if held[at] {
+		if v.holds(key, at) {
 			return true
 		}
 		l.Waiting++

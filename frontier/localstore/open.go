@@ -151,7 +151,7 @@ func (s *Store) loadState(exists bool) (err error) {
 	s.opened = s.cfg.Now()
 	s.meta.Clock = max(s.meta.Clock, s.opened.UnixMicro())
 	if s.mode == readOnly {
-		return s.readLeases()
+		return nil
 	}
 	if s.cfg.OpenOutput != nil {
 		if s.output, err = s.cfg.OpenOutput(frontier.Identity{ID: hex.EncodeToString(s.card.ID[:])}, s.meta.Position); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -78,39 +77,6 @@ func StoredPosition(filesystem vfs.FS, dir string) (frontier.Position, error) {
 	}
 	err = errors.Join(s.readMeta(), s.db.Close(), s.unlock())
 	return append(frontier.Position{}, s.meta.Position...), err
-}
-
-// readLeases reads the leases that a killed process left.
-func (s *Store) readLeases() error {
-	return s.scan(s.db, tableLease, func(key, value []byte) error {
-		row, err := decodeLease(value)
-		if err == nil && len(key) != 1+len(frontier.LeaseID{}) {
-			err = fatal("read a lease", errRow)
-		}
-		if err != nil {
-			return err
-		}
-		l := &lease{
-			id: frontier.LeaseID(key[1:]), host: &host{key: row.host}, deadline: math.MaxInt64, aside: row.aside,
-			settled: make(settledItems),
-		}
-		for _, at := range row.held {
-			entry, err := s.get(appendQueueKey(nil, row.host, at))
-			if err != nil {
-				return err
-			}
-			if entry == nil {
-				continue // completed
-			}
-			item, err := decodeEntry(entry, row.host, s.hasher)
-			if err != nil {
-				return fatal("read the queue of "+row.host, err)
-			}
-			l.held = append(l.held, heldItem{item, at})
-		}
-		s.leases[l.id] = l
-		return nil
-	})
 }
 
 // ask makes the committer run a function that only reads.

@@ -115,9 +115,6 @@ func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item
 	return it, nil
 }
 
-// entryDeliveries is the index of the deliveries in an entry.
-const entryDeliveries = 3
-
 func appendHost(b []byte, h *host) []byte {
 	b = binary.AppendVarint(b, h.due)
 	b = binary.AppendVarint(b, h.indexed)

@@ -67,7 +67,7 @@ func TestEachRule(t *testing.T) {
 		"contract and engine":       {"frontier/a.go", `package frontier; import "` + module + `/frontier/localstore"`, "contract knows no engine"},
 		"contract's example":        {"frontier/a_test.go", `package frontier_test; import "` + module + `/frontier/localstore"`, ""},
 		"filter contract":           {"bloomstore/a.go", `package bloomstore; import "` + module + `/bloomstore/membits"`, "contract knows no backend"},
-		"engines apart":             {"frontier/redisstore/a.go", `package redisstore; import "` + module + `/internal/pgstore/x"`, "engines do not know each other"},
+		"engines apart":             {"internal/pgstore/a.go", `package pgstore; import "` + module + `/frontier/redisstore/x"`, "engines do not know each other"},
 		"backends apart":            {"bloomstore/membits/a.go", `package membits; import "` + module + `/bloomstore/redisbits"`, "backends do not know"},
 		"suite and backend":         {"frontier/frontiertest/a.go", `package frontiertest; import "` + module + `/frontier/localstore"`, "suite imports no backend"},
 		"policy and engine":         {"frontier/canon/a.go", `package canon; import "` + module + `/frontier/localstore"`, "policy knows no engine"},

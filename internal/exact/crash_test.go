@@ -146,7 +146,7 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 			others.Go(func() { w.until(stop, func() { w.tend(all[i].Relay) }) })
 			others.Go(func() {
 				w.until(stop, func() {
-					w.inOneMoment(func() { _, _ = all[i].Store.Reconcile(t.Context(), nil) })
+					w.inOneMoment(func() { _, _ = all[i].Store.Reconcile(t.Context(), false) })
 				})
 			})
 		}

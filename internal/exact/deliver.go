@@ -8,23 +8,23 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// drain delivers the notes of the outbox, n at a time. It calls the function progress after
-// each batch that it delivered itself.
-func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) error {
+// drain delivers the notes of the outbox, n at a time. It returns the number of the notes that
+// it delivered itself.
+func (s *Store) drain(ctx context.Context, n int) (delivered uint64, err error) {
 	for {
 		notes, err := s.Queue.Notes(ctx, n)
 		if err != nil {
-			return fmt.Errorf("exact: read the outbox: %w", err)
+			return delivered, fmt.Errorf("exact: read the outbox: %w", err)
 		}
 		if len(notes.Notes) == 0 {
-			return nil
+			return delivered, nil
 		}
 		ours, err := s.deliver(ctx, notes)
 		if err != nil {
-			return err
+			return delivered, err
 		}
 		if ours {
-			progress(len(notes.Notes))
+			delivered += uint64(len(notes.Notes))
 		}
 	}
 }

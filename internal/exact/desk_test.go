@@ -92,7 +92,7 @@ func newDesk(t *testing.T, windows exact.Windows, most uint64) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store, w.relay = store, exact.NewRelay(store, exact.RelayConfig{})
+	w.store, w.relay = store, exact.NewRelay(store)
 	return d
 }
 

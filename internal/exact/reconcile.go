@@ -117,7 +117,7 @@ func (s *Store) missing(ctx context.Context, keys []located) (missing []located,
 	}
 	s.settle(ctx, answers)
 	if len(missing) > 0 {
-		err = s.drain(ctx, batch, func(int) {})
+		_, err = s.drain(ctx, batch)
 	}
 	return missing, err
 }
@@ -145,32 +145,17 @@ type Reconciled struct {
 // Reconcile makes the set and the queue agree again after one of them has lost data. It
 // delivers the outbox, and then offers to the queue every pending and queued key that the
 // queue does not have. It skips keys that have been pending for less than a minute, because
-// the call that made them pending, or a relay, will offer them. It can be called at any
-// time, even concurrently, and while workers run. If the function progress is not nil,
-// Reconcile calls it after each batch.
-func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
-	return s.reconcile(ctx, false, progress)
-}
-
-// Refill does the same as Reconcile for a queue that was just rebuilt. No other call offers
-// keys to such a queue, so Refill also offers keys that have just become pending.
-func (s *Store) Refill(ctx context.Context, progress func(Reconciled)) (Reconciled, error) {
-	return s.reconcile(ctx, true, progress)
-}
-
-func (s *Store) reconcile(ctx context.Context, refill bool, progress func(Reconciled)) (done Reconciled, err error) {
-	report := func() {
-		if progress != nil {
-			progress(done)
-		}
-	}
-	if err = s.drain(ctx, batch, func(notes int) { done.Notes += uint64(notes); report() }); err != nil {
+// the call that made them pending, or a relay, will offer them. If refill is set, it also offers
+// these keys, and does not ask what the queue has: the queue was just rebuilt, and no other call
+// offers keys to it. Reconcile can be called at any time, even concurrently, and while workers
+// run.
+func (s *Store) Reconcile(ctx context.Context, refill bool) (done Reconciled, err error) {
+	if done.Notes, err = s.drain(ctx, batch); err != nil {
 		return done, err
 	}
 	offer := func(entries []Entry) error {
 		counts, err := s.offerAgain(ctx, entries, refill)
 		done.add(counts)
-		report()
 		return err
 	}
 	if err = s.eachStale(ctx, batch, offer); err != nil {

@@ -1,17 +1,11 @@
 package exact
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"time"
 )
-
-// RelayConfig configures a Relay. The zero value works.
-type RelayConfig struct {
-	Batch int // number of notes, or keys, in one step; 0 means 500
-}
 
 const (
 	relayEvery = time.Second      // between two reads of the outbox
@@ -23,14 +17,11 @@ const (
 // can run at once, in any processes.
 type Relay struct {
 	*Store
-	cfg RelayConfig
+	Batch int // number of notes, or keys, in one step
 }
 
 // NewRelay returns a relay between the set and the queue of store.
-func NewRelay(store *Store, cfg RelayConfig) *Relay {
-	cfg.Batch = cmp.Or(cfg.Batch, batch)
-	return &Relay{Store: store, cfg: cfg}
-}
+func NewRelay(store *Store) *Relay { return &Relay{store, batch} }
 
 // Run does the work of the relay until ctx ends. While the set or the queue is away, it
 // tries again every second.
@@ -43,7 +34,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		err := r.Deliver(ctx)
 		// While the set is away, Tidy runs each time: if there are no other calls, only
 		// Tidy can find out that the set is back.
-		if now := time.Now(); err == nil && (now.Sub(stale) >= staleEvery || r.Store.cfg.Set.Away()) {
+		if now := time.Now(); err == nil && (now.Sub(stale) >= staleEvery || r.cfg.Set.Away()) {
 			stale = now
 			err = r.Tidy(ctx)
 		}
@@ -62,7 +53,7 @@ func (r *Relay) Run(ctx context.Context) error {
 // log logs that the relay is interrupted, or that it continues. The variable interrupted is
 // true if the previous step failed. log updates it.
 func (r *Relay) log(ctx context.Context, err error, interrupted *bool) {
-	log := r.Store.cfg.Logger
+	log := r.cfg.Logger
 	switch {
 	case err != nil && !*interrupted:
 		log.LogAttrs(ctx, slog.LevelWarn, "relay of exact keys is interrupted and will try again", slog.Any("err", err))
@@ -80,11 +71,11 @@ func (r *Relay) Tidy(ctx context.Context) error {
 		_, err := r.offerAgain(ctx, entries, false)
 		return err
 	}
-	if err := r.eachStale(ctx, r.cfg.Batch, offer); err != nil {
+	if err := r.eachStale(ctx, r.Batch, offer); err != nil {
 		return err
 	}
-	if r.idleLonger(staleAfter, r.Store.cfg.Now()) {
-		if _, err := r.Reconcile(ctx, nil); err != nil {
+	if r.idleLonger(staleAfter, r.cfg.Now()) {
+		if _, err := r.Reconcile(ctx, false); err != nil {
 			return err
 		}
 	}
@@ -95,11 +86,11 @@ func (r *Relay) Tidy(ctx context.Context) error {
 // that no call of the set takes long.
 func (r *Relay) sweep(ctx context.Context) error {
 	for ctx.Err() == nil {
-		swept, _, err := r.Store.cfg.Set.Sweep(ctx, r.cfg.Batch)
+		swept, _, err := r.cfg.Set.Sweep(ctx, r.Batch)
 		if err != nil {
 			return fmt.Errorf("exact: sweep: %w", err)
 		}
-		if swept < r.cfg.Batch {
+		if swept < r.Batch {
 			return nil
 		}
 	}
@@ -108,5 +99,6 @@ func (r *Relay) sweep(ctx context.Context) error {
 
 // Deliver delivers the notes of the outbox until there are none.
 func (r *Relay) Deliver(ctx context.Context) error {
-	return r.drain(ctx, r.cfg.Batch, func(int) {})
+	_, err := r.drain(ctx, r.Batch)
+	return err
 }

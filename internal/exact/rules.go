@@ -61,22 +61,6 @@ type rule struct {
 	match func(link *frontier.Offer, found Found) bool
 }
 
-// ParseRules parses a comma-separated list of rules, or "none". A comma within brackets or after a
-// backslash belongs to an expression. The error names all faults.
-func ParseRules(text string) (*Rules, error) {
-	if text == "none" {
-		return NewRules()
-	}
-	var rules []Rule
-	for _, part := range splitList(text) {
-		rules = append(rules, Rule{Text: part})
-	}
-	if len(rules) == 0 {
-		return nil, errors.New(`no rules: want "none", or a list of ` + ruleForms)
-	}
-	return NewRules(rules...)
-}
-
 const ruleForms = "seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all"
 
 // NewRules parses rules and keeps their order. The error names all faults.
@@ -118,9 +102,9 @@ var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
 // host=*.gov".
 func Named(text string) bool { return className.MatchString(text) }
 
-// ParseTexts parses the rules of settings and flags. Each text is either the name of a
-// class and a rule, as in Named, or a list of rules without names. The error names all
-// faults.
+// ParseTexts parses the rules of settings and flags. Each text is the name of a class and a
+// rule, as in Named, or a comma-separated list of rules without names, or "none". A comma within
+// brackets or after a backslash belongs to an expression. The error names all faults.
 func ParseTexts(texts []string) (*Rules, error) {
 	var rules []Rule
 	var errs []error
@@ -129,12 +113,15 @@ func ParseTexts(texts []string) (*Rules, error) {
 			rules = append(rules, Rule{Name: named[1], Text: named[2]})
 			continue
 		}
-		some, err := ParseRules(text)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		parts := splitList(text)
+		if len(parts) == 0 {
+			errs = append(errs, errors.New(`no rules: want "none", or a list of `+ruleForms))
 		}
-		rules = append(rules, some.Given()...)
+		for _, part := range parts {
+			if text != "none" {
+				rules = append(rules, Rule{Text: part})
+			}
+		}
 	}
 	made, err := NewRules(rules...)
 	return made, errors.Join(append(errs, err)...)
@@ -318,7 +305,7 @@ func (r *Rules) Given() []Rule {
 	return given
 }
 
-// String returns the rules in the form that ParseRules parses, without names.
+// String returns the rules in the form that ParseTexts parses, without names.
 func (r *Rules) String() string {
 	if len(r.rules) == 0 {
 		return "none"

@@ -48,9 +48,9 @@ func TestRulesGiveClasses(t *testing.T) {
 		{"seeds,depth<=3,host=*.gov,all", "https://b.gov/", 0, exact.BySeed, "host=*.gov"},
 		{"depth<=3, seeds", "https://b.gov/", 0, exact.BySeed, "depth<=3"},
 	} {
-		rules, err := exact.ParseRules(c.rules)
+		rules, err := exact.ParseTexts([]string{c.rules})
 		if err != nil {
-			t.Errorf("ParseRules(%q): %v", c.rules, err)
+			t.Errorf("ParseTexts(%q): %v", c.rules, err)
 			continue
 		}
 		item := frontier.Offer{URL: c.url, Host: "unused", Depth: c.depth}
@@ -67,7 +67,7 @@ func TestRulesGiveClasses(t *testing.T) {
 // TestClassNumbers: the number of a class depends only on the kinds and positions of the
 // rules, because items store this number.
 func TestClassNumbers(t *testing.T) {
-	rules, err := exact.ParseRules("all,seeds,depth<=1,sitemaps,re=x")
+	rules, err := exact.ParseTexts([]string{"all,seeds,depth<=1,sitemaps,re=x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,10 +121,10 @@ func TestBadRules(t *testing.T) {
 		"none,seeds":                  {`"none"`},
 		strings.Join(depths(13), ","): {"want at most 12 rules"},
 	} {
-		_, err := exact.ParseRules(text)
+		_, err := exact.ParseTexts([]string{text})
 		for _, part := range want {
 			if err == nil || !strings.Contains(err.Error(), part) {
-				t.Errorf("ParseRules(%q): %v, want %q in it", text, err, part)
+				t.Errorf("ParseTexts(%q): %v, want %q in it", text, err, part)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestBadRules(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "another class has the name") != 2 {
 		t.Errorf("names that are taken: %v", err)
 	}
-	if _, err := exact.ParseRules(strings.Join(append(depths(12), "seeds", "sitemaps"), ",")); err != nil {
+	if _, err := exact.ParseTexts([]string{strings.Join(append(depths(12), "seeds", "sitemaps"), ",")}); err != nil {
 		t.Errorf("as many rules as there can be: %v", err)
 	}
 }
@@ -180,17 +180,17 @@ func TestParseWindows(t *testing.T) {
 	}
 }
 
-// FuzzParseRules: parsing the text of parsed rules returns the same rules.
-func FuzzParseRules(f *testing.F) {
+// FuzzParseTexts: parsing the text of parsed rules returns the same rules.
+func FuzzParseTexts(f *testing.F) {
 	for _, text := range []string{"seeds", "none", `re=/a{1,2},depth<=3,host=*.x,all`, `re=[,],re=\,`, "re=(,", "seeds,,all"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		rules, err := exact.ParseRules(text)
-		if err != nil {
+		rules, err := exact.ParseTexts([]string{text})
+		if err != nil || exact.Named(text) {
 			return
 		}
-		again, err := exact.ParseRules(rules.String())
+		again, err := exact.ParseTexts([]string{rules.String()})
 		if err != nil || again.String() != rules.String() {
 			t.Fatalf("%q is written as %q, which is read as %v, %v", text, rules, again, err)
 		}

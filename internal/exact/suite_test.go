@@ -51,7 +51,7 @@ func allExact(items []frontier.Offer) []frontier.Offer {
 }
 
 func mustRules(t testing.TB, text string) *exact.Rules {
-	rules, err := exact.ParseRules(text)
+	rules, err := exact.ParseTexts([]string{text})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,7 +163,9 @@ func (w *world) process() (*exact.Store, *exact.Relay) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return store, exact.NewRelay(store, exact.RelayConfig{Batch: 7})
+	relay := exact.NewRelay(store)
+	relay.Batch = 7
+	return store, relay
 }
 
 // page returns the n-th page. Every third page is bulk, every third is exact because of

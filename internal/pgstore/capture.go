@@ -6,20 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Event is the event of a record, in the form for change data capture.
-type Event struct {
-	ID      string
-	Host    string // host key
-	Type    string
-	Payload []byte // JSON
-}
-
 // capture runs the statements of batch. The last of them inserts records. In the same
 // transaction, capture inserts the events of the records that were new, and deletes these
-// events again. Readers of the write-ahead log see the inserts.
+// events again. Readers of the write-ahead log see the inserts. The event of a record is the
+// same event that a relay sends.
 func (s *Store) capture(ctx context.Context, batch *pgx.Batch, insert *pgx.QueuedQuery, records []exact.Row) error {
 	var kept []int32
 	insert.Query(func(rows pgx.Rows) (err error) {
@@ -33,16 +27,20 @@ func (s *Store) capture(ctx context.Context, batch *pgx.Batch, insert *pgx.Queue
 		var ids, hosts, types, payloads []string
 		for _, sequence := range kept {
 			row := &records[sequence-1]
-			event, err := s.cfg.Capture(row)
+			event, err := events.FromRecord(events.Source(s.identity), row.Record)
+			if err != nil {
+				return fmt.Errorf("event of %q: %w", row.URL, err)
+			}
+			payload, err := event.MarshalJSON()
 			if err != nil {
 				return fmt.Errorf("event of %q: %w", row.URL, err)
 			}
 			ids, hosts = append(ids, event.ID), append(hosts, event.Host)
-			types, payloads = append(types, event.Type), append(payloads, string(event.Payload))
+			types, payloads = append(types, event.Type), append(payloads, string(payload))
 		}
-		var events pgx.Batch
-		events.Queue(s.sql("capture"), ids, hosts, types, payloads)
-		events.Queue(s.sql("captured"), ids)
-		return tx.SendBatch(ctx, &events).Close()
+		var captured pgx.Batch
+		captured.Queue(s.sql("capture"), ids, hosts, types, payloads)
+		captured.Queue(s.sql("captured"), ids)
+		return tx.SendBatch(ctx, &captured).Close()
 	})
 }

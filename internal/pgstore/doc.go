@@ -1,5 +1,6 @@
 // Package pgstore keeps the exact set of a crawl in Postgres: the keys that must
-// never be dropped, the state of each, and records as rows.
+// never be dropped, the state of each, and records as rows. An Outbox reads these rows as
+// events, and stores the progress of the relays that send them.
 //
 // A Store is an exact.Set that any number of processes share. Postgres decides: if
 // several callers insert one key at the same time, the caller whose insert returns the

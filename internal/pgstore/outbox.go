@@ -3,19 +3,104 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
+
+// Outbox is the outbox of a crawl whose records are rows, and the progress of its
+// relays. It is safe for concurrent use, until the Store is closed.
+//
+// An events.Cursor of it has the form XID/SEQUENCE: the fields of a Cursor. While a
+// transaction runs, anywhere on the server, the records of newer transactions are not read.
+type Outbox struct{ *Store }
+
+var (
+	_ events.Outbox   = Outbox{}
+	_ events.Waiter   = Outbox{}
+	_ events.Progress = Outbox{}
+)
+
+// Read implements events.Outbox. It returns ErrForeign if the database was restored from a
+// dump of another server.
+func (o Outbox) Read(ctx context.Context, after events.Cursor, limit int) (read []events.Event, next events.Cursor, err error) {
+	at, err := parseCursor(after)
+	if err != nil {
+		return nil, after, err
+	}
+	page, err := o.Committed(ctx, at, limit)
+	if err != nil {
+		return nil, after, err
+	}
+	for i := range page {
+		event, err := events.FromRecord(events.Source(o.identity), page[i].Record)
+		if err != nil {
+			return nil, after, fmt.Errorf("record of %q: %w", page[i].URL, err)
+		}
+		event.Cursor = page[i].Cursor.text()
+		read, after = append(read, event), event.Cursor
+	}
+	return read, after, nil
+}
+
+// Find implements events.Outbox. A record does not have the time of its commit, so Find
+// uses the time of the fetch: all records that were fetched at t or later are after the
+// cursor.
+func (o Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
+	at, err := o.Since(ctx, t)
+	return at.text(), err
+}
+
+// Lag implements events.Outbox: see Behind.
+func (o Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, error) {
+	at, err := parseCursor(after)
+	if err != nil {
+		return events.Lag{}, err
+	}
+	return o.Behind(ctx, at)
+}
+
+// Wait implements events.Waiter.
+func (o Outbox) Wait(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-o.Changed():
+	}
+}
 
 // Cursor is the position of a record in the outbox, whose records are ordered by
 // transaction. The zero Cursor is before the first record.
 type Cursor struct {
 	XID      uint64 // the number of the transaction that inserted the record
 	Sequence uint32 // position among the records of that transaction, from 1
+}
+
+// text returns the cursor as an Outbox writes it. The text of the zero Cursor is empty.
+func (c Cursor) text() events.Cursor {
+	if c == (Cursor{}) {
+		return ""
+	}
+	return events.Cursor(fmt.Sprintf("%d/%d", c.XID, c.Sequence))
+}
+
+func parseCursor(text events.Cursor) (at Cursor, err error) {
+	if text == "" {
+		return at, nil
+	}
+	xid, sequence, _ := strings.Cut(string(text), "/")
+	at.XID, err = strconv.ParseUint(xid, 10, 64)
+	n, err2 := strconv.ParseUint(sequence, 10, 31)
+	if at.Sequence = uint32(n); errors.Join(err, err2) != nil || at.text() != text {
+		return Cursor{}, fmt.Errorf("pgstore: cursor %q is not of an outbox in Postgres, want XID/SEQUENCE", text)
+	}
+	return at, nil
 }
 
 // Committed is a record with its cursor.
@@ -85,28 +170,22 @@ func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
 	return at, err
 }
 
-// Behind describes the part of an outbox after a cursor.
-type Behind struct {
-	Records uint64    // number of records
-	Bytes   uint64    // their size, estimated from the average of the first 1000
-	Oldest  time.Time // when the oldest of the first 1000 was fetched; zero if there are none
-}
-
 // Behind returns the size of the outbox after a cursor. It includes records that
 // Committed does not return yet because an older transaction runs. It counts rows, which
-// takes about 0.1 s for a million.
-func (s *Store) Behind(ctx context.Context, after Cursor) (b Behind, err error) {
+// takes about 0.1 s for a million. It estimates the bytes from the first 1000 records, and
+// Oldest is the time of the oldest of these.
+func (s *Store) Behind(ctx context.Context, after Cursor) (lag events.Lag, err error) {
 	err = s.tryLong(ctx, "count the outbox", func(ctx context.Context, tx pgx.Tx) error {
 		var average float64
 		var oldest *time.Time
-		if err := tx.QueryRow(ctx, s.sql("committed_lag"), after.XID, after.Sequence).Scan(&b.Records, &average, &oldest); err != nil {
+		if err := tx.QueryRow(ctx, s.sql("committed_lag"), after.XID, after.Sequence).Scan(&lag.Events, &average, &oldest); err != nil {
 			return err
 		}
-		b.Bytes = uint64(math.Round(average * float64(b.Records)))
+		lag.Bytes = uint64(math.Round(average * float64(lag.Events)))
 		if oldest != nil {
-			b.Oldest = oldest.UTC()
+			lag.Oldest = oldest.UTC()
 		}
 		return nil
 	})
-	return b, err
+	return lag, err
 }

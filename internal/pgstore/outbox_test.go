@@ -17,6 +17,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
@@ -365,12 +366,12 @@ func TestSinceSkipsOlderRecords(t *testing.T) {
 		}
 		behind, err := set.Behind(t.Context(), cursors[from])
 		must(t, err)
-		if behind.Records != uint64(want) || behind.Bytes == 0 || from == 3 && !behind.Oldest.Equal(at(3)) {
+		if behind.Events != uint64(want) || behind.Bytes == 0 || from == 3 && !behind.Oldest.Equal(at(3)) {
 			t.Errorf("after the cursor of hour %d: %+v", from, behind)
 		}
 	}
 	end := pgstore.Cursor{XID: 1 << 40}
-	if behind, err := set.Behind(t.Context(), end); err != nil || behind != (pgstore.Behind{}) {
+	if behind, err := set.Behind(t.Context(), end); err != nil || behind != (events.Lag{}) {
 		t.Errorf("behind the end: %+v, %v", behind, err)
 	}
 }
@@ -381,51 +382,50 @@ func TestRelayState(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	cfg := anyCrawl(dsn)
-	set, again := open(t, cfg), open(t, cfg)
+	set, again := pgstore.Outbox{Store: open(t, cfg)}, pgstore.Outbox{Store: open(t, cfg)}
 	ctx := t.Context()
-	if _, known, err := set.Relay(ctx, "a"); known || err != nil {
+	if _, known, err := set.Load(ctx, "a"); known || err != nil {
 		t.Errorf("a new relay is known: %v, %v", known, err)
 	}
-	letters := []pgstore.Letter{
-		{ID: "2", Event: []byte(`{"n":"\u0000"}`), Reason: "first\x00\xff", At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
-		{ID: "1", Event: []byte(`{}`), Reason: "second", At: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
+	letters := []events.DeadLetter{
+		{Event: events.Event{ID: "2", Data: []byte(`{"n":"\u0000"}`)}, Reason: "first\x00\xff", At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{Event: events.Event{ID: "1", Data: []byte(`{}`)}, Reason: "second", At: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)},
 	}
-	must(t, set.SaveRelay(ctx, "b", "1/1", nil))
-	must(t, set.SaveRelay(ctx, "a", "5/1", append(letters, letters[0])))
-	must(t, set.SaveRelay(ctx, "a", "6/2", []pgstore.Letter{{ID: "1", Event: []byte(`{}`), Reason: "repeated", At: time.Now()}}))
-	if names, err := again.Relays(ctx); err != nil || fmt.Sprint(names) != "[a b]" {
+	must(t, set.Save(ctx, "b", "1/1", nil))
+	must(t, set.Save(ctx, "a", "5/1", append(letters, letters[0])))
+	must(t, set.Save(ctx, "a", "6/2", []events.DeadLetter{{Event: letters[1].Event, Reason: "repeated", At: time.Now()}}))
+	if names, err := again.Names(ctx); err != nil || fmt.Sprint(names) != "[a b]" {
 		t.Errorf("relays %v, %v", names, err)
 	}
-	if relay, known, err := again.Relay(ctx, "a"); relay.Cursor != "6/2" || relay.Dead != 2 || time.Since(relay.Moved).Abs() > time.Hour || !known || err != nil {
+	if relay, known, err := again.Load(ctx, "a"); relay.Cursor != "6/2" || relay.Dead != 2 || time.Since(relay.At).Abs() > time.Hour || !known || err != nil {
 		t.Errorf("relay %+v, %v, %v", relay, known, err)
 	}
 	letters[0].Reason = "first\ufffd"
-	if got, err := again.Letters(ctx, "a"); err != nil || fmt.Sprint(got) != fmt.Sprint(letters) {
+	if got, err := again.Dead(ctx, "a"); err != nil || fmt.Sprint(got) != fmt.Sprint(letters) {
 		t.Errorf("dead letters %v, %v; want %v", got, err, letters)
 	}
-	if got, err := again.Letters(ctx, "b"); err != nil || len(got) > 0 {
+	if got, err := again.Dead(ctx, "b"); err != nil || len(got) > 0 {
 		t.Errorf("dead letters of another relay: %v, %v", got, err)
 	}
-	if n, err := set.DiscardLetters(ctx, "a", []string{"1", "none"}); n != 1 || err != nil {
+	if n, err := set.Discard(ctx, "a", "1", "none"); n != 1 || err != nil {
 		t.Errorf("%d letters discarded, %v; want 1", n, err)
 	}
-	if n, err := set.DiscardLetters(ctx, "a", nil); n != 1 || err != nil {
+	if n, err := set.Discard(ctx, "a"); n != 1 || err != nil {
 		t.Errorf("%d letters discarded, %v; want 1", n, err)
 	}
-	release, err := set.LockRelay(ctx, "a")
+	release, err := set.Lock(ctx, "a")
 	must(t, err)
-	if _, err := again.LockRelay(ctx, "a"); !errors.Is(err, pgstore.ErrRelayInUse) || !strings.Contains(err.Error(), `"a"`) {
-		t.Errorf("LockRelay of a relay that runs: %v", err)
+	if _, err := again.Lock(ctx, "a"); !errors.Is(err, events.ErrLocked) {
+		t.Errorf("Lock of a relay that runs: %v", err)
 	}
-	other, err := again.LockRelay(ctx, "b")
+	other, err := again.Lock(ctx, "b")
 	must(t, err)
-	other()
-	release()
+	must(t, errors.Join(other(), release()))
 	for {
-		if release, err = again.LockRelay(ctx, "a"); err == nil {
-			release()
+		if release, err = again.Lock(ctx, "a"); err == nil {
+			must(t, release())
 			break
-		} else if !errors.Is(err, pgstore.ErrRelayInUse) { // the server has not yet noticed that the connection was closed
+		} else if !errors.Is(err, events.ErrLocked) { // the server has not yet noticed that the connection was closed
 			t.Fatal(err)
 		}
 	}
@@ -433,8 +433,8 @@ func TestRelayState(t *testing.T) {
 	if n := query[int](t, dsn, "SELECT count(*) FROM crawler.relay AS r LEFT JOIN crawler.crawl AS c ON c.id = r.crawl WHERE c.id IS NULL"); n > 0 {
 		t.Errorf("%d relays of a deleted crawl are there", n)
 	}
-	if err := set.SaveRelay(ctx, "a", "7/1", nil); !errors.Is(err, pgstore.ErrNoCrawl) {
-		t.Errorf("SaveRelay of a deleted crawl: %v, want ErrNoCrawl", err)
+	if err := set.Save(ctx, "a", "7/1", nil); !errors.Is(err, pgstore.ErrNoCrawl) {
+		t.Errorf("Save of a deleted crawl: %v, want ErrNoCrawl", err)
 	}
 }
 
@@ -480,7 +480,7 @@ func TestRestoredElsewhere(t *testing.T) {
 	for n := range 5 {
 		must(t, set.Finish(t.Context(), nil, []exact.Row{record(key(n), 0, ""), record(key(n+10), 0, "")}))
 	}
-	must(t, set.SaveRelay(t.Context(), "a", "1000003/1", nil))
+	must(t, pgstore.Outbox{Store: set}.Save(t.Context(), "a", "1000003/1", nil))
 	execute(t, dsn, fmt.Sprintf("UPDATE %s SET xid = (xid::text::bigint + 1000000)::text::xid8", table(t, cfg, "record")))
 	if _, err := set.Committed(t.Context(), pgstore.Cursor{}, 10); !errors.Is(err, pgstore.ErrForeign) {
 		t.Errorf("Committed: %v, want ErrForeign", err)
@@ -511,7 +511,7 @@ func TestRestoredElsewhere(t *testing.T) {
 	if want = append(want, refs(0, key(20))...); fmt.Sprint(read) != fmt.Sprint(want) {
 		t.Errorf("read %x, want %x", read, want)
 	}
-	if _, known, err := set.Relay(t.Context(), "a"); known || err != nil {
+	if _, known, err := (pgstore.Outbox{Store: set}).Load(t.Context(), "a"); known || err != nil {
 		t.Errorf("a relay goes on from where it was on the other server: %v, %v", known, err)
 	}
 	if _, err := set.Committed(t.Context(), pgstore.Cursor{XID: 1 << 40}, 100); !errors.Is(err, pgstore.ErrForeign) {

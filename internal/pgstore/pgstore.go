@@ -30,10 +30,9 @@ type Config struct {
 	// everybody with access to the database can read them.
 	Card []byte
 
-	// Capture returns the event of a record. The event is written for change data
-	// capture, in the transaction that inserts the record. If Capture is nil, no events
-	// are written.
-	Capture func(row *exact.Row) (Event, error)
+	// Capture means that the event of each record is written for change data capture, in
+	// the transaction that inserts the record.
+	Capture bool
 
 	NoMigrate bool // do not migrate an older schema, but return ErrSchema
 

@@ -3,54 +3,39 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/events"
 )
 
-// ErrRelayInUse reports a relay that another process runs.
-var ErrRelayInUse = errors.New("pgstore: another process runs this relay")
-
-// Letter is a dead letter: an event that the sink of a relay refused permanently.
-type Letter struct {
-	ID     string // the id of the event
-	Event  []byte // JSON
-	Reason string
-	At     time.Time // when it was refused, UTC
-}
-
-// Relay is the progress of a relay that delivers the records of a crawl.
-type Relay struct {
-	Cursor string
-	Moved  time.Time // when Cursor was saved, UTC
-	Dead   uint64    // number of dead letters
-}
-
-// Relay returns the saved progress of a relay. The second result is false if no progress is
-// saved.
-func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, err error) {
-	err = s.queryRow(ctx, "read a relay's cursor", s.sql("relay"), []any{s.crawl, name}, &r.Cursor, &r.Moved, &r.Dead)
+// Load implements events.Progress.
+func (o Outbox) Load(ctx context.Context, name string) (saved events.Saved, known bool, err error) {
+	err = o.queryRow(ctx, "read a relay's cursor", o.sql("relay"), []any{o.crawl, name}, &saved.Cursor, &saved.At, &saved.Dead)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Relay{}, false, nil
+		return events.Saved{}, false, nil
 	}
-	r.Moved = r.Moved.UTC()
-	return r, err == nil, err
+	saved.At = saved.At.UTC()
+	return saved, err == nil, err
 }
 
-// SaveRelay stores the cursor of a relay and adds dead letters, in one transaction. If an
-// event has several letters, the first one is kept. SaveRelay returns ErrNoCrawl if the
-// crawl was deleted.
-func (s *Store) SaveRelay(ctx context.Context, name, cursor string, letters []Letter) error {
-	var ids, events, reasons []string
+// Save implements events.Progress. If an event has several letters, the first one is kept.
+// Save returns ErrNoCrawl if the crawl was deleted.
+func (o Outbox) Save(ctx context.Context, name string, at events.Cursor, dead []events.DeadLetter) error {
+	var ids, texts, reasons []string
 	var times []time.Time
-	for _, l := range letters {
-		ids, events = append(ids, l.ID), append(events, string(l.Event))
+	for _, l := range dead {
+		text, err := l.Event.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		ids, texts = append(ids, l.Event.ID), append(texts, string(text))
 		reasons, times = append(reasons, storable(l.Reason)), append(times, l.At)
 	}
-	return s.exec(ctx, "save a relay's cursor", s.sql("save_relay"), s.crawl, name, cursor, ids, events, reasons, times)
+	return o.exec(ctx, "save a relay's cursor", o.sql("save_relay"), o.crawl, name, string(at), ids, texts, reasons, times)
 }
 
 // storable makes text valid for a column of the type text: it removes zero bytes and
@@ -59,67 +44,67 @@ func storable(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\ufffd")
 }
 
-// Relays returns the names of the relays that have a cursor, sorted.
-func (s *Store) Relays(ctx context.Context) (names []string, err error) {
-	names, err = query(ctx, s, "list relays", s.sql("relay_names"), pgx.RowTo[string], s.crawl)
+// Names implements events.Progress.
+func (o Outbox) Names(ctx context.Context) (names []string, err error) {
+	names, err = query(ctx, o.Store, "list relays", o.sql("relay_names"), pgx.RowTo[string], o.crawl)
 	slices.Sort(names) // because the order of the database depends on its collation
 	return names, err
 }
 
-// Letters returns the dead letters of a relay, oldest first.
-func (s *Store) Letters(ctx context.Context, name string) ([]Letter, error) {
-	return query(ctx, s, "read dead letters", s.sql("dead_letters"), scanLetter, s.crawl, name)
+// Dead implements events.Progress.
+func (o Outbox) Dead(ctx context.Context, name string) ([]events.DeadLetter, error) {
+	return query(ctx, o.Store, "read dead letters", o.sql("dead_letters"), scanLetter, o.crawl, name)
 }
 
-func scanLetter(row pgx.CollectableRow) (l Letter, err error) {
-	err = row.Scan(&l.ID, &l.Event, &l.Reason, &l.At)
+func scanLetter(row pgx.CollectableRow) (l events.DeadLetter, err error) {
+	err = row.Scan(&l.Event, &l.Reason, &l.At)
 	l.At = l.At.UTC()
 	return l, err
 }
 
-// ReviseLetters changes the reason and the time of dead letters of a relay. It ignores
-// letters that the relay does not have.
-func (s *Store) ReviseLetters(ctx context.Context, name string, letters []Letter) error {
-	ids, reasons, times := make([]string, len(letters)), make([]string, len(letters)), make([]time.Time, len(letters))
-	for i, l := range letters {
-		ids[i], reasons[i], times[i] = l.ID, storable(l.Reason), l.At
+// Revise implements events.Progress.
+func (o Outbox) Revise(ctx context.Context, name string, dead []events.DeadLetter) error {
+	ids, reasons, times := make([]string, len(dead)), make([]string, len(dead)), make([]time.Time, len(dead))
+	for i, l := range dead {
+		ids[i], reasons[i], times[i] = l.Event.ID, storable(l.Reason), l.At
 	}
-	return s.exec(ctx, "revise dead letters", s.sql("revise_letters"), s.crawl, name, ids, reasons, times)
+	return o.exec(ctx, "revise dead letters", o.sql("revise_letters"), o.crawl, name, ids, reasons, times)
 }
 
-// DiscardLetters removes the dead letters with these event ids from a relay, or all if
-// ids is nil. It returns the number of removed letters.
-func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (removed int, err error) {
-	err = s.try(ctx, "discard dead letters", func(ctx context.Context) error {
-		done, err := s.pool.Exec(ctx, s.sql("discard_letters"), s.crawl, name, ids)
+// Discard implements events.Progress.
+func (o Outbox) Discard(ctx context.Context, name string, ids ...string) (removed int, err error) {
+	if len(ids) == 0 {
+		ids = nil // the statement then removes all letters
+	}
+	err = o.try(ctx, "discard dead letters", func(ctx context.Context) error {
+		done, err := o.pool.Exec(ctx, o.sql("discard_letters"), o.crawl, name, ids)
 		removed = int(done.RowsAffected())
 		return err
 	})
 	return removed, err
 }
 
-// LockRelay locks a relay for this process, until the function release is called or the
-// connection of the lock breaks. The caller must call release before Close. If
-// another process has the lock, LockRelay returns ErrRelayInUse.
-func (s *Store) LockRelay(ctx context.Context, name string) (release func(), err error) {
+// Lock implements events.Progress. The lock also ends if its connection to the server
+// breaks. The caller must unlock it before Close.
+func (o Outbox) Lock(ctx context.Context, name string) (unlock func() error, err error) {
 	var conn *pgx.Conn
 	var locked bool
-	err = s.try(ctx, "lock a relay", func(ctx context.Context) (err error) {
-		if conn, err = s.dial(ctx); err != nil {
+	err = o.try(ctx, "lock a relay", func(ctx context.Context) (err error) {
+		if conn, err = o.dial(ctx); err != nil {
 			return err
 		}
-		if err = conn.QueryRow(ctx, s.sql("lock_relay"), s.crawl, name).Scan(&locked); err != nil || !locked {
+		if err = conn.QueryRow(ctx, o.sql("lock_relay"), o.crawl, name).Scan(&locked); err != nil || !locked {
 			hangUp(conn)
 		}
 		return err
 	})
 	if err == nil && !locked {
-		err = fmt.Errorf("%w: %q", ErrRelayInUse, name)
+		err = events.ErrLocked
 	}
 	if err != nil {
 		return nil, err
 	}
-	return func() { hangUp(conn) }, nil
+	return func() error { hangUp(conn); return nil }, nil
 }
 
 // dial returns a connection that does not belong to the pool.

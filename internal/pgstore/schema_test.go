@@ -34,7 +34,7 @@ var started atomic.Bool
 // database returns an empty database on a server that several tests share. No test is
 // allowed to break that server. If the server's programs are not installed, the test is
 // skipped, or it fails if they are required.
-func database(t *testing.T) string {
+func database(t testing.TB) string {
 	t.Helper()
 	server, err := commonServer()
 	if errors.Is(err, servers.ErrMissing) && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
@@ -93,7 +93,7 @@ func statementsOfCode(t *testing.T) []string {
 	for _, source := range sources {
 		code, err := os.ReadFile(source)
 		must(t, err)
-		for _, found := range regexp.MustCompile(`\bs\.sql\("(\w+)"\)`).FindAllStringSubmatch(string(code), -1) {
+		for _, found := range regexp.MustCompile(`\b[so]\.sql\("(\w+)"\)`).FindAllStringSubmatch(string(code), -1) {
 			used = append(used, "statements/"+found[1]+".sql")
 		}
 	}

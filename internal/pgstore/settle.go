@@ -72,7 +72,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 		}
 		insert := batch.Queue(s.sql("insert_records"), rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes,
 			rows.urls, rows.records, rows.sequences)
-		if s.cfg.Capture == nil {
+		if !s.cfg.Capture {
 			return s.pool.SendBatch(ctx, &batch).Close()
 		}
 		return s.capture(ctx, &batch, insert, records)

@@ -115,7 +115,7 @@ func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { _ = exact.NewRelay(e.exact.Store, exact.RelayConfig{}).Run(ctx) }) // Run returns only when ctx ends
+	running.Go(func() { _ = exact.NewRelay(e.exact.Store).Run(ctx) }) // Run returns only when ctx ends
 	running.Go(func() { e.storeWaiting(ctx) })
 	return func() {
 		cancel()

@@ -14,7 +14,6 @@ import (
 	"github.com/bloomfrontier/crawler/events/files"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
-	"github.com/bloomfrontier/crawler/internal/pgoutbox"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
@@ -144,6 +143,6 @@ func (e *sharedEngine) pending(ctx context.Context, host, url string, _ bloomsto
 
 // rowsOf returns the outbox of a crawl whose records are rows.
 func rowsOf(set *pgstore.Store) Outbox {
-	box := pgoutbox.New(set)
+	box := pgstore.Outbox{Store: set}
 	return Outbox{Crawl: set.Identity(), Outbox: box, Progress: box}
 }

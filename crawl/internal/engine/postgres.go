@@ -42,13 +42,10 @@ func (d *Database) explain(err error) error {
 // again. If refill is true, Reconcile also offers the keys that another worker might be
 // offering at this moment.
 func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
-	switch {
-	case e.shared == nil || e.shared.exact == nil:
+	if e.shared == nil || e.shared.exact == nil {
 		return exact.Reconciled{}, errors.New("the crawl has no exact keys in Postgres, or Postgres does not answer")
-	case refill:
-		return e.shared.exact.Refill(ctx, nil)
 	}
-	return e.shared.exact.Reconcile(ctx, nil)
+	return e.shared.exact.Reconcile(ctx, refill)
 }
 
 // ExactElsewhere reports whether the exact keys are in Postgres.

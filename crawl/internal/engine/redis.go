@@ -148,7 +148,7 @@ type worker struct {
 // are rows, both are written together, and the journal only locks the directory.
 func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.Output, err error) {
 	if w.server.DB != nil {
-		config := pgstore.Config{Crawl: w.server.Name, Identity: crawl.ID, Windows: w.c.Windows, Card: crawl.Card, Capture: w.c.capture(crawl)}
+		config := pgstore.Config{Crawl: w.server.Name, Identity: crawl.ID, Windows: w.c.Windows, Card: crawl.Card, Capture: w.c.CDC}
 		if w.keys, err = w.server.DB.open(ctx, config); err != nil {
 			return nil, err
 		}

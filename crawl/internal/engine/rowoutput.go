@@ -9,7 +9,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
-	"github.com/bloomfrontier/crawler/internal/pgoutbox"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
@@ -32,7 +31,7 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	if err != nil {
 		return nil, err
 	}
-	config := pgstore.Config{Crawl: crawl.ID, Identity: crawl.ID, Capture: out.c.capture(crawl)}
+	config := pgstore.Config{Crawl: crawl.ID, Identity: crawl.ID, Capture: out.c.CDC}
 	if r.set, err = d.DB.open(ctx, config); err != nil {
 		return nil, err
 	}
@@ -43,15 +42,6 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	})
 	r.Output = out.setRecordFiles(rowFiles{rowSink{output}, io.NopCloser(nil)})
 	return r, nil
-}
-
-// capture returns the function that makes an event for change data capture from a row.
-// It returns nil without CDC.
-func (c *Config) capture(crawl frontier.Identity) func(*exact.Row) (pgstore.Event, error) {
-	if !c.CDC {
-		return nil
-	}
-	return pgoutbox.Capture(crawl.ID)
 }
 
 // inspect opens the crawl's rows for a process that does not crawl. It does nothing if

@@ -1,81 +1,21 @@
-package pgoutbox_test
+package pgstore_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
-	"github.com/bloomfrontier/crawler/fetcher/record"
+	pagerecord "github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
-	"github.com/bloomfrontier/crawler/internal/pgoutbox"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-var (
-	lastCrawl    atomic.Int32
-	started      atomic.Bool
-	commonServer = sync.OnceValues(func() (*servers.PostgresServer, error) {
-		started.Store(true)
-		return servers.StartPostgres(context.Background(), servers.PostgresOptions{})
-	})
-)
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if started.Load() {
-		if server, err := commonServer(); err == nil {
-			_ = server.Close() // its files are below the system's temporary folder
-		}
-	}
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// anyCrawl returns the config of a new crawl on a server that several tests share. No test
-// is allowed to break that server.
-func anyCrawl(t testing.TB) pgstore.Config {
-	t.Helper()
-	server, err := commonServer()
-	if errors.Is(err, servers.ErrMissing) && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
-		t.Skip(err)
-	}
-	must(t, err)
-	return pgstore.Config{DSN: server.DSN(), Crawl: fmt.Sprintf("crawl-%d", lastCrawl.Add(1)), Identity: "x7Yz01", MaxConns: 4}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func open(t testing.TB, cfg pgstore.Config) *pgstore.Store {
-	t.Helper()
-	set, err := pgstore.Open(t.Context(), cfg)
-	must(t, err)
-	t.Cleanup(set.Close)
-	return set
-}
-
 // rows returns records in the form in which a crawl passes them to Postgres.
-func rows(t testing.TB, records ...*record.Record) []exact.Row {
+func rows(t testing.TB, records ...*pagerecord.Record) []exact.Row {
 	t.Helper()
 	all := make([]exact.Row, len(records))
 	for i, r := range records {
@@ -90,11 +30,11 @@ func rows(t testing.TB, records ...*record.Record) []exact.Row {
 }
 
 func outboxOf(t testing.TB) eventstest.OutboxUnderTest {
-	cfg := anyCrawl(t)
+	cfg := anyCrawl(database(t))
 	set := open(t, cfg)
 	return eventstest.OutboxUnderTest{
-		Outbox: pgoutbox.New(set),
-		Commit: func(records ...*record.Record) error {
+		Outbox: pgstore.Outbox{Store: set},
+		Commit: func(records ...*pagerecord.Record) error {
 			if err := set.Finish(t.Context(), nil, rows(t, records...)); err != nil {
 				return err
 			}
@@ -103,12 +43,12 @@ func outboxOf(t testing.TB) eventstest.OutboxUnderTest {
 				if err != nil {
 					return err
 				}
-				if behind, err := set.Behind(t.Context(), at); err != nil || behind.Records == 0 {
+				if behind, err := set.Behind(t.Context(), at); err != nil || behind.Events == 0 {
 					return err
 				}
 			}
 		},
-		Reopen: func() events.Outbox { return pgoutbox.New(open(t, cfg)) },
+		Reopen: func() events.Outbox { return pgstore.Outbox{Store: open(t, cfg)} },
 	}
 }
 
@@ -120,15 +60,15 @@ func TestOutboxPassesSuite(t *testing.T) {
 // TestProgressPassesSuite: the tables of relays are a Progress.
 func TestProgressPassesSuite(t *testing.T) {
 	eventstest.RunProgress(t, func(t *testing.T) (events.Progress, func() events.Progress) {
-		cfg := anyCrawl(t)
-		return pgoutbox.New(open(t, cfg)), func() events.Progress { return pgoutbox.New(open(t, cfg)) }
+		cfg := anyCrawl(database(t))
+		return pgstore.Outbox{Store: open(t, cfg)}, func() events.Progress { return pgstore.Outbox{Store: open(t, cfg)} }
 	})
 }
 
 // TestForeignCursorsAreRefused: the outbox refuses a cursor with a text that it did not
 // make.
 func TestForeignCursorsAreRefused(t *testing.T) {
-	outbox := pgoutbox.New(open(t, anyCrawl(t)))
+	outbox := pgstore.Outbox{Store: open(t, anyCrawl(database(t)))}
 	for _, text := range []events.Cursor{"x", "1", "1/", "/1", "1/1/1", "-1/1", "1/-1", "+1/1", "01/1", "0/0", "1/4294967296", "18446744073709551616/1", " 1/1"} {
 		if _, _, err := outbox.Read(t.Context(), text, 1); err == nil || !strings.Contains(err.Error(), "XID/SEQUENCE") {
 			t.Errorf("Read behind %q: %v, want an error that says what a cursor is", text, err)

@@ -1,12 +1,10 @@
-package pgoutbox_test
+package pgstore_test
 
 import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"flag"
-
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -22,12 +20,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
-	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/internal/pgoutbox"
+	pagerecord "github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
-
-var proof = flag.Bool("proof", false, "run the tests at full size")
 
 // guide returns the SQL blocks of docs/guide/cdc.md.
 func guide(t *testing.T) (blocks []string) {
@@ -39,16 +34,6 @@ func guide(t *testing.T) (blocks []string) {
 		blocks = append(blocks, statements)
 	}
 	return blocks
-}
-
-func execute(t *testing.T, dsn, statements string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	must(t, err)
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	if _, err := conn.Exec(t.Context(), statements, pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatalf("%s: %v", statements, err)
-	}
 }
 
 // captured is a row of crawler.outbox, as it was read from the write-ahead log.
@@ -136,7 +121,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 		records, kills = 20_000, 40
 	}
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"wal_level": "logical"}})
-	cfg := pgstore.Config{DSN: server.DSN(), Crawl: "crawl", Identity: "x7Yz01", Capture: pgoutbox.Capture("x7Yz01")}
+	cfg := pgstore.Config{DSN: server.DSN(), Crawl: "crawl", Identity: "x7Yz01", Capture: true}
 	_, _, err := pgstore.Migrate(t.Context(), cfg)
 	must(t, err)
 	blocks := guide(t)
@@ -157,7 +142,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, uint64(w)))
 		writing.Go(func() {
 			for n := 0; n < records; {
-				var batch []*record.Record
+				var batch []*pagerecord.Record
 				for range min(1+random.IntN(4), records-n) {
 					r := eventstest.Record(n, 5)
 					r.Attempts = 1 + w // distinguishes the workers' versions
@@ -215,7 +200,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	writing.Wait()
 	t.Logf("%d events, %d readers, %d repeats, %d kills", len(got), readers, repeats, kills)
 
-	relayed, _, err := pgoutbox.New(set).Read(t.Context(), "", records+1)
+	relayed, _, err := pgstore.Outbox{Store: set}.Read(t.Context(), "", records+1)
 	must(t, err)
 	if len(relayed) != len(got) || len(got) != records {
 		t.Fatalf("%d events were captured and %d are relayed, want %d", len(got), len(relayed), records)
