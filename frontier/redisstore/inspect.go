@@ -327,8 +327,12 @@ func (s *Store) items(ctx context.Context, state frontier.State, host string) it
 func (s *Store) hostsWith(ctx context.Context, p *partition, state frontier.State) (hosts []string, err error) {
 	switch state {
 	case frontier.Failed:
-		hosts, err = s.client.SMembers(ctx, p.failedHosts).Result()
-		return hosts, s.classify(ctx, err)
+		found := s.client.SScan(ctx, p.failedHosts, 0, "", scanStep).Iterator() // can return a host twice
+		for found.Next(ctx) {
+			hosts = append(hosts, found.Val())
+		}
+		slices.Sort(hosts)
+		return slices.Compact(hosts), s.classify(ctx, found.Err())
 	case frontier.Leased:
 		hosts, err = s.client.ZRange(ctx, p.leased, 0, -1).Result()
 		return hosts, s.classify(ctx, err)
