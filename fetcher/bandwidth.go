@@ -26,7 +26,7 @@ type bandwidth struct {
 const (
 	// bandwidthSpan is how long unused bandwidth can be used later.
 	bandwidthSpan = time.Second
-	// bandwidthPoll is the shortest time between two calls of begin.
+	// bandwidthPoll is the shortest wait that begin returns, except 0.
 	bandwidthPoll = 10 * time.Millisecond
 )
 

@@ -206,7 +206,7 @@ func (s Source) redirects() (next map[string]hop, ends map[string]target, err er
 	return next, ends, nil
 }
 
-// maxHops is the number of redirects after which follow ends a chain.
+// maxHops is the maximum number of redirects of a chain.
 const maxHops = 100
 
 // follow returns the chain that begins at a URL.

@@ -125,8 +125,8 @@ func (r *rebuild) restore(ctx context.Context) error {
 	if !bare {
 		return nil
 	}
-	// The counters of each worker's added items are lost, too. Store.Lost must not compare the
-	// numbers of the workers with them.
+	// The workers' numbers of added items are removed, because Store.Lost would compare them with
+	// counters that were lost.
 	return r.classify(ctx, r.client.Unlink(ctx, r.cfg.ackedKey()).Err())
 }
 
@@ -142,13 +142,13 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	fields := []any{
 		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
 		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.outbox,
-		fieldEpoch, "restored", // no server's run id, so no host is leased for a while: leases may have been lost
+		fieldEpoch, "restored", // differs from the run id of every server, so no host is leased for a while
 	}
 	for field, n := range h.counters {
 		fields = append(fields, field, n)
 	}
-	// An item that was added in several rounds has only one key in the filter, and a key of
-	// MarkSeen was never added. fieldRenewed or fieldKnown stores the difference.
+	// An item that was added in several rounds has only one key in the filter. A key of MarkSeen is
+	// in the filter, but does not count as added. fieldRenewed or fieldKnown stores the difference.
 	if keys := r.fresh[p.number]; added > keys {
 		fields = append(fields, fieldRenewed, added-keys)
 	} else if added < keys {
