@@ -38,12 +38,12 @@ func TestPostgresFlagFaults(t *testing.T) {
 		t.Chdir(t.TempDir())
 		code, out, errs := run(t, "", test.args...)
 		if code != exitUsage || !strings.Contains(errs, test.want) || strings.Contains(out+errs, "hush") {
-			t.Errorf("%q: exit code %d, want %d and %q, got %s%s", test.args, code, exitUsage, test.want, out, errs)
+			t.Errorf("%q: exit code %d, want %d and %q in stderr:\n%s%s", test.args, code, exitUsage, test.want, out, errs)
 		}
 	}
 	code, out, errs := run(t, "", "migrate", "--postgres", "postgres://u:hush@127.0.0.1:1/d")
 	if code != exitFailed || !strings.Contains(errs, "postgres://127.0.0.1:1/d: ") || strings.Contains(out+errs, "hush") {
-		t.Errorf("no server: exit code %d: %s%s", code, out, errs)
+		t.Errorf("migrate without a server: exit code %d: %s%s", code, out, errs)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestPostgresPasswordFile(t *testing.T) {
 		f := &postgresFlags{postgres: dsn, postgresPassword: name}
 		db, err := f.database()
 		if err != nil || db.URL != dsn || db.Password != `it's /\@` {
-			t.Errorf("%s becomes %+v (%v)", dsn, db, err)
+			t.Errorf("database of %s = %+v (%v), want this URL, and the password of the file", dsn, db, err)
 		}
 		at := location{Location: crawl.Location{Postgres: db}, names: &sharedFlags{postgresFlags: *f}}
 		if line := at.command("status"); strings.Contains(line, "other") {
@@ -75,7 +75,7 @@ func TestPostgresIsShownWithoutSecrets(t *testing.T) {
 	for _, form := range [][]string{nil, {"--json"}} {
 		out := must(t, append([]string{"config", "--sink", "postgres", "http://a.test/"}, form...)...)
 		if strings.Contains(out, "hush") || !strings.Contains(out, "postgres://127.0.0.1:1/d") {
-			t.Errorf("config: %s", out)
+			t.Errorf("config prints %s, want the database without its password", out)
 		}
 	}
 	code, out, errs := run(t, "", "crawl", "--sink", "postgres", "http://a.test/")
@@ -124,17 +124,17 @@ func sameOutput(t *testing.T, exported string, named []string) {
 	t.Helper()
 	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
 	if out := must(t, append([]string{"output"}, named...)...); !slices.Equal(sorted(out), sorted(exported)) {
-		t.Errorf("output prints\n%s, export\n%s", out, exported)
+		t.Errorf("output prints\n%s\nexport prints\n%s", out, exported)
 	}
 	rows := must(t, append([]string{"output", "--format", "csv", "--columns", "url", "--where", "status = 200"}, named...)...)
 	if got, want := strings.Count(rows, "\n"), 1+strings.Count(exported, `"status":200,`); got != want || want < 2 {
 		t.Errorf("CSV of answers with status 200 has %d lines, want %d", got, want)
 	}
 	if again := must(t, append([]string{"export", "--format", "csv", "--columns", "url", "--where", "status = 200"}, named...)...); !slices.Equal(sorted(again), sorted(rows)) {
-		t.Errorf("export prints CSV\n%s, output\n%s", again, rows)
+		t.Errorf("as CSV, export prints\n%s\noutput prints\n%s", again, rows)
 	}
 	if out := must(t, append([]string{"output", "--format", "parquet"}, named...)...); !strings.HasPrefix(out, "PAR1") || !strings.Contains(out, "fingerprint") != !strings.Contains(exported, `"fingerprint"`) {
-		t.Errorf("Parquet begins with %.10q, or lacks columns", out)
+		t.Errorf("Parquet begins with %.10q, want PAR1; or only one of output and export has fingerprints", out)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 			}
 			for url, n := range records {
 				if n != 1 {
-					t.Errorf("%s has %d records", url, n)
+					t.Errorf("%s has %d records, want 1", url, n)
 				}
 			}
 			if out := must(t, append([]string{"status", "--audit"}, named...)...); !strings.Contains(out, "the books balance\n") ||
@@ -219,7 +219,7 @@ func TestInspectWithoutPostgres(t *testing.T) {
 	}
 	code, _, errs := run(t, "", "crawl", "--redis", named[1], "--name", "plain", "--postgres", named[5])
 	if code != exitUsage || !strings.Contains(errs, "exact keys are in Redis (no --postgres) there, are in Postgres (--postgres) here") {
-		t.Errorf("a crawl without Postgres: exit code %d: %s", code, errs)
+		t.Errorf("--postgres for a crawl without Postgres: exit code %d: %s", code, errs)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 	}
 	for _, want := range []string{"has schema 2, had 0\n", "has schema 2 already\n"} {
 		if out := must(t, "migrate", "--postgres", database.DSN()); !strings.HasSuffix(out, want) {
-			t.Errorf("migrate: %s, want %s", out, want)
+			t.Errorf("migrate prints %q, want it to end with %q", out, want)
 		}
 	}
 	if code, _, errs := run(t, "", append(crawl, "--no-migrate", "http://a.test/")...); code != exitOK {
@@ -246,7 +246,7 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 	out := must(t, append([]string{"output"}, beside...)...)
 	for url, n := range recordsOf(out) {
 		if n != 1 {
-			t.Errorf("%s has %d records", url, n)
+			t.Errorf("%s has %d records, want 1", url, n)
 		}
 	}
 	if len(recordsOf(out)) < 9 || !strings.Contains(out, `"warc":"`) || !strings.Contains(out, `"fields":{"links":["http://a.test/`) {
@@ -265,7 +265,7 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "pages.jsonl")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is a file of records too (%v)", err)
+		t.Errorf("pages.jsonl: %v, want no such file: the records are in Postgres", err)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestPostgresSinkAway(t *testing.T) {
 		t.Fatalf("stop: exit code %d: %s%s", code, out, errs)
 	}
 	if code := <-ended; code != exitFailed || !strings.Contains(errs.String(), "what was committed is safe") {
-		t.Errorf("exit code %d: %s", code, &errs)
+		t.Errorf("crawl stopped while Postgres is down: exit code %d: %s", code, &errs)
 	}
 	if err := database.Restart(); err != nil {
 		t.Fatal(err)
@@ -300,7 +300,7 @@ func TestPostgresSinkAway(t *testing.T) {
 	records := recordsOf(must(t, "output", "--dir", dir, "--postgres", database.DSN()))
 	for url, n := range records {
 		if n != 1 {
-			t.Errorf("%s has %d records", url, n)
+			t.Errorf("%s has %d records, want 1", url, n)
 		}
 	}
 	if len(records) == 0 {
@@ -319,13 +319,13 @@ func TestPostgresWindow(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		if code, _, errs := run(t, "", crawl...); code != exitOK {
-			t.Fatalf("joined: exit code %d: %s", code, errs)
+			t.Fatalf("a worker that joins: exit code %d: %s", code, errs)
 		}
 		if strings.Contains(must(t, append([]string{"export"}, named...)...), `"round":1`) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the seed never became new again")
+			t.Fatal("the seed was not fetched again, although its window of 1 s has ended")
 		}
 	}
 	code, _, errs = run(t, "", append(crawl, "--window", "seeds=2s")...)
@@ -356,12 +356,12 @@ func TestPostgresAway(t *testing.T) {
 		st := statusOf(t, "w")
 		if st.Stats.Outbox > 0 {
 			if st.Exact == nil || st.Exact.Fault == "" {
-				t.Errorf("exact keys are %+v while Postgres is away", st.Exact)
+				t.Errorf("while Postgres is down: exact keys %+v, want a fault", st.Exact)
 			}
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing is in the outbox: %+v", st)
+			t.Fatalf("after 30 s, the outbox is empty: %+v", st)
 		}
 	}
 	if err := database.Restart(); err != nil {
@@ -374,6 +374,6 @@ func TestPostgresAway(t *testing.T) {
 		t.Errorf("audit: %s", out)
 	}
 	if records := recordsOf(must(t, append([]string{"export", "w"}, named...)...)); len(records) < 3 {
-		t.Errorf("records of %v, want the links too", records)
+		t.Errorf("records of %v, want 3 or more URLs", records)
 	}
 }

@@ -114,7 +114,7 @@ func TestLookingWritesNothing(t *testing.T) {
 			}
 		}
 		if after := tree(t, dir); !reflect.DeepEqual(after, before) {
-			t.Errorf("before: %v\nafter: %v", before, after)
+			t.Errorf("files before: %v\nfiles after: %v", before, after)
 		}
 	}
 	look(dir)
@@ -122,7 +122,7 @@ func TestLookingWritesNothing(t *testing.T) {
 	at := unwritable(t, dir)
 	look(at)
 	if code, _, errs := run(t, "", "pause", "--dir", at); code != exitFailed || !strings.Contains(errs, "LOCK: ") {
-		t.Errorf("pause: exit code %d: %s", code, errs)
+		t.Errorf("pause without write permission: exit code %d: %s", code, errs)
 	}
 	if at == dir {
 		return // the other process could not open the crawl
@@ -154,7 +154,7 @@ func wantHeld(t *testing.T, dir, inspectedDir string) {
 	}
 	held := make([]byte, len("held"))
 	if n, err := said.Read(held); err != nil || string(held[:n]) != "held" {
-		t.Errorf("the other process: %q, %v", held[:n], err)
+		t.Errorf("the other process prints %q (%v), want \"held\"", held[:n], err)
 	}
 	if code, _, errs := run(t, "", "status", "--dir", inspectedDir); code != exitFailed || !strings.Contains(errs, "is in use by another crawler") {
 		t.Errorf("held by another process: exit code %d: %s", code, errs)
@@ -179,6 +179,6 @@ func TestExportOfUnwritableJournals(t *testing.T) {
 		}
 	}
 	if out := must(t, "export", unwritable(t, dir)); out != line {
-		t.Errorf("exported: %s", out)
+		t.Errorf("export prints %s, want %s", out, line)
 	}
 }

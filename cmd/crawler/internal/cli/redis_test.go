@@ -35,7 +35,7 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	words := ""
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(words, "Redis has not answered for "); {
 		if time.Now().After(deadline) {
-			t.Fatalf("what limits the crawl is %q", words)
+			t.Fatalf("after 30 s, the limit of the crawl is %q, want that Redis has not answered", words)
 		}
 		s := sampleOf(t, dir)
 		words = report.Limiting([]report.Gauges{s.Gauges}).Words()
@@ -44,7 +44,7 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := <-ended; code != exitOK || !strings.Contains(errs.String(), "+ 0 leased + 3 done + 0 failed") {
-		t.Errorf("exit code %d: %s", code, &errs)
+		t.Errorf("after Redis answered again: exit code %d: %s", code, &errs)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestTwoWorkers(t *testing.T) {
 			}
 			for url, n := range records {
 				if n != 1 {
-					t.Errorf("%s has %d records", url, n)
+					t.Errorf("%s has %d records, want 1", url, n)
 				}
 			}
 			sameOutput(t, out, shared)
@@ -130,7 +130,7 @@ func TestWatchShared(t *testing.T) {
 		code := Run(ctx, slices.Concat([]string{"status", "--watch"}, flags, test.more), strings.NewReader(""), out, &errs)
 		cancel()
 		if got := regexp.MustCompile(test.want).FindAllString(out.String(), -1); code != exitOK || len(got) != 2 {
-			t.Errorf("%q: exit code %d: %s%s", test.more, code, out, &errs)
+			t.Errorf("status --watch %q: exit code %d, %d lines match, want 2: %s%s", test.more, code, len(got), out, &errs)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestDeleteAsks(t *testing.T) {
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), append([]string{"delete"}, flags...), tty, &out, &errs)
 		if code != test.code || !strings.Contains(out.String()+errs.String(), test.want) {
-			t.Errorf("%q: exit code %d, want %d: %s%s", test.typed, code, test.code, &out, &errs)
+			t.Errorf("typed %q: exit code %d, want %d and %q: %s%s", test.typed, code, test.code, test.want, &out, &errs)
 		}
 		_, _ = tty.Close(), terminal.Close()
 	}
@@ -180,7 +180,7 @@ func TestRebuildShared(t *testing.T) {
 	server, flags := sharedCrawl(t)
 	keys, err := server.Client().Keys(t.Context(), "{*}f0.*").Result()
 	if err != nil || len(keys) == 0 {
-		t.Fatalf("keys of the filter: %q (%v)", keys, err)
+		t.Fatalf("Redis has the filter keys %q (%v), want at least one", keys, err)
 	}
 	if err := server.Client().Del(t.Context(), keys...).Err(); err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func (h *hook) taken(t *testing.T) []string {
 	defer h.mu.Unlock()
 	for id, times := range h.took {
 		if times != 1 {
-			t.Errorf("event %s was taken %d times", id, times)
+			t.Errorf("event %s was accepted %d times, want once", id, times)
 		}
 	}
 	return slices.Sorted(maps.Keys(h.took))
@@ -116,7 +116,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Helper()
 		got, out, errs := run(t, "", append([]string{"relay"}, append(args, "--dir", dir)...)...)
 		if got != code || !strings.Contains(out+errs, want) {
-			t.Errorf("relay %q: exit code %d, %s%s\nwant %d and %s", args, got, out, errs, code, want)
+			t.Errorf("relay %q: exit code %d, want %d and %q in the output:\n%s%s", args, got, code, want, out, errs)
 		}
 	}
 	left := func(n int, reason string) (ids []string) {
@@ -124,7 +124,7 @@ func TestDeadLetters(t *testing.T) {
 		dead := deadOf(t, dir)
 		for id, why := range dead {
 			if !strings.HasSuffix(why, reason) {
-				t.Errorf("%s was refused because %q, want %q", id, why, reason)
+				t.Errorf("dead letter %s has reason %q, want it to end with %q", id, why, reason)
 			}
 		}
 		if len(dead) != n {
@@ -156,7 +156,7 @@ func TestDeadLetters(t *testing.T) {
 	expect(exitOK, "accepted, 0 refused again, 0 not sent", "dead", "retry", "--to", to.server.URL)
 	left(0, "")
 	if taken := to.taken(t); len(taken) != all+1 || slices.Contains(taken, ids[1]) {
-		t.Errorf("%d events were taken, want the 2 that were delivered and all but %s of %q", len(taken), ids[1], ids)
+		t.Errorf("%d events were accepted, want %d: 2 at first, and all dead letters %q but the discarded %s", len(taken), all+1, ids, ids[1])
 	}
 	expect(exitOK, "0 events accepted, 0 refused again, 0 not sent", "dead", "retry", "--to", to.server.URL)
 }
@@ -185,7 +185,7 @@ func TestSecondRelayIsRefused(t *testing.T) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	if len(to.took) < 6 {
-		t.Errorf("%d events were taken, want 6 or more", len(to.took))
+		t.Errorf("%d events were accepted, want 6 or more", len(to.took))
 	}
 }
 
@@ -230,13 +230,13 @@ func TestRelayFigures(t *testing.T) {
 				return
 			}
 			if time.Now().After(until) {
-				t.Fatalf("metrics after 20 s, want %d events, %d bytes, 1 dead letter and %g away:\n%v", events, size, away, got)
+				t.Fatalf("after 20 s, want the relay's metrics to be %d events, %d bytes, 1 dead letter, away %g; got\n%v", events, size, away, got)
 			}
 		}
 	}
 	await(bytes.Count(behind, []byte("\n")), len(behind), 1)
 	if st := statusOf(t, dir); len(st.Relays) != 1 || st.Relays[0].Events == 0 || !strings.Contains(st.Relays[0].Words(), "1 dead letter; the sink is away: ") {
-		t.Errorf("the status has the relays %+v", st.Relays)
+		t.Errorf("status has the relays %+v, want one with 1 dead letter whose sink is away", st.Relays)
 	}
 	if code, out, errs := run(t, "", "relay", "--dir", dir, "--to", "-", "--relay", "other", "--drain"); code != exitOK || strings.Count(out, "\n") != bytes.Count(text, []byte("\n")) {
 		t.Errorf("the other relay: exit code %d, %s%s", code, out, errs)

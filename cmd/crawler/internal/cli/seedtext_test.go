@@ -52,7 +52,7 @@ func TestSeedsOfAllKinds(t *testing.T) {
 		}
 		text, err := os.ReadFile(name)
 		if strings.Contains(string(text), "heim") {
-			t.Errorf("%s has a password", name)
+			t.Errorf("file %s contains a password", name)
 		}
 		return err
 	})
