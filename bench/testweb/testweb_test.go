@@ -106,11 +106,11 @@ func TestURLs(t *testing.T) {
 	w.each(func(to target) bool {
 		url := w.url(to)
 		if seen[url] {
-			t.Errorf("%s is expected twice", url)
+			t.Errorf("two targets have the URL %s", url)
 		}
 		seen[url] = true
 		if got := w.targetOf(url); got != to {
-			t.Errorf("%s is %+v, want %+v", url, got, to)
+			t.Errorf("targetOf(%q) = %+v, want %+v", url, got, to)
 		}
 		if ordinal, _ := w.ordinal(to); !ordinals.add(ordinal) {
 			t.Errorf("%s shares its ordinal %d", url, ordinal)
@@ -121,7 +121,7 @@ func TestURLs(t *testing.T) {
 			"http://x." + url[len("http://"):], url[:len("http://h")] + "0" + url[len("http://h"):], strings.TrimSuffix(url, "/"),
 		} {
 			if e, isExpected := w.Expect(wrong); isExpected && wrong != url {
-				t.Errorf("%s is taken for %s", wrong, e.URL)
+				t.Errorf("Expect(%q) = an expectation of %s, want none", wrong, e.URL)
 			}
 		}
 		return true
@@ -175,7 +175,7 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 		return true
 	})
 	if spelled < 1000 {
-		t.Errorf("%d links are spelled in another way, want thousands", spelled)
+		t.Errorf("%d links differ from their canonical form, want 1000 or more", spelled)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestDrawsAreApart(t *testing.T) {
 			for _, p := range []page{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}} {
 				name := fmt.Sprintf("seed %d, purpose %d, page %v", s, why, p)
 				if other, isThere := seen[w.draw(why, p)]; isThere {
-					t.Errorf("%s draws what %s draws", name, other)
+					t.Errorf("%s has the same random number as %s", name, other)
 				}
 				seen[w.draw(why, p)] = name
 			}
@@ -273,7 +273,7 @@ func TestConfigFaults(t *testing.T) {
 	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, Hardships: 1<<63 | Corners,
 		Latency: -1, LatencySpread: math.NaN(), TLS: true})
 	if err == nil {
-		t.Fatal("a config full of faults is taken")
+		t.Fatal("New of a config with faults: no error")
 	}
 	for _, fault := range []string{"Pages", "LargestShare", "MeanBytes", "MaxBodyBytes", "Hardships", "Latency", "LatencySpread", "TLS"} {
 		if !strings.Contains(err.Error(), fault+" ") {
@@ -293,11 +293,11 @@ func TestParseHardships(t *testing.T) {
 			t.Errorf("ParseHardships(%q) = %v, %v, want %v", list, got, err, want)
 		}
 		if again, err := ParseHardships(got.String()); err != nil || again != got {
-			t.Errorf("%v reads back as %v, %v", got, again, err)
+			t.Errorf("the text of %v parses to %v, %v", got, again, err)
 		}
 	}
 	if _, err := ParseHardships("latency,slwo"); err == nil || !strings.Contains(err.Error(), "slwo") {
-		t.Errorf("an unknown hardship gives %v", err)
+		t.Errorf("ParseHardships with an unknown hardship: error %v, want one that names slwo", err)
 	}
 }
 
