@@ -52,7 +52,7 @@ func TestFastLinksOnRealHTML(t *testing.T) {
 	}
 	t.Logf("%d pages, %d links", pages, links)
 	if links < pages {
-		t.Errorf("%d pages have %d links", pages, links)
+		t.Errorf("%d pages have %d links, want at least one link for each page", pages, links)
 	}
 }
 
