@@ -138,7 +138,7 @@ func TestCompare(t *testing.T) {
 	}
 	for _, name := range contestants {
 		if n := strings.Count(out, "peer="+name+" "); n != 3 {
-			t.Errorf("compare printed\n%s\nwant %s in two rounds and the medians", out, name)
+			t.Errorf("compare printed\n%s\nwant 3 lines of %s: two rounds and the median", out, name)
 		}
 	}
 	if _, err := compare("-least", "1e9"); err == nil || !strings.Contains(err.Error(), "of the bare loop, want") {
