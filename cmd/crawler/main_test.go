@@ -79,7 +79,7 @@ func TestReadmeShowsARun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out, got bytes.Buffer
 	if code := cli.Run(t.Context(), args, strings.NewReader(""), &out, &got); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &got)
+		t.Fatalf("the command in README.md: exit code %d: %s", code, &got)
 	}
 	// Times, rates and random numbers differ, and a run of less than a second has no
 	// line about limits.
