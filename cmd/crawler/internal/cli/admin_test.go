@@ -139,7 +139,7 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 	}
 	_ = feed.Close()
 	if code := <-ended; code != exitOK {
-		t.Fatalf("exit code %d", code)
+		t.Fatalf("crawl after its seeds have ended: exit code %d", code)
 	}
 	var report report.Report
 	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
@@ -155,7 +155,7 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 		`crawler_filter_keys`: report.Filter.Keys, `crawler_requests_total{for="page"}`: report.Run.Requests,
 	} {
 		if got[name] != float64(value) {
-			t.Errorf("%s was %g at the end, the report has %d", name, got[name], value)
+			t.Errorf("%s was %g at the end, but the report has %d", name, got[name], value)
 		}
 	}
 	if _, err := http.Get(base + "/healthz"); err == nil {

@@ -51,7 +51,7 @@ func TestCrawlHelp(t *testing.T) {
 				t.Errorf("--%s has no description", f.Name)
 			}
 			if !f.Hidden && !strings.Contains(out, "--"+f.Name) {
-				t.Errorf("--%s is not in help", f.Name)
+				t.Errorf("--%s is not in the output of crawl --help", f.Name)
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func TestFixedFlagsExist(t *testing.T) {
 	flags := crawlFlags(new(options))
 	for _, name := range slices.Concat(fixedNames, sharedOnly, connectionFlags, forOneRun) {
 		if flags.Lookup(name) == nil {
-			t.Errorf("there is no --%s", name)
+			t.Errorf("a list of flags has --%s, which is not a flag of crawl", name)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func TestDocumentedFlags(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, found := range regexp.MustCompile("`--([a-z][a-z-]*)").FindAllStringSubmatch(readText(t, page), -1) {
 			if !known[found[1]] {
-				t.Errorf("%s names --%s, which no command has", page, found[1])
+				t.Errorf("%s names --%s, which is not a flag of any command", page, found[1])
 			}
 		}
 	}

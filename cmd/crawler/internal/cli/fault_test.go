@@ -115,7 +115,7 @@ func TestWrongInput(t *testing.T) {
 				}
 			}
 			if strings.Contains(out+errs, "heim") {
-				t.Errorf("a password is shown: %s%s", out, errs)
+				t.Errorf("the output contains a password: %s%s", out, errs)
 			}
 		})
 	}

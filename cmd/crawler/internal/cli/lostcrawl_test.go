@@ -91,7 +91,7 @@ func TestRedisEmptied(t *testing.T) {
 			select {
 			case <-reached:
 			case <-one:
-				t.Fatalf("a worker ended early: %s", &first)
+				t.Fatalf("a worker ended before Redis lost the crawl: %s", &first)
 			}
 			if err := c.lose(queue); err != nil {
 				t.Fatal(err)
@@ -119,11 +119,11 @@ func TestRedisEmptied(t *testing.T) {
 			}
 			audited := append([]string{"status", "--audit"}, named...)
 			if out := must(t, audited...); !strings.Contains(out, "the books balance\n") {
-				t.Errorf("audit after rebuild: %s", out)
+				t.Errorf("audit after rebuild prints %s, want that the books balance", out)
 			}
 			begun := time.Now()
 			if code, _, errs := run(t, "", crawl...); code != exitOK {
-				t.Fatalf("resumed: exit code %d: %s", code, errs)
+				t.Fatalf("crawl after the rebuild: exit code %d: %s", code, errs)
 			}
 			t.Logf("the resumed crawl ran for %v", time.Since(begun))
 			exported := must(t, append([]string{"export"}, named...)...)
@@ -136,7 +136,7 @@ func TestRedisEmptied(t *testing.T) {
 				}
 			}
 			if out := must(t, audited...); !strings.Contains(out, "the books balance\n") {
-				t.Errorf("audit at the end: %s", out)
+				t.Errorf("audit at the end prints %s, want that the books balance", out)
 			}
 			if out := must(t, append([]string{"retry"}, named...)...); c.exact == "all" && !strings.Contains(out, fmt.Sprint(lossPages/10)) {
 				t.Errorf("retry prints %s, want %d failed URLs", out, lossPages/10)

@@ -17,7 +17,7 @@ func smallCrawl(t *testing.T, more ...string) (args []string) {
 	args = []string{"crawl", "--dir", "x.crawl", "--urls", "10k", "--delay", "0", "--robots", "ignore", "--connect-to", connectTo}
 	code, out, errs := run(t, "", append(append(args, more...), "http://a.test/")...)
 	if code != exitOK {
-		t.Fatalf("exit code %d: %s%s", code, out, errs)
+		t.Fatalf("crawl: exit code %d: %s%s", code, out, errs)
 	}
 	return args
 }
@@ -137,7 +137,7 @@ func TestCrawlOut(t *testing.T) {
 		t.Errorf("the file has\n%swant the line that was cut off, and\n%s", got, want)
 	}
 	if code, _, errs := run(t, "", append(again, "--out", "records", "http://a.test/new")...); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("second run: exit code %d: %s", code, errs)
 	}
 	if got := readFile(t, "records"); got != "{\"cut off\n"+readFile(t, "x.crawl/pages.jsonl") {
 		t.Errorf("after a second run the file has\n%swant the line that was cut off, and the records of both runs", got)

@@ -62,9 +62,9 @@ func unwritable(t *testing.T, dir string) string {
 	at := t.TempDir()
 	if err := syscall.Mount(dir, at, "", syscall.MS_BIND, ""); err != nil {
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
-			t.Fatalf("no read-only mount: %v", err)
+			t.Fatalf("cannot mount the directory read-only: %v", err)
 		}
-		t.Skipf("no read-only mount: %v", err)
+		t.Skipf("cannot mount the directory read-only: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(at, 0); err != nil {
@@ -157,7 +157,7 @@ func wantHeld(t *testing.T, dir, inspectedDir string) {
 		t.Errorf("the other process prints %q (%v), want \"held\"", held[:n], err)
 	}
 	if code, _, errs := run(t, "", "status", "--dir", inspectedDir); code != exitFailed || !strings.Contains(errs, "is in use by another crawler") {
-		t.Errorf("held by another process: exit code %d: %s", code, errs)
+		t.Errorf("status while another process has the crawl open: exit code %d, want an error: %s", code, errs)
 	}
 	if err := errors.Join(stop.Close(), other.Wait()); err != nil {
 		t.Error(err)

@@ -65,7 +65,7 @@ func TestTwoWorkers(t *testing.T) {
 			var first, second bytes.Buffer
 			one, two := started(&first, crawl...), started(&second, crawl...)
 			if a, b := <-one, <-two; a != exitOK || b != exitOK {
-				t.Fatalf("exit codes %d and %d: %s%s", a, b, &first, &second)
+				t.Fatalf("exit codes of the workers: %d and %d: %s%s", a, b, &first, &second)
 			}
 			code, out, errs := run(t, "", append([]string{"export"}, shared...)...)
 			if code != exitOK {
@@ -91,7 +91,7 @@ func TestTwoWorkers(t *testing.T) {
 			sameOutput(t, out, shared)
 			code, out, errs = run(t, "", append([]string{"status", "--audit"}, shared...)...)
 			if code != exitOK || !strings.Contains(out, "records of 2 workers") || !strings.Contains(out, "the books balance\n") {
-				t.Errorf("audit: exit code %d: %s%s", code, out, errs)
+				t.Errorf("audit: exit code %d, want balanced books, and 2 workers: %s%s", code, out, errs)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 	code, _, errs := run(t, "", slices.Concat([]string{"crawl"}, flags, []string{"--urls", "1000", "--partitions", "2", "--delay", "0",
 		"--retries", "0", "--connect-to", "*.test=" + site(t), "http://a.test/a"})...)
 	if code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("crawl: exit code %d: %s", code, errs)
 	}
 	return server, flags
 }
@@ -187,16 +187,16 @@ func TestRebuildShared(t *testing.T) {
 	}
 	crawl := slices.Concat([]string{"crawl"}, flags, []string{"--retries", "0", "--connect-to", "*.test=" + site(t), "http://a.test/a"})
 	if code, _, errs := run(t, "", crawl...); code != exitFailed || !strings.Contains(errs, "filter lost") || !strings.Contains(errs, program()+" rebuild --redis ") {
-		t.Errorf("without a filter: exit code %d: %s", code, errs)
+		t.Errorf("crawl without its filter: exit code %d, want an error that names crawler rebuild: %s", code, errs)
 	}
 	if code, _, errs := run(t, "", append([]string{"rebuild", "--dir", t.TempDir()}, flags...)...); code != exitUsage || !strings.Contains(errs, "the records of all workers are wanted") {
-		t.Errorf("without records: exit code %d: %s", code, errs)
+		t.Errorf("rebuild from the records of one directory: exit code %d, want a usage error: %s", code, errs)
 	}
 	code, out, errs := run(t, "", append([]string{"rebuild"}, flags...)...)
 	if code != exitOK || !strings.HasSuffix(out, " holds 7 URLs again\n") {
-		t.Fatalf("exit code %d: %s%s", code, out, errs)
+		t.Fatalf("rebuild: exit code %d, want 7 URLs in the filter again: %s%s", code, out, errs)
 	}
 	if code, _, errs := run(t, "", crawl...); code != exitOK || !strings.Contains(errs, "  added       7 = 0 queued + 0 leased + 7 done + 0 failed\n") {
-		t.Errorf("with a filter again: exit code %d: %s", code, errs)
+		t.Errorf("crawl after rebuild: exit code %d, want 7 URLs added, and all done: %s", code, errs)
 	}
 }

@@ -84,7 +84,7 @@ func deadOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	code, out, errs := run(t, "", "relay", "dead", "list", "--dir", dir, "--json")
 	if code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("relay dead list: exit code %d: %s", code, errs)
 	}
 	reasons := make(map[string]string)
 	for line := range strings.Lines(out) {
@@ -175,12 +175,12 @@ func TestSecondRelayIsRefused(t *testing.T) {
 	<-to.more
 	code, _, errs := run(t, "", "relay", "--dir", dir, "--to", to.server.URL, "--drain")
 	if code != exitFailed || !strings.Contains(errs, "relay default of "+dir+": another process runs it. Stop that one, or ") {
-		t.Errorf("the second relay: exit code %d, %s", code, errs)
+		t.Errorf("second relay: exit code %d, want an error that another process runs the relay: %s", code, errs)
 	}
 	stop()
 	<-ended
 	if code, _, errs = run(t, "", "relay", "--dir", dir, "--to", to.server.URL, "--drain"); code != exitOK {
-		t.Errorf("the relay that took over: exit code %d, %s", code, errs)
+		t.Errorf("relay after the first one has ended: exit code %d, %s", code, errs)
 	}
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -239,7 +239,7 @@ func TestRelayFigures(t *testing.T) {
 		t.Errorf("status has the relays %+v, want one with 1 dead letter whose sink is away", st.Relays)
 	}
 	if code, out, errs := run(t, "", "relay", "--dir", dir, "--to", "-", "--relay", "other", "--drain"); code != exitOK || strings.Count(out, "\n") != bytes.Count(text, []byte("\n")) {
-		t.Errorf("the other relay: exit code %d, %s%s", code, out, errs)
+		t.Errorf("relay other: exit code %d, want an event for each record: %s%s", code, out, errs)
 	}
 	to.answers(nil)
 	await(0, 0, 0)
@@ -247,12 +247,12 @@ func TestRelayFigures(t *testing.T) {
 	<-to.more
 	for out, until := "", time.Now().Add(20*time.Second); !strings.Contains(out, "relay other: 1 event behind ("); {
 		if _, out, _ = run(t, "", "relay", "status", "--dir", dir); time.Now().After(until) {
-			t.Fatalf("relay status after 20 s: %s", out)
+			t.Fatalf("after 20 s, relay status prints %s, want 1 event behind", out)
 		}
 	}
 	_ = feed.Close()
 	if code := <-ended; code != exitOK {
-		t.Fatalf("exit code %d", code)
+		t.Fatalf("crawl: exit code %d", code)
 	}
 	var end report.Report
 	if text, err = os.ReadFile(filepath.Join(dir, "report.json")); err == nil {
@@ -263,6 +263,6 @@ func TestRelayFigures(t *testing.T) {
 		words = append(words, end.Relays[i].Title()+": "+end.Relays[i].Words())
 	}
 	if err != nil || len(words) != 2 || words[0] != "default: all delivered, 1 dead letter" || !strings.HasPrefix(words[1], "other: 1 event behind (") {
-		t.Errorf("the report has the relays %q, %v", words, err)
+		t.Errorf("the report has the relays %q (%v), want default with 1 dead letter, and other with 1 event behind", words, err)
 	}
 }

@@ -153,7 +153,7 @@ func TestExportMergesWorkers(t *testing.T) {
 		t.Errorf("summary %q, want %q", errs, want)
 	}
 	if code, _, errs := run(t, "", "status", "--dir", second); code != exitUsage || !strings.Contains(errs, "is the directory of a worker of web, a crawl in Redis") {
-		t.Errorf("status of a worker's directory: exit code %d: %s", code, errs)
+		t.Errorf("status of a worker's directory: exit code %d, want a usage error: %s", code, errs)
 	}
 	if code, _, errs := run(t, "", "export", t.TempDir()); code != exitUsage || !strings.Contains(errs, "it is not a worker's directory") {
 		t.Errorf("export of a directory that is not a worker's: exit code %d: %s", code, errs)

@@ -90,9 +90,9 @@ func runOnTerminal(t *testing.T) string {
 	master, tty, err := pty.Open()
 	if err != nil {
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-			t.Fatalf("no pseudo-terminal: %v", err)
+			t.Fatalf("cannot open a pseudo-terminal: %v", err)
 		}
-		t.Skipf("no pseudo-terminal: %v", err)
+		t.Skipf("cannot open a pseudo-terminal: %v", err)
 	}
 	defer func() { _ = master.Close() }()
 	if err := pty.Setsize(master, &pty.Winsize{Cols: 80, Rows: 24}); err != nil {
@@ -211,7 +211,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 	connectTo, _, release := heldSite(t)
 	release()
 	if code := <-started(io.Discard, "crawl", "--dir", dir, "--delay", "0", "--max-pages", "1", "--urls", "1k", "--connect-to", connectTo, "http://a.test/"); code != exitOK {
-		t.Fatalf("exit code %d", code)
+		t.Fatalf("crawl: exit code %d", code)
 	}
 	r := lastReport(t, dir)
 	r.End, r.Resume = "running, 1 page", ""

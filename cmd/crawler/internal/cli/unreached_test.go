@@ -45,7 +45,7 @@ func (o *output) await(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(o.String(), text); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("no %q within a minute:\n%s", text, o)
+			t.Fatalf("after a minute, the output has no %q:\n%s", text, o)
 		}
 	}
 }
@@ -189,10 +189,10 @@ func TestUnreachedIsShownEarly(t *testing.T) {
 				t.Errorf("the limit of the crawl is %q, want the back-off of 2 hosts", words)
 			}
 			if code, _, more := run(t, "", "stop", "--dir", dir); code != exitOK {
-				t.Fatalf("stop: %s", more)
+				t.Fatalf("stop fails: %s", more)
 			}
 			if got := <-code; got != exitInt {
-				t.Errorf("exit code %d: %s", got, &errs)
+				t.Errorf("stopped crawl: exit code %d: %s", got, &errs)
 			}
 			if n := strings.Count(errs.String(), "no seed could be reached so far"); n != 1 {
 				t.Errorf("stderr says %d times that no seed could be reached so far, want once: %s", n, &errs)
@@ -269,7 +269,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 	}
 	release()
 	if got := <-code; got != exitOK {
-		t.Errorf("exit code %d: %s", got, &errs)
+		t.Errorf("crawl: exit code %d: %s", got, &errs)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestNewCrawlIsNotEmpty(t *testing.T) {
 		}
 	}
 	if words := report.Limiting([]report.Gauges{s.Gauges}).Words(); words != "waiting for seeds" {
-		t.Errorf("a new crawl is limited by %q", words)
+		t.Errorf("the limit of a new crawl is %q, want \"waiting for seeds\"", words)
 	}
 	_ = seeds.Close()
 	if code := <-ended; code != exitNothing {

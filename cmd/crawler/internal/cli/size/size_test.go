@@ -163,7 +163,7 @@ func TestFlagFaults(t *testing.T) {
 			}
 		}
 		if out != "" {
-			t.Errorf("%s: printed %q beside the error", c.args, out)
+			t.Errorf("size %s: printed %q, want only an error", c.args, out)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestMemoryIsWhatTheFilterTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := filter.Stats().Bytes; got != r.Memory.Bytes {
-			t.Errorf("growth %s: the filter takes %d bytes, the report says %d", growth, got, r.Memory.Bytes)
+			t.Errorf("growth %s: the filter takes %d bytes, but the report has %d", growth, got, r.Memory.Bytes)
 		}
 	}
 }
