@@ -44,7 +44,7 @@ func TestLastError(t *testing.T) {
 		return slices.Contains(s.lines(), want)
 	}
 	if shown() {
-		t.Error("an old error is shown while nothing fails")
+		t.Error("the last error is shown, although it is old and no host backs off")
 	}
 	r.Gauges.BackingOff = 1
 	if !shown() {
@@ -127,7 +127,7 @@ func TestSmallTerminals(t *testing.T) {
 			}
 			for _, r := range s.rows {
 				if r.joined || width > 1 && len(r.text) >= width {
-					t.Fatalf("%dx%d: row %q reaches the last column", width, height, r.text)
+					t.Fatalf("screen of %dx%d: row %q reaches the last column", width, height, r.text)
 				}
 			}
 		}

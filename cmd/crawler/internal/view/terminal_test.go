@@ -28,9 +28,9 @@ func openTerminal(t *testing.T, width, height int) *terminal {
 	master, tty, err := pty.Open()
 	if err != nil {
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-			t.Fatalf("no pseudo-terminal: %v", err)
+			t.Fatalf("cannot open a pseudo-terminal: %v", err)
 		}
-		t.Skipf("no pseudo-terminal: %v", err)
+		t.Skipf("cannot open a pseudo-terminal: %v", err)
 	}
 	t.Cleanup(func() { _ = master.Close(); _ = tty.Close() })
 	term := &terminal{screen: newScreen(width, height, false), tty: tty, master: master, out: bufio.NewReader(master)}
