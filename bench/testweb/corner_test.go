@@ -108,7 +108,7 @@ func TestCornersAnswer(t *testing.T) {
 			t.Errorf("the body of %s is read: %t, but has a digest: %t", p.url(), e.isRead, isRead)
 		}
 		if isRead && digest != fmt.Sprintf("%x", sha256.Sum256(body)) {
-			t.Errorf("%s: the digest is not that of its %d bytes", p.url(), len(body))
+			t.Errorf("%s: Digest is not the SHA-256 of the body of %d bytes", p.url(), len(body))
 		}
 	}
 }
@@ -390,7 +390,7 @@ func TestServeDNS(t *testing.T) {
 	lookUp("private.addresses.invalid") // the server still answers
 	stop()
 	if err := <-served; err != nil {
-		t.Errorf("ServeDNS ends with %v", err)
+		t.Errorf("ServeDNS = %v, want nil", err)
 	}
 	if turned := w.Lookups()[Lookup{"turned.addresses.invalid", "A"}]; turned != 2 {
 		t.Errorf("Lookups has %d look-ups of turned.addresses.invalid, want 2", turned)

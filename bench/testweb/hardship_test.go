@@ -306,7 +306,7 @@ func TestOnTheWire(t *testing.T) {
 	client.CloseIdleConnections()
 	stop()
 	if err := <-served; err != nil {
-		t.Errorf("Serve ends with %v", err)
+		t.Errorf("Serve = %v, want nil", err)
 	}
 }
 

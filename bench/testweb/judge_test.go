@@ -242,7 +242,7 @@ func TestCompareForgedRecords(t *testing.T) {
 				return i
 			}
 		}
-		t.Fatal("no record is truncated")
+		t.Fatal("no expected record is truncated")
 		return 0
 	}()
 	for _, c := range []struct {

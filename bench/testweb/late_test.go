@@ -75,7 +75,7 @@ func TestTLS(t *testing.T) {
 	go func() { ended <- w.Serve(ctx, listener) }()
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(w.CACert()) {
-		t.Fatalf("CACert is no certificate: %q", w.CACert())
+		t.Fatalf("CACert() = %q, want a certificate", w.CACert())
 	}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -103,7 +103,7 @@ func TestTLS(t *testing.T) {
 	}
 	first, err := w.authority.certificate(hosts[0])
 	if second, again := w.authority.certificate(hosts[0]); err != nil || again != nil || first != second {
-		t.Errorf("a host got two certificates, or an error: %v, %v", err, again)
+		t.Errorf("two calls of certificate for a host: different certificates, or errors %v and %v", err, again)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -62,10 +62,10 @@ func TestSameSeedSameWeb(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(once.Bytes(), twice.Bytes()) {
-		t.Error("two webs of one seed differ")
+		t.Error("two webs with the same seed differ")
 	}
 	if bytes.Equal(once.Bytes(), other.Bytes()) {
-		t.Error("webs of two seeds are the same")
+		t.Error("two webs with different seeds are the same")
 	}
 }
 
@@ -113,7 +113,7 @@ func TestURLs(t *testing.T) {
 			t.Errorf("targetOf(%q) = %+v, want %+v", url, got, to)
 		}
 		if ordinal, _ := w.ordinal(to); !ordinals.add(ordinal) {
-			t.Errorf("%s shares its ordinal %d", url, ordinal)
+			t.Errorf("%s has the ordinal %d, which another URL has too", url, ordinal)
 		}
 		for _, wrong := range []string{
 			url + "?x=1", url + "#top", strings.ToUpper(url), strings.Replace(url, "test/", "test:80/", 1) + "#",
@@ -130,7 +130,7 @@ func TestURLs(t *testing.T) {
 		delete(seen, e.URL)
 	}
 	if len(seen) > 0 {
-		t.Errorf("%d URLs have no expectation", len(seen))
+		t.Errorf("%d URLs are missing in Expected", len(seen))
 	}
 }
 
@@ -146,7 +146,7 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 		links := w.LinksOf(url)
 		if to.kind != aPage || !w.fateOf(to.page).hasLinks() {
 			if len(links) > 0 {
-				t.Errorf("%s is not read, but has %d links", url, len(links))
+				t.Errorf("a crawl does not read %s, but LinksOf has %d links", url, len(links))
 			}
 			return true
 		}
@@ -159,14 +159,14 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 			return h.isBase || slices.Contains(decoys, h)
 		})
 		if len(hrefs) != len(links) {
-			t.Fatalf("%s has %d links, LinksOf says %d", url, len(hrefs), len(links))
+			t.Fatalf("the page %s has %d links, but LinksOf has %d", url, len(hrefs), len(links))
 		}
 		for i, link := range links {
 			if hrefs[i].href != link.Raw {
-				t.Errorf("%s: link %d is %q, LinksOf says %q", url, i, hrefs[i].href, link.Raw)
+				t.Errorf("%s: link %d is %q in the page, but %q in LinksOf", url, i, hrefs[i].href, link.Raw)
 			}
 			if got := canonical(base, link.Raw); got != link.Canonical {
-				t.Errorf("%s: %q relative to %s is %q, LinksOf says %q", url, link.Raw, base, got, link.Canonical)
+				t.Errorf("%s: canonical form of %q relative to %s = %q, but LinksOf has %q", url, link.Raw, base, got, link.Canonical)
 			}
 			if link.Raw != link.Canonical {
 				spelled++
@@ -258,7 +258,7 @@ func TestFlatMemory(t *testing.T) {
 	for host := 0; host < 100_000; host += 1000 {
 		url := w.url(target{kind: aPage, page: page{host, w.shape.size(host) - 1}})
 		if _, isExpected := w.Expect(url); !isExpected {
-			t.Errorf("%s is not expected", url)
+			t.Errorf("Expect(%q) has no expectation", url)
 		}
 	}
 	runtime.GC()
