@@ -66,7 +66,7 @@ func TestRealWeb(t *testing.T) {
 					t.Errorf("%s: crawler got it, wget did not", path)
 				}
 				if requests > 1 {
-					t.Errorf("%s: crawler asked for it %d times", path, requests)
+					t.Errorf("%s: crawler requested it %d times, want once", path, requests)
 				}
 			}
 			checkRecords(t, tree.Dir, records, got)

@@ -149,7 +149,7 @@ func TestCompare(t *testing.T) {
 func TestMedian(t *testing.T) {
 	of := func(pages uint64) measure { return measure{"peer", contest.Took{Pages: pages, Seconds: 1}} }
 	if m := median([]measure{of(3), of(1), of(9)}); m.Pages != 3 {
-		t.Errorf("median of 3, 1, 9 is %v", m)
+		t.Errorf("median of 3, 1, 9 = %v, want 3 pages", m)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestFailoverOfPrimary(t *testing.T) {
 	must(t, second.Restart())
 	must(t, cluster.AwaitOK(timeout))
 	if replica, err := cluster.ReplicaOf(ctx, first); err != nil || replica != second {
-		t.Errorf("the killed node is not the replica of the new primary (%v)", err)
+		t.Errorf("after its restart, the killed node is not a replica of the new primary (%v)", err)
 	}
 
 	// The replica can take over although its primary is down and cannot agree.

@@ -97,7 +97,7 @@ func TestDropReplyInPipeline(t *testing.T) {
 			})
 			await(t, dropped)
 			if err == nil {
-				t.Error("the pipeline reports no error")
+				t.Error("the pipeline returns no error, although a reply was lost")
 			}
 			// The client sets the same error in all commands of the pipeline, but the
 			// values show which commands were answered.

@@ -158,7 +158,7 @@ func TestMeasureRate(t *testing.T) {
 	m := measure(t.Context(), set, 3, 10, time.Hour, warmUp, func(_ context.Context, _ uint64, timed timer) (uint64, error) {
 		for call := range uint64(3 * warmCalls) {
 			if _, warmed := warm.Load(call); !warmed {
-				return 0, fmt.Errorf("call %d to warm up is still to come", call)
+				return 0, fmt.Errorf("the measurement began before call %d for warming up", call)
 			}
 		}
 		return 5, timed(func() error { return nil })
