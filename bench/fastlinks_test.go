@@ -52,7 +52,7 @@ func TestFastLinksOnRealHTML(t *testing.T) {
 	}
 	t.Logf("%d pages, %d links", pages, links)
 	if links < pages {
-		t.Errorf("%d pages have %d links", pages, links)
+		t.Errorf("%d pages have %d links, want at least one link for each page", pages, links)
 	}
 }
 
@@ -71,7 +71,7 @@ func sameLinks(t *testing.T, name string, body []byte, base canon.URL, opt extra
 		return all
 	}
 	if diff := cmp.Diff(urls(parsed), urls(fast)); diff != "" {
-		t.Errorf("%s: links of document and tokens differ (-document +tokens):\n%s", name, diff)
+		t.Errorf("%s: the links of the parsed document and of FastLinks differ (-document +FastLinks):\n%s", name, diff)
 	}
 	return len(fast.Links)
 }

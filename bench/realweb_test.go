@@ -54,7 +54,7 @@ func TestRealWeb(t *testing.T) {
 
 			want, got := theirs.htmlPages(), ours.htmlPages()
 			if len(want) < 200 {
-				t.Errorf("wget got %d pages, want 200 or more: no measure", len(want))
+				t.Errorf("wget got %d pages, want 200 or more", len(want))
 			}
 			for path := range want {
 				if got[path] == 0 && justified[tree.Name][path] == "" {
@@ -66,7 +66,7 @@ func TestRealWeb(t *testing.T) {
 					t.Errorf("%s: crawler got it, wget did not", path)
 				}
 				if requests > 1 {
-					t.Errorf("%s: crawler asked for it %d times", path, requests)
+					t.Errorf("%s: crawler requested it %d times, want once", path, requests)
 				}
 			}
 			checkRecords(t, tree.Dir, records, got)
@@ -201,7 +201,7 @@ func checkRecords(t *testing.T, dir string, records []crawlRecord, sent map[stri
 			continue
 		}
 		if sent[path] == 0 {
-			t.Errorf("%s: has a record, the server never sent it", path)
+			t.Errorf("%s: has a record, but the server never sent the page", path)
 			continue
 		}
 		file := filepath.Join(dir, filepath.FromSlash(page.Path))
@@ -218,7 +218,7 @@ func checkRecords(t *testing.T, dir string, records []crawlRecord, sent map[stri
 	}
 	for _, path := range slices.Sorted(maps.Keys(sent)) {
 		if !recorded[path] {
-			t.Errorf("%s: the server sent it, it has no record", path)
+			t.Errorf("%s: the server sent the page, but it has no record", path)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func redisFilter(b *testing.B, n uint64) {
 	asked := min(n/fillers, sample)
 	known, err := bloomrate.Probe(b.Context(), openFilter(b, server, config), drawn(0), asked)
 	if err != nil || known != asked {
-		b.Fatalf("after the restarts %d of %d keys are known, %v", known, asked, err)
+		b.Fatalf("after the restarts, %d of %d keys are known, want all (%v)", known, asked, err)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestLongOnesComeLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(d.told, " "); got != "begin b end b: slept begin d end d: slept begin a end a: slept begin c end c: slept" {
-		t.Error(got)
+		t.Errorf("told %q, want the long steps a and c last", got)
 	}
 }
 
@@ -63,10 +63,10 @@ func TestRunsInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"begin a", "end a: slept", "begin b", "end b: slept"}, d.told); diff != "" || missing(s) != "" {
-		t.Errorf("(-want +got):\n%s\nmissing: %s", diff, missing(s))
+		t.Errorf("told (-want +got):\n%s\nmissing: %q, want nothing", diff, missing(s))
 	}
 	if n := len(d.shares); n != 2 || d.shares[0] > d.shares[1] || d.shares[n-1] < 0.7 {
-		t.Errorf("progress %v", d.shares)
+		t.Errorf("progress %v, want two shares that grow to 0.7 or more", d.shares)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestFailedStep(t *testing.T) {
 	failing := &Step{Section: s, Name: "a", Cost: 1, Run: func(context.Context, *Turn) error { return trouble }}
 	err := Run(t.Context(), time.Minute, []*Step{failing, sleeper(s, "b", 1, 0)}, d)
 	if !errors.Is(err, trouble) || missing(s) != "a: trouble" || d.told[len(d.told)-1] != "end b: slept" {
-		t.Errorf("error %v, missing %q, told %q", err, missing(s), d.told)
+		t.Errorf("error %v, missing %q, told %q; want the error and the reason of step a, and step b run", err, missing(s), d.told)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestInterruptedAgenda(t *testing.T) {
 	steps[1].Run = func(ctx context.Context, turn *Turn) error { cancel(); return under(ctx, turn) }
 	err := Run(ctx, time.Minute, steps, d)
 	if !errors.Is(err, context.Canceled) || missing(s) != "b: interrupted; c: interrupted" {
-		t.Errorf("error %v, missing %q", err, missing(s))
+		t.Errorf("error %v, missing %q; want context.Canceled, and b and c missing", err, missing(s))
 	}
 }
 
@@ -102,7 +102,7 @@ func TestBudgetIsKept(t *testing.T) {
 		s, begun := section(), time.Now()
 		err := Run(t.Context(), time.Minute, []*Step{sleeper(s, "a", 1, 10*time.Second), sleeper(s, "b", 1, time.Hour), sleeper(s, "c", 1, 0)}, new(diary))
 		if took := time.Since(begun); err != nil || took != time.Minute || missing(s) != "b: the budget was used up; c: the budget was used up" {
-			t.Errorf("error %v after %v, missing %q", err, took, missing(s))
+			t.Errorf("error %v after %v, missing %q; want no error after 1m, and b and c missing", err, took, missing(s))
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestSharesOfBudget(t *testing.T) {
 		}
 		want := map[string]time.Duration{"a": 30 * time.Second, "b": 33 * time.Second, "c": 100 * time.Second}
 		if diff := cmp.Diff(want, left); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("time left for each step (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -42,10 +42,10 @@ func TestQueueWithDelay(t *testing.T) {
 			}
 			host := hostOf(page)
 			if last, before := asked[host], !asked[host].IsZero(); before && time.Since(last) < delay {
-				t.Errorf("%s is asked %v after another page of its host", page, time.Since(last))
+				t.Errorf("%s is handed out %v after another page of its host, want %v or more", page, time.Since(last), delay)
 			}
 			if seen[page] {
-				t.Errorf("%s comes twice", page)
+				t.Errorf("%s is handed out twice", page)
 			}
 			asked[host], seen[page] = time.Now(), true
 		}
@@ -55,7 +55,7 @@ func TestQueueWithDelay(t *testing.T) {
 		q = newQueue([]string{"http://a.test/"}, delay)
 		q.close()
 		if page, ok := q.take(); ok {
-			t.Errorf("a closed queue gives %s", page)
+			t.Errorf("take of a closed queue = %s, want none", page)
 		}
 	})
 }
@@ -67,15 +67,15 @@ func TestQueueWithoutDelay(t *testing.T) {
 	first, _ := q.take()
 	second, ok := q.take()
 	if !ok || first == second {
-		t.Errorf("took %q and %q, %t", first, second, ok)
+		t.Errorf("took %q and %q (%t), want two different pages", first, second, ok)
 	}
 	q.put(first, []string{second})
 	q.put(second, []string{first, "http://b.test/"})
 	if third, ok := q.take(); !ok || third != "http://b.test/" {
-		t.Errorf("took %q, %t", third, ok)
+		t.Errorf("took %q (%t), want http://b.test/", third, ok)
 	}
 	q.put("http://b.test/", nil)
 	if page, ok := q.take(); ok {
-		t.Errorf("an empty queue gives %s", page)
+		t.Errorf("take of an empty queue = %s, want none", page)
 	}
 }

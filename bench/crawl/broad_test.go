@@ -56,10 +56,10 @@ func measuresBroad(t *testing.T, bin contest.Program) {
 		t.Errorf("crawls %q, want %q", names, want)
 	}
 	if entries, err := os.ReadDir(left); err != nil || len(entries) > 0 {
-		t.Errorf("%v is left behind, %v", entries, err)
+		t.Errorf("files are left: %v (%v)", entries, err)
 	}
 	if keys, err := server.Client().DBSize(t.Context()).Result(); err != nil || keys > 0 {
-		t.Errorf("%d keys are left in Redis, %v", keys, err)
+		t.Errorf("%d keys are left in Redis (%v)", keys, err)
 	}
 	if n := len(section.Plots[0].Lines); n != len(want) {
 		t.Errorf("the plot has %d lines, want %d", n, len(want))
@@ -70,19 +70,19 @@ func checkCosts(t *testing.T, costs *report.Table, row []report.Cell) {
 	t.Helper()
 	name, connections, trips, limits := row[0].Text, row[1], row[3], row[5].Text
 	if *connections.Value <= 0 || *connections.Value > 1.2 { // some connections can break and be replaced
-		t.Errorf("%s: %s connections for a request", name, connections.Text)
+		t.Errorf("%s: %s connections per request, want more than 0 and at most 1.2", name, connections.Text)
 	}
 	if gc := *row[2].Value; gc < 0 || gc > 100 {
-		t.Errorf("%s: %s %% garbage collection", name, row[2].Text)
+		t.Errorf("%s: garbage collection takes %s %%, want 0 to 100", name, row[2].Text)
 	}
 	if strings.HasPrefix(name, bareLoop) {
 		return
 	}
 	if *trips.Value <= 0 {
-		t.Errorf("%s: %s round trips for a page", name, trips.Text)
+		t.Errorf("%s: %s round trips per page, want more than 0", name, trips.Text)
 	}
 	if !strings.Contains(limits, " %") {
-		t.Errorf("%s: limited by %q", name, limits)
+		t.Errorf("%s: limited by %q, want a percentage", name, limits)
 	}
 }
 
@@ -98,14 +98,14 @@ func broadFails(t *testing.T, whole contest.Program) {
 			return whole(ctx, args...)
 		}})
 	if len(steps) != 3 || steps[0].Name != "embedded, auto" {
-		t.Fatalf("%d steps, want the loop for the second concurrency alone", len(steps))
+		t.Fatalf("%d steps, want 3, with \"embedded, auto\" first: the bare loop has no concurrency auto", len(steps))
 	}
 	err := agenda.Run(t.Context(), time.Minute, steps[:1], silent{})
 	if err == nil || !strings.Contains(err.Error(), "did not begin") || !strings.Contains(err.Error(), "--no-such-flag") {
-		t.Errorf("error %v, want one with what the crawl said", err)
+		t.Errorf("error %v, want one with the output of the crawl", err)
 	}
 	if entries, err := os.ReadDir(left); err != nil || len(entries) > 0 {
-		t.Errorf("%v is left behind, %v", entries, err)
+		t.Errorf("files are left: %v (%v)", entries, err)
 	}
 }
 

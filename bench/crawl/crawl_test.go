@@ -73,10 +73,10 @@ func measures(t *testing.T, bin contest.Program) {
 		}
 	}
 	if len(want) > 0 || len(section.Tables[1].Rows) != len(section.Tables[0].Rows) {
-		t.Errorf("rows are missing: %v", want)
+		t.Errorf("rows are missing: %v, or the two tables have different numbers of rows", want)
 	}
 	if entries, err := os.ReadDir(left); err != nil || len(entries) > 0 {
-		t.Errorf("%v is left behind, %v", entries, err)
+		t.Errorf("files are left: %v (%v)", entries, err)
 	}
 }
 

@@ -39,13 +39,13 @@ func TestStageTimes(t *testing.T) {
 	}
 	for _, name := range []string{"parse", "record", other} {
 		if times[name] < 10*time.Millisecond { // on a loaded machine the processor time is shorter than the time of spin
-			t.Errorf("%s has %v, want more: %v", name, times[name], times)
+			t.Errorf("stage %s has %v, want 10ms or more; times of all stages: %v", name, times[name], times)
 		}
 	}
 	if _, err := stageTimes(bytes.NewReader(whole[:len(whole)/2])); err == nil {
-		t.Error("half a profile is no error")
+		t.Error("stageTimes of half a profile: no error")
 	}
 	if _, err := stageTimes(strings.NewReader("no profile")); err == nil {
-		t.Error("no profile is no error")
+		t.Error("stageTimes of a text that is not a profile: no error")
 	}
 }

@@ -207,7 +207,7 @@ func BenchmarkDedup(b *testing.B) {
 				u := c.run(b, input)
 				// A filter can claim a few new URLs, usually at most one in a million.
 				if u.lines > fresh || u.lines < fresh-fresh/1000 {
-					b.Fatalf("%d lines are new, want %d", u.lines, fresh)
+					b.Fatalf("the output has %d lines, want %d, or up to 0.1 %% fewer", u.lines, fresh)
 				}
 				all.took += u.took
 				all.cpu += u.cpu
@@ -228,7 +228,7 @@ const baseBytes = 40 << 20
 // TestMemory compares the memory of the process with the filter's size from `crawler size`.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures memory: without -short")
+		t.Skip("measures memory: run without -short")
 	}
 	const urls = 20_000_000
 	input, _ := writeURLs(t, 300_000) // the URLs set bits in every page of the filter's memory, so all pages are in memory
@@ -243,13 +243,13 @@ func TestMemory(t *testing.T) {
 		} `json:"memory"`
 	}
 	if err := json.Unmarshal(text, &size); err != nil || size.Memory.Bytes == 0 {
-		t.Fatalf("crawler size says of memory: %v, %+v", err, size)
+		t.Fatalf("crawler size --json: %v, memory of %+v, want more than 0 bytes", err, size)
 	}
 	got := contestant{"dedup", crawler, []string{"dedup", fmt.Sprint("--urls=", urls)}, ""}.run(t, input)
 	want := size.Memory.Bytes + size.Memory.Bytes*3/100 + baseBytes
-	t.Logf("%.1f MiB for a filter of %.1f MiB", mib(got.rss), mib(size.Memory.Bytes))
+	t.Logf("RSS %.1f MiB with a filter of %.1f MiB", mib(got.rss), mib(size.Memory.Bytes))
 	if got.rss > want {
-		t.Errorf("%.1f MiB in memory, want at most 1.03 × %.1f + %.0f MiB", mib(got.rss), mib(size.Memory.Bytes), mib(baseBytes))
+		t.Errorf("RSS %.1f MiB, want at most 1.03 × %.1f + %.0f MiB", mib(got.rss), mib(size.Memory.Bytes), mib(baseBytes))
 	}
 }
 

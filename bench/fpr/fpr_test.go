@@ -40,7 +40,7 @@ func measure(t *testing.T, config Config) *report.Section {
 		t.Fatal(err)
 	}
 	for _, m := range section.Missing {
-		t.Errorf("missing: %s: %s", m.What, m.Why)
+		t.Errorf("the report lacks %s: %s", m.What, m.Why)
 	}
 	return section
 }
@@ -66,14 +66,14 @@ func quick() Subject {
 func TestMemoryKeepsPromises(t *testing.T) {
 	s := measure(t, Config{Keys: 50_000, Rates: []float64{0.05, 0.01, 1e-3}, Subjects: []Subject{quick()}})
 	if faults := broken(s); faults != "" {
-		t.Error(faults)
+		t.Errorf("broken promises, want none:\n%s", faults)
 	}
 	if rows := len(s.Tables[0].Rows); rows != 3+2*2 {
-		t.Errorf("%d rows, want 3 rates and growth twice at 2 of them", rows)
+		t.Errorf("%d rows, want 7: 3 rates, and 2 growing filters for each of 2 rates", rows)
 	}
 	for _, p := range s.Promises {
 		if (p.Checks == 0) != strings.Contains(p.Name, "exact") {
-			t.Errorf("%s: %d figures", p.Name, p.Checks)
+			t.Errorf("promise %q: %d figures were checked, want none if it is about exact keys, else some", p.Name, p.Checks)
 		}
 	}
 }
@@ -255,11 +255,11 @@ func TestFindsFaults(t *testing.T) {
 			}
 			for _, i := range c.breaks {
 				if p := m.section.Promises[i]; len(p.Broken) == 0 {
-					t.Errorf("%q is %s", p.Name, p.Verdict())
+					t.Errorf("promise %q is %s, want it broken", p.Name, p.Verdict())
 				}
 			}
 			if faults := broken(m.section); c.breaks == nil && faults != "" {
-				t.Error(faults)
+				t.Errorf("broken promises, want none:\n%s", faults)
 			}
 		})
 	}
@@ -282,13 +282,13 @@ func TestFindsLostExactKeys(t *testing.T) {
 	}, honest)
 	claims := exact(itself, func(fp bloomstore.Fingerprint) (claims, denies bool) { return half(fp, 0)%10 == 0, false })
 	if faults := broken(measure(t, Config{Keys: 200_000, Subjects: []Subject{sound}})); faults != "" {
-		t.Error(faults)
+		t.Errorf("broken promises, want none:\n%s", faults)
 	}
 	if faults := broken(measure(t, Config{Keys: 200_000, Subjects: []Subject{loses}})); !strings.Contains(faults, "new keys were taken for known ones") {
-		t.Errorf("broken: %q", faults)
+		t.Errorf("broken promises %q, want one about new keys that were taken for known ones", faults)
 	}
 	if faults := broken(measure(t, Config{Keys: 20_000, Subjects: []Subject{claims}})); !strings.Contains(faults, "keys that were never added") {
-		t.Errorf("broken: %q", faults)
+		t.Errorf("broken promises %q, want one about keys that were never added", faults)
 	}
 }
 
@@ -300,11 +300,11 @@ func TestPostgresSetIsExact(t *testing.T) {
 		return server.DSN(), func() error { return nil }, nil
 	}), 40*time.Microsecond)}})
 	if faults := broken(s); faults != "" {
-		t.Error(faults)
+		t.Errorf("broken promises, want none:\n%s", faults)
 	}
 	for _, p := range s.Promises {
 		if want := strings.Contains(p.Name, "exact") || strings.Contains(p.Name, "denied"); (p.Checks > 0) != want {
-			t.Errorf("%s: %d figures", p.Name, p.Checks)
+			t.Errorf("promise %q: %d figures were checked, want some: %t", p.Name, p.Checks, want)
 		}
 	}
 	conn, err := pgx.Connect(t.Context(), server.DSN())
@@ -314,7 +314,7 @@ func TestPostgresSetIsExact(t *testing.T) {
 	defer conn.Close(t.Context())
 	var left int
 	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM crawler.crawl").Scan(&left); err != nil || left > 0 {
-		t.Errorf("%d crawls left behind, %v", left, err)
+		t.Errorf("%d crawls are left in Postgres (%v)", left, err)
 	}
 }
 
@@ -332,15 +332,15 @@ func TestRedisSetsKeepPromises(t *testing.T) {
 		filter, Exact(sets.RedisStore(open), 60*time.Microsecond), Exact(sets.Local(t.TempDir()), 20*time.Microsecond),
 	}})
 	if faults := broken(s); faults != "" {
-		t.Error(faults)
+		t.Errorf("broken promises, want none:\n%s", faults)
 	}
 	for _, p := range s.Promises {
 		if p.Checks == 0 {
-			t.Errorf("%s: nothing was held to it", p.Name)
+			t.Errorf("promise %q: no figure was checked", p.Name)
 		}
 	}
 	if keys, err := server.Client().Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
-		t.Errorf("left behind: %q, %v", keys, err)
+		t.Errorf("keys are left in Redis: %q (%v)", keys, err)
 	}
 }
 
@@ -365,7 +365,7 @@ func TestBudgetIsStated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(section.Missing) == 0 || !strings.Contains(section.Missing[0].Why, "budget") {
-		t.Errorf("missing: %+v", section.Missing)
+		t.Errorf("the report lacks %+v, want the rate whose budget did not suffice", section.Missing)
 	}
 }
 
@@ -383,14 +383,14 @@ func TestSmallLayers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if faults := broken(m.section); faults != "" {
-		t.Error(faults)
+		t.Errorf("broken promises, want none:\n%s", faults)
 	}
 	if held := m.section.Promises[0].Checks; held != 1 {
-		t.Errorf("%d filters were held to the bound, want the larger one", held)
+		t.Errorf("the bound was checked for %d filters, want 1: the larger one", held)
 	}
 	for _, missing := range m.section.Missing {
 		if !strings.Contains(missing.Why, "so few keys differ by chance by ±14 %") {
-			t.Errorf("missing: %+v", missing)
+			t.Errorf("the report lacks %+v, want only figures of filters with few keys", missing)
 		}
 	}
 }

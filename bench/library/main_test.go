@@ -131,7 +131,7 @@ func holdsEach(t *testing.T, counts map[string]int, urls []string) {
 		want[url] = 1
 	}
 	if !maps.Equal(counts, want) {
-		t.Errorf("%d URLs, want each of %d once: %v", len(counts), len(want), counts)
+		t.Errorf("%d URLs have records, want one record for each of %d URLs: %v", len(counts), len(want), counts)
 	}
 }
 
@@ -179,29 +179,29 @@ func TestResume(t *testing.T) {
 	killed := start(t, crawl...)
 	for range 10 {
 		if !killed.lines.Scan() {
-			t.Fatalf("no page came: %s", killed.stderr.String())
+			t.Fatalf("the crawl ended before it printed 10 pages: %s", killed.stderr.String())
 		}
 	}
 	if got := start(t, "status", "-dir", dir).rest(t); len(got) != 1 || !strings.HasPrefix(got[0], "running=true done=") {
-		t.Errorf("status of a crawl that runs: %q", got)
+		t.Errorf("status of a running crawl: %q, want running=true", got)
 	}
 	_ = killed.Process.Kill()
 	_ = killed.Wait()
 	if got := start(t, "status", "-dir", dir).rest(t); len(got) != 1 || !strings.HasPrefix(got[0], "running=false done=") {
-		t.Errorf("status of a crawl that was killed: %q", got)
+		t.Errorf("status of a killed crawl: %q, want running=false", got)
 	}
 	resumed := start(t, crawl...)
 	if !resumed.lines.Scan() {
 		t.Fatalf("the resumed crawl printed nothing: %s", resumed.stderr.String())
 	}
 	if got := start(t, "stop", "-dir", dir).rest(t); !slices.Equal(got, []string{"stopped=true"}) {
-		t.Errorf("stop printed %q", got)
+		t.Errorf("stop printed %q, want stopped=true", got)
 	}
 	resumed.rest(t)
 	start(t, crawl...).rest(t)
 	holdsEach(t, recorded(t, start(t, "records", "-dir", dir).rest(t)), urls)
 	if got := start(t, "audit", "-dir", dir).rest(t); !slices.Equal(got, []string{"balanced=true"}) {
-		t.Errorf("audit printed %q", got)
+		t.Errorf("audit printed %q, want balanced=true", got)
 	}
 }
 
@@ -242,6 +242,6 @@ func TestNoCrawl(t *testing.T) {
 		t.Errorf("%v: %q, want a message that there is no crawl in %s", err, out, dir)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("looking made %s: %v", dir, err)
+		t.Errorf("status made the directory %s (%v)", dir, err)
 	}
 }

@@ -54,10 +54,10 @@ func TestHoldsToPrediction(t *testing.T) {
 		s := weighAll(t, Config{Keys: 1000, Subjects: []Subject{subject}})
 		faults := strings.Join(s.Promises[0].Broken, "\n")
 		if (faults != "") != (c.fault != "") || !strings.Contains(faults, c.fault) {
-			t.Errorf("%g bytes each: %q, want %q", c.each, faults, c.fault)
+			t.Errorf("%g bytes per key: broken promises %q, want %q", c.each, faults, c.fault)
 		}
 		if c.ours != (s.Promises[0].Checks == 1) {
-			t.Errorf("%d figures were held to the promise", s.Promises[0].Checks)
+			t.Errorf("the promise was checked for %d figures, want 1 for our store, 0 for another set", s.Promises[0].Checks)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func TestSizesInMemory(t *testing.T) {
 	subject := Subject{Name: "store", Most: smallest, Weigh: scale(func(n uint64) float64 { return float64(n) })}
 	s := weighAll(t, Config{Keys: 3_000_000, Subjects: []Subject{subject}})
 	if len(s.Tables) != 3 || len(s.Tables[0].Rows) != 1 || len(s.Tables[1].Rows)+len(s.Tables[2].Rows) != 0 {
-		t.Errorf("%d tables", len(s.Tables))
+		t.Errorf("%d tables, want 3, of which only the first has a row", len(s.Tables))
 	}
 	if len(s.Missing) != 2 {
-		t.Errorf("missing: %+v", s.Missing)
+		t.Errorf("the report lacks %+v, want 2 sizes", s.Missing)
 	}
 }
 
@@ -80,10 +80,10 @@ func TestInHeap(t *testing.T) {
 	all := InHeap([]float64{1e-6})
 	s := weighAll(t, Config{Keys: smallest, Subjects: []Subject{all[0], all[2]}})
 	if len(s.Missing) > 0 || len(s.Promises[0].Broken) > 0 || s.Promises[0].Checks != 1 {
-		t.Errorf("missing %+v, broken %q, %d figures", s.Missing, s.Promises[0].Broken, s.Promises[0].Checks)
+		t.Errorf("missing %+v, broken promises %q, %d figures checked; want none, none and 1", s.Missing, s.Promises[0].Broken, s.Promises[0].Checks)
 	}
 	if prints := s.Tables[0].Rows[1][2]; prints.Value == nil || *prints.Value < 20 || *prints.Value > 50 {
-		t.Errorf("a map of fingerprints takes %s bytes each", prints.Text)
+		t.Errorf("a map takes %s bytes per fingerprint, want 20 to 50", prints.Text)
 	}
 }
 
@@ -104,10 +104,10 @@ func TestRedisIsWeighed(t *testing.T) {
 			t.Fatalf("%s: %v", subject.Name, err)
 		}
 		if each := bytes / 2000; !(each > 1 && each < 1000) {
-			t.Errorf("%s: %g bytes of 2000 items", subject.Name, bytes)
+			t.Errorf("%s: %g bytes for 2000 items, want 1 to 1000 for each", subject.Name, bytes)
 		}
 		if n, err := server.Client().DBSize(t.Context()).Result(); err != nil || n > 0 {
-			t.Fatalf("%s leaves %d keys behind (%v)", subject.Name, n, err)
+			t.Fatalf("%s leaves %d keys in Redis (%v)", subject.Name, n, err)
 		}
 	}
 }
@@ -120,14 +120,14 @@ func TestModuleIsWeighed(t *testing.T) {
 	})
 	for server, want := range map[*servers.RedisServer]bool{plain: false, bloom: true} {
 		if has, err := sets.HasBloom(t.Context(), server.Client()); err != nil || has != want {
-			t.Fatalf("has a module: %t, %v; want %t", has, err, want)
+			t.Fatalf("HasBloom = %t, %v, want %t", has, err, want)
 		}
 		all := InRedis(func(context.Context) (*sets.Redis, error) {
 			return &sets.Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: func() error { return nil }}, nil
 		}, []float64{1e-6}, want)
 		module := all[len(all)-1]
 		if (module.Family == "BF.RESERVE") != want {
-			t.Errorf("module %t: the last is %s", want, module.Name)
+			t.Errorf("Redis has a Bloom module: %t, but the last subject is %s", want, module.Name)
 		}
 		if _, err := module.Weigh(t.Context(), 5000, func(float64) {}); err != nil {
 			t.Errorf("%s: %v", module.Name, err)
@@ -143,7 +143,7 @@ func TestPostgresIsWeighed(t *testing.T) {
 	for i, subject := range InPostgres(server.DSN()) {
 		bytes, err := subject.Weigh(t.Context(), n, func(float64) {})
 		if each := bytes / n; err != nil || each < least[i] || each > most[i] {
-			t.Errorf("%s: %g bytes each by %s, %v; want %g to %g", subject.Name, each, subject.By, err, least[i], most[i])
+			t.Errorf("%s: %g bytes per key by %s (%v), want %g to %g", subject.Name, each, subject.By, err, least[i], most[i])
 		}
 	}
 	conn, err := pgx.Connect(t.Context(), server.DSN())
@@ -153,7 +153,7 @@ func TestPostgresIsWeighed(t *testing.T) {
 	defer conn.Close(t.Context())
 	var left int
 	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM crawler.crawl").Scan(&left); err != nil || left > 0 {
-		t.Errorf("%d crawls left behind, %v", left, err)
+		t.Errorf("%d crawls are left in Postgres (%v)", left, err)
 	}
 }
 
@@ -162,10 +162,10 @@ func TestOnDisk(t *testing.T) {
 	for _, subject := range OnDisk(dir) {
 		bytes, err := subject.Weigh(t.Context(), 2000, func(float64) {})
 		if err != nil || bytes < 2000*20 {
-			t.Errorf("%s: %g bytes, %v", subject.Name, bytes, err)
+			t.Errorf("%s: %g bytes for 2000 items (%v), want 20 or more for each", subject.Name, bytes, err)
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files are left: %v (%v)", left, err)
 	}
 }

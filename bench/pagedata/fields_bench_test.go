@@ -59,10 +59,10 @@ func BenchmarkFields(b *testing.B) {
 	}
 	root := parse()
 	if got := loop(root); len(got) != 6 || got[4] != "img/1.jpg" {
-		b.Fatalf("the plain loop finds %q", got)
+		b.Fatalf("the plain loop finds %q, want 6 values", got)
 	}
 	if got := ours(root); !strings.Contains(string(got), `"price":1299.00`) {
-		b.Fatalf("fields are %s", got)
+		b.Fatalf("package fields finds %s, want the price 1299.00", got)
 	}
 	run := func(name string, work func()) {
 		b.Run(name, func(b *testing.B) {

@@ -87,10 +87,10 @@ func TestShop(t *testing.T) {
 		base := r.URL[:strings.LastIndexByte(r.URL, '/')+1]
 		want := strings.ReplaceAll(p.want, `"img/`, `"`+base+`img/`)
 		if string(r.Fields) != want {
-			t.Errorf("%s (%s): fields\n%s, want\n%s\nof %q", path, p.contentType, r.Fields, want, p.body)
+			t.Errorf("%s (%s): fields\n%s\nwant\n%s\nin the page %q", path, p.contentType, r.Fields, want, p.body)
 		}
 		if p.incomplete != slices.Equal(r.Incomplete, []string{"price"}) || !p.incomplete && r.Incomplete != nil {
-			t.Errorf("%s: incomplete %v, want %v", path, r.Incomplete, p.incomplete)
+			t.Errorf("%s: incomplete fields %v, want the price among them: %t", path, r.Incomplete, p.incomplete)
 		}
 		if p.incomplete {
 			incomplete++
@@ -100,7 +100,7 @@ func TestShop(t *testing.T) {
 		}
 	}
 	if seen != n || incomplete == 0 {
-		t.Errorf("%d records of %d pages, %d incomplete", seen, n, incomplete)
+		t.Errorf("%d of %d pages have records, want all; %d are incomplete, want some", seen, n, incomplete)
 	}
 	t.Logf("%d pages of %d templates, %d without a price", seen, len(templates), incomplete)
 }

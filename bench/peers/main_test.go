@@ -138,7 +138,7 @@ func TestCompare(t *testing.T) {
 	}
 	for _, name := range contestants {
 		if n := strings.Count(out, "peer="+name+" "); n != 3 {
-			t.Errorf("compare printed\n%s\nwant %s in two rounds and the medians", out, name)
+			t.Errorf("compare printed\n%s\nwant 3 lines of %s: two rounds and the median", out, name)
 		}
 	}
 	if _, err := compare("-least", "1e9"); err == nil || !strings.Contains(err.Error(), "of the bare loop, want") {
@@ -149,7 +149,7 @@ func TestCompare(t *testing.T) {
 func TestMedian(t *testing.T) {
 	of := func(pages uint64) measure { return measure{"peer", contest.Took{Pages: pages, Seconds: 1}} }
 	if m := median([]measure{of(3), of(1), of(9)}); m.Pages != 3 {
-		t.Errorf("median of 3, 1, 9 is %v", m)
+		t.Errorf("median of 3, 1, 9 = %v, want 3 pages", m)
 	}
 }
 

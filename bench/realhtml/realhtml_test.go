@@ -22,12 +22,12 @@ func doc(t *testing.T, name string) Tree {
 func TestInstalledNamesAllThatIsMissing(t *testing.T) {
 	here := doc(t, "here")
 	if trees, err := installed([]Tree{here}); err != nil || len(trees) != 1 {
-		t.Errorf("one tree that is there: %v, %v", trees, err)
+		t.Errorf("installed with one existing tree = %v, %v, want the tree", trees, err)
 	}
 	gone := func(deb string) Tree { return Tree{deb, filepath.Join(t.TempDir(), "none"), deb} }
 	_, err := installed([]Tree{gone("a-doc"), here, gone("b-doc")})
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "a-doc b-doc") {
-		t.Errorf("two trees that are not there: %v, want ErrMissing with a-doc b-doc", err)
+		t.Errorf("installed with two missing trees: error %v, want ErrMissing with a-doc b-doc", err)
 	}
 }
 
@@ -47,6 +47,6 @@ func TestLayOut(t *testing.T) {
 		}
 	}
 	if err := LayOut(dir, nil, 1); err == nil {
-		t.Error("LayOut into a folder that holds something: no error")
+		t.Error("LayOut into a folder that is not empty: no error")
 	}
 }

@@ -68,7 +68,7 @@ func golden(t *testing.T, name, text string) {
 func TestMarkdownTables(t *testing.T) {
 	golden(t, "report.md", madeUp().Markdown(true))
 	if text := madeUp().Markdown(false); strings.Contains(text, ".svg") || !strings.Contains(text, "### Claimed when full") {
-		t.Errorf("without plots it is\n%s", text)
+		t.Errorf("Markdown without plots is\n%s\nwant no .svg, and the table \"Claimed when full\"", text)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("read again (-want +got):\n%s", diff)
 	}
 	if got.Markdown(true) != want.Markdown(true) {
-		t.Error("what was read gives another page")
+		t.Error("the Markdown of the report that was read differs from that of the written report")
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -112,7 +112,7 @@ func TestWriteFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := madeUp().Write(name); err == nil {
-		t.Error("written into a file")
+		t.Error("Write to a path that is a file: no error")
 	}
 }
 
@@ -130,7 +130,7 @@ func TestPlotsAreSVG(t *testing.T) {
 			words := wordsOf(t, SVG(&p))
 			for _, want := range []string{"title", "series", "p", "y"} {
 				if !strings.Contains(words, want+"\n") {
-					t.Errorf("%q is not in it: %q", want, words)
+					t.Errorf("%q is not among the texts of the plot: %q", want, words)
 				}
 			}
 		})
@@ -146,7 +146,7 @@ func wordsOf(t *testing.T, svg []byte) string {
 			return words.String()
 		}
 		if err != nil {
-			t.Fatalf("no XML: %v", err)
+			t.Fatalf("the plot is not valid XML: %v", err)
 		}
 		if data, isText := token.(xml.CharData); isText {
 			words.Write(data)
@@ -157,6 +157,6 @@ func wordsOf(t *testing.T, svg []byte) string {
 
 func TestThisMachine(t *testing.T) {
 	if m := ThisMachine(); m.Cores < 1 || m.Go == "" || !strings.Contains(m.String(), m.Arch) {
-		t.Errorf("%+v", m)
+		t.Errorf("ThisMachine() = %+v, want cores, a Go version, and the architecture in its text", m)
 	}
 }

@@ -44,7 +44,7 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 	moved, err := cluster.MoveKeys(ctx, slot, 50, from, to)
 	must(t, err)
 	if here, there := count(t, from), count(t, to); moved != 50 || here != 50 || there != 50 {
-		t.Fatalf("moved %d of 100 keys, now %d and %d; want 50 each", moved, here, there)
+		t.Fatalf("moved %d keys; now the old primary has %d keys and the new one %d; want 50 each", moved, here, there)
 	}
 	written := make(chan error, 1)
 	begun := make(chan struct{})
@@ -64,10 +64,10 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 	must(t, cluster.MigrateSlot(ctx, slot, from, to))
 	must(t, <-written)
 	if owner, err := cluster.PrimaryOf(ctx, key(0)); err != nil || owner != to {
-		t.Errorf("after the migration the slot is another's (%v)", err)
+		t.Errorf("after the migration, the slot does not belong to the new primary (%v)", err)
 	}
 	if here, there := count(t, from), count(t, to); here != 0 || there != 300 {
-		t.Errorf("%d keys left and %d arrived, want 0 and 300", here, there)
+		t.Errorf("the old primary has %d keys and the new one %d, want 0 and 300", here, there)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestFailoverOfPrimary(t *testing.T) {
 	must(t, cluster.Failover(ctx, second))
 	must(t, cluster.AwaitOK(ctx))
 	if owner, err := cluster.PrimaryOf(ctx, "key"); err != nil || owner != second {
-		t.Errorf("after Failover the key is another's (%v)", err)
+		t.Errorf("after Failover, the key does not belong to the former replica (%v)", err)
 	}
 
 	must(t, second.Kill())
@@ -111,18 +111,18 @@ func TestFailoverOfPrimary(t *testing.T) {
 	defer cancel()
 	must(t, cluster.AwaitPrimary(timeout, first))
 	if value, err := client.Get(ctx, "key").Result(); value != "value" {
-		t.Errorf("after the primary was killed the key is %q (%v), want \"value\"", value, err)
+		t.Errorf("after the primary was killed, the value of the key is %q (%v), want \"value\"", value, err)
 	}
 	must(t, second.Restart())
 	must(t, cluster.AwaitOK(timeout))
 	if replica, err := cluster.ReplicaOf(ctx, first); err != nil || replica != second {
-		t.Errorf("the killed node is not the replica of the new primary (%v)", err)
+		t.Errorf("after its restart, the killed node is not a replica of the new primary (%v)", err)
 	}
 
 	// The replica can take over although its primary is down and cannot agree.
 	must(t, first.Kill())
 	must(t, cluster.Failover(timeout, second))
 	if owner, err := cluster.PrimaryOf(ctx, "key"); err != nil || owner != second {
-		t.Errorf("after a forced Failover the key is another's (%v)", err)
+		t.Errorf("after a forced Failover, the key does not belong to the former replica (%v)", err)
 	}
 }

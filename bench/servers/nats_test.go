@@ -31,11 +31,11 @@ func TestNATSOverTLS(t *testing.T) {
 	t.Parallel()
 	server := servers.NATS(t, servers.NATSOptions{TLS: true})
 	if got := messages(t, openStream(t, server, nats.RootCAs(server.CACert()))); got != 0 {
-		t.Errorf("%d messages, want 0", got)
+		t.Errorf("a new stream has %d messages, want 0", got)
 	}
 	if client, err := nats.Connect("nats://" + server.Addr()); err == nil {
 		client.Close()
-		t.Error("the server lets a client in that does not know its authority")
+		t.Error("Connect without the server's authority: no error")
 	}
 }
 

@@ -32,7 +32,7 @@ func TestKilledPostgresKeepsCommits(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"application_name": "it's set"}})
 	if got := query[string](t, server.DSN(), "SHOW application_name"); got != "it's set" {
-		t.Errorf("a setting arrived as %q, want \"it's set\"", got)
+		t.Errorf("application_name is %q, want \"it's set\"", got)
 	}
 	dsn, err := server.NewDatabase(t.Context())
 	must(t, err)
@@ -43,15 +43,15 @@ func TestKilledPostgresKeepsCommits(t *testing.T) {
 	addr := server.Addr()
 	must(t, server.Kill())
 	if _, err := pgx.Connect(t.Context(), dsn); err == nil {
-		t.Error("a killed server takes a connection")
+		t.Error("a killed server accepts a connection")
 	}
 	must(t, server.Restart())
 	if server.Addr() != addr {
-		t.Errorf("restarted at %s, want %s", server.Addr(), addr)
+		t.Errorf("after a restart: address %s, want %s", server.Addr(), addr)
 	}
 	must(t, server.Restart()) // gracefully this time
 	if n := query[int](t, dsn, "SELECT n FROM number"); n != 42 {
-		t.Errorf("the number is %d, want 42", n)
+		t.Errorf("after the restarts: the stored number is %d, want 42", n)
 	}
 }
 
@@ -68,14 +68,14 @@ func TestKilledPostgresLeavesNothing(t *testing.T) {
 	must(t, server.Kill())
 	var stat unix.SysvShmDesc
 	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, &stat); err != nil {
-		t.Errorf("segment %d of the killed server: %v, want it to be there", id, err)
+		t.Errorf("shared memory segment %d of the killed server: %v, want it to exist", id, err)
 	}
 	must(t, server.Close())
 	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, &stat); err == nil {
-		t.Errorf("segment %d is there after Close", id)
+		t.Errorf("shared memory segment %d still exists after Close", id)
 	}
 	if _, err := os.Stat(server.SocketDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("folder after Close: %v, want none", err)
+		t.Errorf("socket folder after Close: %v, want no such folder", err)
 	}
 }
 
@@ -108,6 +108,6 @@ func TestPostgresPassword(t *testing.T) {
 	}
 	wrong := strings.Replace(server.DSN(), "cret", "creed", 1)
 	if _, err := pgx.Connect(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "password") {
-		t.Errorf("a wrong password: %v, want an error about it", err)
+		t.Errorf("connect with a wrong password: %v, want an error about the password", err)
 	}
 }

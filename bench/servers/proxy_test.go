@@ -27,7 +27,7 @@ func await(t *testing.T, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatal("it did not happen within 20s")
+		t.Fatal("the proxy dropped no reply within 20s")
 	}
 }
 
@@ -61,10 +61,10 @@ func TestDropReply(t *testing.T) {
 			}
 			await(t, dropped)
 			if len(failed) != 1 || failed[0] != 1 {
-				t.Errorf("calls %v of 4 failed, want the second alone", failed)
+				t.Errorf("calls with the indices %v failed, want only index 1", failed)
 			}
 			if n, err := server.Client().Get(t.Context(), "counter").Int(); err != nil || n != 4 {
-				t.Errorf("4 calls counted to %d (%v), want 4", n, err)
+				t.Errorf("after 4 calls, the counter is %d (%v), want 4", n, err)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestDropReplyInPipeline(t *testing.T) {
 			})
 			await(t, dropped)
 			if err == nil {
-				t.Error("the pipeline reports no error")
+				t.Error("the pipeline returns no error, although a reply was lost")
 			}
 			// The client sets the same error in all commands of the pipeline, but the
 			// values show which commands were answered.
@@ -112,7 +112,7 @@ func TestDropReplyInPipeline(t *testing.T) {
 				t.Errorf("answers are %v, want %v", got, want)
 			}
 			if got, err := server.Client().Get(ctx, "lost").Result(); got != "value" {
-				t.Errorf("the command whose reply was lost left %q (%v), want \"value\"", got, err)
+				t.Errorf("the command whose reply was lost has set %q (%v), want \"value\"", got, err)
 			}
 		})
 	}
@@ -128,12 +128,12 @@ func TestProxyBreaksConnections(t *testing.T) {
 	must(t, client.Ping(t.Context()).Err())
 	proxy.Down()
 	if err := client.Ping(t.Context()).Err(); err == nil {
-		t.Error("a proxy that is down answers")
+		t.Error("Ping through a proxy that is down: no error")
 	}
 	proxy.Up()
 	must(t, client.Ping(t.Context()).Err())
 	must(t, server.Kill())
 	if err := client.Ping(t.Context()).Err(); err == nil {
-		t.Error("a proxy answers for a server that is down")
+		t.Error("Ping through a proxy whose server is down: no error")
 	}
 }

@@ -30,7 +30,7 @@ func dial(t *testing.T, server *servers.RedisServer) *redis.Client {
 		must(t, err)
 		opt.TLSConfig.RootCAs = x509.NewCertPool()
 		if !opt.TLSConfig.RootCAs.AppendCertsFromPEM(text) {
-			t.Fatalf("%q holds no certificate", path)
+			t.Fatalf("file %q contains no certificate", path)
 		}
 	}
 	client := redis.NewClient(opt)
@@ -77,21 +77,21 @@ func TestKilledRedisKeepsItsLog(t *testing.T) {
 	addr, pid := server.Addr(), server.Pid()
 	must(t, server.Kill())
 	if server.Pid() != 0 {
-		t.Errorf("killed server has process %d, want 0", server.Pid())
+		t.Errorf("Pid of a killed server = %d, want 0", server.Pid())
 	}
 	if conn, err := net.Dial("tcp", addr); err == nil {
 		_ = conn.Close()
-		t.Error("killed server takes a connection")
+		t.Error("a killed server accepts a connection")
 	}
 	must(t, server.Restart())
 	if server.Addr() != addr || server.Pid() == pid {
-		t.Errorf("restarted as process %d at %s, want another than %d at %s", server.Pid(), server.Addr(), pid, addr)
+		t.Errorf("after a restart: process %d at %s, want a new process (it was %d) at the same address %s", server.Pid(), server.Addr(), pid, addr)
 	}
 	if n := count(t, server); n != 100 {
 		t.Errorf("%d keys after kill and restart, want 100", n)
 	}
 	if n, err := dial(t, server).Exists(t.Context(), "key-99").Result(); err != nil || n != 1 {
-		t.Errorf("last key over TCP: %d there, %v; want 1", n, err)
+		t.Errorf("EXISTS of the last key over TCP = %d (%v), want 1", n, err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestCutAOF(t *testing.T) {
 	after, err := server.AOFSize()
 	must(t, err)
 	if after != before-1 {
-		t.Errorf("AOFSize %d after one byte was cut off %d", after, before)
+		t.Errorf("AOFSize = %d after one byte was cut off, was %d before", after, before)
 	}
 	must(t, server.Restart())
 	if n := count(t, server); n != 99 {
@@ -170,7 +170,7 @@ func TestRedisOptions(t *testing.T) {
 	client := dial(t, server)
 	must(t, client.Ping(t.Context()).Err())
 	if server.CACert() == "" || !strings.HasPrefix(server.URL(), "rediss://") {
-		t.Errorf("URL %q, CACert %q", server.URL(), server.CACert())
+		t.Errorf("URL %q, CACert %q; want a rediss:// URL and a file of certificates", server.URL(), server.CACert())
 	}
 	limit, err := server.Info("memory", "maxmemory")
 	must(t, err)
@@ -196,13 +196,13 @@ func TestRedisCosts(t *testing.T) {
 	must(t, err)
 	fill(t, server, 20_000)
 	if now, err := server.CPU(); err != nil || now <= cpu {
-		t.Errorf("CPU %v after 20,000 writes, %v before (%v)", now, cpu, err)
+		t.Errorf("CPU = %v after 20,000 writes, want more than the %v before (%v)", now, cpu, err)
 	}
 	if now, err := server.UsedMemory(); err != nil || now < memory+20_000*50 {
-		t.Errorf("used memory %d after 20,000 writes, %d before (%v)", now, memory, err)
+		t.Errorf("UsedMemory = %d after 20,000 writes, was %d before (%v); want 50 bytes more for each write", now, memory, err)
 	}
 	if now, err := server.AOFSize(); err != nil || now < aof+20_000*30 {
-		t.Errorf("AOF has %d bytes after 20,000 writes, %d before (%v)", now, aof, err)
+		t.Errorf("AOFSize = %d after 20,000 writes, was %d before (%v); want 30 bytes more for each write", now, aof, err)
 	}
 }
 
@@ -211,14 +211,14 @@ func TestRedisCosts(t *testing.T) {
 func TestStartRedis(t *testing.T) {
 	t.Parallel()
 	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{Program: "no-such-program"}); !errors.Is(err, servers.ErrMissing) {
-		t.Errorf("StartRedis of no program: %v, want ErrMissing", err)
+		t.Errorf("StartRedis of a missing program: %v, want ErrMissing", err)
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
 		t.Skip(err)
 	}
 	bad := servers.RedisOptions{Config: map[string]string{"no-such-directive": "1"}}
 	if _, err := servers.StartRedis(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "no-such-directive") {
-		t.Errorf("StartRedis with a wrong directive: %v, want what the server says", err)
+		t.Errorf("StartRedis with a wrong directive: %v, want an error with the server's output", err)
 	}
 	opt := servers.RedisOptions{AppendOnly: true, Dir: t.TempDir()}
 	for round := range int64(2) {
@@ -230,7 +230,7 @@ func TestStartRedis(t *testing.T) {
 		must(t, server.Close())
 		must(t, server.Close())
 		if _, err := os.Stat(server.Socket()); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("socket after Close: %v, want none", err)
+			t.Errorf("socket after Close: %v, want no such file", err)
 		}
 	}
 }

@@ -32,23 +32,23 @@ func TestSetsContainWhatWasAdded(t *testing.T) {
 			}
 			links := Range{First: 5, N: 100, Hosts: 10, Run: 4, Class: frontier.Exact}
 			if known := contains(t, set, links); slices.Contains(known, true) {
-				t.Errorf("an empty set knows %v", known)
+				t.Errorf("Contains of an empty set = %v, want only false", known)
 			}
 			for round, want := range []bool{true, false} {
 				added, err := set.Add(t.Context(), links)
 				if err != nil || len(added) != links.Len() || slices.Contains(added, !want) {
-					t.Errorf("round %d: added %v, %v", round, added, err)
+					t.Errorf("Add, round %d: %v (%v), want only %t", round, added, err, want)
 				}
 			}
 			if known := contains(t, set, links); slices.Contains(known, false) {
-				t.Errorf("what was added is known: %v", known)
+				t.Errorf("Contains after Add = %v, want only true", known)
 			}
 			if isStore := strings.HasSuffix(kind.Name, "store") && kind.Name != "pgstore"; (set.Store != nil) != isStore {
 				t.Errorf("has a queue: %t, want %t", set.Store != nil, isStore)
 			}
 			if set.Used != nil {
 				if used, err := set.Used(t.Context()); err != nil || used == (Used{}) {
-					t.Errorf("used %+v, %v", used, err)
+					t.Errorf("Used = %+v, %v, want more than nothing", used, err)
 				}
 			}
 			if err := set.End(t.Context()); err != nil {
@@ -57,7 +57,7 @@ func TestSetsContainWhatWasAdded(t *testing.T) {
 		})
 	}
 	if keys, err := server.Client().Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
-		t.Errorf("left behind: %q, %v", keys, err)
+		t.Errorf("keys are left in Redis: %q (%v)", keys, err)
 	}
 }
 
@@ -81,12 +81,12 @@ func TestRangeOfLinks(t *testing.T) {
 	for i := range links.Len() {
 		item := links.Offer(i)
 		if seen[item.URL] || len(item.URL) != URLBytes {
-			t.Fatalf("URL %d is %q of %d bytes, seen %t", i, item.URL, len(item.URL), seen[item.URL])
+			t.Fatalf("URL %d is %q with %d bytes, want %d; is a repetition: %t", i, item.URL, len(item.URL), URLBytes, seen[item.URL])
 		}
 		seen[item.URL] = true
 	}
 	if first, next, back := links.Offer(2).Host, links.Offer(3).Host, links.Offer(3000).Host; first == next || back != links.Offer(0).Host {
-		t.Errorf("hosts of the links 2, 3 and 3000 are %s, %s and %s", first, next, back)
+		t.Errorf("hosts of the links 2, 3 and 3000 are %s, %s and %s; want another at 3, and at 3000 that of link 0", first, next, back)
 	}
 }
 
@@ -94,6 +94,6 @@ func TestInfoOfRedis(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	info, err := Info(t.Context(), server.Client())
 	if err != nil || info["servers"] != 1 || info["used_memory"] < 1000 || info["connected_clients"] < 1 {
-		t.Errorf("%v, %v", info, err)
+		t.Errorf("Info = %v, %v, want 1 server, its memory and a client", info, err)
 	}
 }

@@ -32,11 +32,11 @@ func TestPackedPages(t *testing.T) {
 			}
 			body = z
 		} else if c.accept != "" {
-			t.Errorf("%+v: it came plain", c)
+			t.Errorf("%+v: the answer is not compressed", c)
 		}
 		text, err := io.ReadAll(body)
 		if err != nil || string(text) != map[int]string{200: "/ is here", 404: "not found\n"}[c.status] || out.Code != c.status {
-			t.Errorf("%+v: %d, %q, %v, %v", c, out.Code, text, out.Header(), err)
+			t.Errorf("%+v: status %d, body %q, header %v, error %v", c, out.Code, text, out.Header(), err)
 		}
 	}
 }

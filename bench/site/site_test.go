@@ -65,7 +65,8 @@ func TestHandlerServesSite(t *testing.T) {
 		for range 2 { // from the file, then from memory
 			got := ask(handler, "GET", test.target)
 			if got.Code != test.status || got.Header().Get("Content-Type") != test.contentType || test.body != "" && got.Body.String() != test.body {
-				t.Errorf("GET %s: %d, %q, %q, want %d, %q, %q", test.target, got.Code, got.Header().Get("Content-Type"), got.Body, test.status, test.contentType, test.body)
+				t.Errorf("GET %s: status %d, type %q, body %q; want %d, %q, %q",
+					test.target, got.Code, got.Header().Get("Content-Type"), got.Body, test.status, test.contentType, test.body)
 			}
 		}
 	}
@@ -73,7 +74,7 @@ func TestHandlerServesSite(t *testing.T) {
 		t.Errorf("GET of a folder without slash: %d to %q, want 301 to doc/", got.Code, got.Header().Get("Location"))
 	}
 	if got := ask(handler, "HEAD", "/"); got.Code != 200 || got.Body.Len() != 0 || got.Header().Get("Content-Length") != "7" {
-		t.Errorf("HEAD: %d, %d bytes, length %q, want 200, none, 7", got.Code, got.Body.Len(), got.Header().Get("Content-Length"))
+		t.Errorf("HEAD: status %d, body of %d bytes, Content-Length %q; want 200, 0, 7", got.Code, got.Body.Len(), got.Header().Get("Content-Length"))
 	}
 	if got := ask(handler, "POST", "/"); got.Code != 405 {
 		t.Errorf("POST: %d, want 405", got.Code)

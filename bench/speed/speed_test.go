@@ -118,7 +118,7 @@ func TestPostgresRows(t *testing.T) {
 			positive(t, row, "log B")
 		}
 		if row["server µs"].Value != nil || row["wire B"].Value != nil {
-			t.Errorf("%v: figures of what Postgres does not say", row)
+			t.Errorf("%v: has \"server µs\" or \"wire B\", which Postgres does not report", row)
 		}
 	}
 }
@@ -158,20 +158,20 @@ func TestMeasureRate(t *testing.T) {
 	m := measure(t.Context(), set, 3, 10, time.Hour, warmUp, func(_ context.Context, _ uint64, timed timer) (uint64, error) {
 		for call := range uint64(3 * warmCalls) {
 			if _, warmed := warm.Load(call); !warmed {
-				return 0, fmt.Errorf("call %d to warm up is still to come", call)
+				return 0, fmt.Errorf("the measurement began before call %d for warming up", call)
 			}
 		}
 		return 5, timed(func() error { return nil })
 	})
 	if m.err != nil || m.items != 50 || m.calls != 10 || len(m.waits) != 10 {
-		t.Errorf("%d items of %d calls, %d timed, %v; want 50 of 10, all timed", m.items, m.calls, len(m.waits), m.err)
+		t.Errorf("%d items, %d calls, %d calls timed, error %v; want 50, 10 and 10", m.items, m.calls, len(m.waits), m.err)
 	}
 	if m.server != (sets.Used{CPU: time.Second, Wire: 100}) {
-		t.Errorf("the server used %+v, want what the first and the last answer differ in", m.server)
+		t.Errorf("usage of the server %+v, want the difference of the last and the first answer", m.server)
 	}
 	once := measure(t.Context(), set, 3, 10, -1, warmUp, func(context.Context, uint64, timer) (uint64, error) { return 1, nil })
 	if once.calls == 0 {
-		t.Error("no call without time, want one")
+		t.Error("with a negative time: no call, want at least one")
 	}
 	broken := errors.New("broken")
 	fails := func(context.Context, uint64, timer) (uint64, error) { return 0, broken }

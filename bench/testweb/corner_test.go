@@ -37,21 +37,21 @@ func TestCornerURLs(t *testing.T) {
 	for _, p := range w.corners.resources {
 		to := target{kind: aResource, resource: p}
 		if seen[p.url()] {
-			t.Errorf("%s is there twice", p.url())
+			t.Errorf("two resources have the URL %s", p.url())
 		}
 		seen[p.url()] = true
 		if got := w.targetOf(p.url()); got != to {
-			t.Errorf("%s is %+v, want %+v", p.url(), got, to)
+			t.Errorf("targetOf(%q) = %+v, want %+v", p.url(), got, to)
 		}
 		if got := w.url(to); got != p.url() {
-			t.Errorf("the URL of %s is %s", p.url(), got)
+			t.Errorf("URL of the target of %s = %s, want the same URL", p.url(), got)
 		}
 		if ordinal, isExpected := w.ordinal(to); isExpected != (p.role != aside) || isExpected && !ordinals.add(ordinal) {
-			t.Errorf("%s: ordinal %d, expected %v", p.url(), ordinal, isExpected)
+			t.Errorf("ordinal of %s = %d, %t, want an ordinal of its own: %t", p.url(), ordinal, isExpected, p.role != aside)
 		}
 		e, isExpected := w.Expect(p.url())
 		if isExpected && (e.URL != p.url() || e.OrderFree == (len(e.Also) > 0)) {
-			t.Errorf("%s: expectation %+v", p.url(), e)
+			t.Errorf("Expect(%q) = %+v, want this URL, and either OrderFree or Also", p.url(), e)
 		}
 	}
 	for _, url := range []string{
@@ -59,7 +59,7 @@ func TestCornerURLs(t *testing.T) {
 		"http://facets.corner.test:8099/shop", "https://facets.corner.test/shop",
 	} {
 		if e, isExpected := w.Expect(url); isExpected {
-			t.Errorf("%s is taken for %s", url, e.URL)
+			t.Errorf("Expect(%q) = an expectation of %s, want none", url, e.URL)
 		}
 	}
 }
@@ -69,18 +69,18 @@ func TestCornerURLs(t *testing.T) {
 func TestEachCornerStandsAlone(t *testing.T) {
 	for _, h := range hardships() {
 		if (h.corner != nil) != (Corners&h.bit != 0) {
-			t.Errorf("%s has a corner: %v", h.name, h.corner != nil)
+			t.Errorf("%s has a corner: %t, but is in Corners: %t", h.name, h.corner != nil, Corners&h.bit != 0)
 		}
 		if h.corner == nil {
 			continue
 		}
 		w := cornerWeb(t, h.bit)
 		if n := len(w.corners.entries); n == 0 {
-			t.Errorf("nothing leads to %s", h.name)
+			t.Errorf("no URL leads to the corner of %s", h.name)
 		}
 		index := w.Seeds()[len(w.Seeds())-1]
 		if _, body := fetch(t, w, index); !bytes.Contains(body, []byte(w.corners.entries[0])) {
-			t.Errorf("%s does not lead to %s", index, h.name)
+			t.Errorf("the page %s has no link to the corner of %s", index, h.name)
 		}
 	}
 }
@@ -105,10 +105,10 @@ func TestCornersAnswer(t *testing.T) {
 		}
 		digest, isRead := w.Digest(p.url())
 		if e, isExpected := w.Expect(p.url()); isExpected && e.isRead != isRead {
-			t.Errorf("%s is read: %v, but has a digest: %v", p.url(), e.isRead, isRead)
+			t.Errorf("the body of %s is read: %t, but has a digest: %t", p.url(), e.isRead, isRead)
 		}
 		if isRead && digest != fmt.Sprintf("%x", sha256.Sum256(body)) {
-			t.Errorf("%s: the digest is not that of its %d bytes", p.url(), len(body))
+			t.Errorf("%s: Digest is not the SHA-256 of the body of %d bytes", p.url(), len(body))
 		}
 	}
 }
@@ -127,12 +127,12 @@ func TestCodings(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 		if digest, _ := w.Digest(p.url()); digest != fmt.Sprintf("%x", sha256.Sum256(plain)) {
-			t.Errorf("%s unpacks to %q", path, plain)
+			t.Errorf("%s unpacks to %q, whose SHA-256 is not %s", path, plain, digest)
 		}
 		unpacked++
 	}
 	if unpacked == 0 {
-		t.Error("nothing is packed")
+		t.Error("no body was unpacked")
 	}
 }
 
@@ -170,7 +170,7 @@ func TestBombs(t *testing.T) {
 		plain := decoder(t, p.header.Get("Content-Encoding"), wire)
 		begin := make([]byte, 200)
 		if _, err := io.ReadFull(plain, begin); err != nil || !bytes.Contains(begin, []byte("<title>"+p.want.Title)) {
-			t.Errorf("%s begins with %q, %v", path, begin, err)
+			t.Errorf("%s begins with %q (%v), want its title", path, begin, err)
 		}
 		least, ratio := int64(32<<20), int64(500) // at most 2 MiB on the wire for a gigabyte
 		if *proof {
@@ -180,7 +180,8 @@ func TestBombs(t *testing.T) {
 		}
 		n, err := io.Copy(io.Discard, plain)
 		if err != nil || n < least || wire.n*ratio > n {
-			t.Errorf("%s is %d bytes of %d, %v; want %d or more, of at most one in %d", path, n, wire.n, err, least, ratio)
+			t.Errorf("%s: %d bytes unpacked from %d on the wire (%v), want %d or more unpacked, and %d or more for each byte on the wire",
+				path, n, wire.n, err, least, ratio)
 		}
 		_ = reader.Close()
 		t.Logf("%s: %d bytes on the wire, %d unpacked", path, wire.n, n)
@@ -205,7 +206,8 @@ func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	for _, host := range []string{"robots-long", "robots-huge"} {
 		_, body := fetch(t, w, "http://"+host+".corner.test/robots.txt")
 		if len(body) <= robotsLimit || !bytes.HasSuffix(body[:robotsLimit], []byte("\nDisallow: /")) || !bytes.HasPrefix(body[robotsLimit:], []byte("across\n")) {
-			t.Errorf("robots.txt of %s has %d bytes, around the limit %q", host, len(body), body[robotsLimit-20:robotsLimit+20])
+			t.Errorf("robots.txt of %s has %d bytes, around the limit %q, want the limit right after \"Disallow: /\"",
+				host, len(body), body[robotsLimit-20:robotsLimit+20])
 		}
 	}
 }
@@ -222,15 +224,15 @@ func TestTrapsGoOn(t *testing.T) {
 	} {
 		response, body := fetch(t, w, url)
 		if response.StatusCode != http.StatusOK || !bytes.Contains(body, []byte("<a href=")) {
-			t.Errorf("%.80s answers %d %q", url, response.StatusCode, body)
+			t.Errorf("%.80s answers %d %q, want 200 and a link", url, response.StatusCode, body)
 		}
 		if e, isExpected := w.Expect(url); isExpected {
-			t.Errorf("%.80s is expected: %+v", url, e)
+			t.Errorf("Expect(%.80q) = %+v, want no expectation", url, e)
 		}
 		host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 		v := w.Judge([]Request{{Host: host, Path: "/robots.txt"}, {Host: host, Path: "/" + path, Start: time.Second}}, Manners{})
 		if v.Trapped != 1 || v.Unknown != 0 || v.Err() == nil {
-			t.Errorf("a request for %.80s gives %+v", url, v)
+			t.Errorf("verdict on a request for %.80s: %+v, want it trapped, not unknown, and an error", url, v)
 		}
 	}
 	for reason, want := range map[string]uint64{"calendar": 3, "parameters": 32, "repeated_path": 1, "too_long": 3} {
@@ -245,14 +247,14 @@ func TestRefusedIsCompared(t *testing.T) {
 	w := cornerWeb(t, RobotsTags|Spellings)
 	right := w.Refused()
 	if err := w.CompareRefused(right); err != nil || right["nofollow"] == 0 || right["scheme"] == 0 {
-		t.Errorf("%v: %v", right, err)
+		t.Errorf("CompareRefused(%v) = %v, want nil, and counts of nofollow and scheme", right, err)
 	}
 	right["nofollow"]++
 	right["depth"] = 7
 	delete(right, "scheme")
 	err := w.CompareRefused(right)
 	if err == nil || strings.Count(err.Error(), "refused as") != 3 {
-		t.Errorf("three differences give %v", err)
+		t.Errorf("CompareRefused with three differences: %v, want all three", err)
 	}
 }
 
@@ -269,7 +271,7 @@ func TestCornerRecordsAreJudged(t *testing.T) {
 		right = append(right, r)
 	}
 	if report := compare(t, w, right); report.Err() != nil {
-		t.Errorf("the expected records are wrong: %v", report.Err())
+		t.Errorf("Compare of the expected records: %v", report.Err())
 	}
 	changed := func(url, field string, value any) []map[string]any {
 		var all []map[string]any
@@ -287,7 +289,7 @@ func TestCornerRecordsAreJudged(t *testing.T) {
 			all = append(all, r)
 		}
 		if !found {
-			t.Fatalf("%s is not expected", url)
+			t.Fatalf("no record of %s is expected", url)
 		}
 		return all
 	}
@@ -300,15 +302,15 @@ func TestCornerRecordsAreJudged(t *testing.T) {
 		isWrong bool
 	}{
 		{"robots.txt ignored", changed("http://robots-cr.corner.test/closed", "outcome", "ok"), true},
-		{"robots.txt that never came obeyed", changed("http://robots-401.corner.test/open", "outcome", "robots"), true},
-		{"never asked for, one way", changed("http://robots-never.corner.test/", "outcome", "robots"), false},
-		{"private address asked", changed("http://127.0.0.1:8099/", "outcome", "network"), true},
+		{"obeys a robots.txt that never came", changed("http://robots-401.corner.test/open", "outcome", "robots"), true},
+		{"a host whose robots.txt never comes", changed("http://robots-never.corner.test/", "outcome", "robots"), false},
+		{"private address requested", changed("http://127.0.0.1:8099/", "outcome", "network"), true},
 		{"bomb not cut", changed("http://bombs.corner.test/zstd", "truncated", false), true},
 		{"read in the wrong charset", changed("http://charsets.corner.test/in/latin1", "title", "\ufffd"), true},
 		{"a trap followed", with("http://calendar.corner.test/cal/2036/01/", "ok"), true},
 		{"a decoy followed", with("http://links.corner.test/decoy/comment", "client_error"), true},
 		{"a template's link followed", with("http://links.corner.test/perhaps/template", "ok"), false},
-		{"a sitemap looked for", with("http://h000001.test/sitemap.xml", "client_error"), false},
+		{"a sitemap that does not exist requested", with("http://h000001.test/sitemap.xml", "client_error"), false},
 		{"a sitemap found where none is", with("http://h000001.test/sitemap_index.xml", "ok"), true},
 		{"robots.txt recorded", with("http://robots-cr.corner.test/robots.txt", "ok"), true},
 	} {
@@ -319,7 +321,7 @@ func TestCornerRecordsAreJudged(t *testing.T) {
 		}
 		report := compare(t, w, c.records)
 		if (report.Err() != nil) != c.isWrong {
-			t.Errorf("%s: %v", c.name, report.Err())
+			t.Errorf("%s: Err() = %v, want an error: %t", c.name, report.Err(), c.isWrong)
 		}
 	}
 }
@@ -379,7 +381,7 @@ func TestServeDNS(t *testing.T) {
 		{"nat64.addresses.invalid", "[64:ff9b::7f00:1]"},
 	} {
 		if got := fmt.Sprint(lookUp(c.name)); got != c.want {
-			t.Errorf("%s is at %s, want %s", c.name, got, c.want)
+			t.Errorf("addresses of %s are %s, want %s", c.name, got, c.want)
 		}
 	}
 	if _, err := conn.WriteTo([]byte("no question"), conn.LocalAddr()); err != nil {
@@ -388,10 +390,10 @@ func TestServeDNS(t *testing.T) {
 	lookUp("private.addresses.invalid") // the server still answers
 	stop()
 	if err := <-served; err != nil {
-		t.Errorf("ServeDNS ends with %v", err)
+		t.Errorf("ServeDNS = %v, want nil", err)
 	}
 	if turned := w.Lookups()[Lookup{"turned.addresses.invalid", "A"}]; turned != 2 {
-		t.Errorf("the log has %d look-ups of a name that was looked up twice", turned)
+		t.Errorf("Lookups has %d look-ups of turned.addresses.invalid, want 2", turned)
 	}
 }
 
@@ -403,20 +405,20 @@ func TestCanariesSeeConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Err(); err != nil {
-		t.Errorf("before any connection: %v", err)
+		t.Errorf("Err before any connection: %v, want nil", err)
 	}
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(c.Port)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {
-		t.Error("a canary talks")
+		t.Error("a canary sent data, or left the connection open")
 	}
 	if err := errors.Join(conn.Close(), c.Close()); err != nil {
 		t.Error(err)
 	}
 	if c.Err() == nil {
-		t.Error("a connection is not told")
+		t.Error("Err after a connection: nil, want an error")
 	}
 }
 
@@ -431,7 +433,7 @@ func TestStreamsEndWithTheirClient(t *testing.T) {
 		out := &leaving{ResponseRecorder: httptest.NewRecorder(), limit: 500, leave: goAway}
 		w.Handler().ServeHTTP(out, request) // must return
 		if out.Body.Len() < 500 {
-			t.Errorf("%s ends after %d bytes", path, out.Body.Len())
+			t.Errorf("%s ends after %d bytes, want 500 or more", path, out.Body.Len())
 		}
 		goAway()
 	}
@@ -470,10 +472,10 @@ func TestExpectedCorners(t *testing.T) {
 			read++
 		}
 		if e.Optional {
-			t.Errorf("%s is optional, and written", e.URL)
+			t.Errorf("the optional URL %s is written", e.URL)
 		}
 	}
 	if read < 300 || written < read+50 {
-		t.Errorf("%d lines, %d with digests", written, read)
+		t.Errorf("%d lines, %d with digests; want 300 digests or more, and 50 more lines than digests", written, read)
 	}
 }

@@ -287,14 +287,14 @@ func TestReferenceCrawl(t *testing.T) {
 					err = report.Err()
 				}
 				if err != nil {
-					t.Errorf("records: %v", err)
+					t.Errorf("faults in the records: %v", err)
 				}
 				if report.Records != report.Expected {
 					t.Errorf("%d records, want %d", report.Records, report.Expected)
 				}
 				verdict := w.Judge(w.Log(), Manners{Delay: time.Second})
 				if err := verdict.Err(); err != nil {
-					t.Errorf("manners: %v", err)
+					t.Errorf("faults of politeness: %v", err)
 				}
 				if verdict.Refetched > 0 {
 					t.Errorf("%d refetches, want none", verdict.Refetched)

@@ -27,7 +27,7 @@ func find(t *testing.T, w *Web, fate string) page {
 		return found == nil
 	})
 	if found == nil {
-		t.Fatalf("no page is %q", fate)
+		t.Fatalf("no page has the fate %q", fate)
 	}
 	return *found
 }
@@ -61,11 +61,11 @@ func TestFateOfEachPage(t *testing.T) {
 					got = response.StatusCode
 				}
 				if got != want {
-					t.Errorf("answer %d to %s is %d, want %d", try+1, url, got, want)
+					t.Errorf("request %d for %s: status %d, want %d", try+1, url, got, want)
 				}
 				log := w.Log()
 				if logged := log[len(log)-1].Status; logged != want && c.fate != "body cut at first" {
-					t.Errorf("answer %d to %s is logged as %d, want %d", try+1, url, logged, want)
+					t.Errorf("request %d for %s: status %d in the log, want %d", try+1, url, logged, want)
 				}
 			}
 		})
@@ -83,7 +83,7 @@ func TestFailsAsOftenAsItSays(t *testing.T) {
 				response, _ := fetch(t, w, w.url(to))
 				isGood := response != nil && response.StatusCode == http.StatusOK
 				if isGood != (try == f.fails) {
-					t.Errorf("answer %d of a page that is %q is good: %v", try+1, f.name, isGood)
+					t.Errorf("answer %d of a page with the fate %q is good: %t, want %t", try+1, f.name, isGood, try == f.fails)
 				}
 			}
 		}
@@ -91,7 +91,7 @@ func TestFailsAsOftenAsItSays(t *testing.T) {
 	})
 	for fails := 1; fails <= 3; fails++ {
 		if passing[fails] == 0 {
-			t.Errorf("no page fails %d times", fails)
+			t.Errorf("no page fails exactly %d times", fails)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestHostsFailSeldom(t *testing.T) {
 			t.Errorf("host %d breaks %d connections, want fewer than 10", host, failures)
 		}
 		if n := w.shape.size(host); slots > (n+6)/8 {
-			t.Errorf("%d of the %d pages of host %d have slots, want one in eight", slots, n, host)
+			t.Errorf("%d of the %d pages of host %d have slots, want at most one in eight", slots, n, host)
 		}
 	}
 }
@@ -135,11 +135,11 @@ func TestRacersSeeEachFailureOnce(t *testing.T) {
 	}
 	racers.Wait()
 	if want := w.fateOf(p).fails; int(failed.Load()) != want {
-		t.Errorf("%d racers were refused, want %d", failed.Load(), want)
+		t.Errorf("%d of 16 concurrent requests failed, want %d", failed.Load(), want)
 	}
 	for i, r := range w.Log() {
 		if r.Attempt != i+1 || i > 0 && r.Start < w.Log()[i-1].Start {
-			t.Errorf("line %d of the log is %+v, want it in order", i, r)
+			t.Errorf("request %d in the log is %+v, want attempt %d, started no earlier than the request before it", i, r, i+1)
 		}
 	}
 }
@@ -153,17 +153,17 @@ func TestRetryAfter(t *testing.T) {
 		response, _ := fetch(t, w, w.url(to))
 		wait := retryAfterOf(response)
 		if wait <= 0 || wait > retryAfter {
-			t.Errorf("%s asks for %v, want up to %v", w.url(to), wait, retryAfter)
+			t.Errorf("Retry-After of %s is %v, want more than 0 and at most %v", w.url(to), wait, retryAfter)
 		}
 		forms[strings.HasSuffix(response.Header.Get("Retry-After"), "GMT")]++
 		return true
 	})
 	if forms[true] == 0 || forms[false] == 0 {
-		t.Errorf("%d times seconds, %d times a date; want both", forms[false], forms[true])
+		t.Errorf("Retry-After was %d times in seconds and %d times a date, want both forms", forms[false], forms[true])
 	}
 	log := w.Log()
 	if last := log[len(log)-1]; last.RetryAfter <= 0 || last.Attempt != 1 {
-		t.Errorf("the log has %+v, want attempt 1 and how long to wait", last)
+		t.Errorf("the last request in the log is %+v, want attempt 1 with a RetryAfter", last)
 	}
 }
 
@@ -196,7 +196,8 @@ func TestChainsOfRedirects(t *testing.T) {
 		return true
 	})
 	if len(lengths) != maxHops || len(statuses) != len(redirectStatuses) || loops == 0 || selves == 0 || crossing == 0 {
-		t.Errorf("lengths %v, statuses %v, %d loops, %d to themselves, %d across hosts; want all kinds", lengths, statuses, loops, selves, crossing)
+		t.Errorf("redirects: lengths %v, statuses %v, %d loops, %d to themselves, %d across hosts; want all kinds",
+			lengths, statuses, loops, selves, crossing)
 	}
 }
 
@@ -243,7 +244,7 @@ func TestRobotsKinds(t *testing.T) {
 		status, body := w.robotsAnswer(host)
 		response, got := fetch(t, w, "http://"+hostName(host)+"/robots.txt")
 		if response.StatusCode != status || string(got) != body {
-			t.Errorf("robots.txt of host %d is %d %q, want %d %q", host, response.StatusCode, got, status, body)
+			t.Errorf("robots.txt of host %d has status %d and body %q, want %d and %q", host, response.StatusCode, got, status, body)
 		}
 	}
 	for e := range w.Expected() {
@@ -252,10 +253,10 @@ func TestRobotsKinds(t *testing.T) {
 		}
 	}
 	if disallowed < 50 {
-		t.Errorf("%d pages of 4,000 are disallowed, want more", disallowed)
+		t.Errorf("%d of 4,000 pages are disallowed, want 50 or more", disallowed)
 	}
 	if status, _ := newWeb(t, Config{}).robotsAnswer(0); status != http.StatusNotFound {
-		t.Errorf("robots.txt of an easy web is %d, want 404", status)
+		t.Errorf("robots.txt of a web without hardships has status %d, want 404", status)
 	}
 }
 
@@ -305,7 +306,7 @@ func TestOnTheWire(t *testing.T) {
 	client.CloseIdleConnections()
 	stop()
 	if err := <-served; err != nil {
-		t.Errorf("Serve ends with %v", err)
+		t.Errorf("Serve = %v, want nil", err)
 	}
 }
 

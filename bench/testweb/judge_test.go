@@ -117,11 +117,11 @@ func TestJudgeForgedLogs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			v := w.Judge(c.log, Manners{Delay: c.delay})
 			if (v.Err() != nil) != c.isBad {
-				t.Errorf("Err is %v", v.Err())
+				t.Errorf("Err() = %v, want an error: %t", v.Err(), c.isBad)
 			}
 			if v.Closest != nil && c.delay > 0 {
 				if short := v.Closest.Want - v.Closest.Gap; short != c.closer {
-					t.Errorf("the closest gap falls short by %v (%v), want %v", short, v.Closest, c.closer)
+					t.Errorf("the closest gap is too short by %v (%v), want %v", short, v.Closest, c.closer)
 				}
 			}
 			counts := v
@@ -150,7 +150,7 @@ func TestCrawlDelayIsJudged(t *testing.T) {
 	log := []Request{requestAt(0, name+"robots.txt"), requestAt(100*ms, name), requestAt(300*ms, one), requestAt(400*ms, two)}
 	v := w.Judge(log, Manners{Delay: 100 * ms})
 	if v.TooEarly != 1 || v.Closest.After != strings.TrimPrefix(two, strings.TrimSuffix(name, "/")) || v.Closest.Want != 200*ms {
-		t.Errorf("%d too early, the closest is %v; want the last only, for 200 ms", v.TooEarly, v.Closest)
+		t.Errorf("%d requests are too early, the closest gap is %v; want 1, and that of the last request with 200ms", v.TooEarly, v.Closest)
 	}
 }
 
@@ -174,17 +174,17 @@ func TestLogRoundTrip(t *testing.T) {
 		read = append(read, r)
 	}
 	if !reflect.DeepEqual(read, w.Log()) {
-		t.Errorf("written %+v\nkept %+v", read, w.Log())
+		t.Errorf("the written log has %+v\nLog has %+v", read, w.Log())
 	}
 	if last := read[len(read)-1]; last.Status != 0 || last.Host != deadName(0) {
-		t.Errorf("the last request is %+v, want a broken one of a dead host", last)
+		t.Errorf("the last request is %+v, want status 0 from a dead host", last)
 	}
 	written, err := w.JudgeLog(bytes.NewReader(out.Bytes()), Manners{})
 	if kept := w.Judge(w.Log(), Manners{}); err != nil || !reflect.DeepEqual(written, kept) {
-		t.Errorf("written %+v, %v\nkept %+v", written, err, kept)
+		t.Errorf("verdict on the written log: %+v (%v)\nverdict on Log: %+v", written, err, kept)
 	}
 	if _, err := w.JudgeLog(strings.NewReader("{}\nnonsense\n"), Manners{}); err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("nonsense in line 2 gives %v", err)
+		t.Errorf("JudgeLog with nonsense in line 2: %v, want an error that names the line", err)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestCompareForgedRecords(t *testing.T) {
 				return i
 			}
 		}
-		t.Fatalf("no record is %s", outcome)
+		t.Fatalf("no record has the outcome %s", outcome)
 		return 0
 	}
 	with := func(at int, field string, value any) func() []map[string]any {
@@ -242,7 +242,7 @@ func TestCompareForgedRecords(t *testing.T) {
 				return i
 			}
 		}
-		t.Fatal("no record is truncated")
+		t.Fatal("no expected record is truncated")
 		return 0
 	}()
 	for _, c := range []struct {
@@ -267,7 +267,7 @@ func TestCompareForgedRecords(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			report := compare(t, w, c.records())
 			if c.want(report) != 1 || report.Err() == nil {
-				t.Errorf("the report does not show it: %+v", report)
+				t.Errorf("report %+v, want this fault counted once", report)
 			}
 		})
 	}
@@ -283,7 +283,7 @@ func TestCompareForgedRecords(t *testing.T) {
 				t.Error(err)
 			}
 			if report.Expected != len(right) {
-				t.Errorf("%d expected, want %d", report.Expected, len(right))
+				t.Errorf("Expected = %d, want %d", report.Expected, len(right))
 			}
 		})
 	}
@@ -292,7 +292,7 @@ func TestCompareForgedRecords(t *testing.T) {
 		only[i] = map[string]any{"url": r["url"]}
 	}
 	if report := compare(t, w, only); report.Err() != nil {
-		t.Errorf("records of nothing but URLs: %v", report.Err())
+		t.Errorf("Compare of records that have only URLs: %v", report.Err())
 	}
 }
 

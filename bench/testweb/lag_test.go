@@ -33,14 +33,14 @@ func TestLagOfLog(t *testing.T) {
 		early int
 	}{
 		{"read 400 ms late", 3000 * ms, 0, 0},
-		{"too early beyond that", 2899 * ms, 0, 1},
-		{"a stall on top", 2899 * ms, time.Millisecond, 0},
+		{"too early by more than the lag", 2899 * ms, 0, 1},
+		{"too early by more than the lag, with a stall", 2899 * ms, time.Millisecond, 0},
 	} {
 		log := forge(c.two)
 		log[0].Stall = c.stall
 		promised := Manners{Delay: time.Second}
 		if v := w.Judge(log, promised); v.TooEarly != 1 {
-			t.Errorf("%s: %d requests look too early, want 1", c.name, v.TooEarly)
+			t.Errorf("%s: without the lag, %d requests are too early, want 1", c.name, v.TooEarly)
 		}
 		lag := NewLag()
 		for i := range log {
@@ -51,15 +51,15 @@ func TestLagOfLog(t *testing.T) {
 		}
 		figures := lag.Figures()
 		if want := (LagFigures{Requests: 2, Median: 400 * ms, Worst: 400 * ms, Stall: c.stall}); figures != want || figures.Err() != nil {
-			t.Errorf("%s: figures %+v, %v, want %+v", c.name, figures, figures.Err(), want)
+			t.Errorf("%s: figures %+v, Err() = %v, want %+v", c.name, figures, figures.Err(), want)
 		}
 		promised.Lag = figures.Most()
 		if v := w.Judge(log, promised); v.TooEarly != c.early {
-			t.Errorf("%s: %d requests are too early, want %d: %v", c.name, v.TooEarly, c.early, v.Err())
+			t.Errorf("%s: with the lag, %d requests are too early, want %d: %v", c.name, v.TooEarly, c.early, v.Err())
 		}
 	}
 	if err := (LagFigures{Requests: 5, Least: 11 * ms}).Err(); err == nil {
-		t.Error("no request was read within 10 ms, and nothing is said of it")
+		t.Error("Err of figures without a request that was read within 10 ms: nil, want an error")
 	}
 }
 
@@ -81,7 +81,7 @@ func TestHalfALine(t *testing.T) {
 	} {
 		v, err := w.JudgeLog(strings.NewReader(c.log), Manners{})
 		if v.Requests != c.requests || (err != nil) != c.isFault {
-			t.Errorf("%q: %d requests, %v; want %d", c.log, v.Requests, err, c.requests)
+			t.Errorf("%q: %d requests, error %v; want %d requests, and an error: %t", c.log, v.Requests, err, c.requests, c.isFault)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestLatenessOfHosts(t *testing.T) {
 	for host := range hosts {
 		late := w.lateness(hostName(host))
 		if late != again.lateness(hostName(host)) {
-			t.Fatalf("host %d is %v late, and %v in the same web", host, late, again.lateness(hostName(host)))
+			t.Fatalf("latency of host %d is %v, and %v in a web with the same seed", host, late, again.lateness(hostName(host)))
 		}
 		l := math.Log(late.Seconds())
 		sum, logs, squares = sum+late.Seconds(), logs+l, squares+l*l
@@ -31,19 +31,19 @@ func TestLatenessOfHosts(t *testing.T) {
 	// The tolerances are five standard errors. The standard error of the mean is
 	// 0.95·mean/√n, and that of the spread is spread/√(2n).
 	if got := sum / hosts; math.Abs(got-mean.Seconds()) > 5*0.95*mean.Seconds()/math.Sqrt(hosts) {
-		t.Errorf("mean %.4f s, want about %v", got, mean)
+		t.Errorf("mean latency %.4f s, want about %v", got, mean)
 	}
 	deviation := math.Sqrt(squares/hosts - (logs/hosts)*(logs/hosts))
 	if math.Abs(deviation-spread) > 5*spread/math.Sqrt(2*hosts) {
-		t.Errorf("spread %.4f, want about %v", deviation, spread)
+		t.Errorf("spread of latencies %.4f, want about %v", deviation, spread)
 	}
 	cfg.LatencySpread = 0
 	if late := newWeb(t, cfg).lateness(hostName(7)); late != mean {
-		t.Errorf("without spread a host is %v late, want %v", late, mean)
+		t.Errorf("without a spread: latency %v, want %v", late, mean)
 	}
 	for _, name := range []string{"corners.test", "nowhere.example", deadName(0)} {
 		if late := w.lateness(name); late != 0 {
-			t.Errorf("%s is %v late, want 0", name, late)
+			t.Errorf("latency of %s is %v, want 0", name, late)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestTLS(t *testing.T) {
 	go func() { ended <- w.Serve(ctx, listener) }()
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(w.CACert()) {
-		t.Fatalf("CACert is no certificate: %q", w.CACert())
+		t.Fatalf("CACert() = %q, want a certificate", w.CACert())
 	}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -91,19 +91,19 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		if response.StatusCode != http.StatusOK || response.ProtoMajor != 1+i%2 {
-			t.Errorf("%s answers %s by %s", host, response.Status, response.Proto)
+			t.Errorf("%s answers %s by %s, want 200 by HTTP/%d", host, response.Status, response.Proto, 1+i%2)
 		}
 		response.Body.Close()
 	}
 	if got := w.Traffic(); got.Requests != 17 || got.Connections != 17 {
-		t.Errorf("%+v, want 17 requests on 17 connections", got)
+		t.Errorf("Traffic() = %+v, want 17 requests on 17 connections", got)
 	}
 	if _, err := transport.RoundTrip(newRequest(t, "https://nowhere.test/")); err == nil {
-		t.Error("a host that the web does not have got a certificate")
+		t.Error("TLS request to a host that the web does not have: no error")
 	}
 	first, err := w.authority.certificate(hosts[0])
 	if second, again := w.authority.certificate(hosts[0]); err != nil || again != nil || first != second {
-		t.Errorf("a host got two certificates, or an error: %v, %v", err, again)
+		t.Errorf("two calls of certificate for a host: different certificates, or errors %v and %v", err, again)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -62,10 +62,10 @@ func TestSameSeedSameWeb(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(once.Bytes(), twice.Bytes()) {
-		t.Error("two webs of one seed differ")
+		t.Error("two webs with the same seed differ")
 	}
 	if bytes.Equal(once.Bytes(), other.Bytes()) {
-		t.Error("webs of two seeds are the same")
+		t.Error("two webs with different seeds are the same")
 	}
 }
 
@@ -106,14 +106,14 @@ func TestURLs(t *testing.T) {
 	w.each(func(to target) bool {
 		url := w.url(to)
 		if seen[url] {
-			t.Errorf("%s is expected twice", url)
+			t.Errorf("two targets have the URL %s", url)
 		}
 		seen[url] = true
 		if got := w.targetOf(url); got != to {
-			t.Errorf("%s is %+v, want %+v", url, got, to)
+			t.Errorf("targetOf(%q) = %+v, want %+v", url, got, to)
 		}
 		if ordinal, _ := w.ordinal(to); !ordinals.add(ordinal) {
-			t.Errorf("%s shares its ordinal %d", url, ordinal)
+			t.Errorf("%s has the ordinal %d, which another URL has too", url, ordinal)
 		}
 		for _, wrong := range []string{
 			url + "?x=1", url + "#top", strings.ToUpper(url), strings.Replace(url, "test/", "test:80/", 1) + "#",
@@ -121,7 +121,7 @@ func TestURLs(t *testing.T) {
 			"http://x." + url[len("http://"):], url[:len("http://h")] + "0" + url[len("http://h"):], strings.TrimSuffix(url, "/"),
 		} {
 			if e, isExpected := w.Expect(wrong); isExpected && wrong != url {
-				t.Errorf("%s is taken for %s", wrong, e.URL)
+				t.Errorf("Expect(%q) = an expectation of %s, want none", wrong, e.URL)
 			}
 		}
 		return true
@@ -130,7 +130,7 @@ func TestURLs(t *testing.T) {
 		delete(seen, e.URL)
 	}
 	if len(seen) > 0 {
-		t.Errorf("%d URLs have no expectation", len(seen))
+		t.Errorf("%d URLs are missing in Expected", len(seen))
 	}
 }
 
@@ -146,7 +146,7 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 		links := w.LinksOf(url)
 		if to.kind != aPage || !w.fateOf(to.page).hasLinks() {
 			if len(links) > 0 {
-				t.Errorf("%s is not read, but has %d links", url, len(links))
+				t.Errorf("a crawl does not read %s, but LinksOf has %d links", url, len(links))
 			}
 			return true
 		}
@@ -159,14 +159,14 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 			return h.isBase || slices.Contains(decoys, h)
 		})
 		if len(hrefs) != len(links) {
-			t.Fatalf("%s has %d links, LinksOf says %d", url, len(hrefs), len(links))
+			t.Fatalf("the page %s has %d links, but LinksOf has %d", url, len(hrefs), len(links))
 		}
 		for i, link := range links {
 			if hrefs[i].href != link.Raw {
-				t.Errorf("%s: link %d is %q, LinksOf says %q", url, i, hrefs[i].href, link.Raw)
+				t.Errorf("%s: link %d is %q in the page, but %q in LinksOf", url, i, hrefs[i].href, link.Raw)
 			}
 			if got := canonical(base, link.Raw); got != link.Canonical {
-				t.Errorf("%s: %q relative to %s is %q, LinksOf says %q", url, link.Raw, base, got, link.Canonical)
+				t.Errorf("%s: canonical form of %q relative to %s = %q, but LinksOf has %q", url, link.Raw, base, got, link.Canonical)
 			}
 			if link.Raw != link.Canonical {
 				spelled++
@@ -175,7 +175,7 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 		return true
 	})
 	if spelled < 1000 {
-		t.Errorf("%d links are spelled in another way, want thousands", spelled)
+		t.Errorf("%d links differ from their canonical form, want 1000 or more", spelled)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestDrawsAreApart(t *testing.T) {
 			for _, p := range []page{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}} {
 				name := fmt.Sprintf("seed %d, purpose %d, page %v", s, why, p)
 				if other, isThere := seen[w.draw(why, p)]; isThere {
-					t.Errorf("%s draws what %s draws", name, other)
+					t.Errorf("%s has the same random number as %s", name, other)
 				}
 				seen[w.draw(why, p)] = name
 			}
@@ -258,7 +258,7 @@ func TestFlatMemory(t *testing.T) {
 	for host := 0; host < 100_000; host += 1000 {
 		url := w.url(target{kind: aPage, page: page{host, w.shape.size(host) - 1}})
 		if _, isExpected := w.Expect(url); !isExpected {
-			t.Errorf("%s is not expected", url)
+			t.Errorf("Expect(%q) has no expectation", url)
 		}
 	}
 	runtime.GC()
@@ -273,7 +273,7 @@ func TestConfigFaults(t *testing.T) {
 	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, Hardships: 1<<63 | Corners,
 		Latency: -1, LatencySpread: math.NaN(), TLS: true})
 	if err == nil {
-		t.Fatal("a config full of faults is taken")
+		t.Fatal("New of a config with faults: no error")
 	}
 	for _, fault := range []string{"Pages", "LargestShare", "MeanBytes", "MaxBodyBytes", "Hardships", "Latency", "LatencySpread", "TLS"} {
 		if !strings.Contains(err.Error(), fault+" ") {
@@ -293,11 +293,11 @@ func TestParseHardships(t *testing.T) {
 			t.Errorf("ParseHardships(%q) = %v, %v, want %v", list, got, err, want)
 		}
 		if again, err := ParseHardships(got.String()); err != nil || again != got {
-			t.Errorf("%v reads back as %v, %v", got, again, err)
+			t.Errorf("the text of %v parses to %v, %v", got, again, err)
 		}
 	}
 	if _, err := ParseHardships("latency,slwo"); err == nil || !strings.Contains(err.Error(), "slwo") {
-		t.Errorf("an unknown hardship gives %v", err)
+		t.Errorf("ParseHardships with an unknown hardship: error %v, want one that names slwo", err)
 	}
 }
 

@@ -127,7 +127,7 @@ func archived(t *testing.T) (files []string, bodies map[string]page) {
 		add(t, w, "http://site.test"+path, wire)
 	}
 	if files, err = filepath.Glob(filepath.Join(dir, warc.Folder, "*.warc.gz")); err != nil || len(files) < 3 {
-		t.Fatalf("files %v, %v", files, err)
+		t.Fatalf("got the files %v (%v), want 3 or more", files, err)
 	}
 	return files, bodies
 }
@@ -161,12 +161,12 @@ func holds(t *testing.T, records []Record, bodies map[string]page) {
 			want.status = http.StatusOK
 		}
 		if r.Status != want.status || r.Body != hex.EncodeToString(sum[:]) {
-			t.Errorf("%s came back with status %d, want %d, or with another body", path, r.Status, want.status)
+			t.Errorf("record of %s has status %d, want %d; or its body has another digest", path, r.Status, want.status)
 		}
 		delete(bodies, path)
 	}
 	if len(bodies) > 0 {
-		t.Errorf("%d answers, missing are %v", answers, bodies)
+		t.Errorf("the files have %d answers, but none of %q", answers, slices.Sorted(maps.Keys(bodies)))
 	}
 }
 
@@ -186,7 +186,7 @@ func TestGowarc(t *testing.T) {
 // CRAWLER_TEST_SERVERS is "require".
 func TestWarcio(t *testing.T) {
 	if !*proof {
-		t.Skip("it needs npm, and a network: with -proof")
+		t.Skip("needs npm and a network: run with -proof")
 	}
 	files, bodies := archived(t)
 	records, err := check(t.Context(), install(t), files)
@@ -250,14 +250,14 @@ func TestFindsFaults(t *testing.T) {
 		return err == nil
 	}
 	if !passes(plain) {
-		t.Fatal("the files are faulty as they are")
+		t.Fatal("check of the unchanged files fails")
 	}
 	for old, new := range map[string]string{
 		"Some text": "some text", "Content-Length: ": "Content-Length: 1", "WARC-Type: response\r\n": "",
 		"WARC-Date: 2": "WARC-Date: x", "WARC-Concurrent-To: <urn:uuid:": "WARC-Concurrent-To: <", "sha1:": "sha1:A", "WARC/1.1\r\nWARC-Type: req": "WARC-Type: req",
 	} {
 		if bad := bytes.Replace(plain, []byte(old), []byte(new), 1); bytes.Equal(bad, plain) || passes(bad) {
-			t.Errorf("%q instead of %q passes, or is not there", new, old)
+			t.Errorf("%q replaced by %q: check finds no fault, or the files do not contain the text", old, new)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestGuideCommandsRun(t *testing.T) {
 		})
 	}
 	if ran < 4 {
-		t.Errorf("%d guides have commands, want 4 or more: the test does not see them", ran)
+		t.Errorf("found commands in %d guides, want 4 or more", ran)
 	}
 }
 
@@ -116,7 +116,7 @@ func runGuide(t *testing.T, steps []guideStep) {
 			t.Fatal(err)
 		}
 		if want := local.Replace(step.shown); step.shows && !bytes.Equal(got, []byte(want)) {
-			t.Errorf("the commands\n%sprint\n%sthe page has\n%s", step.commands, got, want)
+			t.Errorf("the commands\n%sprint\n%swant, as on the page,\n%s", step.commands, got, want)
 		}
 	}
 }

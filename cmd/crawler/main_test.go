@@ -79,13 +79,13 @@ func TestReadmeShowsARun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out, got bytes.Buffer
 	if code := cli.Run(t.Context(), args, strings.NewReader(""), &out, &got); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &got)
+		t.Fatalf("the command in README.md: exit code %d: %s", code, &got)
 	}
 	// Times, rates and random numbers differ, and a run of less than a second has no
 	// line about limits.
 	differs := regexp.MustCompile(`(?m)^  (this run|requests|lost|limited by) .*\n`)
 	if got, want := differs.ReplaceAllString(got.String(), ""), differs.ReplaceAllString(want, ""); got != want {
-		t.Errorf("the run of README prints\n%s\nREADME has\n%s", got, want)
+		t.Errorf("the command in README.md prints\n%s\nbut README.md shows\n%s", got, want)
 	}
 }
 
@@ -178,7 +178,7 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	select {
 	case <-ts.Value(siteKey{}).(*site).waiting:
 	case err := <-ended:
-		ts.Fatalf("ended before it was signalled: %v\n%s", err, &errs)
+		ts.Fatalf("the crawl ended before it requested /wait: %v\n%s", err, &errs)
 	}
 	for i, part := range parts[:len(parts)-1] {
 		said, err := command(ts, part...).CombinedOutput()
@@ -265,7 +265,7 @@ func cmdSameLines(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: same-lines FILE FILE")
 	}
 	if a, b := strings.Count(ts.ReadFile(args[0]), "\n"), strings.Count(ts.ReadFile(args[1]), "\n"); a != b || a == 0 {
-		ts.Fatalf("%s has %d lines, %s %d", args[0], a, args[1], b)
+		ts.Fatalf("%s has %d lines and %s has %d, want the same number, at least 1", args[0], a, args[1], b)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestPrivateFiles(t *testing.T) {
 				select {
 				case <-entered: // the crawl has begun
 				case <-ended:
-					t.Fatalf("the crawl has ended: %s", crawl.Stderr)
+					t.Fatalf("the crawl ended before its first request: %s", crawl.Stderr)
 				}
 				for name, want := range map[string]fs.FileMode{
 					dir: fs.ModeDir | wantDir, filepath.Join(dir, "crawl.json"): 0o600, filepath.Join(dir, "control.sock"): fs.ModeSocket | 0o600,
@@ -74,7 +74,7 @@ func TestPrivateFiles(t *testing.T) {
 					}
 				}
 				if _, err := os.Lstat(filepath.Join(dir, "control.sock.new")); err == nil {
-					t.Error("the folder that the socket was made in is left")
+					t.Error("control.sock.new still exists; the socket was made in this folder")
 				}
 				if out, err := exec.Command(program, "status", "--dir", dir).CombinedOutput(); err != nil {
 					t.Errorf("status: %v\n%s", err, out)
@@ -112,14 +112,14 @@ func firstMode(ended <-chan struct{}, want fs.FileMode, names ...string) error {
 		for _, name := range names {
 			if info, err := os.Lstat(name); err == nil {
 				if info.Mode() != want {
-					return fmt.Errorf("%s is made with mode %v, want %v", name, info.Mode(), want)
+					return fmt.Errorf("%s was created with mode %v, want %v", name, info.Mode(), want)
 				}
 				return nil
 			}
 		}
 		select {
 		case <-ended:
-			return fmt.Errorf("the crawl ended before there was one of %q", names)
+			return fmt.Errorf("the crawl ended before any of %q existed", names)
 		case <-time.After(100 * time.Microsecond):
 		}
 	}

@@ -158,7 +158,7 @@ func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.targets[args[0]] == neg {
-		ts.Fatalf("the proxy was told to go to %v", o.targets)
+		ts.Fatalf("clients gave the proxy the targets %v; %s is among them: %t, want %t", o.targets, args[0], neg, !neg)
 	}
 }
 
@@ -195,7 +195,7 @@ func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		for _, part := range []string{"WARC-Type: response\r\n", "WARC-Target-URI: " + r.URL + "\r\n", fmt.Sprintf("\r\n\r\nHTTP/1.1 %d ", r.Status)} {
 			if !strings.Contains(member, part) {
-				ts.Fatalf("%s points to a record without %q:\n%s", r.URL, part, member)
+				ts.Fatalf("the WARC record of %s does not contain %q:\n%s", r.URL, part, member)
 			}
 		}
 	}
@@ -213,7 +213,8 @@ func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 		robots += bytes.Count(whole, []byte("/robots.txt\r\n")) / 2 // the URL is in the answer and in the request
 	}
 	if pointed != want || there != want+robots || robots != wantRobots {
-		ts.Fatalf("%d records point to answers, want %d; the files have %d, %d of them of a robots.txt, want %d", pointed, want, there, robots, wantRobots)
+		ts.Fatalf("%d records point to answers, want %d; the WARC files have %d answers, want %d; %d answers are for robots.txt, want %d",
+			pointed, want, there, want+robots, robots, wantRobots)
 	}
 }
 

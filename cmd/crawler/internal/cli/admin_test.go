@@ -57,7 +57,7 @@ func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
 		select {
 		case <-s.more:
 		case <-time.After(20 * time.Second):
-			t.Fatalf("waited for %s in %q", re, text)
+			t.Fatalf("after 20 s, no match for %s in the output %q", re, text)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 		`crawler_leases{doing="working"}`: 0, `crawler_blocked{by="rate"}`: 0, `crawler_blocked{by="bandwidth"}`: 0, `crawler_blocked{by="store"}`: 0, `crawler_blocked{by="robots"}`: 0, `crawler_blocked{by="names"}`: 0,
 	}
 	if want["crawler_store_commits_total"] = got["crawler_store_commits_total"]; want["crawler_store_commits_total"] < 2 {
-		t.Errorf("crawler_store_commits_total is %g, want a few", got["crawler_store_commits_total"])
+		t.Errorf("crawler_store_commits_total is %g, want 2 or more", got["crawler_store_commits_total"])
 	}
 	for reason, n := range st.Stats.Refused {
 		want[fmt.Sprintf("crawler_urls_refused_total{reason=%q}", reason)] = float64(n)
@@ -109,7 +109,7 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		if value, known := want[name]; !strings.HasPrefix(name, "crawler_build{") && (!known || value != got[name]) {
-			t.Errorf("%s is %g, want %g (%t)", name, got[name], value, known)
+			t.Errorf("%s is %g, want %g (is a known metric: %t)", name, got[name], value, known)
 		}
 	}
 	for name := range want {
@@ -139,7 +139,7 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 	}
 	_ = feed.Close()
 	if code := <-ended; code != exitOK {
-		t.Fatalf("exit code %d", code)
+		t.Fatalf("crawl after its seeds have ended: exit code %d", code)
 	}
 	var report report.Report
 	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
@@ -155,11 +155,11 @@ func TestMetricsOfWaitingCrawl(t *testing.T) {
 		`crawler_filter_keys`: report.Filter.Keys, `crawler_requests_total{for="page"}`: report.Run.Requests,
 	} {
 		if got[name] != float64(value) {
-			t.Errorf("%s was %g at the end, the report has %d", name, got[name], value)
+			t.Errorf("%s was %g at the end, but the report has %d", name, got[name], value)
 		}
 	}
 	if _, err := http.Get(base + "/healthz"); err == nil {
-		t.Error("the crawl has ended, its --admin has not")
+		t.Error("after the end of the crawl, the server of --admin still answers")
 	}
 }
 
@@ -171,7 +171,7 @@ func statusOf(t *testing.T, dir string) report.Status {
 	}
 	st, err := h.Status(t.Context())
 	if err != nil || !st.Running {
-		t.Fatalf("status %+v (%v), want one of a crawl that runs", st, err)
+		t.Fatalf("status %+v (%v), want that of a running crawl", st, err)
 	}
 	return st
 }
@@ -225,10 +225,10 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 		return w
 	}
 	if w := ask("/debug/pprof/goroutine"); w.Code != 404 {
-		t.Errorf("without --pprof profiles = %d", w.Code)
+		t.Errorf("without --pprof: /debug/pprof/goroutine has status %d, want 404", w.Code)
 	}
 	if w := ask("/readyz"); w.Code != 200 || w.Body.String() != "ok\n" {
-		t.Errorf("readyz = %d %q", w.Code, w.Body)
+		t.Errorf("/readyz = %d %q, want 200 ok", w.Code, w.Body)
 	}
 	stopped, stop := context.WithCancelCause(t.Context())
 	stop(errors.New("enough"))
@@ -236,16 +236,16 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := ask("/readyz"); w.Code != 503 || !strings.Contains(w.Body.String(), "stopping: enough") {
-		t.Errorf("readyz of a crawl that stops = %d %q", w.Code, w.Body)
+		t.Errorf("/readyz of a stopping crawl = %d %q, want 503 with the reason", w.Code, w.Body)
 	}
 	if w := ask("/healthz"); w.Code != 200 {
-		t.Errorf("healthz of a crawl that stops = %d %q", w.Code, w.Body)
+		t.Errorf("/healthz of a stopping crawl = %d %q, want 200", w.Code, w.Body)
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 	if w := ask("/metrics"); w.Code != 500 || !strings.Contains(w.Body.String(), frontier.ErrClosed.Error()) {
-		t.Errorf("metrics of a closed store = %d %q", w.Code, w.Body)
+		t.Errorf("/metrics after Close = %d %q, want 500 with ErrClosed", w.Code, w.Body)
 	}
 }
 
@@ -276,10 +276,10 @@ func TestAdminHost(t *testing.T) {
 		w, served := httptest.NewRecorder(), false
 		checkHost(append(c.named, c.admin), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })).ServeHTTP(w, r)
 		if served != c.served || served == (w.Code == http.StatusMisdirectedRequest) {
-			t.Errorf("%+v: served %t, status %d", c, served, w.Code)
+			t.Errorf("%+v: got served = %t, status %d", c, served, w.Code)
 		}
 		if text := w.Body.String(); !served && (!strings.Contains(text, "--admin-host") || strings.Contains(text, "\x1b")) {
-			t.Errorf("%+v: answer %q", c, text)
+			t.Errorf("%+v: answer %q, want --admin-host in it, and no escape sequence", c, text)
 		}
 	}
 	for _, c := range []struct {
@@ -291,7 +291,7 @@ func TestAdminHost(t *testing.T) {
 		{[]string{"--admin", "0", "--admin-host", "http://a.test"}, `--admin-host is "http://a.test", want`},
 	} {
 		if code, _, errs := run(t, "", append([]string{"config", "--dir", t.TempDir()}, c.args...)...); code != exitUsage || !strings.Contains(errs, c.want) {
-			t.Errorf("%q: exit code %d: %s", c.args, code, errs)
+			t.Errorf("%q: exit code %d, want %d and %q in stderr:\n%s", c.args, code, exitUsage, c.want, errs)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func TestAdminAddress(t *testing.T) {
 		}
 	}
 	if code, _, errs := run(t, "", "crawl", "--admin", "nowhere", "http://a.test/"); code != exitUsage || !strings.Contains(errs, "--admin is") {
-		t.Errorf("exit code %d: %s", code, errs)
+		t.Errorf("--admin nowhere: exit code %d, want a usage error: %s", code, errs)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 func TestAuditFindsDamage(t *testing.T) {
 	dir := crawled(t, site(t), "--max-pages", "6", "http://a.test/") // some URLs stay queued
 	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK || !strings.Contains(out, "the books balance\n") {
-		t.Fatalf("exit code %d: %s%s", code, out, errs)
+		t.Fatalf("audit of the undamaged crawl: exit code %d: %s%s", code, out, errs)
 	}
 	for name, test := range map[string]struct {
 		corrupt func(t *testing.T, dir string)
@@ -56,22 +56,22 @@ func TestAuditFindsDamage(t *testing.T) {
 			test.corrupt(t, broken)
 			code, out, errs := run(t, "", "status", "--audit", "--dir", broken)
 			if code != exitFailed || !strings.Contains(errs, "do not balance: ") {
-				t.Fatalf("exit code %d: %s%s", code, out, errs)
+				t.Fatalf("audit of the damaged crawl: exit code %d, want %d: %s%s", code, exitFailed, out, errs)
 			}
 			_, list, _ := strings.Cut(strings.TrimSpace(errs), "do not balance: ")
 			names := strings.Split(list, ", ")
 			for _, term := range test.terms {
 				if !slices.Contains(names, term) {
-					t.Errorf("%q are named, want %q\n%s", names, test.terms, out)
+					t.Errorf("the audit names %q, want all of %q\n%s", names, test.terms, out)
 				}
 			}
 			if len(test.terms) == 1 && len(names) != 1 {
-				t.Errorf("%q are named, want only %q", names, test.terms)
+				t.Errorf("the audit names %q, want only %q", names, test.terms)
 			}
 			code, out, _ = run(t, "", "status", "--audit", "--json", "--dir", broken)
 			var a report.Audit
 			if err := json.Unmarshal([]byte(out), &a); err != nil || code != exitFailed || a.Balanced || !slices.Equal(a.Broken(), names) {
-				t.Errorf("as JSON: exit code %d, %+v (%v)", code, a, err)
+				t.Errorf("audit as JSON: exit code %d, %+v (%v), want it to name %q", code, a, err, names)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestAuditDamagedFilter(t *testing.T) {
 	}
 	code, _, errs := run(t, "", "status", "--audit", "--dir", dir)
 	if code != exitFailed || !strings.Contains(errs, "filter") || !strings.Contains(errs, "crawler rebuild") {
-		t.Errorf("exit code %d: %s", code, errs)
+		t.Errorf("damaged filter: exit code %d, want an error that names crawler rebuild: %s", code, errs)
 	}
 }
 
@@ -148,7 +148,7 @@ func dropRowIf(letter byte, drop func(value []byte) bool) func(*testing.T, *pebb
 			ok = rows.Next()
 		}
 		if !ok {
-			t.Fatalf("table %c has no such row (%v)", letter, rows.Error())
+			t.Fatalf("table %c has no row to drop (%v)", letter, rows.Error())
 		}
 		key := bytes.Clone(rows.Key())
 		if err := rows.Close(); err != nil {
@@ -238,7 +238,7 @@ func filterFile(t *testing.T, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "filter-*.bits"))
 	if err != nil || len(names) != 1 {
-		t.Fatalf("filter files are %q (%v)", names, err)
+		t.Fatalf("got filter files %q (%v), want one", names, err)
 	}
 	return names[0]
 }

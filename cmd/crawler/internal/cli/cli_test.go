@@ -27,11 +27,11 @@ func TestCommandsHaveHelp(t *testing.T) {
 	root := newRoot(streams{})
 	for _, cmd := range root.Commands() {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
-			t.Errorf("%s is described as %q", cmd.Name(), cmd.Short)
+			t.Errorf("%s has the short description %q, want one without a period at the end", cmd.Name(), cmd.Short)
 		}
 		code, out, _ := run(t, "", cmd.Name(), "--help")
 		if code != 0 || out == "" {
-			t.Errorf("help of %s: code %d, %q", cmd.Name(), code, out)
+			t.Errorf("%s --help: exit code %d, output %q", cmd.Name(), code, out)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestCrawlHelp(t *testing.T) {
 	_, out, _ := run(t, "", "crawl", "--help")
 	for line := range strings.Lines(out) {
 		if len(line) > helpWidth+1 {
-			t.Errorf("line of %d bytes: %s", len(line)-1, line)
+			t.Errorf("line of %d bytes, want at most %d: %s", len(line)-1, helpWidth, line)
 		}
 	}
 	for _, sec := range new(options).newFlags() {
@@ -51,7 +51,7 @@ func TestCrawlHelp(t *testing.T) {
 				t.Errorf("--%s has no description", f.Name)
 			}
 			if !f.Hidden && !strings.Contains(out, "--"+f.Name) {
-				t.Errorf("--%s is not in help", f.Name)
+				t.Errorf("--%s is not in the output of crawl --help", f.Name)
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func TestFixedFlagsExist(t *testing.T) {
 	flags := crawlFlags(new(options))
 	for _, name := range slices.Concat(fixedNames, sharedOnly, connectionFlags, forOneRun) {
 		if flags.Lookup(name) == nil {
-			t.Errorf("there is no --%s", name)
+			t.Errorf("a list of flags has --%s, which is not a flag of crawl", name)
 		}
 	}
 }
@@ -94,13 +94,13 @@ func TestSettingsSurviveAdoption(t *testing.T) {
 			t.Fatal(err)
 		}
 		if code, _, errs := run(t, "", "crawl", "--dir", dir, "--max-time", "1ns"); code != exitOK {
-			t.Errorf("%q: resumed without them: exit code %d: %s", args, code, errs)
+			t.Errorf("%q: resumed without these flags: exit code %d: %s", args, code, errs)
 		}
 		if code, _, errs := run(t, "", slices.Concat([]string{"crawl", "--dir", dir, "--max-time", "1ns"}, args)...); code != exitOK {
-			t.Errorf("%q: resumed with them: exit code %d: %s", args, code, errs)
+			t.Errorf("%q: resumed with these flags: exit code %d: %s", args, code, errs)
 		}
 		if after, err := os.ReadFile(filepath.Join(dir, crawlFile)); err != nil || !bytes.Equal(after, before) {
-			t.Errorf("%q: the settings were %s, are %s (%v)", args, before, after, err)
+			t.Errorf("%q: resuming changed the settings from\n%s to\n%s (%v)", args, before, after, err)
 		}
 	}
 }
@@ -122,14 +122,15 @@ func TestOrderOfFlagSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.crawl.Fixed.Delay.String() != "3s" || o.crawl.Retries != 2 || o.crawl.Requests.Timeout.String() != "7s" || len(o.crawl.Requests.Types) != 2 {
-		t.Errorf("delay %v, retries %d, timeout %v, types %q", o.crawl.Fixed.Delay, o.crawl.Retries, o.crawl.Requests.Timeout, o.crawl.Requests.Types)
+		t.Errorf("delay %v, retries %d, timeout %v, types %q; want 3s, 2, 7s and two types",
+			o.crawl.Fixed.Delay, o.crawl.Retries, o.crawl.Requests.Timeout, o.crawl.Requests.Types)
 	}
 	if len(o.headers) != 1 {
-		t.Errorf("headers are %q, want one: a comma is part of it", o.headers)
+		t.Errorf("headers are %q, want one that contains the comma", o.headers)
 	}
 	for name, want := range map[string]string{"delay": config + ":1", "retries": "CRAWLER_RETRIES", "timeout": fromFlag, "contact": ""} {
 		if l.from[name] != want {
-			t.Errorf("%s is from %q, want %q", name, l.from[name], want)
+			t.Errorf("source of %s is %q, want %q", name, l.from[name], want)
 		}
 	}
 }
@@ -189,14 +190,14 @@ func TestInterruptedSeed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--urls", "10k", "--retries", "0", "--robots", "ignore", "--delay", "0",
 		"--connect-to", "*=127.0.0.1:1", "http://a.test/"); code != exitUnreached {
-		t.Fatalf("exit code %d, want %d: %s", code, exitUnreached, errs)
+		t.Fatalf("crawl: exit code %d, want %d: %s", code, exitUnreached, errs)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stdin := readerFunc(func([]byte) (int, error) { cancel(); select {} }) // a terminal without input
 	var out, errs bytes.Buffer
 	if code := Run(ctx, []string{"seed", "--dir", dir, "--seeds", "-"}, stdin, &out, &errs); code != exitInt {
-		t.Errorf("exit code %d, want %d: %s%s", code, exitInt, &out, &errs)
+		t.Errorf("interrupted seed: exit code %d, want %d: %s%s", code, exitInt, &out, &errs)
 	}
 }
 

@@ -153,7 +153,7 @@ func TestPasswordsWithDelimiters(t *testing.T) {
 			} {
 				code, out, errs := run(t, "", args...)
 				if code == exitOK || strings.Contains(out+errs, "hush") || strings.Contains(out+errs, "77") {
-					t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+					t.Errorf("%q: exit code %d, want an error without the password: %s%s", args, code, out, errs)
 				}
 			}
 		}

@@ -50,14 +50,14 @@ func TestReadmeQuotesExamples(t *testing.T) {
 	}
 	quoted := append(blocks(t, "README.md", "go"), blocks(t, "docs/guide/library.md", "go")...)
 	if len(quoted) == 0 {
-		t.Error("README has no Go code")
+		t.Error("README.md and docs/guide/library.md have no Go code")
 	}
 	deeper := regexp.MustCompile(`(?m)^(.)`)
 	for _, block := range quoted {
 		once := deeper.ReplaceAllString(block, "\t$1")
 		twice := deeper.ReplaceAllString(once, "\t$1") // for the body of a loop
 		if !strings.Contains(examples.String(), once) && !strings.Contains(examples.String(), twice) {
-			t.Errorf("there is code in a document that is in no example:\n%s", block)
+			t.Errorf("README.md or docs/guide/library.md has code that is in no example:\n%s", block)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 	}
 	if lines < 50 {
-		t.Errorf("%d command lines found: the test does not see them", lines)
+		t.Errorf("found %d command lines, want 50 or more", lines)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestDocumentedFlags(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, found := range regexp.MustCompile("`--([a-z][a-z-]*)").FindAllStringSubmatch(readText(t, page), -1) {
 			if !known[found[1]] {
-				t.Errorf("%s names --%s, which no command has", page, found[1])
+				t.Errorf("%s names --%s, which is not a flag of any command", page, found[1])
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestDocumentedConfig(t *testing.T) {
 		configs = append(configs, blocks(t, page, "yaml")...)
 	}
 	if len(configs) < 4 {
-		t.Errorf("%d config files found: the test does not see them", len(configs))
+		t.Errorf("found %d config files, want 4 or more", len(configs))
 	}
 	for _, text := range configs {
 		name := filepath.Join(t.TempDir(), "c.yaml")
@@ -171,12 +171,12 @@ func TestDocumentedTests(t *testing.T) {
 		for _, test := range regexp.MustCompile("`([a-z/]+)\\.(Test[A-Za-z]+)`").FindAllStringSubmatch(readText(t, page), -1) {
 			named++
 			if !hasTest(t, test[1], test[2]) {
-				t.Errorf("%s names %s in %s, which is not there", page, test[2], test[1])
+				t.Errorf("%s names the test %s in %s, which does not exist", page, test[2], test[1])
 			}
 		}
 	}
 	if named < 50 {
-		t.Errorf("%d tests found in the documents: the test does not see them", named)
+		t.Errorf("found %d tests in the documents, want 50 or more", named)
 	}
 }
 
@@ -209,6 +209,6 @@ func TestDockerfileBuildsThisModule(t *testing.T) {
 	}
 	target := regexp.MustCompile(`(?m)^RUN make (\S+)`).FindStringSubmatch(image)
 	if target == nil || !strings.Contains(readText(t, "Makefile"), "\n"+target[1]+":") {
-		t.Errorf("Dockerfile makes %q, which the Makefile does not", target)
+		t.Errorf("Dockerfile runs make with the target %q, which the Makefile does not have", target)
 	}
 }

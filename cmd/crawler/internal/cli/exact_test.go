@@ -27,7 +27,7 @@ func TestExactFlagFaults(t *testing.T) {
 	} {
 		code, _, errs := run(t, "", slices.Concat([]string{"crawl", "--dir", t.TempDir()}, test.args, []string{"http://a.test/"})...)
 		if code != exitUsage || !strings.Contains(errs, test.want) {
-			t.Errorf("%q: exit code %d, want %d and %q, got %s", test.args, code, exitUsage, test.want, errs)
+			t.Errorf("%q: exit code %d, want %d and %q in stderr:\n%s", test.args, code, exitUsage, test.want, errs)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestExactConfig(t *testing.T) {
 	}
 	windows, err := o.parseWindows()
 	if err != nil || windows[4] != 24*time.Hour || windows[frontier.Exact] != 7*24*time.Hour {
-		t.Errorf("windows %v, %v", windows, err)
+		t.Errorf("windows %v (%v), want 24h for class gov and 7d for seeds", windows, err)
 	}
 	rules, err := json.Marshal(o.exact.GetSlice()) // as package crawl stores it
 	if err != nil {
@@ -65,7 +65,7 @@ func TestExactConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.adopt(frontier.Settings{"exact": string(rules)}, "test"); err != nil || again.exact.Name(4) != "gov" {
-		t.Errorf("adopted %q (%v)", again.exact.GetSlice(), err)
+		t.Errorf("adopted rules %q (%v), want class gov among them", again.exact.GetSlice(), err)
 	}
 	for _, wrong := range []string{"exact: {gov: [a]}", "exact: [[seeds]]", "exact: [{'a b': all}]", "window: {seeds: [1h]}", "exact: [seeds, seeds]"} {
 		if err := os.WriteFile(name, []byte(wrong), 0o644); err != nil {
@@ -76,7 +76,7 @@ func TestExactConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := readLayers(flags, nil); err == nil || !strings.Contains(err.Error(), ":1: ") {
-			t.Errorf("%s: %v, want a fault with its line", wrong, err)
+			t.Errorf("config %s: error %v, want one with the line number 1", wrong, err)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestWindowOfSeed(t *testing.T) {
 	again := func(args ...string) string {
 		code, _, errs := run(t, "", slices.Concat([]string{"crawl", "--dir", dir, "--connect-to", "*.test=" + address}, args)...)
 		if code != exitOK {
-			t.Fatalf("exit code %d: %s", code, errs)
+			t.Fatalf("crawl %q: exit code %d: %s", args, code, errs)
 		}
 		return errs
 	}
@@ -102,17 +102,17 @@ func TestWindowOfSeed(t *testing.T) {
 	}
 	for deadline := time.Now().Add(10 * time.Second); records() < 2; {
 		if time.Now().After(deadline) {
-			t.Fatal("the seed never became new again")
+			t.Fatal("the seed was not fetched again, although its window of 1 s has ended")
 		}
 		again("--window", "first=1s", "http://a.test/ok")
 	}
 	if _, out, _ := run(t, "", "output", "--dir", dir); !strings.Contains(out, `"round":1`) {
-		t.Errorf("records %s, want one of round 1", out)
+		t.Errorf("output prints %s, want a record of round 1", out)
 	}
 	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK {
 		t.Errorf("audit: exit code %d: %s%s", code, out, errs)
 	}
 	if _, out, _ := run(t, "", "explain", "--dir", dir, "http://a.test/ok"); !strings.Contains(out, "yes: host=a.test (class first)") {
-		t.Errorf("explain says %s", out)
+		t.Errorf("explain prints %s, want the class and the rule of the URL", out)
 	}
 }

@@ -69,7 +69,7 @@ func crawled(t *testing.T, address string, args ...string) (dir string) {
 	code, _, errs := run(t, "", append([]string{"crawl", "--dir", dir, "--delay", "0", "--retries", "0", "--urls", "1000",
 		"--connect-to", "*.test=" + address}, args...)...)
 	if code != exitOK && code != exitNothing {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("crawl %q: exit code %d: %s", args, code, errs)
 	}
 	return dir
 }
@@ -198,16 +198,16 @@ func TestExplainTestWeb(t *testing.T) {
 		}
 		state := string(frontier.Outcome(r.Outcome).State())
 		if e.Verdict.Answer != state || !strings.HasPrefix(e.Verdict.Words, r.Outcome) || e.Record == nil || e.Record.URL != r.URL {
-			t.Errorf("%s ended as %s, explained as %q with record %+v", r.URL, r.Outcome, e.Verdict, e.Record)
+			t.Errorf("%s has outcome %s, but explain has verdict %q and record %+v", r.URL, r.Outcome, e.Verdict, e.Record)
 		}
 		seed := r.ReferrerID == ""
 		if e.MoreBehind || seed != (len(e.Referrers) == 0) || !seed && !slices.Contains(web.Seeds(), e.Referrers[len(e.Referrers)-1]) {
-			t.Errorf("%s was named by %q, want a chain that ends with a seed", r.URL, e.Referrers)
+			t.Errorf("referrers of %s are %q, want a chain that ends with a seed, or none for a seed", r.URL, e.Referrers)
 		}
 	}
 	for _, o := range []frontier.Outcome{frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Type, frontier.ServerError, frontier.Network} {
 		if asked[string(o)] == 0 {
-			t.Errorf("no URL ended as %s: %v", o, asked)
+			t.Errorf("no URL has outcome %s; URLs by outcome: %v", o, asked)
 		}
 	}
 }

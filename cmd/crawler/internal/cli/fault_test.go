@@ -107,15 +107,15 @@ func TestWrongInput(t *testing.T) {
 			}
 			code, out, errs := run(t, "", strings.Fields(test.line)...)
 			if code != exitUsage || !strings.Contains(errs, test.want) {
-				t.Errorf("exit code %d, want %d and %s, got\n%s%s", code, exitUsage, test.want, out, errs)
+				t.Errorf("exit code %d, want %d and in stderr\n%s\ngot\n%s%s", code, exitUsage, test.want, out, errs)
 			}
 			for line := range strings.Lines(errs) {
 				if strings.Count(line, test.want) == 1 && !strings.HasPrefix(line, "crawler: ") {
-					t.Errorf("the line has no crawler: before it: %s", line)
+					t.Errorf("line %q, want it to begin with \"crawler: \"", line)
 				}
 			}
 			if strings.Contains(out+errs, "heim") {
-				t.Errorf("a password is shown: %s%s", out, errs)
+				t.Errorf("the output contains a password: %s%s", out, errs)
 			}
 		})
 	}
@@ -143,13 +143,13 @@ func testFlag(t *testing.T, cmd *cobra.Command, f *pflag.Flag, anyText *regexp.R
 	plain := slices.Contains([]string{"string", "stringArray"}, f.Value.Type()) && anyText.MatchString(f.Usage)
 	if err == nil {
 		if !plain && f.Name != "window" { // the classes of --window are those of --exact, which can come later
-			t.Errorf("%s --%s takes what is no value of it", cmd.Name(), f.Name)
+			t.Errorf("%s --%s accepts \"\\x01(\", which is not a valid value", cmd.Name(), f.Name)
 		}
 		return
 	}
 	good := regexp.MustCompile(`^--` + f.Name + ` (is "\\x01\("|is malformed)(, want |: ).+$`)
 	parser := regexp.MustCompile(`strconv|parsing "|time:|invalid argument|get:|testweb:`)
 	if said := badValue("--"+f.Name, f, "\x01(", err).Error(); !good.MatchString(said) || parser.MatchString(said) {
-		t.Errorf("%s: %s", cmd.Name(), said)
+		t.Errorf("%s: message %q, want one that matches %s and not %s", cmd.Name(), said, good, parser)
 	}
 }

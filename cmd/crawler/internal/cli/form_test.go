@@ -24,7 +24,7 @@ func TestFormOfCrawl(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !own.Match(text) {
-			t.Fatalf("no form in %s", text)
+			t.Fatalf("no canonical form of version 2 in %s", text)
 		}
 		if err := os.WriteFile(card, own.ReplaceAll(text, []byte(`"`+form+` sort=`)), 0o644); err != nil {
 			t.Fatal(err)
@@ -32,10 +32,10 @@ func TestFormOfCrawl(t *testing.T) {
 		refusal := "c.crawl: canon: this program cannot continue the stored form: " + fault
 		code, _, errs := run(t, "", "crawl", "--dir", dir, "--delay", "0", "--connect-to", "*.test="+address, "http://a.test/ok")
 		if code != exitUsage || !strings.Contains(errs, refusal) || !strings.Contains(errs, "or begin another crawl") {
-			t.Errorf("%s: exit code %d, %s", form, code, errs)
+			t.Errorf("form %s: crawl: exit code %d, want a usage error: %s", form, code, errs)
 		}
 		if code, _, errs := run(t, "", "status", "--dir", dir); code != exitFailed || !strings.Contains(errs, refusal) {
-			t.Errorf("%s: status: exit code %d, %s", form, code, errs)
+			t.Errorf("form %s: status: exit code %d, want an error: %s", form, code, errs)
 		}
 		if err := os.WriteFile(card, text, 0o644); err != nil {
 			t.Fatal(err)

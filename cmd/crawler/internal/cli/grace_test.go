@@ -42,10 +42,10 @@ func TestWithinGrace(t *testing.T) {
 					return errOwn
 				})
 				if took := time.Since(begun); took != c.took {
-					t.Errorf("it took %v, want %v", took, c.took)
+					t.Errorf("within took %v, want %v", took, c.took)
 				}
 				if left := c.busy > c.took; left == errors.Is(err, errOwn) || left && !strings.Contains(err.Error(), "x.crawl did not close within --grace") {
-					t.Errorf("error %v", err)
+					t.Errorf("error %v, want that of --grace if the run was abandoned (%t), else %v", err, left, errOwn)
 				}
 				time.Sleep(time.Hour) // wait until the abandoned run has ended
 			})

@@ -41,7 +41,7 @@ func TestJudgeOnABusyMachine(t *testing.T) {
 	write(f.judge, log.String())
 	var out bytes.Buffer
 	if err := f.judgeLog(web, &out); err == nil || !strings.Contains(out.String(), "--records FILE tells more") {
-		t.Errorf("without records: %v\n%s\nwant a fault, and that records would tell more", err, out.String())
+		t.Errorf("without records: error %v\n%s\nwant an error, and a hint at --records", err, out.String())
 	}
 	f.records = filepath.Join(dir, "pages.jsonl")
 	for _, c := range []struct {
@@ -55,7 +55,7 @@ func TestJudgeOnABusyMachine(t *testing.T) {
 {"url":"http://%s/","attempts":1,"fetched_at":"2026-07-05T%s"}`+"\n", prompt, host, c.started))
 		out.Reset()
 		if err := f.judgeLog(web, &out); (err != nil) != c.isFault {
-			t.Errorf("started at %s: %v\n%s", c.started, err, out.String())
+			t.Errorf("request started at %s: error %v, want an error: %t\n%s", c.started, err, c.isFault, out.String())
 		}
 	}
 }

@@ -24,14 +24,14 @@ func TestAcceptLossRefuses(t *testing.T) {
 		lines[0] + "no record\n" + lines[1]:    "record 2: invalid character",
 	} {
 		if len(text) >= len(whole) {
-			t.Fatalf("%d bytes are no loss", len(text))
+			t.Fatalf("the cut file has %d bytes, want fewer than %d", len(text), len(whole))
 		}
 		if err := os.WriteFile(crawl.RecordsFile(dir), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		code, out, errs := run(t, "", "rebuild", "--accept-loss", "--dir", dir)
 		if code != exitFailed || !strings.Contains(errs, want) {
-			t.Errorf("exit code %d, want %q: %s%s", code, want, out, errs)
+			t.Errorf("exit code %d, want %d and %q in stderr: %s%s", code, exitFailed, want, out, errs)
 		}
 	}
 	if err := os.WriteFile(crawl.RecordsFile(dir), whole, 0o644); err != nil {
@@ -39,6 +39,6 @@ func TestAcceptLossRefuses(t *testing.T) {
 	}
 	must(t, "status", "--audit", "--dir", dir)
 	if code, _, errs := run(t, "", "rebuild", "--accept-loss", "--redis", "redis://127.0.0.1:1", "--name", "n"); code != exitUsage {
-		t.Errorf("of workers: exit code %d: %s", code, errs)
+		t.Errorf("--accept-loss with --redis: exit code %d, want a usage error: %s", code, errs)
 	}
 }

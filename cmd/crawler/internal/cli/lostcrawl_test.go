@@ -91,7 +91,7 @@ func TestRedisEmptied(t *testing.T) {
 			select {
 			case <-reached:
 			case <-one:
-				t.Fatalf("a worker ended early: %s", &first)
+				t.Fatalf("a worker ended before Redis lost the crawl: %s", &first)
 			}
 			if err := c.lose(queue); err != nil {
 				t.Fatal(err)
@@ -102,7 +102,7 @@ func TestRedisEmptied(t *testing.T) {
 			}{{one, &first}, {two, &second}} {
 				code := <-w.code
 				if errs := w.errs.String(); code != exitFailed || !strings.Contains(errs, " rebuild --redis ") {
-					t.Errorf("a worker ended with exit code %d: %s", code, errs)
+					t.Errorf("a worker ended with exit code %d, want an error that names crawler rebuild: %s", code, errs)
 				}
 			}
 
@@ -110,36 +110,36 @@ func TestRedisEmptied(t *testing.T) {
 				code, _, errs := run(t, "", command...)
 				if code != exitFailed || !strings.Contains(errs, "Postgres has the crawl lost on") || !strings.Contains(errs, " waited there at ") ||
 					!strings.Contains(errs, " rebuild --redis ") || !strings.Contains(errs, " delete --redis ") {
-					t.Errorf("%s: exit code %d: %s", command[0], code, errs)
+					t.Errorf("%s of the lost crawl: exit code %d, want an error that names crawler rebuild and delete: %s", command[0], code, errs)
 				}
 			}
 			out := must(t, append([]string{"rebuild"}, named...)...)
 			if !strings.Contains(out, "is restored. About ") || c.exact == "all" && !strings.Contains(out, "and about 0 others are lost") || !strings.Contains(out, " queued again, 0 refused\n") {
-				t.Errorf("rebuild: %s", out)
+				t.Errorf("rebuild prints %s", out)
 			}
 			audited := append([]string{"status", "--audit"}, named...)
 			if out := must(t, audited...); !strings.Contains(out, "the books balance\n") {
-				t.Errorf("audit after rebuild: %s", out)
+				t.Errorf("audit after rebuild prints %s, want that the books balance", out)
 			}
 			begun := time.Now()
 			if code, _, errs := run(t, "", crawl...); code != exitOK {
-				t.Fatalf("resumed: exit code %d: %s", code, errs)
+				t.Fatalf("crawl after the rebuild: exit code %d: %s", code, errs)
 			}
-			t.Logf("resumed for %v", time.Since(begun))
+			t.Logf("the resumed crawl ran for %v", time.Since(begun))
 			exported := must(t, append([]string{"export"}, named...)...)
 			if c.exact == "all" {
 				wantPages(t, exported)
 			}
 			for _, url := range seeds {
 				if n := recordsOf(exported)[url]; n != 1 {
-					t.Errorf("the seed %s has %d records", url, n)
+					t.Errorf("the seed %s has %d records, want 1", url, n)
 				}
 			}
 			if out := must(t, audited...); !strings.Contains(out, "the books balance\n") {
-				t.Errorf("audit at the end: %s", out)
+				t.Errorf("audit at the end prints %s, want that the books balance", out)
 			}
 			if out := must(t, append([]string{"retry"}, named...)...); c.exact == "all" && !strings.Contains(out, fmt.Sprint(lossPages/10)) {
-				t.Errorf("retry: %s, want the %d that failed", out, lossPages/10)
+				t.Errorf("retry prints %s, want %d failed URLs", out, lossPages/10)
 			}
 		})
 	}
@@ -152,11 +152,11 @@ func wantPages(t *testing.T, exported string) {
 	for n := range lossPages {
 		url := lossPage(n)
 		if records[url] != 1 {
-			t.Errorf("%s has %d records", url, records[url])
+			t.Errorf("%s has %d records, want 1", url, records[url])
 		}
 		delete(records, url)
 	}
 	for url, n := range records {
-		t.Errorf("%s has %d records and is no page", url, n)
+		t.Errorf("%s has %d records, but is not a page of the site", url, n)
 	}
 }

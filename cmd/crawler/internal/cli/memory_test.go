@@ -32,10 +32,10 @@ func TestMemoryOfTheMachine(t *testing.T) {
 		}
 	}
 	if got := machineMemory("none"); got != math.MaxUint64 {
-		t.Errorf("machineMemory of no file = %d", got)
+		t.Errorf("machineMemory of a missing file = %d, want %d", got, uint64(math.MaxUint64))
 	}
 	if got := defaultMemory(); got < minMemory || got > maxMemory {
-		t.Errorf("the default of --memory is %d, want it from %d to %d", got, minMemory, maxMemory)
+		t.Errorf("the default of --memory is %d, want %d to %d", got, minMemory, maxMemory)
 	}
 }
 
@@ -49,14 +49,14 @@ func TestShortMemory(t *testing.T) {
 	filter := uint64(0)
 	k := newKeeper(4<<30, func() uint64 { return filter })
 	if got := k.scarce(); got == fetcher.Memory {
-		t.Error("4 GiB are short")
+		t.Errorf("with 4 GiB: scarce() = %q, want no shortage of memory", got)
 	}
 	filter = 1 << 30
 	k.scarce()
 	if got := debug.SetMemoryLimit(-1); got != 5<<30-programMemory {
-		t.Errorf("the limit of 4 GiB beside a filter of 1 GiB is %d, want 5 GiB without the program's own", got)
+		t.Errorf("with 4 GiB and a filter of 1 GiB: memory limit %d, want %d", got, 5<<30-programMemory)
 	}
 	if got := newKeeper(1<<20, func() uint64 { return 0 }).scarce(); got != fetcher.Memory {
-		t.Errorf("of 1 MiB %q is short, want memory", got)
+		t.Errorf("with 1 MiB: scarce() = %q, want %q", got, fetcher.Memory)
 	}
 }

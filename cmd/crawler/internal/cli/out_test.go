@@ -17,7 +17,7 @@ func smallCrawl(t *testing.T, more ...string) (args []string) {
 	args = []string{"crawl", "--dir", "x.crawl", "--urls", "10k", "--delay", "0", "--robots", "ignore", "--connect-to", connectTo}
 	code, out, errs := run(t, "", append(append(args, more...), "http://a.test/")...)
 	if code != exitOK {
-		t.Fatalf("exit code %d: %s%s", code, out, errs)
+		t.Fatalf("crawl: exit code %d: %s%s", code, out, errs)
 	}
 	return args
 }
@@ -47,20 +47,20 @@ func TestOutFileIsWhole(t *testing.T) {
 		}
 		code, out, errs := run(t, "", append(args, "--out", "out")...)
 		if got := readFile(t, "out"); code != exitOK || got != want || want == "" || out != "" {
-			t.Errorf("%s: exit code %d, stdout %q, the file has\n%swant\n%s%s", command, code, out, got, want, errs)
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q; the file has\n%swant\n%s", command, code, out, errs, got, want)
 		}
 		if _, dash, _ := run(t, "", append(args, "--out", "-")...); dash != want {
 			t.Errorf("%s --out -: %q, want %q", command, dash, want)
 		}
 	}
 	if info, err := os.Stat("out"); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("the file that was replaced has the mode %v (%v), want that of before", info.Mode(), err)
+		t.Errorf("the replaced file has mode %v (%v), want 0640 as before", info.Mode(), err)
 	}
 	if code, _, errs := run(t, "", "report", "--dir", "x.crawl", "--probe", "1ms", "--json", "--out", "report"); code != exitOK || !strings.HasPrefix(readFile(t, "report"), "{\n") {
 		t.Errorf("report: exit code %d, %s", code, errs)
 	}
 	if temps, _ := filepath.Glob("*.tmp"); temps != nil {
-		t.Errorf("left behind: %q", temps)
+		t.Errorf("temporary files are left: %q", temps)
 	}
 }
 
@@ -90,23 +90,23 @@ func TestOutFileIsUnchangedAfterError(t *testing.T) {
 	} {
 		code, out, errs := run(t, "", strings.Fields(command)...)
 		if code != exitUsage || !strings.Contains(errs, want) || out != "" || readFile(t, "target") != before {
-			t.Errorf("%s: exit code %d, want %d and %q, got %s%s", command, code, exitUsage, want, out, errs)
+			t.Errorf("%s: exit code %d, want %d and %q in stderr:\n%s%s", command, code, exitUsage, want, out, errs)
 		}
 	}
 	if temps, _ := filepath.Glob("*.tmp"); temps != nil {
-		t.Errorf("left behind: %q", temps)
+		t.Errorf("temporary files are left: %q", temps)
 	}
 	if code, _, errs := run(t, "", "output", "--dir", "x.crawl", "--out", "link"); code != exitOK {
-		t.Errorf("exit code %d: %s", code, errs)
+		t.Errorf("--out link: exit code %d: %s", code, errs)
 	}
 	if info, err := os.Lstat("link"); err != nil || info.Mode()&os.ModeSymlink == 0 || readFile(t, "target") == before {
-		t.Errorf("the link is replaced, or its target is not: %v, %v", info, err)
+		t.Errorf("--out link: the link was replaced, or its target was not written: %v, %v", info, err)
 	}
 	if code, _, errs := run(t, "", "output", "--dir", "x.crawl", "--out", os.DevNull); code != exitOK {
-		t.Errorf("exit code %d: %s", code, errs)
+		t.Errorf("--out %s: exit code %d: %s", os.DevNull, code, errs)
 	}
 	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
-		t.Fatalf("%s is replaced: %v, %v", os.DevNull, info, err)
+		t.Fatalf("%s was replaced: %v, %v", os.DevNull, info, err)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestOutFileHasFailedAudit(t *testing.T) {
 		return printed{&exitError{exitFailed, err}}
 	})
 	if err == nil || readFile(t, name) != "differ\n" {
-		t.Errorf("%v, the file has %q", err, readFile(t, name))
+		t.Errorf("error %v, the file has %q; want an error, and the output in the file", err, readFile(t, name))
 	}
 }
 
@@ -134,15 +134,15 @@ func TestCrawlOut(t *testing.T) {
 	again := smallCrawl(t, "--out", "records")
 	want := readFile(t, "x.crawl/pages.jsonl")
 	if got := readFile(t, "records"); got != "{\"cut off\n"+want || strings.Count(want, "\n") != 3 {
-		t.Errorf("the file has\n%swant a line of before, and\n%s", got, want)
+		t.Errorf("the file has\n%swant the line that was cut off, and\n%s", got, want)
 	}
 	if code, _, errs := run(t, "", append(again, "--out", "records", "http://a.test/new")...); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("second run: exit code %d: %s", code, errs)
 	}
 	if got := readFile(t, "records"); got != "{\"cut off\n"+readFile(t, "x.crawl/pages.jsonl") {
-		t.Errorf("after a second run the file has\n%s", got)
+		t.Errorf("after a second run the file has\n%swant the line that was cut off, and the records of both runs", got)
 	}
 	if code, out, errs := run(t, "", append(again, "--out", "-", "http://a.test/more")...); code != exitOK || strings.Count(out, "\n") != 1 {
-		t.Errorf("--out -: exit code %d, %q, %s", code, out, errs)
+		t.Errorf("--out -: exit code %d, stdout %q, want one record; stderr %s", code, out, errs)
 	}
 }

@@ -38,12 +38,12 @@ func TestPostgresFlagFaults(t *testing.T) {
 		t.Chdir(t.TempDir())
 		code, out, errs := run(t, "", test.args...)
 		if code != exitUsage || !strings.Contains(errs, test.want) || strings.Contains(out+errs, "hush") {
-			t.Errorf("%q: exit code %d, want %d and %q, got %s%s", test.args, code, exitUsage, test.want, out, errs)
+			t.Errorf("%q: exit code %d, want %d and %q in stderr:\n%s%s", test.args, code, exitUsage, test.want, out, errs)
 		}
 	}
 	code, out, errs := run(t, "", "migrate", "--postgres", "postgres://u:hush@127.0.0.1:1/d")
 	if code != exitFailed || !strings.Contains(errs, "postgres://127.0.0.1:1/d: ") || strings.Contains(out+errs, "hush") {
-		t.Errorf("no server: exit code %d: %s%s", code, out, errs)
+		t.Errorf("migrate without a server: exit code %d: %s%s", code, out, errs)
 	}
 }
 
@@ -58,11 +58,11 @@ func TestPostgresPasswordFile(t *testing.T) {
 		f := &postgresFlags{postgres: dsn, postgresPassword: name}
 		db, err := f.database()
 		if err != nil || db.URL != dsn || db.Password != `it's /\@` {
-			t.Errorf("%s becomes %+v (%v)", dsn, db, err)
+			t.Errorf("database of %s = %+v (%v), want this URL, and the password of the file", dsn, db, err)
 		}
 		at := location{Location: crawl.Location{Postgres: db}, names: &sharedFlags{postgresFlags: *f}}
 		if line := at.command("status"); strings.Contains(line, "other") {
-			t.Errorf("%s is shown as %q", dsn, line)
+			t.Errorf("%s is shown as %q, want no password in it", dsn, line)
 		}
 	}
 }
@@ -75,12 +75,12 @@ func TestPostgresIsShownWithoutSecrets(t *testing.T) {
 	for _, form := range [][]string{nil, {"--json"}} {
 		out := must(t, append([]string{"config", "--sink", "postgres", "http://a.test/"}, form...)...)
 		if strings.Contains(out, "hush") || !strings.Contains(out, "postgres://127.0.0.1:1/d") {
-			t.Errorf("config: %s", out)
+			t.Errorf("config prints %s, want the database without its password", out)
 		}
 	}
 	code, out, errs := run(t, "", "crawl", "--sink", "postgres", "http://a.test/")
 	if code != exitFailed || strings.Contains(out+errs, "hush") || !strings.Contains(errs, "postgres://127.0.0.1:1/d: ") {
-		t.Errorf("crawl: exit code %d: %s%s", code, out, errs)
+		t.Errorf("crawl: exit code %d, want an error that names the database without its password: %s%s", code, out, errs)
 	}
 }
 
@@ -124,17 +124,17 @@ func sameOutput(t *testing.T, exported string, named []string) {
 	t.Helper()
 	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
 	if out := must(t, append([]string{"output"}, named...)...); !slices.Equal(sorted(out), sorted(exported)) {
-		t.Errorf("output prints\n%s, export\n%s", out, exported)
+		t.Errorf("output prints\n%s\nexport prints\n%s", out, exported)
 	}
 	rows := must(t, append([]string{"output", "--format", "csv", "--columns", "url", "--where", "status = 200"}, named...)...)
 	if got, want := strings.Count(rows, "\n"), 1+strings.Count(exported, `"status":200,`); got != want || want < 2 {
 		t.Errorf("CSV of answers with status 200 has %d lines, want %d", got, want)
 	}
 	if again := must(t, append([]string{"export", "--format", "csv", "--columns", "url", "--where", "status = 200"}, named...)...); !slices.Equal(sorted(again), sorted(rows)) {
-		t.Errorf("export prints CSV\n%s, output\n%s", again, rows)
+		t.Errorf("as CSV, export prints\n%s\noutput prints\n%s", again, rows)
 	}
 	if out := must(t, append([]string{"output", "--format", "parquet"}, named...)...); !strings.HasPrefix(out, "PAR1") || !strings.Contains(out, "fingerprint") != !strings.Contains(exported, `"fingerprint"`) {
-		t.Errorf("Parquet begins with %.10q, or lacks columns", out)
+		t.Errorf("Parquet begins with %.10q, want PAR1; or only one of output and export has fingerprints", out)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 			var first, second bytes.Buffer
 			one, two := started(&first, crawl...), started(&second, crawl...)
 			if a, b := <-one, <-two; a != exitOK || b != exitOK {
-				t.Fatalf("exit codes %d and %d: %s%s", a, b, &first, &second)
+				t.Fatalf("exit codes of the workers: %d and %d: %s%s", a, b, &first, &second)
 			}
 			exported := must(t, append([]string{"export"}, named...)...)
 			sameOutput(t, exported, named)
@@ -158,33 +158,33 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 			}
 			for url, n := range records {
 				if n != 1 {
-					t.Errorf("%s has %d records", url, n)
+					t.Errorf("%s has %d records, want 1", url, n)
 				}
 			}
 			if out := must(t, append([]string{"status", "--audit"}, named...)...); !strings.Contains(out, "the books balance\n") ||
 				!strings.Contains(out, "keys in Postgres that wait") || !strings.Contains(out, "done ") {
-				t.Errorf("audit: %s", out)
+				t.Errorf("audit prints %s, want balanced books, and the keys in Postgres", out)
 			}
 			if out := must(t, append([]string{"status"}, named...)...); !strings.Contains(out, "29 keys = 0 pending + 0 queued + ") ||
 				!strings.Contains(out, "recovered") {
-				t.Errorf("status: %s", out)
+				t.Errorf("status prints %s, want 29 keys, none pending or queued, and those recovered", out)
 			}
 			if out := must(t, append([]string{"report", "--json", "--probe", "10ms"}, named...)...); !strings.Contains(out, `"cleanup_lag_s": 0`) {
-				t.Errorf("report: %s", out)
+				t.Errorf("report prints %s, want a cleanup_lag_s of 0", out)
 			}
 			if out := must(t, append([]string{"explain", "http://a.test/ok"}, named...)...); !strings.Contains(out, "yes: all") ||
 				!strings.Contains(out, "done: ok, status 200") {
-				t.Errorf("explain: %s", out)
+				t.Errorf("explain prints %s, want an exact key, and done with status 200", out)
 			}
 			if out := must(t, append([]string{"reconcile"}, named...)...); out != "0 notes from the outbox, 0 keys offered: 0 queued again, 0 refused\n" {
-				t.Errorf("reconcile: %s", out)
+				t.Errorf("reconcile prints %q, want only zeros", out)
 			}
 			must(t, append([]string{"rebuild"}, named...)...)
 			if out := must(t, append([]string{"delete", "--yes"}, named...)...); !strings.Contains(out, "is removed") {
-				t.Errorf("delete: %s", out)
+				t.Errorf("delete prints %s, want \"is removed\"", out)
 			}
 			if code, _, errs := run(t, "", append([]string{"delete", "--yes"}, named...)...); code != exitUsage || !strings.Contains(errs, "no crawl tier") {
-				t.Errorf("delete again: exit code %d: %s", code, errs)
+				t.Errorf("second delete: exit code %d, want an error that there is no such crawl: %s", code, errs)
 			}
 		})
 	}
@@ -195,31 +195,31 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 func TestInspectWithoutPostgres(t *testing.T) {
 	named, crawl, _ := postgresCrawl(t, "http://a.test/ok")
 	if code, _, errs := run(t, "", crawl...); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("crawl: exit code %d: %s", code, errs)
 	}
 	queueOnly := named[:4]
 	if out := must(t, append([]string{"status"}, queueOnly...)...); strings.Contains(out, "pending") {
-		t.Errorf("status: %s", out)
+		t.Errorf("status without --postgres prints %s, want nothing about pending keys", out)
 	}
 	if out := must(t, append([]string{"status", "--audit"}, queueOnly...)...); !strings.Contains(out, "exact keys are not counted") {
-		t.Errorf("audit: %s", out)
+		t.Errorf("audit without --postgres prints %s, want that exact keys are not counted", out)
 	}
 	for _, command := range [][]string{{"crawl"}, {"seed", "http://a.test/x"}, {"rebuild"}, {"delete", "--yes"}} {
 		code, _, errs := run(t, "", append(command, queueOnly...)...)
 		if code == exitOK || !strings.Contains(errs, "name it with --postgres") {
-			t.Errorf("%s: exit code %d: %s", command[0], code, errs)
+			t.Errorf("%s without --postgres: exit code %d, want an error that names this flag: %s", command[0], code, errs)
 		}
 	}
 	if out := must(t, append([]string{"seed", "http://a.test/a"}, named...)...); !strings.Contains(out, "1 added") {
-		t.Errorf("seed: %s", out)
+		t.Errorf("seed prints %s, want \"1 added\"", out)
 	}
 	plain := slices.Concat([]string{"crawl", "--redis", named[1], "--name", "plain"}, crawl[7:])
 	if code, _, errs := run(t, "", plain...); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("crawl without Postgres: exit code %d: %s", code, errs)
 	}
 	code, _, errs := run(t, "", "crawl", "--redis", named[1], "--name", "plain", "--postgres", named[5])
 	if code != exitUsage || !strings.Contains(errs, "exact keys are in Redis (no --postgres) there, are in Postgres (--postgres) here") {
-		t.Errorf("a crawl without Postgres: exit code %d: %s", code, errs)
+		t.Errorf("--postgres for a crawl without Postgres: exit code %d: %s", code, errs)
 	}
 }
 
@@ -232,40 +232,40 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 		"--sink", "postgres", "--postgres", database.DSN(), "--max-depth", "1", "--save", "all", "--field", "links[]=a@href"}
 	code, _, errs := run(t, "", append(crawl, "--no-migrate", "http://a.test/")...)
 	if code != exitFailed || !strings.Contains(errs, `run "crawler migrate"`) {
-		t.Errorf("without a schema: exit code %d: %s", code, errs)
+		t.Errorf("crawl without a schema: exit code %d, want an error that names crawler migrate: %s", code, errs)
 	}
 	for _, want := range []string{"has schema 2, had 0\n", "has schema 2 already\n"} {
 		if out := must(t, "migrate", "--postgres", database.DSN()); !strings.HasSuffix(out, want) {
-			t.Errorf("migrate: %s, want %s", out, want)
+			t.Errorf("migrate prints %q, want it to end with %q", out, want)
 		}
 	}
 	if code, _, errs := run(t, "", append(crawl, "--no-migrate", "http://a.test/")...); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("crawl after migrate: exit code %d: %s", code, errs)
 	}
 	beside := []string{"--dir", dir, "--postgres", database.DSN()}
 	out := must(t, append([]string{"output"}, beside...)...)
 	for url, n := range recordsOf(out) {
 		if n != 1 {
-			t.Errorf("%s has %d records", url, n)
+			t.Errorf("%s has %d records, want 1", url, n)
 		}
 	}
 	if len(recordsOf(out)) < 9 || !strings.Contains(out, `"warc":"`) || !strings.Contains(out, `"fields":{"links":["http://a.test/`) {
-		t.Errorf("records: %s", out)
+		t.Errorf("output prints %s, want 9 URLs or more, with WARC files and fields", out)
 	}
 	if out := must(t, append([]string{"status", "--audit"}, beside...)...); !strings.Contains(out, "the books balance\n") {
-		t.Errorf("audit: %s", out)
+		t.Errorf("audit prints %s, want that the books balance", out)
 	}
 	if out := must(t, append([]string{"explain", "http://a.test/ok"}, beside...)...); !strings.Contains(out, "named by") {
-		t.Errorf("explain: %s", out)
+		t.Errorf("explain prints %s, want the page that named the URL", out)
 	}
 	for _, command := range []string{"output", "crawl"} {
 		code, _, errs := run(t, "", command, "--dir", dir)
 		if code != exitUsage || !strings.Contains(errs, "--postgres") {
-			t.Errorf("%s without --postgres: exit code %d: %s", command, code, errs)
+			t.Errorf("%s without --postgres: exit code %d, want a usage error that names this flag: %s", command, code, errs)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "pages.jsonl")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is a file of records too (%v)", err)
+		t.Errorf("pages.jsonl: %v, want no such file: the records are in Postgres", err)
 	}
 }
 
@@ -289,22 +289,22 @@ func TestPostgresSinkAway(t *testing.T) {
 		t.Fatalf("stop: exit code %d: %s%s", code, out, errs)
 	}
 	if code := <-ended; code != exitFailed || !strings.Contains(errs.String(), "what was committed is safe") {
-		t.Errorf("exit code %d: %s", code, &errs)
+		t.Errorf("crawl stopped while Postgres is down: exit code %d: %s", code, &errs)
 	}
 	if err := database.Restart(); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, errs := run(t, "", crawl...); code != exitOK {
-		t.Fatalf("resumed: exit code %d: %s", code, errs)
+		t.Fatalf("resumed crawl: exit code %d: %s", code, errs)
 	}
 	records := recordsOf(must(t, "output", "--dir", dir, "--postgres", database.DSN()))
 	for url, n := range records {
 		if n != 1 {
-			t.Errorf("%s has %d records", url, n)
+			t.Errorf("%s has %d records, want 1", url, n)
 		}
 	}
 	if len(records) == 0 {
-		t.Error("no records")
+		t.Error("output prints no records")
 	}
 	must(t, "status", "--audit", "--dir", dir, "--postgres", database.DSN())
 }
@@ -315,25 +315,25 @@ func TestPostgresWindow(t *testing.T) {
 	named, crawl, _ := postgresCrawl(t, "--max-depth", "0", "http://a.test/ok")
 	code, _, errs := run(t, "", append(crawl, "--window", "seeds=1s")...)
 	if code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("crawl with a window: exit code %d: %s", code, errs)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		if code, _, errs := run(t, "", crawl...); code != exitOK {
-			t.Fatalf("joined: exit code %d: %s", code, errs)
+			t.Fatalf("a worker that joins: exit code %d: %s", code, errs)
 		}
 		if strings.Contains(must(t, append([]string{"export"}, named...)...), `"round":1`) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the seed never became new again")
+			t.Fatal("the seed was not fetched again, although its window of 1 s has ended")
 		}
 	}
 	code, _, errs = run(t, "", append(crawl, "--window", "seeds=2s")...)
 	if code != exitUsage || !strings.Contains(errs, `--window is ["seeds=1s"] there, ["seeds=2s"] here`) {
-		t.Errorf("with another window: exit code %d: %s", code, errs)
+		t.Errorf("crawl with another window: exit code %d, want a usage error with both windows: %s", code, errs)
 	}
 	if out := must(t, append([]string{"status", "--audit"}, named...)...); !strings.Contains(out, "the books balance\n") {
-		t.Errorf("audit: %s", out)
+		t.Errorf("audit prints %s, want that the books balance", out)
 	}
 }
 
@@ -356,24 +356,24 @@ func TestPostgresAway(t *testing.T) {
 		st := statusOf(t, "w")
 		if st.Stats.Outbox > 0 {
 			if st.Exact == nil || st.Exact.Fault == "" {
-				t.Errorf("exact keys are %+v while Postgres is away", st.Exact)
+				t.Errorf("while Postgres is down: exact keys %+v, want a fault", st.Exact)
 			}
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing is in the outbox: %+v", st)
+			t.Fatalf("after 30 s, the outbox is empty: %+v", st)
 		}
 	}
 	if err := database.Restart(); err != nil {
 		t.Fatal(err)
 	}
 	if code := <-ended; code != exitOK {
-		t.Fatalf("exit code %d: %s", code, &errs)
+		t.Fatalf("crawl after the outage: exit code %d: %s", code, &errs)
 	}
 	if out := must(t, append([]string{"status", "--audit"}, named...)...); !strings.Contains(out, "the books balance\n") {
-		t.Errorf("audit: %s", out)
+		t.Errorf("audit prints %s, want that the books balance", out)
 	}
 	if records := recordsOf(must(t, append([]string{"export", "w"}, named...)...)); len(records) < 3 {
-		t.Errorf("records of %v, want the links too", records)
+		t.Errorf("records of %v, want 3 or more URLs", records)
 	}
 }

@@ -51,13 +51,13 @@ func TestPrivateHeaders(t *testing.T) {
 					"--scope", "any", "--sitemaps", "--connect-to", "*.test=" + server.Listener.Addr().String(), "--log-level", "debug", "--types", "*",
 					"-H", "Authorization: hush1", "-H", "X-Api-Key: hush2", "-H", "Accept-Language: de"}, args)...)
 				if code != exitOK || strings.Contains(out+errs, "hush") {
-					t.Fatalf("exit code %d, %s%s", code, out, errs)
+					t.Fatalf("exit code %d, want 0 and no secret in the output: %s%s", code, out, errs)
 				}
 				return errs
 			}
 			errs := crawl("--max-pages", "1", "http://a.test/")
 			if want := "sent to the origins of seeds only: Authorization, X-Api-Key; "; !strings.Contains(errs, want) {
-				t.Errorf("it does not say %q: %s", want, errs)
+				t.Errorf("crawl does not print %q: %s", want, errs)
 			}
 			if code, _, errs := run(t, "", slices.Concat([]string{"seed"}, at, []string{"http://c.test/later"})...); code != exitOK {
 				t.Fatal(errs)
@@ -72,7 +72,7 @@ func TestPrivateHeaders(t *testing.T) {
 				"b.test/robots.txt": public, "b.test/x": public, "map.test/robots.txt": public, "map.test/list.xml": public,
 			} {
 				if got[url] != want {
-					t.Errorf("%s had %q, want %q", url, got[url], want)
+					t.Errorf("request for %s: headers %q, want %q", url, got[url], want)
 				}
 			}
 			noFileHas(t, "hush", ".", at[1])
@@ -89,7 +89,7 @@ func noFileHas(t *testing.T, text string, dirs ...string) {
 				return nil
 			}
 			if b, err := os.ReadFile(path); err != nil || strings.Contains(string(b), text) {
-				t.Errorf("%s has %q (%v)", path, text, err)
+				t.Errorf("file %s contains %q (%v)", path, text, err)
 			}
 			return nil
 		})

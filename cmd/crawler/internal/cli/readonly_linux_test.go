@@ -62,9 +62,9 @@ func unwritable(t *testing.T, dir string) string {
 	at := t.TempDir()
 	if err := syscall.Mount(dir, at, "", syscall.MS_BIND, ""); err != nil {
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
-			t.Fatalf("no read-only mount: %v", err)
+			t.Fatalf("cannot mount the directory read-only: %v", err)
 		}
-		t.Skipf("no read-only mount: %v", err)
+		t.Skipf("cannot mount the directory read-only: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(at, 0); err != nil {
@@ -114,7 +114,7 @@ func TestLookingWritesNothing(t *testing.T) {
 			}
 		}
 		if after := tree(t, dir); !reflect.DeepEqual(after, before) {
-			t.Errorf("before: %v\nafter: %v", before, after)
+			t.Errorf("files before: %v\nfiles after: %v", before, after)
 		}
 	}
 	look(dir)
@@ -122,7 +122,7 @@ func TestLookingWritesNothing(t *testing.T) {
 	at := unwritable(t, dir)
 	look(at)
 	if code, _, errs := run(t, "", "pause", "--dir", at); code != exitFailed || !strings.Contains(errs, "LOCK: ") {
-		t.Errorf("pause: exit code %d: %s", code, errs)
+		t.Errorf("pause without write permission: exit code %d: %s", code, errs)
 	}
 	if at == dir {
 		return // the other process could not open the crawl
@@ -154,10 +154,10 @@ func wantHeld(t *testing.T, dir, inspectedDir string) {
 	}
 	held := make([]byte, len("held"))
 	if n, err := said.Read(held); err != nil || string(held[:n]) != "held" {
-		t.Errorf("the other process: %q, %v", held[:n], err)
+		t.Errorf("the other process prints %q (%v), want \"held\"", held[:n], err)
 	}
 	if code, _, errs := run(t, "", "status", "--dir", inspectedDir); code != exitFailed || !strings.Contains(errs, "is in use by another crawler") {
-		t.Errorf("held by another process: exit code %d: %s", code, errs)
+		t.Errorf("status while another process has the crawl open: exit code %d, want an error: %s", code, errs)
 	}
 	if err := errors.Join(stop.Close(), other.Wait()); err != nil {
 		t.Error(err)
@@ -179,6 +179,6 @@ func TestExportOfUnwritableJournals(t *testing.T) {
 		}
 	}
 	if out := must(t, "export", unwritable(t, dir)); out != line {
-		t.Errorf("exported: %s", out)
+		t.Errorf("export prints %s, want %s", out, line)
 	}
 }

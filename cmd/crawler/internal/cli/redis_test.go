@@ -35,7 +35,7 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	words := ""
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(words, "Redis has not answered for "); {
 		if time.Now().After(deadline) {
-			t.Fatalf("what limits the crawl is %q", words)
+			t.Fatalf("after 30 s, the limit of the crawl is %q, want that Redis has not answered", words)
 		}
 		s := sampleOf(t, dir)
 		words = report.Limiting([]report.Gauges{s.Gauges}).Words()
@@ -44,7 +44,7 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := <-ended; code != exitOK || !strings.Contains(errs.String(), "+ 0 leased + 3 done + 0 failed") {
-		t.Errorf("exit code %d: %s", code, &errs)
+		t.Errorf("after Redis answered again: exit code %d: %s", code, &errs)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestTwoWorkers(t *testing.T) {
 			var first, second bytes.Buffer
 			one, two := started(&first, crawl...), started(&second, crawl...)
 			if a, b := <-one, <-two; a != exitOK || b != exitOK {
-				t.Fatalf("exit codes %d and %d: %s%s", a, b, &first, &second)
+				t.Fatalf("exit codes of the workers: %d and %d: %s%s", a, b, &first, &second)
 			}
 			code, out, errs := run(t, "", append([]string{"export"}, shared...)...)
 			if code != exitOK {
@@ -85,13 +85,13 @@ func TestTwoWorkers(t *testing.T) {
 			}
 			for url, n := range records {
 				if n != 1 {
-					t.Errorf("%s has %d records", url, n)
+					t.Errorf("%s has %d records, want 1", url, n)
 				}
 			}
 			sameOutput(t, out, shared)
 			code, out, errs = run(t, "", append([]string{"status", "--audit"}, shared...)...)
 			if code != exitOK || !strings.Contains(out, "records of 2 workers") || !strings.Contains(out, "the books balance\n") {
-				t.Errorf("audit: exit code %d: %s%s", code, out, errs)
+				t.Errorf("audit: exit code %d, want balanced books, and 2 workers: %s%s", code, out, errs)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 	code, _, errs := run(t, "", slices.Concat([]string{"crawl"}, flags, []string{"--urls", "1000", "--partitions", "2", "--delay", "0",
 		"--retries", "0", "--connect-to", "*.test=" + site(t), "http://a.test/a"})...)
 	if code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("crawl: exit code %d: %s", code, errs)
 	}
 	return server, flags
 }
@@ -130,7 +130,7 @@ func TestWatchShared(t *testing.T) {
 		code := Run(ctx, slices.Concat([]string{"status", "--watch"}, flags, test.more), strings.NewReader(""), out, &errs)
 		cancel()
 		if got := regexp.MustCompile(test.want).FindAllString(out.String(), -1); code != exitOK || len(got) != 2 {
-			t.Errorf("%q: exit code %d: %s%s", test.more, code, out, &errs)
+			t.Errorf("status --watch %q: exit code %d, %d lines match, want 2: %s%s", test.more, code, len(got), out, &errs)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestDeleteAsks(t *testing.T) {
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), append([]string{"delete"}, flags...), tty, &out, &errs)
 		if code != test.code || !strings.Contains(out.String()+errs.String(), test.want) {
-			t.Errorf("%q: exit code %d, want %d: %s%s", test.typed, code, test.code, &out, &errs)
+			t.Errorf("typed %q: exit code %d, want %d and %q: %s%s", test.typed, code, test.code, test.want, &out, &errs)
 		}
 		_, _ = tty.Close(), terminal.Close()
 	}
@@ -180,23 +180,23 @@ func TestRebuildShared(t *testing.T) {
 	server, flags := sharedCrawl(t)
 	keys, err := server.Client().Keys(t.Context(), "{*}f0.*").Result()
 	if err != nil || len(keys) == 0 {
-		t.Fatalf("keys of the filter: %q (%v)", keys, err)
+		t.Fatalf("Redis has the filter keys %q (%v), want at least one", keys, err)
 	}
 	if err := server.Client().Del(t.Context(), keys...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	crawl := slices.Concat([]string{"crawl"}, flags, []string{"--retries", "0", "--connect-to", "*.test=" + site(t), "http://a.test/a"})
 	if code, _, errs := run(t, "", crawl...); code != exitFailed || !strings.Contains(errs, "filter lost") || !strings.Contains(errs, program()+" rebuild --redis ") {
-		t.Errorf("without a filter: exit code %d: %s", code, errs)
+		t.Errorf("crawl without its filter: exit code %d, want an error that names crawler rebuild: %s", code, errs)
 	}
 	if code, _, errs := run(t, "", append([]string{"rebuild", "--dir", t.TempDir()}, flags...)...); code != exitUsage || !strings.Contains(errs, "the records of all workers are wanted") {
-		t.Errorf("without records: exit code %d: %s", code, errs)
+		t.Errorf("rebuild from the records of one directory: exit code %d, want a usage error: %s", code, errs)
 	}
 	code, out, errs := run(t, "", append([]string{"rebuild"}, flags...)...)
 	if code != exitOK || !strings.HasSuffix(out, " holds 7 URLs again\n") {
-		t.Fatalf("exit code %d: %s%s", code, out, errs)
+		t.Fatalf("rebuild: exit code %d, want 7 URLs in the filter again: %s%s", code, out, errs)
 	}
 	if code, _, errs := run(t, "", crawl...); code != exitOK || !strings.Contains(errs, "  added       7 = 0 queued + 0 leased + 7 done + 0 failed\n") {
-		t.Errorf("with a filter again: exit code %d: %s", code, errs)
+		t.Errorf("crawl after rebuild: exit code %d, want 7 URLs added, and all done: %s", code, errs)
 	}
 }

@@ -73,7 +73,7 @@ func (h *hook) taken(t *testing.T) []string {
 	defer h.mu.Unlock()
 	for id, times := range h.took {
 		if times != 1 {
-			t.Errorf("event %s was taken %d times", id, times)
+			t.Errorf("event %s was accepted %d times, want once", id, times)
 		}
 	}
 	return slices.Sorted(maps.Keys(h.took))
@@ -84,7 +84,7 @@ func deadOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	code, out, errs := run(t, "", "relay", "dead", "list", "--dir", dir, "--json")
 	if code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
+		t.Fatalf("relay dead list: exit code %d: %s", code, errs)
 	}
 	reasons := make(map[string]string)
 	for line := range strings.Lines(out) {
@@ -116,7 +116,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Helper()
 		got, out, errs := run(t, "", append([]string{"relay"}, append(args, "--dir", dir)...)...)
 		if got != code || !strings.Contains(out+errs, want) {
-			t.Errorf("relay %q: exit code %d, %s%s\nwant %d and %s", args, got, out, errs, code, want)
+			t.Errorf("relay %q: exit code %d, want %d and %q in the output:\n%s%s", args, got, code, want, out, errs)
 		}
 	}
 	left := func(n int, reason string) (ids []string) {
@@ -124,7 +124,7 @@ func TestDeadLetters(t *testing.T) {
 		dead := deadOf(t, dir)
 		for id, why := range dead {
 			if !strings.HasSuffix(why, reason) {
-				t.Errorf("%s was refused because %q, want %q", id, why, reason)
+				t.Errorf("dead letter %s has reason %q, want it to end with %q", id, why, reason)
 			}
 		}
 		if len(dead) != n {
@@ -156,7 +156,7 @@ func TestDeadLetters(t *testing.T) {
 	expect(exitOK, "accepted, 0 refused again, 0 not sent", "dead", "retry", "--to", to.server.URL)
 	left(0, "")
 	if taken := to.taken(t); len(taken) != all+1 || slices.Contains(taken, ids[1]) {
-		t.Errorf("%d events were taken, want the 2 that were delivered and all but %s of %q", len(taken), ids[1], ids)
+		t.Errorf("%d events were accepted, want %d: 2 at first, and all dead letters %q but the discarded %s", len(taken), all+1, ids, ids[1])
 	}
 	expect(exitOK, "0 events accepted, 0 refused again, 0 not sent", "dead", "retry", "--to", to.server.URL)
 }
@@ -175,17 +175,17 @@ func TestSecondRelayIsRefused(t *testing.T) {
 	<-to.more
 	code, _, errs := run(t, "", "relay", "--dir", dir, "--to", to.server.URL, "--drain")
 	if code != exitFailed || !strings.Contains(errs, "relay default of "+dir+": another process runs it. Stop that one, or ") {
-		t.Errorf("the second relay: exit code %d, %s", code, errs)
+		t.Errorf("second relay: exit code %d, want an error that another process runs the relay: %s", code, errs)
 	}
 	stop()
 	<-ended
 	if code, _, errs = run(t, "", "relay", "--dir", dir, "--to", to.server.URL, "--drain"); code != exitOK {
-		t.Errorf("the relay that took over: exit code %d, %s", code, errs)
+		t.Errorf("relay after the first one has ended: exit code %d, %s", code, errs)
 	}
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	if len(to.took) < 6 {
-		t.Errorf("%d events were taken, want 6 or more", len(to.took))
+		t.Errorf("%d events were accepted, want 6 or more", len(to.took))
 	}
 }
 
@@ -230,16 +230,16 @@ func TestRelayFigures(t *testing.T) {
 				return
 			}
 			if time.Now().After(until) {
-				t.Fatalf("metrics after 20 s, want %d events, %d bytes, 1 dead letter and %g away:\n%v", events, size, away, got)
+				t.Fatalf("after 20 s, want the relay's metrics to be %d events, %d bytes, 1 dead letter, away %g; got\n%v", events, size, away, got)
 			}
 		}
 	}
 	await(bytes.Count(behind, []byte("\n")), len(behind), 1)
 	if st := statusOf(t, dir); len(st.Relays) != 1 || st.Relays[0].Events == 0 || !strings.Contains(st.Relays[0].Words(), "1 dead letter; the sink is away: ") {
-		t.Errorf("the status has the relays %+v", st.Relays)
+		t.Errorf("status has the relays %+v, want one with 1 dead letter whose sink is away", st.Relays)
 	}
 	if code, out, errs := run(t, "", "relay", "--dir", dir, "--to", "-", "--relay", "other", "--drain"); code != exitOK || strings.Count(out, "\n") != bytes.Count(text, []byte("\n")) {
-		t.Errorf("the other relay: exit code %d, %s%s", code, out, errs)
+		t.Errorf("relay other: exit code %d, want an event for each record: %s%s", code, out, errs)
 	}
 	to.answers(nil)
 	await(0, 0, 0)
@@ -247,12 +247,12 @@ func TestRelayFigures(t *testing.T) {
 	<-to.more
 	for out, until := "", time.Now().Add(20*time.Second); !strings.Contains(out, "relay other: 1 event behind ("); {
 		if _, out, _ = run(t, "", "relay", "status", "--dir", dir); time.Now().After(until) {
-			t.Fatalf("relay status after 20 s: %s", out)
+			t.Fatalf("after 20 s, relay status prints %s, want 1 event behind", out)
 		}
 	}
 	_ = feed.Close()
 	if code := <-ended; code != exitOK {
-		t.Fatalf("exit code %d", code)
+		t.Fatalf("crawl: exit code %d", code)
 	}
 	var end report.Report
 	if text, err = os.ReadFile(filepath.Join(dir, "report.json")); err == nil {
@@ -263,6 +263,6 @@ func TestRelayFigures(t *testing.T) {
 		words = append(words, end.Relays[i].Title()+": "+end.Relays[i].Words())
 	}
 	if err != nil || len(words) != 2 || words[0] != "default: all delivered, 1 dead letter" || !strings.HasPrefix(words[1], "other: 1 event behind (") {
-		t.Errorf("the report has the relays %q, %v", words, err)
+		t.Errorf("the report has the relays %q (%v), want default with 1 dead letter, and other with 1 event behind", words, err)
 	}
 }

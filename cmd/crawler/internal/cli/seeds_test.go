@@ -64,7 +64,7 @@ func TestSeedFile(t *testing.T) {
 	} {
 		seeds, faults, err := readSeeds(t, []byte(content))
 		if err != nil || strings.Join(seeds, "|") != want.seeds || strings.Join(faults, "|") != want.faults {
-			t.Errorf("%.40q: seeds %q, faults %q, %v; want %q, %q", content, seeds, faults, err, want.seeds, want.faults)
+			t.Errorf("%.40q: seeds %q, faults %q, error %v; want seeds %q, faults %q", content, seeds, faults, err, want.seeds, want.faults)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestInvalidSeedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if seeds, _, err := readSeeds(t, packed.Bytes()); err != nil || len(seeds) != 2 {
-		t.Errorf("compressed: %q, %v", seeds, err)
+		t.Errorf("gzip file: seeds %q, error %v, want 2 seeds", seeds, err)
 	}
 	for what, content := range map[string][]byte{
 		"cut":     packed.Bytes()[:packed.Len()-6],
@@ -86,7 +86,7 @@ func TestInvalidSeedFiles(t *testing.T) {
 		"UTF-16":  []byte("h\x00t\x00t\x00p\x00"),
 	} {
 		if seeds, _, err := readSeeds(t, content); err == nil {
-			t.Errorf("%s: %q and no error", what, seeds)
+			t.Errorf("%s file: seeds %q and no error, want an error", what, seeds)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestSeedsInFlatMemory(t *testing.T) {
 		t.Errorf("the heap grew by %d bytes over %d lines, want less than 1 MiB", grown, lines)
 	}
 	if _, err := r.next(); !errors.Is(err, io.EOF) {
-		t.Errorf("after the last line: %v", err)
+		t.Errorf("next after the last line: %v, want io.EOF", err)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestSeedsOfASlowPipe(t *testing.T) {
 	}
 	_ = in.Close()
 	if got, more := <-offered; more {
-		t.Errorf("offered %q after the end", got)
+		t.Errorf("offered %q after the pipe was closed, want nothing", got)
 	}
 }
 
@@ -173,11 +173,11 @@ func FuzzSeedFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		seeds, faults, err := readSeeds(t, content)
 		if lines := bytes.Count(content, []byte{'\n'}) + 1; err == nil && !bytes.HasPrefix(content, []byte{0x1f, 0x8b}) && len(seeds)+len(faults) > lines {
-			t.Errorf("%d seeds and %d faults in %d lines", len(seeds), len(faults), lines)
+			t.Errorf("%d seeds and %d faults from %d lines, want at most one for each line", len(seeds), len(faults), lines)
 		}
 		for _, seed := range seeds {
 			if text, _, _ := strings.Cut(seed, " :"); text != strings.TrimSpace(text) || strings.Contains(text, "\n") {
-				t.Errorf("seed %q", seed)
+				t.Errorf("seed %q, want none with blanks at its ends or with a newline", seed)
 			}
 		}
 	})
@@ -203,7 +203,7 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 		var stderr strings.Builder
 		counts, err := feed(t.Context(), &seedReader{args: []string{"http://a.test/", "http://b.test/"}}, offer, &stderr)
 		if err != nil || counts.Added != 2 || !slices.Equal(got, []string{"http://a.test/", "http://b.test/"}) {
-			t.Errorf("fed %q: %+v, %v", got, counts, err)
+			t.Errorf("after the outage: offered %q, counts %+v, error %v; want both seeds added once", got, counts, err)
 		}
 		if n := strings.Count(stderr.String(), "seeds wait"); n != 1 {
 			t.Errorf("stderr says %d times that seeds wait, want once:\n%s", n, stderr.String())
@@ -212,7 +212,7 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := feed(ctx, &seedReader{args: []string{"http://c.test/"}}, offer, &stderr); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("fed until ctx ended: %v", err)
+			t.Errorf("feed after the end of ctx = %v, want %v", err, context.DeadlineExceeded)
 		}
 	})
 }
@@ -255,10 +255,10 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := []string{"http://a.test/", "http://b.test/"}; !slices.Equal(store.known, want) {
-			t.Errorf("known are %q, want %q", store.known, want)
+			t.Errorf("URLs marked as known: %q, want %q", store.known, want)
 		}
 		if n := strings.Count(stderr.String(), "known URLs wait"); n != 1 || !strings.Contains(stderr.String(), "3 URLs, 2 of them new here") {
-			t.Errorf("stderr, want the outage once and 2 new ones of 3:\n%s", stderr.String())
+			t.Errorf("stderr, want one notice that URLs wait, and that 2 of 3 URLs are new:\n%s", stderr.String())
 		}
 	})
 }
@@ -267,11 +267,11 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 // spelling, and is short even for many seeds.
 func TestSeedsText(t *testing.T) {
 	if got, want := seedsText([]string{"HTTP://a.test", "no url:", "b.test/x"}, "a b"), "http://a.test/ https://b.test/x --seeds 'a b'"; got != want {
-		t.Errorf("got %s, want %s", got, want)
+		t.Errorf("seedsText = %s, want %s", got, want)
 	}
 	many := slices.Repeat([]string{"http://a.test/a/long/path"}, 1000)
 	one, other := seedsText(many, ""), seedsText(append(many, "http://a.test/b"), "")
 	if one == other || len(one) > maxSeedsText || !strings.HasPrefix(one, "http://a.test/a/long/path http") {
-		t.Errorf("a thousand seeds are %q", one)
+		t.Errorf("seedsText of 1,000 seeds = %q, and with one more seed %q; want two texts of at most %d bytes", one, other, maxSeedsText)
 	}
 }

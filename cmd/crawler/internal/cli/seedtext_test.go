@@ -44,7 +44,7 @@ func TestSeedsOfAllKinds(t *testing.T) {
 		t.Errorf("seed says %q, want 4 of 6 refused", more)
 	}
 	if strings.Contains(out+errs+more+errs2, "heim") {
-		t.Errorf("a password is shown:\n%s%s%s%s", out, errs, more, errs2)
+		t.Errorf("the output contains a password:\n%s%s%s%s", out, errs, more, errs2)
 	}
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || name == "list.txt" {
@@ -52,7 +52,7 @@ func TestSeedsOfAllKinds(t *testing.T) {
 		}
 		text, err := os.ReadFile(name)
 		if strings.Contains(string(text), "heim") {
-			t.Errorf("%s has a password", name)
+			t.Errorf("file %s contains a password", name)
 		}
 		return err
 	})

@@ -47,7 +47,7 @@ func TestSharedFlagFaults(t *testing.T) {
 	} {
 		code, out, errs := run(t, "", test.args...)
 		if code != exitUsage || !strings.Contains(errs, test.want) || strings.Contains(out+errs, "hush") {
-			t.Errorf("%q: exit code %d, want %d and %q, got %s%s", test.args, code, exitUsage, test.want, out, errs)
+			t.Errorf("%q: exit code %d, want %d and %q in stderr:\n%s%s", test.args, code, exitUsage, test.want, out, errs)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestPasswordFile(t *testing.T) {
 	}
 	at, err := (&sharedFlags{redis: "redis://u:other@h", name: "n", passwordFile: name}).location("")
 	if err != nil || at.Redis.Password != "hu sh" {
-		t.Errorf("%+v (%v), want the password of the file", at, err)
+		t.Errorf("location = %+v (%v), want the password of the file", at, err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestWhichCrawlIsMeant(t *testing.T) {
 		}
 		at, err := crawl.location()
 		if (err == nil) != (test.title != "") || err == nil && at.String() != test.title {
-			t.Errorf("%s: %v (%v), want %s", test.name, at, err, test.title)
+			t.Errorf("%s: location = %v (%v), want %q, or an error if this is empty", test.name, at, err, test.title)
 		}
 		for name := range test.env {
 			t.Setenv(name, "")
@@ -147,22 +147,22 @@ func TestExportMergesWorkers(t *testing.T) {
 	}
 	code, out, errs := run(t, "", "export", "web.crawl", second)
 	if code != exitOK || strings.Count(out, "\n") != 2 || strings.Count(out, "/1") != 1 || strings.Contains(out, "/lost") {
-		t.Errorf("exit code %d: %s%s", code, out, errs)
+		t.Errorf("export of two workers: exit code %d: %s%s", code, out, errs)
 	}
 	if want := "2 records of 2 workers: 1 fetched again, 1 taken back, 0 still to be fetched, 0 damaged\n"; errs != want {
 		t.Errorf("summary %q, want %q", errs, want)
 	}
 	if code, _, errs := run(t, "", "status", "--dir", second); code != exitUsage || !strings.Contains(errs, "is the directory of a worker of web, a crawl in Redis") {
-		t.Errorf("status of a worker's directory: exit code %d: %s", code, errs)
+		t.Errorf("status of a worker's directory: exit code %d, want a usage error: %s", code, errs)
 	}
 	if code, _, errs := run(t, "", "export", t.TempDir()); code != exitUsage || !strings.Contains(errs, "it is not a worker's directory") {
-		t.Errorf("a directory of no worker: exit code %d: %s", code, errs)
+		t.Errorf("export of a directory that is not a worker's: exit code %d: %s", code, errs)
 	}
 	third, foreign := journal(t, "other", "h-1")
 	if err := third.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, errs := run(t, "", "export", "web.crawl", foreign); code != exitUsage || !strings.Contains(errs, "(abc), but") {
-		t.Errorf("directories of two crawls: exit code %d: %s", code, errs)
+		t.Errorf("export of workers of two crawls: exit code %d: %s", code, errs)
 	}
 }

@@ -64,16 +64,16 @@ func TestCrawlOnTerminal(t *testing.T) {
 			t.Setenv("NO_COLOR", noColor)
 			screen := runOnTerminal(t)
 			if colours := strings.Contains(screen, "\x1b[1m"); colours == (noColor != "") {
-				t.Errorf("colours: %t\n%q", colours, screen)
+				t.Errorf("has colours: %t, want %t\n%q", colours, noColor == "", screen)
 			}
 			for _, line := range regexp.MustCompile("[\r\n]+").Split(escape.ReplaceAllString(screen, ""), -1) {
 				if len(line) > 80 {
-					t.Errorf("line of %d columns: %q", len(line), line)
+					t.Errorf("line of %d columns, want at most 80: %q", len(line), line)
 				}
 			}
 			end := screen[strings.LastIndex(screen, "\x1b[J")+len("\x1b[J"):]
 			if !strings.HasPrefix(end, "x.crawl: nothing is left to fetch\r\n") || strings.Contains(end, "\x1b") {
-				t.Errorf("behind the view comes %q", end)
+				t.Errorf("after the live view, the screen shows %q, want the summary without escape sequences", end)
 			}
 			for _, want := range []string{"1 of 1 host active", "seen ", "seed refused: argument: \"gopher://x\" is neither http nor https\r\n", "crawling into x.crawl"} {
 				if !strings.Contains(screen, want) {
@@ -90,9 +90,9 @@ func runOnTerminal(t *testing.T) string {
 	master, tty, err := pty.Open()
 	if err != nil {
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-			t.Fatalf("no pseudo-terminal: %v", err)
+			t.Fatalf("cannot open a pseudo-terminal: %v", err)
 		}
-		t.Skipf("no pseudo-terminal: %v", err)
+		t.Skipf("cannot open a pseudo-terminal: %v", err)
 	}
 	defer func() { _ = master.Close() }()
 	if err := pty.Setsize(master, &pty.Winsize{Cols: 80, Rows: 24}); err != nil {
@@ -119,7 +119,7 @@ func runOnTerminal(t *testing.T) string {
 	code := started(tty, "crawl", "--dir", "x.crawl", "--delay", "0", "--urls", "1k", "--connect-to", connectTo, "http://a.test/", "gopher://x")
 	<-held
 	if got := <-code; got != exitOK {
-		t.Errorf("exit code %d", got)
+		t.Errorf("crawl: exit code %d", got)
 	}
 	_ = tty.Close()
 	<-read
@@ -159,16 +159,16 @@ func TestWatchFromOtherProcess(t *testing.T) {
 		n := 0
 		w := &lineWriter{seen: func(line string) { n++; seen(n, line, cancel) }}
 		if code := Run(ctx, append([]string{"status", "--dir", dir, "--watch"}, flags...), nil, w, io.Discard); code != exitOK {
-			t.Errorf("exit code %d", code)
+			t.Errorf("status --watch %q: exit code %d", flags, code)
 		}
 		if n == 0 {
-			t.Error("nothing was shown")
+			t.Errorf("status --watch %q: no output", flags)
 		}
 	}
 	watch([]string{"--json"}, func(n int, line string, enough func()) {
 		var st report.Status
 		if err := json.Unmarshal([]byte(line), &st); err != nil || !st.Running || st.Stats.Found == 0 {
-			t.Errorf("%q: %v", line, err)
+			t.Errorf("status --watch --json prints %q (%v), want the status of a running crawl", line, err)
 		}
 		if n == 2 {
 			enough()
@@ -176,15 +176,15 @@ func TestWatchFromOtherProcess(t *testing.T) {
 	})
 	watch(nil, func(_ int, line string, _ func()) {
 		if !strings.Contains(line, "msg=progress pages=") || !strings.Contains(line, "limited_by=") {
-			t.Errorf("line %q", line)
+			t.Errorf("status --watch prints %q, want a line about the progress", line)
 		}
 		release() // the crawl ends by itself
 	})
 	if got := <-code; got != exitOK {
-		t.Errorf("exit code %d: %s", got, &stderr)
+		t.Errorf("crawl: exit code %d: %s", got, &stderr)
 	}
 	if strings.Contains(stderr.String(), "\x1b") {
-		t.Errorf("sequences for a terminal where there is none: %q", &stderr)
+		t.Errorf("stderr is not a terminal, but has escape sequences: %q", &stderr)
 	}
 	checkReport(t, dir)
 }
@@ -195,11 +195,11 @@ func checkReport(t *testing.T, dir string) {
 	r := lastReport(t, dir)
 	if r.End != "nothing is left to fetch" || r.Fault != "" || r.Books.Done != 3 || r.Run.Pages != 3 || r.Run.Seconds <= 0 ||
 		r.Resume != "" || r.Top.Pages[0] != (report.HostCount{Host: "a.test", Count: 3}) || r.FPR.Probed == nil || r.Filter.Keys != 3 {
-		t.Errorf("report %+v", r)
+		t.Errorf("report %+v, want that of a complete crawl of 3 pages", r)
 	}
 	for _, name := range []string{"*.tmp", "control.sock"} {
 		if left, _ := filepath.Glob(filepath.Join(dir, name)); left != nil {
-			t.Errorf("left behind: %q", left)
+			t.Errorf("files are left: %q", left)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 	connectTo, _, release := heldSite(t)
 	release()
 	if code := <-started(io.Discard, "crawl", "--dir", dir, "--delay", "0", "--max-pages", "1", "--urls", "1k", "--connect-to", connectTo, "http://a.test/"); code != exitOK {
-		t.Fatalf("exit code %d", code)
+		t.Fatalf("crawl: exit code %d", code)
 	}
 	r := lastReport(t, dir)
 	r.End, r.Resume = "running, 1 page", ""
@@ -233,7 +233,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if code, _, errs := run(t, "", "report", "--dir", dir, "--probe", "1ms"); code != exitFailed || !strings.Contains(errs, want) {
-			t.Errorf("%s: exit code %d, %s", text, code, errs)
+			t.Errorf("report.json has %s: exit code %d, want %d and %q in stderr: %s", text, code, exitFailed, want, errs)
 		}
 	}
 }

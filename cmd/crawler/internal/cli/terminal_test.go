@@ -37,9 +37,9 @@ func onTerminal(t *testing.T, f func(tty *os.File)) string {
 	master, tty, err := pty.Open()
 	if err != nil {
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-			t.Fatalf("no pseudo-terminal: %v", err)
+			t.Fatalf("cannot open a pseudo-terminal: %v", err)
 		}
-		t.Skipf("no pseudo-terminal: %v", err)
+		t.Skipf("cannot open a pseudo-terminal: %v", err)
 	}
 	defer master.Close()
 	var shown bytes.Buffer
@@ -61,7 +61,7 @@ func isInert(t *testing.T, what, output string) {
 	for line := range strings.Lines(ownSequences.ReplaceAllString(output, "")) {
 		line = strings.NewReplacer("\r", "", "\n", "", "\t", "").Replace(line)
 		if sanitize.String(line) != line {
-			t.Errorf("%s: the terminal gets %q", what, line)
+			t.Errorf("%s: the terminal gets %q, want control characters escaped", what, line)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestLogsOnTerminal(t *testing.T) {
 				}
 			})
 			if n := strings.Count(shown, "pwned"); n != 10 {
-				t.Errorf("%d of 10 values are shown in %q", n, shown)
+				t.Errorf("%d values with \"pwned\" are shown, want 10: %q", n, shown)
 			}
 			isInert(t, c.name, shown)
 		})
@@ -178,7 +178,7 @@ func TestHostileServerOnTerminal(t *testing.T) {
 	text := shown("crawl", "--dir", dir, "--delay", "0", "--retries", "0", "--backoff", "1ms", "--urls", "1000", "--log-level", "debug", "--out", "-",
 		"--connect-to", "*.test="+hostile(t), "http://a.test/")
 	if n := strings.Count(text, "pwned"); n < 10 {
-		t.Errorf("%d values of the server are shown, want 10 or more: the test tests too little\n%q", n, text)
+		t.Errorf("%d values of the server are shown, want 10 or more\n%q", n, text)
 	}
 	page := "http://a.test/" + attack
 	for _, args := range [][]string{
@@ -192,10 +192,10 @@ func TestHostileServerOnTerminal(t *testing.T) {
 		{"status", "--dir", attack}, {"output", attack}, {"size", "--urls", attack}, {"dedup", "--print", attack}, {"help", attack},
 	} {
 		if text := shown(args...); !strings.Contains(text, "pwned") && args[0] != "help" {
-			t.Errorf("%q says nothing of its argument: %q", args, text)
+			t.Errorf("the output of %q does not contain its argument: %q", args, text)
 		}
 		if _, _, errs := run(t, "", args...); sanitize.String(strings.ReplaceAll(errs, "\n", "")) != strings.ReplaceAll(errs, "\n", "") {
-			t.Errorf("%q writes to a pipe %q", args, errs)
+			t.Errorf("%q writes control characters to a pipe: %q", args, errs)
 		}
 	}
 
@@ -203,11 +203,11 @@ func TestHostileServerOnTerminal(t *testing.T) {
 	_, records, _ := run(t, "", "output", "--dir", dir)
 	first, _, _ := strings.Cut(records, "\n")
 	if err := json.Unmarshal([]byte(first), &title); err != nil || !strings.Contains(first, "\u009b5m\x7f\u202e") {
-		t.Errorf("the record in a pipe is %q (%v), want it as it was written", first, err)
+		t.Errorf("the record in a pipe is %q (%v), want unescaped control characters", first, err)
 	}
 	var onScreen struct{ Title string }
 	first, _, _ = strings.Cut(shown("output", "--dir", dir), "\n")
 	if err := json.Unmarshal([]byte(first), &onScreen); err != nil || onScreen != title {
-		t.Errorf("the record on a terminal says %+v, that in a pipe %+v (%v)", onScreen, title, err)
+		t.Errorf("output has the record %+v on a terminal, and %+v in a pipe (%v); want the same", onScreen, title, err)
 	}
 }

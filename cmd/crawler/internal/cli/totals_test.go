@@ -43,10 +43,10 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	must(t, append(again, "http://a.test/ok?2")...)
 	r := reportOf(t, dir)
 	if got := r.TopAll.Pages[0]; got != (report.HostCount{Host: "a.test", Count: 3, Run: 1}) || len(r.TopAll.Errors) != 1 || r.TopAll.Errors[0].Host != "b.test" {
-		t.Errorf("after the second run: %+v", r.TopAll)
+		t.Errorf("hosts of the whole crawl after the second run: %+v", r.TopAll)
 	}
 	if r.Top.Pages[0] != (report.HostCount{Host: "a.test", Count: 1}) || len(r.Run.Outcomes) != 1 || r.Run.Outcomes[frontier.OK] != 1 || r.Outcomes[frontier.OK] != 3 {
-		t.Errorf("of the second run: %+v, outcomes %v of %v", r.Top, r.Run.Outcomes, r.Outcomes)
+		t.Errorf("second run: hosts %+v, outcomes %v; outcomes of the whole crawl: %v", r.Top, r.Run.Outcomes, r.Outcomes)
 	}
 	if want := []report.CauseCount{{Cause: "status 500 Internal Server Error", Count: 1}}; !slices.Equal(r.Errors, want) {
 		t.Errorf("errors by cause %+v, want %+v", r.Errors, want)
@@ -54,7 +54,7 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	must(t, again...)
 	r = reportOf(t, dir)
 	if got := r.TopAll.Pages[0]; got != (report.HostCount{Host: "a.test", Count: 3}) || r.Run.Outcomes == nil || len(r.Run.Outcomes) != 0 {
-		t.Errorf("after a run without pages: %+v, outcomes %v", r.TopAll, r.Run.Outcomes)
+		t.Errorf("after a run without pages: hosts of the whole crawl %+v; outcomes of the run %v, want none", r.TopAll, r.Run.Outcomes)
 	}
 	out := must(t, "report", "--probe", "1ms", "--dir", dir)
 	for _, want := range []string{"; this run: none\n", "Hosts with the most pages\n     whole crawl       this run\n", "               3              0  a.test\n",
@@ -70,7 +70,7 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	}
 	code, _, errs := run(t, "", append(again, "http://a.test/ok?3")...)
 	if r = reportOf(t, dir); code != exitOK || !strings.Contains(errs, "totals of earlier runs not read, hosts are counted from this run on") || r.TopAll.Pages[0].Count != 1 {
-		t.Errorf("exit code %d: %s\n%+v", code, errs, r.TopAll)
+		t.Errorf("crawl with unreadable totals: exit code %d: %s\nhosts of the whole crawl %+v", code, errs, r.TopAll)
 	}
 }
 
@@ -82,6 +82,6 @@ func TestReportProbesForASecond(t *testing.T) {
 	begun := time.Now()
 	out := must(t, "report", "--dir", dir)
 	if took := time.Since(begun); took > 5*time.Second || !strings.Contains(out, "  probed ") {
-		t.Errorf("it took %v:\n%s", took, out)
+		t.Errorf("report took %v, want at most 5s, and a line about its probes:\n%s", took, out)
 	}
 }

@@ -54,7 +54,7 @@ func TestTrustedCertificates(t *testing.T) {
 		}
 		code, _, errs := run(t, "", append(args, test.url)...)
 		if ok := code == exitOK && strings.Contains(errs, "outcomes    ok 1"); ok != test.ok || !strings.Contains(errs, test.stderr) {
-			t.Errorf("%q %s: exit code %d, want success: %t, and %q, got\n%s", test.flags, test.url, code, test.ok, test.stderr, errs)
+			t.Errorf("%q %s: exit code %d, want success: %t, and %q in stderr:\n%s", test.flags, test.url, code, test.ok, test.stderr, errs)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (o *output) await(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(o.String(), text); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("no %q within a minute:\n%s", text, o)
+			t.Fatalf("after a minute, the output has no %q:\n%s", text, o)
 		}
 	}
 }
@@ -120,10 +120,10 @@ func TestUnreachedSeedsAreReported(t *testing.T) {
 				}
 				checkCause(t, dir, test.seed, test.cause)
 				if code, _, errs := run(t, "", again...); code != exitUnreached || !strings.Contains(errs, test.cause) {
-					t.Errorf("again: exit code %d, want %d and %q: %s", code, exitUnreached, test.cause, errs)
+					t.Errorf("second run: exit code %d, want %d and %q in stderr: %s", code, exitUnreached, test.cause, errs)
 				}
 				if r := lastReport(t, dir); len(r.TopAll.Errors) != 1 || !strings.Contains(r.TopAll.Errors[0].Cause, test.cause) {
-					t.Errorf("after a run without requests the hosts are %+v, want the cause %q", r.TopAll, test.cause)
+					t.Errorf("after a run without requests: hosts %+v, want one with the cause %q", r.TopAll, test.cause)
 				}
 			})
 		}
@@ -143,13 +143,13 @@ func checkCause(t *testing.T, dir, seed, cause string) {
 	} {
 		code, out, errs := run(t, "", append(args, "--dir", dir)...)
 		if code != exitOK || !strings.Contains(unbroken(out), cause) {
-			t.Errorf("%s: exit code %d, want %q: %s%s", name, code, cause, out, errs)
+			t.Errorf("%s: exit code %d, want 0 and %q in the output: %s%s", name, code, cause, out, errs)
 		}
 	}
 	r := lastReport(t, dir)
 	if r.Run.Errors != 1 || r.Run.Pages != 0 || r.Pages != 0 || r.LastError == nil || !strings.Contains(r.LastError.Error, cause) ||
 		len(r.Top.Errors) != 1 || !strings.Contains(r.Top.Errors[0].Cause, cause) || len(r.Top.Pages) != 0 {
-		t.Errorf("the report has the run %+v, the last error %+v, hosts %+v", r.Run, r.LastError, r.Top)
+		t.Errorf("report: run %+v, last error %+v, hosts %+v; want one error, with the cause %q", r.Run, r.LastError, r.Top, cause)
 	}
 }
 
@@ -174,31 +174,31 @@ func TestUnreachedIsShownEarly(t *testing.T) {
 			for _, args := range [][]string{{"status"}, {"report"}, {"explain", "http://a.test/"}} {
 				if code, out, more := run(t, "", append(args, "--dir", dir)...); code != exitOK ||
 					!strings.Contains(unbroken(out), cause) {
-					t.Errorf("%v: exit code %d, want %q: %s%s", args, code, cause, out, more)
+					t.Errorf("%v: exit code %d, want 0 and %q in the output: %s%s", args, code, cause, out, more)
 				}
 			}
 			if shared != nil { // the command reads the state from Redis
 				_, out, more := run(t, "", append([]string{"explain", "--json", "http://b.test/"}, shared[:4]...)...)
 				var e crawl.Explanation
 				if err := json.Unmarshal([]byte(out), &e); err != nil || e.Robots == nil || !strings.Contains(e.Robots.Cause, cause) {
-					t.Errorf("explanation %s%s (%v)", out, more, err)
+					t.Errorf("explain prints %s%s (%v), want the cause %q", out, more, err, cause)
 				}
 			}
 			s := sampleOf(t, dir)
 			if words := new(report.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.BackingOff == 2 && !strings.HasPrefix(words, "back-off: 2 hosts") {
-				t.Errorf("limited by %q", words)
+				t.Errorf("the limit of the crawl is %q, want the back-off of 2 hosts", words)
 			}
 			if code, _, more := run(t, "", "stop", "--dir", dir); code != exitOK {
-				t.Fatalf("stop: %s", more)
+				t.Fatalf("stop fails: %s", more)
 			}
 			if got := <-code; got != exitInt {
-				t.Errorf("exit code %d: %s", got, &errs)
+				t.Errorf("stopped crawl: exit code %d: %s", got, &errs)
 			}
 			if n := strings.Count(errs.String(), "no seed could be reached so far"); n != 1 {
-				t.Errorf("it is said %d times: %s", n, &errs)
+				t.Errorf("stderr says %d times that no seed could be reached so far, want once: %s", n, &errs)
 			}
 			if n := strings.Count(errs.String(), `msg="robots.txt failed"`); n != 2 {
-				t.Errorf("%d warnings, want one for each host: %s", n, &errs)
+				t.Errorf("%d warnings about robots.txt, want one for each of 2 hosts: %s", n, &errs)
 			}
 		})
 	}
@@ -217,7 +217,7 @@ func TestNoNeedlessWarnings(t *testing.T) {
 		return errs
 	}
 	if errs := quiet(exitOK, "--quiet", "--max-depth", "0", "--connect-to", "*="+address, "http://a.test/"); errs != "" {
-		t.Errorf("a good crawl says %q", errs)
+		t.Errorf("a crawl without problems prints %q, want nothing", errs)
 	}
 	errs := quiet(exitUnreached, "-q", "--log-level", "debug", "--connect-to", "*="+refusedPort(t), "gopher://x", "http://a.test/")
 	for text, want := range map[string]bool{
@@ -225,7 +225,7 @@ func TestNoNeedlessWarnings(t *testing.T) {
 		"level=INFO": false, "level=DEBUG": false, "crawling into": false, "this run": false,
 	} {
 		if strings.Contains(errs, text) != want {
-			t.Errorf("%q: want %t in\n%s", text, want, errs)
+			t.Errorf("stderr contains %q: want %t\n%s", text, want, errs)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 			cancel()
 		}}
 		if code := Run(ctx, []string{"status", "--dir", dir, "--watch"}, nil, w, io.Discard); code != exitOK {
-			t.Errorf("exit code %d", code)
+			t.Errorf("status --watch: exit code %d", code)
 		}
 		return words
 	}
@@ -264,12 +264,12 @@ func TestPauseShowsAtOnce(t *testing.T) {
 		}
 		errs.await(t, step.log)
 		if words := limited(); strings.Contains(words, "limited_by=paused") != step.paused {
-			t.Errorf("after %s: %s", step.command, words)
+			t.Errorf("after %s: status --watch prints %q, want limited_by=paused: %t", step.command, words, step.paused)
 		}
 	}
 	release()
 	if got := <-code; got != exitOK {
-		t.Errorf("exit code %d: %s", got, &errs)
+		t.Errorf("crawl: exit code %d: %s", got, &errs)
 	}
 }
 
@@ -298,10 +298,10 @@ func TestNewCrawlIsNotEmpty(t *testing.T) {
 		}
 	}
 	if words := report.Limiting([]report.Gauges{s.Gauges}).Words(); words != "waiting for seeds" {
-		t.Errorf("a new crawl is limited by %q", words)
+		t.Errorf("the limit of a new crawl is %q, want \"waiting for seeds\"", words)
 	}
 	_ = seeds.Close()
 	if code := <-ended; code != exitNothing {
-		t.Errorf("exit code %d: %s", code, &errs)
+		t.Errorf("crawl without seeds: exit code %d, want %d: %s", code, exitNothing, &errs)
 	}
 }

@@ -47,15 +47,15 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 			got, known := rows[f.Name]
 			delete(rows, f.Name)
 			if !known || got.ofTable != want {
-				t.Errorf("--%s has the default %q there, want %q", f.Name, got.ofTable, want)
+				t.Errorf("on the page, the default of --%s is %q, want %q", f.Name, got.ofTable, want)
 			}
 			if fixed := slices.Contains(fixedNames, f.Name); got.fixed != fixed {
-				t.Errorf("--%s is marked as fixed there: %t, want %t", f.Name, got.fixed, fixed)
+				t.Errorf("on the page, --%s is marked as fixed: %t, want %t", f.Name, got.fixed, fixed)
 			}
 		})
 	}
 	for name := range rows {
-		t.Errorf("it lists --%s, which is no flag of the web's", name)
+		t.Errorf("the page lists --%s, which does not change how a crawl treats the web", name)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestWebPolicyHasLists(t *testing.T) {
 	page := readText(t, "docs/reference/web-policy.md")
 	listed := strings.Fields(blocks(t, "docs/reference/web-policy.md", "text")[0])
 	if !slices.Equal(listed, canon.DefaultStrip()) {
-		t.Errorf("it lists the parameters %v, want %v", listed, canon.DefaultStrip())
+		t.Errorf("the page lists the parameters %v, want %v", listed, canon.DefaultStrip())
 	}
 	client, err := get.New(get.Config{})
 	if err != nil {
@@ -78,7 +78,7 @@ func TestWebPolicyHasLists(t *testing.T) {
 		}
 	}
 	if listed := strings.Fields(blocks(t, "docs/reference/web-policy.md", "text")[1]); !slices.Equal(listed, ports) {
-		t.Errorf("it lists the ports %v, want %v", listed, ports)
+		t.Errorf("the page lists the ports %v, want %v", listed, ports)
 	}
 	for _, reason := range []frontier.Reason{
 		frontier.ReasonScope, frontier.ReasonExcluded, frontier.ReasonDepth, frontier.ReasonHops, frontier.ReasonHostLimit, frontier.ReasonDomain,
@@ -86,7 +86,7 @@ func TestWebPolicyHasLists(t *testing.T) {
 		frontier.ReasonRepeats, frontier.ReasonParams, frontier.ReasonCalendar, frontier.ReasonPort,
 	} {
 		if !strings.Contains(page, "`"+string(reason)+"`") {
-			t.Errorf("it does not name the reason %s", reason)
+			t.Errorf("the page does not name the reason %s", reason)
 		}
 	}
 }

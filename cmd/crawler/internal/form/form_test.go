@@ -37,7 +37,7 @@ func TestCanonicalOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if url, err := form.Parse(raw); err != nil || url.String() != c.want {
-			t.Errorf("%v: %s, %v, want %s", c.args, url, err, c.want)
+			t.Errorf("%v: Parse(%q) = %s, %v, want %s", c.args, raw, url, err, c.want)
 		}
 	}
 }

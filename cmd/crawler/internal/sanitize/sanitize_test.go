@@ -40,7 +40,7 @@ func TestStringEscapesControls(t *testing.T) {
 	}
 	for _, r := range controls() {
 		if got := String(string(r)); !regexp.MustCompile(`^\\u[0-9a-f]{4}$`).MatchString(got) {
-			t.Errorf("%U is escaped as %q", r, got)
+			t.Errorf("String of %U = %q, want \\u and four digits", r, got)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestWriterEscapesControls(t *testing.T) {
 			rest = rest[len(part):]
 		}
 		if out.String() != want {
-			t.Errorf("in pieces of %d: %q, want %q", size, out.String(), want)
+			t.Errorf("written in pieces of %d bytes: got %q, want %q", size, out.String(), want)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestWriterKeepsJSON(t *testing.T) {
 	}
 	var got map[string]string
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got["title"] != want["title"] || got["back"] != want["back"] {
-		t.Errorf("%s\nis %q (%v)", &out, got, err)
+		t.Errorf("the escaped JSON %s\ndecodes to %q (%v), want %q", &out, got, err, want)
 	}
 	if line := strings.TrimSuffix(out.String(), "\n"); String(line) != line {
 		t.Errorf("%q is not escaped", line)
@@ -89,10 +89,10 @@ func TestForTerminal(t *testing.T) {
 	}
 	defer f.Close()
 	if w := ForTerminal(f); w != f {
-		t.Errorf("a file gets %T", w)
+		t.Errorf("ForTerminal of a file = %T, want the file", w)
 	}
 	if w := Unwrap(NewWriter(f)); w != f {
-		t.Errorf("Unwrap returns %T", w)
+		t.Errorf("Unwrap = %T, want the file", w)
 	}
 }
 

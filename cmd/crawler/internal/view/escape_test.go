@@ -20,7 +20,7 @@ func TestCellsAreEscaped(t *testing.T) {
 			l.write(&got, false)
 		}
 		if text := got.String(); text != human.Printable(text) || !strings.Contains(text, `\u001b]0;`) {
-			t.Errorf("%q is drawn as %q", hostile, text)
+			t.Errorf("%q is drawn as %q, want it escaped", hostile, text)
 		}
 	}
 }

@@ -44,15 +44,15 @@ func TestLastError(t *testing.T) {
 		return slices.Contains(s.lines(), want)
 	}
 	if shown() {
-		t.Error("an old error is shown while nothing fails")
+		t.Error("the last error is shown, although it is old and no host backs off")
 	}
 	r.Gauges.BackingOff = 1
 	if !shown() {
-		t.Error("the cause is not shown while a host backs off")
+		t.Error("the last error is not shown while a host backs off")
 	}
 	r.Gauges.BackingOff, r.LastError.Time = 0, r.Time
 	if !shown() {
-		t.Error("an error of just now is not shown")
+		t.Error("a recent error is not shown")
 	}
 }
 
@@ -74,7 +74,7 @@ func TestLateRelaysAreShown(t *testing.T) {
 	}
 	want := []string{"relay index: 12 events behind (3.3 KiB, 2s)", "relay audit: all delivered; the sink is away: lookup h?st?[2J: no such host"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
+		t.Errorf("lines about relays (-want +got):\n%s", diff)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestLinesOfEachWidth(t *testing.T) {
 		s := newScreen(width, 24, true)
 		NewLive(s, s.size, false).Draw(busy())
 		if diff := cmp.Diff(want, s.lines()); diff != "" {
-			t.Errorf("at %d columns: want -, got +\n%s", width, diff)
+			t.Errorf("lines at %d columns (-want +got):\n%s", width, diff)
 		}
 		for _, fault := range s.faults {
 			t.Error(fault)
@@ -122,11 +122,12 @@ func TestSmallTerminals(t *testing.T) {
 			live.Draw(busy())
 			live.Draw(busy())
 			if len(s.rows) > height || len(s.faults) > 0 || s.y != 0 || s.x != 0 {
-				t.Fatalf("%dx%d: %d rows, cursor %d,%d, faults %q", width, height, len(s.rows), s.x, s.y, s.faults)
+				t.Fatalf("screen of %dx%d: %d rows, cursor at %d,%d, faults %q; want no scrolling and the cursor at 0,0",
+					width, height, len(s.rows), s.x, s.y, s.faults)
 			}
 			for _, r := range s.rows {
 				if r.joined || width > 1 && len(r.text) >= width {
-					t.Fatalf("%dx%d: row %q reaches the last column", width, height, r.text)
+					t.Fatalf("screen of %dx%d: row %q reaches the last column", width, height, r.text)
 				}
 			}
 		}
@@ -139,7 +140,7 @@ func TestUnknownSize(t *testing.T) {
 	known := newScreen(80, 24, true)
 	NewLive(known, known.size, false).Draw(busy())
 	if diff := cmp.Diff(known.lines(), s.lines()); diff != "" {
-		t.Errorf("80 columns -, size unknown +\n%s", diff)
+		t.Errorf("a screen of unknown size is not drawn as one of 80 columns (-80 columns +unknown):\n%s", diff)
 	}
 }
 
@@ -148,7 +149,7 @@ func TestColorsOnRequest(t *testing.T) {
 		s := newScreen(80, 24, true)
 		NewLive(s, s.size, color).Draw(busy())
 		if got := s.colors > 0; got != want {
-			t.Errorf("color=%v: %d colour sequences", color, s.colors)
+			t.Errorf("color=%t: got %d colour sequences, want some only with color", color, s.colors)
 		}
 	}
 }
@@ -218,7 +219,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 					}
 				}
 				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-					t.Fatalf("want -, got +\n%s", diff)
+					t.Fatalf("lines on the screen (-want +got):\n%s", diff)
 				}
 			},
 		})
@@ -234,7 +235,7 @@ func TestClearFlushes(t *testing.T) {
 	live.Clear()
 	live.Clear()
 	if diff := cmp.Diff([]string{"half"}, s.lines()); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
+		t.Errorf("lines after Clear (-want +got):\n%s", diff)
 	}
 }
 

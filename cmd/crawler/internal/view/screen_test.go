@@ -69,7 +69,7 @@ func (s *screen) obey(command byte, arg string) {
 	case command == 'A':
 		n, err := strconv.Atoi(arg)
 		if err != nil || n < 1 || s.y-n < s.top() {
-			s.faultf("up %q from row %d, the first on the screen is %d", arg, s.y, s.top())
+			s.faultf("cursor up %q from row %d, but the first row on the screen is %d", arg, s.y, s.top())
 			return
 		}
 		s.y -= n
@@ -86,7 +86,7 @@ func (s *screen) put(c byte) {
 		s.x = 0
 		s.down()
 	case c < ' ' || c > '~':
-		s.faultf("byte %#x", c)
+		s.faultf("byte %#x, want a printable character", c)
 	default:
 		if s.x == s.width {
 			s.rows[s.y].joined = true

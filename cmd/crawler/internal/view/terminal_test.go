@@ -28,9 +28,9 @@ func openTerminal(t *testing.T, width, height int) *terminal {
 	master, tty, err := pty.Open()
 	if err != nil {
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-			t.Fatalf("no pseudo-terminal: %v", err)
+			t.Fatalf("cannot open a pseudo-terminal: %v", err)
 		}
-		t.Skipf("no pseudo-terminal: %v", err)
+		t.Skipf("cannot open a pseudo-terminal: %v", err)
 	}
 	t.Cleanup(func() { _ = master.Close(); _ = tty.Close() })
 	term := &terminal{screen: newScreen(width, height, false), tty: tty, master: master, out: bufio.NewReader(master)}
@@ -63,7 +63,7 @@ func (term *terminal) expect(t *testing.T, when string, want ...string) {
 	t.Helper()
 	term.settle(t)
 	if diff := cmp.Diff(want, term.lines()); diff != "" {
-		t.Errorf("%s: want -, got +\n%s", when, diff)
+		t.Errorf("%s: lines (-want +got):\n%s", when, diff)
 	}
 	for _, fault := range term.faults {
 		t.Errorf("%s: %s", when, fault)
@@ -79,7 +79,7 @@ func TestPseudoTerminal(t *testing.T) {
 	term := openTerminal(t, 80, 24)
 	live, ok := Open(term.tty, env(map[string]string{"TERM": "xterm"}))
 	if !ok {
-		t.Fatal("a terminal is not taken for one")
+		t.Fatal("Open of a terminal: no view")
 	}
 	wide := []string{
 		"12,345 pages  152 pages/s  2.1 MB/s  1,234,567 queued (12 delayed)",
@@ -91,7 +91,7 @@ func TestPseudoTerminal(t *testing.T) {
 	live.Draw(busy())
 	term.expect(t, "drawn twice", wide...)
 	if term.colors == 0 {
-		t.Error("no colours")
+		t.Error("the view has no colours")
 	}
 
 	log := slog.New(slog.NewTextHandler(live.Printer(), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -131,12 +131,12 @@ func TestNoColor(t *testing.T) {
 	term := openTerminal(t, 80, 24)
 	live, ok := Open(term.tty, env(map[string]string{"TERM": "xterm", "NO_COLOR": "1"}))
 	if !ok {
-		t.Fatal("NO_COLOR takes the view away")
+		t.Fatal("Open with NO_COLOR: no view")
 	}
 	live.Draw(busy())
 	term.settle(t)
 	if term.colors > 0 || len(term.lines()) != 4 {
-		t.Errorf("%d colour sequences, lines %q", term.colors, term.lines())
+		t.Errorf("%d colour sequences, lines %q; want no colours, and 4 lines", term.colors, term.lines())
 	}
 }
 
@@ -163,7 +163,7 @@ func TestNoTerminal(t *testing.T) {
 		{"a dumb terminal", dumb.tty, "dumb"},
 	} {
 		if _, ok := Open(test.w, env(map[string]string{"TERM": test.term})); ok {
-			t.Errorf("%s is drawn on", test.name)
+			t.Errorf("Open of %s: got a view, want none", test.name)
 		}
 	}
 }

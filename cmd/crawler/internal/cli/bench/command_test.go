@@ -49,11 +49,11 @@ func TestFlagFaults(t *testing.T) {
 		out, err := command(t.Context(), io.Discard, strings.Fields(c.args)...)
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", c.args, err, want)
+				t.Errorf("bench %s: error %v, want %q in it", c.args, err, want)
 			}
 		}
 		if out != "" || err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: printed %q, error %v", c.args, out, err)
+			t.Errorf("bench %s: printed %q, error %v; want no output and no secret", c.args, out, err)
 		}
 	}
 }
@@ -74,12 +74,12 @@ func TestOutputIntoPipe(t *testing.T) {
 	}
 	for line := range strings.Lines(progress.String()) {
 		if !strings.HasPrefix(line, "fpr: ") || strings.ContainsAny(line, "\r\x1b") {
-			t.Errorf("told %q", line)
+			t.Errorf("progress line %q, want it to begin with \"fpr: \" and to have no bar", line)
 		}
 	}
 	r, err := read(dir)
 	if err != nil || len(r.Sections) != 1 || len(r.Sections[0].Tables[0].Rows) != 1 || r.Took <= 0 {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("report %+v (%v), want one section with one row", r, err)
 	}
 }
 
@@ -101,14 +101,14 @@ func TestInterruptedReportIsValid(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := command(ctx, writer(func(string) { cancel() }), "fpr", "--n", "10k", "--budget", "1m", "--report", dir)
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("interrupted run: error %v, want %v", err, context.Canceled)
 	}
 	r, err := read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rows := len(r.Sections[0].Tables[0].Rows); rows != 1 || !strings.Contains(r.Markdown(false), ": interrupted") {
-		t.Errorf("%d rows in\n%s", rows, r.Markdown(false))
+		t.Errorf("%d rows, want 1, and \": interrupted\" in\n%s", rows, r.Markdown(false))
 	}
 	if _, err := os.Stat(filepath.Join(dir, report.MarkdownFile)); err != nil {
 		t.Error(err)
@@ -130,7 +130,7 @@ func TestBrokenPromise(t *testing.T) {
 	cancel()
 	for _, ctx := range []context.Context{t.Context(), ended} {
 		if err := verdict(ctx, r, ctx.Err()); err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 promise broken:\n  the filter: too many") {
-			t.Errorf("error %v", err)
+			t.Errorf("verdict = %v, want the broken promise", err)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestReportGrows(t *testing.T) {
 	first := step("first", func() { table.Row(report.Count(1)) })
 	second := step("second", func() {
 		if kept, err := read(dir); err != nil || len(kept.Sections[0].Tables[0].Rows) != 1 {
-			t.Errorf("%+v, %v", kept, err)
+			t.Errorf("report on disk before the second step: %+v (%v), want one row", kept, err)
 		}
 	})
 	if err := agenda.Run(t.Context(), time.Minute, []*agenda.Step{first, second}, newWatch(io.Discard, r, dir)); err != nil {
@@ -161,7 +161,7 @@ func TestLineHasNoSecrets(t *testing.T) {
 	line := o.line([]string{"fpr"})
 	if strings.Contains(line, "cret") || !strings.Contains(line, "redis://host:1/2") || !strings.Contains(line, "postgres://host/db") ||
 		!strings.Contains(line, "--hosts 300 --concurrency 64,auto --each 1s --tls") {
-		t.Error(line)
+		t.Errorf("line %q, want it to have all flags and no secret", line)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestSpeedRows(t *testing.T) {
 	}
 	r, err := read(dir)
 	if err != nil || len(r.Sections) != 2 {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("report %+v (%v), want 2 sections", r, err)
 	}
 	// The first number is sets × callers × links per call × kinds of links (new, known). The
 	// second number is callers × links per page.

@@ -64,13 +64,13 @@ func TestLiveFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Keys != 250_000 || r.Capacity != 300_000 || len(r.Layers) != 2 || r.Rate != 10 || r.FullIn != 5000 {
-		t.Errorf("250,000 keys of 300,000 in two layers, 100 of them in 10 s: %s", text)
+		t.Errorf("report %s\nwant 250,000 of 300,000 keys in two layers, 10 new keys a second, full in 5,000 s", text)
 	}
 	if math.Abs(r.Estimate-250_000) > 5*r.StdErr || r.StdErr <= 0 || r.StdErr > 500 { // 5σ; the filter is the same in each run
 		t.Errorf("estimated %.1f ± %.1f, want 250,000", r.Estimate, r.StdErr)
 	}
 	if !(r.FPR > r.Layers[0].FPR && r.FPR < 1.2e-6) {
-		t.Errorf("p is %g now, want more than that of the first layer, %g, and less than 1.2e-6", r.FPR, r.Layers[0].FPR)
+		t.Errorf("FPR = %g, want more than %g, the FPR of the first layer, and less than 1.2e-6", r.FPR, r.Layers[0].FPR)
 	}
 	for _, c := range []struct {
 		look LiveFunc
@@ -82,7 +82,7 @@ func TestLiveFilter(t *testing.T) {
 	} {
 		text, err := liveOf(c.look, "--dir", "go.dev.crawl")
 		if err != nil || !strings.Contains(text, c.want) || !strings.Contains(text, "250,000 URLs of 300,000") {
-			t.Errorf("%v, want %q in\n%s", err, c.want, text)
+			t.Errorf("error %v, want none, and %q in\n%s", err, c.want, text)
 		}
 	}
 }
@@ -92,10 +92,10 @@ func TestLiveFaults(t *testing.T) {
 	_, err := liveOf(look, "--dir", "go.dev.crawl", "--urls=10", "--plot=x.svg")
 	for _, want := range []string{"leave out --urls", "leave out --plot"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("error %v, want %q in it", err, want)
 		}
 	}
 	if _, err := liveOf(look, "--dir", "x"); err == nil || !strings.Contains(err.Error(), "no crawl in x") {
-		t.Errorf("%v, want what the look says", err)
+		t.Errorf("error %v, want that of the LiveFunc", err)
 	}
 }

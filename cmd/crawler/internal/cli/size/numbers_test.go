@@ -17,12 +17,12 @@ func TestParseLoss(t *testing.T) {
 	} {
 		var l loss
 		if err := l.Set(in); err != nil || math.Abs(l.number-want.number) > 1e-9 || math.Abs(l.share-want.share) > 1e-15 {
-			t.Errorf("%q is %+v, %v, want %+v", in, l, err, want)
+			t.Errorf("Set(%q): got %+v, error %v; want %+v", in, l, err, want)
 		}
 	}
 	refuse(t, func() pflag.Value { return new(loss) }, "", "-1", "100%", "200%", "3 in 2", "1e16", "NaN", "many")
 	if err := new(loss).Set("0"); err == nil || !strings.Contains(err.Error(), "exact store") {
-		t.Errorf("to lose none: %v, want to be told of exact stores", err)
+		t.Errorf("Set(\"0\") = %v, want an error that names the exact store", err)
 	}
 }
 
@@ -31,7 +31,7 @@ func refuse(t *testing.T, fresh func() pflag.Value, inputs ...string) {
 	for _, in := range inputs {
 		v := fresh()
 		if err := v.Set(in); err == nil {
-			t.Errorf("%q is taken for %s %s", in, v.Type(), v)
+			t.Errorf("Set(%q) of a %s gives %s, want an error", in, v.Type(), v)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func FuzzLoss(f *testing.F) {
 		if l.Set(s) == nil {
 			var again loss
 			if err := again.Set(l.String()); err != nil || again != l || !l.set() {
-				t.Errorf("%q is %+v, its text %q is %+v (%v)", s, l, l.String(), again, err)
+				t.Errorf("Set(%q): got %+v, whose text %q parses to %+v (%v)", s, l, l.String(), again, err)
 			}
 		}
 	})
@@ -58,12 +58,12 @@ func TestRoundingUp(t *testing.T) {
 	for n := uint64(1); n < 1<<50; n = n*1007/1000 + 1 {
 		var b human.Bytes
 		if err := b.Set(ibytesUp(n)); err != nil || uint64(b) < n || float64(b) > 1.02*float64(n)+1 {
-			t.Errorf("%d bytes are rounded up to %s (%v)", n, ibytesUp(n), err)
+			t.Errorf("ibytesUp(%d) = %s (%v), want as much, or up to 2 %% more", n, ibytesUp(n), err)
 		}
 	}
 	for p := 0.99; p > 1e-18; p *= 0.97 {
 		if up := rateUp(p); up < p*(1-1e-15) || up > p*1.0101 {
-			t.Errorf("%g is rounded up to %g", p, up)
+			t.Errorf("rateUp(%g) = %g, want as much, or up to 1 %% more", p, up)
 		}
 	}
 }

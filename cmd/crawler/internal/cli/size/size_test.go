@@ -72,23 +72,23 @@ func TestReportText(t *testing.T) {
 		}
 	}
 	if strings.Contains(out, "assumed") {
-		t.Errorf("all was given, but something is assumed:\n%s", out)
+		t.Errorf("all values are given, but the report assumes some:\n%s", out)
 	}
 }
 
 func TestJSON(t *testing.T) {
 	r := reportOf(t, "--urls", "10M", "--fpr", "1%", "--growth", "off")
 	if r.Filter.Hashes != 7 || math.Abs(r.Filter.BitsPerURL-9.593) > 0.001 || r.Queue != nil || r.Growth {
-		t.Errorf("%+v", r)
+		t.Errorf("report %+v, want 7 hash functions, 9.593 bits per URL, no queue and no growth", r)
 	}
 	if share := r.Filter.LostShare; math.Abs(share-0.001658) > 1e-6 {
-		t.Errorf("a share of %g is lost, want 0.001658", share)
+		t.Errorf("LostShare = %g, want 0.001658", share)
 	}
 	var overfilled []float64
 	for _, f := range r.Fills {
 		overfilled = append(overfilled, f.Fixed.FPR)
 		if f.Growing.FPR > 0.01 {
-			t.Errorf("growing to %gn: p = %g, want at most 1 %%", f.Of, f.Growing.FPR)
+			t.Errorf("FPR of a growing filter with %gn keys = %g, want at most 1 %%", f.Of, f.Growing.FPR)
 		}
 	}
 	if len(overfilled) != 5 || math.Abs(overfilled[2]-0.058) > 5e-4 || math.Abs(overfilled[3]-0.157) > 5e-4 {
@@ -99,13 +99,14 @@ func TestJSON(t *testing.T) {
 func TestQueueCounts(t *testing.T) {
 	r := reportOf(t, "--urls", "1M", "--queued", "500k", "--hosts", "1000")
 	if want := sizing.RedisQueue(500_000, 1000, 80); r.Queue == nil || r.Queue.Redis != want || r.Redis.UsedMemory != r.Redis.Zipf.Bytes+want {
-		t.Errorf("queue %+v, used_memory %d, want the filter's %d and %d", r.Queue, r.Redis.UsedMemory, r.Redis.Zipf.Bytes, want)
+		t.Errorf("queue %+v, used_memory %d; want used_memory to be %d of the filter + %d of the queue",
+			r.Queue, r.Redis.UsedMemory, r.Redis.Zipf.Bytes, want)
 	}
 	if q := r.Queue; q.Disk.Least == 0 || q.Disk.Most < q.Disk.Least || q.Exact.Least == 0 || q.Exact.Most < q.Exact.Least {
-		t.Errorf("on disk: %+v, in Postgres: %+v", q.Disk, q.Exact)
+		t.Errorf("queue on disk %+v, in Postgres %+v; want 0 < Least <= Most in both", q.Disk, q.Exact)
 	}
 	if r := reportOf(t, "--urls", "1M"); r.Queue != nil {
-		t.Errorf("a queue of nothing: %+v", r.Queue)
+		t.Errorf("without --queued: queue %+v, want none", r.Queue)
 	}
 }
 
@@ -114,22 +115,22 @@ func TestQueueCounts(t *testing.T) {
 func TestSolvesForTheRest(t *testing.T) {
 	byMemory := reportOf(t, "--urls", "100M", "--memory", "512MiB")
 	if byMemory.Filter.Bits != 8*512<<20 || byMemory.Filter.FPR > 1.2e-9 || byMemory.Filter.FPR < 1e-9 {
-		t.Errorf("100M URLs in 512 MiB: %+v", byMemory.Filter)
+		t.Errorf("100M URLs in 512 MiB: filter %+v, want an FPR of 1e-9 to 1.2e-9", byMemory.Filter)
 	}
 	if r := reportOf(t, "--memory", "512MiB", "--fpr", "1e-6"); r.Filter.Keys < 149e6 || r.Filter.Keys > 150e6 {
-		t.Errorf("512 MiB at 1e-6: %+v", r.Filter)
+		t.Errorf("512 MiB with FPR 1e-6: filter %+v, want 149M to 150M keys", r.Filter)
 	}
 	if r := reportOf(t, "--urls", "1e9", "--lost", "1000"); r.Filter.LostKeys > 1000 || r.Filter.LostKeys < 999.9 {
-		t.Errorf("lose 1000: %+v", r.Filter)
+		t.Errorf("--lost 1000: filter %+v, want LostKeys of 1000", r.Filter)
 	}
 	if r := reportOf(t, "--urls", "1e9", "--lost", "1 in 1M"); r.Filter.LostKeys > 1000 || r.Filter.LostKeys < 999.9 {
-		t.Errorf("lose one in a million: %+v", r.Filter)
+		t.Errorf("--lost \"1 in 1M\": filter %+v, want LostKeys of 1000", r.Filter)
 	}
 	if r := reportOf(t, "--urls", "1e9", "--max-hashes", "8"); r.Filter.Hashes != 8 || r.Filter.FPR > 1e-6 {
-		t.Errorf("at most 8 hash functions: %+v", r.Filter)
+		t.Errorf("--max-hashes 8: filter %+v, want 8 hash functions and an FPR of at most 1e-6", r.Filter)
 	}
 	if r := reportOf(t); r.Filter.Keys != 10_000_000 || r.Filter.Hashes != 20 || len(r.Assumed) != 3 {
-		t.Errorf("nothing given: %+v, assumed %q", r.Filter, r.Assumed)
+		t.Errorf("without flags: filter %+v, assumed %q; want 10M keys, 20 hash functions and 3 assumptions", r.Filter, r.Assumed)
 	}
 }
 
@@ -158,11 +159,11 @@ func TestFlagFaults(t *testing.T) {
 		out, err := command(strings.Fields(c.args)...)
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", c.args, err, want)
+				t.Errorf("size %s: error %v, want %q in it", c.args, err, want)
 			}
 		}
 		if out != "" {
-			t.Errorf("%s: printed %q beside the error", c.args, out)
+			t.Errorf("size %s: printed %q, want only an error", c.args, out)
 		}
 	}
 }
@@ -195,7 +196,7 @@ func TestExtremeFlags(t *testing.T) {
 			t.Errorf("%s: %v", args, err)
 		}
 		if took := time.Since(start); took > 20*time.Second {
-			t.Errorf("%s took %v", args, took)
+			t.Errorf("%s took %v, want at most 20s", args, took)
 		}
 	}
 }
@@ -216,7 +217,7 @@ func TestPlotFile(t *testing.T) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("no XML: %v", err)
+			t.Fatalf("the plot is not valid XML: %v", err)
 		}
 		if data, ok := token.(xml.CharData); ok {
 			words.Write(data)
@@ -234,7 +235,7 @@ func TestPlotFile(t *testing.T) {
 
 	_, err = command("--plot", filepath.Join(t.TempDir(), "missing", "x.svg"))
 	if err == nil || !strings.Contains(err.Error(), "plot: ") {
-		t.Errorf("into a missing directory: %v", err)
+		t.Errorf("plot into a missing directory: error %v, want one about the plot", err)
 	}
 }
 
@@ -252,7 +253,7 @@ func TestMemoryIsWhatTheFilterTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := filter.Stats().Bytes; got != r.Memory.Bytes {
-			t.Errorf("growth %s: the filter takes %d bytes, the report says %d", growth, got, r.Memory.Bytes)
+			t.Errorf("growth %s: the filter takes %d bytes, but the report has %d", growth, got, r.Memory.Bytes)
 		}
 	}
 }
