@@ -22,7 +22,7 @@ func checkTables(s *Store) (faults []string) {
 		}
 		h.enqueued(at)
 		if row := hosts[item.Host]; row == nil || row.head[at.priority] > at.seq {
-			fault("%s is in a queue before its head", item.URL)
+			fault("%s is in its queue before the head that its host's row names", item.URL)
 		}
 		return true
 	})
@@ -37,13 +37,14 @@ func checkTables(s *Store) (faults []string) {
 			rows = &host{}
 		}
 		if h.waiting != rows.waiting {
-			fault("%s has %v items waiting, its queue %v", key, h.waiting, rows.waiting)
+			fault("row of host %s says %v items wait, its queue has %v", key, h.waiting, rows.waiting)
 		}
 		if at, ok := due[key]; ok != (h.waits() > 0) || at != h.indexed {
-			fault("%s with %d items waiting is indexed at %d (%t), its row says %d", key, h.waits(), at, ok, h.indexed)
+			fault("host %s with %d items waiting has due time %d in the index (in it: %t), its row says %d",
+				key, h.waits(), at, ok, h.indexed)
 		}
 		if at, ok := due[key]; ok && at < h.due {
-			fault("%s is indexed before it is due", key)
+			fault("host %s is indexed before it is due", key)
 		}
 	}
 	return faults
@@ -56,7 +57,7 @@ func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any))
 		delayed++
 		of[item.Host]++
 		if hosts[item.Host] == nil {
-			fault("%s is delayed, its host is unknown", item.URL)
+			fault("%s is delayed, but its host has no row", item.URL)
 		}
 		return true
 	})
@@ -66,14 +67,14 @@ func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any))
 	busy := uint64(0)
 	for key, h := range hosts {
 		if h.delayed != of[key] {
-			fault("%s has %d delayed items, its row says %d", key, of[key], h.delayed)
+			fault("host %s has %d delayed items, its row says %d", key, of[key], h.delayed)
 		}
 		if h.busy() {
 			busy++
 		}
 	}
 	if stats := s.meta.Stats; stats.Delayed != delayed || stats.Hosts != busy {
-		fault("%d delayed, %d hosts, the counters say %d, %d", delayed, busy, stats.Delayed, stats.Hosts)
+		fault("%d delayed items, %d hosts with work; the counters say %d and %d", delayed, busy, stats.Delayed, stats.Hosts)
 	}
 }
 
@@ -86,7 +87,7 @@ func readHosts(s *Store, fault func(string, ...any)) (hosts map[string]*host, du
 	err := s.scan(s.db, tableDue, func(key, _ []byte) error {
 		at, name := splitDueKey(key)
 		if _, twice := due[string(name)]; twice {
-			fault("%s is indexed twice", name)
+			fault("host %s is indexed twice", name)
 		}
 		due[string(name)] = at
 		return nil
