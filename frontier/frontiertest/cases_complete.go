@@ -27,7 +27,8 @@ var completeCases = []testCase{
 				continue
 			}
 			c.Require(status.Outcome == outcome && status.Status == 200+i && status.InFilter,
-				"%q: outcome %q, status %d, in filter %t", l.Items[i].URL, status.Outcome, status.Status, status.InFilter)
+				"%q: outcome %q, status %d, in filter %t, want %q, %d, true",
+				l.Items[i].URL, status.Outcome, status.Status, status.InFilter, outcome, 200+i)
 		}
 		for _, outcome := range outcomes {
 			c.wantStats(counts{"outcome: " + string(outcome): 1})

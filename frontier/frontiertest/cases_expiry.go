@@ -79,6 +79,6 @@ var expiryCases = []testCase{
 		c.retryFailed("a.test", 1)
 		item := c.lease().Items[0]
 		c.Require(item.Deliveries == 0 && item.Round == 1,
-			"offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
+			"after Retry the item has %d deliveries, round %d; want 0 deliveries, round 1", item.Deliveries, item.Round)
 	}},
 }
