@@ -41,7 +41,7 @@ var completeCases = []testCase{
 		c.add(page("a.test", 1))
 		for attempt := range 3 {
 			l := c.lease()
-			c.want("attempts", uint64(l.Items[0].Attempts), uint64(attempt))
+			c.want("number of attempts", uint64(l.Items[0].Attempts), uint64(attempt))
 			c.endAfter(l, retried(l.Items[0], 20*time.Second))
 			c.wantStats(counts{"queued": 1, "delayed": 1, "retries": uint64(attempt + 1)})
 			c.end(c.dueIn(20*time.Second), 0)
@@ -83,7 +83,7 @@ var completeCases = []testCase{
 		before := c.books()
 		c.complete(l.ID, frontier.HostUpdate{}, done...)
 		c.wantStats(counts{"found": before.Found, "pages": 1, "records": 1, "retries": 1, "outcome: ok": 1})
-		c.want("records written", uint64(written), 1)
+		c.want("number of records written", uint64(written), 1)
 		c.wantPlaces(4, 1, 1, 0)
 		c.complete(l.ID, frontier.HostUpdate{}, finished(l.Items[3]), finished(l.Items[3]))
 		c.wantStats(counts{"pages": 2}) // one call named the item twice

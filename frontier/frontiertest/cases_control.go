@@ -76,7 +76,7 @@ var controlCases = []testCase{
 		c.Require(forgets || status.Outcome == frontier.Redirect && status.Status == 301,
 			"the done item has outcome %q, status %d, want redirect, 301", status.Outcome, status.Status)
 		status = c.wantState(page("a.test", 2), frontier.Queued)
-		c.want("attempts of a retried item", uint64(status.Item.Attempts), 1)
+		c.want("number of attempts of a retried item", uint64(status.Item.Attempts), 1)
 		c.Require(!c.wantState(page("a.test", 99), frontier.Unknown).InFilter && !c.wantState(page("c.test", 1), frontier.Unknown).InFilter,
 			"the filter claims a URL that was never offered")
 	}},

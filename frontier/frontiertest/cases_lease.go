@@ -36,7 +36,7 @@ var leaseCases = []testCase{
 	}},
 	{"LeaseHandsOutAHostOnce", Options{Delay: 10 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 9)...)
-		c.want("items handed out", uint64(len(l.Items)), 3)
+		c.want("number of items handed out", uint64(len(l.Items)), 3)
 		c.idle()
 		c.Clock.Advance(29 * time.Second)
 		c.idle()

@@ -82,8 +82,8 @@ var raceCases = []testCase{
 			}
 			return nil
 		})
-		c.want("links added according to the records", added.Load(), 300)
-		c.want("links found according to the records", found.Load(), 300*racers)
+		c.want("number of links added according to the records", added.Load(), 300)
+		c.want("number of links found according to the records", found.Load(), 300*racers)
 		c.wantPlaces(300, 0, racers, 0)
 	}},
 	// This case crawls a web from page 0 until the frontier is empty.

@@ -275,12 +275,12 @@ func TestFailureWaitsForWrites(t *testing.T) {
 	}
 	select {
 	case <-g.failed:
-		t.Error("failed while a write was in progress")
+		t.Error("the guard failed while a write was in progress")
 	default:
 	}
 	close(finish)
 	<-g.failed
 	if !finished.Load() {
-		t.Error("failed before the write in progress had ended")
+		t.Error("the guard failed before the write in progress had ended")
 	}
 }

@@ -95,7 +95,7 @@ func TestOutcomesHaveNumbers(t *testing.T) {
 	}
 	for i, outcome := range want {
 		if row := appendOutcome(nil, result(outcome)); int(row[0]) != i+1 {
-			t.Errorf("%s has number %d, want %d", outcome, row[0], i+1)
+			t.Errorf("outcome %s has number %d, want %d", outcome, row[0], i+1)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func checkTables(s *Store) (faults []string) {
 		return true
 	})
 	if err != nil {
-		fault("queues: %v", err)
+		fault("scan of the queues: %v", err)
 	}
 	checkCounters(s, hosts, fault)
 	for _, key := range slices.Sorted(maps.Keys(hosts)) {
@@ -62,7 +62,7 @@ func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any))
 		return true
 	})
 	if err != nil {
-		fault("delayed: %v", err)
+		fault("scan of the delayed items: %v", err)
 	}
 	busy := uint64(0)
 	for key, h := range hosts {
@@ -82,7 +82,7 @@ func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any))
 func readHosts(s *Store, fault func(string, ...any)) (hosts map[string]*host, due map[string]int64) {
 	hosts, due = make(map[string]*host), make(map[string]int64)
 	if err := s.scanHosts(func(h *host) { hosts[h.key] = h }); err != nil {
-		fault("hosts: %v", err)
+		fault("scan of the hosts: %v", err)
 	}
 	err := s.scan(s.db, tableDue, func(key, _ []byte) error {
 		at, name := splitDueKey(key)
@@ -93,7 +93,7 @@ func readHosts(s *Store, fault func(string, ...any)) (hosts map[string]*host, du
 		return nil
 	})
 	if err != nil {
-		fault("due: %v", err)
+		fault("scan of the index of due hosts: %v", err)
 	}
 	return hosts, due
 }

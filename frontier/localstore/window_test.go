@@ -231,7 +231,7 @@ func (m *windowModel) key(url string) *modelKey {
 			return &m.keys[i]
 		}
 	}
-	m.t.Fatalf("%s was never added", url)
+	m.t.Fatalf("%s is handed out, but was never added", url)
 	return nil
 }
 
@@ -320,6 +320,6 @@ func checkRecount(t *testing.T, s *Store) {
 		t.Errorf("added is estimated as %.1f ± %.1f, the counter says %d", r.Added, r.AddedErr, c.Added)
 	}
 	if r.Forgotten > 0 || len(r.Faults) > 0 {
-		t.Errorf("%d URLs forgotten, faults %q", r.Forgotten, r.Faults)
+		t.Errorf("%d URLs forgotten, faults %q, want none", r.Forgotten, r.Faults)
 	}
 }

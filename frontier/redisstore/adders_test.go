@@ -93,7 +93,7 @@ func (a addProcess) start(t *testing.T) (*exec.Cmd, *bufio.Reader) {
 	said := bufio.NewReader(out)
 	if line, err := said.ReadString('\n'); line != "begins\n" {
 		rest, _ := io.ReadAll(said)
-		t.Fatalf("an adder process printed %q (%v), want the line begins", line+string(rest), err)
+		t.Fatalf("an adder process printed %q (%v), want the line \"begins\"", line+string(rest), err)
 	}
 	return cmd, said
 }

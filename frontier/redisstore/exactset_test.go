@@ -275,7 +275,7 @@ func TestRebuildBesideExactSet(t *testing.T) {
 			}
 			batch, err := again.Notes(t.Context(), 9)
 			if err != nil || len(batch.Notes) != 3 {
-				t.Fatalf("%d notes, %v, want 3", len(batch.Notes), err)
+				t.Fatalf("Notes = %d notes, %v, want 3", len(batch.Notes), err)
 			}
 			if dropped, err := again.Delivered(t.Context(), batch, 2, nil); err != nil || !dropped {
 				t.Errorf("Delivered = %t, %v, want true", dropped, err)

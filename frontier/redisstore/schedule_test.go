@@ -50,7 +50,7 @@ func (tt *timetable) wantTaken(n int, want ...string) {
 		got = append(got, c.host)
 	}
 	if !slices.Equal(got, want) {
-		tt.Errorf("taken: %q, want %q", got, want)
+		tt.Errorf("take returned the hosts %q, want %q", got, want)
 	}
 }
 

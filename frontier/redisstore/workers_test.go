@@ -131,7 +131,7 @@ func TestOwnershipOfPartitions(t *testing.T) {
 			t.Fatalf("partition %d has no owner", p)
 		}
 		if before[p] != live[0] && after[p] != before[p] {
-			t.Errorf("partition %d goes from worker %d to worker %d because worker %d left", p, before[p], after[p], live[0])
+			t.Errorf("partition %d goes from worker %d to worker %d, but only worker %d left", p, before[p], after[p], live[0])
 		}
 	}
 	for _, worker := range live { // the mean is 32 and σ is 5.3; a difference of 5σ occurs by chance once in a million runs
