@@ -38,7 +38,7 @@ func TestItemOfOffer(t *testing.T) {
 	for _, field := range reflect.VisibleFields(given.Type()) {
 		want := given.FieldByIndex(field.Index)
 		if want.IsZero() {
-			t.Errorf("the test gives no %s", field.Name)
+			t.Errorf("the test's offer has no %s, want one in every field", field.Name)
 		}
 		got := made.FieldByName(field.Name)
 		if !got.IsValid() {
@@ -49,7 +49,7 @@ func TestItemOfOffer(t *testing.T) {
 		}
 	}
 	if offer.Decision = Undecided; offer.Item(print).Round != 0 {
-		t.Error("an undecided offer gives an item in another round than 0")
+		t.Error("the item of an undecided offer is not in round 0")
 	}
 }
 

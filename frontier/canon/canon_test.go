@@ -34,7 +34,7 @@ func TestGoldenURLs(t *testing.T) {
 		cases++
 	}
 	if cases == 0 {
-		t.Error("no cases")
+		t.Error("testdata/golden.txt has no cases")
 	}
 }
 
@@ -96,7 +96,7 @@ func TestNewReportsEveryFault(t *testing.T) {
 	}
 	for _, want := range []string{`StripParams has ""`, `"a*b"`, `"n=x"`, `"n=0"`, `"a&b"`, `KeepParams has "=3"`, "HostKey is 7"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q lacks %q", err, want)
+			t.Errorf("New: error %q does not contain %q", err, want)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestFormTellsOptionsApart(t *testing.T) {
 		forms[form] = o
 	}
 	if a, b := newT(t, Options{}), newT(t, Options{StripParams: DefaultStrip()}); a.Form() != b.Form() {
-		t.Errorf("the default spelled out differs: %q, %q", a.Form(), b.Form())
+		t.Errorf("Form of the default options is %q, with DefaultStrip spelled out %q, want the same", a.Form(), b.Form())
 	}
 }
 
@@ -119,7 +119,7 @@ func TestErrorOfEachFault(t *testing.T) {
 	c := newT(t, Options{})
 	long := "http://h/" + strings.Repeat("a", MaxBytes-len("http://h/"))
 	if u, err := c.Parse(long); err != nil || len(u.String()) != MaxBytes {
-		t.Errorf("%d bytes: %v", len(long), err)
+		t.Errorf("Parse of a URL of MaxBytes = %d bytes: %d bytes, error %v", len(long), len(u.String()), err)
 	}
 	tests := []struct {
 		raw  string
@@ -142,12 +142,12 @@ func TestErrorOfEachFault(t *testing.T) {
 			t.Errorf("Parse(%.40q) = %.40q, %v, want %v", test.raw, u, err, test.want)
 		}
 		if err != nil && len(err.Error()) > 400 {
-			t.Errorf("a message of %d bytes", len(err.Error()))
+			t.Errorf("Parse(%.40q): the error message has %d bytes, want at most 400", test.raw, len(err.Error()))
 		}
 	}
 	_, err := c.Parse("http://exa mple/")
 	if e, ok := errors.AsType[*Error](err); !ok || e.Ref != "http://exa mple/" || !strings.Contains(err.Error(), `"http://exa mple/": the host has a character`) {
-		t.Errorf("%v", err)
+		t.Errorf("Parse of a host with a space: error %v, want an *Error that quotes the URL and names the character", err)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestURLParts(t *testing.T) {
 		u, err := c.Parse(test[0])
 		got := [6]string{test[0], u.Scheme(), u.Host(), u.Port(), u.Origin(), u.Path()}
 		if err != nil || got != test || u.IsZero() {
-			t.Errorf("%q (%v), want %q", got, err, test)
+			t.Errorf("URL, scheme, host, port, origin and path: %q (%v), want %q", got, err, test)
 		}
 	}
 	var none URL
@@ -221,10 +221,10 @@ func TestHostKeyAndScope(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := byHost.HostKey(u); got != test.host {
-			t.Errorf("host key of %s by host: %q", u, got)
+			t.Errorf("HostKey(%s) by host = %q, want %q", u, got, test.host)
 		}
 		if got := byDomain.HostKey(u); got != test.domain {
-			t.Errorf("host key of %s by domain: %q, want %q", u, got, test.domain)
+			t.Errorf("HostKey(%s) by domain = %q, want %q", u, got, test.domain)
 		}
 		for mode, want := range map[ScopeMode][2][]string{
 			ScopeHost:       {{test.host}, {test.host}},
@@ -239,7 +239,7 @@ func TestHostKeyAndScope(t *testing.T) {
 				t.Errorf("Candidates(%v, %s) = %q, want %q", mode, test.host, got, want[1])
 			}
 			if parsed, err := ParseScopeMode(mode.String()); err != nil || parsed != mode {
-				t.Errorf("ParseScopeMode(%q) = %v, %v", mode, parsed, err)
+				t.Errorf("ParseScopeMode(%q) = %v, %v, want %v", mode, parsed, err, mode)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func TestExplainSteps(t *testing.T) {
 		}
 		steps, u, err := c.Explain(tt.raw, from)
 		if got := lines(steps); got != tt.want || err != nil {
-			t.Errorf("Explain(%q, %q), %v:\n%s\nwant\n%s", tt.raw, tt.base, err, got, tt.want)
+			t.Errorf("Explain(%q, %q): error %v, steps\n%s\nwant\n%s", tt.raw, tt.base, err, got, tt.want)
 		}
 		checkSteps(t, steps, tt.raw, u)
 	}
@@ -69,7 +69,7 @@ func TestExplainSeed(t *testing.T) {
 	want := "white space removed () //Example.org\nscheme added () https://Example.org\n" +
 		"root path added () https://Example.org/\nscheme and host lower-cased () https://example.org/"
 	if got := lines(steps); got != want || u.String() != "https://example.org/" || err != nil {
-		t.Errorf("ExplainSeed = %v, %v:\n%s\nwant\n%s", u, err, got, want)
+		t.Errorf("ExplainSeed: URL %v, error %v, steps\n%s\nwant\n%s", u, err, got, want)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestExplainRefused(t *testing.T) {
 	c := newT(t, Options{})
 	steps, u, err := c.Explain(" mailto:x@y ", URL{})
 	if got := lines(steps); got != "white space removed () mailto:x@y" || !u.IsZero() || !errors.Is(err, ErrScheme) {
-		t.Errorf("Explain(mailto:) = %q, %v, %v", got, u, err)
+		t.Errorf("Explain of a mailto: URL = %q, %v, %v, want the step that removes white space, no URL and ErrScheme", got, u, err)
 	}
 }
 
@@ -119,12 +119,12 @@ func checkSteps(t *testing.T, steps []Step, raw string, u URL) {
 	text := raw
 	for _, s := range steps {
 		if s.Before != text || s.After == text || s.Rule == RuleOther {
-			t.Fatalf("a step of %q → %q is %+v, from %q", raw, u, s, text)
+			t.Fatalf("Explain(%q), which leads to %q: step %+v, want a step with a rule that changes %q", raw, u, s, text)
 		}
 		text = s.After
 	}
 	if text != u.String() {
-		t.Fatalf("steps of %q end with %q, want %q", raw, text, u)
+		t.Fatalf("Explain(%q): the steps end with %q, want %q", raw, text, u)
 	}
 }
 
@@ -136,7 +136,7 @@ func checkSame(t *testing.T, c *Canonicalizer, steps []Step, u URL) {
 			continue // the text can still be relative
 		}
 		if again, err := c.Parse(s.After); err != nil || again != u {
-			t.Fatalf("%+v is a step to %q, but %q (%v)", s, u, again, err)
+			t.Fatalf("after step %+v: Parse of the text = %q (%v), want %q", s, again, err, u)
 		}
 	}
 }

@@ -103,14 +103,14 @@ func FuzzJoin(f *testing.F) {
 			joined, joinErr := parser.ParseRef(rawBase, ref)
 			if joinErr != nil {
 				if err == nil {
-					t.Fatalf("Join(%q, %q) = %q, the standard's parser refuses: %v", base, ref, u, joinErr)
+					t.Fatalf("Join(%q, %q) = %q, but the standard's parser refuses it: %v", base, ref, u, joinErr)
 				}
 				continue
 			}
 			href, hostErr := hrefOf(c, joined, base, trim(ref))
 			if hostErr != nil {
 				if err == nil {
-					t.Fatalf("Join(%q, %q) = %q, its host is refused: %v", base, ref, u, hostErr)
+					t.Fatalf("Join(%q, %q) = %q, but its host is refused: %v", base, ref, u, hostErr)
 				}
 				continue
 			}
@@ -156,20 +156,20 @@ func reason(err error) error {
 func checkCanonical(t *testing.T, c *Canonicalizer, raw string, u URL) {
 	t.Helper()
 	if twice, err := c.Parse(u.String()); err != nil || twice != u {
-		t.Fatalf("Parse(%q) = %q, then %q (%v)", raw, u, twice, err)
+		t.Fatalf("Parse(%q) = %q, Parse of that = %q (%v), want no change", raw, u, twice, err)
 	}
 	origin := u.Scheme() + "://" + u.Host()
 	if u.Port() != "" {
 		origin += ":" + u.Port()
 	}
 	if origin != u.Origin() || u.Origin()+u.Path() != u.String() || !strings.HasPrefix(u.Path(), "/") {
-		t.Fatalf("%q does not add up: origin %q, host %q, port %q, path %q", u, u.Origin(), u.Host(), u.Port(), u.Path())
+		t.Fatalf("the parts of %q do not make it up: origin %q, host %q, port %q, path %q", u, u.Origin(), u.Host(), u.Port(), u.Path())
 	}
 	n, err := neturl.Parse(u.String())
 	if err != nil || n.Host != strings.TrimPrefix(u.Origin(), u.Scheme()+"://") || n.RequestURI() != u.Path() {
 		t.Fatalf("net/url reads %q (from %q) as host %q, request %q (%v)", u, raw, n.Host, n.RequestURI(), err)
 	}
 	if len(u.String()) > MaxBytes {
-		t.Fatalf("%d bytes long", len(u.String()))
+		t.Fatalf("Parse(%.40q) has %d bytes, want at most %d", raw, len(u.String()), MaxBytes)
 	}
 }

@@ -27,7 +27,7 @@ const (
 // tables.
 func TestUnicodeTables(t *testing.T) {
 	if Tables != tablesOfForms {
-		t.Errorf("x/net/idna has Unicode %s here, the forms in testdata are of %s", Tables, tablesOfForms)
+		t.Errorf("x/net/idna has Unicode %s here, the forms in testdata were written with %s", Tables, tablesOfForms)
 	}
 	if norm.Version != Tables || bidi.UnicodeVersion != Tables {
 		t.Errorf("x/net/idna has Unicode %s, x/text/unicode/norm %s, x/text/unicode/bidi %s: Form names only the first",
@@ -41,7 +41,7 @@ func TestUnicodeTables(t *testing.T) {
 		}
 	}
 	if sum := fmt.Sprintf("%x", all.Sum(nil)[:8]); sum != sumOfForms {
-		t.Errorf("the hosts of all characters have the sum %s, want %s", sum, sumOfForms)
+		t.Errorf("the canonical hosts of all characters have the checksum %s, want %s", sum, sumOfForms)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestCheckForm(t *testing.T) {
 	} {
 		err := checkForm(tt.form, tt.tables)
 		if tt.refusal == "" && err != nil {
-			t.Errorf("checkForm(%q, %s): %v", tt.form, tt.tables, err)
+			t.Errorf("checkForm(%q, %s): %v, want no error", tt.form, tt.tables, err)
 		}
 		if tt.refusal != "" && (!errors.Is(err, ErrForm) || !strings.Contains(err.Error(), tt.refusal)) {
 			t.Errorf("checkForm(%q, %s): %v, want %q", tt.form, tt.tables, err, tt.refusal)
@@ -75,7 +75,7 @@ func TestFormOfOptions(t *testing.T) {
 		"v2 unicode=" + tablesOfForms + " sort=false strip=a keep=b":  {StripParams: []string{"a"}, KeepParams: []string{"b"}},
 	} {
 		if got := newT(t, o).Form(); got != want {
-			t.Errorf("%+v: %q, want %q", o, got, want)
+			t.Errorf("Form of %+v = %q, want %q", o, got, want)
 		}
 	}
 }

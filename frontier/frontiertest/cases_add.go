@@ -86,7 +86,7 @@ var addCases = []testCase{
 		listed := c.list(frontier.Queued, "")[want.URL]
 		got := c.lease().Items[0]
 		c.Require(got.Fingerprint == listed.Fingerprint && got.Fingerprint != (frontier.Item{}.Fingerprint),
-			"handed out as %x, listed as %x", got.Fingerprint, listed.Fingerprint)
+			"the item is handed out with fingerprint %x, listed with %x", got.Fingerprint, listed.Fingerprint)
 		want.Fingerprint = got.Fingerprint
 		c.Require(got == want, "handed out %+v, want %+v", got, want)
 	}},
@@ -97,7 +97,8 @@ var addCases = []testCase{
 		c.wantStats(counts{"queued": 1, "delayed": 1})
 		grant := c.idle()
 		c.Require(!grant.Empty && grant.Wait > 0 && grant.Wait <= late.Delay,
-			"with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
+			"with an item delayed by %v: wait %v, empty %t, want a wait up to this delay, false",
+			late.Delay, grant.Wait, grant.Empty)
 		l := c.addAndLease(page("a.test", 2))
 		c.wantItems("handed out before the delay", l.Items, []frontier.Offer{page("a.test", 2)})
 		c.endAfter(l, finished(l.Items[0]))

@@ -27,7 +27,8 @@ var completeCases = []testCase{
 				continue
 			}
 			c.Require(status.Outcome == outcome && status.Status == 200+i && status.InFilter,
-				"%q: outcome %q, status %d, in filter %t", l.Items[i].URL, status.Outcome, status.Status, status.InFilter)
+				"%q: outcome %q, status %d, in filter %t, want %q, %d, true",
+				l.Items[i].URL, status.Outcome, status.Status, status.InFilter, outcome, 200+i)
 		}
 		for _, outcome := range outcomes {
 			c.wantStats(counts{"outcome: " + string(outcome): 1})
@@ -40,7 +41,7 @@ var completeCases = []testCase{
 		c.add(page("a.test", 1))
 		for attempt := range 3 {
 			l := c.lease()
-			c.want("attempts", uint64(l.Items[0].Attempts), uint64(attempt))
+			c.want("number of attempts", uint64(l.Items[0].Attempts), uint64(attempt))
 			c.endAfter(l, retried(l.Items[0], 20*time.Second))
 			c.wantStats(counts{"queued": 1, "delayed": 1, "retries": uint64(attempt + 1)})
 			c.end(c.dueIn(20*time.Second), 0)
@@ -82,7 +83,7 @@ var completeCases = []testCase{
 		before := c.books()
 		c.complete(l.ID, frontier.HostUpdate{}, done...)
 		c.wantStats(counts{"found": before.Found, "pages": 1, "records": 1, "retries": 1, "outcome: ok": 1})
-		c.want("records written", uint64(written), 1)
+		c.want("number of records written", uint64(written), 1)
 		c.wantPlaces(4, 1, 1, 0)
 		c.complete(l.ID, frontier.HostUpdate{}, finished(l.Items[3]), finished(l.Items[3]))
 		c.wantStats(counts{"pages": 2}) // one call named the item twice

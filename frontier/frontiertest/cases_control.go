@@ -38,7 +38,8 @@ var controlCases = []testCase{
 			l := c.dueIn(time.Minute) // the host's due time is kept
 			item := l.Items[0]
 			c.Require(item.Round == round+1 && item.Attempts == 0 && len(l.Blob) == 0,
-				"round %d, %d attempts, blob %q, want round %d and none", item.Round, item.Attempts, l.Blob, round+1)
+				"after Retry: round %d, %d attempts, blob %q; want round %d, 0 attempts, no blob",
+				item.Round, item.Attempts, l.Blob, round+1)
 			c.wantAnswer(frontier.Seen, page("a.test", 1))
 			c.end(l, 0)
 		}
@@ -52,7 +53,8 @@ var controlCases = []testCase{
 		c.retryFailed("b.test", 2)
 		c.wantPlaces(2, 0, 0, 3)
 		l := c.lease()
-		c.Require(l.Host == "b.test" && len(l.Items) == 2, "handed out %q of %s", urls(l.Items), l.Host)
+		c.Require(l.Host == "b.test" && len(l.Items) == 2, "handed out %q of host %s, want 2 items of b.test",
+			urls(l.Items), l.Host)
 		c.wantBlob(l, nil)
 		c.add(page("a.test", 3))
 		c.wantBlob(c.lease(), []byte("blob"))
@@ -63,18 +65,18 @@ var controlCases = []testCase{
 				status := c.wantState(item, state)
 				c.Require(status.InFilter, "%q is %s and not in the filter", item.URL, state)
 				c.Require(state == frontier.Done || status.Item.URL == item.URL && status.Item.Host == item.Host,
-					"%q is shown as %q of %q", item.URL, status.Item.URL, status.Item.Host)
+					"Lookup of %q shows URL %q of host %q", item.URL, status.Item.URL, status.Item.Host)
 			}
 		}
 		status := c.wantState(page("a.test", 1), frontier.Failed)
 		c.Require(status.Outcome == frontier.ServerError && status.Status == 503,
-			"failed with %q, status %d, want server_error, 503", status.Outcome, status.Status)
+			"the failed item has outcome %q, status %d, want server_error, 503", status.Outcome, status.Status)
 		_, forgets := c.Crawl.(ForgetsDone)
 		status = c.wantState(page("a.test", 0), frontier.Done)
 		c.Require(forgets || status.Outcome == frontier.Redirect && status.Status == 301,
-			"done with %q, status %d, want redirect, 301", status.Outcome, status.Status)
+			"the done item has outcome %q, status %d, want redirect, 301", status.Outcome, status.Status)
 		status = c.wantState(page("a.test", 2), frontier.Queued)
-		c.want("attempts of a retried item", uint64(status.Item.Attempts), 1)
+		c.want("number of attempts of a retried item", uint64(status.Item.Attempts), 1)
 		c.Require(!c.wantState(page("a.test", 99), frontier.Unknown).InFilter && !c.wantState(page("c.test", 1), frontier.Unknown).InFilter,
 			"the filter claims a URL that was never offered")
 	}},
@@ -89,13 +91,13 @@ var controlCases = []testCase{
 				}
 				slices.Sort(want)
 				got := slices.Sorted(maps.Keys(c.list(state, host)))
-				c.Require(slices.Equal(got, want), "%s of host %q: %q, want %q", state, host, got, want)
+				c.Require(slices.Equal(got, want), "List of %s items of host %q: %q, want %q", state, host, got, want)
 			}
 		}
 		visited := 0
 		err := c.List(c.Ctx, frontier.Queued, "", func(frontier.Item) bool { visited++; return visited < 3 })
 		c.Must(err, "List")
-		c.want("items visited until false", uint64(visited), 3)
+		c.want("number of items that List visited until false", uint64(visited), 3)
 	}},
 	{"AuditAgreesWithTheCounters", Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second}, func(c *driver) {
 		spread(c)
@@ -149,7 +151,7 @@ func (d *driver) wantAudit() {
 	counted := [6]uint64{audit.Queued, audit.Delayed, audit.Leased, audit.Done, audit.Failed, audit.Hosts}
 	want := [6]uint64{books.Queued, books.Delayed, books.Leased, books.Done, books.Failed, books.Hosts}
 	d.Require(counted == want,
-		"the audit counts %d queued, delayed, leased, done, failed, hosts, the counters say %d", counted, want)
+		"queued, delayed, leased, done, failed, hosts: the audit counts %d, the counters say %d", counted, want)
 	d.Require(len(audit.Faults) == 0, "the audit finds faults: %q", audit.Faults)
 	d.Require(math.Abs(audit.Added-float64(books.Added)) <= 5*audit.AddedErr+0.5,
 		"the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)
@@ -175,11 +177,11 @@ func restartKeeps(c *driver, again func(Reopener) (Crawl, error)) {
 		return
 	}
 	diff := statsDiff(c.books(), before)
-	c.Require(diff == "", "after a restart: %s", diff)
+	c.Require(diff == "", "after a restart the counters differ: %s", diff)
 	got := c.list(frontier.Queued, "")
-	c.Require(maps.Equal(got, queued), "after a restart queued are %v, want %v", got, queued)
+	c.Require(maps.Equal(got, queued), "after a restart the queued items are %v, want %v", got, queued)
 	got = c.list(frontier.Failed, "")
-	c.Require(maps.Equal(got, failed), "after a restart failed are %v, want %v", got, failed)
+	c.Require(maps.Equal(got, failed), "after a restart the failed items are %v, want %v", got, failed)
 	c.wantState(page("a.test", 0), frontier.Done)
 	dueAgain := c.wantState(page("a.test", 6), frontier.Queued).HostDueIn
 	c.Require(dueAgain == due, "after a restart the host is due in %v, want %v", dueAgain, due)

@@ -52,7 +52,7 @@ var expiryCases = []testCase{
 		before := c.books()
 		c.lost(l.ID, done)
 		if _, early := c.Crawl.(LinksFirst); !early {
-			c.want("records written under a lost lease", uint64(written), 0)
+			c.want("number of records written under a lost lease", uint64(written), 0)
 			c.wantStats(counts{"found": before.Found})
 			c.wantState(page("b.test", 0), frontier.Unknown)
 		}
@@ -67,11 +67,11 @@ var expiryCases = []testCase{
 	{"ExpiryEndsAtMaxDeliveries", Options{LeaseTTL: time.Second}, func(c *driver) {
 		c.add(page("a.test", 1))
 		for n := range frontier.MaxDeliveries {
-			c.want("deliveries", uint64(c.lease().Items[0].Deliveries), uint64(n))
+			c.want("number of deliveries", uint64(c.lease().Items[0].Deliveries), uint64(n))
 			c.Clock.Advance(time.Second)
 		}
 		l := c.lease()
-		c.want("deliveries", uint64(l.Items[0].Deliveries), frontier.MaxDeliveries)
+		c.want("number of deliveries", uint64(l.Items[0].Deliveries), frontier.MaxDeliveries)
 		c.endAfter(l, ended(l.Items[0], frontier.WorkerLost, 0))
 		status := c.wantState(page("a.test", 1), frontier.Failed)
 		c.Require(status.Outcome == frontier.WorkerLost, "the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
@@ -79,6 +79,6 @@ var expiryCases = []testCase{
 		c.retryFailed("a.test", 1)
 		item := c.lease().Items[0]
 		c.Require(item.Deliveries == 0 && item.Round == 1,
-			"offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
+			"after Retry the item has %d deliveries, round %d; want 0 deliveries, round 1", item.Deliveries, item.Round)
 	}},
 }

@@ -22,7 +22,7 @@ var leaseCases = []testCase{
 			c := d.open(Options{LeaseTTL: tc.ttl, Delay: tc.delay})
 			l := c.addAndLease(pages("a.test", 0, 40)...)
 			c.Require(len(l.Items) == tc.want && l.TTL == tc.ttl,
-				"ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
+				"ttl %v, delay %v: a lease of %d items for %v, want %d items", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
 			other := 7 * time.Second
 			c.end(l, other)
 			want := batch(tc.ttl, other)
@@ -31,12 +31,12 @@ var leaseCases = []testCase{
 				"ttl %v, delay %v by a HostUpdate: %d items, want %d", tc.ttl, other, len(l.Items), want)
 			c.end(l, 0)
 			l = c.lease()
-			c.Require(len(l.Items) == 32, "no delay by a HostUpdate: %d items, want 32", len(l.Items))
+			c.Require(len(l.Items) == 32, "delay 0 by a HostUpdate: %d items, want 32", len(l.Items))
 		}
 	}},
 	{"LeaseHandsOutAHostOnce", Options{Delay: 10 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 9)...)
-		c.want("items handed out", uint64(len(l.Items)), 3)
+		c.want("number of items handed out", uint64(len(l.Items)), 3)
 		c.idle()
 		c.Clock.Advance(29 * time.Second)
 		c.idle()
@@ -55,10 +55,10 @@ var leaseCases = []testCase{
 			ids := c.ids(7)
 			grant := c.grant(frontier.LeaseRequest{IDs: ids})
 			c.Require(len(grant.Leases) > 0 && len(grant.Leases) <= len(ids),
-				"%d hosts handed out of %d due, asked for %d", len(grant.Leases), hosts-len(leased), len(ids))
+				"%d hosts handed out; %d hosts are due, %d were requested", len(grant.Leases), hosts-len(leased), len(ids))
 			for _, l := range grant.Leases {
 				c.Require(!leased[l.Host] && slices.Contains(ids, l.ID),
-					"%q handed out as %x: twice, or under an id that was not requested", l.Host, l.ID)
+					"host %q handed out twice, or under the id %x, which was not requested", l.Host, l.ID)
 				leased[l.Host] = true
 			}
 			c.Require(grant.Wait == 0 || len(leased) == hosts,
@@ -91,7 +91,7 @@ var leaseCases = []testCase{
 		c.Require(len(again.Leases) == 1, "the repeat got %d leases, want 1", len(again.Leases))
 		c.Clock.Advance(again.Leases[0].TTL - time.Millisecond)
 		err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{})
-		c.Require(err == nil, "the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
+		c.Require(err == nil, "the repeat returned TTL %v, but just before its end Complete = %v", again.Leases[0].TTL, err)
 	}},
 	{"LeaseReportsEmpty", Options{}, func(c *driver) {
 		c.Require(c.idle().Empty, "a new crawl is not empty")
@@ -112,24 +112,25 @@ var leaseCases = []testCase{
 		}
 		first := limit(4)
 		c.Require(len(first.Leases) == 1 && len(first.Leases[0].Items) == 4,
-			"not 4 items of one host under a limit of 4: %+v", first.Leases)
+			"under a limit of 4 pages: leases %+v, want one of 4 items", first.Leases)
 		grant := limit(4)
 		c.Require(len(grant.Leases) == 0 && grant.Limited && !grant.Reached,
-			"4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
+			"4 of 4 pages are leased: %d more hosts, limited %t, reached %t, want 0, true, false",
+			len(grant.Leases), grant.Limited, grant.Reached)
 		l := first.Leases[0]
 		c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, End: true}, ended(l.Items[0], frontier.Robots, 0), finished(l.Items[1]), retried(l.Items[2], time.Hour))
 		// The crawl has one page so far. Item 3 went back to the queue of a host that is due in an hour.
 		second := limit(3)
 		c.Require(len(second.Leases) == 1 && len(second.Leases[0].Items) == 2,
-			"not 2 items under a limit of 3 after one page: %+v", second.Leases)
+			"under a limit of 3 pages, after one page: leases %+v, want one of 2 items", second.Leases)
 		c.complete(second.Leases[0].ID, frontier.HostUpdate{Due: time.Hour, End: true}, all(second.Leases[0].Items, finished)...)
 		c.wantStats(counts{"pages": 3})
 		grant = limit(3)
 		c.Require(len(grant.Leases) == 0 && grant.Limited && grant.Reached,
-			"the pages reach the limit, no host is due: %d hosts, limited %t, reached %t",
+			"the pages reach the limit, no host is due: %d hosts, limited %t, reached %t, want 0, true, true",
 			len(grant.Leases), grant.Limited, grant.Reached)
 		grant = limit(0)
-		c.Require(!grant.Limited && !grant.Reached, "limited without a limit")
+		c.Require(!grant.Limited && !grant.Reached, "without a limit of pages, the grant is limited or reached")
 	}},
 	{"ExtendProlongs", Options{LeaseTTL: 10 * time.Second}, func(c *driver) {
 		l := c.addAndLease(pages("a.test", 0, 2)...)
@@ -137,7 +138,7 @@ var leaseCases = []testCase{
 			c.Clock.Advance(9 * time.Second)
 			got := c.extend(l.ID, frontier.TopUp{Known: 2})
 			c.Require(got.TTL == 10*time.Second && len(got.Items) == 0,
-				"extended by %v with %q, want 10s and nothing", got.TTL, urls(got.Items))
+				"Extend returned TTL %v and items %q, want 10s and no items", got.TTL, urls(got.Items))
 			c.idle()
 		}
 		c.endAfter(l, all(l.Items, finished)...)

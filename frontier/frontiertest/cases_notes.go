@@ -35,7 +35,8 @@ func (d *driver) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
 	for i, item := range got {
 		want := itemOf(want[i])
 		want.Fingerprint = item.Fingerprint
-		d.Require(item == want && item.Fingerprint != (frontier.Item{}).Fingerprint, "the note is of %+v, want %+v", item, want)
+		d.Require(item == want && item.Fingerprint != (frontier.Item{}).Fingerprint, "the note has the item %+v, want %+v",
+			item, want)
 	}
 }
 
@@ -43,7 +44,7 @@ func (d *driver) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
 func (d *driver) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
 	got, err := d.Crawl.(exact.Outbox).Waits(d.Ctx, keys)
 	d.Must(err, "Waits")
-	d.Require(slices.Equal(got, want), "%s: of %x wait %v, want %v", when, keys, got, want)
+	d.Require(slices.Equal(got, want), "%s items: Waits(%x) = %v, want %v", when, keys, got, want)
 }
 
 var noteCases = beside([]testCase{
@@ -68,7 +69,7 @@ var noteCases = beside([]testCase{
 		c.wantNotes(batch, rich)
 		note := batch.Notes[0]
 		c.Require(note.Outcome == "" && note.Status == 0,
-			"the note of a link has outcome %q, status %d", note.Outcome, note.Status)
+			"the note of a link has outcome %q, status %d, want none", note.Outcome, note.Status)
 		c.wantNotes(c.notes(10), rich) // reading notes does not remove them
 		c.delivered(true, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
 		c.delivered(false, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})

@@ -49,7 +49,8 @@ var outboxCases = beside([]testCase{
 		books := c.books()
 		c.want("added", books.Added, added+100)
 		c.Require(books.Recovered <= 100 && books.Promoted == 0 && (added >= 4000 || books.Recovered != 0),
-			"of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
+			"after 100 new items beside a full filter: %d recovered, %d promoted; want some and at most 100 recovered, 0 promoted",
+			books.Recovered, books.Promoted)
 	}},
 	{"DecisionKnownIsSeen", Options{}, func(c *driver) {
 		item := as(frontier.Known, page("a.test", 1))
@@ -72,7 +73,7 @@ var outboxCases = beside([]testCase{
 		for _, item := range c.finish().Items {
 			want, ok := rounds[item.URL]
 			c.Require(ok && item.Round == want && item.Class == frontier.Exact,
-				"%q came in round %d as class %d, want round %d", item.URL, item.Round, item.Class, want)
+				"%q is handed out in round %d, class %d; want round %d, class exact", item.URL, item.Round, item.Class, want)
 		}
 		c.wantPlaces(0, 0, 5, 0)
 	}},
@@ -84,11 +85,12 @@ var outboxCases = beside([]testCase{
 			c.finish()
 			c.add(again(item, round))
 			got := c.wantState(item, frontier.Queued)
-			c.Require(got.Round == round, "renewed in round %d, it is queued in round %d", round, got.Round)
+			c.Require(got.Round == round, "offered again in round %d, the item is queued in round %d", round, got.Round)
 			c.wantAnswer(frontier.Seen, again(item, round), as(frontier.New, item), as(frontier.Known, item))
 		}
 		got := c.lease().Items[0]
-		c.Require(got.Round == 1<<32-1 && got.Class == frontier.Exact, "handed out %+v in the last round", got)
+		c.Require(got.Round == 1<<32-1 && got.Class == frontier.Exact, "handed out %+v, want round 1<<32-1 and class exact",
+			got)
 		c.wantClaims(0, 0)
 		c.add(again(page("b.test", 1), 3)) // this URL was never offered before
 		c.wantClaims(0, 0)
@@ -115,7 +117,7 @@ var outboxCases = beside([]testCase{
 	}},
 	{"DecisionLaterIsForLinks", Options{}, func(c *driver) {
 		verdicts, err := c.Add(c.Ctx, []frontier.Offer{as(frontier.Later, page("a.test", 1))})
-		c.Require(err != nil, "Add put off a decision: %v", verdicts)
+		c.Require(err != nil, "Add of an offer to be decided later = %v, want an error", verdicts)
 		c.wantStats(counts{"found": 0, "outbox": 0})
 	}},
 	// This case checks that Retry skips a failed item whose URL was queued
@@ -128,7 +130,7 @@ var outboxCases = beside([]testCase{
 		c.wantPlaces(3, 0, 0, 1)
 		c.wantAnswer(frontier.Seen, allAs(frontier.New, pages("a.test", 0, 3))...)
 		for _, item := range c.finish().Items {
-			c.Require(item.Round == 1, "%q came in round %d, want 1", item.URL, item.Round)
+			c.Require(item.Round == 1, "%q is handed out in round %d, want 1", item.URL, item.Round)
 		}
 		c.wantPlaces(0, 0, 3, 1)
 		c.add(again(page("a.test", 0), 2))
@@ -142,7 +144,7 @@ var outboxCases = beside([]testCase{
 			}
 			return []frontier.Offer{item}
 		})
-		c.want("answers added", added, urls)
+		c.want("number of answers Added", added, urls)
 		c.wantPlaces(urls, 0, 0, 0)
 		c.wantClaims(0, 0)
 	}},

@@ -37,17 +37,17 @@ var quotaCases = []testCase{
 		for range 2 {
 			has, err := c.Reserve(c.Ctx, all, most)
 			c.Must(err, "Reserve")
-			c.want("answers", uint64(len(has)), uint64(len(all)))
+			c.want("number of answers of Reserve", uint64(len(has)), uint64(len(all)))
 			for i, k := range all {
 				want := k.Group == "b.test" || i/2 < most
-				c.Require(i >= len(has) || has[i] == want, "Reserve of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
+				c.Require(i >= len(has) || has[i] == want, "Reserve of many keys: %v at index %d = %t, want %t", k, i, has[i], want)
 			}
 			c.reserved("a.test", "499", true, most)
 			c.reserved("a.test", "500", false, most)
 			c.reserved("b.test", "349", true, keys/2)
 		}
 		none, err := c.Reserve(c.Ctx, nil, most)
-		c.Require(err == nil && len(none) == 0, "Reserve of nothing = %v, %v", none, err)
+		c.Require(err == nil && len(none) == 0, "Reserve of no keys = %v, %v, want no answers", none, err)
 	}},
 	{"RacersNeverPassTheLimit", Options{}, func(c *driver) {
 		const racers, keys, most = 16, 40, 25

@@ -18,7 +18,7 @@ var raceCases = []testCase{
 			item.Class = frontier.Class(n / hosts % 2)
 			return []frontier.Offer{item, item}
 		})
-		c.want("URLs answered added", added, 150*hosts)
+		c.want("number of URLs answered Added", added, 150*hosts)
 		c.wantStats(counts{"found": 2 * racers * urls})
 		c.wantPlaces(added, 0, 0, 0)
 	}},
@@ -54,7 +54,7 @@ var raceCases = []testCase{
 			return nil
 		})
 		for _, host := range hosts {
-			c.Require(host == hosts[0], "one id was given hosts %q", hosts)
+			c.Require(host == hosts[0], "racers that repeat one request got hosts %q, want the same host", hosts)
 		}
 		c.wantPlaces(3, 3, 0, 0)
 	}},
@@ -82,8 +82,8 @@ var raceCases = []testCase{
 			}
 			return nil
 		})
-		c.want("links added according to the records", added.Load(), 300)
-		c.want("links found according to the records", found.Load(), 300*racers)
+		c.want("number of links added according to the records", added.Load(), 300)
+		c.want("number of links found according to the records", found.Load(), 300*racers)
 		c.wantPlaces(300, 0, racers, 0)
 	}},
 	// This case crawls a web from page 0 until the frontier is empty.

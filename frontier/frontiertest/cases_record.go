@@ -42,7 +42,7 @@ var recordCases = []testCase{
 			c.complete(l.ID, frontier.HostUpdate{}, done)
 			want := slices.Repeat([]string{"record", "sync"}, i+1)
 			got := c.out.log()
-			c.Require(slices.Equal(got, want), "when Complete %d was answered the output had seen %q, want %q", i, got, want)
+			c.Require(slices.Equal(got, want), "after Complete %d the output's writes and syncs are %q, want %q", i, got, want)
 		}
 	}},
 	// This case checks that a completion has no effect if the output cannot be synced.

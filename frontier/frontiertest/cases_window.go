@@ -39,7 +39,8 @@ var windowCases = []testCase{
 			c.wantAnswer(frontier.Seen, item)
 			c.Clock.Advance(10 * time.Millisecond)
 			status := c.wantState(item, frontier.Done)
-			c.Require(status.Round == round-1, "round %d before it was offered, want %d", status.Round, round-1)
+			c.Require(status.Round == round-1, "the item is done in round %d before it is offered again, want %d",
+				status.Round, round-1)
 			c.wantAnswer(frontier.Added, item)
 			c.wantAnswer(frontier.Seen, item)
 			status = c.wantState(item, frontier.Queued)
@@ -71,7 +72,8 @@ var windowCases = []testCase{
 		_, err := c.Retry(c.Ctx, "") // it waits already
 		c.Must(err, "Retry")
 		queued := c.list(frontier.Queued, "")
-		c.Require(len(queued) == 1 && queued[item.URL].Round == 1, "queued: %v, want %q once, in round 1", queued, item.URL)
+		c.Require(len(queued) == 1 && queued[item.URL].Round == 1, "queued items are %v, want only %q, in round 1",
+			queued, item.URL)
 		c.finishRound(1, brokenOff)
 		c.Clock.Advance(Window)
 		c.retryFailed("", 1)
@@ -98,7 +100,7 @@ var windowCases = []testCase{
 		c.finishRound(0, finished)
 		c.Clock.Advance(Window)
 		added := c.raceToAdd(1, func(int, int) []frontier.Offer { return []frontier.Offer{item, item} })
-		c.want("added by racers", added, 1)
+		c.want("number of offers answered Added", added, 1)
 		c.finishRound(1, finished)
 		c.idle()
 	}},
@@ -143,7 +145,7 @@ var windowCases = []testCase{
 func (d *driver) finishRound(round uint32, complete func(frontier.Item) frontier.Completion) {
 	l := d.lease()
 	d.Require(len(l.Items) == 1 && l.Items[0].Round == round && l.Items[0].Attempts == 0,
-		"handed out %q, the first of round %d after %d attempts, want one of round %d",
+		"handed out %q, the first in round %d after %d attempts; want one item in round %d after 0 attempts",
 		urls(l.Items), l.Items[0].Round, l.Items[0].Attempts, round)
 	d.complete(l.ID, frontier.HostUpdate{End: true}, complete(l.Items[0]))
 }

@@ -61,10 +61,11 @@ func pages(host string, first, end int) (offers []frontier.Offer) {
 func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
 	verdicts, err := d.Add(d.Ctx, offers)
 	d.Must(err, "Add")
-	d.Require(len(verdicts) == len(offers), "Add answered %d of %d offers", len(verdicts), len(offers))
+	d.Require(len(verdicts) == len(offers), "Add returned %d verdicts on %d offers", len(verdicts), len(offers))
 	for i, verdict := range verdicts {
 		d.Require(verdict.Answer != 0 && (verdict.Answer == frontier.Refused) == (verdict.Reason != ""),
-			"Add gave the verdict %v %q on %q", verdict.Answer, verdict.Reason, suite.Cut(offers[i].URL))
+			"Add answered %v with reason %q for %q, want a reason if and only if refused",
+			verdict.Answer, verdict.Reason, suite.Cut(offers[i].URL))
 	}
 	return verdicts
 }
@@ -78,14 +79,16 @@ func (d *driver) wantAnswer(want frontier.Answer, offers ...frontier.Offer) {
 func (d *driver) wantAnswers(want []frontier.Answer, offers ...frontier.Offer) {
 	for i, got := range d.offer(offers...) {
 		d.Require(got.Answer == want[i],
-			"offer %d, %q, decision %d: %v %q, want %v", i, suite.Cut(offers[i].URL), offers[i].Decision, got.Answer, got.Reason, want[i])
+			"offer %d, %q, decision %d: answer %v, reason %q, want %v",
+			i, suite.Cut(offers[i].URL), offers[i].Decision, got.Answer, got.Reason, want[i])
 	}
 }
 
 // wantRefused offers URLs that must be refused for a reason.
 func (d *driver) wantRefused(reason frontier.Reason, offers ...frontier.Offer) {
 	for i, got := range d.offer(offers...) {
-		d.Require(got.Reason == reason, "%q: %v %q, want refused as %q", suite.Cut(offers[i].URL), got.Answer, got.Reason, reason)
+		d.Require(got.Reason == reason, "%q: answer %v, reason %q, want refused, %q",
+			suite.Cut(offers[i].URL), got.Answer, got.Reason, reason)
 	}
 }
 
@@ -244,12 +247,12 @@ func counted(links *frontier.LinkCounts) func(frontier.LinkCounts) error {
 }
 
 func (d *driver) wantLinks(got, want frontier.LinkCounts) {
-	d.Require(got == want, "the record has links %+v, want %+v", got, want)
+	d.Require(got == want, "the record's link counts are %+v, want %+v", got, want)
 }
 
 func (d *driver) wantBlob(l frontier.Lease, want []byte) {
-	d.Require(bytes.Equal(l.Blob, want), "the blob of %s is %q (%d bytes), want %d bytes",
-		l.Host, suite.Cut(string(l.Blob)), len(l.Blob), len(want))
+	d.Require(bytes.Equal(l.Blob, want), "the blob of %s is %q (%d bytes), want %q (%d bytes)",
+		l.Host, suite.Cut(string(l.Blob)), len(l.Blob), suite.Cut(string(want)), len(want))
 }
 
 // all calls the function complete for each item, and returns the completions.

@@ -30,17 +30,17 @@ func TestFaultyFollowsTheScript(t *testing.T) {
 		added uint64
 	}{{frontier.ErrFull, 0}, {nil, 1}, {frontier.ErrUnavailable, 2}, {frontier.ErrFilterLost, 2}, {nil, 3}} {
 		if _, err := faulty.Add(ctx, pages("a.test", i, i+1)); !errors.Is(err, want.err) {
-			t.Fatalf("call %d = %v, want %v", i, err, want.err)
+			t.Fatalf("Add, call %d = %v, want %v", i, err, want.err)
 		}
 		wantAdded(want.added)
 	}
 	request := frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}}
 	if _, err := faulty.Lease(ctx, request); !errors.Is(err, frontier.ErrUnavailable) {
-		t.Fatal(err)
+		t.Fatalf("Lease = %v, want ErrUnavailable", err)
 	}
 	grant, err := faulty.Lease(ctx, request) // the lease of the lost reply
 	if err != nil || len(grant.Leases) != 1 || len(grant.Leases[0].Items) != 3 {
-		t.Fatalf("%+v, %v", grant, err)
+		t.Fatalf("repeated Lease = %+v, %v, want a lease of 3 items", grant, err)
 	}
 	for _, want := range []error{nil, frontier.ErrLeaseLost, nil} {
 		if _, err := faulty.Extend(ctx, request.IDs[0], frontier.TopUp{}); !errors.Is(err, want) {
@@ -53,7 +53,7 @@ func TestFaultyFollowsTheScript(t *testing.T) {
 			t.Fatalf("Complete = %v, want %v", err, want)
 		}
 		if stats, err := faulty.Stats(ctx); err != nil || (stats.Done == 3) != (i > 0) {
-			t.Fatalf("after call %d %d items are done (%v)", i, stats.Done, err)
+			t.Fatalf("after Complete, call %d: %d items are done (%v), want 0 after call 0 and then 3", i, stats.Done, err)
 		}
 	}
 	if got := faulty.Faults(); got != 7 {
@@ -66,12 +66,12 @@ func TestFaultyWaits(t *testing.T) {
 		faulty := NewFaulty(NewMemory(MemoryConfig{}), func(Op, int) Fault { return Fault{Delay: time.Hour} })
 		start := time.Now()
 		if _, err := faulty.Add(t.Context(), pages("a.test", 0, 1)); err != nil || time.Since(start) != time.Hour {
-			t.Errorf("Add after %v = %v", time.Since(start), err)
+			t.Errorf("Add returned after %v with error %v, want 1h and none", time.Since(start), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := faulty.Add(ctx, pages("a.test", 1, 2)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Add with a deadline = %v", err)
+			t.Errorf("Add with a deadline = %v, want DeadlineExceeded", err)
 		}
 		if stats, err := faulty.Stats(ctx); err != nil || stats.Added != 1 {
 			t.Errorf("%d items added (%v), want 1", stats.Added, err)
@@ -119,10 +119,10 @@ func TestRandomFaults(t *testing.T) {
 		}
 		stats, err := memory.Stats(ctx)
 		if err != nil || stats.Done != size || stats.Pages != size {
-			t.Errorf("%d done, %d pages (%v), want %d", stats.Done, stats.Pages, err, size)
+			t.Errorf("%d done, %d pages (%v), want %d of both", stats.Done, stats.Pages, err, size)
 		}
 		if faulty.Faults() < 10 {
-			t.Errorf("only %d faults", faulty.Faults())
+			t.Errorf("only %d faults, want at least 10", faulty.Faults())
 		}
 	})
 }

@@ -64,11 +64,11 @@ func TestMemoryUsesTheBubblesClock(t *testing.T) {
 		request := frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}}
 		grant, err := m.Lease(t.Context(), request)
 		if err != nil || len(grant.Leases) > 0 || grant.Wait != time.Hour {
-			t.Fatalf("%+v, %v, want a wait of 1h", grant, err)
+			t.Fatalf("Lease = %+v, %v, want a wait of 1h", grant, err)
 		}
 		time.Sleep(grant.Wait)
 		if grant, err = m.Lease(t.Context(), request); err != nil || len(grant.Leases) != 1 {
-			t.Fatalf("after the wait: %+v, %v", grant, err)
+			t.Fatalf("Lease after the wait = %+v, %v, want one lease", grant, err)
 		}
 	})
 }

@@ -249,7 +249,8 @@ func (g *ledger) allowance(maxPages uint64) int {
 
 // granted checks the answer of Lease and updates the ledger.
 func (g *ledger) granted(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) {
-	g.Require(len(grant.Leases) <= len(request.IDs), "%d leases for %d ids", len(grant.Leases), len(request.IDs))
+	g.Require(len(grant.Leases) <= len(request.IDs), "Lease granted %d leases for %d ids",
+		len(grant.Leases), len(request.IDs))
 	ids := map[frontier.LeaseID]bool{}
 	for _, l := range grant.Leases {
 		g.Require(!ids[l.ID] && slices.Contains(request.IDs, l.ID), "lease %x was not asked for, or came twice", l.ID)
@@ -257,7 +258,7 @@ func (g *ledger) granted(request frontier.LeaseRequest, grant frontier.Grant, no
 		g.grantedOne(request, l, now)
 	}
 	for _, id := range request.IDs {
-		g.Require(g.holdings[id] == nil || ids[id], "a repeat did not get the lease %x that it has", id)
+		g.Require(g.holdings[id] == nil || ids[id], "a repeat of Lease did not return lease %x, which its worker holds", id)
 	}
 	g.checkRest(request, grant, now)
 }
@@ -266,13 +267,13 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	s := g.sites[l.Host]
 	g.Require(s != nil, "unknown host %q handed out", l.Host)
 	g.Require(string(l.Blob) == string(s.blob) || s.fading && len(l.Blob) == 0,
-		"%s came with blob %q, want %q", l.Host, suite.Cut(string(l.Blob)), suite.Cut(string(s.blob)))
+		"%s handed out with blob %q, want %q", l.Host, suite.Cut(string(l.Blob)), suite.Cut(string(s.blob)))
 	if h := g.holdings[l.ID]; h != nil {
 		g.repeated(h, l, now)
 		return
 	}
 	g.Require(!g.stats.Paused && s.holding == nil && !s.due.After(now) && len(l.Items) > 0 && l.TTL == g.opt.LeaseTTL,
-		"%s handed out for %v with %d items: paused %t, leased %t, due in %v",
+		"host %s handed out for %v with %d items; crawl paused: %t, host leased: %t, due in %v",
 		l.Host, l.TTL, len(l.Items), g.stats.Paused, s.holding != nil, s.due.Sub(now))
 	h := &holding{
 		id: l.ID, host: l.Host, settled: map[*known]bool{},
@@ -288,14 +289,15 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 func (g *ledger) repeated(h *holding, l frontier.Lease, now time.Time) {
 	left := h.deadline.Sub(now)
 	g.Require(l.Host == h.host && (l.TTL == left || l.TTL == g.opt.LeaseTTL),
-		"repeat of %s: %s for %v, want %v or %v", h.host, l.Host, l.TTL, left, g.opt.LeaseTTL)
+		"repeat of the lease of %s: host %s with TTL %v, want this host with %v or %v",
+		h.host, l.Host, l.TTL, left, g.opt.LeaseTTL)
 	h.deadline = now.Add(l.TTL)
 	want := h.handed
 	if len(l.Items) != len(want) {
 		want = h.open()
 	}
 	same := slices.EqualFunc(l.Items, want, func(item frontier.Item, k *known) bool { return item.URL == k.item.URL })
-	g.Require(same, "repeat of %s: %q", h.host, urls(l.Items))
+	g.Require(same, "repeat of the lease of %s: items %q, want all, or all not completed", h.host, urls(l.Items))
 }
 
 // checkRest checks the fields of a grant other than Leases.
@@ -303,13 +305,15 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 	exhausted := g.allowance(request.MaxPages) == 0
 	empty := g.stats.Queued+g.stats.Leased == 0 && len(g.notes) == 0
 	mustLimit := exhausted && g.stats.Queued > 0 && !grant.Paused && len(grant.Leases) < len(request.IDs)
-	g.Require(grant.Paused == g.stats.Paused, "paused %t, want %t", grant.Paused, g.stats.Paused)
+	g.Require(grant.Paused == g.stats.Paused, "Grant.Paused is %t, want %t", grant.Paused, g.stats.Paused)
 	g.Require(grant.Empty == empty,
-		"empty %t with %d queued, %d leased, %d notes", grant.Empty, g.stats.Queued, g.stats.Leased, len(g.notes))
+		"Grant.Empty is %t with %d queued, %d leased, %d notes", grant.Empty, g.stats.Queued, g.stats.Leased, len(g.notes))
 	g.Require((exhausted || !grant.Limited) && (grant.Limited || !mustLimit),
-		"limited %t with %d pages, %d leased, limit %d", grant.Limited, g.stats.Pages, g.stats.Leased, request.MaxPages)
+		"Grant.Limited is %t with %d pages, %d leased, limit %d",
+		grant.Limited, g.stats.Pages, g.stats.Leased, request.MaxPages)
 	g.Require(grant.Reached == (grant.Limited && g.stats.Pages >= request.MaxPages),
-		"reached %t, limited %t with %d pages, limit %d", grant.Reached, grant.Limited, g.stats.Pages, request.MaxPages)
+		"Grant.Reached is %t, Limited %t with %d pages, limit %d",
+		grant.Reached, grant.Limited, g.stats.Pages, request.MaxPages)
 	if grant.Paused || exhausted || grant.Empty {
 		return
 	}
@@ -328,10 +332,10 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 	}
 	if due == 0 {
 		g.Require(grant.Wait > 0 && (first.IsZero() || !now.Add(grant.Wait).After(first)),
-			"wait %v with nothing due before %v", grant.Wait, first.Sub(now))
+			"Grant.Wait is %v, want more than 0 and no more than %v, when the first host is due", grant.Wait, first.Sub(now))
 		return
 	}
-	g.Require(grant.Wait == 0, "wait %v with %d hosts due", grant.Wait, due)
+	g.Require(grant.Wait == 0, "Grant.Wait is %v with %d hosts due, want 0", grant.Wait, due)
 	g.Require(len(grant.Leases) > 0 || len(request.IDs) == 0, "nothing handed out with %d hosts due", due)
 }
 
@@ -339,18 +343,20 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontier.Extension, err error, now time.Time) {
 	h := g.holdings[id]
 	if h == nil {
-		g.Require(errors.Is(err, frontier.ErrLeaseLost), "Extend of a lost lease = %v", err)
+		g.Require(errors.Is(err, frontier.ErrLeaseLost), "Extend of a lost lease = %v, want ErrLeaseLost", err)
 		return
 	}
 	g.Require(err == nil && got.TTL == g.opt.LeaseTTL,
-		"Extend of %s = %v, %v, want %v", h.host, got.TTL, err, g.opt.LeaseTTL)
+		"Extend of the lease of %s: TTL %v, error %v, want TTL %v", h.host, got.TTL, err, g.opt.LeaseTTL)
 	h.deadline = now.Add(got.TTL)
 	old := h.handed[topUp.Known:]
 	g.Require(len(got.Items) >= len(old),
-		"Extend of %s beyond %d has %q, want %d more", h.host, topUp.Known, urls(got.Items), len(old))
+		"Extend of the lease of %s with %d known items: items %q, want at least %d",
+		h.host, topUp.Known, urls(got.Items), len(old))
 	for i, k := range old {
 		g.Require(got.Items[i].URL == k.item.URL,
-			"Extend of %s beyond %d has %q first, want %q", h.host, topUp.Known, got.Items[i].URL, k.item.URL)
+			"Extend of the lease of %s with %d known items: item %d is %q, want %q",
+			h.host, topUp.Known, i, got.Items[i].URL, k.item.URL)
 	}
 	n := max(topUp.Items-len(h.open()), 0)
 	if g.stats.Paused {

@@ -128,7 +128,8 @@ func (p *player) addSome() {
 	want := p.ledger.offer(offers, p.Clock.Now())
 	for i, got := range p.offer(offers...) {
 		p.Require(got == want[i],
-			"offer %d, %q: %v %q, want %v %q", i, suite.Cut(offers[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
+			"offer %d, %q: answer %v, reason %q, want %v, %q",
+			i, suite.Cut(offers[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
 	}
 }
 

@@ -57,7 +57,7 @@ func (p *player) relay() {
 		dropped, err := outbox.Delivered(p.Ctx, batch, seen, nil)
 		p.Must(err, "Delivered")
 		p.Require(dropped == (i == 0 && len(batch.Notes) > 0),
-			"Delivered of %d notes, call %d = %t", len(batch.Notes), i, dropped)
+			"Delivered of %d notes, call %d = %t, want true only for call 0, with notes", len(batch.Notes), i, dropped)
 	}
 	p.ledger.stats.Found += seen
 	p.ledger.stats.Seen += seen
@@ -69,7 +69,7 @@ func (p *player) deliver(note exact.Note, seen *uint64) {
 	bare := note
 	bare.Item.Fingerprint = bloomstore.Fingerprint{}
 	i := slices.Index(p.ledger.notes, bare)
-	p.Require(i >= 0, "the note %+v was never made, or was delivered", note)
+	p.Require(i >= 0, "the note %+v was never made, or was delivered before", note)
 	p.ledger.notes = slices.Delete(p.ledger.notes, i, i+1)
 	if note.Outcome != "" {
 		return
@@ -83,5 +83,6 @@ func (p *player) deliver(note exact.Note, seen *uint64) {
 	want := p.ledger.offer([]frontier.Offer{link}, p.Clock.Now())
 	got := p.offer(link)
 	p.Require(got[0] == want[0],
-		"the noted %q: %v %q, want %v %q", suite.Cut(link.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
+		"link %q of a note: answer %v, reason %q, want %v, %q",
+		suite.Cut(link.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
 }

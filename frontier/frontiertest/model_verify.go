@@ -22,13 +22,13 @@ func (p *player) verify() {
 		for _, k := range p.ledger.sortedURLs() {
 			item, there := listed[k.item.URL]
 			p.Require(there == (k.state == state),
-				"%q: listed as %s %t, want it %s", suite.Cut(k.item.URL), state, there, k.state)
+				"%q is listed as %s: %t, but it is %s", suite.Cut(k.item.URL), state, there, k.state)
 			if there {
 				p.ledger.wantSame(item, k)
 			}
 			delete(listed, k.item.URL)
 		}
-		p.Require(len(listed) == 0, "listed as %s and never added: %v", state, listed)
+		p.Require(len(listed) == 0, "items that are listed as %s, but were never added: %v", state, listed)
 	}
 	for _, k := range p.ledger.sortedURLs() {
 		if p.chance(30) {
@@ -40,7 +40,7 @@ func (p *player) verify() {
 	for key := range p.ledger.sites {
 		open, err := p.Admitted(p.Ctx, []string{key})
 		p.Must(err, "Admitted")
-		p.Require(open[0] == p.ledger.admitted[key], "Admitted(%q) = %t", key, open[0])
+		p.Require(open[0] == p.ledger.admitted[key], "Admitted(%q) = %t, want %t", key, open[0], p.ledger.admitted[key])
 	}
 }
 
@@ -66,7 +66,7 @@ func (p *player) verifyStats() {
 	diff := statsDiff(got, want)
 	p.Require(diff == "", "Stats: %s", diff)
 	p.Require(got.Delayed >= want.Delayed && got.Delayed <= loose,
-		"Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
+		"Stats: delayed is %d, want %d to %d", got.Delayed, want.Delayed, loose)
 }
 
 func (p *player) verifyStatus(k *known) {
@@ -79,7 +79,7 @@ func (p *player) verifyStatus(k *known) {
 		"%q: in filter %t, round %d, want true, %d", suite.Cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
 	if k.state == frontier.Done || k.state == frontier.Failed {
 		p.Require(status.Outcome == k.outcome && status.Status == k.status,
-			"%q: %s, status %d, want %s, %d", suite.Cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
+			"%q: outcome %s, status %d, want %s, %d", suite.Cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
 	}
 	if k.state != frontier.Done {
 		p.ledger.wantSame(status.Item, k)
@@ -87,7 +87,7 @@ func (p *player) verifyStatus(k *known) {
 	s, now := p.ledger.sites[k.item.Host], p.Clock.Now()
 	if s.holding == nil && len(p.ledger.ready(k.item.Host, nil, now)) > 0 {
 		want := max(s.due.Sub(now), 0)
-		p.Require(status.HostDueIn == want, "%s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
+		p.Require(status.HostDueIn == want, "host %s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
 	}
 }
 
@@ -160,7 +160,7 @@ func (p *player) takenBack(how string) {
 		for i, k := range h.open() {
 			got := min(queued[k.item.URL].Deliveries, frontier.MaxDeliveries)
 			p.Require(got == k.item.Deliveries || i < h.inFlight && got == min(k.item.Deliveries+1, frontier.MaxDeliveries),
-				"after %s %q has %d deliveries, had %d", how, suite.Cut(k.item.URL), got, k.item.Deliveries)
+				"after a %s: %q has %d deliveries, had %d before", how, suite.Cut(k.item.URL), got, k.item.Deliveries)
 			k.item.Deliveries = got
 		}
 		earliest, latest := later(s.due, now.Add(s.delay)), later(s.due, h.deadline.Add(s.delay))
@@ -168,7 +168,7 @@ func (p *player) takenBack(how string) {
 		p.Must(err, "Lookup")
 		s.due = now.Add(status.HostDueIn)
 		p.Require(!s.due.Before(earliest) && !s.due.After(latest),
-			"after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
+			"after a %s: host %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
 		p.ledger.release(h)
 	}
 }

@@ -92,9 +92,9 @@ var outboxMutants = []struct {
 	breakIt  func(*brokenOutbox)
 	caughtBy []string
 }{
-	{"asks the filter about what is new", func(b *brokenOutbox) { b.offering(decidedAs(frontier.New, frontier.Undecided)) },
+	{"asks the filter about new items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.New, frontier.Undecided)) },
 		[]string{"DecisionNewIsQueuedOnce"}},
-	{"queues what waits", func(b *brokenOutbox) {
+	{"queues items that wait already", func(b *brokenOutbox) {
 		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)
 			for i := range verdicts {
@@ -105,22 +105,22 @@ var outboxMutants = []struct {
 			return verdicts, err
 		}
 	}, []string{"DecisionNewIsQueuedOnce", "DecisionNewReturnsFromALostLease", "RacersQueueWhatIsNewOnce", "NotesOutliveARestart"}},
-	{"queues what is known", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Known, frontier.New)) },
+	{"queues known items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Known, frontier.New)) },
 		[]string{"DecisionKnownIsSeen", "DecisionsAreRefusedByIndex"}},
 	{"counts promoted items as recovered", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Promoted, frontier.New)) },
 		[]string{"DecisionPromotedGetsARound"}},
-	{"counts renewed items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Again, frontier.New)) },
+	{"counts renewed items as recovered", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Again, frontier.New)) },
 		[]string{"DecisionAgainKeepsItsRound"}},
 	{"forgets rounds", func(b *brokenOutbox) { b.offering(func(item *frontier.Offer) { item.Round = 0 }) },
 		[]string{"DecisionAgainKeepsItsRound", "DecisionPromotedGetsARound", "NotesComeWithTheirPage", "RetrySkipsWaitingURLs"}},
-	{"leaves what is new to the exact map", func(b *brokenOutbox) {
+	{"handles new items as bulk items", func(b *brokenOutbox) {
 		b.offering(func(item *frontier.Offer) {
 			if item.Decision == frontier.New {
 				item.Decision, item.Class = frontier.Undecided, frontier.Bulk
 			}
 		})
 	}, []string{"DecisionNewIsNeverDropped"}},
-	{"puts off decisions in Add", func(b *brokenOutbox) {
+	{"defers decisions in Add", func(b *brokenOutbox) {
 		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			if items[0].Decision == frontier.Later {
 				return []frontier.Verdict{{Answer: frontier.Deferred}}, nil
@@ -128,17 +128,17 @@ var outboxMutants = []struct {
 			return b.Memory.Add(ctx, items)
 		}
 	}, []string{"DecisionLaterIsForLinks"}},
-	{"retries what waits", func(b *brokenOutbox) {
+	{"retries items that wait", func(b *brokenOutbox) {
 		b.retry = func(ctx context.Context, host string) (int, error) {
 			n, err := b.Memory.Retry(ctx, host)
 			return n + len(b.past), err
 		}
 	}, []string{"RetrySkipsWaitingURLs"}},
-	{"has what is finished wait", func(b *brokenOutbox) { b.waits = func(frontier.State) bool { return true } },
+	{"says that finished items wait", func(b *brokenOutbox) { b.waits = func(frontier.State) bool { return true } },
 		[]string{"WaitsUntilCompleted"}},
-	{"has what is leased not wait", func(b *brokenOutbox) { b.waits = func(s frontier.State) bool { return s == frontier.Queued } },
+	{"says that leased items do not wait", func(b *brokenOutbox) { b.waits = func(s frontier.State) bool { return s == frontier.Queued } },
 		[]string{"WaitsUntilCompleted"}},
-	{"forgets the unconfirmed", func(b *brokenOutbox) { b.completing(func(c *frontier.Completion) { c.Unconfirmed = false }) },
+	{"makes no notes of unconfirmed items", func(b *brokenOutbox) { b.completing(func(c *frontier.Completion) { c.Unconfirmed = false }) },
 		[]string{"NotesOfUnconfirmedEnds"}},
 	{"notes the links of a lost lease", func(b *brokenOutbox) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
@@ -158,7 +158,7 @@ var outboxMutants = []struct {
 			}
 		})
 	}, []string{"NotesComeWithTheirPage", "NotesKeepTheCrawlGoing"}},
-	{"counts links that are put off", func(b *brokenOutbox) {
+	{"counts deferred links", func(b *brokenOutbox) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
 			m.stats.Found += uint64(len(m.outbox))
 			m.stats.Seen += uint64(len(m.outbox))
@@ -171,25 +171,25 @@ var outboxMutants = []struct {
 			return batch, err
 		}
 	}, []string{"NotesAreInOrder"}},
-	{"takes notes off when they are read", func(b *brokenOutbox) {
+	{"removes notes when they are read", func(b *brokenOutbox) {
 		b.notes = func(ctx context.Context, n int) (exact.NoteBatch, error) {
 			batch, err := b.Memory.Notes(ctx, n)
 			b.locked(func(m *Memory) { m.outbox = m.outbox[min(len(batch.Notes), len(m.outbox)):] })
 			return batch, err
 		}
 	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},
-	{"believes every relay", func(b *brokenOutbox) {
+	{"accepts every receipt", func(b *brokenOutbox) {
 		b.delivered = func(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 			b.locked(func(m *Memory) { batch.Receipt = strconv.FormatUint(m.told, 10) })
 			return b.Memory.Delivered(ctx, batch, seen, refused)
 		}
 	}, []string{"NotesAreInOrder"}},
-	{"counts nothing of what was delivered", func(b *brokenOutbox) {
+	{"does not count delivered links", func(b *brokenOutbox) {
 		b.delivered = func(ctx context.Context, batch exact.NoteBatch, _ uint64, _ []frontier.Refusal) (bool, error) {
 			return b.Memory.Delivered(ctx, batch, 0, nil)
 		}
 	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},
-	{"is empty with notes", func(b *brokenOutbox) {
+	{"reports empty while it has notes", func(b *brokenOutbox) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			grant.Empty = len(grant.Leases) == 0

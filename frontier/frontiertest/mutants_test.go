@@ -61,7 +61,7 @@ var mutants = []mutant{
 			return verdicts, err
 		}
 	}, []string{"AddAnswersAddedOnce", "AddTakesDuplicatesInOrder", "RacersAddEachURLOnce"}, false},
-	{"checks, then marks", func(b *broken) {
+	{"checks and marks in two steps", func(b *broken) {
 		var between crowd
 		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			status, err := b.Lookup(ctx, items[0].Host, items[0].URL)
@@ -90,7 +90,7 @@ var mutants = []mutant{
 		}
 	}, []string{"AddHoldsTheHostLimit"}, false},
 	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "CompleteAddsLinks"}, false},
-	{"gives one place too many away", func(b *broken) {
+	{"reserves one key too many", func(b *broken) {
 		b.reserve = func(ctx context.Context, keys []frontier.QuotaKey, maxKeys uint64) ([]bool, error) {
 			return b.Memory.Reserve(ctx, keys, maxKeys+1)
 		}
@@ -153,7 +153,7 @@ var mutants = []mutant{
 			return b.Memory.Lease(ctx, request)
 		}
 	}, []string{"PauseStopsLeases", "RacersRepeatOneLease"}, false},
-	{"leases by place only", func(b *broken) {
+	{"ignores priorities", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			b.locked(func(m *Memory) {
 				for _, h := range m.hosts {
@@ -199,7 +199,7 @@ var mutants = []mutant{
 			return grant, err
 		}
 	}, []string{"LeaseReportsEmpty"}, false},
-	{"says nothing of the limit", func(b *broken) {
+	{"does not report the limit", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			grant, err := b.Memory.Lease(ctx, request)
 			grant.Limited = false
@@ -258,7 +258,7 @@ var mutants = []mutant{
 			return b.Memory.Complete(ctx, id, done, update)
 		}
 	}, []string{"CompleteRefusesBadCalls"}, true},
-	{"passes over strange items", func(b *broken) {
+	{"ignores items of other leases", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			own := slices.DeleteFunc(slices.Clone(done), func(c frontier.Completion) bool {
 				return !slices.ContainsFunc(b.leases[id].items, func(e *entry) bool { return e.item.Fingerprint == c.Item })
@@ -277,7 +277,7 @@ var mutants = []mutant{
 			return extension, err
 		}
 	}, []string{"ExtendProlongs"}, false},
-	{"extends what is lost", func(b *broken) {
+	{"extends a lost lease", func(b *broken) {
 		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 			extension, err := b.Memory.Extend(ctx, id, topUp)
 			if errors.Is(err, frontier.ErrLeaseLost) {
@@ -286,13 +286,13 @@ var mutants = []mutant{
 			return extension, err
 		}
 	}, []string{"ExpiryLosesTheLease"}, false},
-	{"counts all items of a lost lease", func(b *broken) {
+	{"counts a delivery of all items of a lost lease", func(b *broken) {
 		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 			request.InFlight = 32
 			return b.Memory.Lease(ctx, request)
 		}
 	}, []string{"ExpiryCountsDeliveries"}, false},
-	{"has lost hosts due without delay", func(b *broken) { b.expiring(func(l *lease) { l.host.delay = 0 }) },
+	{"makes hosts of lost leases due without delay", func(b *broken) { b.expiring(func(l *lease) { l.host.delay = 0 }) },
 		[]string{"ExpiryMakesTheHostDueAfterItsDelay"}, false},
 	{"forgets a back-off when a lease is lost", func(b *broken) { b.expiring(func(l *lease) { l.host.due = time.Time{} }) },
 		[]string{"ExpiryKeepsTheBackOff"}, false},
@@ -318,7 +318,7 @@ var mutants = []mutant{
 			return err
 		}
 	}, []string{"CompleteEnds", "LeaseSizesTheBatch"}, false},
-	{"has hosts due early", func(b *broken) {
+	{"makes hosts due too early", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			update.Due /= 2
 			return b.Memory.Complete(ctx, id, done, update)
@@ -337,7 +337,7 @@ var mutants = []mutant{
 			return func(counts frontier.LinkCounts) error { return errors.Join(write(counts), write(counts)) }
 		})
 	}, []string{"CompleteTwice"}, false},
-	{"tells records wrong counts", func(b *broken) {
+	{"passes wrong counts to records", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error {
 				counts.Seen, counts.Added = counts.Added, counts.Seen
@@ -345,7 +345,7 @@ var mutants = []mutant{
 			}
 		})
 	}, []string{"CompleteAddsLinks"}, false},
-	{"passes over record errors", func(b *broken) {
+	{"ignores errors of records", func(b *broken) {
 		b.records(func(write record) record {
 			return func(counts frontier.LinkCounts) error { _ = write(counts); return nil }
 		})
@@ -375,7 +375,7 @@ var mutants = []mutant{
 			return err
 		}
 	}, []string{"CompleteTwiceAfterTheEnd"}, false},
-	{"completes what is lost", func(b *broken) {
+	{"completes items of a lost lease", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			err := b.Memory.Complete(ctx, id, done, update)
 			if errors.Is(err, frontier.ErrLeaseLost) {
@@ -384,7 +384,7 @@ var mutants = []mutant{
 			return err
 		}
 	}, []string{"ExpiryLosesTheLease", "CompleteEnds"}, false},
-	{"adds the links of what is lost", func(b *broken) {
+	{"adds the links of a lost lease", func(b *broken) {
 		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 			err := b.Memory.Complete(ctx, id, done, update)
 			if errors.Is(err, frontier.ErrLeaseLost) {
@@ -420,7 +420,7 @@ var mutants = []mutant{
 			return audit, err
 		}
 	}, []string{"AuditAgreesWithTheCounters"}, false},
-	{"lists not all", func(b *broken) {
+	{"lists all items but the first", func(b *broken) {
 		b.list = func(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
 			first := true
 			return b.Memory.List(ctx, state, host, func(item frontier.Item) bool {
@@ -446,7 +446,7 @@ var mutants = []mutant{
 	{"retries all hosts", func(b *broken) {
 		b.retry = func(ctx context.Context, _ string) (int, error) { return b.Memory.Retry(ctx, "") }
 	}, []string{"RetryOfOneHost"}, false},
-	{"forgets to be paused", func(b *broken) {
+	{"forgets that it is paused", func(b *broken) {
 		b.reopen = func() (Crawl, error) { return b, b.Memory.Pause(context.Background(), false) }
 	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
 	{"loses items when it starts", func(b *broken) {
@@ -465,7 +465,7 @@ var mutants = []mutant{
 			return b, nil
 		}
 	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
-	{"has every host due when it starts", func(b *broken) {
+	{"makes every host due when it starts", func(b *broken) {
 		b.reopen = func() (Crawl, error) {
 			b.locked(func(m *Memory) {
 				for _, h := range m.hosts {
@@ -497,7 +497,7 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 					return
 				}
 			}
-			t.Error("50 random runs pass")
+			t.Error("50 random runs found no fault")
 		})
 	}
 }

@@ -34,7 +34,7 @@ func newAuditedCrawl(t *testing.T, random *rand.Rand) *auditedCrawl {
 	c := &auditedCrawl{Store: opened(t, cfg, Open), cfg: cfg}
 	t.Cleanup(func() { _ = c.Close() })
 	if fresh := knowPages(t, c.Store, 0, 30); fresh == 0 {
-		t.Fatal("nothing is known")
+		t.Fatal("MarkSeen of 30 URLs found none that is new")
 	}
 	var items []frontier.Offer
 	for i := range 400 {
@@ -145,10 +145,10 @@ func TestRecountFindsDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if terms := differ(r); terms != nil || r.Faults != nil {
-			t.Errorf("%s: %v do not balance, faults %q: %+v", when, terms, r.Faults, r)
+			t.Errorf("%s: terms %v do not balance, faults %q, recount %+v", when, terms, r.Faults, r)
 		}
 		if r.Finished != c.done || r.Failures != c.failures {
-			t.Errorf("%s: done %v, failures %v, want %v, %v", when, r.Finished, r.Failures, c.done, c.failures)
+			t.Errorf("%s: done %v, failures %v; want done %v, failures %v", when, r.Finished, r.Failures, c.done, c.failures)
 		}
 		if int(r.Leased) != leased {
 			t.Errorf("%s: %d leased, want %d", when, r.Leased, leased)
@@ -172,7 +172,7 @@ func (c *auditedCrawl) first(t *testing.T, letter byte, fits func(key, value []b
 		return key == nil, nil
 	})
 	if err != nil || key == nil {
-		t.Fatalf("table %c has no such row (%v)", letter, err)
+		t.Fatalf("table %c has no row that fits (%v)", letter, err)
 	}
 	return key, value
 }
@@ -262,9 +262,9 @@ func TestRecountNames(t *testing.T) {
 		"done row":    {drop(tableOutcome, isDone), "done added", ""},
 		"host row":    {drop(tableHost, nil), "", "its host has no row"},
 		"due row":     {drop(tableDue, nil), "", "not among the hosts that will be due"},
-		"due row too many": {func(t *testing.T, c *auditedCrawl) { c.set(t, appendDueKey(nil, 1, "h0.test"), nil) },
+		"extra due row": {func(t *testing.T, c *auditedCrawl) { c.set(t, appendDueKey(nil, 1, "h0.test"), nil) },
 			"", "hosts will be due"},
-		"failed row of another": {func(t *testing.T, c *auditedCrawl) {
+		"failed row with a wrong number": {func(t *testing.T, c *auditedCrawl) {
 			key, value := c.first(t, tableFailed, nil)
 			c.remove(t, key)
 			c.set(t, append(key[:len(key)-8], 0xff, 0, 0, 0, 0, 0, 0, 0), value)
@@ -280,7 +280,7 @@ func TestRecountNames(t *testing.T) {
 		"counter done":    {counterAltered(func(s *frontier.Stats) { s.Done++ }), "done", ""},
 		"counter added":   {counterAltered(func(s *frontier.Stats) { s.Added++ }), "added", ""},
 		"counter hosts":   {counterAltered(func(s *frontier.Stats) { s.Hosts++ }), "hosts", ""},
-		"counter added by many": {counterAltered(func(s *frontier.Stats) { s.Added, s.Queued = s.Added+100, s.Queued+100 }),
+		"counter added by 100": {counterAltered(func(s *frontier.Stats) { s.Added, s.Queued = s.Added+100, s.Queued+100 }),
 			"queued added fill", ""},
 		"filter": {func(t *testing.T, c *auditedCrawl) { zeroHalf(t, c.Store) }, "filter fill", ""},
 	} {
@@ -295,14 +295,14 @@ func TestRecountNames(t *testing.T) {
 			}
 			for _, term := range strings.Fields(test.terms) {
 				if !strings.Contains(" "+strings.Join(differ(r), " ")+" ", " "+term+" ") {
-					t.Errorf("%s balances, of %q only %q do not", term, test.terms, differ(r))
+					t.Errorf("term %s balances; want %q not to balance, got %q", term, test.terms, differ(r))
 				}
 			}
 			if name != "host row" && len(differ(r)) != len(strings.Fields(test.terms)) {
-				t.Errorf("%q do not balance, want %q", differ(r), test.terms)
+				t.Errorf("terms %q do not balance, want %q", differ(r), test.terms)
 			}
 			if faults := strings.Join(r.Faults, "\n"); !strings.Contains(faults, test.fault) || (test.fault == "") != (faults == "") {
-				t.Errorf("faults are %q, want %q", faults, test.fault)
+				t.Errorf("faults are %q, want one with %q, or none if that is empty", faults, test.fault)
 			}
 			c.guard.fail(errKilled) // its memory and its rows now differ
 		})
@@ -321,7 +321,7 @@ func TestRecountSums(t *testing.T) {
 	c.set(t, key, value)
 	r, err := c.Recount(t.Context())
 	if err != nil || r.Finished.Count != c.done.Count || r.Finished.Sum == c.done.Sum {
-		t.Errorf("done is %v, want as many as %v and another sum (%v)", r.Finished, c.done, err)
+		t.Errorf("Finished is %v, want the count of %v and a sum that differs (error %v)", r.Finished, c.done, err)
 	}
 }
 
@@ -333,14 +333,15 @@ func TestRecountOfAFullFilter(t *testing.T) {
 	defer s.Close()
 	got := answers(t, s, frontier.Bulk, 0, 4000)
 	if lost := got[frontier.Seen]; lost < 200 { // about 300 are expected
-		t.Fatalf("the filter lost %d of 4,000, want more", lost)
+		t.Fatalf("%d of 4,000 new URLs are answered Seen, want at least 200 false positives", lost)
 	}
 	if answers(t, s, frontier.Exact, 4000, 6000); stats(t, s).Recovered < 300 { // about 600 are expected
-		t.Fatalf("%d exact URLs were claimed falsely, want more", stats(t, s).Recovered)
+		t.Fatalf("%d exact URLs were false positives of the filter, want at least 300", stats(t, s).Recovered)
 	}
 	r, err := s.Recount(t.Context())
 	if terms := differ(r); err != nil || terms != nil || r.Faults != nil {
-		t.Errorf("%v do not balance: added %.0f ± %.0f of %d (%v)", terms, r.Added, r.AddedErr, r.Counters.Added, err)
+		t.Errorf("terms %v do not balance: added is estimated as %.0f ± %.0f, the counter says %d (error %v)",
+			terms, r.Added, r.AddedErr, r.Counters.Added, err)
 	}
 }
 

@@ -91,7 +91,7 @@ func popHost(b *testing.B, s *Store, n uint64, most int) int {
 	binary.BigEndian.PutUint64(id[:], n)
 	grant, err := s.Lease(context.Background(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
 	if err != nil || len(grant.Leases) != 1 {
-		b.Fatalf("%d leases, %v", len(grant.Leases), err)
+		b.Fatalf("Lease = %d leases, %v, want 1", len(grant.Leases), err)
 	}
 	items := grant.Leases[0].Items
 	extension, err := s.Extend(context.Background(), id, frontier.TopUp{Items: min(1000, most), Known: len(items)})

@@ -53,17 +53,17 @@ func TestDiskErrors(t *testing.T) {
 		added, err := smallCrawl(fs)
 		if left.Load() > 0 {
 			if err != nil {
-				t.Fatalf("no write was broken, but: %v", err)
+				t.Fatalf("no write was broken, but the crawl failed: %v", err)
 			}
 			break
 		}
 		if failures++; !errors.Is(err, errBroken) {
-			t.Errorf("write %d broken: %v", n, err)
+			t.Errorf("write %d was broken: the crawl failed with %v, want the error of this write", n, err)
 		}
 		verifySmallCrawl(t, fmt.Sprintf("after write %d", n), disk, added)
 	}
 	if failures < 10 {
-		t.Errorf("only %d writes were broken", failures)
+		t.Errorf("only %d writes were broken, want at least 10", failures)
 	}
 	t.Logf("%d writes broken, one by one", failures)
 }
@@ -85,7 +85,7 @@ func TestDiskFull(t *testing.T) {
 		}))
 		added, err := smallCrawl(fs)
 		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left") {
-			t.Errorf("disk full after %d writes: %v", room, err)
+			t.Errorf("disk full after %d writes: the crawl failed with %v, want ENOSPC", room, err)
 		}
 		verifySmallCrawl(t, fmt.Sprintf("full after %d writes", room), disk, added)
 	}
@@ -144,13 +144,13 @@ func endSmall(s *Store, err error) error {
 	select {
 	case <-s.Failed():
 	default:
-		return fmt.Errorf("not failed, in spite of %v", err)
+		return fmt.Errorf("the store has not failed, although a call returned %v", err)
 	}
 	if _, again := s.Stats(context.Background()); again == nil || again.Error() != s.Err().Error() {
-		return fmt.Errorf("a failed store answered %v, had failed with %v", again, s.Err())
+		return fmt.Errorf("Stats of a failed store = %v, want its failure %v", again, s.Err())
 	}
 	if closed := s.Close(); closed == nil || closed.Error() != s.Err().Error() {
-		return fmt.Errorf("a failed store was closed with %v, had failed with %v", closed, s.Err())
+		return fmt.Errorf("Close of a failed store = %v, want its failure %v", closed, s.Err())
 	}
 	return err
 }
@@ -197,17 +197,17 @@ func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]b
 	}
 	stats, err := s.Stats(t.Context())
 	if err != nil || stats.Balance() != nil {
-		t.Errorf("%s: %v, %v", when, err, stats.Balance())
+		t.Errorf("%s: Stats: error %v, balance %v", when, err, stats.Balance())
 	}
 	for url := range added {
 		host, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
 		if status, err := s.Lookup(t.Context(), host, url); err != nil || status.State == frontier.Unknown {
-			t.Errorf("%s: %s was answered added and is %q, %v", when, url, status.State, err)
+			t.Errorf("%s: %s was answered added, but its state is %q, %v", when, url, status.State, err)
 		}
 	}
 	records, err := readLines(disk, "crawl", s.meta.Position)
 	if err != nil || uint64(len(records)) != stats.Records {
-		t.Errorf("%s: %d records, counted %d, %v", when, len(records), stats.Records, err)
+		t.Errorf("%s: %d records in the files, Stats says %d, %v", when, len(records), stats.Records, err)
 	}
 }
 
@@ -229,10 +229,10 @@ func TestDirectoryRemoved(t *testing.T) {
 	}
 	_, added := s.Add(t.Context(), smallItems("a.test", 1)) // the checkpoint that is due cannot be written
 	if err := errors.Join(added, s.Close()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("after the directory was removed: %v", err)
+		t.Errorf("after the directory was removed: Add and Close = %v, want ErrNotExist and the directory's name", err)
 	}
 	if stored, err := StoredSettings(nil, dir); err != nil || stored != nil {
-		t.Errorf("a removed directory holds a crawl with settings %v, %v", stored, err)
+		t.Errorf("StoredSettings of a removed directory = %v, %v, want none", stored, err)
 	}
 }
 
@@ -275,12 +275,12 @@ func TestFailureWaitsForWrites(t *testing.T) {
 	}
 	select {
 	case <-g.failed:
-		t.Error("failed while a write was in progress")
+		t.Error("the guard failed while a write was in progress")
 	default:
 	}
 	close(finish)
 	<-g.failed
 	if !finished.Load() {
-		t.Error("failed before the write in progress had ended")
+		t.Error("the guard failed before the write in progress had ended")
 	}
 }

@@ -58,7 +58,7 @@ func closedCrawl(t *testing.T, cfg Config) (urls []string) {
 	}
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}})
 	if err != nil || len(grant.Leases) != 1 {
-		t.Fatal(len(grant.Leases), err)
+		t.Fatalf("Lease = %d leases, %v, want 1", len(grant.Leases), err)
 	}
 	leased := grant.Leases[0].Items
 	done := []frontier.Completion{
@@ -152,7 +152,7 @@ func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, wan
 		t.Fatal(err)
 	}
 	if string(bits(s.filter)) != string(want) {
-		t.Errorf("the filter differs from the one before")
+		t.Errorf("the filter's bits differ from those before the damage")
 	}
 	for _, url := range urls {
 		if !s.filter.Has(s.hasher.Fingerprint(url)) {
@@ -191,7 +191,7 @@ func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	defer s.Close()
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{2}}})
 	if err != nil || len(grant.Leases) > 0 {
-		t.Errorf("%d hosts leased at once, %v", len(grant.Leases), err)
+		t.Errorf("%d hosts leased right after Rebuild, %v, want none before the delay has passed", len(grant.Leases), err)
 	}
 }
 
@@ -258,14 +258,14 @@ func TestSpoiledDirectoriesAreRefused(t *testing.T) {
 				s, err := Open(cfg)
 				if err == nil {
 					_ = s.Close()
-					t.Fatal("it was opened")
+					t.Fatal("Open succeeded, want an error")
 				}
 				if refusal.is != nil && !errors.Is(err, refusal.is) {
-					t.Errorf("%v is not %v", err, refusal.is)
+					t.Errorf("Open = %v, want %v", err, refusal.is)
 				}
 				for _, word := range refusal.saying {
 					if !strings.Contains(err.Error(), word) {
-						t.Errorf("%v does not say %q", err, word)
+						t.Errorf("Open = %v, which does not contain %q", err, word)
 					}
 				}
 			}
@@ -285,11 +285,11 @@ func TestForeignDirectory(t *testing.T) {
 		t.Errorf("Open = %v, want ErrParamsMismatch that names a file", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("the directory has now %v, %v", entries, err)
+		t.Errorf("the directory has now %v, %v, want only thesis.tex", entries, err)
 	}
 	file := filepath.Join(dir, "thesis.tex")
 	if _, err := Open(Config{Dir: file}); err == nil || errors.Is(err, frontier.ErrLocked) {
-		t.Errorf("a file opened as a directory: %v", err)
+		t.Errorf("Open of a file = %v, want an error other than ErrLocked", err)
 	}
 }
 
@@ -307,12 +307,12 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(Config{Dir: dir}); !errors.Is(err, frontier.ErrLocked) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("opened twice in one process: %v", err)
+		t.Errorf("second Open in this process = %v, want ErrLocked with the directory's name", err)
 	}
 	other := exec.Command(os.Args[0], "-test.run=^TestSecondProcess$")
 	other.Env = append(os.Environ(), "LOCALSTORE_TEST_DIR="+dir)
 	if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "locked: true") {
-		t.Errorf("another process: %s, %v", out, err)
+		t.Errorf("Open in another process printed %s, %v, want locked: true", out, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func TestConfigFaults(t *testing.T) {
 		}
 	}
 	if _, err := Open(Config{Dir: filepath.Join(t.TempDir(), "crawl"), Filter: membits.Config{FPR: 2}}); err == nil {
-		t.Error("a filter with FPR 2 was taken")
+		t.Error("Open accepted a filter with FPR 2")
 	}
 }
 

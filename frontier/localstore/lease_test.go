@@ -73,7 +73,7 @@ func TestLongLeaseStaysSmall(t *testing.T) {
 		known += len(items)
 		row, err := s.get(leaseKey(id))
 		if err != nil || len(row) > 1000 {
-			t.Fatalf("after %d items the lease's row has %d bytes, %v", known, len(row), err)
+			t.Fatalf("after %d items the lease's row has %d bytes, %v, want at most 1000", known, len(row), err)
 		}
 	}
 	if known != pages {
@@ -81,7 +81,8 @@ func TestLongLeaseStaysSmall(t *testing.T) {
 	}
 	err = s.submit(t.Context(), &op{grant: func(g *group) error {
 		if l := g.leases[id]; len(l.recent) > 2*maxRecent || len(l.held) > 0 {
-			return fmt.Errorf("%d items kept, %d held", len(l.recent), len(l.held))
+			return fmt.Errorf("the lease has %d recent items, want at most %d, and holds %d, want 0",
+				len(l.recent), 2*maxRecent, len(l.held))
 		}
 		return nil
 	}})
@@ -109,13 +110,15 @@ func TestEndedLeasesAreBounded(t *testing.T) {
 		}
 	}
 	if len(ended.byID) > maxEndedSettled/100 || len(ended.order) != len(ended.byID) {
-		t.Errorf("%d leases with 100 items kept, %d in order", len(ended.byID), len(ended.order))
+		t.Errorf("%d leases of 100 items are kept, want at most %d, and as many in order, got %d",
+			len(ended.byID), maxEndedSettled/100, len(ended.order))
 	}
 	for n := range leases {
 		ended.add(id(leases+n), nil)
 	}
 	if len(ended.byID) != maxEnded || ended.settled != 0 {
-		t.Errorf("%d leases kept, with %d items, want %d, 0", len(ended.byID), ended.settled, maxEnded)
+		t.Errorf("%d leases without items are kept, with %d settled items; want %d leases, 0 items",
+			len(ended.byID), ended.settled, maxEnded)
 	}
 }
 
@@ -155,7 +158,8 @@ func TestRacersRetryOnce(t *testing.T) {
 	wg.Wait()
 	stats, err := s.Stats(t.Context())
 	if err != nil || total.Load() != failed || stats.Queued != failed || stats.Balance() != nil {
-		t.Errorf("%d items offered again of %d, %d queued, %v, %v", total.Load(), failed, stats.Queued, stats.Balance(), err)
+		t.Errorf("the calls of Retry queued %d items, want %d; Stats: %d queued, balance %v, error %v",
+			total.Load(), failed, stats.Queued, stats.Balance(), err)
 	}
 	for _, fault := range checkTables(s) {
 		t.Error(fault)
@@ -200,9 +204,9 @@ func TestClockNeverGoesBack(t *testing.T) {
 	}
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{2}}})
 	if err != nil || len(grant.Leases) != 1 {
-		t.Errorf("%d leases when the host is due, %v", len(grant.Leases), err)
+		t.Errorf("%d leases when the host is due, %v, want 1", len(grant.Leases), err)
 	}
 	if err := s.Complete(t.Context(), frontier.LeaseID{3}, nil, frontier.HostUpdate{}); !errors.Is(err, frontier.ErrLeaseLost) {
-		t.Errorf("Complete of a lease that never was = %v", err)
+		t.Errorf("Complete of a lease that was never granted = %v, want ErrLeaseLost", err)
 	}
 }

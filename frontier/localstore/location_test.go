@@ -32,7 +32,7 @@ func TestLocateURL(t *testing.T) {
 		Filter: membits.Config{Capacity: 4}}, Open)
 	defer s.Close()
 	if l := locate(t, s, "https://a.test/"); l.State != frontier.Unknown || l.Waiting != 0 || l.HostAdded != 0 || len(l.Claims) != 1 || l.Position == nil {
-		t.Errorf("in an empty store: %+v", l)
+		t.Errorf("Locate in an empty store = %+v, want an unknown URL and nothing that waits", l)
 	}
 	delayed := aPage("delayed", frontier.PriorityPage)
 	delayed.Delay = time.Minute
@@ -48,13 +48,14 @@ func TestLocateURL(t *testing.T) {
 		t.Helper()
 		l := locate(t, s, "https://a.test/"+path)
 		if l.State != state || l.Ahead != ahead || l.Waiting != waiting || l.Delay != delay {
-			t.Errorf("%s is %q, %d of %d ahead, in %v, want %q, %d of %d, %v", path, l.State, l.Ahead, l.Waiting, l.Delay, state, ahead, waiting, delay)
+			t.Errorf("%s is %q, %d items ahead of it, %d waiting, due in %v; want %q, %d ahead, %d waiting, due in %v",
+				path, l.State, l.Ahead, l.Waiting, l.Delay, state, ahead, waiting, delay)
 		}
 		if l.InFilter != slices.Contains(l.Claims, true) {
-			t.Errorf("%s: the filter claims to know it: %t, layer by layer %v", path, l.InFilter, l.Claims)
+			t.Errorf("%s: InFilter is %t, but the claims of the layers are %v", path, l.InFilter, l.Claims)
 		}
 		if l.HostAdded != 6 || l.HostMost != 50 {
-			t.Errorf("%s: %d of %d items were added to its host, want 6 of 50", path, l.HostAdded, l.HostMost)
+			t.Errorf("%s: its host has %d added items, at most %d; want 6, at most 50", path, l.HostAdded, l.HostMost)
 		}
 	}
 	check("seed", frontier.Queued, 0, 6, 0)
@@ -81,14 +82,15 @@ func TestLocateURL(t *testing.T) {
 	check("seed", frontier.Done, 5, 5, 0)
 	check("p0", frontier.Queued, 0, 5, 0)
 	if l := locate(t, s, "https://a.test/p1"); string(l.HostBlob) != "known of a.test" || len(l.Claims) != 2 {
-		t.Errorf("the blob of its host is %q, %d layers of the filter answer, want 2", l.HostBlob, len(l.Claims))
+		t.Errorf("p1: the blob of its host is %q, want \"known of a.test\"; %d layers of the filter answer, want 2",
+			l.HostBlob, len(l.Claims))
 	}
 	known := s.Hasher().Fingerprint("https://a.test/known")
 	if _, err := s.MarkSeen(t.Context(), []bloomstore.Fingerprint{known}); err != nil {
 		t.Fatal(err)
 	}
 	if l := locate(t, s, "https://a.test/known"); l.State != frontier.Unknown || !l.InFilter || l.Known != 1 {
-		t.Errorf("a URL given as known is %+v", l)
+		t.Errorf("Locate of a URL that was given to MarkSeen = %+v, want an unknown URL that is in the filter", l)
 	}
 }
 

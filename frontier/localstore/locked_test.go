@@ -12,7 +12,7 @@ import (
 func TestLockedByProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	if _, err := localstore.Locked(nil, dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no directory: error %v", err)
+		t.Errorf("Locked without a directory: error %v, want ErrNotExist", err)
 	}
 	want := func(want bool) {
 		t.Helper()

@@ -72,23 +72,24 @@ func TestMarkSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := knowPages(t, s, 0, known); n < known-1 || n > known { // p = 1e-6
-		t.Errorf("%d of %d URLs were new to the crawl", n, known)
+		t.Errorf("MarkSeen: %d of %d URLs were new, want all, or all but one", n, known)
 	}
 	if st := stats(t, s); st.Found != 0 || st.Added != 0 || st.Queued != 0 || st.Shadow.New != 0 {
-		t.Errorf("known URLs are in the books: %+v", st)
+		t.Errorf("Stats counts URLs that were given to MarkSeen: %+v", st)
 	}
 	check := func(when string) {
 		t.Helper()
 		for _, class := range []frontier.Class{frontier.Bulk, frontier.Exact} {
 			if got := answers(t, s, class, 0, known); got[frontier.Seen] != known {
-				t.Errorf("%s: class %d of %d known URLs is answered %v", when, class, known, got)
+				t.Errorf("%s: in class %d, %d known URLs are answered %v, want all Seen", when, class, known, got)
 			}
 		}
 		if n := knowPages(t, s, 0, known); n != 0 {
-			t.Errorf("%s: %d known URLs are new to MarkSeen", when, n)
+			t.Errorf("%s: a second MarkSeen found %d URLs new, want 0", when, n)
 		}
 		if st := stats(t, s); st.Shadow.Lost != 0 || st.Shadow.Forgotten != 0 || st.Recovered != 0 {
-			t.Errorf("%s: the filter is said to err: %+v, %d recovered", when, st.Shadow, st.Recovered)
+			t.Errorf("%s: Stats counts errors of the filter: shadow sample %+v, %d recovered; want none",
+				when, st.Shadow, st.Recovered)
 		}
 		for _, fault := range checkTables(s) {
 			t.Errorf("%s: %s", when, fault)
@@ -103,7 +104,7 @@ func TestMarkSeen(t *testing.T) {
 	check("after a rebuild")
 
 	if got := answers(t, s, frontier.Bulk, known, all); got[frontier.Added] < all-known-1 {
-		t.Errorf("%d URLs that are not known are answered %v", all-known, got)
+		t.Errorf("%d URLs that are not known are answered %v, want all Added, or all but one", all-known, got)
 	}
 	audit, err := s.Audit(t.Context())
 	if err != nil {
@@ -125,13 +126,13 @@ func TestKnowWhatWaits(t *testing.T) {
 	}
 	defer s.Close()
 	if got := answers(t, s, frontier.Bulk, 0, 100); got[frontier.Added] != 100 {
-		t.Fatal(got)
+		t.Fatalf("100 new URLs are answered %v, want all Added", got)
 	}
 	if n := knowPages(t, s, 0, 100); n != 0 {
-		t.Errorf("%d URLs that wait are new to the crawl", n)
+		t.Errorf("MarkSeen found %d of 100 queued URLs new, want 0", n)
 	}
 	if st := stats(t, s); st.Queued != 100 {
-		t.Errorf("%d URLs wait, want 100", st.Queued)
+		t.Errorf("%d URLs are queued, want 100", st.Queued)
 	}
 }
 
@@ -145,13 +146,13 @@ func TestKnowFalsePositive(t *testing.T) {
 	}
 	defer s.Close()
 	if n := knowPages(t, s, 0, 1000); n > 100 {
-		t.Fatalf("a filter for one URL found %d new, want it full", n)
+		t.Fatalf("a filter for one URL found %d of 1000 URLs new, want at most 100", n)
 	}
 	page := knownPage(1000, frontier.Exact)
 	err = s.submit(t.Context(), &op{change: func(g *group) error {
 		offer := s.offers([]frontier.Offer{page})[0]
 		if added, err := g.markSeen(offer.print); err != nil || added {
-			t.Errorf("know: added %t, %v, want a false positive", added, err)
+			t.Errorf("markSeen: added %t, %v, want false, as for a false positive", added, err)
 		}
 		verdict, err := g.add(&offer)
 		if verdict.Answer != frontier.Seen {

@@ -151,7 +151,7 @@ func (o *outage) run(crashes int) {
 	for n := range crashes {
 		o.life()
 		if o.t.Failed() {
-			o.t.Logf("in life %d", n)
+			o.t.Logf("failed after %d power losses", n)
 			return
 		}
 	}

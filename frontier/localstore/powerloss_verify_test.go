@@ -40,13 +40,14 @@ func (o *outage) verifyBooks() {
 	}
 	counted := [4]uint64{audit.Queued, audit.Leased, audit.Done, audit.Failed}
 	if counters := [4]uint64{books.Queued, books.Leased, books.Done, books.Failed}; counted != counters {
-		o.t.Errorf("the audit counts %d queued, leased, done, failed, the counters say %d", counted, counters)
+		o.t.Errorf("queued, leased, done, failed: the audit counts %d, the counters say %d", counted, counters)
 	}
 	if books.Leased != 0 {
-		o.t.Errorf("%d items are leased", books.Leased)
+		o.t.Errorf("%d items are leased in a newly opened store, want 0", books.Leased)
 	}
 	if math.Abs(audit.Added-float64(books.Added)) > 5*audit.AddedErr+0.5 { // this fails once in two million runs
-		o.t.Errorf("the filter holds %.1f ± %.1f keys, %d were added", audit.Added, audit.AddedErr, books.Added)
+		o.t.Errorf("the filter holds %.1f ± %.1f keys, the counter says %d were added",
+			audit.Added, audit.AddedErr, books.Added)
 	}
 }
 
@@ -77,14 +78,15 @@ func (o *outage) verifyURLs(known *ledger) {
 		}
 		asked := known.asked || f.pending
 		if f.added && !asked && (status.State != f.state || status.Round != f.round) {
-			o.t.Errorf("%s is %s in round %d, was %s in round %d", url, status.State, status.Round, f.state, f.round)
+			o.t.Errorf("%s is %s in round %d, was %s in round %d before the power loss",
+				url, status.State, status.Round, f.state, f.round)
 		}
 		if there {
 			o.verifyDeliveries(known, f, item.Deliveries, lost[url], asked)
 			f.deliveries = item.Deliveries
 		}
 		if h, leased := known.leases[f.item.Host]; leased && !h.pending && status.HostDueIn < time.Second {
-			o.t.Errorf("%s, which was leased, is due in %v", f.item.Host, status.HostDueIn)
+			o.t.Errorf("host %s, which was leased, is due in %v, want at least 1s", f.item.Host, status.HostDueIn)
 		}
 		f.added, f.state, f.round, f.pending = status.State != frontier.Unknown, status.State, status.Round, false
 		f.won = f.added
@@ -93,7 +95,7 @@ func (o *outage) verifyURLs(known *ledger) {
 		}
 	}
 	for url := range queued {
-		o.t.Errorf("%s is queued and was never offered", url)
+		o.t.Errorf("%s is queued, but was never offered", url)
 	}
 }
 
@@ -120,7 +122,8 @@ func (o *outage) verifyDeliveries(known *ledger, f fate, got uint8, lost, asked 
 		}
 	}
 	if got != want {
-		o.t.Errorf("%s has %d deliveries, had %d, in flight: %t", f.item.URL, got, f.deliveries, lost)
+		o.t.Errorf("%s has %d deliveries, before the power loss it had %d and was in flight: %t",
+			f.item.URL, got, f.deliveries, lost)
 	}
 }
 
@@ -138,7 +141,8 @@ func (o *outage) verifyRecords(known *ledger) {
 	}
 	for line, answered := range known.records {
 		if records[line] > 1 || answered && records[line] == 0 {
-			o.t.Errorf("record %q is there %d times, answered: %t", line, records[line], answered)
+			o.t.Errorf("record %q is in the output %d times, the call that wrote it was answered: %t",
+				line, records[line], answered)
 		}
 		if records[line] == 0 {
 			delete(known.records, line)
@@ -147,12 +151,13 @@ func (o *outage) verifyRecords(known *ledger) {
 		}
 	}
 	if uint64(len(records)) != stats.Records || len(records) != len(known.records) {
-		o.t.Errorf("%d records, counted %d, known %d", len(records), stats.Records, len(known.records))
+		o.t.Errorf("%d records in the output, Stats says %d, the test expects %d",
+			len(records), stats.Records, len(known.records))
 	}
 	for url, f := range known.urls {
 		finished := f.state == frontier.Done || f.state == frontier.Failed
 		if there := records[line(o.store.hasher.Fingerprint(url), f.round)] == 1; there != finished {
-			o.t.Errorf("%s is %s in round %d, its record is there: %t", url, f.state, f.round, there)
+			o.t.Errorf("%s is %s in round %d, its record is in the output: %t", url, f.state, f.round, there)
 		}
 	}
 }
@@ -178,6 +183,6 @@ func (o *outage) verifyFilter(known *ledger) {
 		want.Add(o.store.hasher.Fingerprint(url))
 	}
 	if string(bits(o.store.filter)) != string(bits(want)) {
-		o.t.Errorf("the filter differs from one of all URLs that were added")
+		o.t.Errorf("the filter's bits differ from those of a filter with all added URLs")
 	}
 }

@@ -23,7 +23,7 @@ type readOnlyFS struct {
 
 func (f readOnlyFS) refuse(op, name string) error {
 	if op != "lock" {
-		f.t.Errorf("%s %s", op, name)
+		f.t.Errorf("the read-only store tried to %s %s", op, name)
 	}
 	return &fs.PathError{Op: op, Path: name, Err: syscall.EROFS}
 }
@@ -88,7 +88,7 @@ func TestOpenReadOnly(t *testing.T) {
 			return true
 		})
 		if err != nil || len(held) != len(leased)-1 || !slices.Contains(held, leased[1].URL) {
-			t.Errorf("leased are %q, %v, want %d of %+v", held, err, len(leased)-1, leased)
+			t.Errorf("leased URLs are %q, %v, want %d of the items %+v", held, err, len(leased)-1, leased)
 		}
 		if audit, err := looked.Recount(t.Context()); err != nil || audit.Leased != want.Leased || audit.Queued != want.Queued || len(audit.Faults) > 0 {
 			t.Errorf("Recount = %+v, %v, want %+v", audit, err, want)
@@ -109,7 +109,7 @@ func TestOpenReadOnly(t *testing.T) {
 	cfg.FS = left
 	again := opened(t, cfg, Open)
 	if got, err := again.Stats(t.Context()); err != nil || got.Leased != 0 || got.Queued != want.Queued+want.Leased {
-		t.Errorf("opened to write afterwards: %+v, %v", got, err)
+		t.Errorf("after a later Open: Stats = %+v, %v, want 0 leased and %d queued", got, err, want.Queued+want.Leased)
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
@@ -121,18 +121,18 @@ func TestOpenReadOnly(t *testing.T) {
 func TestOpenReadOnlyRefuses(t *testing.T) {
 	cfg := Config{Dir: t.TempDir() + "/crawl", Filter: membits.Config{Capacity: 100}}
 	if _, err := OpenReadOnly(cfg); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no crawl: %v", err)
+		t.Errorf("OpenReadOnly without a crawl = %v, want ErrNotExist", err)
 	}
 	s := opened(t, cfg, Open)
 	if _, err := OpenReadOnly(cfg); !errors.Is(err, frontier.ErrLocked) {
-		t.Errorf("in use: %v, want ErrLocked", err)
+		t.Errorf("OpenReadOnly of an open store = %v, want ErrLocked", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = opened(t, cfg, OpenReadOnly)
 	if _, err := Open(cfg); !errors.Is(err, frontier.ErrLocked) {
-		t.Errorf("being read: %v, want ErrLocked", err)
+		t.Errorf("Open of a store that is open for reading = %v, want ErrLocked", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

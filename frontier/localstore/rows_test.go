@@ -40,7 +40,7 @@ func TestEntryKeepsTheItem(t *testing.T) {
 		row := appendEntry(nil, &want)
 		got, err := decodeEntry(row, host, hasher)
 		if err != nil || got != want {
-			t.Errorf("row %q of %+v says %+v, %v", row, want, got, err)
+			t.Errorf("row %q of %+v decodes to %+v, %v", row, want, got, err)
 		}
 		plain := strings.HasPrefix(url, "http") && strings.HasPrefix(url[strings.Index(url, "//")+2:], host+"/")
 		if most := 4 + 3 + 5 + 8 + len(url) - len("http://") - len(host); plain && len(row) > most {
@@ -61,19 +61,19 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 		}
 		var got host
 		if err := decodeHost(appendHost(nil, &h), &got); err != nil || got != h {
-			t.Errorf("host %+v, %v, want %+v", got, err, h)
+			t.Errorf("decoded host %+v, %v, want %+v", got, err, h)
 		}
 		o := outcome{
 			outcome: rapid.SampledFrom(outcomes[1:]).Draw(t, "outcome"), status: rapid.IntRange(0, 999).Draw(t, "status"),
 			round: rapid.Uint32().Draw(t, "round"), seq: number.Draw(t, "seq"), finished: rapid.Int64().Draw(t, "finished"),
 		}
 		if got, err := decodeOutcome(appendOutcome(nil, o)); err != nil || got != o {
-			t.Errorf("outcome %+v, %v, want %+v", got, err, o)
+			t.Errorf("decoded outcome %+v, %v, want %+v", got, err, o)
 		}
 		x := exactKeyRow{class: frontier.Class(rapid.IntRange(1, maxClass).Draw(t, "class")),
 			done: rapid.Uint64Range(0, 3).Draw(t, "rounds done"), failed: rapid.Uint64Range(0, 3).Draw(t, "rounds failed")}
 		if got, err := decodeExact(appendExact(nil, x)); err != nil || got != x {
-			t.Errorf("exact key %+v, %v, want %+v", got, err, x)
+			t.Errorf("decoded exact key %+v, %v, want %+v", got, err, x)
 		}
 		at := queuePos{frontier.Priority(rapid.IntRange(0, frontier.Priorities-1).Draw(t, "p")), number.Draw(t, "at")}
 		l := lease{host: &host{key: rapid.StringN(1, 30, -1).Draw(t, "key")}, inFlight: rapid.IntRange(1, math.MaxInt32).Draw(t, "in flight"),
@@ -81,7 +81,7 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 		row, err := decodeLease(appendLease(nil, &l))
 		if err != nil || row.host != l.host.key || row.inFlight != l.inFlight || len(row.held) != 1 || len(row.aside) != 2 ||
 			row.held[0] != at || row.aside[1] != at {
-			t.Errorf("lease %+v, %v, want %+v", row, err, l)
+			t.Errorf("decoded lease %+v, %v, want %+v", row, err, l)
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestOutcomesHaveNumbers(t *testing.T) {
 	}
 	for i, outcome := range want {
 		if row := appendOutcome(nil, result(outcome)); int(row[0]) != i+1 {
-			t.Errorf("%s has number %d, want %d", outcome, row[0], i+1)
+			t.Errorf("outcome %s has number %d, want %d", outcome, row[0], i+1)
 		}
 	}
 }
@@ -109,25 +109,26 @@ func TestKeysSort(t *testing.T) {
 		a, b := name.Draw(t, "a"), name.Draw(t, "b")
 		n, m := rapid.Uint64().Draw(t, "n"), rapid.Uint64().Draw(t, "m")
 		if a == b && n < m && bytes.Compare(appendQueueKey(nil, a, queuePos{1, n}), appendQueueKey(nil, b, queuePos{1, m})) >= 0 {
-			t.Errorf("places %d and %d sort the other way", n, m)
+			t.Errorf("the queue key of place %d does not sort before that of place %d", n, m)
 		}
 		key := appendQueueKey(nil, a, queuePos{2, n})
 		if host, at, ok := splitQueueKey(key); !ok || string(host) != a || at != (queuePos{2, n}) {
-			t.Errorf("key %q is of %q at %v, %t", key, host, at, ok)
+			t.Errorf("splitQueueKey(%q) = %q, %v, %t, want %q, %v, true", key, host, at, ok, a, queuePos{2, n})
 		}
 		lower, upper := hostRange(tableQueue, b)
 		if within := bytes.Compare(key, lower) >= 0 && bytes.Compare(key, upper) < 0; within != (a == b) {
-			t.Errorf("the queue of %q is from %q to %q, and a row of %q is %q", b, lower, upper, a, key)
+			t.Errorf("range of host %q is %q to %q, row of host %q is %q: within the range %t, want %t",
+				b, lower, upper, a, key, within, a == b)
 		}
 		due, delayed := int64(n>>1), delayedKey(int64(n>>1), m)
 		if at, host := splitDueKey(appendDueKey(nil, due, a)); at != due || string(host) != a {
-			t.Errorf("due key of %q at %d says %q at %d", a, due, host, at)
+			t.Errorf("due key of host %q at %d decodes to host %q at %d", a, due, host, at)
 		}
 		if at, _ := splitDueKey(delayed); at != due {
-			t.Errorf("delayed key of %d says %d", due, at)
+			t.Errorf("delayed key at %d decodes to %d", due, at)
 		}
 		if host := hostOfFailed(failedKey(a, n)); string(host) != a {
-			t.Errorf("failed key of %q is of %q", a, host)
+			t.Errorf("failed key of host %q decodes to host %q", a, host)
 		}
 	})
 }
@@ -146,27 +147,27 @@ func FuzzRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, row []byte) {
 		if it, err := decodeEntry(row, "a.test", hasher); err == nil {
 			if again, err := decodeEntry(appendEntry(nil, &it), "a.test", hasher); err != nil || again != it {
-				t.Errorf("%q says %+v, written again %+v, %v", row, it, again, err)
+				t.Errorf("row %q decodes to %+v, this encoded and decoded again to %+v, %v", row, it, again, err)
 			}
 		}
 		var h, again host
 		if err := decodeHost(row, &h); err == nil {
 			if err := decodeHost(appendHost(nil, &h), &again); err != nil || again != h {
-				t.Errorf("%q says %+v, written again %+v, %v", row, h, again, err)
+				t.Errorf("row %q decodes to %+v, this encoded and decoded again to %+v, %v", row, h, again, err)
 			}
 		}
 		if o, err := decodeOutcome(row); err == nil {
 			if again, err := decodeOutcome(appendOutcome(nil, o)); err != nil || again != o {
-				t.Errorf("%q says %+v, written again %+v, %v", row, o, again, err)
+				t.Errorf("row %q decodes to %+v, this encoded and decoded again to %+v, %v", row, o, again, err)
 			}
 		}
 		if x, err := decodeExact(row); err == nil {
 			if again, err := decodeExact(appendExact(nil, x)); err != nil || again != x {
-				t.Errorf("%q says %+v, written again %+v, %v", row, x, again, err)
+				t.Errorf("row %q decodes to %+v, this encoded and decoded again to %+v, %v", row, x, again, err)
 			}
 		}
 		if l, err := decodeLease(row); err == nil && len(l.host) > len(row) {
-			t.Errorf("%q has a host of %d bytes", row, len(l.host))
+			t.Errorf("row %q decodes to a host of %d bytes, longer than the row", row, len(l.host))
 		}
 		_, _, _ = splitQueueKey(row)
 	})

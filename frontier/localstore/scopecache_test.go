@@ -13,16 +13,16 @@ func TestScopeCacheDropsWhatIsStale(t *testing.T) {
 	c.add("a.test")
 	c.shut("a.test", before)
 	if open, known, _ := c.look("a.test"); !open || !known {
-		t.Errorf("opened, then shut by an older look: open %t, known %t", open, known)
+		t.Errorf("after add, and shut from an earlier look: open %t, known %t, want both", open, known)
 	}
 	_, _, now := c.look("b.test")
 	c.shut("b.test", now)
 	if open, known, _ := c.look("b.test"); open || !known {
-		t.Errorf("shut: open %t, known %t", open, known)
+		t.Errorf("after shut: open %t, known %t, want known and not open", open, known)
 	}
 	c.add("b.test")
 	if open, known, _ := c.look("b.test"); !open || !known {
-		t.Errorf("shut, then opened: open %t, known %t", open, known)
+		t.Errorf("after shut and add: open %t, known %t, want both", open, known)
 	}
 	if c.closed.Has("b.test") {
 		t.Error("an open key is also remembered as closed")

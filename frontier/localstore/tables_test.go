@@ -22,12 +22,12 @@ func checkTables(s *Store) (faults []string) {
 		}
 		h.enqueued(at)
 		if row := hosts[item.Host]; row == nil || row.head[at.priority] > at.seq {
-			fault("%s is in a queue before its head", item.URL)
+			fault("%s is in its queue before the head that its host's row names", item.URL)
 		}
 		return true
 	})
 	if err != nil {
-		fault("queues: %v", err)
+		fault("scan of the queues: %v", err)
 	}
 	checkCounters(s, hosts, fault)
 	for _, key := range slices.Sorted(maps.Keys(hosts)) {
@@ -37,13 +37,14 @@ func checkTables(s *Store) (faults []string) {
 			rows = &host{}
 		}
 		if h.waiting != rows.waiting {
-			fault("%s has %v items waiting, its queue %v", key, h.waiting, rows.waiting)
+			fault("row of host %s says %v items wait, its queue has %v", key, h.waiting, rows.waiting)
 		}
 		if at, ok := due[key]; ok != (h.waits() > 0) || at != h.indexed {
-			fault("%s with %d items waiting is indexed at %d (%t), its row says %d", key, h.waits(), at, ok, h.indexed)
+			fault("host %s with %d items waiting has due time %d in the index (in it: %t), its row says %d",
+				key, h.waits(), at, ok, h.indexed)
 		}
 		if at, ok := due[key]; ok && at < h.due {
-			fault("%s is indexed before it is due", key)
+			fault("host %s is indexed before it is due", key)
 		}
 	}
 	return faults
@@ -56,24 +57,24 @@ func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any))
 		delayed++
 		of[item.Host]++
 		if hosts[item.Host] == nil {
-			fault("%s is delayed, its host is unknown", item.URL)
+			fault("%s is delayed, but its host has no row", item.URL)
 		}
 		return true
 	})
 	if err != nil {
-		fault("delayed: %v", err)
+		fault("scan of the delayed items: %v", err)
 	}
 	busy := uint64(0)
 	for key, h := range hosts {
 		if h.delayed != of[key] {
-			fault("%s has %d delayed items, its row says %d", key, of[key], h.delayed)
+			fault("host %s has %d delayed items, its row says %d", key, of[key], h.delayed)
 		}
 		if h.busy() {
 			busy++
 		}
 	}
 	if stats := s.meta.Stats; stats.Delayed != delayed || stats.Hosts != busy {
-		fault("%d delayed, %d hosts, the counters say %d, %d", delayed, busy, stats.Delayed, stats.Hosts)
+		fault("%d delayed items, %d hosts with work; the counters say %d and %d", delayed, busy, stats.Delayed, stats.Hosts)
 	}
 }
 
@@ -81,18 +82,18 @@ func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any))
 func readHosts(s *Store, fault func(string, ...any)) (hosts map[string]*host, due map[string]int64) {
 	hosts, due = make(map[string]*host), make(map[string]int64)
 	if err := s.scanHosts(func(h *host) { hosts[h.key] = h }); err != nil {
-		fault("hosts: %v", err)
+		fault("scan of the hosts: %v", err)
 	}
 	err := s.scan(s.db, tableDue, func(key, _ []byte) error {
 		at, name := splitDueKey(key)
 		if _, twice := due[string(name)]; twice {
-			fault("%s is indexed twice", name)
+			fault("host %s is indexed twice", name)
 		}
 		due[string(name)] = at
 		return nil
 	})
 	if err != nil {
-		fault("due: %v", err)
+		fault("scan of the index of due hosts: %v", err)
 	}
 	return hosts, due
 }

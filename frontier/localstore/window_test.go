@@ -89,7 +89,7 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 			checkRecount(t, s)
 			completeAll(t, s, 1, frontier.OK)
 			if grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: make([]frontier.LeaseID, 1)}); err != nil || !grant.Empty {
-				t.Errorf("%+v (%v), want nothing left", grant, err)
+				t.Errorf("Lease = %+v (%v), want nothing left", grant, err)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func (m *windowModel) offer() {
 	}
 	for i, v := range verdicts {
 		if v.Answer != want[i] {
-			m.t.Fatalf("%s of class %d: %v, want %v", items[i].URL, items[i].Class, v.Answer, want[i])
+			m.t.Fatalf("Add of %s in class %d: %v, want %v", items[i].URL, items[i].Class, v.Answer, want[i])
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (m *windowModel) work() {
 	for _, item := range grant.Leases[0].Items {
 		k := m.key(item.URL)
 		if k.state != frontier.Queued || k.round != item.Round {
-			m.t.Fatalf("%s of round %d is handed out, want %q of round %d", item.URL, item.Round, k.state, k.round)
+			m.t.Fatalf("%s is handed out in round %d, but is %q in round %d", item.URL, item.Round, k.state, k.round)
 		}
 		outcome := []frontier.Outcome{frontier.OK, frontier.Network, ""}[m.rng.IntN(3)]
 		if outcome == "" { // the end of the lease gives it back
@@ -231,7 +231,7 @@ func (m *windowModel) key(url string) *modelKey {
 			return &m.keys[i]
 		}
 	}
-	m.t.Fatalf("%s was never added", url)
+	m.t.Fatalf("%s is handed out, but was never added", url)
 	return nil
 }
 
@@ -273,7 +273,7 @@ func answer(t *testing.T, s *Store, item frontier.Offer, want frontier.Answer) {
 	t.Helper()
 	verdicts, err := s.Add(t.Context(), []frontier.Offer{item})
 	if err != nil || verdicts[0].Answer != want {
-		t.Fatalf("%s of class %d: %v (%v), want %v", item.URL, item.Class, verdicts, err, want)
+		t.Fatalf("Add of %s in class %d: %v (%v), want %v", item.URL, item.Class, verdicts, err, want)
 	}
 }
 
@@ -282,7 +282,7 @@ func completeAll(t *testing.T, s *Store, round uint32, outcome frontier.Outcome)
 	id := frontier.LeaseID{byte(round), 1}
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
 	if err != nil || len(grant.Leases) != 1 {
-		t.Fatalf("%d leases (%v), want 1", len(grant.Leases), err)
+		t.Fatalf("Lease = %d leases (%v), want 1", len(grant.Leases), err)
 	}
 	var done []frontier.Completion
 	for _, item := range grant.Leases[0].Items {
@@ -320,6 +320,6 @@ func checkRecount(t *testing.T, s *Store) {
 		t.Errorf("added is estimated as %.1f ± %.1f, the counter says %d", r.Added, r.AddedErr, c.Added)
 	}
 	if r.Forgotten > 0 || len(r.Faults) > 0 {
-		t.Errorf("%d URLs forgotten, faults %q", r.Forgotten, r.Faults)
+		t.Errorf("%d URLs forgotten, faults %q, want none", r.Forgotten, r.Faults)
 	}
 }

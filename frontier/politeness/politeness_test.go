@@ -32,13 +32,13 @@ func TestWithDefaultsNamesEveryFault(t *testing.T) {
 	}
 	p, err := Policy{}.WithDefaults()
 	if err != nil || p.Delay != DefaultDelay || p.LatencyFactor != DefaultLatencyFactor || p.DeadAfter != DefaultDeadAfter {
-		t.Errorf("zero policy becomes %+v, %v", p, err)
+		t.Errorf("the zero policy becomes %+v, %v, want the default values", p, err)
 	}
 	if p, err := (Policy{Delay: NoDelay}).WithDefaults(); err != nil || p.LatencyFactor != NoLatencyFactor {
 		t.Errorf("NoDelay becomes %+v, %v, want no latency factor", p, err)
 	}
 	if p, err := (Policy{Delay: NoDelay, LatencyFactor: 2}).WithDefaults(); err != nil || p.LatencyFactor != 2 {
-		t.Errorf("NoDelay with a latency factor becomes %+v, %v", p, err)
+		t.Errorf("NoDelay with latency factor 2 becomes %+v, %v, want this factor", p, err)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestDelayIsTheLongest(t *testing.T) {
 func TestNewHostIsDue(t *testing.T) {
 	h := New(Policy{})
 	if !h.NextDue().IsZero() || h.Due(epoch) != 0 {
-		t.Errorf("due at %v", h.NextDue())
+		t.Errorf("a new host is due at %v, want at once", h.NextDue())
 	}
 }
 
@@ -86,7 +86,7 @@ func TestLaterStartCounts(t *testing.T) {
 	h.Start(epoch.Add(700 * time.Millisecond)) // the request was sent later, because connecting took time
 	h.Start(epoch)
 	if got := h.Due(epoch); got != 1700*time.Millisecond {
-		t.Errorf("due in %v, want 1.7s", got)
+		t.Errorf("after a start at 700ms: due in %v, want 1.7s", got)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestLatencyIsSmoothed(t *testing.T) {
 	h.Answered(epoch, time.Second, 200, 0, middle)
 	h.Answered(epoch, 5*time.Second, 200, 0, middle)
 	if got := h.Delay(); got != 2*time.Second {
-		t.Errorf("delay %v after 1s and 5s, want 2s", got)
+		t.Errorf("after latencies of 1s and 5s: delay %v, want 2s", got)
 	}
 }
 
@@ -147,7 +147,8 @@ func TestWhatHappensToTheHost(t *testing.T) {
 			t.Errorf("%s: due in %v, want %v", name, got, c.backoff)
 		}
 		if h.Failures() != c.failures || h.Dead() != (c.failures >= DefaultDeadAfter) {
-			t.Errorf("%s: %d failures, dead %v, want %d", name, h.Failures(), h.Dead(), c.failures)
+			t.Errorf("%s: %d failures, dead %v, want %d failures, dead %v", name, h.Failures(), h.Dead(), c.failures,
+				c.failures >= DefaultDeadAfter)
 		}
 	}
 }
@@ -160,21 +161,21 @@ func TestRequestsInFlightFailTogether(t *testing.T) {
 		h.Failed(epoch, middle)
 	}
 	if h.Failures() != 1 || h.Due(epoch) != DefaultBackoffBase {
-		t.Errorf("%d failures, due in %v, want 1 and %v", h.Failures(), h.Due(epoch), DefaultBackoffBase)
+		t.Errorf("16 requests failed at once: %d failures, due in %v, want 1 failure, due in %v", h.Failures(), h.Due(epoch), DefaultBackoffBase)
 	}
 	for range 16 {
 		h.Answered(epoch, 0, 429, 0, middle)
 	}
 	if h.Due(epoch) != DefaultBackoffBase {
-		t.Errorf("due in %v, want %v still", h.Due(epoch), DefaultBackoffBase)
+		t.Errorf("after 16 answers 429: due in %v, want still %v", h.Due(epoch), DefaultBackoffBase)
 	}
 	h.Answered(epoch, 0, 429, time.Minute, middle)
 	if h.Due(epoch) != time.Minute {
-		t.Errorf("due in %v, want the minute of Retry-After", h.Due(epoch))
+		t.Errorf("after a 429 with Retry-After: due in %v, want its minute", h.Due(epoch))
 	}
 	h.Answered(epoch, 0, 200, 0, middle) // this request was in flight, too, so its answer does not end the back-off
 	if h.Due(epoch) != time.Minute {
-		t.Errorf("due in %v after a 200 that was in flight, want a minute", h.Due(epoch))
+		t.Errorf("after a 200 that was in flight: due in %v, want still a minute", h.Due(epoch))
 	}
 }
 
@@ -182,7 +183,7 @@ func TestHostDiesAfterFailures(t *testing.T) {
 	h, now := New(Policy{DeadAfter: 2}), epoch
 	for range 2 {
 		if h.Dead() {
-			t.Error("dead too early")
+			t.Error("dead after less than 2 failures")
 		}
 		h.Failed(now, middle)
 		now = h.NextDue()
@@ -260,17 +261,17 @@ func TestStartsKeepTheirDistance(t *testing.T) {
 			if rapid.Bool().Draw(t, "start") {
 				wait := h.Due(now)
 				if wait > max(full.BackoffMax, full.MaxRetryAfter, full.Delay, MaxLatencyDelay, full.MaxCrawlDelay) {
-					t.Fatalf("due in %v, beyond every cap", wait)
+					t.Fatalf("due in %v, longer than every limit of the policy", wait)
 				}
 				now = now.Add(wait)
 				if h.Due(now) != 0 || h.NextDue().After(now) {
-					t.Fatalf("not due at the time it said it would be")
+					t.Fatalf("the host is not due after the wait that Due returned")
 				}
 				if !last.IsZero() && now.Sub(last) < max(full.Delay, 0) {
-					t.Fatalf("starts %v apart, delay %v", now.Sub(last), full.Delay)
+					t.Fatalf("starts %v apart, want at least the policy's delay %v", now.Sub(last), full.Delay)
 				}
 				if !last.IsZero() && now.Sub(last) < h.Delay() {
-					t.Fatalf("starts %v apart, want %v", now.Sub(last), h.Delay())
+					t.Fatalf("starts %v apart, want at least the host's delay %v", now.Sub(last), h.Delay())
 				}
 				if now.Before(h.BackoffUntil()) {
 					t.Fatalf("start %v before the back-off ends", h.BackoffUntil().Sub(now))
@@ -300,20 +301,20 @@ func TestBlobRoundTrip(t *testing.T) {
 		}
 		blob, err := h.AppendBinary([]byte("x"))
 		if err != nil || len(blob) > 31 {
-			t.Fatalf("blob of %d bytes, %v", len(blob), err)
+			t.Fatalf("AppendBinary = %d bytes, %v, want at most 31", len(blob), err)
 		}
 		back := New(p)
 		if err := back.UnmarshalBinary(blob[1:]); err != nil {
 			t.Fatal(err)
 		}
 		if d := back.Delay() - h.Delay(); d.Abs() > time.Millisecond { // a blob stores whole ms
-			t.Fatalf("delay %v, was %v", back.Delay(), h.Delay())
+			t.Fatalf("after UnmarshalBinary: delay %v, was %v", back.Delay(), h.Delay())
 		}
 		if back.Failures() != h.Failures() || back.Dead() != h.Dead() || back.backoffs != h.backoffs {
-			t.Fatalf("%+v, was %+v", back, h)
+			t.Fatalf("after UnmarshalBinary: %+v, was %+v", back, h)
 		}
 		if back.Due(now) != 0 {
-			t.Fatalf("due in %v: a host that is leased again is due", back.Due(now))
+			t.Fatalf("after UnmarshalBinary: due in %v, want 0: a host that is leased again is due", back.Due(now))
 		}
 	})
 }
@@ -336,7 +337,7 @@ func FuzzUnmarshal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h := New(Policy{})
 		if h.UnmarshalBinary(b) == nil && (h.Delay() < DefaultDelay || h.Delay() > time.Minute) {
-			t.Errorf("delay %v from %x", h.Delay(), b)
+			t.Errorf("UnmarshalBinary(%x): delay %v, want %v to 1m", b, h.Delay(), DefaultDelay)
 		}
 	})
 }

@@ -192,20 +192,20 @@ func TestAddersRace(t *testing.T) {
 	}
 	for n := range added {
 		if got := added[n].Load(); got > 1 {
-			t.Errorf("%q was answered added %d times", pages[n].URL, got)
+			t.Errorf("%q was answered added %d times, want at most once", pages[n].URL, got)
 		}
 	}
 	for field, want := range map[string]int64{fieldAdded: urls, fieldQueued: urls} {
 		if got := counter(t, s, field); got != want {
-			t.Errorf("%s is %d, want %d", field, got, want)
+			t.Errorf("counter %q is %d, want %d", field, got, want)
 		}
 	}
 	if other, seen := counter(t, s, fieldOther), counter(t, s, fieldSeen); other != seen || other == 0 {
-		t.Errorf("%d items were not added and %d seen, want as many", other, seen)
+		t.Errorf("%d offers are counted as not added, %d as seen; want the same number, not 0", other, seen)
 	}
 	for _, p := range s.parts {
 		if layers := p.chain().Layers(); layers < 2 {
-			t.Errorf("partition %d has %d layers for 100 keys in 4 partitions", p.number, layers)
+			t.Errorf("partition %d has %d layers, want at least 2: the filter was made for 100 keys", p.number, layers)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestAddOrder(t *testing.T) {
 	for i, entry := range s.client.LRange(t.Context(), s.parts[0].queue(1, "a.test"), 0, -1).Val() {
 		item, err := decodeEntry(entry, "a.test", s.hasher)
 		if err != nil || item.URL != pages[i].URL {
-			t.Fatalf("place %d has %q (%v), want %q", i, item.URL, err, pages[i].URL)
+			t.Fatalf("place %d of the queue has %q (%v), want %q", i, item.URL, err, pages[i].URL)
 		}
 	}
 }
@@ -233,11 +233,11 @@ func TestAddMany(t *testing.T) {
 	s := openStore(t, cfg)
 	pages := testPages("a.test", 0, 2*maxGroupAsks+100)
 	if got := answersOf(mustAdd(t, s, append(pages, pages...))); got[frontier.Added] != len(pages) || got[frontier.Seen] != len(pages) {
-		t.Errorf("%d pages offered twice: %v", len(pages), got)
+		t.Errorf("%d pages offered twice: answers %v, want each added once and seen once", len(pages), got)
 	}
 	last := s.client.LIndex(t.Context(), s.partition("a.test").queue(1, "a.test"), -1).Val()
 	if item, err := decodeEntry(last, "a.test", s.hasher); err != nil || item.URL != pages[len(pages)-1].URL {
-		t.Errorf("the last that is queued is %q (%v), want %q", item.URL, err, pages[len(pages)-1].URL)
+		t.Errorf("the last queued item is %q (%v), want %q", item.URL, err, pages[len(pages)-1].URL)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestPromotionOfBulkKeys(t *testing.T) {
 	page[0].Class = frontier.Exact
 	for i, want := range []frontier.Answer{frontier.Added, frontier.Seen, frontier.Seen} {
 		if got := mustAdd(t, s, page)[0].Answer; got != want {
-			t.Errorf("offered as exact %d times: %v, want %v", i+1, got, want)
+			t.Errorf("exact offer number %d is answered %v, want %v", i+1, got, want)
 		}
 	}
 	entries := s.client.LRange(t.Context(), s.partition("a.test").queue(1, "a.test"), 0, -1).Val()
@@ -316,7 +316,7 @@ func TestMaxQueued(t *testing.T) {
 			want = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
 		}
 		if v != want {
-			t.Errorf("link %d: %v %q, want %v %q", i, v.Answer, v.Reason, want.Answer, want.Reason)
+			t.Errorf("link %d: answer %v, reason %q, want %v, %q", i, v.Answer, v.Reason, want.Answer, want.Reason)
 		}
 	}
 	other := openStore(t, cfg) // this worker counts the queue before Open returns
@@ -390,7 +390,7 @@ func TestFilterWentBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := answersOf(verdicts); got[frontier.Added] == 0 || got[frontier.Seen] < 100 {
-		t.Errorf("after the server went back: %v, want some added and 100 or more seen", got)
+		t.Errorf("after the server lost its last writes: answers %v, want some added and 100 or more seen", got)
 	}
 	if queue := dumpQueue(t, s); len(queue) != 1000 {
 		t.Errorf("%d URLs are queued, want 1000", len(queue))
@@ -403,7 +403,7 @@ func TestAddWaits(t *testing.T) {
 	cfg.Wait = 1
 	s := openStore(t, cfg)
 	if _, err := s.Add(t.Context(), testPages("a.test", 0, 3)); !errors.Is(err, frontier.ErrUnavailable) {
-		t.Errorf("without a replica: %v, want %v", err, frontier.ErrUnavailable)
+		t.Errorf("Add without a replica = %v, want %v", err, frontier.ErrUnavailable)
 	}
 	if queue := dumpQueue(t, s); len(queue) != 3 {
 		t.Errorf("%d items are queued, want 3", len(queue))
@@ -418,7 +418,7 @@ func TestAddOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Add(t.Context(), testPages("a.test", 10, 20)); !errors.Is(err, frontier.ErrFull) || !errors.Is(err, frontier.ErrUnavailable) {
-		t.Errorf("without memory: %v, want %v and %v", err, frontier.ErrFull, frontier.ErrUnavailable)
+		t.Errorf("Add without memory = %v, want %v and %v", err, frontier.ErrFull, frontier.ErrUnavailable)
 	}
 	if queue := dumpQueue(t, s); len(queue) != 10 {
 		t.Errorf("%d items are queued, want 10", len(queue))

@@ -42,7 +42,7 @@ const addersBatch = 200
 func TestAdderProcess(t *testing.T) {
 	var a addProcess
 	if text := os.Getenv(adderEnv); text == "" {
-		t.Skip("the part of a process that TestKilledAdders starts")
+		t.Skip("runs only in processes that TestKilledAdders starts")
 	} else if err := json.Unmarshal([]byte(text), &a); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func (a addProcess) start(t *testing.T) (*exec.Cmd, *bufio.Reader) {
 	said := bufio.NewReader(out)
 	if line, err := said.ReadString('\n'); line != "begins\n" {
 		rest, _ := io.ReadAll(said)
-		t.Fatalf("an adder says %q (%v)", line+string(rest), err)
+		t.Fatalf("an adder process printed %q (%v), want the line \"begins\"", line+string(rest), err)
 	}
 	return cmd, said
 }
@@ -133,7 +133,7 @@ func TestKilledAdders(t *testing.T) {
 			}
 			out, _ := io.ReadAll(said)
 			if err := cmd.Wait(); err != nil && !kill {
-				t.Errorf("an adder ended with %v:\n%s", err, out)
+				t.Errorf("an adder process ended with %v and printed:\n%s", err, out)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestKilledAdders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if listed != urls || len(queued) != urls {
-		t.Errorf("%d items of %d URLs are queued, want each of %d once", listed, len(queued), urls)
+		t.Errorf("the queue has %d items with %d different URLs, want each of %d URLs once", listed, len(queued), urls)
 	}
 	if stats := wantBooks(t, s); stats.Added != uint64(urls) {
 		t.Errorf("%d URLs are added, want %d", stats.Added, urls)

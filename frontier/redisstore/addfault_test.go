@@ -99,11 +99,11 @@ func testAddFaults(t *testing.T, cfg func(*servers.RedisServer) Config) {
 		b.restore(b.base)
 		b.planAdd(n + 1)
 		if _, err := b.Add(t.Context(), b.items); err == nil || !strings.Contains(err.Error(), "planned fault") {
-			t.Fatalf("command %d, %s, was to fail: %v", n+1, line, err)
+			t.Fatalf("command %d, %s, was made to fail, but Add = %v", n+1, line, err)
 		}
 		b.planAdd(-1)
 		if diff := contentsDiff(b.contents(), b.before); n <= first && diff != "" {
-			t.Errorf("after a fault in command %d, %s: %s", n+1, line, diff)
+			t.Errorf("after a fault in command %d, %s, the contents have changed: %s", n+1, line, diff)
 		}
 		mustAdd(t, b.Store, b.items)
 		for _, it := range b.items {
@@ -112,7 +112,7 @@ func testAddFaults(t *testing.T, cfg func(*servers.RedisServer) Config) {
 			}
 		}
 		if diff := contentsDiff(b.contents(), b.after); n <= first && diff != "" {
-			t.Errorf("a repeat after a fault in command %d, %s: %s", n+1, line, diff)
+			t.Errorf("after a fault in command %d, %s, and a repeat, the contents are wrong: %s", n+1, line, diff)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestRecountNamesCorruption(t *testing.T) {
 		}
 	}
 	if free == "" || leased == "" {
-		t.Fatalf("free is %q, leased %q", free, leased)
+		t.Fatalf("a host without a lease is %q, a host with a lease %q, want both", free, leased)
 	}
 	atFree, atLeased := s.partition(free), s.partition(leased)
 	member := func(p *partition, host string) string {
@@ -67,36 +67,36 @@ func TestRecountNamesCorruption(t *testing.T) {
 		damage func()
 		want   string
 	}{
-		"queue":             {func() { admin.LPop(ctx, atFree.queue(1, free)) }, "queued"},
-		"due":               {func() { admin.ZRem(ctx, atFree.due, free) }, "never due"},
-		"due and leased":    {func() { admin.ZAdd(ctx, atLeased.due, redis.Z{Member: leased}) }, "due and leased"},
-		"due for nothing":   {func() { admin.Del(ctx, atFree.queue(1, free)) }, "queued due and has no items"},
-		"deadline":          {func() { admin.ZRem(ctx, atLeased.leased, leased) }, "no deadline"},
-		"delayed":           {func() { admin.ZRem(ctx, atFree.delayed, member(atFree, free)) }, "queued delayed"},
-		"lease's open":      {func() { admin.HDel(ctx, atLeased.active(leased), field("")) }, "leased"},
-		"lease's retried":   {func() { admin.HDel(ctx, atLeased.active(leased), field("r")) }, "queued delayed"},
-		"lease":             {func() { admin.Del(ctx, atLeased.active(leased)) }, "queued leased delayed no lease"},
-		"failed":            {func() { admin.LPop(ctx, atFree.failed(free)) }, "failed"},
-		"failed hosts":      {func() { admin.SRem(ctx, atFree.failedHosts, free) }, "failed"},
-		"counter of queued": {count(fieldQueued), "queued added"},
-		"negative counter":  {func() { admin.HSet(ctx, atFree.meta, fieldPages, -1) }, "negative"},
-		"counter of leased": {count(fieldLeased), "leased added"},
-		"counter of failed": {count(fieldFailed), "failed added"},
-		"counter of done":   {count(fieldDone), "added"},
-		"counter of hosts":  {count(fieldHosts), "hosts"},
-		"counter of seen":   {count(fieldSeen), "found"},
-		"counter of added":  {count(s.added), "added"},
-		"counter of notes":  {count(fieldOutbox), "outbox"},
+		"queue":                   {func() { admin.LPop(ctx, atFree.queue(1, free)) }, "queued"},
+		"due":                     {func() { admin.ZRem(ctx, atFree.due, free) }, "never due"},
+		"due and leased":          {func() { admin.ZAdd(ctx, atLeased.due, redis.Z{Member: leased}) }, "due and leased"},
+		"due without items":       {func() { admin.Del(ctx, atFree.queue(1, free)) }, "queued due and has no items"},
+		"deadline":                {func() { admin.ZRem(ctx, atLeased.leased, leased) }, "no deadline"},
+		"delayed":                 {func() { admin.ZRem(ctx, atFree.delayed, member(atFree, free)) }, "queued delayed"},
+		"item of a lease":         {func() { admin.HDel(ctx, atLeased.active(leased), field("")) }, "leased"},
+		"retried item of a lease": {func() { admin.HDel(ctx, atLeased.active(leased), field("r")) }, "queued delayed"},
+		"lease":                   {func() { admin.Del(ctx, atLeased.active(leased)) }, "queued leased delayed no lease"},
+		"failed":                  {func() { admin.LPop(ctx, atFree.failed(free)) }, "failed"},
+		"failed hosts":            {func() { admin.SRem(ctx, atFree.failedHosts, free) }, "failed"},
+		"counter of queued":       {count(fieldQueued), "queued added"},
+		"negative counter":        {func() { admin.HSet(ctx, atFree.meta, fieldPages, -1) }, "negative"},
+		"counter of leased":       {count(fieldLeased), "leased added"},
+		"counter of failed":       {count(fieldFailed), "failed added"},
+		"counter of done":         {count(fieldDone), "added"},
+		"counter of hosts":        {count(fieldHosts), "hosts"},
+		"counter of seen":         {count(fieldSeen), "found"},
+		"counter of added":        {count(s.added), "added"},
+		"counter of notes":        {count(fieldOutbox), "outbox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dump := dumpAll(t, admin)
 			c.damage()
 			if got := wrongTerms(t, s); got != c.want {
-				t.Errorf("named: %q, want %q", got, c.want)
+				t.Errorf("the recount names %q, want %q", got, c.want)
 			}
 			restoreAll(t, admin, dump)
 			if got := wrongTerms(t, s); got != "" {
-				t.Fatalf("named after the repair: %q", got)
+				t.Fatalf("after the repair the recount names %q, want nothing", got)
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestAuditCountsTheFilter(t *testing.T) {
 		return math.Abs(audit.Added-float64(audit.Counters.Added)) / audit.AddedErr
 	}
 	if off := sigmas(); off > 5 { // this happens by chance once in a million runs
-		t.Errorf("the estimate is %.1fσ off", off)
+		t.Errorf("the estimate is %.1fσ off, want at most 5σ", off)
 	}
 	key := s.parts[0].chain().SegmentKey(0, 0)
 	length := server.Client().StrLen(t.Context(), key).Val()
@@ -192,7 +192,7 @@ func TestAuditCountsTheFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if off := sigmas(); off < 10 {
-		t.Errorf("with half of the bits gone the estimate is %.1fσ off, want more", off)
+		t.Errorf("with half of the bits gone the estimate is %.1fσ off, want at least 10σ", off)
 	}
 }
 
@@ -217,19 +217,19 @@ func TestProbeFilter(t *testing.T) {
 	claimed, asked, err := s.Probe(t.Context(), probes)
 	p := stats.Filter.FPR
 	if limit := 5 * math.Sqrt(p*(1-p)/probes); err != nil || asked != probes || math.Abs(float64(claimed)/probes-p) > limit+0.05*p {
-		t.Errorf("%d of %d are claimed (%v), want %.4f ± %.4f of them", claimed, asked, err, p, limit)
+		t.Errorf("the filter claims %d of %d fingerprints (%v), want a share of %.4f ± %.4f", claimed, asked, err, p, limit)
 	}
 	layers, err := s.FilterLayers(t.Context())
 	if err != nil || len(layers) != 1 {
-		t.Fatalf("layers are %+v (%v), want 1", layers, err)
+		t.Fatalf("FilterLayers = %+v (%v), want one layer", layers, err)
 	}
 	if l := layers[0]; l.Keys != stats.Filter.Keys || l.Capacity < 4000 || l.Fill < 0.1 || l.Fill > 0.9 || l.Hashes == 0 {
-		t.Errorf("the layer is %+v, the filter has %+v", l, stats.Filter)
+		t.Errorf("the layer is %+v, which does not agree with the filter's statistics %+v", l, stats.Filter)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, asked, err := s.Probe(ctx, 1<<40); err != nil || asked == 1<<40 {
-		t.Errorf("Probe in 50ms = %d, %v, want fewer and no error", asked, err)
+		t.Errorf("Probe of 1<<40 fingerprints in 50ms asked %d, %v, want fewer and no error", asked, err)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestRecountOfRetriedUnderLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := s.Retry(t.Context(), "a.test"); err != nil || n != 1 {
-		t.Fatalf("Retry = %d, %v", n, err)
+		t.Fatalf("Retry = %d, %v, want 1", n, err)
 	}
 	if stats := wantBooks(t, s); stats.Queued != 1 || stats.Delayed != 0 {
 		t.Errorf("the books are %+v, %d delayed, want 1 queued, 0 delayed", stats.Books, stats.Delayed)
@@ -279,7 +279,7 @@ func TestAuditOfOverfilledFilter(t *testing.T) {
 			}
 			// More than 5σ occurs by chance once in some million runs.
 			if off := math.Abs(audit.Added-float64(audit.Counters.Added)) / audit.AddedErr; off > 5 {
-				t.Errorf("%d keys, exact=%t: about %.0f ± %.0f added by the fill, which is %.1fσ off %d",
+				t.Errorf("capacity %d, exact=%t: added is estimated as %.0f ± %.0f, which is %.1fσ off the counter %d",
 					keys, exact, audit.Added, audit.AddedErr, off, audit.Counters.Added)
 			}
 		}

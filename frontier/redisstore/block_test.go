@@ -79,7 +79,7 @@ func TestAddedBetweenTwoTests(t *testing.T) {
 	first, second := testPages("b.test", 1, 2), testPages("a.test", 2, 3) // calls are in the order of hosts
 	a := r.test(first[0])
 	if verdicts := mustAdd(t, other, first); verdicts[0].Answer != frontier.Added {
-		t.Fatalf("the other worker's item: %v", verdicts[0])
+		t.Fatalf("the other worker's item is answered %v, want added", verdicts[0])
 	}
 	b := r.test(second[0])
 	r.add(t.Context())
@@ -105,13 +105,13 @@ func TestRefusedBesideAdded(t *testing.T) {
 			cfg.Name = fmt.Sprintf("test-%d", n)
 			r := newBlockRace(t, cfg)
 			if verdicts := mustAdd(t, r.group.s, testPages("a.test", 0, 1)); verdicts[0].Answer != frontier.Added {
-				t.Fatal(verdicts[0])
+				t.Fatalf("the first page of its host is answered %v, want added", verdicts[0])
 			}
 			pages := append(testPages("a.test", 1, 2), testPages("b.test", 0, 1)...)
 			refused, added := r.test(pages[0]), r.test(pages[1])
 			r.add(t.Context())
 			if refused.verdict.Answer != frontier.Refused || added.verdict.Answer != frontier.Added {
-				t.Fatalf("%v, %v, want one refused and one added", refused.verdict, added.verdict)
+				t.Fatalf("verdicts %v and %v, want the first refused and the second added", refused.verdict, added.verdict)
 			}
 			verdicts := mustAdd(t, openStore(t, r.group.s.cfg), pages)
 			if verdicts[0].Answer != frontier.Refused || verdicts[1].Answer != frontier.Seen {

@@ -20,12 +20,12 @@ func TestConfigNamesAllFaults(t *testing.T) {
 	})
 	for _, field := range []string{"Redis", "Name", "FPR", "Partitions", "Delay", "LeaseTTL", "Wait", "SeenCache"} {
 		if err == nil || !strings.Contains(err.Error(), "redisstore: "+field+" is ") {
-			t.Errorf("%v: names no fault of %s", err, field)
+			t.Errorf("Open = %v, which names no fault of %s", err, field)
 		}
 	}
 	for _, name := range []string{"", "a/b", "a{b}", strings.Repeat("x", 65)} {
 		if _, err := Open(t.Context(), Config{Redis: new(redis.UniversalOptions), Name: name}); err == nil {
-			t.Errorf("the name %q is taken", name)
+			t.Errorf("Open accepts the name %q", name)
 		}
 	}
 }
@@ -54,15 +54,15 @@ func TestCreatorsRace(t *testing.T) {
 	numbers := make(map[int]bool)
 	for _, s := range stores {
 		if s.ID() != stores[0].ID() || s.Hasher() != stores[0].Hasher() {
-			t.Errorf("two workers have the crawls %q and %q", s.ID(), stores[0].ID())
+			t.Errorf("two workers of one crawl have the ids %q and %q, or different hashers", s.ID(), stores[0].ID())
 		}
 		numbers[s.number] = true
 	}
 	if len(numbers) != len(stores) || numbers[0] {
-		t.Errorf("%d workers have the numbers %v, want as many, none of them 0", len(stores), numbers)
+		t.Errorf("%d workers have the numbers %v, want a different one for each, none of them 0", len(stores), numbers)
 	}
 	if got := mustAdd(t, stores[0], testPages("a.test", 0, 1))[0].Answer; got != frontier.Added {
-		t.Errorf("a new page: %v", got)
+		t.Errorf("a new page is answered %v, want added", got)
 	}
 	if got := mustAdd(t, stores[5], testPages("a.test", 0, 1))[0].Answer; got != frontier.Seen {
 		t.Errorf("the same page by another worker: %v, want seen", got)
@@ -87,7 +87,7 @@ func TestInterruptedCreation(t *testing.T) {
 	s.client.HDel(t.Context(), cfg.cardKey(), readyField)
 	again := openStore(t, cfg)
 	if again.ID() != s.ID() {
-		t.Errorf("the crawl is now %q, want %q", again.ID(), s.ID())
+		t.Errorf("the id of the crawl is now %q, want %q", again.ID(), s.ID())
 	}
 	mustAdd(t, again, testPages("a.test", 0, 10))
 }
@@ -109,7 +109,7 @@ func TestJoinCompares(t *testing.T) {
 		change(&other)
 		_, err := Open(t.Context(), other)
 		if !errors.Is(err, frontier.ErrParamsMismatch) || !strings.Contains(err.Error(), name) {
-			t.Errorf("another %s: %v, want an %v that shows it", name, err, frontier.ErrParamsMismatch)
+			t.Errorf("Open with another %s = %v, want %v that shows it", name, err, frontier.ErrParamsMismatch)
 		}
 	}
 	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0 // zero values are not compared
@@ -122,14 +122,15 @@ func TestJoinCompares(t *testing.T) {
 		t.Fatal(err)
 	}
 	if looking.number != 0 || looking.ID() != s.ID() || looking.cfg.Settings["scope"] != "host" {
-		t.Errorf("inspecting crawl %q as worker %d with settings %v", looking.ID(), looking.number, looking.cfg.Settings)
+		t.Errorf("Inspect: crawl %q, worker number %d, settings %v, want crawl %q, number 0, scope host",
+			looking.ID(), looking.number, looking.cfg.Settings, s.ID())
 	}
 	if err := looking.Close(); err != nil {
 		t.Error(err)
 	}
 	settings, err := StoredSettings(t.Context(), bare)
 	if err != nil || settings["user-agent"] != "a" {
-		t.Errorf("StoredSettings = %v, %v", settings, err)
+		t.Errorf("StoredSettings = %v, %v, want user-agent a", settings, err)
 	}
 }
 
@@ -155,7 +156,7 @@ func TestForeignCards(t *testing.T) {
 	s.client.Del(t.Context(), cfg.cardKey())
 	s.client.Set(t.Context(), cfg.cardKey(), "foreign", 0)
 	if _, err := Open(t.Context(), cfg); err == nil {
-		t.Error("Open takes a foreign key")
+		t.Error("Open accepts a key that is no card")
 	}
 }
 
@@ -169,7 +170,7 @@ func TestScopeAndQuotaAreShared(t *testing.T) {
 		keys = append(keys, "h"+strings.Repeat("x", n%7)+string(rune('a'+n%26))+testPages("", n, n+1)[0].URL)
 	}
 	if open, err := b.Admitted(t.Context(), keys); err != nil || open[0] {
-		t.Fatalf("Admitted before = %v, %v", open[0], err)
+		t.Fatalf("Admitted before Admit = %v, %v, want false", open[0], err)
 	}
 	if err := a.Admit(t.Context(), keys); err != nil {
 		t.Fatal(err)
@@ -181,16 +182,16 @@ func TestScopeAndQuotaAreShared(t *testing.T) {
 		}
 		for i, isOpen := range open {
 			if isOpen != (i < len(keys)) {
-				t.Fatalf("key %d is open: %t", i, isOpen)
+				t.Fatalf("key %d is open: %t, want %t", i, isOpen, i < len(keys))
 			}
 		}
 	}
 	for i, s := range []*Store{a, b, a} {
 		if has, err := s.Reserve(t.Context(), []frontier.QuotaKey{{Group: "g", Key: "one"}}, 1); err != nil || !has[0] {
-			t.Errorf("claim %d of one = %t, %v", i, has, err)
+			t.Errorf("Reserve of one, call %d = %t, %v, want true", i, has, err)
 		}
 		if has, err := s.Reserve(t.Context(), []frontier.QuotaKey{{Group: "g", Key: "two"}}, 1); err != nil || has[0] {
-			t.Errorf("claim %d of two = %t, %v", i, has, err)
+			t.Errorf("Reserve of two, call %d = %t, %v, want false", i, has, err)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func asCrawlUser(addrs ...string) redis.UniversalOptions {
 func TestDeniedCommands(t *testing.T) {
 	files, err := filepath.Glob("*.lua")
 	if err != nil || len(files) < 10 {
-		t.Fatalf("scripts are %q (%v)", files, err)
+		t.Fatalf("scripts are %q (%v), want at least 10", files, err)
 	}
 	called := regexp.MustCompile(`(?:redis\.call|all)\('([A-Z]+)'`)
 	for _, file := range append(files, "../../internal/redisbits/block.lua") {
@@ -58,7 +58,7 @@ func TestDeniedCommands(t *testing.T) {
 		}
 		for _, match := range called.FindAllStringSubmatch(string(text), -1) {
 			if !slices.ContainsFunc(commands, func(c string) bool { return commandName(c) == match[1] }) {
-				t.Errorf("%s runs %s, which is not among commands", file, match[1])
+				t.Errorf("%s runs %s, which is not in the list commands", file, match[1])
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func TestOpenRefusesServers(t *testing.T) {
 			s, err := Open(t.Context(), cfg)
 			if err == nil {
 				_ = s.Close()
-				t.Fatal("the server is accepted")
+				t.Fatal("Open accepted the server")
 			}
 			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), crawlPassword) {
 				t.Errorf("the error is %q, want it to contain %q and no password", err, c.want)
@@ -100,7 +100,7 @@ func TestOpenRefusesServers(t *testing.T) {
 				t.Errorf("the error is %v, want %v and %v", err, ErrServer, redisbits.ErrEvicts)
 			}
 			if keys := server.Client().DBSize(t.Context()).Val(); keys != 0 {
-				t.Errorf("a refused server has %d keys", keys)
+				t.Errorf("a refused server has %d keys, want none", keys)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestCommandsAreNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := server.Client().DBSize(t.Context()).Val(); after != before {
-		t.Errorf("there are %d keys, then %d", before, after)
+		t.Errorf("before the check the server had %d keys, after it %d", before, after)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestDocumentedUser(t *testing.T) {
 	_, rest, found := strings.Cut(string(page), "ACL SETUSER crawl ")
 	rules, _, ended := strings.Cut(rest, "\n```")
 	if !found || !ended {
-		t.Fatal("the page makes no user")
+		t.Fatal("docs/guide/operating.md has no command that creates the user")
 	}
 	rules = strings.Replace(strings.Join(strings.Fields(rules), " "), ">PASSWORD", ">"+crawlPassword, 1)
 	for name, at := range map[string]func() (addrs []string, admin *redis.Client){
@@ -203,7 +203,7 @@ func TestDocumentedUser(t *testing.T) {
 			for _, command := range [][]any{{"flushall"}, {"keys", "*"}, {"config", "get", "*"}} {
 				dryRun := append([]any{"acl", "dryrun", "crawl"}, command...)
 				if answer := admin.Do(t.Context(), dryRun...).Val(); answer == "OK" || answer == nil {
-					t.Errorf("may the user run %v? %v", command, answer)
+					t.Errorf("the user must not be allowed to run %v, but ACL DRYRUN answers %v", command, answer)
 				}
 			}
 		})

@@ -70,12 +70,12 @@ func TestConfirmByTime(t *testing.T) {
 	b := newClusterBench(t, 0, 0)
 	b.durable = time.Minute
 	if err := b.complete(t.Context(), 0, "home.test"); err != nil {
-		t.Fatalf("with links of its own node: %v", err)
+		t.Fatalf("Complete with links to its own node: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := b.complete(ctx, 1, b.away); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("with links of another node, before these are on its disk: %v", err)
+		t.Fatalf("Complete with links to another node, before they are on its disk = %v, want DeadlineExceeded", err)
 	}
 	b.durable = 50 * time.Millisecond
 	before := time.Now()
@@ -83,7 +83,7 @@ func TestConfirmByTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(before); took < b.durable {
-		t.Errorf("it took %v, want at least %v", took, b.durable)
+		t.Errorf("Complete took %v, want at least %v", took, b.durable)
 	}
 	if got := b.counter(t, fieldDone); got != 2 {
 		t.Errorf("%d items are done, want 2", got)
@@ -129,7 +129,7 @@ func TestConfirmNoticesRestart(t *testing.T) {
 	}
 	for field, want := range map[string]int64{fieldDone: 1, fieldQueued: 5} {
 		if got := b.counter(t, field); got != want {
-			t.Errorf("%s is %d, want %d", field, got, want)
+			t.Errorf("counter %q is %d, want %d", field, got, want)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestConfirmByReplicas(t *testing.T) {
 	}
 	b.cfg.Wait = 2
 	if err := b.complete(t.Context(), 1, b.away); !errors.Is(err, frontier.ErrUnavailable) {
-		t.Fatalf("with one of two replicas: %v, want %v", err, frontier.ErrUnavailable)
+		t.Fatalf("Complete with one of two replicas = %v, want %v", err, frontier.ErrUnavailable)
 	}
 	b.cfg.Wait = 1
 	if err := b.complete(t.Context(), 1, b.away); err != nil {
@@ -163,7 +163,7 @@ func TestConfirmNoticesFailover(t *testing.T) {
 	b := newClusterBench(t, 1, 1)
 	b.cfg.Wait = 2
 	if err := b.complete(t.Context(), 0, b.away); !errors.Is(err, frontier.ErrUnavailable) {
-		t.Fatalf("with one of two replicas: %v, want %v", err, frontier.ErrUnavailable)
+		t.Fatalf("Complete with one of two replicas = %v, want %v", err, frontier.ErrUnavailable)
 	}
 	b.cfg.Wait = 1
 	primary, err := b.cluster.PrimaryOf(t.Context(), b.partition(b.away).meta)
@@ -186,7 +186,7 @@ func TestConfirmNoticesFailover(t *testing.T) {
 	})
 	for field, want := range map[string]int64{fieldDone: 1, fieldQueued: 5} {
 		if got := b.counter(t, field); got != want {
-			t.Errorf("%s is %d, want %d", field, got, want)
+			t.Errorf("counter %q is %d, want %d", field, got, want)
 		}
 	}
 }

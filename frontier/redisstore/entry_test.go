@@ -17,11 +17,11 @@ func checkEntry(t *testing.T, it frontier.Item) []byte {
 	entry := appendEntry(nil, &it)
 	got, err := decodeEntry(string(entry), it.Host, testHasher)
 	if err != nil {
-		t.Fatalf("decode %q of %+v: %v", entry, it, err)
+		t.Fatalf("decodeEntry(%q), the entry of %+v: %v", entry, it, err)
 	}
 	it.Fingerprint = testHasher.Fingerprint(it.URL)
 	if got != it {
-		t.Errorf("got %+v, want %+v", got, it)
+		t.Errorf("an entry decodes to %+v, want %+v", got, it)
 	}
 	return entry
 }
@@ -81,7 +81,7 @@ func TestDecodeEntryRefusesDamage(t *testing.T) {
 	}))
 	for n := range len(whole) - 1 {
 		if it, err := decodeEntry(whole[:n], "a.test", testHasher); err == nil {
-			t.Errorf("the first %d bytes of %q are %+v, want an error", n, whole, it)
+			t.Errorf("decodeEntry of the first %d bytes of %q = %+v, want an error", n, whole, it)
 		}
 	}
 	for _, entry := range []string{
@@ -90,7 +90,7 @@ func TestDecodeEntryRefusesDamage(t *testing.T) {
 		"\x00\x00\x00\x80\x80\x80\x80\x80\x80/", // depth without end
 	} {
 		if it, err := decodeEntry(entry, "a.test", testHasher); err == nil {
-			t.Errorf("%q is %+v, want an error", entry, it)
+			t.Errorf("decodeEntry(%q) = %+v, want an error", entry, it)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		}
 		again, err := decodeEntry(string(appendEntry(nil, &it)), host, testHasher)
 		if err != nil || again != it {
-			t.Errorf("%q is %+v, and encoded again %+v, %v", entry, it, again, err)
+			t.Errorf("%q decodes to %+v, this encoded and decoded again to %+v, %v", entry, it, again, err)
 		}
 	})
 }

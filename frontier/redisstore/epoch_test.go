@@ -60,7 +60,7 @@ func (b *epochBench) wantDueIn(host string, wait time.Duration) {
 	b.Helper()
 	const tick = 10 * time.Millisecond
 	if early, ok := b.hosts()[host]; ok {
-		b.Fatalf("%s is handed out at once: %q", host, urlsOf(early.Items))
+		b.Fatalf("%s is handed out at once, want it after %v: %q", host, wait, urlsOf(early.Items))
 	}
 	b.clock = b.clock.Add(wait - tick)
 	if _, ok := b.hosts()[host]; ok {
@@ -89,7 +89,7 @@ func TestEpochHoldsLeases(t *testing.T) {
 	b.restart()
 	b.clock = b.clock.Add(3 * time.Second)
 	if got := b.hosts(); len(got) > 0 {
-		t.Fatalf("handed out in a new epoch: %v", got)
+		t.Fatalf("Lease in a new epoch handed out %v, want nothing", got)
 	}
 	if _, err := b.Extend(t.Context(), held.ID, frontier.TopUp{}); err != nil {
 		t.Fatalf("Extend of a lease that outlived the server: %v", err)
@@ -148,10 +148,10 @@ func (b *epochBench) wantLost(getLease func() frontier.Lease) {
 	b.hosts()
 	done := []frontier.Completion{finish(l.Items[0])}
 	if err := b.Complete(b.Context(), l.ID, done, frontier.HostUpdate{}); !errors.Is(err, frontier.ErrLeaseLost) {
-		b.Errorf("Complete under a lease that the server forgot = %v", err)
+		b.Errorf("Complete under a lease that the server forgot = %v, want ErrLeaseLost", err)
 	}
 	if _, err := b.Extend(b.Context(), l.ID, frontier.TopUp{}); !errors.Is(err, frontier.ErrLeaseLost) {
-		b.Errorf("Extend of a lease that the server forgot = %v", err)
+		b.Errorf("Extend of a lease that the server forgot = %v, want ErrLeaseLost", err)
 	}
 	b.wantDueIn("a.test", b.cfg.LeaseTTL+b.cfg.Delay)
 	if gap := b.clock.Sub(lastUse); gap < b.cfg.Delay {
@@ -192,11 +192,11 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := (frontier.LinkCounts{Found: 5, Added: 5}); counts != want {
-		t.Errorf("the record is told %+v, want %+v", counts, want)
+		t.Errorf("the record got the link counts %+v, want %+v", counts, want)
 	}
 	for field, want := range map[string]int64{fieldQueued: 5, fieldDone: 1, fieldLeased: 0, fieldRecords: 1} {
 		if got := b.counter(t, field); got != want {
-			t.Errorf("%s is %d, want %d", field, got, want)
+			t.Errorf("counter %q is %d, want %d", field, got, want)
 		}
 	}
 }
@@ -210,6 +210,6 @@ func TestLeaseKnowsItsEpoch(t *testing.T) {
 	b.admin.HSet(t.Context(), b.partition(faultHost).meta, fieldEpoch, "another")
 	c := b.leaseCall(frontier.LeaseID{9})
 	if b.runAll(t.Context(), []*call{c}); c.err != nil || integer(at(list(c.reply), 0)) != 0 {
-		t.Errorf("lease in an epoch that is new to the partition: %v, %v", c.reply, c.err)
+		t.Errorf("lease.lua in an epoch that is new to the partition: reply %v, error %v, want no lease", c.reply, c.err)
 	}
 }

@@ -81,14 +81,14 @@ func TestExactSetIsFixed(t *testing.T) {
 		cfg.ExactSet = !has
 		want := map[bool]string{true: "with an exact set", false: "without an exact set"}[has]
 		if _, err := Open(t.Context(), cfg); !errors.Is(err, frontier.ErrParamsMismatch) || !strings.Contains(err.Error(), want) {
-			t.Errorf("another answer to whether there is an exact set: %v, want an %v that says it", err, frontier.ErrParamsMismatch)
+			t.Errorf("Open with ExactSet %t = %v, want %v with %q", cfg.ExactSet, err, frontier.ErrParamsMismatch, want)
 		}
 		looking, err := Inspect(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if looking.cfg.ExactSet != has {
-			t.Errorf("who looks takes the crawl to have an exact set: %t", looking.cfg.ExactSet)
+			t.Errorf("after Inspect ExactSet is %t, want the crawl's %t", looking.cfg.ExactSet, has)
 		}
 		if err := looking.Close(); err != nil {
 			t.Error(err)
@@ -114,7 +114,8 @@ func TestWrongDecisionsAreRefused(t *testing.T) {
 		{openStore(t, alone), decided(frontier.Known, 0, []frontier.Offer{page})[0]},
 	} {
 		if verdicts, err := c.s.Add(t.Context(), []frontier.Offer{page, c.item}); err == nil {
-			t.Errorf("class %d with decision %d, exact set %t: %v, want an error", c.item.Class, c.item.Decision, c.s.cfg.ExactSet, verdicts)
+			t.Errorf("Add of class %d with decision %d, exact set %t = %v, want an error",
+				c.item.Class, c.item.Decision, c.s.cfg.ExactSet, verdicts)
 		}
 		if stats := wantBooks(t, c.s); stats.Found != 0 {
 			t.Errorf("class %d with decision %d: the books are %+v, want nothing found", c.item.Class, c.item.Decision, stats.Books)
@@ -142,12 +143,13 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 				want = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
 			}
 			if v != want {
-				t.Errorf("decision %d, link %d: %v %q, want %v %q", decision, i, v.Answer, v.Reason, want.Answer, want.Reason)
+				t.Errorf("decision %d, link %d: answer %v, reason %q, want %v, %q",
+					decision, i, v.Answer, v.Reason, want.Answer, want.Reason)
 			}
 		}
 	}
 	if got := answersOf(mustAdd(t, s, decided(frontier.Again, 1, testPages("a.test", 5, 15)))); got[frontier.Added] != 5 {
-		t.Errorf("what is no link: %v, want 5 added", got)
+		t.Errorf("offers that are no links are answered %v, want 5 added", got)
 	}
 	wantNoStray(t, s)
 }
@@ -162,7 +164,7 @@ func TestBulkThenDecided(t *testing.T) {
 	exact := decided(frontier.Promoted, 0, page)
 	for i, v := range mustAdd(t, s, slices.Concat(page, exact, page, exact)) {
 		if want := []frontier.Answer{frontier.Added, frontier.Added, frontier.Seen, frontier.Seen}[i]; v.Answer != want {
-			t.Errorf("offer %d: %v, want %v", i, v.Answer, want)
+			t.Errorf("offer %d is answered %v, want %v", i, v.Answer, want)
 		}
 	}
 	if stats := wantBooks(t, s); stats.Queued != 2 || stats.Promoted != 1 {
@@ -193,7 +195,7 @@ func TestAuditOfDecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	if off := audit.Added - 4000; off > 5*audit.AddedErr || off < -5*audit.AddedErr {
-		t.Errorf("the filter has about %.0f ± %.0f URLs added, want 4000", audit.Added, audit.AddedErr)
+		t.Errorf("the audit estimates %.0f ± %.0f added URLs, want 4000", audit.Added, audit.AddedErr)
 	}
 }
 
@@ -216,7 +218,7 @@ func TestStandingAnswers(t *testing.T) {
 	}
 	again, stand := validAnswers(items, before)
 	if want := []bool{true, false, true, false, true}; !slices.Equal(stand, want) {
-		t.Errorf("standing are %v, want %v", stand, want)
+		t.Errorf("answers that are still valid: %v, want %v", stand, want)
 	}
 	for i, want := range []frontier.Decision{frontier.Known, frontier.New, frontier.Known, frontier.Undecided, frontier.Known} {
 		if again[i].Decision != want {
@@ -242,7 +244,7 @@ func TestRebuildBesideExactSet(t *testing.T) {
 			mustAdd(t, s, items)
 			grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
 			if err != nil || len(grant.Leases) != 1 {
-				t.Fatalf("%+v, %v", grant, err)
+				t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
 			}
 			done := finish(grant.Leases[0].Items[0])
 			done.Unconfirmed, done.Links = true, decided(frontier.Later, 0, testPages("b.test", 0, 2))
@@ -269,14 +271,14 @@ func TestRebuildBesideExactSet(t *testing.T) {
 				t.Errorf("%d notes, want 3", stats.Outbox)
 			}
 			if got := answersOf(mustAdd(t, again, items)); got[frontier.Added] != 1 || got[frontier.Seen] != 1099 {
-				t.Errorf("offered again: %v, want what is done added, and 1099 seen", got)
+				t.Errorf("offered again: %v, want the done item added, and 1099 seen", got)
 			}
 			batch, err := again.Notes(t.Context(), 9)
 			if err != nil || len(batch.Notes) != 3 {
-				t.Fatalf("%d notes, %v, want 3", len(batch.Notes), err)
+				t.Fatalf("Notes = %d notes, %v, want 3", len(batch.Notes), err)
 			}
 			if dropped, err := again.Delivered(t.Context(), batch, 2, nil); err != nil || !dropped {
-				t.Errorf("Delivered = %t, %v", dropped, err)
+				t.Errorf("Delivered = %t, %v, want true", dropped, err)
 			}
 			wantBooks(t, again)
 		})

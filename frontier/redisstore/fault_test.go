@@ -96,12 +96,14 @@ func (e *expedition) run(limit time.Duration, chaos func(ctx context.Context)) {
 	e.over.Store(true)
 	group.Wait()
 	if ctx.Err() != nil {
-		e.Fatalf("the crawl has not ended within %v: %d of %d pages, %d calls held", limit, len(e.records), e.pages, e.held)
+		e.Fatalf("the crawl has not ended within %v: %d of %d pages have records, %d calls returned ErrUnavailable",
+			limit, len(e.records), e.pages, e.held)
 	}
 	if e.failed != nil {
 		e.Fatal(e.failed)
 	}
-	e.Logf("%d records of %d pages, %d leases lost, %d calls held", e.recordsWritten(), len(e.records), e.lost, e.held)
+	e.Logf("%d records of %d pages, %d leases lost, %d calls returned ErrUnavailable",
+		e.recordsWritten(), len(e.records), e.lost, e.held)
 }
 
 func (e *expedition) recordsWritten() (sum int) {
@@ -204,7 +206,7 @@ func (e *expedition) start(host string) {
 	defer e.mu.Unlock()
 	now := time.Now()
 	if gap := now.Sub(e.asked[host]); gap < e.delay {
-		e.Errorf("%s is asked %v after the last time, want %v or more", host, gap, e.delay)
+		e.Errorf("%s gets a request %v after its last one, want %v or more", host, gap, e.delay)
 	}
 	e.asked[host] = now
 }
@@ -230,6 +232,7 @@ func (e *expedition) wantEverything() {
 	}
 	stats := wantBooks(e.T, e.stores[0])
 	if want := uint64(e.pages); stats.Done != want || stats.Added != want || stats.Records != want {
-		e.Errorf("%d pages: the books are %+v, records %d", e.pages, stats.Books, stats.Records)
+		e.Errorf("%d pages: the books are %+v, with %d records; want every page added, done and recorded once",
+			e.pages, stats.Books, stats.Records)
 	}
 }

@@ -192,7 +192,7 @@ func TestFailoverNamesWhatIsLost(t *testing.T) {
 	}
 	offer(20, 50)
 	if losses, err := s.Lost(ctx); err != nil || len(losses) > 0 {
-		t.Errorf("before the failover %v is lost (%v)", losses, err)
+		t.Errorf("before the failover Lost = %v (%v), want none", losses, err)
 	}
 	if err := errors.Join(primary.Kill(), replica.Restart()); err != nil {
 		t.Fatal(err)
@@ -216,16 +216,16 @@ func TestFailoverNamesWhatIsLost(t *testing.T) {
 		}
 	}
 	if total == 0 {
-		t.Error("nothing was lost: this shows nothing")
+		t.Error("no item was lost, so the test has shown nothing")
 	}
 	for _, loss := range losses {
 		if loss.Worker != s.number || loss.Items != missing[loss.Partition] {
-			t.Errorf("%+v is named, %d items are missing", loss, missing[loss.Partition])
+			t.Errorf("Lost returned %+v, want worker %d and %d items", loss, s.number, missing[loss.Partition])
 		}
 		delete(missing, loss.Partition)
 	}
 	for p, n := range missing {
-		t.Errorf("%d items of partition %d are missing and not named", n, p)
+		t.Errorf("%d items of partition %d are missing, but Lost does not name them", n, p)
 	}
 	t.Logf("%d of %d items are lost, and named", total, len(offered))
 }

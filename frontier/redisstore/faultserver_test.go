@@ -125,9 +125,9 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 			e.seed(ctx)
 		}
 	})
-	t.Logf("%d bytes of log were cut, in %d of %d rounds URLs that were added were forgotten", cut, forgot, rounds)
+	t.Logf("%d bytes of log were cut; in %d of %d rounds the server forgot added URLs", cut, forgot, rounds)
 	if *proof && forgot == 0 {
-		t.Error("nothing was ever forgotten: this shows nothing")
+		t.Error("the server never forgot an added URL, so the test has shown nothing")
 	}
 	e.wantEverything()
 }
@@ -159,7 +159,7 @@ func TestFullServerDrains(t *testing.T) {
 		t.Helper()
 		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
 		if err != nil || len(grant.Leases) != 1 {
-			t.Fatalf("Lease: %+v, %v", grant, err)
+			t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
 		}
 		return grant.Leases[0]
 	}

@@ -26,10 +26,10 @@ func TestHoldingReceives(t *testing.T) {
 	h.receive(numberedItems(3, 8))
 	h.receive(numberedItems(4, 6))
 	if got, want := urlsOf(h.since(1)), []string{"2", "3", "4", "5", "6", "7"}; !slices.Equal(got, want) {
-		t.Errorf("handed out after the first: %q, want %q", got, want)
+		t.Errorf("items after the first: %q, want %q", got, want)
 	}
 	if h.next() != 8 || h.open() != 7 {
-		t.Errorf("the next is %d of %d open ones, want 8 of 7", h.next(), h.open())
+		t.Errorf("next number is %d, want 8; %d items are open, want 7", h.next(), h.open())
 	}
 }
 
@@ -49,7 +49,7 @@ func TestHoldingsSweep(t *testing.T) {
 	table.sweep(now.Add(2 * time.Second))
 	for n := range 5 {
 		if kept := table.get(frontier.LeaseID{byte(n)}) != nil; kept != (n > 2) {
-			t.Errorf("after 2s a lease of %ds is kept: %t", n, kept)
+			t.Errorf("after 2s a lease of %ds is kept: %t, want %t", n, kept, n > 2)
 		}
 	}
 }

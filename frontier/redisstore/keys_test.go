@@ -39,7 +39,7 @@ func TestKeysAreDescribed(t *testing.T) {
 		met[described] = true
 		got := strings.Replace(s.client.Type(t.Context(), key).Val(), "zset", "sorted set", 1)
 		if want := types[described]; want != got {
-			t.Errorf("key %q is a %s, docs/reference/redis-keys.md says %q of %q", key, got, want, described)
+			t.Errorf("key %q is a %s, docs/reference/redis-keys.md says %q for the keys %q", key, got, want, described)
 		}
 	}
 	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "To", "TF", "Tb00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
@@ -55,7 +55,7 @@ func TestKeysAreDescribed(t *testing.T) {
 				return f[:2] + map[byte]string{'r': "REASON", 'o': "OUTCOME"}[f[0]]
 			})
 			if !strings.Contains(string(text), "`"+name+"`") {
-				t.Errorf("docs/reference/redis-keys.md does not know the field %q", name)
+				t.Errorf("docs/reference/redis-keys.md does not describe the field %q", name)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func leaveEverything(t *testing.T) *Store {
 		}
 		batch, err := s.Notes(t.Context(), 1)
 		if err != nil || len(batch.Notes) != 1 {
-			t.Fatalf("%d notes, %v, want 1", len(batch.Notes), err)
+			t.Fatalf("Notes = %d notes, %v, want 1", len(batch.Notes), err)
 		}
 		if end {
 			_, err = s.Delivered(t.Context(), batch, 1, nil)

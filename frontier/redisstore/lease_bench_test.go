@@ -65,5 +65,5 @@ func BenchmarkCrawl(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Log(fmt.Sprint(calls))
+	b.Log(fmt.Sprint("statistics of EVALSHA: ", calls))
 }

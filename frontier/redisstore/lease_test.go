@@ -16,12 +16,12 @@ func TestLeaseSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range grant.Leases {
-		t.Log(l.Host, len(l.Items), l.TTL, l.Items[0])
+		t.Logf("lease of %s: %d items, TTL %v, first item %+v", l.Host, len(l.Items), l.TTL, l.Items[0])
 	}
-	t.Log(grant.Wait, grant.Empty)
+	t.Logf("wait %v, empty %t", grant.Wait, grant.Empty)
 	for _, l := range grant.Leases {
 		ext, err := s.Extend(t.Context(), l.ID, frontier.TopUp{Items: 40, Known: len(l.Items)})
-		t.Log(ext.TTL, len(ext.Items), err)
+		t.Logf("Extend: TTL %v, %d items, error %v", ext.TTL, len(ext.Items), err)
 		done := []frontier.Completion{
 			{Item: l.Items[0].Fingerprint, Outcome: frontier.OK, Status: 200, Page: true, Links: testPages("c.test", 0, 4)},
 			{Item: l.Items[1].Fingerprint, Outcome: frontier.Network},
@@ -35,8 +35,8 @@ func TestLeaseSmoke(t *testing.T) {
 		}
 	}
 	n, err := s.Retry(t.Context(), "")
-	t.Log(n, err)
+	t.Logf("Retry = %d, %v", n, err)
 	for _, p := range s.parts {
-		t.Log(s.client.HGetAll(t.Context(), p.meta).Val())
+		t.Logf("counters of partition %d: %v", p.number, s.client.HGetAll(t.Context(), p.meta).Val())
 	}
 }

@@ -48,7 +48,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	add(15, 16)
 	queued := s.client.LLen(t.Context(), s.parts[0].queue(1, "a.test")).Val()
 	if counted := counter(t, s, fieldQueued); queued != 11 || counted != queued {
-		t.Errorf("%d items are queued and %d counted, want 11", queued, counted)
+		t.Errorf("%d items are queued, the counter says %d, want 11 and 11", queued, counted)
 	}
 }
 
@@ -62,5 +62,5 @@ func awaitLog(t *testing.T, s *Store) {
 			return
 		}
 	}
-	t.Fatal("the server's log is not written anew")
+	t.Fatal("the server's log was not rewritten within 20s")
 }

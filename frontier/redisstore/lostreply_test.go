@@ -63,7 +63,7 @@ func (c *lostReply) lose(sc *script, action func(context.Context) error) {
 	hash := []byte(c.nodes.single.epoch.Load().sha[sc])
 	dropped := c.proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, hash) })
 	if err := action(c.Context()); !errors.Is(err, frontier.ErrUnavailable) {
-		c.Fatalf("without the reply to %s: %v, want %v", sc.name, err, frontier.ErrUnavailable)
+		c.Fatalf("the call whose reply to %s was lost returned %v, want %v", sc.name, err, frontier.ErrUnavailable)
 	}
 	select {
 	case <-dropped:
@@ -111,7 +111,7 @@ func (c *lostReply) want(counters ...any) {
 	for i := 0; i < len(counters); i += 2 {
 		field, want := counters[i].(string), int64(counters[i+1].(int))
 		if got := c.counter(c, field); got != want {
-			c.Errorf("%s is %d, want %d", field, got, want)
+			c.Errorf("counter %q is %d, want %d", field, got, want)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func lostPeek(c *lostReply) {
 	})
 	c.want(fieldLeased, 0)
 	if grant := c.grant(ids...); len(grant.Leases) != 1 {
-		c.Errorf("%d leases after a lost peek, want 1", len(grant.Leases))
+		c.Errorf("after a lost reply to peek: %d leases, want 1", len(grant.Leases))
 	}
 }
 
@@ -177,7 +177,7 @@ func lostLease(c *lostReply) {
 	c.clock = c.clock.Add(4 * time.Second)
 	grant := c.grant(ids...)
 	if len(grant.Leases) != 1 || len(grant.Leases[0].Items) != 3 || grant.Leases[0].TTL != 6*time.Second {
-		c.Fatalf("the repeat of a lost lease got %+v, want the three items of one host for 6s", grant.Leases)
+		c.Fatalf("the repeat of a Lease whose reply was lost got %+v, want the three items of one host for 6s", grant.Leases)
 	}
 	c.want(fieldLeased, 3, fieldQueued, 9)
 }
@@ -195,12 +195,12 @@ func lostExtend(c *lostReply) {
 	got, err := c.Extend(c.Context(), l.ID, topUp)
 	same := func(item frontier.Item, offer frontier.Offer) bool { return item.URL == offer.URL }
 	if want := testPages("a.test", 32, 40); err != nil || !slices.EqualFunc(got.Items, want, same) {
-		c.Errorf("the repeat of a lost top-up: %q, %v, want %d from the 33rd on", urlsOf(got.Items), err, len(want))
+		c.Errorf("the repeat of a lost Extend: items %q, %v, want %d items from the 33rd on", urlsOf(got.Items), err, len(want))
 	}
 	c.want(fieldLeased, 40, fieldQueued, 10)
 	c.clock = c.clock.Add(9 * time.Second)
 	if err := c.Complete(c.Context(), l.ID, []frontier.Completion{finish(l.Items[0])}, frontier.HostUpdate{}); err != nil {
-		c.Errorf("within the time that was extended: %v", err)
+		c.Errorf("Complete within the extended lease: %v", err)
 	}
 }
 
@@ -215,11 +215,11 @@ func (c *lostReply) pageOf(item frontier.Item) frontier.Completion {
 	done.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 2}}
 	done.Record = func(counts frontier.LinkCounts) error {
 		if want := (frontier.LinkCounts{Found: 7, Added: 3, Seen: 2, Refused: 2}); counts != want {
-			c.Errorf("the record is told %+v, want %+v", counts, want)
+			c.Errorf("the record got the link counts %+v, want %+v", counts, want)
 		}
 		return c.out.write(counts)
 	}
-	done.Void = func() error { c.Error("a record was taken back"); return nil }
+	done.Void = func() error { c.Error("Void was called, want the record kept"); return nil }
 	return done
 }
 
@@ -250,7 +250,7 @@ func (c *lostReply) wantOnce(n int) {
 	c.Helper()
 	c.want(fieldDone, n, fieldPages, n, fieldRecords, n, fieldOther, 4*n, fieldSeen, 2*n, fieldRefused+"scope", 2*n)
 	if c.out.records != n || c.out.syncs == 0 {
-		c.Errorf("%d records written, %d syncs, want %d records", c.out.records, c.out.syncs, n)
+		c.Errorf("%d records written, %d syncs, want %d records, at least 1 sync", c.out.records, c.out.syncs, n)
 	}
 }
 
@@ -272,14 +272,14 @@ func lostEnd(c *lostReply) {
 	c.wantOnce(1)
 	c.want(fieldLeased, 2+3, fieldQueued, 0)
 	if _, err := c.Extend(c.Context(), l.ID, frontier.TopUp{}); !errors.Is(err, frontier.ErrLeaseLost) {
-		c.Errorf("Extend of a lease that ended: %v", err)
+		c.Errorf("Extend of a lease that ended = %v, want ErrLeaseLost", err)
 	}
 	other := []frontier.Completion{finish(l.Items[1])}
 	if err := c.Complete(c.Context(), l.ID, other, frontier.HostUpdate{}); !errors.Is(err, frontier.ErrLeaseLost) {
-		c.Errorf("a completion that the ended lease did not make: %v", err)
+		c.Errorf("a new completion under the ended lease = %v, want ErrLeaseLost", err)
 	}
 	if _, err := c.Extend(c.Context(), next.ID, frontier.TopUp{}); err != nil {
-		c.Errorf("the next lease: %v", err)
+		c.Errorf("Extend of the next lease: %v", err)
 	}
 }
 
@@ -333,7 +333,7 @@ func lostRetry(c *lostReply) {
 		return err
 	})
 	if n, err := c.Retry(c.Context(), ""); n != 0 || err != nil {
-		c.Errorf("the repeat of a lost Retry = %d, %v, want 0: all was offered again", n, err)
+		c.Errorf("the repeat of a lost Retry = %d, %v, want 0: all items are queued again already", n, err)
 	}
 	again := c.leaseOf("a.test")
 	if len(again.Items) != 3 || again.Items[0].Round != 1 {
@@ -367,14 +367,14 @@ func TestLostCompletionInDoubt(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := complete(t.Context()); !errors.Is(err, frontier.ErrLeaseLost) {
-				t.Fatalf("Complete under a lease that the store does not know = %v", err)
+				t.Fatalf("Complete under a lease that the store does not know = %v, want ErrLeaseLost", err)
 			}
 			want := 1
 			if lost {
 				want = 0
 			}
 			if voids != want || c.out.records != 1 {
-				t.Errorf("%d records written, %d taken back, want 1 and %d", c.out.records, voids, want)
+				t.Errorf("%d records written, %d voided, want 1 written, %d voided", c.out.records, voids, want)
 			}
 		})
 	}

@@ -47,14 +47,14 @@ func TestEpochEndsWithTheServer(t *testing.T) {
 	c := confirmCall(s, old)
 	s.runAll(t.Context(), []*call{c})
 	if c.err == nil || !errors.Is(c.err, frontier.ErrUnavailable) {
-		t.Errorf("a call for the old epoch: %v, want %v", c.err, frontier.ErrUnavailable)
+		t.Errorf("the first call for the old epoch: %v, want %v", c.err, frontier.ErrUnavailable)
 	}
 	c = confirmCall(s, old)
 	if s.runAll(t.Context(), []*call{c}); !errors.Is(c.err, errEpoch) {
-		t.Errorf("a call for the old epoch: %v, want %v", c.err, errEpoch)
+		t.Errorf("the second call for the old epoch: %v, want %v", c.err, errEpoch)
 	}
 	if now := s.mustRun(t, confirmCall(s, nil)); now == old || now.run == old.run {
-		t.Errorf("after a restart the epoch is %q as before", now.run)
+		t.Errorf("after a restart the epoch is %q, as before, want a new one", now.run)
 	}
 	if s.seen.has(print) {
 		t.Error("the seen cache outlived the epoch")
@@ -74,7 +74,7 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 	s.runAll(t.Context(), calls)
 	for _, c := range calls {
 		if c.err != nil || c.ran != before {
-			t.Errorf("after SCRIPT FLUSH: %v in epoch %v, want it to run in the same one", c.err, c.ran)
+			t.Errorf("after SCRIPT FLUSH: error %v, ran in epoch %v, want it to run in epoch %v", c.err, c.ran, before)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestScriptsEndWithTheServer(t *testing.T) {
 	}
 	for sc, hash := range ep.sha {
 		if there := client.ScriptExists(t.Context(), hash).Val(); len(there) != 1 || there[0] {
-			t.Errorf("after a restart the server has %s: %v", sc.name, there)
+			t.Errorf("after a restart the server has the script %s: %v, want false", sc.name, there)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestClassifyErrors(t *testing.T) {
 		}
 	}
 	if err := s.classify(t.Context(), nil); err != nil {
-		t.Errorf("classify(nil) = %v", err)
+		t.Errorf("classify(nil) = %v, want nil", err)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestPartitionsMove(t *testing.T) {
 		pages = append(pages, testPages(fmt.Sprintf("h%d.test", h), 0, 10)...)
 	}
 	if got := answersOf(mustAdd(t, s, pages)); got[frontier.Added] != len(pages) {
-		t.Fatalf("%v of %d new pages", got, len(pages))
+		t.Fatalf("%d new pages are answered %v, want all added", len(pages), got)
 	}
 	p := s.partition(pages[0].Host)
 	slot, err := cluster.SlotOf(t.Context(), p.meta)
@@ -207,7 +207,7 @@ func TestPartitionsMove(t *testing.T) {
 		}
 	}
 	if p.node.Load() == before {
-		t.Error("the partition is where it was")
+		t.Error("the partition has the same node after its slot was moved")
 	}
 	if got := answersOf(mustAdd(t, s, append(pages, fresh...))); got[frontier.Seen] != len(pages)+len(fresh) {
 		t.Errorf("offered again: %v, want all seen", got)

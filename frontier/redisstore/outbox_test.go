@@ -67,7 +67,7 @@ func lostNotes(c *lostReply, end bool) {
 	}
 	c.want(fieldOutbox, 4, fieldDone, 1, fieldOther, 0)
 	if batch, err := c.Notes(c.Context(), 9); err != nil || len(batch.Notes) != 4 {
-		c.Errorf("%d notes, %v, want 4", len(batch.Notes), err)
+		c.Errorf("Notes = %d notes, %v, want 4", len(batch.Notes), err)
 	}
 }
 
@@ -79,7 +79,7 @@ func lostDelivery(c *lostReply) {
 	}
 	batch, err := c.Notes(c.Context(), 3)
 	if err != nil || len(batch.Notes) != 3 {
-		c.Fatalf("%d notes, %v", len(batch.Notes), err)
+		c.Fatalf("Notes = %d notes, %v, want 3", len(batch.Notes), err)
 	}
 	refused := []frontier.Refusal{{Reason: frontier.ReasonHostLimit, Count: 1}, {Reason: frontier.ReasonHostLimit, Count: 1}}
 	c.lose(deliveredScript, func(ctx context.Context) error {
@@ -119,7 +119,7 @@ func TestNotesGoBackWithTheirPage(t *testing.T) {
 	complete(l.Items[1], testPages("b.test", 1, 2))
 	forgotten, err := b.Notes(t.Context(), 9)
 	if err != nil || len(forgotten.Notes) != 2 {
-		t.Fatalf("%d notes, %v, want 2", len(forgotten.Notes), err)
+		t.Fatalf("Notes = %d notes, %v, want 2", len(forgotten.Notes), err)
 	}
 	b.restore(before)
 	b.restart()
@@ -158,7 +158,7 @@ func FuzzNote(f *testing.F) {
 		}
 		again, err := s.decodeNote(string(appendNote(nil, &note.Item, note.Outcome, note.Status)))
 		if err != nil || again != note {
-			t.Errorf("%q is %+v, and encoded again %+v, %v", value, note, again, err)
+			t.Errorf("%q decodes to %+v, this encoded and decoded again to %+v, %v", value, note, again, err)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 		t.Helper()
 		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: ids})
 		if err != nil || len(grant.Leases) != len(ids) {
-			t.Fatalf("%d hosts, %v, want %d", len(grant.Leases), err, len(ids))
+			t.Fatalf("Lease = %d hosts, %v, want %d", len(grant.Leases), err, len(ids))
 		}
 		return grant.Leases
 	}
@@ -72,7 +72,7 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 	has := len(alive.Items)
 	more, err := s.Extend(t.Context(), alive.ID, frontier.TopUp{Items: has + 20, Known: has, MaxPages: uint64(has + 10)})
 	if err != nil || len(more.Items) != 10 {
-		t.Errorf("%d more items, %v, want 10", len(more.Items), err)
+		t.Errorf("Extend = %d more items, %v, want 10", len(more.Items), err)
 	}
 }
 
@@ -84,7 +84,7 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 			return err
 		}
 		if grant.Empty {
-			return errors.New("everything was handed out")
+			return errors.New("the crawl is empty before the limit of pages is reached")
 		}
 		for _, l := range grant.Leases {
 			more, err := s.Extend(ctx, l.ID, frontier.TopUp{Items: 40, Known: len(l.Items), MaxPages: limit})
@@ -152,12 +152,12 @@ func emptyIsNeverEarly(t *testing.T, cfg Config) {
 				t.Fatal(err)
 			}
 			if empty, err := watcher.empty(t.Context()); err != nil || !empty {
-				t.Errorf("at the end: empty %t, %v", empty, err)
+				t.Errorf("at the end: empty %t, %v, want true", empty, err)
 			}
 			return
 		default:
 			if left := watcher.counter(t, fieldDone); empty && left < steps {
-				t.Fatalf("look %d: empty before the end", looks)
+				t.Fatalf("look %d: empty with %d of %d pages done", looks, left, steps)
 			}
 		}
 	}
@@ -213,29 +213,29 @@ func TestPagesLock(t *testing.T) {
 	asked := time.Now()
 	until, unlock, err := s.lockPages(t.Context())
 	if err != nil || unlock == nil {
-		t.Fatalf("a free lock: %v", err)
+		t.Fatalf("lockPages of a free lock: %v", err)
 	}
 	ttl := s.client.PTTL(t.Context(), s.cfg.pagesKey()).Val()
 	if left := until.Sub(asked); ttl <= 0 || left >= ttl {
-		t.Errorf("the lock is used for %v and runs out in %v, want it used for less", left, ttl)
+		t.Errorf("the holder uses the lock for %v, but it expires in %v, want it used for less", left, ttl)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, second, err := s.lockPages(ctx); err == nil || second != nil {
-		t.Error("a lock was given to two")
+		t.Error("lockPages gave a lock to a second holder")
 	}
 	s.client.Set(t.Context(), s.cfg.pagesKey(), "another's", 0) // as if the lock had expired
 	unlock()
 	if got := s.client.Get(t.Context(), s.cfg.pagesKey()).Val(); got != "another's" {
-		t.Errorf("the lock of another holder is %q after it was given up by the one before", got)
+		t.Errorf("after a former holder has called unlock, the lock of the next is %q, want another's", got)
 	}
 	s.client.Del(t.Context(), s.cfg.pagesKey())
 	if _, unlock, err = s.lockPages(t.Context()); err != nil || unlock == nil {
-		t.Fatalf("a lock that was given up: %v", err)
+		t.Fatalf("lockPages after unlock: %v", err)
 	}
 	unlock()
 	if n := s.client.Exists(t.Context(), s.cfg.pagesKey()).Val(); n != 0 {
-		t.Error("a lock that was given up is there")
+		t.Error("the key of the lock exists after unlock")
 	}
 }
 
@@ -251,14 +251,15 @@ func TestFenceOfLimits(t *testing.T) {
 		return c
 	}
 	if c := late(b.leaseCall(frontier.LeaseID{9})); c.err != nil || integer(at(list(c.reply), 0)) != 0 {
-		t.Errorf("lease, after the limit may not hold: %v, %v", c.reply, c.err)
+		t.Errorf("lease.lua after its limit has expired: reply %v, error %v, want no lease", c.reply, c.err)
 	}
 	id := b.lend()
 	c := late(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, ""))
 	if c.err != nil || integer(at(list(c.reply), 0)) != 1 || len(list(c.reply)) != 1 {
-		t.Errorf("extend, after the limit may not hold: %v, %v, want it extended with no items", c.reply, c.err)
+		t.Errorf("extend.lua after its limit has expired: reply %v, error %v, want a longer lease without items",
+			c.reply, c.err)
 	}
-	b.must(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, b.clock.UnixMilli()), "extend, while it holds")
+	b.must(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, b.clock.UnixMilli()), "extend.lua before its limit expires")
 	if got := b.counter(t, fieldLeased); got != 20 {
 		t.Errorf("%d items are leased, want 20", got)
 	}

@@ -31,7 +31,7 @@ func variety(t *testing.T, s *Store) (all, done []frontier.Offer) {
 	mustAdd(t, s, all)
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(6)})
 	if err != nil || len(grant.Leases) != 6 {
-		t.Fatalf("leases: %d, %v", len(grant.Leases), err)
+		t.Fatalf("Lease = %d leases, %v, want 6", len(grant.Leases), err)
 	}
 	for i, l := range grant.Leases {
 		var completions []frontier.Completion
@@ -65,7 +65,7 @@ func wantBooks(t *testing.T, s *Store) frontier.Stats {
 		t.Fatal(err)
 	}
 	if wrong := contradictions(&r); len(wrong) > 0 {
-		t.Errorf("wrong: %q: %+v", wrong, r)
+		t.Errorf("the recount finds contradictions %q: %+v", wrong, r)
 	}
 	return r.Counters
 }
@@ -156,16 +156,17 @@ func TestRebuildOfDamagedFilter(t *testing.T) {
 			again := openStore(t, cfg)
 			after := wantBooks(t, again)
 			if c.bare == 0 && (after.Added < before.Added || after.Done != before.Done) {
-				t.Errorf("the books were %+v, and are %+v", before.Books, after.Books)
+				t.Errorf("the books were %+v, and after Rebuild they are %+v, want nothing lost", before.Books, after.Books)
 			}
 			if after.Added < uint64(len(all)) || made.URLs != after.Added {
-				t.Errorf("%d URLs are added, %d rebuilt, want the same, %d or more", after.Added, made.URLs, len(all))
+				t.Errorf("%d URLs are added, Rebuild reported %d, want the same number, at least %d",
+					after.Added, made.URLs, len(all))
 			}
 			if got := answersOf(mustAdd(t, again, all)); got[frontier.Seen] != len(all) {
-				t.Errorf("after Rebuild %v, want all of %d seen", got, len(all))
+				t.Errorf("after Rebuild known URLs are answered %v, want all %d seen", got, len(all))
 			}
 			if got := answersOf(mustAdd(t, again, testPages("h0.test", 5000, 5100))); got[frontier.Added] != 100 {
-				t.Errorf("new URLs after Rebuild: %v, want 100 added", got)
+				t.Errorf("after Rebuild new URLs are answered %v, want 100 added", got)
 			}
 			wantBooks(t, again)
 		})
@@ -191,11 +192,11 @@ func TestMarkSeen(t *testing.T) {
 	})
 	for round, want := range []int{1950, 0} {
 		if fresh, err := s.MarkSeen(t.Context(), known); err != nil || fresh != want {
-			t.Errorf("round %d: %d were new (%v), want %d", round, fresh, err, want)
+			t.Errorf("MarkSeen, call %d: %d URLs were new (%v), want %d", round, fresh, err, want)
 		}
 	}
 	if got := answersOf(mustAdd(t, s, testPages("b.test", 0, 1000))); got[frontier.Seen] != 1000 {
-		t.Errorf("known URLs: %v, want 1000 seen", got)
+		t.Errorf("known URLs are answered %v, want 1000 seen", got)
 	}
 	if stats := wantBooks(t, s); stats.Added != 50 || stats.Queued != 50 {
 		t.Errorf("the books are %+v, want 50 added and queued", stats.Books)
@@ -205,7 +206,7 @@ func TestMarkSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if off := audit.Added - 50; off > 5*audit.AddedErr+5 || off < -5*audit.AddedErr-5 {
-		t.Errorf("the filter has about %.0f ± %.0f URLs added, want 50", audit.Added, audit.AddedErr)
+		t.Errorf("the audit estimates %.0f ± %.0f added URLs, want 50", audit.Added, audit.AddedErr)
 	}
 }
 
@@ -223,7 +224,7 @@ func TestDeleteRemovesAllKeys(t *testing.T) {
 	other := openStore(t, others)
 	variety(t, s)
 	if layers := s.parts[0].chain().Layers() + s.parts[1].chain().Layers(); layers < 4 {
-		t.Fatalf("the filters have %d layers, want more", layers)
+		t.Fatalf("the filters have %d layers, want at least 4", layers)
 	}
 	mustAdd(t, other, testPages("a.test", 0, 10))
 	admin.Set(t.Context(), "test", "not ours", 0)
@@ -237,7 +238,7 @@ func TestDeleteRemovesAllKeys(t *testing.T) {
 	pending := func(want bool) {
 		t.Helper()
 		if _, is, err := looking.Pending(t.Context(), "a.test", testPages("a.test", 0, 1)[0].URL); is != want || err != nil {
-			t.Errorf("a queued URL: pending %v, %v, want %v", is, err, want)
+			t.Errorf("Pending of a page of a.test = %v, %v, want %v", is, err, want)
 		}
 	}
 	mustAdd(t, s, testPages("a.test", 0, 10))
@@ -273,11 +274,11 @@ func TestDeleteRemovesAllKeys(t *testing.T) {
 	left := admin.Keys(t.Context(), "*").Val()
 	for _, key := range left {
 		if strings.HasPrefix(key, "{"+s.card.ID+":") || strings.HasPrefix(key, cfg.cardKey()) {
-			t.Errorf("%q is left", key)
+			t.Errorf("key %q is left after Delete", key)
 		}
 	}
 	if admin.Exists(t.Context(), "test", "{"+s.card.ID+"}f").Val() != 2 {
-		t.Error("foreign keys are gone")
+		t.Error("Delete removed keys that do not belong to the crawl")
 	}
 	if got := answersOf(mustAdd(t, other, testPages("a.test", 0, 10))); got[frontier.Seen] != 10 {
 		t.Errorf("the other crawl answers %v, want 10 seen", got)

@@ -16,7 +16,7 @@ func TestScriptsLookAgain(t *testing.T) {
 			b.must(b.completeCall(b.lend(), 1, "1"), "complete")
 			return b.leaseCall(frontier.LeaseID{9})
 		},
-		"lease of a host that another has": func(b *scriptBench) *call {
+		"lease of a host that another worker has": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			b.lend()
 			return b.leaseCall(frontier.LeaseID{9})
@@ -25,19 +25,19 @@ func TestScriptsLookAgain(t *testing.T) {
 			b.add(0, 5, time.Minute)
 			return b.leaseCall(frontier.LeaseID{9})
 		},
-		"extend under an id that ran out": func(b *scriptBench) *call {
+		"extend of a lease that has expired": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			id := b.lend()
 			b.clock = b.clock.Add(10 * time.Second)
 			return b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, "")
 		},
-		"complete under an id that ran out": func(b *scriptBench) *call {
+		"complete under a lease that has expired": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			id := b.lend()
 			b.clock = b.clock.Add(10 * time.Second)
 			return b.completeCall(id, 1, "1")
 		},
-		"complete under another id": func(b *scriptBench) *call {
+		"complete under the id of no lease": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			b.lend()
 			return b.completeCall(frontier.LeaseID{9}, 1, "1")
@@ -50,14 +50,14 @@ func TestScriptsLookAgain(t *testing.T) {
 			b.clock = b.clock.Add(9 * time.Second)
 			return b.call(expireScript, nil, 1000, 20)
 		},
-		"expire of a lease that was taken back": func(b *scriptBench) *call {
+		"expire of a lease that has expired before": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			b.lend()
 			b.clock = b.clock.Add(10 * time.Second)
 			b.must(b.call(expireScript, nil, 1000, 20), "expire")
 			return b.call(expireScript, nil, 1000, 20)
 		},
-		"ready before the time": func(b *scriptBench) *call {
+		"ready before the delay is over": func(b *scriptBench) *call {
 			b.add(0, 5, time.Minute)
 			b.clock = b.clock.Add(time.Minute - time.Millisecond)
 			return b.readyCall()
@@ -69,14 +69,14 @@ func TestScriptsLookAgain(t *testing.T) {
 			b.must(c, "ready")
 			return c
 		},
-		"retry of what was retried": func(b *scriptBench) *call {
+		"retry of items that were retried": func(b *scriptBench) *call {
 			b.add(0, 5, 0)
 			b.must(b.completeCall(b.lend(), 1, "1"), "complete")
 			c := b.retryCall()
 			b.must(c, "retry")
 			return c
 		},
-		"retry of what is not the first any more": func(b *scriptBench) *call {
+		"retry of an item that is not the first any more": func(b *scriptBench) *call {
 			b.add(0, 20, 0)
 			id := b.lend()
 			b.must(b.completeCall(id, 1, ""), "complete")
@@ -107,10 +107,10 @@ func (b *scriptBench) wantNothing(c *call) {
 		b.Fatal(c.err)
 	}
 	if n := integer(at(list(c.reply), 0)) + integer(c.reply); n > 0 {
-		b.Errorf("it replied %v", c.reply)
+		b.Errorf("%s replied %v, want a reply that nothing was done", c.script.name, c.reply)
 	}
 	if diff := contentsDiff(b.contents(), before); diff != "" {
-		b.Error(diff)
+		b.Errorf("%s has changed the contents: %s", c.script.name, diff)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestScriptsLookAgainBesideExactSet(t *testing.T) {
 			b.admin.LPush(b.Context(), b.partition(faultHost).outbox, same[2], same[1], same[0])
 			return c
 		},
-		"retry of what waits again": func(b *scriptBench) *call {
+		"retry of an item that waits again": func(b *scriptBench) *call {
 			b.add(0, 4, 0)
 			b.must(b.completeCall(b.lend(), 1, "1"), "complete")
 			c := b.retryCall()

@@ -64,7 +64,7 @@ func TestRecordsGather(t *testing.T) {
 	}
 	for i, err := range errs {
 		if want := i == 7; errors.Is(err, errRecord) != want || !want && err != nil {
-			t.Errorf("job %d: %v", i, err)
+			t.Errorf("job %d: error %v, want an error only for job 7", i, err)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestRecordsFailTogether(t *testing.T) {
 	synced, unsynced := &recordJob{sync: true}, &recordJob{write: []func() error{func() error { return nil }}}
 	writeRecords(out, []*recordJob{synced, unsynced})
 	if !errors.Is(synced.err, out.err) || unsynced.err != nil {
-		t.Errorf("a job whose sync fails: %v, want %v; one that needs no sync: %v", synced.err, out.err, unsynced.err)
+		t.Errorf("a job whose sync fails: %v, want %v; one that needs no sync: %v, want nil", synced.err, out.err, unsynced.err)
 	}
 	if writeRecords(out, []*recordJob{unsynced}); unsynced.err != nil || out.syncs != 1 {
 		t.Errorf("a job that needs no sync: %v after %d syncs, want nil after 1", unsynced.err, out.syncs)

@@ -71,7 +71,7 @@ func testRecreate(t *testing.T, cfg Config, lose func(context.Context) *redis.St
 		t.Fatal(err)
 	}
 	if err := Recreate(t.Context(), cfg, kept); !errors.Is(err, ErrExists) {
-		t.Errorf("Recreate of a crawl that is there = %v, want %v", err, ErrExists)
+		t.Errorf("Recreate of a crawl that exists = %v, want %v", err, ErrExists)
 	}
 	before := wantBooks(t, s)
 	if err := lose(t.Context()).Err(); err != nil {
@@ -94,26 +94,27 @@ func testRecreate(t *testing.T, cfg Config, lose func(context.Context) *redis.St
 	}
 	made, err := Rebuild(t.Context(), cfg, each(ended))
 	if err != nil || made.Partitions == 0 || all && made.Partitions != cfg.Partitions {
-		t.Fatalf("Rebuild = %+v, %v", made, err)
+		t.Fatalf("Rebuild = %+v, %v, want every lost partition rebuilt", made, err)
 	}
 	again := openStore(t, cfg)
 	if again.ID() != s.ID() || again.Hasher() != s.Hasher() || len(again.parts) != len(s.parts) || again.cfg.Settings["scope"] != "host" {
-		t.Errorf("the crawl is %+v, and was another", again.cfg)
+		t.Errorf("the crawl, now %+v, has another id, key, number of partitions or scope than before", again.cfg)
 	}
 	after := wantBooks(t, again)
 	if after.Done != before.Done || after.Failed != before.Failed {
 		t.Errorf("done, failed are %d, %d, want %d, %d", after.Done, after.Failed, before.Done, before.Failed)
 	}
 	if all && (after.Queued+after.Leased != 0 || after.Records != 54 || after.Pages != 54 || after.Outcomes[frontier.ServerError] != 6) {
-		t.Errorf("what is made of records alone is %+v", after)
+		t.Errorf("counters made from the records alone are %+v, want nothing queued or leased, 54 records and pages, 6 server errors",
+			after)
 	}
 	bulk := slices.DeleteFunc(done, func(offer frontier.Offer) bool { return offer.Class != frontier.Bulk })
 	if got := answersOf(mustAdd(t, again, bulk)); got[frontier.Seen] != len(bulk) {
-		t.Errorf("what is done: %v, want all of %d seen", got, len(bulk))
+		t.Errorf("done URLs are answered %v, want all %d seen", got, len(bulk))
 	}
 	if !all { // the other nodes' data belongs to the crawl
 		if after.Queued+after.Leased == 0 {
-			t.Error("nothing waits on the other nodes")
+			t.Error("no item waits on the other nodes, want those from before")
 		}
 		return
 	}
@@ -136,7 +137,7 @@ func TestRecreateRefusesCards(t *testing.T) {
 		}
 	}
 	if _, err := Inspect(t.Context(), cfg); !errors.Is(err, ErrNoCrawl) {
-		t.Errorf("after that: %v, want %v", err, ErrNoCrawl)
+		t.Errorf("Inspect after that = %v, want %v", err, ErrNoCrawl)
 	}
 }
 
@@ -152,7 +153,7 @@ func TestWorkerOfLostCrawl(t *testing.T) {
 		mustAdd(t, s, testPages("a.test", 0, 20))
 		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
 		if err != nil || len(grant.Leases) != 1 {
-			t.Fatalf("%+v, %v", grant, err)
+			t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
 		}
 		if restart {
 			err = errors.Join(server.Kill(), server.Restart())
@@ -165,7 +166,7 @@ func TestWorkerOfLostCrawl(t *testing.T) {
 		l := grant.Leases[0]
 		done := finish(l.Items[0])
 		done.Record = func(frontier.LinkCounts) error { return nil }
-		done.Void = func() error { t.Error("a record is taken back"); return nil }
+		done.Void = func() error { t.Error("Void was called, want the record kept"); return nil }
 		lost := func(what string, call func() error) {
 			eventually(t, what+" to say that the crawl is lost", func() bool {
 				err := call()
@@ -182,17 +183,17 @@ func TestWorkerOfLostCrawl(t *testing.T) {
 		lost("Lease", func() error {
 			grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
 			if grant.Empty {
-				t.Fatal("the crawl is said to be over")
+				t.Fatal("Lease says that the lost crawl is empty")
 			}
 			return err
 		})
 		p := s.partition("a.test")
 		hold := &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{1000}}
 		if s.runAll(t.Context(), []*call{hold}); hold.err != nil || integer(hold.reply) != 0 {
-			t.Errorf("hold = %v, %v", hold.reply, hold.err)
+			t.Errorf("hold.lua replied %v, %v, want 0", hold.reply, hold.err)
 		}
 		if fields := server.Client().HGetAll(t.Context(), p.meta).Val(); fields[fieldEpoch] != "" {
-			t.Errorf("a partition that is lost has %v", fields)
+			t.Errorf("the lost partition has an epoch: %v", fields)
 		}
 	}
 }
@@ -229,18 +230,19 @@ func TestPastRounds(t *testing.T) {
 	again := openStore(t, cfg)
 	r, err := again.recount(t.Context())
 	if err != nil || len(contradictions(&r)) > 0 {
-		t.Fatalf("%q, %v", contradictions(&r), err)
+		t.Fatalf("the recount finds contradictions %q, error %v", contradictions(&r), err)
 	}
 	got := r.Counters
 	if got.Done != 5 || got.Failed != 1 || got.Queued != 2 || got.Added != 8 || got.Records != 9 || r.renewed != 1 || r.known != 0 {
-		t.Errorf("counted %+v, renewed %d, known %d", got, r.renewed, r.known)
+		t.Errorf("counted %+v, renewed %d, known %d; want 5 done, 1 failed, 2 queued, 8 added, 9 records, 1 renewed, 0 known",
+			got, r.renewed, r.known)
 	}
 	at, err := again.Lookup(t.Context(), "a.test", pages[3].URL)
 	if err != nil || at.State != frontier.Failed || at.Outcome != frontier.Throttled || at.Round != 1 {
-		t.Errorf("the one that failed twice: %+v, %v", at, err)
+		t.Errorf("page 3, which failed twice: %+v, %v, want failed, throttled, round 1", at, err)
 	}
 	at, err = again.Lookup(t.Context(), "a.test", pages[2].URL)
 	if err != nil || at.State == frontier.Failed {
-		t.Errorf("the one that waits elsewhere: %+v, %v", at, err)
+		t.Errorf("page 2, which waits according to the exact set: %+v, %v, want it not failed", at, err)
 	}
 }

@@ -50,7 +50,7 @@ func (tt *timetable) wantTaken(n int, want ...string) {
 		got = append(got, c.host)
 	}
 	if !slices.Equal(got, want) {
-		tt.Errorf("taken: %q, want %q", got, want)
+		tt.Errorf("take returned the hosts %q, want %q", got, want)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestScheduleTakesTheLongestDue(t *testing.T) {
 	tt.answer(0, time.Hour, candidate{host: "b", since: 2}, candidate{host: "d", since: 4})
 	tt.answer(1, time.Hour, candidate{host: "a", since: 1}, candidate{host: "c", since: 3})
 	if !tt.enough(4, tt.now) || tt.enough(5, tt.now) {
-		t.Error("four hosts are not enough for four, or enough for five")
+		t.Error("with four hosts, enough(4) is false or enough(5) is true")
 	}
 	tt.wantWait(0)
 	tt.wantTaken(3, "a", "b", "c")

@@ -99,7 +99,7 @@ func (b *scriptBench) must(c *call, what string) {
 		b.Fatalf("%s: %v", what, c.err)
 	}
 	if n := integer(at(list(c.reply), 0)) + integer(c.reply); n <= 0 {
-		b.Fatalf("%s replied %v", what, c.reply)
+		b.Fatalf("%s replied %v, want a reply that something was done", what, c.reply)
 	}
 }
 
@@ -159,7 +159,7 @@ func (b *scriptBench) noteCall() *call {
 	b.must(b.completeCall(b.lend(), 1, "1"), "complete")
 	batch, err := b.Notes(b.Context(), 3)
 	if err != nil || len(batch.Notes) != 3 {
-		b.Fatalf("%d notes, %v", len(batch.Notes), err)
+		b.Fatalf("Notes = %d notes, %v, want 3", len(batch.Notes), err)
 	}
 	c, err := b.deliveredCall(batch, 1, []frontier.Refusal{{Reason: frontier.ReasonHostLimit, Count: 1}})
 	if err != nil {
@@ -203,7 +203,7 @@ var faultScenarios = []scenario{
 		b.add(0, 15, 0)
 		return b.completeCall(b.lend(), 1, "")
 	}, 15, []int{0}},
-	{"complete the last", func(b *scriptBench) *call {
+	{"complete the last item", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
 		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 1, "done", "", b.exactArg(1), 0, 0)
@@ -264,7 +264,7 @@ var exactScenarios = []scenario{
 		b.add(0, 15, 0)
 		return b.noteCall()
 	}, 15, []int{0}},
-	{"retry beside what waits", func(b *scriptBench) *call {
+	{"retry beside an item that waits", func(b *scriptBench) *call {
 		b.add(0, 8, 0)
 		b.must(b.completeCall(b.lend(), 1, "1"), "complete")
 		b.clock = b.clock.Add(time.Second)
@@ -308,7 +308,7 @@ func testScriptFaults(t *testing.T, scenarios []scenario, cfg func(*servers.Redi
 				b.plan(tried, n+1)
 				b.runAll(t.Context(), []*call{tried})
 				if tried.err == nil || !strings.Contains(tried.err.Error(), "planned fault") {
-					t.Fatalf("command %d, %s, was to fail: %v", n+1, log[n], tried.err)
+					t.Fatalf("command %d, %s, was made to fail, but the error is %v", n+1, log[n], tried.err)
 				}
 				b.plan(tried, -1)
 				if n > writes {
@@ -316,12 +316,12 @@ func testScriptFaults(t *testing.T, scenarios []scenario, cfg func(*servers.Redi
 					continue
 				}
 				if diff := contentsDiff(b.contents(), before); diff != "" {
-					t.Errorf("after a fault in command %d, %s: %s", n+1, log[n], diff)
+					t.Errorf("after a fault in command %d, %s, the contents have changed: %s", n+1, log[n], diff)
 				}
 				tried.err = nil
 				b.must(tried, "a repeat")
 				if diff := contentsDiff(b.contents(), after); diff != "" {
-					t.Errorf("a repeat after a fault in command %d, %s: %s", n+1, log[n], diff)
+					t.Errorf("after a fault in command %d, %s, and a repeat, the contents are wrong: %s", n+1, log[n], diff)
 				}
 			}
 		})
@@ -378,7 +378,7 @@ func checkReadFirst(t *testing.T, log []string) (first int) {
 		}
 	}
 	if first < 0 {
-		t.Fatalf("nothing was written by %q", log)
+		t.Fatalf("the script wrote nothing: %q", log)
 	}
 	return first
 }
@@ -389,7 +389,7 @@ func (b *scriptBench) checkKept(n int, log []string, sc scenario) {
 	all := strings.Join(slices.Collect(maps.Values(b.contents())), " ")
 	for item := range sc.items {
 		if !strings.Contains(all, fmt.Sprintf("/path/of/page/%d?", item)) && !slices.Contains(sc.done, item) {
-			b.Errorf("after a fault in command %d, %s, item %d is nowhere", n+1, log[n], item)
+			b.Errorf("after a fault in command %d, %s, item %d is not stored any more", n+1, log[n], item)
 		}
 	}
 }
@@ -446,7 +446,7 @@ func (b *scriptBench) contents() map[string]string {
 		case "string":
 			content = b.admin.BitCount(ctx, key, nil).Val()
 		default:
-			b.Fatalf("%q is a %q", key, kind)
+			b.Fatalf("key %q has the type %q, which contents cannot read", key, kind)
 		}
 		all[key] = fmt.Sprintf("%q, expires %t", fmt.Sprint(content), b.admin.PTTL(ctx, key).Val() > 0)
 	}

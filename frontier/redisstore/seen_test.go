@@ -45,27 +45,27 @@ func TestSeenCache(t *testing.T) {
 	before := c.generation()
 	c.change(func() {})
 	if c.has(fp) {
-		t.Error("the cache has what it was told to forget")
+		t.Error("after change the cache still has the fingerprint")
 	}
 	c.add(fp, before)
 	if c.has(fp) {
-		t.Error("the cache has what an answer of an earlier generation said")
+		t.Error("the cache has a fingerprint that was added with an earlier generation")
 	}
 	c.add(fp, c.generation())
 	if !c.has(fp) {
-		t.Error("the cache learns nothing after it was told to forget")
+		t.Error("after change the cache does not have a fingerprint that was added")
 	}
 	c.change(func() {
 		c.add(fp, c.generation())
 		if c.has(fp) {
-			t.Error("the cache has something while it changes")
+			t.Error("during change the cache has a fingerprint")
 		}
 	})
 	none := newSeenCache(0)
 	none.add(fp, none.generation())
 	none.change(func() {})
 	if none.has(fp) {
-		t.Error("no cache has something")
+		t.Error("a cache of size 0 has a fingerprint")
 	}
 }
 

@@ -85,10 +85,10 @@ func openAgain(t testing.TB, cfg Config) crawl {
 		if err != nil && !errors.Is(err, frontier.ErrClosed) {
 			t.Error(err)
 		} else if wrong := contradictions(&r); err == nil && len(wrong) > 0 {
-			t.Errorf("%s: %q", cfg.Name, wrong)
+			t.Errorf("crawl %s: the recount finds contradictions %q", cfg.Name, wrong)
 		}
 		if stray, failed := strayPrints(context.WithoutCancel(t.Context()), s); cfg.ExactSet && err == nil && len(stray) > 0 {
-			t.Errorf("%s: exact items that wait or do not: %q, %v", cfg.Name, stray, failed)
+			t.Errorf("crawl %s: the sets of waiting exact items differ from the queues: %q, %v", cfg.Name, stray, failed)
 		}
 		_ = s.Close()
 	})

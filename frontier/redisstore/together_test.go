@@ -63,7 +63,7 @@ func TestCallsTravelTogether(t *testing.T) {
 	leave(gone)
 	left := s.runTogether(leaving, confirmCall(s, nil))
 	if !errors.Is(left.err, gone) || n.calls.Len() != callers+1 {
-		t.Errorf("who left got %v, want %v; %d calls wait, want %d", left.err, gone, n.calls.Len(), callers+1)
+		t.Errorf("the caller that left got %v, want %v; %d calls wait, want %d", left.err, gone, n.calls.Len(), callers+1)
 	}
 
 	held.run(t.Context())
@@ -71,9 +71,9 @@ func TestCallsTravelTogether(t *testing.T) {
 	for i, c := range calls {
 		switch {
 		case i%2 == 1 && (!errors.Is(c.err, errEpoch) || c.ran != nil):
-			t.Errorf("call %d of another epoch: %v, ran in %p, want errEpoch", i, c.err, c.ran)
+			t.Errorf("call %d of another epoch: error %v, ran in epoch %p, want errEpoch", i, c.err, c.ran)
 		case i%2 == 0 && (c.err != nil || c.ran != ep || integer(c.reply) != 1):
-			t.Errorf("call %d: %v, reply %v, ran in %p, want 1 in %p", i, c.err, c.reply, c.ran, ep)
+			t.Errorf("call %d: error %v, reply %v, ran in epoch %p, want reply 1 in epoch %p", i, c.err, c.reply, c.ran, ep)
 		}
 	}
 	if n.calls.Len() > 0 || len(held.groups) != 3 {
@@ -133,7 +133,7 @@ func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 
 	for i, wantIn := range []int{-1, 0, -1, 0, 0, -1} {
 		if in := slices.Index(together, together[i].joined); in != wantIn {
-			t.Errorf("completion %d went in the call of %d, want %d", i, in, wantIn)
+			t.Errorf("completion %d went in the call of completion %d, want %d (-1 means its own call)", i, in, wantIn)
 		}
 	}
 	for field, want := range map[string]int64{

@@ -61,9 +61,9 @@ func TestParseURLKeepsSecrets(t *testing.T) {
 	} {
 		_, err := ParseURL(url)
 		if err == nil {
-			t.Errorf("ParseURL(%q) takes it", url)
+			t.Errorf("ParseURL(%q): no error", url)
 		} else if strings.Contains(err.Error(), secret) {
-			t.Errorf("ParseURL(%q): %v", url, err)
+			t.Errorf("ParseURL(%q) = %v, which shows the secret", url, err)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mustAdd(t, openStore(t, cfg), testPages("a.test", 0, 1)); len(got) != 1 {
-		t.Errorf("over TLS: %v", got)
+		t.Errorf("Add over TLS = %v, want one verdict", got)
 	}
 	if cfg.Redis, err = ParseURL("rediss://" + server.Addr()); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ParseURL("rediss://a?ca=" + empty); err == nil {
-		t.Error("a file without certificates is taken for a CA")
+		t.Error("ParseURL accepts a CA file without certificates")
 	}
 }
 
@@ -103,7 +103,7 @@ func FuzzParseURL(f *testing.F) {
 		}
 		opt, err := ParseURL(url)
 		if err == nil && (len(opt.Addrs) == 0 || slices.Contains(opt.Addrs, "")) {
-			t.Errorf("ParseURL(%q) names the servers %q", url, opt.Addrs)
+			t.Errorf("ParseURL(%q): addresses %q, want at least one and none empty", url, opt.Addrs)
 		}
 	})
 }

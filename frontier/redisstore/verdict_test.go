@@ -13,6 +13,6 @@ func TestForgottenVerdict(t *testing.T) {
 	got := answers{verdicts: make([]frontier.Verdict, 1)}
 	forgotten := &offering{asks: []ask{{item: testPages("a.test", 0, 1)[0].Item(bloomstore.Fingerprint{})}}}
 	if err := new(Store).take(&got, forgotten); err == nil {
-		t.Errorf("answered %v, want an error", got.verdicts[0].Answer)
+		t.Errorf("an item without a verdict is answered %v, want an error", got.verdicts[0].Answer)
 	}
 }

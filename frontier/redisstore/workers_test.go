@@ -19,7 +19,7 @@ func eventually(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !happened(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s has not happened within 20s", what)
+			t.Fatalf("waited 20s for %s in vain", what)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestWorkersAreListed(t *testing.T) {
 	t.Cleanup(func() { _ = looking.Close() })
 	mustAdd(t, stores[0], testPages("a.test", 0, 10))
 	if grant, err := stores[0].Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil || len(grant.Leases) != 1 {
-		t.Fatalf("lease: %v, %v", grant, err)
+		t.Fatalf("Lease = %v, %v, want one lease", grant, err)
 	}
 	eventually(t, "sharing among three", func() bool {
 		live := liveWorkers(t, looking)
@@ -77,7 +77,7 @@ func TestWorkersAreListed(t *testing.T) {
 			wantAdded = 10
 		}
 		if at < 0 || w.Name != stores[at].cfg.Worker || w.Added != wantAdded || w.PID == 0 || w.Host == "" || w.Started.IsZero() {
-			t.Errorf("worker is %+v", w)
+			t.Errorf("Workers lists %+v, want the name and number of a store, %d added items, and a process", w, wantAdded)
 		}
 	}
 
@@ -115,7 +115,7 @@ func TestOwnershipOfPartitions(t *testing.T) {
 		for _, worker := range live {
 			for p, mine := range ownership(partitions, worker, live) {
 				if mine && owner[p] != 0 {
-					t.Fatalf("%d and %d own partition %d", owner[p], worker, p)
+					t.Fatalf("workers %d and %d both own partition %d", owner[p], worker, p)
 				} else if mine {
 					owner[p] = worker
 				}
@@ -131,7 +131,7 @@ func TestOwnershipOfPartitions(t *testing.T) {
 			t.Fatalf("partition %d has no owner", p)
 		}
 		if before[p] != live[0] && after[p] != before[p] {
-			t.Errorf("partition %d goes from %d to %d because %d left", p, before[p], after[p], live[0])
+			t.Errorf("partition %d goes from worker %d to worker %d, but only worker %d left", p, before[p], after[p], live[0])
 		}
 	}
 	for _, worker := range live { // the mean is 32 and σ is 5.3; a difference of 5σ occurs by chance once in a million runs
@@ -154,10 +154,10 @@ func TestLostIsCounted(t *testing.T) {
 	other := openStore(t, cfg)
 	wantLost := func(want ...Loss) {
 		t.Helper()
-		for who, s := range map[string]*Store{"the worker": worker, "another": other} {
+		for who, s := range map[string]*Store{"the worker": worker, "another worker": other} {
 			got, err := s.Lost(t.Context())
 			if err != nil || !slices.Equal(got, want) {
-				t.Errorf("%s says %v (%v) is lost, want %v", who, got, err, want)
+				t.Errorf("Lost of %s = %v (%v), want %v", who, got, err, want)
 			}
 		}
 	}
