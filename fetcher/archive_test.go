@@ -135,19 +135,19 @@ func TestArchiveHasAnswers(t *testing.T) {
 	} {
 		r := a.sink.recordOf(t, a.site+path)
 		if r.Outcome != string(want) || r.WARC == "" {
-			t.Fatalf("%s: outcome %q in %q, want %q and a place", path, r.Outcome, r.WARC, want)
+			t.Fatalf("%s: outcome %q, WARC file %q, want outcome %q and some file", path, r.Outcome, r.WARC, want)
 		}
 		text, err := os.ReadFile(filepath.Join(a.dir, filepath.FromSlash(r.WARC)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if head := inflate(t, bytes.NewReader(text[r.WARCOffset:])); !strings.Contains(head, "WARC-Type: response") || !strings.Contains(head, "WARC-Target-URI: "+a.site+path+"\r\n") {
-			t.Errorf("%s: at its place is %q", path, head[:min(len(head), 300)])
+			t.Errorf("%s: at the offset of its record the file has %q", path, head[:min(len(head), 300)])
 		}
 	}
 	want := []string{"/", "/doc", "/gone", "/moved", "/robots.txt", "/rules"}
 	if got := a.kept(); !slices.Equal(got, want) {
-		t.Errorf("answers of %q are kept, want %q", got, want)
+		t.Errorf("the archive has the answers of %q, want %q", got, want)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestArchiveWithoutRobots(t *testing.T) {
 	}
 	want := []string{"/", "/doc", "/gone", "/moved"}
 	if got := a.kept(); !slices.Equal(got, want) {
-		t.Errorf("answers of %q are kept, want %q", got, want)
+		t.Errorf("the archive has the answers of %q, want %q", got, want)
 	}
 }
 
@@ -169,10 +169,10 @@ func TestArchiveFails(t *testing.T) {
 	full := errors.New("the disk is full")
 	a, err := crawlKeeping(t, everything{refuse: full})
 	if !errors.Is(err, full) || !strings.Contains(err.Error(), "robots.txt") {
-		t.Errorf("Run returned %v, want %v of robots.txt", err, full)
+		t.Errorf("Run returned %v, want an error that wraps %q and names robots.txt", err, full)
 	}
 	if stats := a.stats(); stats.Queued+stats.Leased != 1 {
-		t.Errorf("books %+v, want the seed to wait", stats.Books)
+		t.Errorf("books %+v, want 1 item, the seed, queued or leased", stats.Books)
 	}
 }
 

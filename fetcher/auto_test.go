@@ -41,17 +41,17 @@ func TestClimberFindsTheLimit(t *testing.T) {
 				got += throughput(c.limit) / ticks
 			}
 			if early < 0.8*best {
-				t.Errorf("%.0f requests/s in the first twenty seconds, the best number brings %.0f/s", early, best)
+				t.Errorf("%.0f requests/s in the first twenty seconds, want at least 0.8 of the best, %.0f/s", early, best)
 			}
 			if got < 0.9*best {
-				t.Errorf("%.0f requests/s in ten minutes, the best number brings %.0f/s", got, best)
+				t.Errorf("%.0f requests/s in ten minutes, want at least 0.9 of the best, %.0f/s", got, best)
 			}
 			least := 1
 			for throughput(least) < 0.9*best {
 				least++
 			}
 			if c.limit > max(4*least, autoStart) {
-				t.Errorf("%d hosts are asked at once where %d do", c.limit, least)
+				t.Errorf("%d hosts at once, want at most %d", c.limit, max(4*least, autoStart))
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestClimberStops(t *testing.T) {
 	}
 	climb(c, 60, func(n int) float64 { return float64(n) })
 	if c.limit != 1000 {
-		t.Errorf("%d hosts at once, want the most, 1000", c.limit)
+		t.Errorf("%d hosts at once, want the maximum, 1000", c.limit)
 	}
 	for range 100 {
 		c.step(load{requests: 10, full: true, squeezed: true})

@@ -42,7 +42,7 @@ func TestBandwidthSaysWhenToAsk(t *testing.T) {
 	b := newBandwidth(1000, func() int64 { return read })
 	now := time.Unix(0, 0)
 	if wait := b.begin(now); wait != 0 {
-		t.Errorf("the first request waits for %v", wait)
+		t.Errorf("the first request waits for %v, want 0", wait)
 	}
 	read = 1_000_000
 	b.end()
@@ -50,6 +50,6 @@ func TestBandwidthSaysWhenToAsk(t *testing.T) {
 		t.Errorf("with a debt of 1000 s the wait is %v, want %v", wait, bandwidthSpan)
 	}
 	if wait := b.begin(now.Add(1000 * time.Second)); wait != 0 {
-		t.Errorf("after 1000 s a request waits for %v", wait)
+		t.Errorf("after 1000 s a request waits for %v, want 0", wait)
 	}
 }

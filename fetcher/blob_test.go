@@ -30,20 +30,20 @@ func TestRobotsOf(t *testing.T) {
 			t.Fatalf("RobotsOf(%q) = %v, %v", origin, state, err)
 		}
 		if access, rule := state.Check(now, "/"+origin); access != robots.Disallow {
-			t.Errorf("%s: %v by %q", origin, access, rule)
+			t.Errorf("%s: Check = %v by the rule %q, want Disallow", origin, access, rule)
 		}
 	}
 	if state, err := RobotsOf(blob, "http://other.test", now); state != nil || err != nil {
-		t.Errorf("of an unknown origin: %v, %v", state, err)
+		t.Errorf("RobotsOf an unknown origin = %v, %v, want nil, nil", state, err)
 	}
 	if state, err := RobotsOf(nil, "http://h.test", now); state != nil || err != nil {
-		t.Errorf("of no blob: %v, %v", state, err)
+		t.Errorf("RobotsOf without a blob = %v, %v, want nil, nil", state, err)
 	}
 	if _, err := RobotsOf(blob[:len(blob)-1], "none", now); err == nil {
-		t.Error("a blob that was cut is taken for a whole one")
+		t.Error("RobotsOf a blob without its last byte returned no error")
 	}
 	if _, err := RobotsOf(bytes.Repeat([]byte{0xff}, 40), "http://h.test", now); err == nil {
-		t.Error("nonsense is taken for a blob")
+		t.Error("RobotsOf bytes that are no blob returned no error")
 	}
 }
 
@@ -68,14 +68,15 @@ func TestBlobKeepsCauses(t *testing.T) {
 	causes := 0
 	for _, state := range back.origins {
 		if state.Failures() != 1 {
-			t.Errorf("%d failures, want 1", state.Failures())
+			t.Errorf("an origin has %d failures, want 1", state.Failures())
 		}
 		if state.Cause() != "" {
 			causes++
 		}
 	}
 	if len(back.origins) != len(h.origins) || causes != maxOrigins || back.cause != h.cause {
-		t.Errorf("%d origins with %d causes, %q, want %d with %d, %q", len(back.origins), causes, back.cause, len(h.origins), maxOrigins, h.cause)
+		t.Errorf("read back: %d origins, %d of them with a cause, host's cause %q; want %d, %d, %q",
+			len(back.origins), causes, back.cause, len(h.origins), maxOrigins, h.cause)
 	}
 }
 

@@ -40,6 +40,7 @@ func TestOneConnection(t *testing.T) {
 	cfg.Politeness = politeness.Policy{Delay: time.Millisecond}
 	w.crawl(cfg, "http://a.test/")
 	if requests.Load() != 4 || connections.Load() != 1 {
-		t.Errorf("%d requests over %d connections, want robots.txt and 3 pages over one", requests.Load(), connections.Load())
+		t.Errorf("%d requests over %d connections, want 4 (robots.txt and 3 pages) over 1",
+			requests.Load(), connections.Load())
 	}
 }

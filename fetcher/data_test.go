@@ -44,11 +44,11 @@ func TestDataIsInRecords(t *testing.T) {
 			t.Errorf("record %+v\nfields %s, want %s", whole, whole.Fields, want)
 		}
 		if part := w.sink.recordOf(t, "http://a.test/p/2"); string(part.Fields) != `{"name":"Sold out"}` || !slices.Equal(part.Incomplete, []string{"price"}) {
-			t.Errorf("record %+v, fields %s", part, part.Fields)
+			t.Errorf("record %+v, fields %s, want the name, and the price as incomplete", part, part.Fields)
 		}
 		deep := w.sink.recordOf(t, "http://a.test/svg")
 		if deep.Fields != nil || !slices.Equal(deep.Incomplete, []string{"price"}) || !strings.Contains(deep.Error, "more than 512 elements are open at once") {
-			t.Errorf("record %+v, fields %s", deep, deep.Fields)
+			t.Errorf("record %+v, fields %s, want none, and the error that the page is too deep", deep, deep.Fields)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // without fields, the page needs no document
@@ -57,10 +57,10 @@ func TestDataIsInRecords(t *testing.T) {
 		cfg.FastLinks = true
 		w.crawl(cfg, "http://a.test/")
 		if bare := w.sink.recordOf(t, "http://a.test/"); bare.Fields != nil || bare.Text != "" || bare.LinksFound != 2 {
-			t.Errorf("record without fields: %+v", bare)
+			t.Errorf("crawl without field rules: record %+v, want 2 links and no data", bare)
 		}
 		if deep := w.sink.recordOf(t, "http://a.test/svg"); deep.Error != "" {
-			t.Errorf("a deep page without fields: %+v", deep)
+			t.Errorf("crawl without field rules: the record of a deep page has an error: %+v", deep)
 		}
 	})
 }

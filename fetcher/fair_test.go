@@ -72,11 +72,11 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 			t.Fatalf("Run ended with %q, %v, want %q", end, err, fetcher.Stopped)
 		}
 		if took := time.Since(begun); took > long+cfg.Grace {
-			t.Errorf("Run took %v, want %v and a grace of %v at most", took, long, cfg.Grace)
+			t.Errorf("Run took %v, want at most %v plus a grace of %v", took, long, cfg.Grace)
 		}
 		for _, c := range w.wire.log() {
 			if c.start.Sub(begun) > long {
-				t.Errorf("%s was asked for after %v, want nothing after %v", c.url, c.start.Sub(begun), long)
+				t.Errorf("%s was requested %v after the start, want no request after %v", c.url, c.start.Sub(begun), long)
 			}
 			if strings.HasPrefix(c.host, "g") {
 				requests++
@@ -84,7 +84,7 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 		}
 		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
 		if stats := w.stats(); stats.Leased > 0 {
-			t.Errorf("%d items are leased after a stop", stats.Leased)
+			t.Errorf("%d items are leased after a stop, want 0", stats.Leased)
 		}
 		w.balanced()
 	})
@@ -108,9 +108,11 @@ func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 		alone := goodPages(t, rng, 20, 0, c.concurrency, c.long)
 		beside := goodPages(t, rng, 20, c.hostile, c.concurrency, c.long)
 		part := float64(beside) / float64(alone)
-		t.Logf("%d slots, %v: %d requests alone, %d beside %d hostile hosts: %.2f", c.concurrency, c.long, alone, beside, c.hostile, part)
+		t.Logf("%d slots, %v: good hosts get %d requests alone, %d beside %d hostile hosts: share %.2f",
+			c.concurrency, c.long, alone, beside, c.hostile, part)
 		if part < c.least {
-			t.Errorf("good hosts get %.2f of what they get alone, want %.2f", part, c.least)
+			t.Errorf("beside hostile hosts, good hosts get %.2f of the requests that they get alone, want at least %.2f",
+				part, c.least)
 		}
 	}
 }

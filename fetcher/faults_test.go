@@ -48,10 +48,11 @@ func TestStoreFaults(t *testing.T) {
 					w.balanced()
 					stats := w.stats()
 					if faulty.Faults() < fewer(50) || stats.Done < uint64(fewer(150)) || stats.Queued+stats.Leased != 0 {
-						t.Errorf("%d faults, %+v", faulty.Faults(), stats)
+						t.Errorf("%d faults, want at least %d; stats %+v, want at least %d done and none waiting",
+							faulty.Faults(), fewer(50), stats, fewer(150))
 					}
 					if n := stats.Outcomes[frontier.WorkerLost]; n > 0 {
-						t.Errorf("%d items were given up as killers of their workers", n)
+						t.Errorf("%d items have the outcome WorkerLost, want 0", n)
 					}
 					judgeGaps(t, w.wire.log(), cfg.Politeness.Delay)
 				})
@@ -70,7 +71,7 @@ func judgeGaps(t *testing.T, calls []call, minGap time.Duration) {
 	last := map[string]time.Time{}
 	for _, c := range calls {
 		if before, asked := last[c.host]; asked && c.start.Sub(before) < minGap {
-			t.Errorf("%s started %v after the one before", c.url, c.start.Sub(before))
+			t.Errorf("%s started %v after the request before it, want at least %v", c.url, c.start.Sub(before), minGap)
 		}
 		last[c.host] = c.start
 	}
@@ -102,10 +103,10 @@ func TestLateReplies(t *testing.T) {
 				}
 				w.balanced()
 				if n := len(w.wire.log()); n != 101 || c.Progress().LeasesLost > 0 {
-					t.Errorf("%d requests, want 101; %d leases lost", n, c.Progress().LeasesLost)
+					t.Errorf("%d requests, want 101; %d leases lost, want 0", n, c.Progress().LeasesLost)
 				}
 				if took := time.Since(begun); took > 110*time.Second {
-					t.Errorf("it took %v, want about 100 s", took)
+					t.Errorf("Run took %v, want about 100 s", took)
 				}
 				judgeGaps(t, w.wire.log(), 0)
 			})
@@ -136,7 +137,8 @@ func TestLeaseLost(t *testing.T) {
 					t.Errorf("%d leases lost, want 1", lost)
 				}
 				if n := w.wire.count("http://a.test/1"); n != 2 || w.stats().Done != 3 {
-					t.Errorf("%d requests for the page of the lost lease, want 2; %+v", n, w.stats().Books)
+					t.Errorf("%d requests for the page of the lost lease, want 2; books %+v, want 3 done",
+						n, w.stats().Books)
 				}
 				judgeGaps(t, w.wire.log(), 0)
 			})
@@ -176,7 +178,8 @@ func TestFrozenWorker(t *testing.T) {
 			}
 			w.balanced()
 			if at := w.wire.log()[0].start.Sub(begun); at < nap || at > max(nap, 30*time.Second)+2*time.Second {
-				t.Errorf("nap of %v: the first request came after %v", nap, at)
+				t.Errorf("nap of %v: the first request came %v after the start, want %v to %v",
+					nap, at, nap, max(nap, 30*time.Second)+2*time.Second)
 			}
 			lost := thawed.Progress().LeasesLost
 			if want := map[bool]uint64{true: 1, false: 0}[nap >= 30*time.Second]; lost != want {
@@ -215,7 +218,7 @@ func TestFatalErrors(t *testing.T) {
 						t.Errorf("Run ended with %q, %v, want the store's error", end, err)
 					}
 					if took := time.Since(begun); took > 2*time.Minute {
-						t.Errorf("Run took %v", took)
+						t.Errorf("Run took %v, want at most 2 minutes", took)
 					}
 				})
 			})
@@ -271,11 +274,11 @@ func TestOutageOfStore(t *testing.T) {
 				t.Fatalf("Run ended with %q, %v", end, err)
 			}
 			if took := time.Since(begun); stopped && took > 21*time.Minute {
-				t.Errorf("Run took %v, want 20 minutes and the grace", took)
+				t.Errorf("Run took %v, want at most 20 minutes and the grace", took)
 			}
 			for _, call := range w.wire.log() {
 				if after := call.start.Sub(from); after > 30*time.Second && after < time.Hour {
-					t.Errorf("%s started %v into the outage", call.url, after)
+					t.Errorf("%s started %v after the outage began, want none between 30 s and its end", call.url, after)
 				}
 			}
 			time.Sleep(2 * time.Hour)
@@ -325,7 +328,7 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 		// Each page has 4 MB of URLs, and each host had at most one request under way
 		// when the backlog was full.
 		if least, most := 64/5, 64/4+hosts; early < least || early > most {
-			t.Errorf("%d pages came during the outage, want %d to %d", early, least, most)
+			t.Errorf("%d pages were requested in the first 9 minutes of the outage, want %d to %d", early, least, most)
 		}
 	})
 }
@@ -359,7 +362,7 @@ func TestBlobOutlivesOutage(t *testing.T) {
 		}))
 		w.crawl(cfg, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 		if len(heard.got) < 3 || heard.got[0] == nil {
-			t.Errorf("of %d completions the first that came through has no blob", len(heard.got))
+			t.Errorf("the store got %d completions, want at least 3, of which the first carries a blob", len(heard.got))
 		}
 	})
 }
@@ -418,7 +421,7 @@ func TestScopeFails(t *testing.T) {
 		}
 		w.balanced()
 		if n, lost := len(w.wire.log()), c.Progress().LeasesLost; n != 8 || lost != 0 {
-			t.Errorf("requests %q, %d leases lost", w.wire.urls(), lost)
+			t.Errorf("requests %q, want 8; %d leases lost, want 0", w.wire.urls(), lost)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // the scope fails always
@@ -431,7 +434,7 @@ func TestScopeFails(t *testing.T) {
 			t.Errorf("Run ended with %v, want the scope's error", err)
 		}
 		if stats := w.stats(); stats.Done != 0 {
-			t.Errorf("done without links: %+v", stats.Books)
+			t.Errorf("pages are done though their links could not be judged: %+v", stats.Books)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // the scope fails while the run is stopping
@@ -467,7 +470,7 @@ func TestWorkerLost(t *testing.T) {
 		}
 		got := w.sink.recordOf(t, "http://a.test/")
 		if got.Outcome != string(frontier.WorkerLost) || len(w.wire.log()) != 0 || !strings.Contains(got.Error, "workers") {
-			t.Errorf("record %+v, requests %v", got, w.wire.urls())
+			t.Errorf("record %+v, want the outcome WorkerLost; requests %v, want none", got, w.wire.urls())
 		}
 	})
 }

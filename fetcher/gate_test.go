@@ -14,7 +14,7 @@ func TestGateKeepsOrder(t *testing.T) {
 		g := newGate(2)
 		stop, cancel := context.WithCancel(t.Context())
 		if !g.enter(stop) || !g.tryEnter() || g.tryEnter() {
-			t.Fatal("a gate for two does not let in two, or three")
+			t.Fatal("a gate with the limit 2 did not admit exactly two callers")
 		}
 		entered := make(chan int, 8)
 		for i := range 4 {
@@ -32,7 +32,8 @@ func TestGateKeepsOrder(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if i, l, w := g.counts(); i != inside || l != limit || w != waiting || len(entered) != passed {
-				t.Errorf("%d of %d inside, %d wait, %d passed, want %d of %d, %d, %d", i, l, w, len(entered), inside, limit, waiting, passed)
+				t.Errorf("inside %d, limit %d, waiting %d, passed %d; want %d, %d, %d, %d",
+					i, l, w, len(entered), inside, limit, waiting, passed)
 			}
 		}
 		want(2, 2, 5, 0)
@@ -40,7 +41,7 @@ func TestGateKeepsOrder(t *testing.T) {
 		want(2, 2, 4, 1)
 		cancel()
 		if !<-gaveUp {
-			t.Error("a caller whose context ended is inside")
+			t.Error("a caller whose context ended was admitted")
 		}
 		want(2, 2, 3, 1)
 		g.resize(4)
@@ -55,7 +56,7 @@ func TestGateKeepsOrder(t *testing.T) {
 		want(1, 1, 0, 4)
 		for i, want := range [][]int{{0}, {1, 2}, {1, 2}, {3}} { // two were admitted at one moment
 			if got := <-entered; !slices.Contains(want, got) {
-				t.Errorf("caller %d was let in as number %d", got, i)
+				t.Errorf("caller %d was admitted at position %d, want one of the callers %v", got, i, want)
 			}
 		}
 	})

@@ -311,7 +311,7 @@ func (w *world) seed(c *fetcher.Crawl, seeds ...string) {
 	}
 	for _, a := range answers {
 		if a.Verdict.Answer != frontier.Added {
-			w.t.Fatalf("seed %q: %v %v", a.Raw, a.Verdict, a.Err)
+			w.t.Fatalf("seed %q: verdict %v, error %v, want Added", a.Raw, a.Verdict, a.Err)
 		}
 	}
 }
@@ -339,7 +339,7 @@ func (w *world) balanced() {
 		w.t.Fatal(err)
 	}
 	if audit.Queued != stats.Queued || audit.Leased != stats.Leased || audit.Done != stats.Done || audit.Failed != stats.Failed {
-		w.t.Errorf("audit %+v, counters %+v", audit, stats.Books)
+		w.t.Errorf("the audit counts %+v, the books have %+v", audit, stats.Books)
 	}
 	w.sink.mu.Lock()
 	defer w.sink.mu.Unlock()
@@ -354,7 +354,7 @@ func (w *world) balanced() {
 		}
 		seen[key] = true
 		if r.LinksAdded > r.LinksFound {
-			w.t.Errorf("%s has %d links added of %d found", r.URL, r.LinksAdded, r.LinksFound)
+			w.t.Errorf("%s: LinksAdded is %d, more than LinksFound, %d", r.URL, r.LinksAdded, r.LinksFound)
 		}
 	}
 }

@@ -14,13 +14,13 @@ func TestNoPageIsReadAfterTheAbort(t *testing.T) {
 	aborted, abort := context.WithCancel(t.Context())
 	c := &Crawl{hard: aborted, readers: make(chan struct{}, 1)}
 	if !c.takeReader() {
-		t.Fatal("no reader before the abort")
+		t.Fatal("takeReader() = false before the abort")
 	}
 	<-c.readers
 	abort()
 	for range 100 {
 		if c.takeReader() {
-			t.Fatal("a page is read after the abort")
+			t.Fatal("takeReader() = true after the abort")
 		}
 		if len(c.readers) != 0 {
 			t.Fatal("the reader was not given back")

@@ -33,7 +33,7 @@ func TestMemory(t *testing.T) {
 		largest := fetcher.LeastMemory(cfg.Client)
 		cfg.Memory = largest - 1
 		if _, err := fetcher.New(cfg); err == nil || !strings.Contains(err.Error(), "Memory") {
-			t.Errorf("a budget too small for one page: %v", err)
+			t.Errorf("New with too little memory for one page: %v, want an error about Memory", err)
 		}
 		cfg.Memory = largest
 		cfg.Rules.Scope, cfg.Concurrency = canon.ScopeAny, hosts
@@ -58,7 +58,8 @@ func TestMemory(t *testing.T) {
 			t.Errorf("books %+v, want %d done", stats.Books, 3*hosts)
 		}
 		if n := most.Load(); n < int64(len(large)) || n > largest || c.MemoryTaken() != 0 {
-			t.Errorf("%d bytes taken at most, %d at the end, of %d", n, c.MemoryTaken(), largest)
+			t.Errorf("at most %d bytes taken, want %d to %d; %d taken at the end, want 0",
+				n, len(large), largest, c.MemoryTaken())
 		}
 	})
 }

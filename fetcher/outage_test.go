@@ -109,7 +109,8 @@ func TestFailureNamesItsCause(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				p := c.Progress()
 				if p.Errors != 1 || p.LastError == nil || p.LastError.Host != "a.test" || p.LastError.Error != "robots.txt: "+test.cause {
-					t.Errorf("after the first failure: %d errors, the last %+v, want %q", p.Errors, p.LastError, test.cause)
+					t.Errorf("after the first failure: %d errors, want 1; the last error is %+v, want %q",
+						p.Errors, p.LastError, test.cause)
 				}
 				if p.Answered || !p.Stuck || p.BackingOff != 1 || p.NextTry <= 0 || p.NextTry > 15*time.Second {
 					t.Errorf("after the first failure: answered %t, stuck %t, %d hosts back off, the first for %v",
@@ -218,7 +219,7 @@ func TestHostOutage(t *testing.T) {
 			}
 			log.wants(t, map[string]int{`msg="host does not answer"`: 1, `msg="host answers again"`: again, refusedText: 1})
 			if p := c.Progress(); p.Pages != w.stats().Pages {
-				t.Errorf("%d pages of the worker, %d of the store", p.Pages, w.stats().Pages)
+				t.Errorf("the worker counts %d pages, the store %d", p.Pages, w.stats().Pages)
 			}
 		})
 	}
@@ -267,7 +268,7 @@ func TestDeadHostsBackOff(t *testing.T) {
 		wait := inBackground(t, c)
 		time.Sleep(1500 * time.Millisecond)
 		if p := c.Progress(); p.BackingOff != 10 || p.Stuck || !p.Answered {
-			t.Errorf("%d hosts back off, stuck %t, answered %t, want 10 and one that answers", p.BackingOff, p.Stuck, p.Answered)
+			t.Errorf("%d hosts back off, stuck %t, answered %t, want 10, false, true", p.BackingOff, p.Stuck, p.Answered)
 		}
 		wait()
 	})
@@ -327,7 +328,8 @@ func TestMachineOutageIsLoggedOnce(t *testing.T) {
 		wait := inBackground(t, c)
 		time.Sleep(time.Second)
 		if p := c.Progress(); !p.Stuck || p.Answered || p.LastError == nil || p.LastError.Host != "" || !strings.Contains(p.LastError.Error, "3128") {
-			t.Errorf("stuck %t, answered %t, last error %+v", p.Stuck, p.Answered, p.LastError)
+			t.Errorf("stuck %t, answered %t, last error %+v, want true, false, an error of the proxy",
+				p.Stuck, p.Answered, p.LastError)
 		}
 		wait()
 		log.wants(t, map[string]int{`msg="this machine cannot make requests"`: 1, `msg="this machine can make requests again"`: 1, `msg="robots.txt failed"`: 0})
@@ -358,11 +360,11 @@ func TestMachineStaysDown(t *testing.T) {
 		wait := inBackground(t, c)
 		time.Sleep(3 * time.Second)
 		if p := c.Progress(); p.Pages != 1 || !strings.Contains(p.Down, "3128") {
-			t.Errorf("%d pages, down because of %q, want 1 page and the proxy", p.Pages, p.Down)
+			t.Errorf("%d pages, want 1; Down is %q, want an error of the proxy", p.Pages, p.Down)
 		}
 		wait()
 		if p := c.Progress(); p.Down != "" {
-			t.Errorf("down at the end: %s", p.Down)
+			t.Errorf("at the end, Down is %q, want none", p.Down)
 		}
 	})
 }

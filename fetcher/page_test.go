@@ -57,11 +57,11 @@ func TestOnPageError(t *testing.T) {
 			w.crawl(cfg, "http://a.test/")
 			got := w.sink.recordOf(t, "http://a.test/")
 			if got.Outcome != string(c.outcome) || calls != c.calls || got.Attempts != c.calls || got.Status != 200 {
-				t.Errorf("%+v: %d calls, record %+v", c, calls, got)
+				t.Errorf("%+v: %d calls of OnPage, record %+v", c, calls, got)
 			}
 			for i, n := range attempts {
 				if int(n) != i {
-					t.Errorf("call %d has an item with %d attempts", i, n)
+					t.Errorf("call %d (from 0) of OnPage: the item has %d attempts, want as many as earlier calls", i, n)
 				}
 			}
 			stats := w.stats()
@@ -69,7 +69,7 @@ func TestOnPageError(t *testing.T) {
 			if c.outcome == frontier.Handler {
 				found = 1
 				if got.Error != "no room for it" || got.LinksFound != 0 {
-					t.Errorf("record %+v", got)
+					t.Errorf("record %+v, want the error of OnPage and no links", got)
 				}
 			}
 			if stats.Found != found || stats.Retries != uint64(c.calls-1) {
@@ -91,7 +91,7 @@ func TestOnPageEditsLinks(t *testing.T) {
 		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
 			if p.Item.Depth > 0 {
 				if err := p.Add("/deeper"); !errors.Is(err, fetcher.ErrNotOffered) {
-					t.Errorf("a link beyond MaxDepth was added: %v", err)
+					t.Errorf("Add of a link beyond MaxDepth: %v, want ErrNotOffered", err)
 				}
 				return nil
 			}
@@ -104,13 +104,13 @@ func TestOnPageEditsLinks(t *testing.T) {
 				}
 			}
 			if got, want := p.Links(), []string{"http://a.test/keep"}; len(got) != 3 || got[0] != want[0] {
-				t.Errorf("links %q", got)
+				t.Errorf("Links() = %q, want 3, the first of them %s", got, want[0])
 			}
 			return nil
 		}
 		w.crawl(cfg, "http://a.test/")
 		if got := w.sink.recordOf(t, "http://a.test/"); got.LinksFound != 12 || got.LinksAdded != 2 {
-			t.Errorf("record says %d found, %d added, want 12 and 2", got.LinksFound, got.LinksAdded)
+			t.Errorf("record with %d links found, %d added, want 12 and 2", got.LinksFound, got.LinksAdded)
 		}
 		want := map[frontier.Reason]uint64{
 			frontier.ReasonDropped: 2, frontier.ReasonScheme: 2, frontier.ReasonScope: 2, frontier.ReasonExcluded: 2,
@@ -119,11 +119,11 @@ func TestOnPageEditsLinks(t *testing.T) {
 		stats := w.stats()
 		for reason, n := range want {
 			if stats.Refused[reason] != n {
-				t.Errorf("%d refused for %q, want %d", stats.Refused[reason], reason, n)
+				t.Errorf("%d links refused for %q, want %d", stats.Refused[reason], reason, n)
 			}
 		}
 		if stats.Added != 3 || stats.Seen != 1 || stats.Found != stats.Added+stats.Seen+stats.RefusedTotal() {
-			t.Errorf("books %+v", stats.Books)
+			t.Errorf("books %+v, want 3 added, 1 seen, and the sum of all as found", stats.Books)
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestDocumentIsParsedOnce(t *testing.T) {
 			}
 			w.crawl(cfg, "http://a.test/", "http://a.test/404")
 			if len(documents) != 2 || documents[0] == nil || documents[0] != documents[1] || documents[0].Find("p").Text() != "text" {
-				t.Errorf("documents %v", documents)
+				t.Errorf("documents %v, want one document twice", documents)
 			}
 			if got := w.sink.recordOf(t, "http://a.test/"); got.Title != "mine" {
 				t.Errorf("what OnPage wrote is not in the record: %+v", got)
@@ -172,7 +172,7 @@ func TestSlowOnPage(t *testing.T) {
 		}
 		w.crawl(cfg, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 		if calls != 3 || len(w.wire.log()) != 4 {
-			t.Errorf("%d calls of OnPage, requests %v", calls, w.wire.urls())
+			t.Errorf("%d calls of OnPage, want 3; requests %v, want 4", calls, w.wire.urls())
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestRulesRefuseLinks(t *testing.T) {
 				slices.Sort(got)
 				slices.Sort(want)
 				if !slices.Equal(got, want) {
-					t.Errorf("asked for %q, want %q", got, want)
+					t.Errorf("requested %q, want %q", got, want)
 				}
 			})
 		})
@@ -253,7 +253,7 @@ func TestRedirectsAreFollowed(t *testing.T) {
 				t.Errorf("%d hops: %s has the record %+v", hops, last, got)
 			}
 			if n := w.stats().Refused[frontier.ReasonHops]; (n == 1) != (hops > 5) {
-				t.Errorf("%d hops: %d refused for hops", hops, n)
+				t.Errorf("%d hops: %d links refused for ReasonHops, want 1 exactly if there are more than 5 hops", hops, n)
 			}
 			if hops <= 5 {
 				w.sink.recordOf(t, last+"page")
@@ -274,7 +274,7 @@ func TestRedirectsAreFollowed(t *testing.T) {
 		}))
 		w.crawl(w.config(), "http://a.test/")
 		if n := w.wire.count("http://b.test/"); n != 0 {
-			t.Errorf("the redirect of a page opened scope: %d requests", n)
+			t.Errorf("the redirect of a page extended the scope: %d requests for http://b.test/, want 0", n)
 		}
 		stats := w.stats()
 		if stats.Refused[frontier.ReasonScope] != 1 || stats.Refused[frontier.ReasonScheme] != 1 || stats.Seen != 1 || stats.Outcomes[frontier.Redirect] != 4 {
@@ -313,16 +313,17 @@ func TestAttemptsAreUsedUp(t *testing.T) {
 					t.Errorf("record %+v, want %+v", got, c)
 				}
 				if (got.Error != "") != (c.outcome.State() == frontier.Failed) {
-					t.Errorf("error %q", got.Error)
+					t.Errorf("the record has the error %q, want one exactly if the URL failed", got.Error)
 				}
 				calls := w.wire.log()[1:]
 				for i := 1; i < len(calls); i++ { // the waits are 1 s, 4 s and 16 s
 					if wait, least := calls[i].start.Sub(calls[i-1].end), time.Second<<(2*(i-1)); wait < least {
-						t.Errorf("try %d comes %v after the one before, want %v", i, wait, least)
+						t.Errorf("request %d (from 0) starts %v after the end of the one before, want at least %v",
+							i, wait, least)
 					}
 				}
 				if pages := w.stats().Pages; (pages == 1) != (c.status > 0) {
-					t.Errorf("%d pages counted", pages)
+					t.Errorf("%d pages counted for an answer with status %d", pages, c.status)
 				}
 			})
 		})

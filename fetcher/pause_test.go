@@ -43,7 +43,7 @@ func TestPauseStopsRequests(t *testing.T) {
 				from = time.Now()
 				time.Sleep(time.Hour)
 				if p := c.Progress(); p.Asking > 0 || p.Hosts == 0 {
-					t.Errorf("paused, it asks %d hosts and holds %d, want none and some", p.Asking, p.Hosts)
+					t.Errorf("during the pause: %d hosts asked, want 0; %d hosts held, want some", p.Asking, p.Hosts)
 				}
 				to = time.Now()
 				c.Pause(false)
@@ -65,7 +65,7 @@ func TestPauseStopsRequests(t *testing.T) {
 				}
 			}
 			if before == 0 || after < 100 {
-				t.Errorf("%d requests before the pause, %d after it", before, after)
+				t.Errorf("%d requests before the pause, want some; %d after it, want at least 100", before, after)
 			}
 			for i, calls := 3, w.wire.log(); rate > 0 && i < len(calls); i++ {
 				if over := calls[i].start.Sub(calls[i-3].start); over < time.Second-time.Millisecond {
@@ -91,7 +91,7 @@ func TestStopWhilePaused(t *testing.T) {
 		}
 		w.balanced()
 		if calls := w.wire.log(); len(calls) > 0 {
-			t.Errorf("paused, it asked for %q", w.wire.urls())
+			t.Errorf("during the pause the worker requested %q", w.wire.urls())
 		}
 	})
 }

@@ -152,7 +152,7 @@ func TestRequestsStartWhenDue(t *testing.T) {
 							t.Errorf("Run ended with %q, %v", end, err)
 						}
 						if p := crawl.Progress(); p.LeasesLost > 0 || p.Hosts != 0 || p.Waiting != 0 {
-							t.Errorf("progress at the end: %+v", p)
+							t.Errorf("progress at the end: %+v, want no lease lost, no host held and nothing waiting", p)
 						}
 					})
 				}
@@ -160,7 +160,7 @@ func TestRequestsStartWhenDue(t *testing.T) {
 				w.balanced()
 				judgeStarts(t, w.wire.log(), same(c.policy))
 				if stats := w.stats(); stats.Done < uint64(fewer(250)) || stats.Retries == 0 || stats.Queued != 0 {
-					t.Errorf("the test has lost its subject: %+v", stats)
+					t.Errorf("stats %+v, want at least %d done, some retries and none queued", stats, fewer(250))
 				}
 			})
 		})
@@ -236,7 +236,7 @@ func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 		}
 		// A link may be queued a moment after the host's delay is over.
 		if took := quick[100].start.Sub(begun); took > 103*time.Second {
-			t.Errorf("the quick host took %v, want 100 s and a bit", took)
+			t.Errorf("the quick host took %v, want at most 103 s", took)
 		}
 		for url, want := range map[string]frontier.Outcome{
 			"http://slow.test/1": frontier.OK, "http://dead.test/": frontier.Network, "http://closed.test/": frontier.Network,
@@ -262,7 +262,7 @@ func TestManyHostsFewSlots(t *testing.T) {
 		begun := time.Now()
 		w.crawl(cfg, seeds...)
 		if took := time.Since(begun); took > time.Second {
-			t.Errorf("100 requests that take no time took %v", took)
+			t.Errorf("100 requests that are answered at once took %v, want at most 1 s", took)
 		}
 	})
 }
@@ -282,15 +282,15 @@ func TestDeadHostIsConcluded(t *testing.T) {
 		begun := time.Now()
 		w.crawl(cfg, seeds...)
 		if n := len(w.wire.log()); n != 11 {
-			t.Errorf("%d requests, want robots.txt and 10 that fail", n)
+			t.Errorf("%d requests, want 11: robots.txt and 10 that fail", n)
 		}
 		// After two failures there is a back-off before each further request: first 10 s, then
 		// twice as long each time.
 		if took, most := time.Since(begun), 2600*time.Second; took > most {
-			t.Errorf("it took %v, want %v at most", took, most)
+			t.Errorf("the crawl took %v, want at most %v", took, most)
 		}
 		if stats := w.stats(); stats.Outcomes[frontier.HostDead] == 0 || stats.Failed != 500 {
-			t.Errorf("outcomes %v", stats.Outcomes)
+			t.Errorf("outcomes %v, want 500 failures, some of them HostDead", stats.Outcomes)
 		}
 	})
 }
@@ -315,11 +315,12 @@ func TestRateIsKept(t *testing.T) {
 			least := time.Duration(float64(time.Second) / rate)
 			for i := 1; i < len(calls); i++ {
 				if gap := calls[i].start.Sub(calls[i-1].start); gap < least-time.Microsecond {
-					t.Errorf("rate %v: %s started %v after %s", rate, calls[i].url, gap, calls[i-1].url)
+					t.Errorf("rate %v: %s started %v after %s, want at least %v",
+						rate, calls[i].url, gap, calls[i-1].url, least)
 				}
 			}
 			if lost := crawl.Progress().LeasesLost; lost > 0 {
-				t.Errorf("rate %v: %d leases lost", rate, lost)
+				t.Errorf("rate %v: %d leases lost, want 0", rate, lost)
 			}
 		})
 	}
@@ -360,7 +361,7 @@ func TestOwnDelayOfHost(t *testing.T) {
 		answer := w.wire.answer
 		w.wire.answer = func(r *http.Request, url string, try int) (reply, bool) {
 			if got := r.Header.Get("X-Own") != ""; got != (r.URL.Host == "h7.test") {
-				t.Errorf("%s was asked for with header %v", url, r.Header)
+				t.Errorf("%s was requested with the headers %v, want X-Own exactly for h7.test", url, r.Header)
 			}
 			return answer(r, url, try)
 		}

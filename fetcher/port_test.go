@@ -31,7 +31,7 @@ func TestBadPortsAreNotRequested(t *testing.T) {
 		c := w.worker(cfg)
 		seeds, err := c.Seeds(t.Context(), []string{"http://a.test:25/seed"})
 		if err != nil || seeds[0].Verdict.Reason != frontier.ReasonPort || seeds[0].Err == nil || !strings.Contains(seeds[0].Err.Error(), "--allow-port 25") {
-			t.Errorf("the seed: %+v, %v", seeds, err)
+			t.Errorf("Seeds for port 25 = %+v, %v, want it refused for its port", seeds, err)
 		}
 		if _, err := w.store.Add(t.Context(), []frontier.Offer{{URL: "http://old.test:25/", Host: "old.test"}}); err != nil {
 			t.Fatal(err)
@@ -46,17 +46,17 @@ func TestBadPortsAreNotRequested(t *testing.T) {
 			t.Error("http://a.test:8080/ was not requested")
 		}
 		if n := w.stats().Refused[frontier.ReasonPort]; n != 4 { // two links, two redirects
-			t.Errorf("%d refused, want 4", n)
+			t.Errorf("%d URLs refused for their port, want 4", n)
 		}
 		for _, url := range []string{"http://old.test:25/", "http://a.test:110/list.xml", "http://c.test/"} {
 			if r := w.sink.recordOf(t, url); r.Outcome != string(frontier.Address) || r.Attempts != 0 || !strings.Contains(r.Error, "--allow-port") {
-				t.Errorf("%s has the record %+v", url, r)
+				t.Errorf("%s has the record %+v, want the outcome Address without an attempt", url, r)
 			}
 		}
 		close(told)
 		for r := range told {
 			if r.Reason != frontier.ReasonPort || !strings.Contains(r.Rule, "--allow-port") {
-				t.Errorf("told of %+v", r)
+				t.Errorf("OnRefused got %+v, want ReasonPort and the flag --allow-port", r)
 			}
 		}
 	})

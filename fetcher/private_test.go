@@ -101,7 +101,7 @@ func TestPrivateHeadersOfAnotherWorker(t *testing.T) {
 		cfg.SeedOrigins, cfg.Client = false, privateClient(t, w.wire)
 		w.crawl(cfg)
 		if got["http://a.test/"] != "ACX" || got["http://a.test/page"] != "ACX" || got["http://b.test/"] != "" {
-			t.Errorf("private headers %v", got)
+			t.Errorf("private headers by URL: %v, want them for a.test and not for b.test", got)
 		}
 	})
 }
@@ -113,6 +113,6 @@ func TestPrivateHeadersWantScope(t *testing.T) {
 	cfg := w.config()
 	cfg.Rules, cfg.Scope, cfg.Client = anywhere, nil, privateClient(t, w.wire)
 	if _, err := fetcher.New(cfg); err == nil || !strings.Contains(err.Error(), "Scope is nil") {
-		t.Errorf("%v, want that Scope is nil", err)
+		t.Errorf("New: %v, want the error that Scope is nil", err)
 	}
 }

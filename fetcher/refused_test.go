@@ -65,16 +65,16 @@ func TestOnRefused(t *testing.T) {
 		for i := range got {
 			if got[i].Reason == frontier.ReasonScheme || got[i].Reason == frontier.ReasonMalformed {
 				if got[i].Rule == "" {
-					t.Errorf("%s: nothing says what is wrong with it", got[i].URL)
+					t.Errorf("%s: Rule is empty, want it to say what is wrong with the URL", got[i].URL)
 				}
 				got[i].Rule = ""
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error("want -, got +", diff)
+			t.Errorf("refused links (-want +got):\n%s", diff)
 		}
 		if n := w.stats().RefusedTotal(); n != uint64(len(got)) {
-			t.Errorf("%d told, %d in the books", len(got), n)
+			t.Errorf("OnRefused was called %d times, but the books count %d refused links", len(got), n)
 		}
 	})
 }

@@ -42,7 +42,8 @@ func TestRobotsBeforePages(t *testing.T) {
 			got := w.sink.recordOf(t, url)
 			asked := w.wire.count(url)
 			if got.Outcome != string(want) || (asked > 0) != (want == frontier.OK) || got.Attempts != asked {
-				t.Errorf("%s: outcome %q, %d attempts, %d requests, want %q", url, got.Outcome, got.Attempts, asked, want)
+				t.Errorf("%s: outcome %q, %d attempts, %d requests, want the outcome %q",
+					url, got.Outcome, got.Attempts, asked, want)
 			}
 		}
 		if got := w.sink.recordOf(t, "http://a.test/private/1"); got.Error != "robots.txt: Disallow: /private" || got.Status != 0 {
@@ -102,7 +103,7 @@ func TestRobotsOut(t *testing.T) {
 						t.Errorf("requests %v, outcomes %v, want four of robots.txt and 3 failures", urls, stats.Outcomes)
 					}
 					if got := w.sink.recordOf(t, "http://a.test/1"); got.Attempts != 0 || !strings.Contains(got.Error, "robots.txt") {
-						t.Errorf("record %+v", got)
+						t.Errorf("record %+v, want no attempt and an error of robots.txt", got)
 					}
 				})
 			})
@@ -133,7 +134,8 @@ func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 				retried := slices.Index(urls, "https://a.test/robots.txt")
 				retried += 1 + slices.Index(urls[retried+1:], "https://a.test/robots.txt")
 				if at := slices.Index(urls, "http://a.test/1"); at > retried {
-					t.Errorf("the other origin came at place %d of %v", at, urls[:at+1])
+					t.Errorf("http://a.test/1 is request %d (from 0), want it before the second for https://a.test/robots.txt: %v",
+						at, urls[:at+1])
 				}
 			})
 		})
@@ -208,7 +210,7 @@ func TestRobotsRedirectsAbroad(t *testing.T) {
 		w.crawl(cfg, seeds...)
 		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
 		if got := w.wire.count("http://www.test/robots.txt"); got != 13 {
-			t.Errorf("%d requests for the one robots.txt, want 13", got)
+			t.Errorf("%d requests for http://www.test/robots.txt, want 13", got)
 		}
 		if done := w.stats().Outcomes[frontier.OK]; done != 24 {
 			t.Errorf("outcomes %v, want 24 pages", w.stats().Outcomes)
@@ -316,7 +318,7 @@ func TestCrawlDelaySurvivesCrash(t *testing.T) {
 			dying := w.worker(cfg)
 			w.seed(dying, "http://a.test/1", "http://a.test/2")
 			if _, err := dying.Run(t.Context()); err == nil {
-				t.Fatal("the worker survived")
+				t.Fatal("Run of the worker that dies returned no error")
 			}
 			cfg.Store = w.store
 			if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
@@ -391,10 +393,10 @@ func TestAddressIsFinal(t *testing.T) {
 		}
 		w.crawl(w.config(), seeds...)
 		if took := time.Since(begun); took > 10*time.Second {
-			t.Errorf("it took %v, want some seconds at most", took)
+			t.Errorf("the crawl took %v, want at most 10 s", took)
 		}
 		if n := w.stats().Outcomes[frontier.Address]; n != 100 {
-			t.Errorf("outcomes %v, want 100 of address", w.stats().Outcomes)
+			t.Errorf("outcomes %v, want 100 times address", w.stats().Outcomes)
 		}
 	})
 }
@@ -462,7 +464,7 @@ func TestOneUserAgent(t *testing.T) {
 				}
 				for _, path := range []string{"/ours", "/crawlers"} {
 					if got := w.wire.count("http://a.test" + path); (got == 0) != (path == c.closed) {
-						t.Errorf("%s was requested %d times; %s is disallowed", path, got, c.closed)
+						t.Errorf("%s was requested %d times; only %s is disallowed", path, got, c.closed)
 					}
 				}
 			})

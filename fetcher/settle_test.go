@@ -62,12 +62,13 @@ func TestSettleIsCalledOnce(t *testing.T) {
 		for _, r := range w.sink.records {
 			key := fmt.Sprintf("%x %x", r.Item, r.Lease)
 			if sink.took[key]+sink.lost[key] != 1 {
-				t.Errorf("%s: Settle was called %d times with an answer, %d times without", r.URL, sink.took[key], sink.lost[key])
+				t.Errorf("%s: Settle was called %d times with took, %d times without, want once in all",
+					r.URL, sink.took[key], sink.lost[key])
 			}
 			lost += sink.lost[key]
 		}
 		if lost != 1 || len(w.sink.records) != 50 {
-			t.Errorf("%d of %d completions without an answer, want 1 of 50", lost, len(w.sink.records))
+			t.Errorf("Settle was called without took for %d of %d records, want 1 of 50", lost, len(w.sink.records))
 		}
 	})
 }

@@ -129,10 +129,10 @@ func TestSitemapsInBoundedMemory(t *testing.T) {
 			t.Errorf("one call offers %d URLs, want at most 5,000", n)
 		}
 		if grown := (highest - before.HeapAlloc) >> 20; grown > 40 {
-			t.Errorf("the heap has grown by %d MiB, want about 10", grown)
+			t.Errorf("the heap has grown by %d MiB, want at most 40", grown)
 		}
 		if r := w.sink.recordOf(t, names[0]); !strings.Contains(r.Error, "too many entries") {
-			t.Errorf("the record of a sitemap has the error %q", r.Error)
+			t.Errorf("the record of a sitemap has the error %q, want too many entries", r.Error)
 		}
 	})
 }
@@ -200,14 +200,15 @@ func TestSitemapInPieces(t *testing.T) {
 					t.Errorf("%d URLs are added, want %d", n, entries+2)
 				}
 				if stats.Refused[frontier.ReasonScope] != excluded || stats.Refused[frontier.ReasonTooLong] != 1 {
-					t.Errorf("refused %v, want %d and 1", stats.Refused, excluded)
+					t.Errorf("refused %v, want %d out of scope and 1 too long", stats.Refused, excluded)
 				}
 				if told != excluded {
-					t.Errorf("%d are told, want %d", told, excluded)
+					t.Errorf("OnRefused was called %d times, want %d", told, excluded)
 				}
 				r := w.sink.recordOf(t, "http://a.test/map.xml")
 				if r.LinksFound != entries+excluded+1 || r.LinksAdded != entries && name != "an answer is lost" {
-					t.Errorf("the record has %d found, %d added, want %d and %d", r.LinksFound, r.LinksAdded, entries+excluded+1, entries)
+					t.Errorf("record with %d links found, %d added, want %d and %d",
+						r.LinksFound, r.LinksAdded, entries+excluded+1, entries)
 				}
 			})
 		})
@@ -242,13 +243,13 @@ func TestSitemapsTakeTurns(t *testing.T) {
 		for _, c := range w.wire.log() {
 			if strings.HasSuffix(c.url, ".xml") {
 				if c.start.Before(last[c.host]) {
-					t.Errorf("%s is requested before the one before has come", c.url)
+					t.Errorf("%s was requested before the answer for the previous sitemap of its host", c.url)
 				}
 				last[c.host] = c.end
 			}
 		}
 		if took := time.Since(begun); took > 8*time.Second {
-			t.Errorf("two hosts with 5 sitemaps of a second each took %v", took)
+			t.Errorf("two hosts with 5 sitemaps of a second each took %v, want at most 8 s", took)
 		}
 	})
 }

@@ -68,10 +68,10 @@ func TestSitemapsAreRead(t *testing.T) {
 			t.Errorf("refused %v, want %v", got, want)
 		}
 		if r := w.sink.recordOf(t, "http://a.test/map/broken.xml"); !strings.Contains(r.Error, "line 1") {
-			t.Errorf("the broken sitemap's record says %q", r.Error)
+			t.Errorf("the record of the broken sitemap has the error %q, want it to name line 1", r.Error)
 		}
 		if r := w.sink.recordOf(t, "http://a.test/map/index.xml"); r.LinksFound != 3 || r.LinksAdded != 2 {
-			t.Errorf("the index found %d and added %d, want 3 and 2", r.LinksFound, r.LinksAdded)
+			t.Errorf("record of the index with %d links found, %d added, want 3 and 2", r.LinksFound, r.LinksAdded)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestSitemapsAtWellKnownPlaces(t *testing.T) {
 			}
 			for _, url := range []string{"http://a.test/sitemap.xml", "http://a.test:8080/sitemap.xml", "http://a.test/listed"} {
 				if n := w.wire.count(url); n != want {
-					t.Errorf("with sitemaps %t %s was requested %d times, want %d", on, url, n, want)
+					t.Errorf("with Sitemaps=%t, %s was requested %d times, want %d", on, url, n, want)
 				}
 			}
 		})
@@ -122,7 +122,7 @@ func TestSitemapsNestWithAnEnd(t *testing.T) {
 			t.Errorf("requested %q, want up to 5.xml", w.wire.urls())
 		}
 		if n := w.stats().Refused[frontier.ReasonHops]; n != 1 {
-			t.Errorf("%d refused for hops, want 1", n)
+			t.Errorf("%d URLs refused for ReasonHops, want 1", n)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestRobotsTagHeader(t *testing.T) {
 			t.Errorf("refused %q, want %q", rules, want)
 		}
 		if w.wire.count("http://a.test/c") != 1 || w.wire.count("http://a.test/d") != 1 {
-			t.Errorf("requested %q", w.wire.urls())
+			t.Errorf("requested %q, want /c and /d among them", w.wire.urls())
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestAssetsAreCrawled(t *testing.T) {
 				want = append(want, "http://a.test/c.css", "http://a.test/i.png", "http://a.test/j.png", "http://a.test/s.js")
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("with assets %t requested %q, want %q", on, got, want)
+				t.Errorf("with Assets=%t: requested %q, want %q", on, got, want)
 			}
 		})
 	}

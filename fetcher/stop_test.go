@@ -36,7 +36,7 @@ func TestConfigFaults(t *testing.T) {
 	}
 	cfg := fetcher.Config{Store: frontiertest.NewMemory(frontiertest.MemoryConfig{}), Client: client, Rules: follow.Rules{Scope: canon.ScopeAny}}
 	if _, err := fetcher.New(cfg); err != nil {
-		t.Errorf("the least config has faults: %v", err)
+		t.Errorf("New with the smallest valid config: %v", err)
 	}
 }
 
@@ -65,12 +65,14 @@ func TestMaxPages(t *testing.T) {
 				runs.Wait()
 				w.balanced()
 				if stats := w.stats(); stats.Pages != limit || stats.Leased != 0 {
-					t.Errorf("%d workers: %d pages, %d leased, want %d and none", workers, stats.Pages, stats.Leased, limit)
+					t.Errorf("%d workers: %d pages, want %d; %d items leased, want 0",
+						workers, stats.Pages, limit, stats.Leased)
 				}
 				// Another run continues the crawl, and has nothing to do.
 				before := len(w.wire.log())
 				if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Limit || len(w.wire.log()) != before {
-					t.Errorf("a second Run ended with %q, %v, after %d more requests", end, err, len(w.wire.log())-before)
+					t.Errorf("a later Run ended with %q, %v, after %d requests, want %q after none",
+						end, err, len(w.wire.log())-before, fetcher.Limit)
 				}
 			})
 		}
@@ -91,7 +93,7 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 		}
 		grant, err := w.store.Lease(t.Context(), frontier.LeaseRequest{Worker: "dead", IDs: []frontier.LeaseID{{1}, {2}}})
 		if err != nil || len(grant.Leases) != 2 {
-			t.Fatalf("%d leases, %v", len(grant.Leases), err)
+			t.Fatalf("Lease returned %d leases, %v, want 2", len(grant.Leases), err)
 		}
 		if end, err := crawl.Run(t.Context()); err != nil || end != fetcher.Limit {
 			t.Errorf("Run ended with %q, %v, want %q", end, err, fetcher.Limit)
@@ -127,7 +129,8 @@ func TestHoldKeepsRunning(t *testing.T) {
 		feeding.Wait()
 		w.balanced()
 		if calls := w.wire.log(); len(calls) != 3 || calls[0].start.Sub(added) > 10*time.Millisecond {
-			t.Errorf("%d requests; the first came %v after the seed", len(calls), calls[0].start.Sub(added))
+			t.Errorf("%d requests, want 3; the first came %v after the seed, want at most 10 ms",
+				len(calls), calls[0].start.Sub(added))
 		}
 	})
 }
@@ -150,7 +153,7 @@ func TestWakeIsNotLost(t *testing.T) {
 				time.Sleep(12 * time.Millisecond)
 				calls := w.wire.log()
 				if last := calls[len(calls)-1]; last.start.Before(at) {
-					t.Fatalf("seed %d was not asked for within 12 ms", i)
+					t.Fatalf("seed %d was not requested within 12 ms", i)
 				}
 			}
 		})
@@ -178,7 +181,7 @@ func TestRunOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.Run(t.Context()); err == nil {
-			t.Error("Run runs twice")
+			t.Error("the second Run returned no error")
 		}
 	})
 }
@@ -204,7 +207,7 @@ func TestPausedStore(t *testing.T) {
 			t.Errorf("the first request came after %v, want an hour", at)
 		}
 		if counted.leases > 4000 {
-			t.Errorf("the store was asked %d times in an hour", counted.leases)
+			t.Errorf("Lease was called %d times in an hour, want at most 4000", counted.leases)
 		}
 	})
 }
@@ -234,7 +237,7 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 			t.Fatalf("Run ended with %q, %v", end, err)
 		}
 		if counted.leases > 40 {
-			t.Errorf("the store was asked %d times in 27 s", counted.leases)
+			t.Errorf("Lease was called %d times in 27 s, want at most 40", counted.leases)
 		}
 	})
 }
@@ -277,11 +280,12 @@ func TestSoftStop(t *testing.T) {
 				t.Fatalf("Run ended with %q, %v", end, err)
 			}
 			if took := time.Since(begun); took < 20*time.Second || took > 30*time.Second {
-				t.Errorf("Run took %v, want until the requests under way ended", took)
+				t.Errorf("Run took %v, want 20 s to 30 s: until the requests under way ended", took)
 			}
 			for _, call := range w.wire.log() {
 				if call.aborted || call.start.Sub(begun) > after {
-					t.Errorf("%s started after %v, aborted %v", call.url, call.start.Sub(begun), call.aborted)
+					t.Errorf("%s started %v after Run, aborted %v, want it to start before the stop at %v and to finish",
+						call.url, call.start.Sub(begun), call.aborted, after)
 				}
 			}
 			w.given(0)
@@ -295,11 +299,12 @@ func TestSoftStop(t *testing.T) {
 func (w *world) given(wantLeased uint64) {
 	w.t.Helper()
 	if stats := w.stats(); stats.Leased != wantLeased || stats.Queued == 0 {
-		w.t.Errorf("%d leased, %d queued after a stop", stats.Leased, stats.Queued)
+		w.t.Errorf("after a stop: %d items leased, want %d; %d queued, want some", stats.Leased, wantLeased, stats.Queued)
 	}
 	_ = w.store.List(w.t.Context(), frontier.Queued, "", func(item frontier.Item) bool {
 		if item.Attempts != 0 || item.Deliveries != 0 {
-			w.t.Errorf("%s has %d attempts and %d deliveries", item.URL, item.Attempts, item.Deliveries)
+			w.t.Errorf("after a stop: %s is queued with %d attempts and %d deliveries, want 0",
+				item.URL, item.Attempts, item.Deliveries)
 		}
 		return true
 	})
@@ -315,7 +320,7 @@ func (w *world) resume(cfg fetcher.Config) {
 	w.balanced()
 	judgeStarts(w.t, w.wire.log(), same(cfg.Politeness))
 	if stats := w.stats(); stats.Failed != 0 || stats.Done != stats.Added {
-		w.t.Errorf("books %+v", stats.Books)
+		w.t.Errorf("books %+v, want all added URLs done", stats.Books)
 	}
 }
 
@@ -394,7 +399,7 @@ func TestDeadlineWithLowRate(t *testing.T) {
 			t.Fatalf("Run ended with %q, %v", end, err)
 		}
 		if n := len(w.wire.log()); n != 10 || counted.leases > 200 {
-			t.Errorf("%d requests, want 10; %d calls of Lease", n, counted.leases)
+			t.Errorf("%d requests, want 10; %d calls of Lease, want at most 200", n, counted.leases)
 		}
 		w.given(0)
 	})

@@ -34,6 +34,6 @@ func TestMergeHostCounts(t *testing.T) {
 	all.Merge(HostCounts{Pages: topk.New(1)})
 	all.Merge(run)
 	if all.Pages.Count("a.test") != 4 || all.ByCause.Count("EOF") != 2 || all.Errors.Total() != 0 || run.Pages.Count("a.test") != 2 {
-		t.Errorf("%+v of two runs of %+v", all, run)
+		t.Errorf("%+v merged twice gives %+v, want twice its counts", run, all)
 	}
 }

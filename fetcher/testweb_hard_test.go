@@ -124,9 +124,9 @@ func judge(t *testing.T, w *world, web *testweb.Web, promised testweb.Manners) {
 		t.Errorf("refused: %v", err)
 	}
 	if verdict.Refetched > 0 {
-		t.Errorf("%d requests more than needed", verdict.Refetched)
+		t.Errorf("%d requests were repeated without need, want 0", verdict.Refetched)
 	}
-	t.Logf("%d records of %d, %d more optional, %d requests, outcomes %v, refused %v",
+	t.Logf("%d records; %d expected, %d more optional; %d requests, outcomes %v, refused %v",
 		report.Records, report.Expected, report.Optional, verdict.Requests, report.Outcomes, refused)
 }
 
@@ -148,7 +148,7 @@ func TestFullStoreRefusesSitemaps(t *testing.T) {
 		}
 		w.sink.recordOf(t, "http://a.test/b")
 		if n := w.wire.count("http://a.test/map.xml"); n > 0 {
-			t.Errorf("a sitemap that was refused is asked for %d times", n)
+			t.Errorf("a sitemap that was refused was requested %d times, want never", n)
 		}
 	})
 }
@@ -265,7 +265,7 @@ func TestCornersOnTheWire(t *testing.T) {
 	}
 	for _, name := range []string{"loopback.addresses.invalid", "rebound.addresses.invalid", "nat64.addresses.invalid"} {
 		if asked[name] == 0 {
-			t.Errorf("%s was never looked up, want a crawl that comes to the guard", name)
+			t.Errorf("%s was never looked up, so its addresses did not test the guard", name)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestWebWithAllHardships(t *testing.T) {
 				t.Errorf("manners: %v", err)
 			}
 			if verdict.Refetched > 0 || report.Records != report.Expected {
-				t.Errorf("%d refetches, %d records of %d", verdict.Refetched, report.Records, report.Expected)
+				t.Errorf("%d refetches, want 0; %d records, want %d", verdict.Refetched, report.Records, report.Expected)
 			}
 			t.Logf("%d records, %d requests, closest gap %v, outcomes %v", report.Records, verdict.Requests, verdict.Closest, report.Outcomes)
 		})

@@ -51,7 +51,7 @@ func TestMaxHosts(t *testing.T) {
 		cfg := w.config()
 		cfg.Rules.Scope = canon.ScopeAny
 		if _, err := fetcher.New(func() fetcher.Config { c := cfg; c.Rules.MaxHosts = 1; return c }()); err == nil {
-			t.Error("a limit of hosts without a Quota is accepted")
+			t.Error("New with MaxHosts and without a Quota returned no error")
 		}
 		cfg.Rules.MaxHosts, cfg.Quota = 4, w.store
 		w.crawl(cfg, "http://a.test/", "http://seed.a.test/")
@@ -60,13 +60,13 @@ func TestMaxHosts(t *testing.T) {
 			t.Errorf("%d hosts of a.test (%v), want 4 or 5", hosts, err)
 		}
 		if w.wire.count("http://www.a.test/") != 1 || w.wire.count("http://www.a.test/y")+w.wire.count("http://a.test/z") == 0 {
-			t.Errorf("a seed's host is not crawled: %q", w.wire.urls())
+			t.Errorf("www.a.test, the host of a seed, is not crawled: requests %q", w.wire.urls())
 		}
 		if n := w.stats().Refused[frontier.ReasonDomain]; n < 1 || n > 4 {
-			t.Errorf("%d refused, want 1 to 4", n)
+			t.Errorf("%d links refused for ReasonDomain, want 1 to 4", n)
 		}
 		if w.wire.count("http://b.test/") != 1 || w.wire.count("http://1.b.test/") != 1 {
-			t.Errorf("another domain is held to the limit: %q", w.wire.urls())
+			t.Errorf("the limit applies to another domain, b.test: requests %q", w.wire.urls())
 		}
 	})
 }
@@ -101,7 +101,8 @@ func TestHostsOfAPageAreReservedTogether(t *testing.T) {
 		w.crawl(cfg, "http://a.test/")
 		want := []string{"a.test", "1.a.test", "2.a.test", "b.test"}
 		if quota.calls != 2 || !slices.Equal(quota.keys, want) {
-			t.Errorf("%d calls of Reserve with %q, want one of the seed and one of the page: %q", quota.calls, quota.keys, want)
+			t.Errorf("%d calls of Reserve with the keys %q, want 2 (for the seed and the page) with %q",
+				quota.calls, quota.keys, want)
 		}
 		if has, _, err := w.store.Reserved(t.Context(), "a.test", "3.a.test"); err != nil || has {
 			t.Errorf("3.a.test, which only an excluded link names, is counted: %t, %v", has, err)

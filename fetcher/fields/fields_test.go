@@ -108,10 +108,11 @@ func TestValuesOfSources(t *testing.T) {
 			want = `{"a":` + c.want + `}`
 		}
 		if got := string(fields.JSON(found)); got != want {
-			t.Errorf("%s: %s, want %s (%s)", c.field, got, want, found[0].Why)
+			t.Errorf("%s: got %s, want %s (Why is %q)", c.field, got, want, found[0].Why)
 		}
 		if (found[0].Why == "") != (c.want != "") {
-			t.Errorf("%s: why %q with value %q", c.field, found[0].Why, c.want)
+			t.Errorf("%s: Why is %q and the wanted value %q; want Why exactly if there is no value",
+				c.field, found[0].Why, c.want)
 		}
 	}
 }
@@ -133,18 +134,18 @@ func TestWhyThereIsNoValue(t *testing.T) {
 		"a=.none@text || .none@x || .no": ".none@text: no element matches; .none@x: no element matches; .no: no element matches",
 	} {
 		if got := extract(t, product, field)[0].Why; got != want {
-			t.Errorf("%s: %q, want %q", field, got, want)
+			t.Errorf("%s: Why is %q, want %q", field, got, want)
 		}
 	}
 	for _, around := range []string{"<!--\n%s\n-->", "//<![CDATA[\n%s\n//]]>", "/*<![CDATA[*/ %s; /*]]>*/"} {
 		script := `<script type="application/ld+json">` + fmt.Sprintf(around, "{\"a\":\"b\nc\"}") + `</script>`
 		if got := fields.JSON(extract(t, script, "a=jsonld:a")); string(got) != `{"a":"b c"}` {
-			t.Errorf("%s: %s", script, got)
+			t.Errorf("%s: fields %s, want the value \"b c\"", script, got)
 		}
 	}
 	damaged := `<script type="application/ld+json">{"a":</script>`
 	if got := extract(t, damaged, "a=jsonld:a")[0].Why; !strings.Contains(got, "the JSON-LD of the page is damaged") {
-		t.Errorf("damaged JSON-LD: %q", got)
+		t.Errorf("damaged JSON-LD: Why is %q", got)
 	}
 }
 
@@ -179,7 +180,7 @@ func TestSyntaxErrors(t *testing.T) {
 		err := fields.Check(text)
 		var fault *fields.SyntaxError
 		if !errors.As(err, &fault) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
+			t.Errorf("Check(%q) = %v, want a SyntaxError with %s", text, err, want)
 		}
 	}
 	for _, text := range []string{
@@ -187,7 +188,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"og=og:title", "a.b-c_D=head meta:first-child@content", "a=h1 | required | number=,", "a=h1 | date=dmy | required",
 	} {
 		if err := fields.Check(text); err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("Check(%q) = %v", text, err)
 		}
 	}
 }
@@ -210,29 +211,29 @@ func TestRulesOfURLs(t *testing.T) {
 			got = append(got, f.Name)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s has %v, want %v", url, got, want)
+			t.Errorf("%s has the fields %v, want %v", url, got, want)
 		}
 	}
 	if got := rules.For("http://a.test/p/1").Required(); !slices.Equal(got, []string{"price"}) {
-		t.Errorf("required are %v", got)
+		t.Errorf("Required() = %v, want [price]", got)
 	}
 	only, err := fields.New(fields.Group{URL: "/p/", Fields: []string{"a=b"}})
 	if err != nil || only.For("http://a.test/") != nil {
 		t.Errorf("a page that no pattern matches has fields (%v)", err)
 	}
 	if none, err := fields.New(); none != nil || err != nil || none.For("http://a.test/") != nil {
-		t.Errorf("no groups: %v, %v", none, err)
+		t.Errorf("New() = %v, %v, want nil, nil", none, err)
 	}
 	for _, groups := range [][]fields.Group{
 		{{Fields: []string{"a=b", "a=c"}}}, {{Fields: []string{"a=b"}}, {URL: "x", Fields: []string{"a[]=c"}}}, {{URL: "(", Fields: []string{"a=b"}}},
 	} {
 		if _, err := fields.New(groups...); err == nil {
-			t.Errorf("%v: no error", groups)
+			t.Errorf("New(%v) returned no error", groups)
 		}
 	}
 	_, err = fields.New(fields.Group{Fields: []string{"a=!", "b=?"}})
 	if err == nil || strings.Count(err.Error(), "field ") != 2 {
-		t.Errorf("two faults: %v", err)
+		t.Errorf("New with two faulty fields: %v, want an error that names both", err)
 	}
 }
 
@@ -249,23 +250,23 @@ func TestBoundsOfValues(t *testing.T) {
 			size += len(v) + 1
 		}
 		if size > fields.MaxFieldBytes+8 {
-			t.Errorf("%s has %d bytes", f.Name, size)
+			t.Errorf("field %s has %d bytes, want at most %d", f.Name, size, fields.MaxFieldBytes+8)
 		}
 		if f.Cut != (f.Name != "first") {
-			t.Errorf("%s: cut is %v", f.Name, f.Cut)
+			t.Errorf("field %s: Cut is %v, want %v", f.Name, f.Cut, f.Name != "first")
 		}
 	}
 	if total > fields.MaxPageBytes+1000 || total < fields.MaxPageBytes-1000 {
-		t.Errorf("all fields have %d bytes", total)
+		t.Errorf("all fields together have %d bytes, want about %d", total, fields.MaxPageBytes)
 	}
 	if last := found[len(found)-1]; last.Why != "no room was left for it" || len(last.Values) > 0 {
-		t.Errorf("the last field: %+v", last)
+		t.Errorf("the last field: %+v, want no value, because no room was left", last)
 	}
 	if got := fields.Cut(found); len(got) != len(found)-1 {
-		t.Errorf("cut are %v", got)
+		t.Errorf("Cut(found) = %v, want all fields but one", got)
 	}
 	if !json.Valid(fields.JSON(found)) {
-		t.Error("fields are no JSON")
+		t.Error("JSON(found) is no valid JSON")
 	}
 }
 
@@ -299,15 +300,15 @@ func TestHostilePages(t *testing.T) {
 		found := rules.For(base).Extract(fields.Page{Root: root, Base: base})
 		runtime.ReadMemStats(&after)
 		taken := after.Mallocs - before.Mallocs
-		t.Logf("%s: %d objects, %d MB in all", name, taken, (after.TotalAlloc-before.TotalAlloc)>>20)
+		t.Logf("%s: %d allocations of %d MB in all", name, taken, (after.TotalAlloc-before.TotalAlloc)>>20)
 		var held runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&held)
 		if grown := int64(held.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
-			t.Errorf("%s: %d MB are kept", name, grown>>20)
+			t.Errorf("%s: %d MB are still in use afterwards, want at most 16", name, grown>>20)
 		}
 		if object := fields.JSON(found); object != nil && !json.Valid(object) {
-			t.Errorf("%s: fields are no JSON", name)
+			t.Errorf("%s: JSON(found) is no valid JSON", name)
 		}
 	}
 }
@@ -321,10 +322,10 @@ func TestGiveUp(t *testing.T) {
 		GiveUp: func() bool { asked++; return asked > 5 },
 	})
 	if asked != 6 || found[0].Why != "no time was left for it" || found[1].Why != "no time was left for it" {
-		t.Errorf("asked %d times: %+v", asked, found)
+		t.Errorf("GiveUp was called %d times, want 6; found %+v", asked, found)
 	}
 	if got := fields.Missing(found); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("missing are %v", got)
+		t.Errorf("Missing(found) = %v, want [b]", got)
 	}
 }
 

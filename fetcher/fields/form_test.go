@@ -21,7 +21,7 @@ func TestParseNumbers(t *testing.T) {
 	} {
 		got, ok := parseNumber(c.text, c.sign)
 		if got != c.want || ok != (c.want != "") {
-			t.Errorf("number=%s of %q is %q, %v, want %q", c.sign, c.text, got, ok, c.want)
+			t.Errorf("parseNumber(%q, %q) = %q, %v, want %q", c.text, c.sign, got, ok, c.want)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestParseDates(t *testing.T) {
 	} {
 		got, ok := parseDate(c.text, c.order)
 		if got != c.want && ok || ok != (c.want != "") {
-			t.Errorf("date=%s of %q is %q, %v, want %q", c.order, c.text, got, ok, c.want)
+			t.Errorf("parseDate(%q, %q) = %q, %v, want %q", c.text, c.order, got, ok, c.want)
 		}
 	}
 }
@@ -53,13 +53,13 @@ func FuzzForms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, sign := range []string{"", ".", ","} {
 			if n, ok := parseNumber(text, sign); ok && !json.Valid([]byte(n)) {
-				t.Errorf("number=%s of %q is %q", sign, text, n)
+				t.Errorf("parseNumber(%q, %q) = %q, want a JSON number", text, sign, n)
 			}
 		}
 		for _, k := range []kind{plain, raw, date, reference} {
 			if shaped, ok := (form{kind: k}).shape(text, "https://a.test/", false); ok {
 				if value, _ := encode(shaped, 64); !json.Valid(value) || len(value) > 66 {
-					t.Errorf("%v of %q is %q", k, text, value)
+					t.Errorf("%q in the form %v is encoded as %q, want JSON of at most 66 bytes", text, k, value)
 				}
 			}
 		}
@@ -75,7 +75,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		err := Check(text)
 		if fault, is := errors.AsType[*SyntaxError](err); err != nil && (!is || fault.At < 1 || fault.At > 1+utf8.RuneCountInString(text)) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("Check(%q) = %v, want a SyntaxError with a place within the text", text, err)
 		}
 	})
 }

@@ -66,9 +66,9 @@ func newStreet(t *testing.T) *street {
 		return s
 	}
 	if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
-		t.Fatal("no port that is free on 127.0.0.1 and 127.0.0.2")
+		t.Fatal("found no port that is free on both 127.0.0.1 and 127.0.0.2")
 	}
-	t.Skip("no port that is free on 127.0.0.1 and 127.0.0.2")
+	t.Skip("found no port that is free on both 127.0.0.1 and 127.0.0.2")
 	return nil
 }
 
@@ -121,7 +121,7 @@ func TestRebindingStaysOutside(t *testing.T) {
 					}
 					came := 0
 					if err := c.CheckHost(t.Context(), "rebind.test"); (err == nil) == strings.Contains("only inside mapped", name) {
-						t.Errorf("CheckHost: %v", err)
+						t.Errorf("CheckHost: %v, want an error exactly if all addresses are inside", err)
 					}
 					for range 6 {
 						r, err := c.Get(t.Context(), Request{URL: "http://rebind.test:" + place.port})
@@ -130,14 +130,15 @@ func TestRebindingStaysOutside(t *testing.T) {
 							came++
 							r.Release()
 						} else if !errors.As(err, &refused) || refused.Addr != inside.String() {
-							t.Errorf("%v, want an *AddressError", err)
+							t.Errorf("Get: %v, want an *AddressError for %v", err, inside)
 						}
 					}
 					if place.intruded.Load() != 0 || int(place.requests.Load()) != came {
-						t.Errorf("%d connections to inside; %d requests, %d answers", place.intruded.Load(), place.requests.Load(), came)
+						t.Errorf("%d connections to the address inside, want 0; %d requests and %d answers, want as many",
+							place.intruded.Load(), place.requests.Load(), came)
 					}
 					if mayCome := name != "only inside" && name != "mapped" && (remember || name != "first outside, then inside"); mayCome && came == 0 {
-						t.Error("no request reached outside")
+						t.Error("no request reached the address outside")
 					}
 					if p != nil {
 						p.hasOnly(t, outside.String()+":"+place.port)
@@ -156,18 +157,18 @@ func TestNamesAreRemembered(t *testing.T) {
 		mustGet(t, c, Request{URL: "http://h.test:" + place.port}).Release()
 	}
 	if asked := server.Asked("h.test"); asked != 1 {
-		t.Errorf("asked %d times for 3 requests, want once", asked)
+		t.Errorf("the name server was asked %d times for 3 requests, want once", asked)
 	}
 	_, err := c.Get(t.Context(), Request{URL: "http://127.1:" + place.port})
 	if !errors.Is(err, ErrURL) {
 		t.Errorf("127.1: %v, want ErrURL", err)
 	}
 	if _, err := New(Config{DNS: "dns.test", Proxy: "x", MinRate: -2, AllowNet: []netip.Prefix{{}}, HeaderTimeout: -1}); err == nil {
-		t.Error("no error")
+		t.Error("New with faulty fields returned no error")
 	} else {
 		for _, part := range []string{`DNS server "dns.test"`, "Proxy", "MinRate", "AllowNet", "HeaderTimeout"} {
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s is not in %v", part, err)
+				t.Errorf("%s is not in the error %v", part, err)
 			}
 		}
 	}
@@ -226,11 +227,11 @@ func TestRaceOfAddresses(t *testing.T) {
 				}
 				switch {
 				case c.want == "" && (err == nil || conn != nil):
-					t.Errorf("%v, want an error", ip)
+					t.Errorf("race connected to %v, want an error", ip)
 				case c.want != "" && (err != nil || (ip.String() != c.want && c.want != "any")):
-					t.Errorf("%v, %v, want %s", ip, err, c.want)
+					t.Errorf("race connected to %v, %v, want %s", ip, err, c.want)
 				case c.want != "" && open.Load() != 1, c.want == "" && open.Load() != 0:
-					t.Errorf("%d connections are open", open.Load())
+					t.Errorf("%d connections are open, want 1, or 0 after an error", open.Load())
 				}
 			})
 		})

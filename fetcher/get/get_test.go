@@ -73,10 +73,10 @@ func TestPageIsRead(t *testing.T) {
 	r := mustGet(t, client(t, Config{}), Request{URL: url + "/a?b#c"})
 	if r.Status != 200 || string(r.Body) != "<title>x</title>" || r.ContentType != "text/html" ||
 		r.Truncated || r.TypeRefused || r.WireBytes != 16 {
-		t.Errorf("%+v", r)
+		t.Errorf("response %+v", r)
 	}
 	if r.Latency <= 0 || r.Duration < r.Latency {
-		t.Errorf("latency %v, duration %v", r.Latency, r.Duration)
+		t.Errorf("latency %v, duration %v, want 0 < latency <= duration", r.Latency, r.Duration)
 	}
 	if outcome, retry := r.Outcome(); outcome != frontier.OK || retry {
 		t.Errorf("Outcome() = %v, %v", outcome, retry)
@@ -84,7 +84,7 @@ func TestPageIsRead(t *testing.T) {
 	r.Release()
 	r.Release()
 	if r.Body != nil {
-		t.Error("a body after Release")
+		t.Error("Body is not nil after Release")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestRedirectIsAnAnswer(t *testing.T) {
 	for range 2 {
 		r := mustGet(t, c, Request{URL: url})
 		if r.Status != 301 || r.RedirectTo != "../x y" {
-			t.Errorf("%+v", r)
+			t.Errorf("response %+v", r)
 		}
 		r.Release()
 	}
@@ -121,7 +121,7 @@ func TestBodyLimit(t *testing.T) {
 	}{0: {1000, false}, 1000: {1000, false}, 999: {999, true}, 1: {1, true}, 5000: {1000, false}} {
 		r := mustGet(t, c, Request{URL: url, MaxBody: limit})
 		if len(r.Body) != want.length || r.Truncated != want.truncated {
-			t.Errorf("limit %d: %d bytes, truncated %v, want %v", limit, len(r.Body), r.Truncated, want)
+			t.Errorf("limit %d: body of %d bytes, truncated %v, want %v", limit, len(r.Body), r.Truncated, want)
 		}
 		r.Release()
 	}
@@ -133,7 +133,7 @@ func TestBodyLimit(t *testing.T) {
 	})
 	r := mustGet(t, client(t, Config{MaxBodyBytes: 2 << 20}), Request{URL: big})
 	if len(r.Body) != 2<<20 || !r.Truncated || strings.Trim(string(r.Body), "y") != "" {
-		t.Errorf("%d bytes, truncated %v", len(r.Body), r.Truncated)
+		t.Errorf("body of %d bytes, truncated %v, want the first 2 MiB", len(r.Body), r.Truncated)
 	}
 	r.Release()
 }
@@ -169,16 +169,17 @@ func TestContentTypes(t *testing.T) {
 			t.Errorf("%s: type %q, refused %v, want %q, %v", test.query, r.ContentType, r.TypeRefused, test.contentType, test.refused)
 		}
 		if r.TypeRefused != (r.Body == nil) {
-			t.Errorf("%s: refused %v, body %q", test.query, r.TypeRefused, r.Body)
+			t.Errorf("%s: refused %v with the body %q, want no body exactly if the type is refused",
+				test.query, r.TypeRefused, r.Body)
 		}
 		if outcome, _ := r.Outcome(); (outcome == frontier.Type) != test.refused {
-			t.Errorf("%s: outcome %s", test.query, outcome)
+			t.Errorf("%s: outcome %s, type refused %v", test.query, outcome, test.refused)
 		}
 		r.Release()
 	}
 	all := client(t, Config{Types: []string{AnyType}})
 	if r := mustGet(t, all, Request{URL: url + "/?type=image/png&body=x"}); string(r.Body) != "x" {
-		t.Errorf("with AnyType: %+v", r)
+		t.Errorf("with AnyType: response %+v, want the body x", r)
 	}
 }
 
@@ -227,7 +228,7 @@ func TestGzipBody(t *testing.T) {
 			r := mustGet(t, client(t, Config{}), Request{URL: url, MaxBody: c.limit})
 			defer r.Release()
 			if string(r.Body) != c.want {
-				t.Errorf("%d bytes, want %d: %.20q", len(r.Body), len(c.want), r.Body)
+				t.Errorf("body of %d bytes, want %d; it begins with %.20q", len(r.Body), len(c.want), r.Body)
 			}
 			if r.Truncated != c.truncated || (r.Damage != nil) != c.damaged {
 				t.Errorf("truncated %v, damage %v, want %v, %v", r.Truncated, r.Damage, c.truncated, c.damaged)
@@ -253,7 +254,7 @@ func TestBrokenBodyIsAnError(t *testing.T) {
 		_, err := client(t, Config{}).Get(t.Context(), Request{URL: url})
 		var fault *Error
 		if !errors.As(err, &fault) || fault.Op != OpBody {
-			t.Errorf("encoding %q: %v, want an *Error of the body", encoding, err)
+			t.Errorf("encoding %q: %v, want an *Error with OpBody", encoding, err)
 		}
 		if f := Classify(err); f.Outcome != frontier.Network || !f.Retry || f.Host || f.Stale {
 			t.Errorf("Classify(%v) = %+v", err, f)
@@ -300,7 +301,7 @@ func TestStartedAndSent(t *testing.T) {
 		order = nil
 		mustGet(t, c, Request{URL: url, Started: note("started"), Sent: note("sent")}).Release()
 		if got := fmt.Sprint(order); got != "[started sent request]" {
-			t.Errorf("order %s", got)
+			t.Errorf("calls %s, want [started sent request]", got)
 		}
 	}
 	order = nil
@@ -308,10 +309,10 @@ func TestStartedAndSent(t *testing.T) {
 		t.Error("no error from a closed port")
 	}
 	if _, err := c.Get(t.Context(), Request{URL: "no URL", Started: note("never")}); !errors.Is(err, ErrURL) {
-		t.Errorf("%v, want ErrURL", err)
+		t.Errorf("Get: %v, want ErrURL", err)
 	}
 	if got := fmt.Sprint(order); got != "[started]" {
-		t.Errorf("order %s, want [started]", got)
+		t.Errorf("calls %s, want [started]", got)
 	}
 }
 
@@ -367,7 +368,7 @@ func TestFaultOfEachError(t *testing.T) {
 			t.Errorf("%s: status %d, want an error", name, response.Status)
 		}
 		if got := Classify(err); got != c.want {
-			t.Errorf("%s: %v is %+v, want %+v", name, err, got, c.want)
+			t.Errorf("%s: Classify(%v) = %+v, want %+v", name, err, got, c.want)
 		}
 	}
 	for err, local := range map[error]bool{
@@ -380,7 +381,7 @@ func TestFaultOfEachError(t *testing.T) {
 	} {
 		want := Fault{Outcome: frontier.Network, Retry: true, Local: local, Host: !local}
 		if got := Classify(&Error{Op: OpConnect, Err: err}); got != want {
-			t.Errorf("%v is %+v, want %+v", err, got, want)
+			t.Errorf("Classify(%v) = %+v, want %+v", err, got, want)
 		}
 	}
 	if got := Classify(nil); got != (Fault{}) {
@@ -396,7 +397,7 @@ func TestHeadersOfRequest(t *testing.T) {
 	mustGet(t, c, Request{URL: url, Private: true, Header: http.Header{"If-None-Match": {`"e"`}}}).Release()
 	h, host := <-got, <-hosts
 	if h.Get("User-Agent") != "test/1" || len(h["X-A"]) != 2 || h.Get("Accept") != "a/b" || h.Get("If-None-Match") != `"e"` || host != "h.test" {
-		t.Errorf("%v to %q", h, host)
+		t.Errorf("headers %v, Host %q", h, host)
 	}
 	mustGet(t, c, Request{URL: url}).Release()
 	if h := <-got; h.Get("If-None-Match") != "" {
@@ -427,13 +428,13 @@ func TestPrivateHeaders(t *testing.T) {
 			}
 		}
 		if request.Private != (secrets == 5) || !request.Private && secrets > 0 || request.Private != (host == "secret") {
-			t.Errorf("private %v: Host %q and %v", request.Private, host, h)
+			t.Errorf("Private=%v: Host %q, headers %v", request.Private, host, h)
 		}
 		if h.Get("Accept-Language") != "de" || h.Get("Dnt") != "1" || h.Get("From") == "" || h.Get("Referer") == "" || h.Get("User-Agent") != "b/2" {
-			t.Errorf("private %v: %v", request.Private, h)
+			t.Errorf("Private=%v: headers %v, want the harmless ones", request.Private, h)
 		}
 		if h.Get("X-Own") != request.Header.Get("X-Own") {
-			t.Errorf("%v, want the request's own", h)
+			t.Errorf("headers %v, want the request's own X-Own %q", h, request.Header.Get("X-Own"))
 		}
 	}
 }
@@ -444,16 +445,16 @@ func TestNewNamesEveryFault(t *testing.T) {
 		Types: []string{"html", "Text/html"}, MaxIdleConns: -1,
 	})
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("New with faulty fields returned no error")
 	}
 	for _, part := range []string{"UserAgent", `"a b"`, "header C", "Timeout", "MaxBodyBytes", `"html"`, `"Text/html"`, "MaxIdleConns"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%s is not in %v", part, err)
+			t.Errorf("%s is not in the error %v", part, err)
 		}
 	}
 	_, err = New(Config{Headers: http.Header{"Cookie": {"secret\r"}}})
 	if err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v, want an error without the value", err)
+		t.Errorf("New: %v, want an error that does not show the value", err)
 	}
 }
 
@@ -471,7 +472,7 @@ func TestReplacedTransport(t *testing.T) {
 	r := mustGet(t, c, Request{URL: "http://h/", Started: func() { calls += "started " }, Sent: func() { calls += "sent " }})
 	defer r.Release()
 	if string(r.Body) != "x" || calls != "started sent request to h" {
-		t.Errorf("body %q, calls %q", r.Body, calls)
+		t.Errorf("body %q, calls %q, want x after Started, Sent and the request", r.Body, calls)
 	}
 }
 
@@ -499,7 +500,7 @@ func TestManyAtOnce(t *testing.T) {
 					return
 				}
 				if string(r.Body) != strings.Repeat(path, 2000) {
-					t.Errorf("%s: another's body", path)
+					t.Errorf("%s: got the body of another request", path)
 				}
 				r.Release()
 			}

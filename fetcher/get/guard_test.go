@@ -35,14 +35,14 @@ func TestPrivateAddressIsNotDialled(t *testing.T) {
 			continue
 		}
 		if _, err := netip.ParseAddr(refused.Addr); err != nil || refused.Host != strings.Trim(host, "[]") {
-			t.Errorf("%s: %+v", host, refused)
+			t.Errorf("%s: AddressError %+v, want this host and an IP address", host, refused)
 		}
 		if f := Classify(err); f != (Fault{Outcome: frontier.Address}) {
 			t.Errorf("Classify(%v) = %+v", err, f)
 		}
 	}
 	if requests.Load() != 0 {
-		t.Errorf("%d requests came through", requests.Load())
+		t.Errorf("the server got %d requests, want 0", requests.Load())
 	}
 }
 
@@ -66,10 +66,10 @@ func TestCheckHost(t *testing.T) {
 		t.Errorf("CheckHost(localhost) = %v", err)
 	}
 	if got, want := (&AddressError{"localhost", "127.0.0.1"}).Error(), "localhost is 127.0.0.1, a private address (--allow-private, or --allow-net 127.0.0.1/32)"; got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("AddressError: %q, want %q", got, want)
 	}
 	if err := client(t, Config{}).CheckHost(t.Context(), "127.0.0.1"); err != nil {
-		t.Errorf("with AllowPrivate: %v", err)
+		t.Errorf("CheckHost with AllowPrivate: %v", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestConnectTo(t *testing.T) {
 	for host, want := range map[string]string{"a.site.test": "a.site.test", "b.site.test:81": "b.site.test:81", "port.test:" + port: "port.test:" + port} {
 		r := mustGet(t, c, Request{URL: "http://" + host})
 		if string(r.Body) != want {
-			t.Errorf("%s: the server sees host %q", host, r.Body)
+			t.Errorf("%s: the server got the Host %q, want %q", host, r.Body, want)
 		}
 		r.Release()
 	}

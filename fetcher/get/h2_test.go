@@ -168,12 +168,12 @@ func TestHTTP2Flood(t *testing.T) {
 				}
 				fault := new(Error)
 				if !errors.As(err, &fault) {
-					t.Fatalf("%v, want an *Error", err)
+					t.Fatalf("Get: %v, want an *Error", err)
 				}
 				select {
 				case n := <-sent:
 					if n > maxFlood/2 { // some of the frames are in the kernel's buffers
-						t.Errorf("%d frames were taken", n)
+						t.Errorf("%d frames were sent before the connection failed, want at most %d", n, maxFlood/2)
 					}
 				case <-time.After(10 * time.Second):
 					t.Errorf("no flood was sent; the request ended with %v", err)
@@ -198,7 +198,7 @@ func TestHTTP2FloodIsNamed(t *testing.T) {
 	mustGet(t, c, Request{URL: "https://" + addr}).Release()
 	_, err := c.Get(t.Context(), Request{URL: "https://" + addr})
 	if !errors.Is(err, errH2Flood) || errors.Is(err, ErrStale) {
-		t.Errorf("%v, want errH2Flood", err)
+		t.Errorf("second Get: %v, want errH2Flood and not ErrStale", err)
 	}
 }
 
@@ -214,11 +214,11 @@ func TestHTTP2ErrorClosesConnection(t *testing.T) {
 		reads  bool // the server reads the bytes that the client sends
 		want   error
 	}{
-		"no header":                   {func(*h2Server) {}, func(c *Client) { c.limits.header = 100 * time.Millisecond }, true, ErrHeaderTimeout},
-		"no header, and it reads not": {func(*h2Server) {}, func(c *Client) { c.limits.header = 100 * time.Millisecond }, false, ErrHeaderTimeout},
-		"slow body":                   {func(s *h2Server) { _ = s.answer() }, tooSlow, true, ErrTooSlow},
-		"slow body, and it reads not": {func(s *h2Server) { _ = s.answer() }, tooSlow, false, ErrTooSlow},
-		"reset before the header":     {func(s *h2Server) { _ = s.WriteRSTStream(s.stream, http2.ErrCodeInternal) }, func(*Client) {}, true, nil},
+		"no header":                       {func(*h2Server) {}, func(c *Client) { c.limits.header = 100 * time.Millisecond }, true, ErrHeaderTimeout},
+		"no header, server reads nothing": {func(*h2Server) {}, func(c *Client) { c.limits.header = 100 * time.Millisecond }, false, ErrHeaderTimeout},
+		"slow body":                       {func(s *h2Server) { _ = s.answer() }, tooSlow, true, ErrTooSlow},
+		"slow body, server reads nothing": {func(s *h2Server) { _ = s.answer() }, tooSlow, false, ErrTooSlow},
+		"reset before the header":         {func(s *h2Server) { _ = s.WriteRSTStream(s.stream, http2.ErrCodeInternal) }, func(*Client) {}, true, nil},
 		"reset in the body": {func(s *h2Server) {
 			_ = s.answer()
 			_ = s.WriteData(s.stream, false, []byte("<p>"))
@@ -250,12 +250,12 @@ func TestHTTP2ErrorClosesConnection(t *testing.T) {
 			test.hasten(c)
 			_, err := c.Get(t.Context(), Request{URL: "https://" + addr})
 			if err == nil || !errors.Is(err, test.want) && test.want != nil {
-				t.Errorf("%v, want %v", err, test.want)
+				t.Errorf("Get: %v, want the error %v, or any error if that is nil", err, test.want)
 			}
 			select {
 			case <-closed:
 			case <-time.After(10 * time.Second):
-				t.Error("the connection is open 10s later")
+				t.Error("the connection is still open after 10 s")
 			}
 			c.limits = newLimits(c.config)
 			mustGet(t, c, Request{URL: "https://" + addr}).Release()
@@ -295,7 +295,7 @@ func TestHTTP2OthersGoOn(t *testing.T) {
 		return string(r.Body)
 	}
 	if got := get(); got != "0" {
-		t.Fatal(got)
+		t.Fatalf("the opening request: %s, want 0, the number of the first connection", got)
 	}
 	first := make(chan string, 1)
 	go func() { first <- get() }()
@@ -305,10 +305,10 @@ func TestHTTP2OthersGoOn(t *testing.T) {
 	}
 	close(reset)
 	if got := <-first; got != "first" {
-		t.Errorf("the first request: %s", got)
+		t.Errorf("the first request: %s, want first", got)
 	}
 	if got := get(); got != "1" {
-		t.Errorf("the third request: %s, want 1, from a second connection", got)
+		t.Errorf("the third request: %s, want 1, the number of the second connection", got)
 	}
 }
 
@@ -380,7 +380,7 @@ func TestHTTP2Bodies(t *testing.T) {
 func TestHTTP2KeepsConnection(t *testing.T) {
 	addr, config := rawHTTP2(t, func(n int, s *h2Server) {
 		if n > 0 {
-			t.Error("a second connection")
+			t.Error("the client made a second connection")
 		}
 		for more := true; more; more = s.request() {
 			_ = s.answer()

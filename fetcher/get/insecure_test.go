@@ -33,13 +33,13 @@ func TestInsecureHosts(t *testing.T) {
 			for _, from := range []string{"a.insecure.example", "A.Insecure.example"} {
 				r := mustGet(t, c, Request{URL: "https://" + from + ":" + port + "/"})
 				if proto, _, _ := strings.Cut(name, " "); string(r.Body) != proto {
-					t.Errorf("%s: %q, want %q", from, r.Body, proto)
+					t.Errorf("%s: protocol %q, want %q", from, r.Body, proto)
 				}
 				r.Release()
 			}
 			for _, from := range []string{"insecure.example", "a.insecure.example.test", "example.com"} {
 				if _, err := c.Get(t.Context(), Request{URL: "https://" + from + ":" + port + "/"}); err == nil || !strings.Contains(err.Error(), "certificate") {
-					t.Errorf("%s: %v, want an error of its certificate", from, err)
+					t.Errorf("%s: %v, want an error about its certificate", from, err)
 				}
 			}
 			if config.Proxy == "" {
@@ -47,7 +47,7 @@ func TestInsecureHosts(t *testing.T) {
 			}
 			config.InsecureHosts = []string{"*.insecure.example"}
 			if _, err := client(t, config).Get(t.Context(), Request{URL: "https://a.insecure.example:" + port + "/"}); err == nil || !strings.Contains(err.Error(), "proxy") {
-				t.Errorf("%v, want an error of the proxy's certificate", err)
+				t.Errorf("Get: %v, want an error about the proxy's certificate", err)
 			}
 		})
 	}
@@ -61,6 +61,6 @@ func TestInsecureAddress(t *testing.T) {
 		mustGet(t, client(t, Config{InsecureHosts: []string{pattern}}), Request{URL: s.URL}).Release()
 	}
 	if _, err := client(t, Config{InsecureHosts: []string{"127.0.0.2"}}).Get(t.Context(), Request{URL: s.URL}); err == nil {
-		t.Error("the certificate of another address is not verified")
+		t.Error("the certificate of an address that no pattern matches is not verified")
 	}
 }

@@ -70,17 +70,17 @@ func TestLimitsInTime(t *testing.T) {
 		want   error
 		took   time.Duration
 	}{
-		"fast":                        {0, drip{interval: time.Millisecond, piece: 1000, left: 5000}, 100, nil, 5 * time.Millisecond},
-		"just fast enough":            {0, drip{interval: 999 * time.Millisecond, piece: 100, left: 5000}, 100, nil, 50 * 999 * time.Millisecond},
-		"a little too slow":           {0, drip{interval: time.Second, piece: 99, left: 5000}, 100, ErrTooSlow, 10 * time.Second},
-		"short and slow":              {0, drip{interval: 3 * time.Second, piece: 1, left: 3}, 100, nil, 9 * time.Second},
-		"silent":                      {0, drip{interval: time.Hour, piece: 1, left: 1}, 100, ErrTooSlow, 10 * time.Second},
-		"fast, then slow":             {0, drip{first: 90_000, interval: time.Second, piece: 1, left: 100_000}, 100, ErrTooSlow, 20 * time.Second},
-		"slow, and that is all right": {0, drip{interval: time.Second, piece: 1, left: 50}, NoMinRate, nil, 50 * time.Second},
-		"endless":                     {0, drip{interval: time.Second, piece: 200, left: 1 << 30}, 100, ErrTimeout, 60 * time.Second},
-		"slow header":                 {19 * time.Second, drip{left: 0}, 100, nil, 19 * time.Second},
-		"no header":                   {time.Hour, drip{left: 0}, 100, ErrHeaderTimeout, 20 * time.Second},
-		"header time is not body's":   {19 * time.Second, drip{interval: time.Millisecond, piece: 1, left: 3000}, 100, nil, 22 * time.Second},
+		"fast":                   {0, drip{interval: time.Millisecond, piece: 1000, left: 5000}, 100, nil, 5 * time.Millisecond},
+		"just fast enough":       {0, drip{interval: 999 * time.Millisecond, piece: 100, left: 5000}, 100, nil, 50 * 999 * time.Millisecond},
+		"a little too slow":      {0, drip{interval: time.Second, piece: 99, left: 5000}, 100, ErrTooSlow, 10 * time.Second},
+		"short and slow":         {0, drip{interval: 3 * time.Second, piece: 1, left: 3}, 100, nil, 9 * time.Second},
+		"silent":                 {0, drip{interval: time.Hour, piece: 1, left: 1}, 100, ErrTooSlow, 10 * time.Second},
+		"fast, then slow":        {0, drip{first: 90_000, interval: time.Second, piece: 1, left: 100_000}, 100, ErrTooSlow, 20 * time.Second},
+		"slow without a MinRate": {0, drip{interval: time.Second, piece: 1, left: 50}, NoMinRate, nil, 50 * time.Second},
+		"endless":                {0, drip{interval: time.Second, piece: 200, left: 1 << 30}, 100, ErrTimeout, 60 * time.Second},
+		"slow header":            {19 * time.Second, drip{left: 0}, 100, nil, 19 * time.Second},
+		"no header":              {time.Hour, drip{left: 0}, 100, ErrHeaderTimeout, 20 * time.Second},
+		"slow header, fast body": {19 * time.Second, drip{interval: time.Millisecond, piece: 1, left: 3000}, 100, nil, 22 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -94,14 +94,14 @@ func TestLimitsInTime(t *testing.T) {
 					t.Errorf("took %v, want %v", took, c.took)
 				}
 				if !errors.Is(err, c.want) {
-					t.Errorf("%v, want %v", err, c.want)
+					t.Errorf("Get: %v, want %v", err, c.want)
 				}
 				if err != nil {
 					if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true}) {
-						t.Errorf("%v is %+v", err, f)
+						t.Errorf("Classify(%v) = %+v", err, f)
 					}
 				} else if len(r.Body) != total {
-					t.Errorf("%d bytes, want %d", len(r.Body), total)
+					t.Errorf("body of %d bytes, want %d", len(r.Body), total)
 				}
 			})
 		})
@@ -131,25 +131,25 @@ func TestGrowIsAskedFirst(t *testing.T) {
 				}}
 				r, err := cl.Get(t.Context(), request)
 				if err != nil || string(r.Body) != big {
-					t.Fatalf("%v", err)
+					t.Fatalf("Get: %v, want no error and the whole body", err)
 				}
 				most := cl.MaxHeld(request)
 				if name == "plain" {
 					most = int64(len(big))
 				}
 				if held < int64(len(big)) || held > most {
-					t.Errorf("asked for %d bytes, want %d to %d", held, len(big), most)
+					t.Errorf("Grow was called for %d bytes in all, want %d to %d", held, len(big), most)
 				}
 				r.Release()
 				none := errors.New("no memory")
 				request.Grow = func(context.Context, int64) error { return none }
 				if _, err := cl.Get(t.Context(), request); !errors.Is(err, none) {
-					t.Errorf("%v, want %v", err, none)
+					t.Errorf("Get: %v, want %v", err, none)
 				}
 				request.MaxBody = 100
 				request.Grow = func(ctx context.Context, _ int64) error { <-ctx.Done(); return ctx.Err() }
 				if _, err := cl.Get(t.Context(), request); !errors.Is(err, ErrTimeout) {
-					t.Errorf("%v, want %v", err, ErrTimeout)
+					t.Errorf("Get: %v, want %v", err, ErrTimeout)
 				}
 			})
 		})
@@ -222,7 +222,7 @@ func TestDripOnTheWire(t *testing.T) {
 			}
 			fault := new(Error)
 			if !errors.Is(err, c.want) || err != nil && (!errors.As(err, &fault) || fault.Op != c.op) {
-				t.Errorf("%v, want %v in %s", err, c.want, c.op)
+				t.Errorf("Get: %v, want %v with the Op %q", err, c.want, c.op)
 			}
 		})
 	}
@@ -242,7 +242,7 @@ func TestHeaderTimeoutIsNotStale(t *testing.T) {
 	c.limits.header = 100 * time.Millisecond
 	_, err := c.Get(t.Context(), Request{URL: url})
 	if !errors.Is(err, ErrHeaderTimeout) || errors.Is(err, ErrStale) {
-		t.Errorf("%v, want ErrHeaderTimeout", err)
+		t.Errorf("second Get: %v, want ErrHeaderTimeout and not ErrStale", err)
 	}
 	if requests.Load() != 2 {
 		t.Errorf("%d requests, want 2", requests.Load())
@@ -279,10 +279,10 @@ func TestHeaderFlood(t *testing.T) {
 			_, err := cl.Get(t.Context(), Request{URL: "http://" + addr})
 			fault := new(Error)
 			if !errors.As(err, &fault) || fault.Op != OpRequest {
-				t.Errorf("%v, want an *Error of the request", err)
+				t.Errorf("Get: %v, want an *Error with OpRequest", err)
 			}
 			if total := <-sent; total > 50<<20 { // the kernel buffers some of the bytes
-				t.Errorf("%d bytes were taken", total)
+				t.Errorf("%d bytes were sent before the connection failed, want at most 50 MiB", total)
 			}
 		})
 	}
@@ -304,7 +304,8 @@ func TestEndlessBody(t *testing.T) {
 		})
 		r := mustGet(t, client(t, Config{MaxBodyBytes: 1 << 20}), Request{URL: "http://" + addr})
 		if len(r.Body) != 1<<20 || !r.Truncated || r.Damage != nil || r.WireBytes > maxPacked(1<<20) {
-			t.Errorf("%q: %d bytes of %d, truncated %v, damage %v", framing, len(r.Body), r.WireBytes, r.Truncated, r.Damage)
+			t.Errorf("%q: body of %d bytes, %d bytes on the wire, truncated %v, damage %v",
+				framing, len(r.Body), r.WireBytes, r.Truncated, r.Damage)
 		}
 		r.Release()
 	}

@@ -42,19 +42,20 @@ func TestPermitBeforeWriting(t *testing.T) {
 					return nil
 				}})
 				if !errors.Is(err, ErrAborted) || !errors.Is(err, over) || !Classify(err).Aborted {
-					t.Errorf("%s connection: %v, want ErrAborted and why", connection, err)
+					t.Errorf("%s connection: %v, want ErrAborted and the error of Permit", connection, err)
 				}
 				if n := requests.Load() - before; n != 0 {
-					t.Errorf("%s connection: %d requests were sent", connection, n)
+					t.Errorf("%s connection: %d requests were sent, want 0", connection, n)
 				}
 				always := 0
 				mustGet(t, c, Request{URL: at.url, Permit: func() error { always++; return nil }}).Release()
 				if n := requests.Load() - before; n != 1 || always < 2 {
-					t.Errorf("%s connection: %d requests, asked %d times before", connection, n, always)
+					t.Errorf("%s connection: %d requests, want 1; Permit was called %d times, want at least 2",
+						connection, n, always)
 				}
 			}
 			if _, err := c.Get(t.Context(), Request{URL: at.url, Permit: func() error { return over }}); !errors.Is(err, over) {
-				t.Errorf("%v, want why", err)
+				t.Errorf("Get: %v, want the error of Permit", err)
 			}
 		})
 	}

@@ -25,13 +25,14 @@ func TestBadPortsAreRefused(t *testing.T) {
 		_, err := c.Get(t.Context(), Request{URL: url, Started: func() { started++ }})
 		port, refused := errors.AsType[*PortError](err)
 		if refused == (asked > before) || refused == (started > 0) {
-			t.Errorf("%s: %v, %d requests, %d starts", url, err, asked-before, started)
+			t.Errorf("%s: error %v, %d requests, %d calls of Started; want either a *PortError or the others",
+				url, err, asked-before, started)
 		}
 		if refused && !strings.Contains(err.Error(), fmt.Sprintf("--allow-port %d", port.Port)) {
 			t.Errorf("%s: %v does not name the flag", url, err)
 		}
 		if refused && Classify(err) != (Fault{Outcome: frontier.Address}) {
-			t.Errorf("%v is %+v", err, Classify(err))
+			t.Errorf("Classify(%v) = %+v, want the outcome Address", err, Classify(err))
 		}
 		return refused
 	}
@@ -49,10 +50,10 @@ func TestBadPortsAreRefused(t *testing.T) {
 	}
 	c = client(t, Config{Transport: network, AllowPorts: []uint16{25, 6379}})
 	if refuses(c, "http://h.test:25/") || refuses(c, "http://h.test:6379/") || !refuses(c, "http://h.test:110/") {
-		t.Error("AllowPorts allows others, or not those")
+		t.Error("with AllowPorts 25 and 6379, one of them is refused or port 110 is requested")
 	}
 	if len(badPorts) != 83+1 {
-		t.Errorf("%d ports, want those of the Fetch standard and one", len(badPorts))
+		t.Errorf("%d bad ports, want 84: the 83 of the Fetch standard and one more", len(badPorts))
 	}
 }
 
@@ -76,11 +77,11 @@ func TestPortIsNotDialled(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close(); <-done })
 	_, err = client(t, Config{}).Get(t.Context(), Request{URL: url})
 	if _, refused := errors.AsType[*PortError](err); !refused {
-		t.Errorf("%v, want a *PortError", err)
+		t.Errorf("Get: %v, want a *PortError", err)
 	}
 	r := mustGet(t, client(t, Config{AllowPorts: []uint16{port}}), Request{URL: url})
 	if string(r.Body) != "here" {
-		t.Errorf("allowed: %q", r.Body)
+		t.Errorf("with AllowPorts: body %q, want \"here\"", r.Body)
 	}
 	r.Release()
 }

@@ -178,7 +178,7 @@ func TestProxyTunnels(t *testing.T) {
 				_, port, _ := net.SplitHostPort(strings.TrimPrefix(server.URL, "https://"))
 				r := mustGet(t, c, Request{URL: "https://example.com:" + port})
 				if want := "example.com:" + port + " example.com HTTP/2.0"; string(r.Body) != want {
-					t.Errorf("%q, want %q", r.Body, want)
+					t.Errorf("body %q, want %q", r.Body, want)
 				}
 				r.Release()
 				p.hasOnly(t, outside.String()+":"+port)
@@ -186,7 +186,7 @@ func TestProxyTunnels(t *testing.T) {
 				_, port, _ = net.SplitHostPort(strings.TrimPrefix(plain, "http://"))
 				r = mustGet(t, c, Request{URL: "http://example.com:" + port})
 				if want := "example.com:" + port + " "; string(r.Body) != want {
-					t.Errorf("%q, want %q", r.Body, want)
+					t.Errorf("body %q, want %q", r.Body, want)
 				}
 				r.Release()
 				p.hasOnly(t, outside.String()+":"+port)
@@ -209,7 +209,7 @@ func TestProxyGetsNoSpecialAddress(t *testing.T) {
 			}
 		}
 		if _, err := c.Get(t.Context(), Request{URL: "http://0x7f.1"}); !errors.Is(err, ErrURL) {
-			t.Errorf("%v, want ErrURL", err)
+			t.Errorf("Get: %v, want ErrURL", err)
 		}
 		p.hasOnly(t, "nowhere")
 	}
@@ -239,23 +239,23 @@ func TestProxyFaults(t *testing.T) {
 		want   Fault
 		silent bool
 	}{
-		"http, no listener":          {"http://user:secret@" + closed, proxyFault, false},
-		"socks5, no listener":        {"socks5://user:secret@" + closed, proxyFault, false},
-		"http, password":             {"http://" + wrong("http"), proxyFault, false},
-		"socks5, password":           {"socks5://" + wrong("socks5"), proxyFault, false},
-		"http, host is not there":    {"http://" + right("http"), hostFault, false},
-		"socks5, host is not there":  {"socks5://" + right("socks5"), hostFault, false},
-		"http, silent":               {"http://" + says(""), hostFault, true},
-		"socks5, silent":             {"socks5://" + says(""), proxyFault, true},
-		"http, not one":              {"http://" + says("SSH-2.0-x\r\n"), proxyFault, false},
-		"http, talks first":          {"http://" + says("HTTP/1.1 200 OK\r\n\r\nhello"), proxyFault, false},
-		"http, endless header":       {"http://" + says("HTTP/1.1 200 OK\r\nA: "+strings.Repeat("a", 20<<10)), proxyFault, false},
-		"socks5, is one for http":    {"socks5://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault, false},
-		"socks5, unknown reply":      {"socks5://user:secret@" + newTestProxy(t, "http", "", "").url[len("http://"):], proxyFault, true},
-		"https, has no certificate":  {"https://" + wrong("https"), proxyFault, false},
-		"https, speaks no TLS":       {"https://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault, false},
-		"http, speaks TLS":           {"http://" + wrong("https"), proxyFault, false},
-		"socks5, wants no password?": {"socks5://" + says("\x05\x00"), proxyFault, false},
+		"http, no listener":         {"http://user:secret@" + closed, proxyFault, false},
+		"socks5, no listener":       {"socks5://user:secret@" + closed, proxyFault, false},
+		"http, wrong password":      {"http://" + wrong("http"), proxyFault, false},
+		"socks5, wrong password":    {"socks5://" + wrong("socks5"), proxyFault, false},
+		"http, host is not there":   {"http://" + right("http"), hostFault, false},
+		"socks5, host is not there": {"socks5://" + right("socks5"), hostFault, false},
+		"http, silent":              {"http://" + says(""), hostFault, true},
+		"socks5, silent":            {"socks5://" + says(""), proxyFault, true},
+		"http, speaks SSH":          {"http://" + says("SSH-2.0-x\r\n"), proxyFault, false},
+		"http, talks first":         {"http://" + says("HTTP/1.1 200 OK\r\n\r\nhello"), proxyFault, false},
+		"http, endless header":      {"http://" + says("HTTP/1.1 200 OK\r\nA: "+strings.Repeat("a", 20<<10)), proxyFault, false},
+		"socks5, speaks HTTP":       {"socks5://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault, false},
+		"socks5, unknown reply":     {"socks5://user:secret@" + newTestProxy(t, "http", "", "").url[len("http://"):], proxyFault, true},
+		"https, bad certificate":    {"https://" + wrong("https"), proxyFault, false},
+		"https, speaks no TLS":      {"https://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault, false},
+		"http, speaks TLS":          {"http://" + wrong("https"), proxyFault, false},
+		"socks5, wants no password": {"socks5://" + says("\x05\x00"), proxyFault, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -266,13 +266,13 @@ func TestProxyFaults(t *testing.T) {
 			client := client(t, config)
 			_, err := client.Get(t.Context(), Request{URL: "http://" + closed})
 			if err == nil {
-				t.Fatal("an answer")
+				t.Fatal("Get returned an answer, want an error")
 			}
 			if got := Classify(err); got != c.want {
-				t.Errorf("%v is %+v, want %+v", err, got, c.want)
+				t.Errorf("Classify(%v) = %+v, want %+v", err, got, c.want)
 			}
 			if errors.Is(err, ErrProxy) != (c.want == proxyFault) {
-				t.Errorf("%v is ErrProxy: %v", err, errors.Is(err, ErrProxy))
+				t.Errorf("errors.Is(%v, ErrProxy) = %v", err, errors.Is(err, ErrProxy))
 			}
 			for _, part := range []string{"secret", "user:", base64.StdEncoding.EncodeToString([]byte("user:secret"))} {
 				if strings.Contains(err.Error(), part) {
@@ -292,14 +292,14 @@ func TestParseProxy(t *testing.T) {
 		}
 	}
 	if p, err := parseProxy(Config{}); p != nil || err != nil {
-		t.Errorf("no proxy: %v, %v", p, err)
+		t.Errorf("parseProxy without a proxy = %v, %v, want nil, nil", p, err)
 	}
 	for _, raw := range []string{
 		"secret@h:80", "secret:x@h", "socks5h://secret@h", "ftp://secret@h", "http://", "http://secret@", "http://h/secret", "http://h?secret",
 		"http://h#secret", "http://secret\x7f@h", "http://h:secret", "http://secret@h:0", "http://secret@h:99999", "socks5://" + strings.Repeat("secret", 50) + "@h",
 	} {
 		if _, err := parseProxy(Config{Proxy: raw}); err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("parseProxy(%q): %v", raw, err)
+			t.Errorf("parseProxy(%q): %v, want an error that does not show the URL", raw, err)
 		}
 	}
 }
@@ -313,16 +313,16 @@ func FuzzParseProxy(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		p, err := parseProxy(Config{Proxy: raw})
 		if err != nil && !errors.Is(err, errProxyURL) {
-			t.Errorf("parseProxy(%q): %v", raw, err)
+			t.Errorf("parseProxy(%q): %v, want errProxyURL", raw, err)
 		}
 		if err != nil || raw == "" {
 			return
 		}
 		if host, port, err := net.SplitHostPort(p.address); err != nil || host == "" || port == "" {
-			t.Errorf("parseProxy(%q): address %q, %v", raw, p.address, err)
+			t.Errorf("parseProxy(%q): address %q, %v, want a host and a port", raw, p.address, err)
 		}
 		if strings.ContainsAny(p.plainAuth, "\r\n") {
-			t.Errorf("parseProxy(%q): header %q", raw, p.plainAuth)
+			t.Errorf("parseProxy(%q): the header %q has a line break", raw, p.plainAuth)
 		}
 	})
 }

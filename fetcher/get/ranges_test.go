@@ -20,7 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
 
 // special4 are the entries of the IANA IPv4 Special-Purpose Address Registry,
 // multicast, and the public address at which Azure's machines find their keys.
@@ -74,7 +74,7 @@ func TestGuardKnowsSpecialRanges(t *testing.T) {
 		first, last := ends(p)
 		for _, ip := range []netip.Addr{first, last, first.WithZone("eth0")} {
 			if g.permits(ip) {
-				t.Errorf("%s: %s would be dialled", p, ip)
+				t.Errorf("%s, in the special range %s, would be dialled", ip, p)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func TestAllowNet(t *testing.T) {
 		}
 	}
 	if !newGuard(Config{AllowPrivate: true}).permits(netip.MustParseAddr("169.254.169.254")) {
-		t.Error("AllowPrivate keeps something back")
+		t.Error("with AllowPrivate, 169.254.169.254 would not be dialled")
 	}
 }
 
@@ -148,10 +148,10 @@ func TestAddressErrorSaysWhatAllows(t *testing.T) {
 			}
 			g := newGuard(Config{AllowNet: allow})
 			if !g.permits(ip) {
-				t.Errorf("%s: %s is not dialled with it", text, ip)
+				t.Errorf("%s: with these networks, %s would not be dialled", text, ip)
 			}
 			if first != last && g.permits(first) && g.permits(last) {
-				t.Errorf("%s: all of %s is dialled with it", text, p)
+				t.Errorf("%s: with these networks, both ends of %s would be dialled", text, p)
 			}
 		}
 	}
@@ -221,7 +221,7 @@ func TestSpellingsDoNotPassGuard(t *testing.T) {
 				raw := "http://" + host + ":" + port + "/"
 				judge(raw, false)
 				if url, err := form.Parse(raw); err != nil {
-					t.Errorf("%s: %v", raw, err)
+					t.Errorf("parse %s: %v", raw, err)
 				} else {
 					judge(url.String(), true)
 				}
@@ -236,7 +236,7 @@ func TestSpellingsDoNotPassGuard(t *testing.T) {
 		}
 	}
 	if count.Load() != 0 {
-		t.Errorf("%d connections came", count.Load())
+		t.Errorf("%d connections were made, want 0", count.Load())
 	}
 	names.Each(func(name string) { t.Errorf("the name server was asked for %q", name) })
 }
@@ -266,7 +266,7 @@ func TestNamesOfSpecialAddresses(t *testing.T) {
 		}
 	}
 	if count.Load() != 0 {
-		t.Errorf("%d connections came", count.Load())
+		t.Errorf("%d connections were made, want 0", count.Load())
 	}
 }
 
@@ -291,6 +291,6 @@ func TestRedirectIntoTheHouse(t *testing.T) {
 		r.Release()
 	}
 	if count.Load() != 0 {
-		t.Errorf("%d connections came", count.Load())
+		t.Errorf("%d connections were made, want 0", count.Load())
 	}
 }

@@ -59,17 +59,17 @@ func FuzzHeaders(f *testing.F) {
 			"Content-Type": {contentType}, "Content-Encoding": {encoding}, "Retry-After": {after}, "Date": {date}, "Location": {location},
 		}})
 		if r.RetryAfter < 0 || r.RetryAfter > maxRetryAfter {
-			t.Errorf("Retry-After %q with Date %q is %v", after, date, r.RetryAfter)
+			t.Errorf("Retry-After %q with Date %q is read as %v, want 0 to %v", after, date, r.RetryAfter, maxRetryAfter)
 		}
 		if r.ContentType != mediaType(r.ContentType) || strings.ContainsAny(r.ContentType, ";") {
-			t.Errorf("Content-Type %q is %q", contentType, r.ContentType)
+			t.Errorf("Content-Type %q is read as %q", contentType, r.ContentType)
 		}
 		name, err := coding(r.Header)
 		if err != nil && (!errors.Is(err, ErrCoding) || name != "" || len(err.Error()) > 500) {
-			t.Errorf("Content-Encoding %q: %q, %v", encoding, name, err)
+			t.Errorf("Content-Encoding %q: coding %q, %v", encoding, name, err)
 		}
 		if err == nil && name != "" && name != "gzip" && name != "br" && name != "zstd" {
-			t.Errorf("Content-Encoding %q is %q", encoding, name)
+			t.Errorf("Content-Encoding %q is read as %q", encoding, name)
 		}
 	})
 }

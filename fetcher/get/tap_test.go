@@ -86,16 +86,16 @@ func TestCaptureOfExchange(t *testing.T) {
 		case string(w.Request) != head || !strings.Contains(head, "Accept-Encoding: gzip\r\n"):
 			t.Errorf("%s: request %q, want %q", a.path, w.Request, head)
 		case a.truncated && (!strings.HasPrefix(a.wire, string(w.Response)) || len(w.Response) < 100) || !a.truncated && string(w.Response) != a.wire:
-			t.Errorf("%s: %q, want %q", a.path, w.Response, a.wire)
+			t.Errorf("%s: answer %q, want %q", a.path, w.Response, a.wire)
 		case w.Truncated != a.truncated || w.Remote != outside || w.Started.Before(before) || w.Started.After(time.Now()):
-			t.Errorf("%s: truncated %v, remote %v, started %v", a.path, w.Truncated, w.Remote, w.Started)
+			t.Errorf("%s: Wire with Truncated %v, Remote %v, Started %v", a.path, w.Truncated, w.Remote, w.Started)
 		}
 		if string(r.Body) != a.body {
 			t.Errorf("%s: body %q, want %q", a.path, r.Body, a.body)
 		}
 		r.Release()
 		if r.Wire != nil {
-			t.Error("a Wire after Release")
+			t.Error("Wire is not nil after Release")
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestCaptureIsOff(t *testing.T) {
 	r := mustGet(t, client(t, Config{}), Request{URL: serve(t, page("x"))})
 	defer r.Release()
 	if r.Wire != nil {
-		t.Errorf("%+v", r.Wire)
+		t.Errorf("without Capture: Wire = %+v, want nil", r.Wire)
 	}
 }
 
@@ -127,19 +127,19 @@ func TestCaptureTLS(t *testing.T) {
 			r := mustGet(t, c, Request{URL: "https://example.com:" + port + "/a?b"})
 			if string(r.Body) != "HTTP/1.1 example.com" || !strings.HasPrefix(string(r.Wire.Request), "GET /a?b HTTP/1.1\r\nHost: example.com:"+port+"\r\n") ||
 				!strings.HasPrefix(string(r.Wire.Response), "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(string(r.Wire.Response), "\r\n\r\nHTTP/1.1 example.com") || r.Wire.Remote != outside {
-				t.Errorf("proxy %q: %q, %+v", scheme, r.Body, r.Wire)
+				t.Errorf("proxy %q: body %q, Wire %+v", scheme, r.Body, r.Wire)
 			}
 			r.Release()
 		}
 	}
 	config.Proxy, config.RootCAs = "", nil
 	if _, err := client(t, config).Get(t.Context(), Request{URL: s.URL}); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("%v, want an error of the certificate", err)
+		t.Errorf("Get: %v, want an error about the certificate", err)
 	}
 	if c := client(t, Config{Capture: true, Transport: fake(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 	})}); mustGet(t, c, Request{URL: "http://h/"}).Wire != nil {
-		t.Error("a Wire without a connection")
+		t.Error("Wire is not nil, although the transport makes no connection")
 	}
 }
 
@@ -160,7 +160,8 @@ func TestCaptureLimit(t *testing.T) {
 	r := mustGet(t, c, request)
 	defer r.Release()
 	if int64(len(r.Wire.Response)) > c.maxCaptured(request) || len(r.Wire.Response) < 1<<20 || !r.Wire.Truncated || !r.Truncated {
-		t.Errorf("%d bytes captured, %d of body, truncated %v", len(r.Wire.Response), len(r.Body), r.Wire.Truncated)
+		t.Errorf("captured %d bytes, body of %d bytes, Wire.Truncated %v, want at least 1 MiB of both, truncated",
+			len(r.Wire.Response), len(r.Body), r.Wire.Truncated)
 	}
 }
 
@@ -183,15 +184,15 @@ func TestCaptureManyAtOnce(t *testing.T) {
 				}
 				sent, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.Wire.Request)))
 				if err != nil || sent.URL.Path != path {
-					t.Errorf("%s: request %.100q", path, r.Wire.Request)
+					t.Errorf("%s: Wire has another request: %.100q", path, r.Wire.Request)
 				}
 				answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.Wire.Response)), nil)
 				if err != nil {
-					t.Errorf("%s: %v", path, err)
+					t.Errorf("%s: read the answer in Wire: %v", path, err)
 					return
 				}
 				if body, err := io.ReadAll(answer.Body); err != nil || string(body) != strings.Repeat(path, 2000) {
-					t.Errorf("%s: %d bytes, %v", path, len(body), err)
+					t.Errorf("%s: Wire has another body: %d bytes, %v", path, len(body), err)
 				}
 				r.Release()
 			}
@@ -222,15 +223,16 @@ func FuzzFinalAnswer(f *testing.F) {
 		want, wantErr := io.ReadAll(answer.Body)
 		part := finalAnswer(wire, answer)
 		if !bytes.Contains(wire, part) {
-			t.Fatalf("%q is no part of %q", part, wire)
+			t.Fatalf("finalAnswer = %q, which is no part of %q", part, wire)
 		}
 		again, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(part)), nil)
 		if err != nil {
-			t.Fatalf("%q of %q: %v", part, wire, err)
+			t.Fatalf("finalAnswer(%q) = %q, which net/http does not read: %v", wire, part, err)
 		}
 		got, gotErr := io.ReadAll(again.Body)
 		if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) || again.StatusCode != answer.StatusCode {
-			t.Errorf("%q of %q: %d %q, %v, want %d %q, %v", part, wire, again.StatusCode, got, gotErr, answer.StatusCode, want, wantErr)
+			t.Errorf("finalAnswer(%q) = %q: status %d, body %q, %v, want %d, %q, %v",
+				wire, part, again.StatusCode, got, gotErr, answer.StatusCode, want, wantErr)
 		}
 	})
 }

@@ -74,7 +74,8 @@ func TestBodiesAreUnpacked(t *testing.T) {
 			for range 2 { // the second time with a reused decoder
 				r := mustGet(t, c, Request{URL: url})
 				if string(r.Body) != text || r.Truncated || r.Damage != nil || r.WireBytes != int64(len(whole)) {
-					t.Errorf("%s of %s: %d bytes, truncated %v, damage %v, %d on the wire", coding, name, len(r.Body), r.Truncated, r.Damage, r.WireBytes)
+					t.Errorf("%s, text %q: body of %d bytes, truncated %v, damage %v, %d bytes on the wire",
+						coding, name, len(r.Body), r.Truncated, r.Damage, r.WireBytes)
 				}
 				r.Release()
 				if len(text) < 100 {
@@ -82,14 +83,16 @@ func TestBodiesAreUnpacked(t *testing.T) {
 				}
 				r = mustGet(t, c, Request{URL: url, MaxBody: 100})
 				if string(r.Body) != text[:100] || !r.Truncated || r.Damage != nil {
-					t.Errorf("%s of %s, cut: %d bytes, truncated %v, damage %v", coding, name, len(r.Body), r.Truncated, r.Damage)
+					t.Errorf("%s, text %q, MaxBody 100: body of %d bytes, truncated %v, damage %v",
+						coding, name, len(r.Body), r.Truncated, r.Damage)
 				}
 				r.Release()
 				cut := 1 + random.IntN(len(whole)-1)
 				wire = whole[:cut]
 				r = mustGet(t, c, Request{URL: url})
 				if !strings.HasPrefix(text, string(r.Body)) && cut > 4 || !r.Truncated && cut > 4 {
-					t.Errorf("%s of %s, %d of %d bytes: %d bytes, truncated %v, damage %v", coding, name, cut, len(whole), len(r.Body), r.Truncated, r.Damage)
+					t.Errorf("%s, text %q, %d of %d bytes sent: body of %d bytes, truncated %v, damage %v",
+						coding, name, cut, len(whole), len(r.Body), r.Truncated, r.Damage)
 				}
 				r.Release()
 				wire = whole
@@ -126,17 +129,19 @@ func TestOddCodings(t *testing.T) {
 		wire := []byte(test.wire)
 		r := mustGet(t, c, Request{URL: coded(t, test.announced, &wire)})
 		if string(r.Body) != test.want || !errors.Is(r.Damage, test.damage) || r.Truncated {
-			t.Errorf("%.40q: %q, damage %v, truncated %v, want %q, %v", test.announced, r.Body, r.Damage, r.Truncated, test.want, test.damage)
+			t.Errorf("Content-Encoding %.40q: body %q, damage %v, truncated %v, want %q, damage %v",
+				test.announced, r.Body, r.Damage, r.Truncated, test.want, test.damage)
 		}
 		if r.Damage != nil && len(r.Damage.Error()) > 200 {
-			t.Errorf("damage of %d bytes", len(r.Damage.Error()))
+			t.Errorf("the text of the damage has %d bytes, want at most 200", len(r.Damage.Error()))
 		}
 		r.Release()
 	}
 	wire := []byte(text) // this is not brotli
 	r := mustGet(t, c, Request{URL: coded(t, "br", &wire)})
 	if !r.Truncated || r.Damage == nil {
-		t.Errorf("not brotli: %q, truncated %v, damage %v", r.Body, r.Truncated, r.Damage)
+		t.Errorf("not brotli: body %q, truncated %v, damage %v, want it truncated and damaged",
+			r.Body, r.Truncated, r.Damage)
 	}
 	r.Release()
 }
@@ -153,7 +158,7 @@ func bombs(t testing.TB) map[string][]byte {
 		"zstd, window of 16 MiB": []byte(magic + "\x00\x70" + strings.Repeat("\x02\x00\x00x", 100)),
 		"zstd, says 2^63 bytes":  []byte(magic + "\xe0\x00\x00\x00\x00\x00\x00\x00\x80" + strings.Repeat("\x02\x00\x00x", 100)),
 		"zstd, frames to skip":   bytes.Repeat([]byte("\x50\x2a\x4d\x18\x00\x00\x00\x00"), 1<<17),
-		"zstd, frames of none":   bytes.Repeat([]byte(magic+"\x20\x00\x01\x00\x00"), 1<<17),
+		"zstd, empty frames":     bytes.Repeat([]byte(magic+"\x20\x00\x01\x00\x00"), 1<<17),
 		"zstd, empty blocks":     append([]byte(magic+"\x00\x58"), bytes.Repeat([]byte("\x00\x00\x00"), 1<<18)...),
 		"br, large window":       []byte("\x11\x1e" + strings.Repeat("\x00", 100)),
 		"br, metadata":           append([]byte("\x0b"), bytes.Repeat([]byte("\x06"), 1<<20)...),
@@ -205,7 +210,7 @@ func TestBombs(t *testing.T) {
 						t.Errorf("damage %v, want %v", r.Damage, zstd.ErrWindowSizeExceeded)
 					}
 					if int64(cap(r.Body)) > max(limit, maxPooled) || r.WireBytes > maxPacked(limit) {
-						t.Errorf("%d bytes, %d on the wire", cap(r.Body), r.WireBytes)
+						t.Errorf("body in a buffer of %d bytes, %d bytes on the wire", cap(r.Body), r.WireBytes)
 					}
 					r.Release()
 				})
@@ -214,9 +219,9 @@ func TestBombs(t *testing.T) {
 			close(done)
 			watch.Wait()
 			if grown := int64(most.Load()) - int64(before.HeapAlloc); grown > 100<<20 {
-				t.Errorf("%d MiB of heap", grown>>20)
+				t.Errorf("the heap grew by %d MiB, want at most 100", grown>>20)
 			} else {
-				t.Logf("%d KiB of bomb, %d MiB of heap", len(bomb)>>10, grown>>20)
+				t.Logf("bomb of %d KiB: the heap grew by %d MiB", len(bomb)>>10, grown>>20)
 			}
 		})
 	}
@@ -243,11 +248,12 @@ func FuzzUnpack(f *testing.F) {
 		announced, body = coding, wire
 		r, err := c.Get(t.Context(), Request{URL: "http://h/"})
 		if err != nil {
-			t.Fatalf("%q, %x: %v", coding, wire, err)
+			t.Fatalf("Content-Encoding %q, body %x: %v", coding, wire, err)
 		}
 		defer r.Release()
 		if len(r.Body) > 4096 || (r.Damage != nil && !errors.Is(r.Damage, ErrCoding)) && !r.Truncated {
-			t.Errorf("%q, %x: %d bytes, truncated %v, damage %v", coding, wire, len(r.Body), r.Truncated, r.Damage)
+			t.Errorf("Content-Encoding %q, body %x: %d bytes unpacked, truncated %v, damage %v",
+				coding, wire, len(r.Body), r.Truncated, r.Damage)
 		}
 	})
 }

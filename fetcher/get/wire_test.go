@@ -100,13 +100,13 @@ func TestOnTheWire(t *testing.T) {
 		head := <-heads
 		want = strings.Replace(want, "HOST", addr, 1)
 		if line, _, _ := strings.Cut(head, "\r\n"); line != "GET "+want+" HTTP/1.1" {
-			t.Errorf("%q: %q, want %q", target, line, want)
+			t.Errorf("%q: request line %q, want the target %q", target, line, want)
 		}
 		if strings.Count(head, "\r\n") != 6 || !strings.Contains(head, "Host: "+addr) || !strings.Contains(head, "User-Agent: test/1") {
 			t.Errorf("%q: header %q", target, head)
 		}
 		if rest := <-heads; rest != "" {
-			t.Errorf("%q: %q behind the header", target, rest)
+			t.Errorf("%q: %q follows the header, want nothing", target, rest)
 		}
 	}
 }
@@ -136,10 +136,10 @@ func FuzzParseURL(f *testing.F) {
 		}
 		target := u.RequestURI()
 		if target == "" || strings.IndexFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }) >= 0 {
-			t.Errorf("parseURL(%q) requests %q", raw, target)
+			t.Errorf("parseURL(%q) has the request target %q", raw, target)
 		}
 		if u.Host == "" || u.User != nil || strings.ContainsAny(u.Host, "/?#@\r\n ") {
-			t.Errorf("parseURL(%q) asks host %q, user %v", raw, u.Host, u.User)
+			t.Errorf("parseURL(%q) has the host %q, user %v", raw, u.Host, u.User)
 		}
 	})
 }
@@ -173,13 +173,13 @@ func TestNeverRepeats(t *testing.T) {
 			starts := 0
 			_, err := c.Get(t.Context(), Request{URL: "http://" + addr, Started: func() { starts++ }})
 			if !errors.Is(err, ErrStale) {
-				t.Errorf("%v, want ErrStale", err)
+				t.Errorf("second Get: %v, want ErrStale", err)
 			}
 			if f := Classify(err); !f.Stale || !f.Retry || f.Host {
 				t.Errorf("Classify(%v) = %+v", err, f)
 			}
 			if requests.Load() != 2 || starts != 1 {
-				t.Errorf("%d requests, %d starts of the second, want 2 and 1", requests.Load(), starts)
+				t.Errorf("%d requests, want 2; the second called Started %d times, want once", requests.Load(), starts)
 			}
 			mustGet(t, c, Request{URL: "http://" + addr}).Release() // over a new connection
 		})
@@ -192,7 +192,7 @@ func TestEmptyAnswer(t *testing.T) {
 	_, err := client(t, Config{}).Get(t.Context(), Request{URL: "http://" + addr})
 	var fault *Error
 	if errors.Is(err, ErrStale) || !errors.As(err, &fault) || fault.Op != OpRequest {
-		t.Errorf("%v, want an *Error of the request", err)
+		t.Errorf("Get: %v, want an *Error with OpRequest and not ErrStale", err)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestKeptConnectionIsNotToBlame(t *testing.T) {
 		c.config.Timeout = 200 * time.Millisecond
 		_, err := c.Get(t.Context(), Request{URL: "http://" + addr})
 		if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true}) {
-			t.Errorf("%s: %v is %+v", name, err, f)
+			t.Errorf("%s: Classify(%v) = %+v", name, err, f)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func TestCloseClosesHTTP2(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(10 * time.Second):
-		t.Error("the connection is open 10s after Close")
+		t.Error("the connection is still open 10 s after Close")
 	}
 }
 
@@ -297,7 +297,7 @@ func TestHTTP2(t *testing.T) {
 	s, config := secure(t, func(w http.ResponseWriter, r *http.Request) {
 		addrs.Store(r.RemoteAddr, true)
 		if r.ProtoMajor != 2 {
-			t.Errorf("protocol %s", r.Proto)
+			t.Errorf("protocol %s, want HTTP/2", r.Proto)
 		}
 		if r.ContentLength != 0 || r.TransferEncoding != nil {
 			t.Errorf("content length %d, transfer encoding %v, want a request that says it has no body", r.ContentLength, r.TransferEncoding)
@@ -309,7 +309,7 @@ func TestHTTP2(t *testing.T) {
 		sent := 0
 		r := mustGet(t, c, Request{URL: s.URL + target, Sent: func() { sent++ }})
 		if string(r.Body) != target || sent != 1 {
-			t.Errorf("%q: body %q, sent %d times", target, r.Body, sent)
+			t.Errorf("%q: body %q, Sent was called %d times, want once", target, r.Body, sent)
 		}
 		r.Release()
 	}
@@ -338,7 +338,7 @@ func TestHTTP2(t *testing.T) {
 			return
 		}
 		if !errors.Is(err, ErrStale) {
-			t.Fatalf("%v, want ErrStale", err)
+			t.Fatalf("Get: %v, want ErrStale", err)
 		}
 	}
 	t.Error("no new connection after the old one was closed")
@@ -364,7 +364,7 @@ func TestHTTP2NeverRepeats(t *testing.T) {
 			mustGet(t, cl, Request{URL: "https://" + addr}).Release()
 			_, err := cl.Get(t.Context(), Request{URL: "https://" + addr})
 			if err == nil || errors.Is(err, ErrStale) != c.stale {
-				t.Errorf("%v, want an error that is ErrStale: %v", err, c.stale)
+				t.Errorf("second Get: %v, want an error (ErrStale: %v)", err, c.stale)
 			}
 			if requests.Load() != 2 {
 				t.Errorf("%d requests, want 2", requests.Load())

@@ -15,11 +15,11 @@ func TestDoubtHas(t *testing.T) {
 	for file := 1; file < 6; file++ {
 		for offset := range int64(30) {
 			if at := (Place{file, offset}); d.Has(at) != doubtful[at] {
-				t.Errorf("Has(%v) is %v", at, d.Has(at))
+				t.Errorf("Has(%v) = %v", at, d.Has(at))
 			}
 		}
 	}
 	if new(Doubt).Has(Place{1, 0}) {
-		t.Error("without spans a line is in doubt")
+		t.Error("a Doubt without spans has a line")
 	}
 }

@@ -110,7 +110,7 @@ func TestExportEdges(t *testing.T) {
 	}
 	edges, same := export(true)
 	if same != sums {
-		t.Errorf("%+v with edges, %+v without", same, sums)
+		t.Errorf("sums %+v with edges, %+v without, want the same", same, sums)
 	}
 	found := make(map[string]map[int]int) // by item and round: number of edges by part
 	for _, text := range edges {
@@ -131,7 +131,7 @@ func TestExportEdges(t *testing.T) {
 		}
 		found[key][page.Part] = len(page.Links)
 		if lease := page.Links[0].Text; exported[key] != lease {
-			t.Errorf("edges of %s are of lease %s, its record of %q", page.Source, lease, exported[key])
+			t.Errorf("the edges of %s have the lease %s, its record has the lease %q", page.Source, lease, exported[key])
 		}
 	}
 	for key, lease := range exported {
@@ -140,7 +140,7 @@ func TestExportEdges(t *testing.T) {
 			n += some
 		}
 		if want := edgesOf(lease); n != want {
-			t.Errorf("%s has %d edges in %d lines, want %d", key, n, len(found[key]), want)
+			t.Errorf("%s has %d edges (in %d lines), want %d edges", key, n, len(found[key]), want)
 		}
 	}
 	t.Logf("%d records, %d lines of edges, %d pending, %d void, %d repeated", sums.Records, len(edges), sums.Pending, sums.Void, sums.Repeated)
@@ -219,6 +219,6 @@ func TestEdgesOfFiles(t *testing.T) {
 		`{"source":"http://a.example/3","id":"00","round":0,"part":0,"links":[{"target":"http://a.example/3/x","text":"x","rel":"nofollow","kind":"a"}]}` + "\n",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("lines of links (-want +got):\n%s", diff)
 	}
 }

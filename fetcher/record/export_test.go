@@ -54,7 +54,7 @@ func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(e.Temp); err != nil || len(left) > 0 {
-		t.Errorf("the export left %v behind (%v)", left, err)
+		t.Errorf("the export left the files %v in Temp (%v)", left, err)
 	}
 	lines := strings.SplitAfter(out.String(), "\n")
 	lines = lines[:len(lines)-1]
@@ -79,12 +79,12 @@ func TestExportChoice(t *testing.T) {
 		"one":                         {workers: [][]entry{{{1, 5, "a", false}}}, want: "a", sums: record.Exported{Records: 1}},
 		"taken back":                  {workers: [][]entry{{{1, 5, "a", true}}}, sums: record.Exported{Void: 1}},
 		"taken back, then another":    {workers: [][]entry{{{1, 5, "a", true}, {2, 4, "b", false}}}, want: "b", sums: record.Exported{Records: 1, Void: 1}},
-		"another's is taken back":     {workers: [][]entry{{{1, 5, "a", true}}, {{2, 4, "b", false}}}, want: "b", sums: record.Exported{Records: 1, Void: 1}},
+		"one worker takes back":       {workers: [][]entry{{{1, 5, "a", true}}, {{2, 4, "b", false}}}, want: "b", sums: record.Exported{Records: 1, Void: 1}},
 		"in doubt: the latest":        {workers: [][]entry{{{2, 5, "a", false}}, {{1, 6, "b", false}}}, want: "b", sums: record.Exported{Records: 1, Repeated: 1}},
-		"of one time: greatest lease": {workers: [][]entry{{{2, 5, "a", false}}, {{1, 5, "b", false}}}, want: "a", sums: record.Exported{Records: 1, Repeated: 1}},
-		"of one lease: the first": {workers: [][]entry{{{1, 5, "a", false}, {1, 5, "b", false}}}, want: "a",
+		"equal times: greatest lease": {workers: [][]entry{{{2, 5, "a", false}}, {{1, 5, "b", false}}}, want: "a", sums: record.Exported{Records: 1, Repeated: 1}},
+		"equal leases: the first": {workers: [][]entry{{{1, 5, "a", false}, {1, 5, "b", false}}}, want: "a",
 			sums: record.Exported{Records: 1, Repeated: 1}},
-		"of one lease all are taken back": {workers: [][]entry{{{1, 5, "a", false}, {1, 5, "b", true}}}, sums: record.Exported{Void: 2}},
+		"all of one lease are taken back": {workers: [][]entry{{{1, 5, "a", false}, {1, 5, "b", true}}}, sums: record.Exported{Void: 2}},
 		"pending": {workers: [][]entry{{{1, 5, "a", false}}, {{2, 5, "a", true}}}, pending: true,
 			sums: record.Exported{Void: 1, Pending: 1}},
 	} {
@@ -117,7 +117,7 @@ func TestExportChoice(t *testing.T) {
 					title = r.Title
 				}
 				if title != c.want || len(lines) > 1 || sums != c.sums {
-					t.Errorf("lines %q, %+v; want %q, %+v", lines, sums, c.want, c.sums)
+					t.Errorf("lines %q, sums %+v; want the title %q, sums %+v", lines, sums, c.want, c.sums)
 				}
 				slices.Reverse(dirs)
 			}
@@ -137,12 +137,12 @@ func TestExportFirstOfMany(t *testing.T) {
 	})
 	lines, sums := exported(t, record.Export{Dirs: []string{dir}})
 	if len(lines) != 3 || sums.Repeated != 497 {
-		t.Errorf("%d records, %+v", len(lines), sums)
+		t.Errorf("%d records, sums %+v, want 3 records, 497 repeated", len(lines), sums)
 	}
 	for _, line := range lines {
 		var r record.Record
 		if err := json.Unmarshal([]byte(line), &r); err != nil || r.LinksAdded > 2 {
-			t.Errorf("exported is %s, %v", line, err)
+			t.Errorf("exported %s, %v, want one of the first three records", line, err)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestExportOfALiveJournal(t *testing.T) {
 	}
 	sums, err := record.Export{Dirs: []string{long, live.Dir}, Temp: t.TempDir()}.To(t.Context(), &onWrite{&out, more})
 	if err != nil || sums.Records != 3010 || bytes.Count(out.Bytes(), []byte("\n")) != 3010 {
-		t.Errorf("%+v, %v", sums, err)
+		t.Errorf("sums %+v, %v, want 3010 records", sums, err)
 	}
 	_ = worker.Close()
 }
@@ -297,22 +297,23 @@ func (c *crowd) check(t *testing.T) {
 	c.rng.Shuffle(len(c.dirs), func(i, j int) { c.dirs[i], c.dirs[j] = c.dirs[j], c.dirs[i] })
 	exact, sums := exported(t, record.Export{Dirs: c.dirs, Pending: keys(pending...)})
 	if len(exact) != len(c.done) || sums.Records != uint64(len(exact)) || sums.Damaged > 0 {
-		t.Errorf("%d records for %d completed items; %+v", len(exact), len(c.done), sums)
+		t.Errorf("%d records for %d completed items; sums %+v", len(exact), len(c.done), sums)
 	}
 	for _, line := range exact {
 		if key, text := keyOf(t, line); c.done[key] == "" || c.done[key] > text {
-			t.Errorf("%+v has the record of %q, was completed with %q", key, text, c.done[key])
+			t.Errorf("%+v: the exported record is %q, want %q, with which it was completed, or a later one",
+				key, text, c.done[key])
 		}
 	}
 	all, sums := exported(t, record.Export{Dirs: c.dirs})
 	if missing := missingFrom(all, exact); missing != "" || sums.Pending > 0 {
-		t.Errorf("without Pending, %q is missing; %+v", missing, sums)
+		t.Errorf("without Pending, %q is missing; sums %+v", missing, sums)
 	}
 	seen := make(map[record.Key]bool)
 	for _, line := range all {
 		key, _ := keyOf(t, line)
 		if seen[key] {
-			t.Errorf("%+v is there twice", key)
+			t.Errorf("%+v is exported twice", key)
 		}
 		seen[key] = true
 	}
@@ -337,7 +338,7 @@ func keyOf(t *testing.T, line string) (record.Key, string) {
 // than their keys would take.
 func TestExportMemory(t *testing.T) {
 	if !*proof {
-		t.Skip("with -proof")
+		t.Skip("runs only with -proof")
 	}
 	const records, limit = 2_000_000, 48 << 20
 	rng := dice(t)
@@ -370,9 +371,9 @@ func TestExportMemory(t *testing.T) {
 	sums, err := record.Export{Dirs: []string{dir}, Temp: t.TempDir()}.To(t.Context(), io.Discard)
 	close(done)
 	<-sampled
-	t.Logf("%d MB", largest>>20)
+	t.Logf("at most %d MB in use", largest>>20)
 	if err != nil || sums.Records != records || largest > limit {
-		t.Errorf("%+v with %d MB, want at most %d: %v", sums, largest>>20, limit>>20, err)
+		t.Errorf("sums %+v, %d MB in use, want at most %d MB: %v", sums, largest>>20, limit>>20, err)
 	}
 }
 
@@ -394,29 +395,29 @@ func TestExportDamage(t *testing.T) {
 		"no fingerprint": func(b []byte) []byte {
 			return bytes.Replace(b, []byte(`"fingerprint":"01`), []byte(`"fingerprint":"1`), 1)
 		},
-		"no lease":          func(b []byte) []byte { return edit(b, second, `"lease":"01`, `"least":"01`) },
-		"no round":          func(b []byte) []byte { return edit(b, second, `"round":0`, `"round":x`) },
-		"no time":           func(b []byte) []byte { return edit(b, second, `"fetched_at":"1`, `"fetched_at":"x`) },
-		"a line of another": func(b []byte) []byte { return slices.Insert(b, second, []byte("{}\n")...) },
+		"no lease":                  func(b []byte) []byte { return edit(b, second, `"lease":"01`, `"least":"01`) },
+		"no round":                  func(b []byte) []byte { return edit(b, second, `"round":0`, `"round":x`) },
+		"no time":                   func(b []byte) []byte { return edit(b, second, `"fetched_at":"1`, `"fetched_at":"x`) },
+		"a line of another program": func(b []byte) []byte { return slices.Insert(b, second, []byte("{}\n")...) },
 	} {
 		if err := os.WriteFile(name, damage(bytes.Clone(text)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		want := 2
-		if what == "a line of another" {
+		if what == "a line of another program" {
 			want = 3
 		}
 		lines, sums := exported(t, record.Export{Dirs: []string{dir}})
 		place := fmt.Sprintf("%s, byte %d:", name, second)
 		if len(lines) != want || sums.Damaged != 1 || !strings.Contains(sums.FirstDamage, place) {
-			t.Errorf("%s: %d lines, want %d; %+v", what, len(lines), want, sums)
+			t.Errorf("%s: %d lines, want %d; sums %+v, want 1 damaged line", what, len(lines), want, sums)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "pages-000001.jsonl"), text[:len(text)-1], 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := (record.Export{Dirs: []string{dir}}).To(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "ends within a line") {
-		t.Errorf("half a line in a closed file: %v", err)
+		t.Errorf("half a line in a closed file: %v, want an error", err)
 	}
 }
 
@@ -429,7 +430,7 @@ func edit(b []byte, offset int, old, new string) []byte {
 // of a missing directory, of the writer, of the pending items or of the caller.
 func TestExportEnds(t *testing.T) {
 	if lines, sums := exported(t, record.Export{Dirs: []string{t.TempDir()}}); len(lines) > 0 || sums != (record.Exported{}) {
-		t.Errorf("an empty directory has %q, %+v", lines, sums)
+		t.Errorf("the export of an empty directory has the lines %q, sums %+v", lines, sums)
 	}
 	dir := journalOf(t, record.Config{}, func(j *record.Journal) { _ = j.Append(leased(1, 1)) })
 	stopped, stop := context.WithCancel(t.Context())

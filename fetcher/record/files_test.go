@@ -54,7 +54,7 @@ func contents(t *testing.T, filesystem vfs.FS) (lines []string) {
 			t.Errorf("%s is still there", name)
 		}
 		if i > 0 && strings.TrimSuffix(name, ".zst") == names[i-1] {
-			t.Errorf("%s is there twice", name)
+			t.Errorf("%s is there packed and plain", name)
 		}
 		for line := range bytes.Lines(unpacked(t, filesystem, name)) {
 			var r record.Record
@@ -133,7 +133,7 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 	}
 	for i, url := range lines {
 		if url != page(i).URL {
-			t.Fatalf("record %d is %s", i, url)
+			t.Fatalf("record %d is %s, want %s", i, url, page(i).URL)
 		}
 	}
 	files, err = record.Open(cfg, c.position)
@@ -242,7 +242,7 @@ func TestRotationAndPacking(t *testing.T) {
 		}
 		names := list(t, cfg.Dir)
 		if len(names) < 4 || names[len(names)-1] != "pages.jsonl" {
-			t.Fatalf("files %v", names)
+			t.Fatalf("files %v, want at least 4, the last of them pages.jsonl", names)
 		}
 		for i, name := range names[:len(names)-1] {
 			want := fmt.Sprintf("pages-%06d.jsonl", i+1)
@@ -374,7 +374,7 @@ func TestDiskErrors(t *testing.T) {
 		state.write(files, batches, false)
 		err = files.Close()
 		if told := err != nil || state.records < 12*batches[0]; writes.Load() >= 10+from && !told {
-			t.Errorf("write %d failed without an error", 10+from)
+			t.Errorf("write %d failed, but no call returned an error", 10+from)
 		}
 		cfg.FS = disk
 		state.holds(t, cfg)
@@ -392,10 +392,10 @@ func TestStreamWritesWholeLines(t *testing.T) {
 		}
 	}
 	if position, err := stream.Sync(); err != nil || position != nil {
-		t.Errorf("Sync returned %v, %v", position, err)
+		t.Errorf("Sync returned %v, %v, want nil, nil", position, err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.HasPrefix(out.String(), `{"url":"http://a.test/000000"`) {
-		t.Errorf("the stream has %q", out.String())
+		t.Errorf("the stream has %q, want 3 lines", out.String())
 	}
 	full := record.NewStream(fullWriter{})
 	_ = full.Append(page(0))
@@ -427,7 +427,7 @@ func TestTeeWritesToBoth(t *testing.T) {
 	}
 	position, err := tee.Sync()
 	if err != nil || len(position) != 1 || position[0].Length != int64(out.Len()) {
-		t.Errorf("Sync returned %v, %v; the stream has %d bytes", position, err, out.Len())
+		t.Errorf("Sync returned %v, %v, want one file of %d bytes, as in the stream", position, err, out.Len())
 	}
 	if err := files.Close(); err != nil {
 		t.Fatal(err)
@@ -443,10 +443,10 @@ func TestRecordLine(t *testing.T) {
 	r := record.Record{URL: "http://a.test/?a=1&b=<2>", Title: "two\nlines\u2028 \"quoted\"", Error: "x\x00", FetchedAt: time.Unix(1, 5e6).UTC(), LinksFound: 3}
 	line, err := r.AppendLine([]byte("before\n"))
 	if err != nil || !bytes.HasPrefix(line, []byte("before\n")) || bytes.Count(line, []byte("\n")) != 2 {
-		t.Fatalf("line %q, %v", line, err)
+		t.Fatalf("line %q, %v, want one line after the given bytes", line, err)
 	}
 	var back record.Record
 	if err := json.Unmarshal(line[len("before\n"):], &back); err != nil || !cmp.Equal(back, r) {
-		t.Errorf("reads back as %+v, %v", back, err)
+		t.Errorf("the record reads back as %+v, %v, want %+v", back, err, r)
 	}
 }

@@ -57,7 +57,7 @@ func TestJournalIsOneProcess(t *testing.T) {
 	cfg := record.Config{Dir: t.TempDir()}
 	journal := must(record.OpenJournal(cfg))
 	if _, err := record.OpenJournal(cfg); !errors.Is(err, frontier.ErrLocked) {
-		t.Errorf("a second one: %v, want ErrLocked", err)
+		t.Errorf("OpenJournal of an open journal: %v, want ErrLocked", err)
 	}
 	for range 2 {
 		if err := journal.Close(); err != nil {
@@ -125,11 +125,11 @@ func TestJournalFails(t *testing.T) {
 		broken.Store(fail)
 		_ = journal.Append(leased(n, 1))
 		if _, err := journal.Sync(); (err != nil) != (n > 0) {
-			t.Errorf("Sync %d returned %v", n, err)
+			t.Errorf("Sync %d (from 0) returned %v, want an error from Sync 1 on", n, err)
 		}
 	}
 	if journal.Close() == nil {
-		t.Error("Close told nothing of it")
+		t.Error("Close returned no error after a failed write")
 	}
 }
 
@@ -228,7 +228,8 @@ func TestJournalCutsHalfALine(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := string(must(os.ReadFile(name))); got != before {
-				t.Errorf("%d bytes of a line behind %q left %d bytes", length, before, len(got))
+				t.Errorf("half a line of %d bytes behind %q: %d bytes are left, want %d",
+					length, before, len(got), len(before))
 			}
 		}
 	}
@@ -254,7 +255,7 @@ func TestArchiveIsSyncedFirst(t *testing.T) {
 	name := disk.PathJoin(dir, "pages.jsonl")
 	kept := &archive{synced: func() {
 		if info, err := disk.Stat(name); err != nil || info.Size() > 0 {
-			t.Errorf("pages.jsonl is not empty yet: %v", err)
+			t.Errorf("when the archive is synced, pages.jsonl is missing or not empty: %v", err)
 		}
 	}}
 	files := must(record.Open(record.Config{Dir: dir, FS: disk, OpenArchive: func(string) (frontier.Output, error) { return kept, nil }}, nil))
@@ -269,7 +270,7 @@ func TestArchiveIsSyncedFirst(t *testing.T) {
 	_ = files.Close()
 	files = must(record.Open(record.Config{Dir: dir, FS: disk}, position))
 	if again := must(files.Sync()); fmt.Sprint(again) != fmt.Sprint(position) {
-		t.Errorf("position %v without the archive, was %v", again, position)
+		t.Errorf("without the archive: position %v, want %v as before", again, position)
 	}
 	_ = files.Close()
 }

@@ -55,11 +55,11 @@ func TestRestOfCutFile(t *testing.T) {
 			t.Errorf("%s: Rest = %+v, %+v, %v, want %+v", name, rest, cut, err, test.want)
 		}
 		if _, err := Open(cfg, position); test.want.Missing() != errors.As(err, new(*MissingError)) {
-			t.Errorf("%s: Open at what was committed: %v", name, err)
+			t.Errorf("%s: Open at the committed position: %v", name, err)
 		}
 		files, err := Open(cfg, rest)
 		if err != nil {
-			t.Errorf("%s: Open at the rest: %v", name, err)
+			t.Errorf("%s: Open at the position that Rest returned: %v", name, err)
 			continue
 		}
 		if err := files.Close(); err != nil {
@@ -67,6 +67,6 @@ func TestRestOfCutFile(t *testing.T) {
 		}
 	}
 	if rest, cut, err := Rest(Config{Dir: "d", FS: vfs.NewMem()}, nil); err != nil || len(rest) != 0 || cut.Missing() {
-		t.Errorf("of no output: %v, %+v, %v", rest, cut, err)
+		t.Errorf("Rest without files = %v, %+v, %v, want nothing missing", rest, cut, err)
 	}
 }

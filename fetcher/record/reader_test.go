@@ -116,7 +116,7 @@ func TestReaderOrder(t *testing.T) {
 		}
 	}
 	if got, want := read(t, Reader{Dir: dir}), ids(3, 9); !slices.Equal(got, want) {
-		t.Errorf("without the first: records %v, want %v", got, want)
+		t.Errorf("without the first file: records %v, want %v", got, want)
 	}
 	if err := os.Rename(filepath.Join(dir, Pages.active()), filepath.Join(dir, Pages.closed(3))); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestReaderLines(t *testing.T) {
 		got = append(got, line...)
 	}
 	if !bytes.HasSuffix(got, active) || bytes.Count(got, []byte{'\n'}) != 9 {
-		t.Errorf("lines %s", got)
+		t.Errorf("lines %s, want 9, which end with those of the active file", got)
 	}
 	for range (Reader{Dir: dir}).Lines() {
 		break // an iteration may end early
@@ -208,7 +208,7 @@ func TestReaderDamage(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", tt.name, last, tt.want)
 		}
 		if err := (Reader{Dir: dir, End: tt.end}).JoinReferrers(&bytes.Buffer{}, t.TempDir()); err == nil {
-			t.Errorf("%s: JoinReferrers gave no error", tt.name)
+			t.Errorf("%s: JoinReferrers returned no error", tt.name)
 		}
 	}
 }
@@ -231,14 +231,14 @@ func TestReaderReadsFiles(t *testing.T) {
 		}
 	}
 	if got, want := read(t, Reader{Dir: dir, End: end}), ids(0, 20); !slices.Equal(got, want) {
-		t.Errorf("while it is open: records %v, want %v", got, want)
+		t.Errorf("while Files is open: records %v, want %v", got, want)
 	}
 	if err := files.Close(); err != nil {
 		t.Fatal(err)
 	}
 	packed, _ := filepath.Glob(filepath.Join(dir, "*"+zstdSuffix))
 	if got, want := read(t, Reader{Dir: dir, End: end}), ids(0, 20); !slices.Equal(got, want) || len(packed) < 3 {
-		t.Errorf("records %v of %d packed files, want %v", got, len(packed), want)
+		t.Errorf("records %v, want %v; %d packed files, want at least 3", got, want, len(packed))
 	}
 }
 
@@ -269,7 +269,7 @@ func TestFindRecord(t *testing.T) {
 	plain := strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(line(t, sample(9, -1))))
 	write(t, dir, Pages.active(), []byte(plain))
 	if got, ok, err := r.Find(sample(9, -1).URL); err != nil || !ok || !cmp.Equal(got, sample(9, -1)) {
-		t.Errorf("with a plain &: %+v, %v, %v", got, ok, err)
+		t.Errorf("Find with a plain & in the file = %+v, %v, %v", got, ok, err)
 	}
 }
 
@@ -346,18 +346,18 @@ func FuzzJoinReferrers(f *testing.F) {
 				Referrer string `json:"referrer"`
 			}
 			if err := json.Unmarshal(text, &got); err != nil {
-				t.Fatalf("%s: %v", text, err)
+				t.Fatalf("line %s: %v", text, err)
 			}
 			referrer, known := urls[want.ReferrerID]
 			if !cmp.Equal(got.Record, want) || got.Referrer != referrer || bytes.Contains(text, []byte(`,"referrer":`)) != known {
-				t.Fatalf("%s, want %+v with referrer %q", text, want, referrer)
+				t.Fatalf("line %s, want %+v with the referrer %q", text, want, referrer)
 			}
 		}
 		if out.Len() > 0 {
 			t.Fatalf("more lines: %s", out.Bytes())
 		}
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-			t.Fatalf("it leaves %v (%v)", left, err)
+			t.Fatalf("JoinReferrers left the files %v (%v)", left, err)
 		}
 	})
 }

@@ -51,25 +51,25 @@ func TestTailFollowsFiles(t *testing.T) {
 	}
 	for n, from := range places {
 		if got, want := tailed(t, r.Tail(from), end), ids(n, 9); !slices.Equal(got, want) {
-			t.Errorf("from %v: %v, want %v", from, got, want)
+			t.Errorf("records from %v: %v, want %v", from, got, want)
 		}
 	}
 	tail := r.Tail(Place{1, 0})
 	if got := tailed(t, tail, places[7]); !slices.Equal(got, ids(0, 7)) {
-		t.Errorf("up to %v: %v", places[7], got)
+		t.Errorf("records up to %v: %v, want the first 7", places[7], got)
 	}
 	more := line(t, sample(9, 7))
 	write(t, dir, Pages.active(), append(bytes.Clone(active), more[:len(more)/2]...))
 	if got := tailed(t, tail, end); !slices.Equal(got, ids(7, 9)) {
-		t.Errorf("then: %v", got)
+		t.Errorf("after half a line was appended: records %v, want 2 more", got)
 	}
 	write(t, dir, Pages.active(), append(bytes.Clone(active), more...))
 	end.Offset += int64(len(more))
 	if whole, err := r.WholeLines(); err != nil || whole != end {
-		t.Errorf("WholeLines: %v, %v, want %v", whole, err, end)
+		t.Errorf("WholeLines = %v, %v, want %v", whole, err, end)
 	}
 	if got := tailed(t, tail, end); !slices.Equal(got, ids(9, 10)) {
-		t.Errorf("what was appended: %v", got)
+		t.Errorf("after the whole line was appended: records %v, want 1 more", got)
 	}
 	// The active file is closed and packed while the tail has it open.
 	if err := os.Rename(filepath.Join(dir, Pages.active()), filepath.Join(dir, Pages.closed(3))); err != nil {
@@ -77,7 +77,7 @@ func TestTailFollowsFiles(t *testing.T) {
 	}
 	write(t, dir, Pages.active(), line(t, sample(10, 8)))
 	if got := tailed(t, tail, Place{4, int64(len(line(t, sample(10, 8))))}); !slices.Equal(got, ids(10, 11)) {
-		t.Errorf("behind a rotation: %v", got)
+		t.Errorf("after a rotation: records %v, want 1 more", got)
 	}
 	if err := tail.Close(); err != nil {
 		t.Error(err)
@@ -123,10 +123,10 @@ func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 		t.Helper()
 		position, err := j.Answered()
 		if err != nil || Pages.EndOf(position) != (Place{1, offset}) {
-			t.Errorf("answered to %v, %v, want byte %d", position, err, offset)
+			t.Errorf("Answered = %v, %v, want byte %d", position, err, offset)
 		}
 		if d, err := (Reader{Dir: dir}).Doubt(); err != nil || !slices.Equal(d.Spans, spans) {
-			t.Errorf("in doubt: %v, %v, want %v", d.Spans, err, spans)
+			t.Errorf("spans in doubt: %v, %v, want %v", d.Spans, err, spans)
 		}
 	}
 	records := make([]*Record, 6)
@@ -157,13 +157,13 @@ func TestAnsweredStopsAtWaitingRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d, err := (Reader{Dir: dir}).Doubt(); err != nil || d.Answered != (Place{1, ends[4]}) {
-		t.Errorf("saved: %+v, %v, want byte %d", d, err, ends[4])
+		t.Errorf("after Close: Doubt = %+v, %v, want it answered up to byte %d", d, err, ends[4])
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "pages.answered"))
 	form := fmt.Sprintf(`{"format":1,"answered":{"file":1,"offset":%d},"in_doubt":[{"from":{"file":1,"offset":%d},"to":{"file":1,"offset":%d}}]}`+"\n",
 		ends[4], ends[2], ends[3])
 	if err != nil || string(text) != form {
-		t.Errorf("the file has %s, %v, want %s", text, err, form)
+		t.Errorf("pages.answered has %s, %v, want %s", text, err, form)
 	}
 	j = open()
 	want(end.Offset, doubt, Span{Place{1, ends[4]}, end})
@@ -194,7 +194,7 @@ func TestReadersFindOwnFingerprint(t *testing.T) {
 	}{"old": {old, bloomstore.Fingerprint{}}, "new": {line(t, r), r.Item}, "leased": {leased, r.Item}} {
 		got, err := decode(test.text)
 		if err != nil || got.Item != test.want || bytes.Count(test.text, []byte(`"fingerprint"`)) > 2 {
-			t.Errorf("%s: %x, %v, want %x\n%s", name, got.Item, err, test.want, test.text)
+			t.Errorf("%s: fingerprint %x, %v, want %x\n%s", name, got.Item, err, test.want, test.text)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func packed(t testing.TB, url string, wire *get.Wire) [3]kept {
 	}
 	all := read(t, disk, "crawl-")
 	if len(all) != 3 || all[0].kind() != "warcinfo" || all[1].kind() != "response" || all[2].kind() != "request" || all[1].location != place {
-		t.Fatalf("records %+v, the answer is at %+v", all, place)
+		t.Fatalf("records %+v, want warcinfo, response and request, with the response at %+v", all, place)
 	}
 	return [3]kept(all)
 }
@@ -54,7 +54,7 @@ func TestRecordsInFile(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, k := range all {
 		if text := k.field["WARC-Record-ID"]; !id.MatchString(text) || seen[text] {
-			t.Errorf("%s has the id %q", k.kind(), text)
+			t.Errorf("the record of type %s has the id %q, want a new UUID", k.kind(), text)
 		}
 		seen[k.field["WARC-Record-ID"]] = true
 	}
@@ -80,18 +80,18 @@ func TestRecordsInFile(t *testing.T) {
 			}
 		}
 		if len(c.got.field) != len(c.want) {
-			t.Errorf("%s: fields %v", name, c.got.field)
+			t.Errorf("%s: fields %v, want %v", name, c.got.field, c.want)
 		}
 	}
 	if string(response.block) != head+body || string(sent.block) != request {
-		t.Errorf("blocks %q, %q", response.block, sent.block)
+		t.Errorf("response %q, request %q, want %q, %q", response.block, sent.block, head+body, request)
 	}
 	info := all[0]
 	want := "software: crawler/1.2\r\nformat: WARC File Format 1.1\r\n" +
 		"conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n" +
 		"robots: obey\r\nhttp-header-user-agent: bot software: evil\r\nisPartOf: my crawl\r\n"
 	if string(info.block) != want || info.field["Content-Type"] != "application/warc-fields" || "warc/"+info.field["WARC-Filename"] != info.location.File {
-		t.Errorf("warcinfo %v\n%s", info.field, info.block)
+		t.Errorf("warcinfo %v\n%s\nwant\n%s", info.field, info.block, want)
 	}
 }
 
@@ -124,7 +124,7 @@ func FuzzPack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, request, response []byte) {
 		all := packed(t, "http://a.test/", &get.Wire{Request: request, Response: response})
 		if !bytes.Equal(all[1].block, response) || !bytes.Equal(all[2].block, request) {
-			t.Errorf("%q, %q came back as %q, %q", request, response, all[2].block, all[1].block)
+			t.Errorf("request %q, response %q came back as %q, %q", request, response, all[2].block, all[1].block)
 		}
 	})
 }

@@ -53,7 +53,7 @@ func read(t testing.TB, filesystem vfs.FS, prefix string) (all []kept) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !strings.HasPrefix(name, prefix) || !strings.HasSuffix(name, ".warc.gz") {
-			t.Errorf("there is a file %s", name)
+			t.Errorf("unexpected file %s", name)
 		}
 		file, err := filesystem.Open(filesystem.PathJoin(dir, warc.Folder, name))
 		if err != nil {
@@ -76,15 +76,15 @@ func records(t testing.TB, name string, text []byte) (all []kept) {
 		k := kept{location: warc.Location{File: "warc/" + name, Offset: int64(len(text) - rest.Len())}}
 		z, err := gzip.NewReader(rest) // rest is an io.ByteReader, so gzip does not read beyond the member
 		if err != nil {
-			t.Fatalf("%+v: %v", k.location, err)
+			t.Fatalf("record at %+v: %v", k.location, err)
 		}
 		z.Multistream(false)
 		member, err := io.ReadAll(z)
 		if err != nil {
-			t.Fatalf("%+v: %v", k.location, err)
+			t.Fatalf("record at %+v: %v", k.location, err)
 		}
 		if k.field, k.block, err = parse(member); err != nil {
-			t.Fatalf("%+v: %v in %q", k.location, err, member)
+			t.Fatalf("record at %+v: %v in %q", k.location, err, member)
 		}
 		all = append(all, k)
 	}

@@ -28,7 +28,7 @@ func TestRotationOfFiles(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.Open(warc.Config{Dir: dir, FS: disk, Prefix: "a-b", RotateBytes: 5000}, nil))
 	if position := must(w.Sync()); position != nil {
-		t.Errorf("position %v of nothing", position)
+		t.Errorf("Sync before any Append: position %v, want nil", position)
 	}
 	locations := make(map[warc.Location]int)
 	for n := range 60 {
@@ -41,26 +41,27 @@ func TestRotationOfFiles(t *testing.T) {
 	file, files := "", 0
 	for i, k := range read(t, disk, "a-b-") {
 		if begins := k.location.File != file; begins != (k.kind() == "warcinfo") {
-			t.Errorf("record %d of %+v is a %s", i, k.location, k.kind())
+			t.Errorf("record %d, at %+v, is a %s; want a warcinfo exactly at the start of each file",
+				i, k.location, k.kind())
 		} else if begins {
 			file, files = k.location.File, files+1
 			if want := fmt.Sprintf("-%05d.warc.gz", files); !strings.HasSuffix(file, want) {
-				t.Errorf("file %d is %s", files, file)
+				t.Errorf("file %d is %s, want a name that ends with %s", files, file, want)
 			}
 		}
 		if k.location.Offset > 10_000 {
-			t.Errorf("a record at %+v", k.location)
+			t.Errorf("a record is at %+v, want an offset of at most 10,000", k.location)
 		}
 		if k.kind() != "response" {
 			continue
 		}
 		n, ok := locations[k.location]
 		if delete(locations, k.location); !ok || k.field["WARC-Target-URI"] != url(n) || !bytes.Equal(k.block, wire(n).Response) {
-			t.Errorf("%+v has %s, want page %d", k.location, k.field["WARC-Target-URI"], n)
+			t.Errorf("the record at %+v is of %s, want page %d unchanged", k.location, k.field["WARC-Target-URI"], n)
 		}
 	}
 	if len(locations) > 0 || files < 3 {
-		t.Errorf("%d answers are missing in %d files", len(locations), files)
+		t.Errorf("%d answers are missing, want 0; %d files, want at least 3", len(locations), files)
 	}
 }
 
@@ -87,7 +88,7 @@ func TestLongRecords(t *testing.T) {
 		}
 	}
 	if !slices.EqualFunc(got, want, bytes.Equal) {
-		t.Errorf("%d answers came back, or other ones", len(got))
+		t.Errorf("%d answers came back, want the %d that were written, in their order", len(got), len(want))
 	}
 }
 
@@ -99,12 +100,12 @@ func TestAppendTwice(t *testing.T) {
 	first := must(w.Append(p))
 	must(add(w, 2))
 	if again := must(w.Append(p)); again != first {
-		t.Errorf("it is at %+v, then at %+v", first, again)
+		t.Errorf("Append returned %+v, and for the same answer again %+v", first, again)
 	}
 	must(w.Sync())
 	_ = w.Close()
 	if there := answers(t, disk); len(there) != 2 || there[url(1)] != first {
-		t.Errorf("answers %v", there)
+		t.Errorf("answers %v, want 2, of them %s at %+v", there, url(1), first)
 	}
 }
 
@@ -203,17 +204,18 @@ func (c *crawl) holds(t *testing.T) {
 	}
 	locations := answers(t, c.disk)
 	if len(locations) != c.committed {
-		t.Fatalf("%d answers, %d were committed at %v", len(locations), c.committed, c.position)
+		t.Fatalf("%d answers in the files, %d were committed at %v", len(locations), c.committed, c.position)
 	}
 	n := 0
 	for r := range recordsOf(t, c.disk) {
 		if locations[r.URL] != (warc.Location{File: r.WARC, Offset: r.WARCOffset}) || r.URL != url(n) {
-			t.Fatalf("record %d is of %s, at %s %d; its answer is at %+v", n, r.URL, r.WARC, r.WARCOffset, locations[r.URL])
+			t.Fatalf("record %d is of %s and refers to %s, byte %d; its answer is at %+v",
+				n, r.URL, r.WARC, r.WARCOffset, locations[r.URL])
 		}
 		n++
 	}
 	if n != c.committed {
-		t.Fatalf("%d records, %d were committed", n, c.committed)
+		t.Fatalf("%d records in the files, %d were committed", n, c.committed)
 	}
 }
 
@@ -367,7 +369,7 @@ func TestCutAtEachByte(t *testing.T) {
 		}
 		all := read(t, disk, "crawl-")
 		if len(all) != left+2 || all[0].kind() != "warcinfo" || all[left].field["WARC-Target-URI"] != url(3) {
-			t.Fatalf("cut to %d bytes it has %d records, want %d and 2 more", length, len(all), left)
+			t.Fatalf("cut to %d bytes, after one more answer: %d records, want %d", length, len(all), left+2)
 		}
 	}
 }
@@ -385,13 +387,13 @@ func TestOpenRefuses(t *testing.T) {
 		position frontier.Position
 		want     string
 	}{
-		"bytes are missing":     {[]string{one}, "", at("warc/"+one, 4), "its end is missing"},
-		"the file is missing":   {nil, "", at("warc/"+one, 4), "no such file"},
-		"another output's":      {[]string{one, two}, "", nil, two + " is there, but only 0 files were committed"},
-		"two later ones":        {[]string{one, two, three}, "", at("warc/"+one, 3), three + " is there, but only 1 files were committed"},
-		"a name of another":     {[]string{"x.warc.gz"}, "", at("warc/x.warc.gz", 3), "does not have the prefix"},
-		"another prefix":        {[]string{one}, "other", at("warc/"+one, 3), `does not have the prefix "other"`},
-		"a prefix with a slash": {nil, "a/b", nil, "cannot be part of a file's name"},
+		"bytes are missing":       {[]string{one}, "", at("warc/"+one, 4), "its end is missing"},
+		"the file is missing":     {nil, "", at("warc/"+one, 4), "no such file"},
+		"files of another output": {[]string{one, two}, "", nil, two + " is there, but only 0 files were committed"},
+		"two later files":         {[]string{one, two, three}, "", at("warc/"+one, 3), three + " is there, but only 1 files were committed"},
+		"a name without a prefix": {[]string{"x.warc.gz"}, "", at("warc/x.warc.gz", 3), "does not have the prefix"},
+		"another prefix":          {[]string{one}, "other", at("warc/"+one, 3), `does not have the prefix "other"`},
+		"a prefix with a slash":   {nil, "a/b", nil, "cannot be part of a file's name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -408,7 +410,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			for _, name := range c.files {
 				if text, err := os.ReadFile(filepath.Join(root, warc.Folder, name)); string(text) != "abc" {
-					t.Errorf("%s has %q now, %v", name, text, err)
+					t.Errorf("%s has %q now (%v), want it unchanged", name, text, err)
 				}
 			}
 		})
@@ -434,7 +436,7 @@ func TestOpenLeavesOthers(t *testing.T) {
 	}
 	for _, name := range others {
 		if text, err := os.ReadFile(filepath.Join(root, warc.Folder, name)); string(text) != "abc" {
-			t.Errorf("%s has %q now, %v", name, text, err)
+			t.Errorf("%s has %q now (%v), want it unchanged", name, text, err)
 		}
 	}
 }
@@ -457,19 +459,19 @@ func TestErrorsStay(t *testing.T) {
 	must(add(w, 1))
 	broken.Store(true)
 	if _, err := w.Sync(); !errors.Is(err, errorfs.ErrInjected) {
-		t.Errorf("Sync: %v", err)
+		t.Errorf("Sync on a broken disk: %v, want ErrInjected", err)
 	}
 	broken.Store(false)
 	if _, err := w.Sync(); !errors.Is(err, errorfs.ErrInjected) {
-		t.Errorf("the next Sync: %v", err)
+		t.Errorf("the next Sync: %v, want ErrInjected", err)
 	}
 	if _, err := add(w, 2); !errors.Is(err, errorfs.ErrInjected) {
-		t.Errorf("Append: %v", err)
+		t.Errorf("Append after it: %v, want ErrInjected", err)
 	}
 	_ = w.Close()
 	w = must(warc.OpenWhole(cfg))
 	_ = w.Close()
 	if _, err := add(w, 2); !errors.Is(err, frontier.ErrClosed) {
-		t.Errorf("Append after Close: %v", err)
+		t.Errorf("Append after Close: %v, want ErrClosed", err)
 	}
 }

@@ -105,7 +105,7 @@ func direction(src source, target string) string {
 	case src.test && target == src.pkg: // the external test of a package
 		return ""
 	case inAnyFolder(src.pkg, judges) && !sameJudge(src.pkg, target):
-		return "a judge imports nothing of ours"
+		return "a judge (see judges in archtest) imports nothing of ours"
 	case src.top == "internal":
 		return "packages below internal are leaves, unless archtest gives them a floor"
 	case top == "internal" && !inAnyFolder(target, leaves):
@@ -143,7 +143,7 @@ func checkRooms(src source) []string {
 	}{
 		{contract("frontier"), engines, "the contract knows no engine"},
 		{contract("bloomstore"), []string{"bloomstore"}, "the contract knows no backend"},
-		{contract("events"), []string{"events"}, "the contract knows no room"},
+		{contract("events"), []string{"events"}, "the contract does not know the packages below it"},
 		{below(engines...), otherEngines, "engines do not know each other"},
 		{below("frontier/frontiertest"), engines, "the suite imports no backend"},
 		{below("frontier/canon", "frontier/politeness"), engines, "policy knows no engine"},

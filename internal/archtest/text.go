@@ -49,7 +49,7 @@ func checkHeader(name, text string) []string {
 	title := "-- " + path.Base(name) + ": "
 	var faults []string
 	if says, ok := strings.CutPrefix(header, title); !ok || strings.TrimSpace(says) == "" {
-		faults = append(faults, fault(name, "begins with no header, want %q and what it does", title))
+		faults = append(faults, fault(name, "begins with no header, want %q and what the file does", title))
 	}
 	var wanted []string
 	if path.Ext(name) == ".lua" {

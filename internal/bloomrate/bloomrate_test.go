@@ -18,10 +18,10 @@ func TestDeviationInSigma(t *testing.T) {
 		{"5σ below, many", 9503, 1_000_000, 0.01, 0, -4.995},
 		{"many, of a rate that varies", 10_497, 1_000_000, 0.01, 0.01, 3.522},
 		{"few, of a rate that varies by half", 150, 1_000_000, 1e-4, 0.5, 0.9068},
-		{"one of a millionth", 1, 1, 1e-6, 0, 4.7534},
+		{"one, a millionth expected", 1, 1, 1e-6, 0, 4.7534},
 		{"none, none expected", 0, 1000, 0, 0, 0},
 		{"one, none expected", 1, 1000, 0, 0, math.Inf(1)},
-		{"none of a hundred expected", 0, 100_000_000, 1e-6, 0, -13.8885},
+		{"none, a hundred expected", 0, 100_000_000, 1e-6, 0, -13.8885},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := Deviation(c.count, c.trials, c.p, c.spread)
@@ -39,7 +39,8 @@ func TestDeviationIsContinuous(t *testing.T) {
 		count := uint64(minNormal + off*math.Sqrt(minNormal))
 		below, above := Deviation(count, 1e9, (minNormal-1e-6)/1e9, 0), Deviation(count, 1e9, minNormal/1e9, 0)
 		if math.Abs(below-above) > 0.25 {
-			t.Errorf("%d of about %d: %.3fσ and %.3fσ", count, minNormal, below, above)
+			t.Errorf("Deviation of %d with just less than %d expected is %.3fσ, with %d it is %.3fσ, want nearly the same",
+				count, minNormal, below, minNormal, above)
 		}
 	}
 }

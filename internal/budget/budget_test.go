@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
 
 // mustTake takes a share that must be available at once.
 func mustTake(t *testing.T, b *Budget, size int64) *Share {
@@ -33,7 +33,7 @@ func TestOldestNeverWaits(t *testing.T) {
 			t.Error("a share that is not the oldest grew into the oldest's part")
 		}
 		if !first.TryGrow(30) || b.Taken() != 100 {
-			t.Errorf("the oldest could not grow; %d taken", b.Taken())
+			t.Errorf("the oldest could not grow, or %d bytes are taken, want 100", b.Taken())
 		}
 		grown := make(chan string, 3)
 		go func() { _ = third.Grow(t.Context(), 5); grown <- "third" }()
@@ -41,21 +41,22 @@ func TestOldestNeverWaits(t *testing.T) {
 		go func() { _ = second.Grow(t.Context(), 10); grown <- "second" }()
 		synctest.Wait()
 		if len(grown) > 0 {
-			t.Errorf("the %s grew with everything taken", <-grown)
+			t.Errorf("the %s share grew while all bytes were taken", <-grown)
 		}
 		first.Release() // second is the oldest now
 		synctest.Wait()
 		if got := <-grown + " " + <-grown; got != "second third" && got != "third second" {
-			t.Errorf("%s grew, want both", got)
+			t.Errorf("shares that grew: %q, want second and third", got)
 		}
 		if b.Taken() != 75 || second.Size() != 40 || third.Size() != 35 {
-			t.Errorf("%d taken, %d and %d, want 75, 40 and 35", b.Taken(), second.Size(), third.Size())
+			t.Errorf("%d bytes taken, second has %d, third has %d, want 75, 40 and 35",
+				b.Taken(), second.Size(), third.Size())
 		}
 		second.Release()
 		third.Release()
 		third.Release()
 		if b.Taken() != 0 {
-			t.Errorf("%d taken when all were released", b.Taken())
+			t.Errorf("%d bytes taken after all were released, want 0", b.Taken())
 		}
 	})
 }
@@ -71,7 +72,7 @@ func TestReleaseServesWaitingShares(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-done:
-			t.Error("20 bytes taken of 19")
+			t.Error("20 bytes were taken while only 19 were free")
 		default:
 		}
 		small.Release()
@@ -80,7 +81,7 @@ func TestReleaseServesWaitingShares(t *testing.T) {
 			s.Release()
 		}
 		if b.Taken() != 0 {
-			t.Errorf("%d taken", b.Taken())
+			t.Errorf("%d bytes taken after all were released, want 0", b.Taken())
 		}
 	})
 }
@@ -96,7 +97,7 @@ func TestWaitEndsWithContext(t *testing.T) {
 			t.Errorf("Take: %v, want %v", err, cause)
 		}
 		if b.Taken() != 1 || len(b.shares) != 1 {
-			t.Errorf("%d taken by %d shares, want 1 by 1", b.Taken(), len(b.shares))
+			t.Errorf("%d bytes taken by %d shares, want 1 by 1", b.Taken(), len(b.shares))
 		}
 		first.Release()
 		mustTake(t, b, 10).Release()
@@ -124,7 +125,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 	s.Release()
 	if b.Taken() != 0 || len(b.shares) != 0 {
-		t.Errorf("%d taken by %d shares after the panics", b.Taken(), len(b.shares))
+		t.Errorf("after the panics: %d bytes taken by %d shares, want 0 by 0", b.Taken(), len(b.shares))
 	}
 }
 
@@ -143,14 +144,14 @@ func TestManyHolders(t *testing.T) {
 				for range 100 {
 					simulateBody(t, b, dice)
 					if taken := b.Taken(); taken < 0 || taken > total {
-						t.Errorf("%d bytes taken of %d", taken, total)
+						t.Errorf("%d bytes taken, want 0 to %d", taken, total)
 					}
 				}
 			})
 		}
 		all.Wait()
 		if b.Taken() != 0 || len(b.shares) != 0 {
-			t.Errorf("%d taken by %d shares at the end", b.Taken(), len(b.shares))
+			t.Errorf("at the end: %d bytes taken by %d shares, want 0 by 0", b.Taken(), len(b.shares))
 		}
 	})
 }

@@ -70,7 +70,8 @@ func TestReplaceCrash(t *testing.T) {
 			for _, percent := range []int{0, 50, 100} {
 				after := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(uint64(n), 0))})
 				if got := read(t, after, "d/f"); got != "new text" && (whole || got != "old") {
-					t.Errorf("%s, crash at write %d (%v): %q", name, n, err, got)
+					t.Errorf("%s, crash at write %d (%v): the file has %q, want all of the old or of the new text",
+						name, n, err, got)
 				}
 			}
 			if n == 1 && whole {
@@ -92,7 +93,7 @@ func TestReplaceFails(t *testing.T) {
 		return errText
 	})
 	if names, _ := disk.List("d"); !errors.Is(err, errText) || read(t, disk, "d/f") != "old" || !slices.Equal(names, []string{"f"}) {
-		t.Errorf("%v; files %q, want f as it was", err, names)
+		t.Errorf("Replace: %v; files %q; want the error of its function, and f unchanged", err, names)
 	}
 }
 
@@ -117,7 +118,8 @@ func TestReplacePrivate(t *testing.T) {
 		return text("ours")(w)
 	})
 	if err != nil || mode(name) != durable.PrivateMode || read(t, vfs.Default, name) != "ours" {
-		t.Errorf("%v, mode %v, text %q", err, mode(name), read(t, vfs.Default, name))
+		t.Errorf("ReplacePrivate: %v; the file has the mode %v and the text %q",
+			err, mode(name), read(t, vfs.Default, name))
 	}
 }
 
@@ -150,13 +152,13 @@ func TestOpenAt(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := read(t, filesystem, name); got != test.want {
-				t.Errorf("%s: %q after %q at %d, want %q", kind, got, test.add, test.length, test.want)
+				t.Errorf("%s: text %q after writing %q at byte %d, want %q", kind, got, test.add, test.length, test.want)
 			}
 		}
 		_, err := durable.OpenAt(filesystem, name, 7)
 		missing, is := errors.AsType[*durable.MissingError](err)
 		if !is || *missing != (durable.MissingError{Name: name, Size: 0, Committed: 7}) || !strings.Contains(err.Error(), "0 bytes, but 7") {
-			t.Errorf("%s: a file that is too short: %v", kind, err)
+			t.Errorf("%s: OpenAt of a file that is too short: %v, want a MissingError", kind, err)
 		}
 		if names, _ := filesystem.List(dir); !slices.Equal(names, []string{"f"}) {
 			t.Errorf("%s: files %q are left, want f", kind, names)

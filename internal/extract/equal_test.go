@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
+	seedFlag  = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
 	pagesFlag = flag.Int("pages", 300, "random pages to compare")
 )
 
@@ -142,7 +142,7 @@ func FuzzHTML(f *testing.F) {
 			}
 		}
 		if len(tree.Title) > MaxTitleBytes || !utf8.ValidString(tree.Title) {
-			t.Errorf("title %q", tree.Title)
+			t.Errorf("the title %q is too long or not UTF-8", tree.Title)
 		}
 		tokens.Document()
 	})
@@ -160,7 +160,7 @@ func urls(t *testing.T, c *canon.Canonicalizer, p *Page) map[canon.URL]bool {
 		found[l.URL] = true
 	}
 	if len(found) != len(p.Links) {
-		t.Errorf("%d distinct of %d: %q", len(found), len(p.Links), slices.Collect(maps.Keys(found)))
+		t.Errorf("%d distinct links, want all %d: %q", len(found), len(p.Links), slices.Collect(maps.Keys(found)))
 	}
 	return found
 }

@@ -71,7 +71,7 @@ func TestLinksOfPage(t *testing.T) {
 			<link rel=alternate type=application/rss+xml href=no><link rel="alternate stylesheet" href=no><link rel="license me" href=4 >
 			<link rel=search type=application/opensearchdescription+xml href=no><link rel="up nofollow" href=5><link rel="prefetch next" href=6><link rel=next>`,
 			want: "link /dir/1\nlink /dir/2\nlink /dir/3\nlink /dir/4\nlink /dir/5 nofollow\nlink /dir/6\n"},
-		{name: "no links", body: `<form action=1><button formaction=2></button></form><iframe srcdoc="<a href=3>"></iframe><div style="background:url(4)">`,
+		{name: "references that are no links", body: `<form action=1><button formaction=2></button></form><iframe srcdoc="<a href=3>"></iframe><div style="background:url(4)">`,
 			want: "", assets: true},
 		{name: "old backgrounds", body: `<body background=1><table background=2><tr><th background=3><td background=4></table>`, assets: true,
 			want: "img /dir/1\nimg /dir/2\nimg /dir/3\nimg /dir/4\n"},
@@ -89,7 +89,7 @@ func TestLinksOfPage(t *testing.T) {
 			want: "a /dir/a\na /dir/b\n"},
 		{name: "the most navigational kind", assets: true, body: `<img src=a><img src=b><a href=b><img src=c><a href=./c>`,
 			want: "img /dir/a\na /dir/b\na /dir/c\n"},
-		{name: "nofollow only if everywhere", body: `<a href=a rel=nofollow><a href=b rel="me NoFollow"><a href=b><a href=c rel=ugc><a href="d" rel=nofollow><a href="./d#x"><a href=e><a href=e rel=nofollow>`,
+		{name: "nofollow only if all links have it", body: `<a href=a rel=nofollow><a href=b rel="me NoFollow"><a href=b><a href=c rel=ugc><a href="d" rel=nofollow><a href="./d#x"><a href=e><a href=e rel=nofollow>`,
 			want: "a /dir/a nofollow\na /dir/b\na /dir/c\na /dir/d\na /dir/e\n"},
 		{name: "the page itself is no link", body: `<a href="#top"><a href=""><a href=" #x "><a href=page.html><a href="?x=1">`,
 			want: "a /dir/page.html\na /dir/page.html?x=1\n"},
@@ -102,7 +102,7 @@ func TestLinksOfPage(t *testing.T) {
 			want: "refresh /dir/next.html\nrefresh /dir/no2\na /dir/a\n"},
 		{name: "entities and odd spelling", body: "<A HREF='a?b=1&amp;c=2'><a\nhref = \" d\n\" ><a href=e&eacute;><a href='f' href='no'>",
 			want: "a /dir/a?b=1&c=2\na /dir/d\na /dir/e%C3%A9\na /dir/f\n"},
-		{name: "where no links are", body: `<!-- <a href=1> --><script>"<a href=2>"</script><style><a href=3></style><textarea><a href=4></textarea><title><a href=5></title><a href=6>`,
+		{name: "places that have no links", body: `<!-- <a href=1> --><script>"<a href=2>"</script><style><a href=3></style><textarea><a href=4></textarea><title><a href=5></title><a href=6>`,
 			want: "a /dir/6\n"},
 		{name: "noscript is read", body: `<head><noscript><link rel=x href=l></noscript></head><noscript><a href=a><img src=i></noscript>`,
 			want: "resource /dir/l\na /dir/a\nimg /dir/i\n", assets: true},
@@ -143,20 +143,21 @@ func TestRefusedReferencesAreCountedOnce(t *testing.T) {
 	}
 	for _, p := range pair(read(t, body, "text/html", Options{OnRefused: count})) {
 		if len(p.Links) != 1 || p.TooMany != 0 {
-			t.Errorf("%s", summary(p))
+			t.Errorf("%d links, %s, want 1 link, none too many", len(p.Links), summary(p))
 		}
 	}
 	if scheme != 2*2 || malformed != 2*1 || tooLong != 2*1 { // the body is read twice
-		t.Errorf("%d schemes, %d malformed, %d too long", scheme, malformed, tooLong)
+		t.Errorf("refused references: %d for their scheme, %d malformed, %d too long, want 4, 2, 2",
+			scheme, malformed, tooLong)
 	}
 	scheme = 0
 	for _, p := range pair(read(t, body, "text/html", Options{MaxLinks: 2, OnRefused: count})) {
 		if p.TooMany != 4 || len(p.Links) != 0 {
-			t.Errorf("%s", summary(p))
+			t.Errorf("%d links, %s, want no link, 4 too many", len(p.Links), summary(p))
 		}
 	}
 	if scheme != 2*2 {
-		t.Errorf("%d schemes of the first two references", scheme)
+		t.Errorf("%d references refused for their scheme, want 4 (2, read twice)", scheme)
 	}
 }
 
@@ -196,7 +197,7 @@ func TestPageFacts(t *testing.T) {
 	} {
 		for i, p := range pair(read(t, test.body, "text/html; charset=utf-8", Options{ProductToken: "FooBot"})) {
 			if got := summary(p); !strings.Contains(got, test.want) {
-				t.Errorf("%s (%d): %s, want %s", test.name, i, got, test.want)
+				t.Errorf("%s (way of reading %d): %s, want %s", test.name, i, got, test.want)
 			}
 		}
 	}
@@ -245,13 +246,13 @@ func TestDeepPageLosesNoLink(t *testing.T) {
 	}
 	page, fast := read(t, body.String(), "text/html", Options{})
 	if page.Lack != TooDeep || len(page.Links) != 5000 {
-		t.Errorf("lack %d, %d links, want TooDeep, 5000", page.Lack, len(page.Links))
+		t.Errorf("lack %v, %d links, want TooDeep, 5000", page.Lack, len(page.Links))
 	}
 	if n := page.Document().Find("a").Length(); n != 0 {
 		t.Errorf("the document of a deep page has %d links, want none", n)
 	}
 	if fast.Lack != LacksNothing || fast.Document().Length() == 0 || fast.Lack != TooDeep {
-		t.Errorf("lack %d once Document was asked for", fast.Lack)
+		t.Errorf("lack %v after Document, want TooDeep", fast.Lack)
 	}
 }
 
@@ -259,10 +260,10 @@ func TestDocumentIsParsedOnce(t *testing.T) {
 	for i, p := range pair(read(t, "<p>a<p>b<noscript><p>c</noscript>", "text/html", Options{})) {
 		document := p.Document()
 		if n := document.Find("p").Length(); n != 3 {
-			t.Errorf("%d: %d paragraphs, want 3", i, n)
+			t.Errorf("way of reading %d: %d paragraphs, want 3", i, n)
 		}
 		if p.Document() != document {
-			t.Errorf("%d: another document", i)
+			t.Errorf("way of reading %d: the second call of Document returned another document", i)
 		}
 	}
 }

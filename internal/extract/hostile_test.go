@@ -153,7 +153,7 @@ func TestHostilePagesAtOnce(t *testing.T) {
 		highest = max(highest, resident)
 		switch {
 		case len(page.Links) > DefaultMaxLinks:
-			t.Errorf("%s, %d bytes: %d links", kind.name, len(body), len(page.Links))
+			t.Errorf("%s, %d bytes: %d links, want at most %d", kind.name, len(body), len(page.Links), DefaultMaxLinks)
 		default:
 			lacks[page.Lack]++
 		}
@@ -164,13 +164,13 @@ func TestHostilePagesAtOnce(t *testing.T) {
 	all.Wait()
 	t.Logf("%d pages in %v, at most %d MiB resident, lacks %v", pages, time.Since(began), highest>>20, lacks)
 	if took := time.Since(began); took > patience {
-		t.Errorf("took %v, want less than %v", took, patience)
+		t.Errorf("all pages took %v, want at most %v", took, patience)
 	}
 	if highest > 600e6 && !race {
 		t.Errorf("%d MB resident, want at most 600", highest/1e6)
 	}
 	if lacks[TooDeep] == 0 || lacks[TooHeavy] == 0 || lacks[LacksNothing] == 0 {
-		t.Errorf("lacks %v: these pages are not hostile enough", lacks)
+		t.Errorf("lacks %v, want pages that are TooDeep, TooHeavy, and without a lack", lacks)
 	}
 }
 

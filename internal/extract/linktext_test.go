@@ -24,13 +24,13 @@ func TestLinkTexts(t *testing.T) {
 	} {
 		tree, tokens := read(t, body, "text/html; charset=utf-8", Options{LinkTexts: true})
 		if diff := cmp.Diff(want, tree.LinkTexts); diff != "" {
-			t.Errorf("document of %s: %s", body, diff)
+			t.Errorf("link texts of the document of %s (-want +got):\n%s", body, diff)
 		}
 		if diff := cmp.Diff(want, tokens.LinkTexts); diff != "" {
-			t.Errorf("tokens of %s: %s", body, diff)
+			t.Errorf("link texts of the tokens of %s (-want +got):\n%s", body, diff)
 		}
 	}
 	if tree, tokens := read(t, "<a href=a rel=me>x</a>", "text/html", Options{}); tree.LinkTexts != nil || tokens.LinkTexts != nil {
-		t.Error("texts are there without the option")
+		t.Error("LinkTexts is set without the option")
 	}
 }

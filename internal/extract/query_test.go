@@ -28,15 +28,15 @@ func TestQueriesInCharset(t *testing.T) {
 		{"iso-2022-jp", "?\x0eA", "?%26%2365533%3BA"},
 	} {
 		if got := newQueryEncoder(tt.charset).encode(tt.ref); got != tt.want {
-			t.Errorf("%s: %+q is %+q, want %+q", tt.charset, tt.ref, got, tt.want)
+			t.Errorf("%s: encode(%+q) = %+q, want %+q", tt.charset, tt.ref, got, tt.want)
 		}
 	}
 	var utf8 *queryEncoder
 	if got := utf8.encode("?ä"); got != "?ä" {
-		t.Errorf("UTF-8: %q", got)
+		t.Errorf("UTF-8: encode(%q) = %q, want it unchanged", "?ä", got)
 	}
 	if long := "?" + strings.Repeat("ä", 2*canon.MaxBytes); newQueryEncoder("windows-1252").encode(long) != long {
-		t.Error("what is too long to be a URL was encoded")
+		t.Error("a reference that is too long for a URL was encoded")
 	}
 }
 
@@ -49,7 +49,7 @@ func TestQueryOfPage(t *testing.T) {
 	}
 	page := HTML([]byte("<a href='/?q=\x1b$BF|K\\\x1b(B'>"), "text/html; charset=iso-2022-jp", testURL(t, "https://www.example.org/"), Options{Canon: form})
 	if len(page.Links) != 1 || page.Links[0].URL.String() != want {
-		t.Errorf("%v, want %s", page.Links, want)
+		t.Errorf("links %v, want %s", page.Links, want)
 	}
 }
 
@@ -59,6 +59,6 @@ func TestQueryAllocations(t *testing.T) {
 	ref := "?q=" + strings.Repeat("да нет ", 200)
 	q := newQueryEncoder("windows-1251")
 	if got := testing.AllocsPerRun(100, func() { q.encode(ref) }); got > 1 {
-		t.Errorf("%v allocations, want 1", got)
+		t.Errorf("%v allocations, want at most 1", got)
 	}
 }

@@ -80,7 +80,8 @@ func TestWeightIsAtLeastTheTree(t *testing.T) {
 	for range 3 * *pagesFlag {
 		text := append(tagSoup(dice), blocks...)
 		if tree, weight := parsed(text), weigh(text); tree > weight {
-			t.Fatalf("seed %d: a tree of %d bytes, weighed %d\n%s", *seedFlag, tree, weight, text)
+			t.Fatalf("seed %d: the tree has %d bytes, weigh returned %d, want at least as many\n%s",
+				*seedFlag, tree, weight, text)
 		}
 	}
 }
@@ -102,46 +103,48 @@ func TestBombsAreWeighed(t *testing.T) {
 	tail := strings.Repeat("<p>x", 200)
 	largest := int64(0)
 	for name, page := range map[string]string{
-		"open":               "<p>" + rows(200, "<b id=#>") + tail,
-		"alike":              "<p>" + strings.Repeat("<b><i><u><s><tt>", 50) + tail,
-		"attributes":         "<p><b" + attributes + "><i>" + tail,
-		"end in a comment":   "<p>" + rows(200, "<b id=#><!-- </b> -->") + tail,
-		"end in an image":    "<p>" + rows(200, "<b id=#><img alt='</b>'>") + tail,
-		"end in the start":   "<p>" + rows(200, "<b id=# x='y></b>'>") + tail,
-		"end in a script":    "<p>" + rows(200, "<b id=#><script></b></script>") + tail,
-		"end in a list":      "<p>" + rows(200, "<b id=#><select></b></select>") + tail,
-		"end in a cell":      "<p>" + rows(40, "<b id=#><table><td></b></table>") + tail,
-		"end in an object":   "<p>" + rows(150, "<b id=#><object></b></object>") + tail,
-		"end of another":     "<p>" + rows(200, "<b id=#></i>") + tail,
-		"within":             "<p>" + rows(100, "<b id=#><i id=#></b>") + tail,
-		"within a span":      rows(50, "<span>") + rows(60, "<b id=#>") + rows(50, "</span>x"),
-		"spans around":       rows(200, "<span><b id=#></span>") + tail,
-		"drawing":            "<p>" + rows(200, "<svg><style><b id=#></style></svg>") + tail,
-		"hidden script":      "<p><!-- <script> -->" + rows(200, "<b id=#>") + tail,
-		"quote":              "<p><!-- <b x=\"-->" + rows(200, "<b id=#>") + "\">" + tail,
-		"anchors":            strings.Repeat("<a href=x><div><b><i><u>", 60) + strings.Repeat("</a>x", 200),
-		"anchors across":     "<a><p>" + strings.Repeat("<a"+attributes+"><p>x", 200),
-		"adopted":            strings.Repeat("<b><i><u><p>", 80) + strings.Repeat("x</b></i></u>", 100),
-		"adopted attributes": strings.Repeat("<b"+attributes+"><p>", 30) + strings.Repeat("</b>x", 30),
-		"adopted down":       "<b" + attributes + ">" + strings.Repeat("<div>", 400) + strings.Repeat("</b>", 60),
-		"anchors down":       "<a" + attributes + ">" + strings.Repeat("<div>", 400) + strings.Repeat("<a>", 60),
-		"nobr":               strings.Repeat("<nobr><p>x", 100) + tail,
-		"rows":               "<table>" + strings.Repeat("<td></table><table>", 500),
-		"markers":            rows(40, "<table><td><b id=#>") + tail + strings.Repeat("</table>x<p>x", 40),
-		"foster parent":      "<p>" + rows(200, "<b id=#>") + "</p><table>" + strings.Repeat("x<tr>", 500),
+		"open":                 "<p>" + rows(200, "<b id=#>") + tail,
+		"alike":                "<p>" + strings.Repeat("<b><i><u><s><tt>", 50) + tail,
+		"attributes":           "<p><b" + attributes + "><i>" + tail,
+		"end in a comment":     "<p>" + rows(200, "<b id=#><!-- </b> -->") + tail,
+		"end in an image":      "<p>" + rows(200, "<b id=#><img alt='</b>'>") + tail,
+		"end in the start tag": "<p>" + rows(200, "<b id=# x='y></b>'>") + tail,
+		"end in a script":      "<p>" + rows(200, "<b id=#><script></b></script>") + tail,
+		"end in a list":        "<p>" + rows(200, "<b id=#><select></b></select>") + tail,
+		"end in a cell":        "<p>" + rows(40, "<b id=#><table><td></b></table>") + tail,
+		"end in an object":     "<p>" + rows(150, "<b id=#><object></b></object>") + tail,
+		"end of another":       "<p>" + rows(200, "<b id=#></i>") + tail,
+		"within":               "<p>" + rows(100, "<b id=#><i id=#></b>") + tail,
+		"within a span":        rows(50, "<span>") + rows(60, "<b id=#>") + rows(50, "</span>x"),
+		"spans around":         rows(200, "<span><b id=#></span>") + tail,
+		"drawing":              "<p>" + rows(200, "<svg><style><b id=#></style></svg>") + tail,
+		"hidden script":        "<p><!-- <script> -->" + rows(200, "<b id=#>") + tail,
+		"quote":                "<p><!-- <b x=\"-->" + rows(200, "<b id=#>") + "\">" + tail,
+		"anchors":              strings.Repeat("<a href=x><div><b><i><u>", 60) + strings.Repeat("</a>x", 200),
+		"anchors across":       "<a><p>" + strings.Repeat("<a"+attributes+"><p>x", 200),
+		"adopted":              strings.Repeat("<b><i><u><p>", 80) + strings.Repeat("x</b></i></u>", 100),
+		"adopted attributes":   strings.Repeat("<b"+attributes+"><p>", 30) + strings.Repeat("</b>x", 30),
+		"adopted down":         "<b" + attributes + ">" + strings.Repeat("<div>", 400) + strings.Repeat("</b>", 60),
+		"anchors down":         "<a" + attributes + ">" + strings.Repeat("<div>", 400) + strings.Repeat("<a>", 60),
+		"nobr":                 strings.Repeat("<nobr><p>x", 100) + tail,
+		"rows":                 "<table>" + strings.Repeat("<td></table><table>", 500),
+		"markers":              rows(40, "<table><td><b id=#>") + tail + strings.Repeat("</table>x<p>x", 40),
+		"foster parent":        "<p>" + rows(200, "<b id=#>") + "</p><table>" + strings.Repeat("x<tr>", 500),
 	} {
 		tree, weight := parsed([]byte(page)), weigh([]byte(page))
 		if tree == 0 {
-			t.Errorf("%s: has no tree: try another", name)
+			t.Errorf("%s: the page is nested too deep for a tree, so it tests nothing", name)
 		}
 		if tree > weight {
-			t.Errorf("%s: %d bytes of HTML are a tree of %d bytes, weighed %d", name, len(page), tree, weight)
+			t.Errorf("%s: %d bytes of HTML: the tree has %d bytes, weigh returned %d, want at least as many",
+				name, len(page), tree, weight)
 		}
 		largest = max(largest, tree/int64(len(page)))
-		t.Logf("%s: %d bytes of HTML, %d times in the tree, weighed %.1f trees", name, len(page), tree/int64(len(page)), float64(weight)/float64(tree))
+		t.Logf("%s: %d bytes of HTML, a tree %d times as large, a weight %.1f times that of the tree",
+			name, len(page), tree/int64(len(page)), float64(weight)/float64(tree))
 	}
 	if largest < 1000 {
-		t.Errorf("the worst page is %d times its size in memory: these are no bombs", largest)
+		t.Errorf("the largest tree is %d times as large as its page, want at least 1000 times", largest)
 	}
 }
 
@@ -153,7 +156,7 @@ func FuzzWeigh(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		text = append(slices.Clone(text), blocks...)
 		if tree, weight := parsed(text), weigh(text); tree > weight {
-			t.Errorf("a tree of %d bytes, weighed %d\n%q", tree, weight, text)
+			t.Errorf("the tree has %d bytes, weigh returned %d, want at least as many\n%q", tree, weight, text)
 		}
 	})
 }
@@ -172,9 +175,9 @@ func TestOrdinaryPagesAreLight(t *testing.T) {
 		"icons":   []byte(strings.Repeat(`<li><i class="icon a"></i> <span><b>x</b></span></li>`, 3000)),
 	} {
 		weight, tree := weigh(page), parsed(page)
-		t.Logf("%s: %d KB, weighed %d KB, a tree of %d KB", name, len(page)>>10, weight>>10, tree>>10)
+		t.Logf("%s: page of %d KB, weight %d KB, tree of %d KB", name, len(page)>>10, weight>>10, tree>>10)
 		if weight > MaxDocumentMemory {
-			t.Errorf("%s: %d bytes of HTML are weighed %d, more than %d", name, len(page), weight, MaxDocumentMemory)
+			t.Errorf("%s: %d bytes of HTML: weigh returned %d, want at most %d", name, len(page), weight, MaxDocumentMemory)
 		}
 	}
 }
@@ -193,15 +196,15 @@ func TestScanTagReadsAsTheTokenizer(t *testing.T) {
 		size, attributes := scanTag(tag)
 		if z.Next() == html.ErrorToken {
 			if size != len(tag) {
-				t.Fatalf("seed %d: %q is %d bytes long, want all", *seedFlag, tag, size)
+				t.Fatalf("seed %d: scanTag(%q) returned the size %d, want %d", *seedFlag, tag, size, len(tag))
 			}
 			continue
 		}
 		if raw := len(z.Raw()); size != raw {
-			t.Fatalf("seed %d: %q is %d bytes long, want %d", *seedFlag, tag, size, raw)
+			t.Fatalf("seed %d: scanTag(%q) returned the size %d, want %d", *seedFlag, tag, size, raw)
 		}
 		if n := int64(len(z.Token().Attr)); attributes < n {
-			t.Fatalf("seed %d: %q has %d attributes, want %d or more", *seedFlag, tag, attributes, n)
+			t.Fatalf("seed %d: scanTag(%q) returned %d attributes, want at least %d", *seedFlag, tag, attributes, n)
 		}
 	}
 }
@@ -238,22 +241,23 @@ func TestLackOfDocument(t *testing.T) {
 	} {
 		tree, tokens := read(t, c.body, "text/html; charset=utf-8", c.opt)
 		if tree.Lack != c.want || len(tree.Links) != 2 {
-			t.Errorf("%s: lack %d, %d links, want %d, 2", c.name, tree.Lack, len(tree.Links), c.want)
+			t.Errorf("%s: lack %v, %d links, want %v, 2", c.name, tree.Lack, len(tree.Links), c.want)
 		}
 		if tokens.Lack != LacksNothing || lines(tree) != lines(tokens) {
-			t.Errorf("%s: lack %d of the tokens, links %q and %q", c.name, tokens.Lack, lines(tree), lines(tokens))
+			t.Errorf("%s: tokens: lack %v, want LacksNothing; links of the document %q, of the tokens %q",
+				c.name, tokens.Lack, lines(tree), lines(tokens))
 		}
 		for _, p := range pair(tree, tokens) {
 			if n := p.Document().Find("a").Length(); n > 0 != (c.want == LacksNothing) || p.Lack != c.want {
-				t.Errorf("%s: lack %d, %d links in the document", c.name, p.Lack, n)
+				t.Errorf("%s: after Document: lack %v, want %v; %d links in the document", c.name, p.Lack, c.want, n)
 			}
 		}
 	}
 	if got := (&Page{text: make([]byte, MaxDocumentBytes)}).lack(); got != LacksNothing {
-		t.Errorf("lack %d of a page that is just not too large", got)
+		t.Errorf("lack %v of a page of MaxDocumentBytes, want LacksNothing", got)
 	}
 	if asked < 40 || asked > 1<<20 {
-		t.Errorf("asked for room for %d bytes", asked)
+		t.Errorf("Room was asked for %d bytes, want 40 to 1 MiB", asked)
 	}
 }
 
@@ -261,10 +265,10 @@ func TestDocumentAsksForRoomAgain(t *testing.T) {
 	there := false
 	page, _ := read(t, "<a href=1>", "text/html", Options{Room: func(int64) bool { return there }})
 	if n := page.Document().Find("a").Length(); n != 0 || page.Lack != NoRoom {
-		t.Errorf("%d links in the document without room, lack %d", n, page.Lack)
+		t.Errorf("without room: %d links in the document, lack %v, want 0, NoRoom", n, page.Lack)
 	}
 	there = true
 	if n := page.Document().Find("a").Length(); n != 1 || page.Lack != LacksNothing {
-		t.Errorf("%d links in the document with room, lack %d", n, page.Lack)
+		t.Errorf("with room: %d links in the document, lack %v, want 1, LacksNothing", n, page.Lack)
 	}
 }

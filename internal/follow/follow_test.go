@@ -79,7 +79,7 @@ func TestOrderOfRules(t *testing.T) {
 		}
 		first := slices.IndexFunc(trace, func(f Finding) bool { return f.Answer == Refuses })
 		if first < 0 && c.want != "" || first >= 0 && trace[first] != got {
-			t.Errorf("%s: the trace is %+v, the judge says %+v", c.url, trace, got)
+			t.Errorf("%s: Trace = %+v, want its first refusal to be that of Judge, %+v", c.url, trace, got)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestUnknownDepth(t *testing.T) {
 			t.Fatal(err)
 		}
 		if trace[0].Rule != Depth || trace[0].Answer != c.want || trace[1].Rule != Hops || trace[1].Answer != Depends {
-			t.Errorf("MaxDepth %d: %+v, want depth that %s and hops that depend", c.most, trace, c.want)
+			t.Errorf("MaxDepth %d: Trace = %+v, want the answer %s for Depth and Depends for Hops", c.most, trace, c.want)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestLimitHosts(t *testing.T) {
 		}
 	}
 	if rules.Scope = canon.ScopeHost; rules.BoundsHosts() {
-		t.Error("hosts that seeds name are bounded")
+		t.Error("BoundsHosts = true for ScopeHost")
 	}
 }
 

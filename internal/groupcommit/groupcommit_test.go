@@ -115,7 +115,7 @@ func TestRacingCallers(t *testing.T) {
 		slices.Sort(numbers)
 		for i, n := range numbers {
 			if n != i {
-				t.Fatalf("item %d was committed in the place of %d", n, i)
+				t.Fatalf("the sorted items have %d in place of %d: one is missing or was committed twice", n, i)
 			}
 		}
 		if len(numbers) != callers*each || c.maxUnder > parallel || q.Len() != 0 {
@@ -152,12 +152,14 @@ func TestItemsFormGroups(t *testing.T) {
 				synctest.Wait()
 			}
 			if got := fmt.Sprint(c.groups); got != fmt.Sprint(test.begun) {
-				t.Errorf("bound %d, %d at once, sizes %v: groups %v begun, want %v", test.maxSize, test.parallel, test.sizes, got, test.begun)
+				t.Errorf("MaxSize %d, Parallel %d, sizes %v: groups %v have begun, want %v",
+					test.maxSize, test.parallel, test.sizes, got, test.begun)
 			}
 			close(c.hold)
 			c.running.Wait()
 			if got := fmt.Sprint(c.groups); got != fmt.Sprint(test.want) {
-				t.Errorf("bound %d, %d at once, sizes %v: groups %v, want %v", test.maxSize, test.parallel, test.sizes, got, test.want)
+				t.Errorf("MaxSize %d, Parallel %d, sizes %v: groups %v, want %v",
+					test.maxSize, test.parallel, test.sizes, got, test.want)
 			}
 		})
 	}
@@ -220,12 +222,12 @@ func TestClosedQueue(t *testing.T) {
 		c.running.Wait()
 		for i, g := range groups {
 			if err := g.Wait(t.Context()); err != nil {
-				t.Errorf("item %d, which found a goroutine: %v", i, err)
+				t.Errorf("item %d, which the running goroutine commits: %v", i, err)
 			}
 		}
 		for range 2 { // the queue still works after items that failed
 			if err := q.Add(&job{}, 1).Wait(t.Context()); !errors.Is(err, errClosed) || q.Len() != 0 {
-				t.Errorf("an item of a closed queue: %v, and %d wait; want %v, and 0", err, q.Len(), errClosed)
+				t.Errorf("an item of a closed queue: %v, want %v; %d items wait, want 0", err, errClosed, q.Len())
 			}
 		}
 		closed = false

@@ -14,7 +14,7 @@ func TestParseCount(t *testing.T) {
 	} {
 		var c Count
 		if err := c.Set(in); err != nil || uint64(c) != want {
-			t.Errorf("%q is %d, %v, want %d", in, c, err, want)
+			t.Errorf("Set(%q): %d, %v, want %d", in, c, err, want)
 		}
 	}
 	refuse(t, func() pflag.Value { return new(Count) }, "", "0", "-1", "1.5", "1e16", "NaN", "Inf", "0x10", "1MM", "M", "ten", "1e", "1 in 3")
@@ -27,7 +27,7 @@ func TestParseRate(t *testing.T) {
 	} {
 		var r Rate
 		if err := r.Set(in); err != nil || math.Abs(float64(r)/want-1) > 1e-12 {
-			t.Errorf("%q is %g, %v, want %g", in, r, err, want)
+			t.Errorf("Set(%q): %g, %v, want %g", in, r, err, want)
 		}
 	}
 	refuse(t, func() pflag.Value { return new(Rate) }, "", "0", "1", "-0.1", "100%", "1 in 0", "1 in 1", "0/0", "2 in 1", "1e-19",
@@ -40,7 +40,7 @@ func TestParseBytes(t *testing.T) {
 	} {
 		var b Bytes
 		if err := b.Set(in); err != nil || uint64(b) != want {
-			t.Errorf("%q is %d, %v, want %d", in, b, err, want)
+			t.Errorf("Set(%q): %d, %v, want %d", in, b, err, want)
 		}
 	}
 	refuse(t, func() pflag.Value { return new(Bytes) }, "", "0", "-1MiB", "1 in 3", "1e30", "1000PiB", "MiB", "NaN")
@@ -50,7 +50,7 @@ func TestParseSwitch(t *testing.T) {
 	for in, want := range map[string]Switch{"on": true, "off": false, "true": true, "false": false} {
 		s := !want
 		if err := s.Set(in); err != nil || s != want {
-			t.Errorf("%q is %v, %v, want %v", in, s, err, want)
+			t.Errorf("Set(%q): %v, %v, want %v", in, s, err, want)
 		}
 	}
 	refuse(t, func() pflag.Value { return new(Switch) }, "", "On", "1", "yes")
@@ -60,7 +60,7 @@ func refuse(t *testing.T, fresh func() pflag.Value, inputs ...string) {
 	t.Helper()
 	for _, in := range inputs {
 		if v := fresh(); v.Set(in) == nil {
-			t.Errorf("%q is taken for %s %s", in, v.Type(), v)
+			t.Errorf("Set(%q) accepts it as the %s %s, want an error", in, v.Type(), v)
 		}
 	}
 }
@@ -74,15 +74,15 @@ func FuzzValues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		var c Count
 		if c.Set(s) == nil && !(c >= 1 && c <= MaxCount) {
-			t.Errorf("%q is %d things", s, c)
+			t.Errorf("Set(%q) accepts the count %d, which is out of range", s, c)
 		}
 		var r Rate
 		if r.Set(s) == nil && !(r >= MinRate && r < 1) {
-			t.Errorf("%q is %g", s, float64(r))
+			t.Errorf("Set(%q) accepts the rate %g, which is out of range", s, float64(r))
 		}
 		var b Bytes
 		if b.Set(s) == nil && !(b >= 1 && b <= maxBytes) {
-			t.Errorf("%q is %d bytes", s, b)
+			t.Errorf("Set(%q) accepts %d bytes, which is out of range", s, b)
 		}
 		for _, fresh := range []func() pflag.Value{
 			func() pflag.Value { return new(Count) },
@@ -95,7 +95,7 @@ func FuzzValues(f *testing.F) {
 				continue
 			}
 			if err := again.Set(v.String()); err != nil || again.String() != v.String() {
-				t.Errorf("%q is %s %s, which is read as %s (%v)", s, v.Type(), v, again, err)
+				t.Errorf("Set(%q) gives the %s %s, which is read back as %s (%v)", s, v.Type(), v, again, err)
 			}
 		}
 	})

@@ -98,16 +98,16 @@ func TestLanguageAuthorDate(t *testing.T) {
 	} {
 		got := maintext.Extract(parse(t, "<head>"+c.head+"</head><p>x"), nil)
 		if got.Lang != c.lang || got.Author != c.author || got.Published != c.published {
-			t.Errorf("%s: %+v, want %q %q %q", c.head, got, c.lang, c.author, c.published)
+			t.Errorf("%s: %+v, want the language %q, author %q, date %q", c.head, got, c.lang, c.author, c.published)
 		}
 	}
 	body := `<html lang=en><body><article itemscope itemtype="https://schema.org/Article"><b itemprop=author itemscope><i itemprop=name>Ann Bee</i></b>
 		<time itemprop=datePublished datetime=2026-01-02>yesterday</time>` + paragraph + `</article>`
 	if got := maintext.Extract(parse(t, body), nil); got.Lang != "en" || got.Author != "Ann Bee" || got.Published != "2026-01-02" {
-		t.Errorf("microdata: %+v", got)
+		t.Errorf("microdata: %+v, want en, Ann Bee, 2026-01-02", got)
 	}
 	if got := maintext.Extract(parse(t, body), func() bool { return true }); got.Text == "" {
-		t.Errorf("given up: %+v", got)
+		t.Errorf("after giving up at once: %+v, want some text", got)
 	}
 }
 
@@ -127,13 +127,15 @@ func TestBoundsOfText(t *testing.T) {
 		took := time.Since(start)
 		runtime.ReadMemStats(&after)
 		taken := after.TotalAlloc - before.TotalAlloc
-		t.Log(fmt.Sprintf("%q", piece), took.Round(time.Millisecond), taken>>20, "MB", len(found.Text), found.Cut)
+		t.Logf("%q: %v, %d MB allocated, %d bytes of text, cut %v",
+			piece, took.Round(time.Millisecond), taken>>20, len(found.Text), found.Cut)
 		if len(found.Text) > maintext.MaxTextBytes || taken > 128<<20 {
-			t.Errorf("%q: %d bytes of text, %d MB taken", piece, len(found.Text), taken>>20)
+			t.Errorf("%q: %d bytes of text, want at most %d; %d MB allocated, want at most 128",
+				piece, len(found.Text), maintext.MaxTextBytes, taken>>20)
 		}
 	}
 	if found := maintext.Extract(parse(t, "<p>"+strings.Repeat("word ", 5<<20/5)), nil); !found.Cut {
-		t.Error("a page of 5 MB is whole")
+		t.Error("the text of a page of 5 MB is not cut")
 	}
 }
 

@@ -36,10 +36,10 @@ func TestLatestKeysAreKept(t *testing.T) {
 				k := key.Draw(t, "key")
 				has := keys.Has(k)
 				if has && !may[k] {
-					t.Fatalf("has %s, which is not in it", k)
+					t.Fatalf("Has(%s) = true, but it was removed or never added", k)
 				}
 				if i := slices.Index(latest, k); may[k] && i < most && !has {
-					t.Fatalf("forgot %s, number %d of the latest %d", k, i+1, most)
+					t.Fatalf("Has(%s) = false, but it is number %d of the latest keys, of which %d are kept", k, i+1, most)
 				}
 				if has {
 					met(k)
@@ -71,7 +71,7 @@ func TestConcurrentUse(t *testing.T) {
 				keys.Add(key)
 				keys.Remove(fmt.Sprint(caller, "-", i))
 				if !keys.Has(key) {
-					t.Errorf("%s is not there", key)
+					t.Errorf("Has(%s) = false after Add", key)
 				}
 			}
 		})

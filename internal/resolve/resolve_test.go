@@ -64,7 +64,7 @@ func TestLookupAddresses(t *testing.T) {
 		_, err := r.Lookup(t.Context(), "gone.test")
 		dns := new(net.DNSError)
 		if !errors.As(err, &dns) || !dns.IsNotFound || dns.Name != "gone.test" {
-			t.Errorf("gone.test: %#v", err)
+			t.Errorf("Lookup(gone.test): %#v, want a DNSError with IsNotFound and this name", err)
 		}
 	}
 	for name, want := range map[string]int{"four.test": 1, "gone.test": 1} {
@@ -75,7 +75,7 @@ func TestLookupAddresses(t *testing.T) {
 	// An absolute name must not be looked up in the search domains of this machine.
 	server.Each(func(name string) {
 		if !strings.HasSuffix(name, ".test") {
-			t.Errorf("%s was asked for", name)
+			t.Errorf("the name server was asked for %s, want only names in .test", name)
 		}
 	})
 }
@@ -95,10 +95,10 @@ func TestAnswersExpire(t *testing.T) {
 		lookup := func(want int, wantFault bool) {
 			t.Helper()
 			if _, err := r.Lookup(t.Context(), "h.test"); (err != nil) != wantFault {
-				t.Errorf("error %v, want one: %v", err, wantFault)
+				t.Errorf("Lookup: error %v, want an error: %v", err, wantFault)
 			}
 			if asked != want {
-				t.Errorf("asked %d times, want %d", asked, want)
+				t.Errorf("the name server was asked %d times, want %d", asked, want)
 			}
 		}
 		answer = addrs("192.0.2.1")
@@ -129,7 +129,7 @@ func TestBoundsOfCache(t *testing.T) {
 		workers.Go(func() {
 			for i := range 50 {
 				if found, err := r.Lookup(t.Context(), fmt.Sprintf("%d-%d.test", worker, i)); err != nil || len(found) != maxAddrs {
-					t.Errorf("%d addresses, %v", len(found), err)
+					t.Errorf("Lookup returned %d addresses, %v, want %d", len(found), err, maxAddrs)
 				}
 			}
 		})
@@ -192,7 +192,7 @@ func TestParallelLookups(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if _, err := r.Lookup(short, "late.test"); !errors.Is(err, ErrServer) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a caller that waited in vain is told %v, want ErrServer", err)
+			t.Errorf("a caller whose context ended while it waited got %v, want ErrServer", err)
 		}
 		callers.Wait()
 		if most.Load() != parallel || r.Waiting() != 0 {
@@ -226,23 +226,23 @@ func TestServerThatAnswersNothing(t *testing.T) {
 			return servers
 		}
 		if n := fail(50); n != 0 {
-			t.Errorf("before anything was answered %d of 50 failures are the server's, want none", n)
+			t.Errorf("before the server has answered, %d of 50 failures are ErrServer, want none", n)
 		}
 		if _, err := r.Lookup(t.Context(), "good.test"); err != nil {
 			t.Fatal(err)
 		}
 		if n := fail(50); n != 0 {
-			t.Errorf("of a server that answers %d of 50 failures are the server's, want none", n)
+			t.Errorf("while the server answers, %d of 50 failures are ErrServer, want none", n)
 		}
 		dead = true
 		time.Sleep(probeEvery)
 		if n := fail(50); n < 50-suspicious {
-			t.Errorf("of a dead server %d of 50 failures are the server's, want %d", n, 50-suspicious)
+			t.Errorf("while the server is dead, %d of 50 failures are ErrServer, want at least %d", n, 50-suspicious)
 		}
 		dead = false
 		time.Sleep(probeEvery)
 		if n := fail(50); n != 0 {
-			t.Errorf("after the server came back %d of 50 failures are the server's, want none", n)
+			t.Errorf("after the server came back, %d of 50 failures are ErrServer, want none", n)
 		}
 	})
 }
@@ -277,7 +277,7 @@ func TestNoDescriptors(t *testing.T) {
 func TestNewNamesEveryFault(t *testing.T) {
 	for _, server := range []string{"dns.test", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:x", ":53", "udp://1.2.3.4"} {
 		if _, err := New(Config{Server: server, TTL: -1}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", server)) || !strings.Contains(err.Error(), "TTL") {
-			t.Errorf("server %q: %v", server, err)
+			t.Errorf("New with the server %q: %v, want an error that names it and TTL", server, err)
 		}
 	}
 	for server, want := range map[string]string{"1.2.3.4": "1.2.3.4:53", "1.2.3.4:54": "1.2.3.4:54", "::1": "[::1]:53", "[::1]": "[::1]:53", "[::1]:54": "[::1]:54"} {

@@ -64,7 +64,7 @@ func compare(t *testing.T, file, path string) {
 	}
 	want := grobotstxt.AgentAllowed(file, "foobot", "http://h"+path)
 	if got, rule := Parse([]byte(file), "foobot").Allowed(path); got != want {
-		t.Fatalf("Allowed(%q) = %v by %q, Google's matcher says %v\n%q", path, got, rule, want, file)
+		t.Fatalf("Allowed(%q) = %v by the rule %q, Google's matcher says %v\n%q", path, got, rule, want, file)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestAgreesWithGoogle(t *testing.T) {
 		}
 	}
 	if refused < 1000 {
-		t.Errorf("only %d of 20000 cases refuse a path: the generator is too tame", refused)
+		t.Errorf("%d of 20000 random cases refuse their path, want at least 1000", refused)
 	}
 }
 
@@ -119,9 +119,10 @@ func FuzzParse(f *testing.F) {
 			})
 			switch {
 			case want < 0 && by != "":
-				t.Errorf("Allowed(%q) by %q, want none", path, by)
+				t.Errorf("Allowed(%q) returned the rule %q, want none", path, by)
 			case want >= 0 && (by != rules.rules[want].text || allowed != rules.rules[want].allow):
-				t.Errorf("Allowed(%q) = %v by %q, want by %q", path, allowed, by, rules.rules[want].text)
+				t.Errorf("Allowed(%q) = %v by the rule %q, want the rule %q and its answer",
+					path, allowed, by, rules.rules[want].text)
 			}
 		}
 		form, err := rules.AppendBinary(nil)

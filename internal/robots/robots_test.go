@@ -103,10 +103,10 @@ func TestRFC9309(t *testing.T) {
 				path, disallowed := strings.CutPrefix(path, "-")
 				allowed, rule := rules.Allowed(path)
 				if allowed == disallowed {
-					t.Errorf("Allowed(%q) = %v by %q\n%s", path, allowed, rule, c.file)
+					t.Errorf("Allowed(%q) = %v by the rule %q\n%s", path, allowed, rule, c.file)
 				}
 				if !allowed && !strings.HasPrefix(rule, "Disallow: ") {
-					t.Errorf("Allowed(%q) is false by rule %q", path, rule)
+					t.Errorf("Allowed(%q) = false by the rule %q, want a Disallow", path, rule)
 				}
 			}
 		})
@@ -121,7 +121,7 @@ func TestAllowedNamesTheRule(t *testing.T) {
 		"/b":        "",
 	} {
 		if _, rule := rules.Allowed(path); rule != want {
-			t.Errorf("Allowed(%q) by %q, want %q", path, rule, want)
+			t.Errorf("Allowed(%q) returned the rule %q, want %q", path, rule, want)
 		}
 	}
 }
@@ -143,12 +143,12 @@ func TestOnlyTheFirst500KiBCount(t *testing.T) {
 	pad := MaxBytes - len(file) - len("Disallow: /cu")
 	file += "#" + strings.Repeat("p", pad-2) + "\n" + "Disallow: /cut\nDisallow: /behind\n"
 	if cut := file[:MaxBytes]; !strings.HasSuffix(cut, "\nDisallow: /cu") {
-		t.Fatalf("the limit is behind %q", cut[len(cut)-20:])
+		t.Fatalf("the first MaxBytes of the file end with %q, want them to end within the rule /cut", cut[len(cut)-20:])
 	}
 	rules := Parse([]byte(file), "foobot")
 	for path, want := range map[string]bool{"/first": false, "/cut": true, "/cu": true, "/behind": true} {
 		if allowed, rule := rules.Allowed(path); allowed != want {
-			t.Errorf("Allowed(%q) = %v by %q, want %v", path, allowed, rule, want)
+			t.Errorf("Allowed(%q) = %v by the rule %q, want %v", path, allowed, rule, want)
 		}
 	}
 	endless := Parse([]byte("User-agent: *"+strings.Repeat(" ", MaxBytes)+"\nDisallow: /"), "foobot")
@@ -220,7 +220,7 @@ func TestHostilePatternIsLinear(t *testing.T) {
 	start := time.Now()
 	path := "/" + strings.Repeat("a", 8000) + "0123456789"
 	if allowed, _ := rules.Allowed(path); allowed {
-		t.Error("allowed, want the pattern that ends in 9 to match")
+		t.Error("Allowed = true, want the pattern that ends in 9 to match")
 	}
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("100 patterns of 500 stars took %v, want milliseconds", took)

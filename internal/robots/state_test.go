@@ -45,7 +45,7 @@ func TestStateOverTime(t *testing.T) {
 		}
 		expect("/", Wait)
 		if got := s.AskIn(now); got != wait {
-			t.Errorf("after %d failures asked again in %v, want %v", i+1, got, wait)
+			t.Errorf("after %d failures: AskIn = %v, want %v", i+1, got, wait)
 		}
 		now = now.Add(wait)
 		expect("/", Ask)
@@ -63,12 +63,12 @@ func TestStateOverTime(t *testing.T) {
 	expect("/", Allow) // the last good copy
 	expect("/private", Disallow)
 	if got := s.AskIn(now); got != 2*time.Hour {
-		t.Errorf("asked again in %v, want the 2h of Retry-After", got)
+		t.Errorf("AskIn = %v, want the 2h of Retry-After", got)
 	}
 	now = now.Add(2 * time.Hour)
 	s.Answered(now, 503, nil, "bot", 1000*time.Hour)
 	if got := s.AskIn(now); got != Lifetime {
-		t.Errorf("asked again in %v, want at most %v", got, Lifetime)
+		t.Errorf("AskIn = %v, want the maximum, %v", got, Lifetime)
 	}
 	now = now.Add(Lifetime)
 
@@ -121,7 +121,7 @@ func TestStatusRulesOverTime(t *testing.T) {
 				closed, _ := s.Check(time.Now(), "/private")
 				// The answer of the day before may still be valid in the first hour.
 				if begun := time.Until(end) < Lifetime-time.Hour; begun && (open != d.open || closed != d.closed) {
-					t.Fatalf("day %d, status %d, at %v: access %d and %d, want %d and %d",
+					t.Fatalf("day %d, status %d, at %v: access %d to / and %d to /private, want %d and %d",
 						day, d.status, time.Now(), open, closed, d.open, d.closed)
 				}
 				time.Sleep(min(s.AskIn(time.Now()), time.Minute))
@@ -141,7 +141,7 @@ func TestStateRoundTrip(t *testing.T) {
 	kept.Answered(now.Add(-Lifetime), 200, []byte(file), "bot", 0)
 	kept.Failed(now, "x"+strings.Repeat("é", maxCause)) // longer than the stored part, and cut within a letter
 	if got := kept.Cause(); !utf8.ValidString(got) || len(got) < maxCause-1 || len(got) > maxCause {
-		t.Errorf("of a long cause %d bytes are kept, %q", len(got), got)
+		t.Errorf("a long cause is cut to %d bytes, %q, want nearly maxCause bytes of UTF-8", len(got), got)
 	}
 	for name, s := range map[string]*State{"zero": new(State), "good": good, "failing": failing, "kept": kept} {
 		b, err := s.AppendBinary([]byte("x"))
@@ -150,7 +150,7 @@ func TestStateRoundTrip(t *testing.T) {
 		}
 		var back State
 		if err := back.Restore(b[1:], now); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: Restore: %v", name, err)
 		}
 		for _, path := range []string{"/", "/private"} {
 			for _, at := range []time.Time{now, now.Add(time.Minute), now.Add(Lifetime)} {
@@ -161,7 +161,8 @@ func TestStateRoundTrip(t *testing.T) {
 			}
 		}
 		if back.Failures() != s.Failures() || back.Cause() != s.Cause() {
-			t.Errorf("%s: %d failures (%q), want %d (%q)", name, back.Failures(), back.Cause(), s.Failures(), s.Cause())
+			t.Errorf("%s: after the round trip %d failures, cause %q, want %d, %q",
+				name, back.Failures(), back.Cause(), s.Failures(), s.Cause())
 		}
 	}
 	b, _ := good.AppendBinary(nil)
@@ -170,7 +171,7 @@ func TestStateRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _ := early.Check(now.Add(-48*time.Hour), "/"); got != Ask {
-		t.Errorf("a clock that was set back by two days: %d, want Ask", got)
+		t.Errorf("after the clock was set back by two days: Check = %d, want Ask", got)
 	}
 }
 
@@ -188,7 +189,7 @@ func TestBinaryKeepsRulesThatFit(t *testing.T) {
 	rules := Parse([]byte(b.String()), "bot")
 	form, err := rules.AppendBinary(nil)
 	if err != nil {
-		t.Fatalf("%d rules: %v", rules.Len(), err)
+		t.Fatalf("AppendBinary of %d rules: %v", rules.Len(), err)
 	}
 	t.Logf("%d rules in %d bytes", rules.Len(), len(form))
 	var back Rules
@@ -217,6 +218,6 @@ func TestBinaryKeepsRulesThatFit(t *testing.T) {
 		b.WriteByte('\n')
 	}
 	if got, err := Parse([]byte(b.String()), "bot").AppendBinary([]byte("x")); !errors.Is(err, ErrTooLarge) || string(got) != "x" {
-		t.Errorf("200 KiB of random rules: %d bytes, %v, want ErrTooLarge", len(got), err)
+		t.Errorf("AppendBinary of 200 KiB of random rules: %d bytes, %v, want ErrTooLarge and no more bytes", len(got), err)
 	}
 }

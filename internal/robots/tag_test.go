@@ -54,10 +54,10 @@ func TestHeaderNofollow(t *testing.T) {
 		}
 	}
 	if got := HeaderNofollow(nil, "foobot"); got != (false) {
-		t.Errorf("HeaderNofollow of no header = %v", got)
+		t.Errorf("HeaderNofollow of no header = %v, want false", got)
 	}
 	if got := HeaderNofollow([]string{"foobot: none"}, ""); got != (false) {
-		t.Errorf("a crawler without a name took %v for itself", got)
+		t.Errorf("HeaderNofollow for a crawler without a name = %v, want false", got)
 	}
 }
 
@@ -89,14 +89,14 @@ func FuzzHeaderNofollow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		both := HeaderNofollow([]string{a, b}, "foobot")
 		if want := HeaderNofollow([]string{a}, "foobot") || HeaderNofollow([]string{b}, "foobot"); both != want {
-			t.Errorf("%q and %q: %v, apart %v", a, b, both, want)
+			t.Errorf("headers %q and %q: %v together, %v one by one", a, b, both, want)
 		}
 		lower := strings.ToLower(a + b)
 		if both && !strings.Contains(lower, "none") && !strings.Contains(lower, "nofollow") {
-			t.Errorf("%q and %q ask for nofollow", a, b)
+			t.Errorf("headers %q and %q: true, but neither has nofollow or none", a, b)
 		}
 		if joined := HeaderNofollow([]string{a + ", *: " + b}, "foobot"); both && !joined && !strings.Contains(b, ":") {
-			t.Errorf("%q and %q joined: %v, apart %v", a, b, joined, both)
+			t.Errorf("headers %q and %q: %v when joined into one, %v as two", a, b, joined, both)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestParseSeed(t *testing.T) {
 			got = seed.Fault(text, err, seed.WantSeed)
 		}
 		if got != want && (err == nil || !strings.Contains(got, want)) {
-			t.Errorf("%q: %s, want %s", text, got, want)
+			t.Errorf("Parse(%q) = %s, want %s", text, got, want)
 		}
 	}
 }
@@ -46,11 +46,11 @@ func TestShownWithoutPassword(t *testing.T) {
 		"http://u:p/q@a.test/": "http://…@a.test/", "http://u:p?q#r@a.test": "http://…@a.test", "u:p@a.test": "…@a.test",
 	} {
 		if got := seed.Shown(text); got != want {
-			t.Errorf("%s is shown as %s, want %s", text, got, want)
+			t.Errorf("Shown(%s) = %s, want %s", text, got, want)
 		}
 		bare, had := seed.WithoutCredentials(text)
 		if had != (bare != text) || had && strings.TrimPrefix(bare, "https://") != "a.test" && strings.Index(bare, "http://a.test/") != 0 {
-			t.Errorf("%s without credentials is %s, had some: %t", text, bare, had)
+			t.Errorf("WithoutCredentials(%s) = %s, %t", text, bare, had)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestBeginSetsLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := bytes.Count(profile.Bytes(), []byte(`labels: {"stage":"parse"}`)); n != 1 {
-		t.Errorf("%d stacks have the label, want 1:\n%s", n, profile.String())
+		t.Errorf("%d stacks have the label of the stage parse, want 1:\n%s", n, profile.String())
 	}
 }
 

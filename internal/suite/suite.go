@@ -88,7 +88,7 @@ func WantCaught[Options, D any](t *testing.T, cases []Case[Options, D], name str
 		t.Fatalf("there is no case %s", name)
 	}
 	if err := Try(t, cases[at], open); err == nil {
-		t.Errorf("%s passes", name)
+		t.Errorf("the case %s finds no fault, want one", name)
 	} else {
 		t.Logf("%s: %v", name, err)
 	}

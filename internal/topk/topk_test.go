@@ -28,21 +28,21 @@ func check(t *rapid.T, s *Sketch, exact tally, tight bool) {
 		c, holds := held[key]
 		switch {
 		case !holds && n > s.Absent():
-			t.Fatalf("%q was counted %d times and is not held; absent keys have at most %d", key, n, s.Absent())
+			t.Fatalf("%q was added %d times and is not in Top, but Absent is %d", key, n, s.Absent())
 		case holds && (n > c.Count || n < c.Count-c.Over):
-			t.Fatalf("%q was counted %d times, the sketch says %d and up to %d too high", key, n, c.Count, c.Over)
+			t.Fatalf("%q was added %d times, but its Count is %d, which is at most %d too high", key, n, c.Count, c.Over)
 		}
 	}
 	for key := range held {
 		if exact[key] == 0 {
-			t.Fatalf("%q is held and never came", key)
+			t.Fatalf("%q is in Top but was never added", key)
 		}
 	}
 	if s.Total() != total {
-		t.Fatalf("total %d, want %d", s.Total(), total)
+		t.Fatalf("Total = %d, want %d", s.Total(), total)
 	}
 	if tight && s.Absent()*uint64(s.capacity) > total {
-		t.Fatalf("absent keys may have %d, more than %d/%d", s.Absent(), total, s.capacity)
+		t.Fatalf("Absent = %d, want at most %d/%d", s.Absent(), total, s.capacity)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestBoundsOfCounts(t *testing.T) {
 			"merge": func(t *rapid.T) {
 				to, from := which.Draw(t, "to"), which.Draw(t, "from")
 				if sketches[to].Total() > 1<<40 {
-					t.Skip("would overflow soon")
+					t.Skip("the counts would overflow soon")
 				}
 				sketches[to].Merge(sketches[from])
 				sum := make(tally)
@@ -122,7 +122,7 @@ func TestTopOfUnevenWeb(t *testing.T) {
 	for rank, c := range s.Top(5) {
 		want := fmt.Sprintf("host%d.test", rank)
 		if c.Key != want || c.Count < exact[want] || c.Count-c.Over > exact[want] {
-			t.Errorf("rank %d is %+v, want %s with %d", rank, c, want, exact[want])
+			t.Errorf("rank %d (from 0) is %+v, want %s, which was added %d times", rank, c, want, exact[want])
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestExactWhileSmall(t *testing.T) {
 	}
 	s.Add("nothing", 0)
 	if diff := cmp.Diff([]Entry{{"a", 4, 0}, {"b", 2, 0}, {"c", 2, 0}, {"d", 2, 0}, {"e", 2, 0}}, s.Top(10)); diff != "" {
-		t.Error("want -, got +", diff)
+		t.Errorf("Top(10) (-want +got):\n%s", diff)
 	}
 	if got := s.Top(-1); len(got) != 0 {
 		t.Errorf("Top(-1) = %v, want none", got)
@@ -144,7 +144,7 @@ func TestExactWhileSmall(t *testing.T) {
 	var zero Sketch
 	zero.Add("a", 1)
 	if zero.Total() != 1 || zero.Absent() != 1 || len(zero.Top(1)) != 0 {
-		t.Errorf("the zero sketch, after one key: total %d, absent %d, top %v", zero.Total(), zero.Absent(), zero.Top(1))
+		t.Errorf("zero sketch after one key: total %d, absent %d, top %v, want 1, 1, none", zero.Total(), zero.Absent(), zero.Top(1))
 	}
 }
 
@@ -165,7 +165,7 @@ func TestDamagedJSON(t *testing.T) {
 			t.Errorf("%s: error %v, want one that says %q", text, err, want)
 		}
 		if len(s.Top(1)) != 1 {
-			t.Errorf("%s: the sketch is gone", text)
+			t.Errorf("%s: the sketch lost its key", text)
 		}
 	}
 }

@@ -74,14 +74,14 @@ func TestNoLimit(t *testing.T) {
 	})
 	url := "http://a.test/" + strings.Repeat("a/", 2000) + "9999/12?" + strings.Repeat("a&", 100)
 	if got, _ := l.Judge(parse(t, url)); got != "" {
-		t.Errorf("refused for %q without limits", got)
+		t.Errorf("Judge without limits refuses the URL for %q", got)
 	}
 }
 
 func TestFaultsAreNamed(t *testing.T) {
 	err := trap.Limits{MaxURL: -2, MaxAhead: -3}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "MaxURL is -2") || !strings.Contains(err.Error(), "MaxAhead is -3") {
-		t.Errorf("Validate = %v", err)
+		t.Errorf("Validate() = %v, want both faults", err)
 	}
 }
 

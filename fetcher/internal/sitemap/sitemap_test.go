@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
 
 var proof = flag.Bool("proof", false, "run the tests at full size")
 
@@ -34,7 +34,7 @@ func entries(t testing.TB, file string) (found string, sum Summary, err error) {
 		return true
 	})
 	if n := strings.Count(b.String(), "\n"); n != sum.Entries && !strings.Contains(file, "\n") {
-		t.Errorf("%d entries shown, %d in the summary", n, sum.Entries)
+		t.Errorf("%d entries visited, but %d in the summary", n, sum.Entries)
 	}
 	return b.String(), sum, err
 }
@@ -70,7 +70,7 @@ func TestReadEachFormat(t *testing.T) {
 		{name: "numeric entities", format: URLSet, want: "http://h/äñ&\n", file: set + "<url><loc>http://h/&#228;&#xF1;&#38;</loc></url></urlset>"},
 		{name: "ampersands that are no entities", format: URLSet, want: "http://h/?a&copy=1&b&lt=2&&;&#;&#x110000;&nbsp;\n",
 			file: set + "<url><loc>http://h/?a&copy=1&b&lt=2&&;&#;&#x110000;&nbsp;</loc></url></urlset>"},
-		{name: "escaped once", format: URLSet, want: "http://h/?a&amp;b\n", file: set + "<url><loc>http://h/?a&amp;amp;b</loc></url></urlset>"},
+		{name: "unescaped only once", format: URLSet, want: "http://h/?a&amp;b\n", file: set + "<url><loc>http://h/?a&amp;amp;b</loc></url></urlset>"},
 		{name: "images are no pages", format: URLSet, want: "http://h/a\nhttp://h/b\n",
 			file: set + `<url><loc>http://h/a</loc><image:image><image:loc>http://h/i.png</image:loc></image:image><video:video><video:player_loc>no</video:player_loc></video:video></url><url><loc>http://h/b</loc></url></urlset>`},
 		{name: "other languages", format: URLSet, want: "http://h/a\nhttp://h/de/a?x&y\n",
@@ -83,20 +83,20 @@ func TestReadEachFormat(t *testing.T) {
 			file: head + `<feed xmlns="x"><link href="no"/><link rel="self" href="no"/><entry><title type="html">x</title><link href="/a"/><link rel="edit" href="no"/><link rel="enclosure" href="no"/></entry><entry><link rel='alternate' type="text/html" href='http://h/b'></link></entry></feed>`},
 		{name: "text", format: Text, want: "http://h/a\nHTTPS://h/b?x&amp;y\nhttp://h/c\n",
 			file: "\ufeffhttp://h/a\r\n\r\n  HTTPS://h/b?x&amp;y\t\n# comment\nftp://h/no\n/no\nhttp://h/c"},
-		{name: "another root is none", file: head + "<!DOCTYPE html><html><body><loc>http://h/a</loc></body></html>", err: ErrFormat},
+		{name: "another root element", file: head + "<!DOCTYPE html><html><body><loc>http://h/a</loc></body></html>", err: ErrFormat},
 		{name: "no line is a URL", file: "Not found\n", err: ErrFormat},
 		{name: "empty", file: "", err: ErrFormat},
 		{name: "only a declaration", file: head, err: ErrFormat},
-		{name: "root lost", format: URLSet, want: "http://h/a\n", file: "<url><loc>http://h/a</loc></url>"},
+		{name: "root element missing", format: URLSet, want: "http://h/a\n", file: "<url><loc>http://h/a</loc></url>"},
 
 		// charsets
 		{name: "declared charset", format: URLSet, want: "http://h/да\n",
 			file: "<?xml version='1.0' encoding='windows-1251'?>" + set + "<url><loc>http://h/\xe4\xe0</loc></url></urlset>"},
-		{name: "declared UTF-16, which it is not", format: URLSet, want: "http://h/a\n",
+		{name: "UTF-16 declared, but UTF-8", format: URLSet, want: "http://h/a\n",
 			file: `<?xml version="1.0" encoding="utf-16"?>` + set + "<url><loc>http://h/a</loc></url></urlset>"},
 		{name: "UTF-16", format: URLSet, want: "http://h/a\n",
 			file: "\xff\xfe" + strings.Join(strings.Split(set+"<url><loc>http://h/a</loc></url></urlset>", ""), "\x00") + "\x00"},
-		{name: "UTF-8 by its mark", format: URLSet, want: "http://h/ä\n",
+		{name: "byte order mark of UTF-8", format: URLSet, want: "http://h/ä\n",
 			file: "\ufeff<?xml version='1.0' encoding='latin1'?>" + set + "<url><loc>http://h/ä</loc></url></urlset>"},
 		{name: "not UTF-8", format: URLSet, want: "http://h/b\n",
 			file: set + "<url><loc>http://h/\xe4</loc></url><url><loc>http://h/b</loc></url></urlset>"},
@@ -106,13 +106,13 @@ func TestReadEachFormat(t *testing.T) {
 		{name: "cut in a tag", format: URLSet, want: "http://h/a\n", err: ErrCut, file: set + "<url><loc>http://h/a</loc></url><url><lo"},
 		{name: "unclosed", format: URLSet, want: "http://h/a\nhttp://h/b\n", file: set + "<url><loc>http://h/a<url><loc>http://h/b</url></urlset>"},
 		{name: "stray end tags", format: URLSet, want: "http://h/a\n", file: set + "</url></x><url></loc><loc>http://h/a</loc></url></urlset>"},
-		{name: "elements between", format: URLSet, want: "http://h/a\n", file: set + "<urls><url><p><br></p><loc>http://h/a</loc></url></urls></urlset>"},
-		{name: "no URL in it", format: URLSet, want: "http://h/b\n", file: set + "<url><loc> </loc></url><url><loc/></url><url></url><url><loc>http://h/b</loc></url></urlset>"},
+		{name: "unknown elements between", format: URLSet, want: "http://h/a\n", file: set + "<urls><url><p><br></p><loc>http://h/a</loc></url></urls></urlset>"},
+		{name: "entries without a URL", format: URLSet, want: "http://h/b\n", file: set + "<url><loc> </loc></url><url><loc/></url><url></url><url><loc>http://h/b</loc></url></urlset>"},
 		{name: "script and style", format: URLSet, want: "http://h/a\n", file: set + "<script><url><loc>http://h/a</loc></url></script></urlset>"},
 		{name: "junk behind the root", format: URLSet, want: "http://h/a\n", file: set + "<url><loc>http://h/a</loc></url></urlset>\x00<<<&&&"},
 		{name: "deep", format: URLSet, want: "http://h/a\nhttp://h/b\n",
 			file: set + "<url><loc>http://h/a</loc>" + strings.Repeat("<x>", 1000) + "</url><url><loc>http://h/b</loc></url></urlset>"},
-		{name: "its own entities are not known", format: URLSet, want: "http://h/&lol;\n",
+		{name: "entities of the DOCTYPE are not expanded", format: URLSet, want: "http://h/&lol;\n",
 			file: `<!DOCTYPE urlset [<!ENTITY lol "lol"><!ENTITY lol2 "&lol;&lol;">]>` + set + "<url><loc>http://h/&lol;</loc></url></urlset>"},
 		{name: "a token without end", format: URLSet, want: "http://h/a\n", err: ErrToken,
 			file: set + "<url><loc>http://h/a</loc></url><!-- " + strings.Repeat("x", 2*maxToken)},
@@ -130,7 +130,7 @@ func TestReadEachFormat(t *testing.T) {
 					t.Errorf("format %q, error %v, want %q, %v", sum.Format, err, c.format, c.err)
 				}
 				if sum.Gzip != (file != c.file) || sum.Bytes == 0 && file != "" && c.file != "" {
-					t.Errorf("%+v of %d bytes", sum, len(file))
+					t.Errorf("summary %+v of a file of %d bytes", sum, len(file))
 				}
 			}
 		})
@@ -141,7 +141,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	_, _, err := entries(t, set+"\n<url><loc>http://h/a</loc></url>\n<url><loc>http://h/\n")
 	var place *Error
 	if !errors.As(err, &place) || place.Line != 4 || place.Offset != 114 {
-		t.Errorf("error %v (%+v), want the end of the file", err, place)
+		t.Errorf("error %v (%+v), want it at the end of the file, line 4, byte 114", err, place)
 	}
 	if want := "line 4, byte 114: sitemap: ends too early"; err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
@@ -173,7 +173,7 @@ func TestReadTakesFiftyMegabytes(t *testing.T) {
 	file := io.MultiReader(strings.NewReader("http://h/a\n"), io.LimitReader(&endless{text: line}, MaxBytes-11))
 	sum, err := Read(file, func(Entry) bool { return true })
 	if err != nil || sum.Bytes != MaxBytes || sum.Entries != 1 {
-		t.Errorf("%+v, %v, want all %d bytes", sum, err, MaxBytes)
+		t.Errorf("summary %+v, %v, want 1 entry in %d bytes", sum, err, MaxBytes)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestVisitCanStop(t *testing.T) {
 		seen := 0
 		sum, err := Read(strings.NewReader(file), func(Entry) bool { seen++; return false })
 		if err != nil || seen != 1 || sum.Entries != 1 {
-			t.Errorf("%d entries visited, %+v, %v, want 1, no error", seen, sum, err)
+			t.Errorf("%d entries visited, summary %+v, %v, want 1 entry and no error", seen, sum, err)
 		}
 	}
 }
@@ -240,10 +240,10 @@ func TestLimitsOfFile(t *testing.T) {
 			}}
 			sum, err := read(newInput(watch, limit), func(Entry) bool { return true })
 			if !errors.Is(err, c.want) || sum.Entries != c.entries || sum.Bytes > limit {
-				t.Errorf("%+v, %v, want %d entries, %v", sum, err, c.entries, c.want)
+				t.Errorf("summary %+v, %v, want %d entries, %v", sum, err, c.entries, c.want)
 			}
 			if highest > before.HeapAlloc+64<<20 {
-				t.Errorf("heap of %d MiB, want less than 64", (highest-before.HeapAlloc)>>20)
+				t.Errorf("the heap grew by %d MiB, want at most 64", (highest-before.HeapAlloc)>>20)
 			}
 		})
 	}
@@ -279,7 +279,7 @@ func FuzzRead(f *testing.F) {
 		for url := range strings.Lines(want) {
 			url = strings.TrimSuffix(strings.TrimPrefix(url, "+"), "\n")
 			if len(url) > maxURL {
-				t.Errorf("entry %q", url)
+				t.Errorf("the entry %q is longer than maxURL", url)
 			}
 		}
 		var pieces strings.Builder
