@@ -70,7 +70,7 @@ func oneOf(names []string) func(text string) error {
 	}
 }
 
-// anything is for flags whose Set method refuses every invalid value.
+// anything returns true. It is for flags whose Set method refuses every invalid value.
 func anything() bool { return true }
 
 // within returns a function that reports whether a field is in the range [least, most], or
