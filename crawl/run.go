@@ -215,9 +215,9 @@ func UntilAvailable(ctx context.Context, onWait func(error), operation func() er
 // ending is the early end of a run.
 type ending struct {
 	once  sync.Once
-	begun chan struct{} // closed when the run begins to end; the fields below are set before
+	begun chan struct{} // closed when the run begins to end; the fields below are set before that
 
-	why  error
+	why  error         // one of the reasons above, or the cause of the context
 	end  time.Time     // when the grace is over
 	rest time.Duration // part of the grace that is reserved for closing the store
 }

@@ -26,9 +26,9 @@ func LeastMemory(client *get.Client) int64 {
 	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }
 
-// budget returns the Budget for the memory of all visits. If the memory has room for two
-// of the largest sitemaps, one share can hold such a sitemap. Otherwise large sitemaps are
-// cut.
+// budget returns the Budget for the memory of all visits. Without Config.Memory, the Budget
+// is so large that it never limits a visit. If the memory has room for two of the largest
+// sitemaps, one share can hold such a sitemap. Otherwise large sitemaps are cut.
 func (c *Config) budget() *budget.Budget {
 	if c.Memory == 0 {
 		return budget.New(math.MaxInt64, math.MaxInt64/2)

@@ -180,8 +180,8 @@ func (c *Crawl) admitted(ctx context.Context, keys []string) (admitted []bool, e
 	return admitted, err
 }
 
-// storeFailed notes an error of the store that is not the end of the requests, and returns
-// errStop.
+// storeFailed notes an error of the store, and returns errStop. It does not note the error if
+// requests were aborted, because this is probably the cause of the error.
 func (h *holding) storeFailed(err error) error {
 	if h.hard.Err() == nil {
 		h.note(err)

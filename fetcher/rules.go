@@ -67,7 +67,8 @@ func (l *linkSet) refuseReference(text string, err error) {
 	}
 }
 
-// addDocument adds the links of a page. nofollow says that a header asks to follow none.
+// addDocument adds the links of a page. The argument nofollow reports whether a header of
+// the answer asks to follow no link.
 func (l *linkSet) addDocument(document *extract.Page, nofollow bool) {
 	l.refuse(frontier.ReasonTooMany, document.TooMany)
 	l.offers = make([]frontier.Offer, 0, len(document.Links))

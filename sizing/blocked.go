@@ -25,7 +25,7 @@ func ExactBlockedFalsePositiveRate(bitsPerKey float64, blockBits int, k uint) fl
 }
 
 // partsRate returns the mean false-positive rate of parts (shards or blocks) of a filter.
-// The number of keys in a part is Poisson with the given mean.
+// The number of keys in a part has a Poisson distribution with the given mean.
 func partsRate(meanKeys, partBits float64, k uint) float64 {
 	return poissonMean(meanKeys, func(keys float64) float64 { return occupancyPower(keys*float64(k), partBits, k) })
 }

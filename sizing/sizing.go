@@ -133,8 +133,9 @@ func argmin(lo, hi uint, f func(uint) float64) uint {
 	return best
 }
 
-// search returns the smallest integer above lo for which enough is true. It is at most hi,
-// and once enough is true it stays true.
+// search returns the smallest integer n with lo < n ≤ hi for which enough returns true. The
+// caller knows that enough returns true for hi. If enough returns true for a number, it must
+// return true for all larger ones.
 func search(lo, hi uint64, enough func(uint64) bool) uint64 {
 	for hi-lo > 1 {
 		if mid := lo + (hi-lo)/2; enough(mid) {

@@ -62,7 +62,8 @@ func (n counted) hold(promise *report.Promise, what string, lowest, highest floa
 }
 
 // agrees checks that the number of events agrees with the theory, and returns true. If the
-// rates of sets with so few keys are not normally distributed, it adds a note instead.
+// rates of sets with so few keys are not normally distributed, agrees adds a note instead,
+// and returns false.
 func (m *measurement) agrees(n counted, what string, slack float64) bool {
 	if n.theory.skewed(n.trials) {
 		m.section.Miss(what, fmt.Sprintf("not compared with a promise: the rates of sets with so few keys differ by chance by ±%.0f %% (one σ), more to one side than to the other",

@@ -19,8 +19,9 @@ const (
 	keyFile  = "key.pem"
 )
 
-// certify makes a certificate for this machine, which is its own authority. It writes the
-// certificate and the private key as PEM files.
+// certify makes a self-signed certificate for this machine. Clients trust it like the
+// certificate of an authority. certify writes the certificate and the private key as PEM
+// files.
 func (p *process) certify() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

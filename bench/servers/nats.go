@@ -107,6 +107,6 @@ func (n *NATSServer) URL() string {
 	return "nats://" + n.Addr()
 }
 
-// CACert returns the path of the certificate authority's certificate, in PEM. If the
-// server uses TLS, its clients must trust this authority.
+// CACert returns the path of the server's certificate, in PEM. If the server uses TLS, its
+// clients must trust this certificate.
 func (n *NATSServer) CACert() string { return n.file(certFile) }

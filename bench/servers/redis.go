@@ -176,8 +176,8 @@ func (r *RedisServer) URL() string {
 	return u.String()
 }
 
-// CACert returns the path of the authority's certificate, in PEM. It is empty without
-// TLS.
+// CACert returns the path of the server's certificate, in PEM, which clients must trust. It
+// is empty without TLS.
 func (r *RedisServer) CACert() string {
 	if !r.opt.TLS {
 		return ""

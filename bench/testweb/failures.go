@@ -49,7 +49,8 @@ func brokenTimes(status, times int) *fate {
 	return failing("5xx at first", times, func(answer *answer) { answer.refuse(status) })
 }
 
-// failing returns the fate of a page whose first answers the function fail changes.
+// failing returns the fate of a page that fails at first. The function fail changes its
+// first answers. The argument times is their number.
 func failing(name string, times int, fail func(*answer)) *fate {
 	return &fate{
 		name: name, outcome: "ok", status: http.StatusOK, fails: times,

@@ -135,7 +135,7 @@ func ParseHardships(list string) (Hardships, error) {
 	return set, nil
 }
 
-// sets has the sets of hardships that have a name.
+// sets are the sets of hardships that have a name, by name.
 var sets = map[string]Hardships{"": None, "none": None, "all": All, "corners": Corners, "everything": Everything}
 
 func hardshipNamed(name string) (bits Hardships, known bool) {

@@ -27,7 +27,7 @@ type robotsFile struct {
 	status int
 	text   string
 	closed [2]int // styles of pages that it disallows; zero if it disallows none
-	open   [2]int // styles of pages that it allows, although they are similar
+	open   [2]int // styles of pages that it allows; with rules they resemble the disallowed ones
 }
 
 var (
@@ -44,7 +44,7 @@ var (
 		{http.StatusOK, rulesWildcards, [2]int{styleScript, stylePrint}, [2]int{styleScriptOpen, stylePrintOpen}},
 		{http.StatusOK, rulesGroups, [2]int{stylePrivate, styleScript}, [2]int{stylePrivateOpen, styleScriptOpen}},
 		robotsDelay,
-		{status: http.StatusForbidden, text: "Forbidden\n", open: allowed}, // which allows everything (RFC 9309, 2.3.1.3)
+		{status: http.StatusForbidden, text: "Forbidden\n", open: allowed}, // this status allows everything (RFC 9309, 2.3.1.3)
 		{http.StatusOK, rulesMessy, privateFolder, openFolder},
 		robotsMissing,
 		{status: http.StatusOK, open: allowed}, // empty

@@ -42,7 +42,8 @@ const (
 	slowPause  = 25 * time.Millisecond // between two pieces
 )
 
-// slow is a hardship: the server sends one page in 256 in slowPieces pieces.
+// slow is a hardship: the server sends one page in 256 in slowPieces pieces, slowPause
+// apart.
 var slow = hardship{
 	bit: Slow, name: "slow",
 	doc: "one page in 256 comes in eight pieces, 25 ms apart",

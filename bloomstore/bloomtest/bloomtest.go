@@ -35,7 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) bloomstore.Filter) {
 	suite.Run(t, cases, func(t *testing.T, _ options) *trial { return newTrial(t, open(t)) })
 }
 
-// options are empty, because all cases need the same filter.
+// options is empty, because all cases need the same filter.
 type options struct{}
 
 // trial is the driver of one filter.

@@ -65,7 +65,7 @@ func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// dial connects to address, the host:port of a URL. The connection is a gated.
+// dial connects to address, the host:port of a URL. The connection is a *gated.
 func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -51,7 +51,7 @@ type gated struct {
 	net.Conn
 	permission atomic.Pointer[permission] // nil means that every write is permitted
 	read       *atomic.Int64              // counts the bytes that all connections read
-	remote     netip.Addr                 // of the host, also if there is a proxy between
+	remote     netip.Addr                 // address of the host, even if the connection goes through a proxy
 }
 
 func (g *gated) Read(p []byte) (int, error) {

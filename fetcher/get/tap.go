@@ -12,9 +12,9 @@ import (
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// tap returns a function that opens the connections of dial such that a capture can read
-// their bytes. dial adds TLS itself, because with TLS on top of a tapped connection a
-// capture would see encrypted bytes.
+// tap returns a function that opens a connection with dial, so that a capture can read the
+// bytes of the connection. For https, dial must make the TLS handshake. If net/http added
+// TLS on top of a tapped connection, a capture would see encrypted bytes.
 func tap(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

@@ -107,7 +107,7 @@ func (f *Files) syncDir(name string) error {
 // Append implements Sink. The record is on disk after Sync.
 func (f *Files) Append(r *Record) error { return f.append(r.AppendLine) }
 
-// append appends lines to the buffer.
+// append appends lines to the buffer. The function lines appends them to its argument.
 func (f *Files) append(lines func([]byte) ([]byte, error)) (err error) {
 	if len(f.buffer) == 0 {
 		if err := f.makeRoom(); err != nil {

@@ -125,7 +125,8 @@ type source struct {
 }
 
 // scan returns the next line before limit, an offset in the file. It returns io.EOF if
-// there is no whole line. A later call may have a greater limit.
+// there is no whole line. The next call can have another limit. After an error, scan must
+// not be called again.
 func (f *source) scan(limit int64) (line []byte, err error) {
 	if f.lines == nil {
 		f.limit, f.in = f.at, io.LimitedReader{R: f.ReadCloser}
@@ -180,7 +181,7 @@ func (f *source) next() (lineAt, error) {
 	return l, io.EOF
 }
 
-// errWithin reports a file that was cut.
+// errWithin reports a file whose last line is incomplete.
 var errWithin = errors.New("the file ends within a line")
 
 // sources yields the files in order, up to the file that contains limit. It closes each

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// spills are the temporary files of a merge, in a directory of their own.
+// spills are the temporary files of an export or a join, in a directory of their own.
 type spills struct {
 	dir   string
 	files []*os.File

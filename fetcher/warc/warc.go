@@ -90,6 +90,7 @@ func Open(cfg Config, position frontier.Position) (*Writer, error) {
 	return start(cfg, func(w *Writer) error { return w.open(position) })
 }
 
+// start returns a Writer after the function open has opened its files.
 func start(cfg Config, open func(*Writer) error) (*Writer, error) {
 	w := &Writer{cfg: cfg.withDefaults()}
 	if err := open(w); err != nil {

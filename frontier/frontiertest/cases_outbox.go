@@ -150,8 +150,8 @@ var outboxCases = beside([]testCase{
 	}},
 })
 
-// beside gives the crawls of cases an exact set beside them. The cases skip a crawl that
-// is not an exact.Outbox.
+// beside changes cases so that each crawl has an exact set beside it. A case does nothing if
+// its crawl is not an exact.Outbox. beside returns cases.
 func beside(cases []testCase) []testCase {
 	for i, c := range cases {
 		cases[i].Options.ExactSet = true

@@ -22,7 +22,7 @@ type ledger struct {
 	urls          map[string]*known
 	sites         map[string]*site
 	holdings      map[frontier.LeaseID]*holding // leases that have not ended or expired
-	lost          []*holding                    // the last leases that have, at most 10
+	lost          []*holding                    // the last 10 leases that ended or expired
 	admitted      map[string]bool
 	stats         frontier.Stats // without Delayed, Hosts and Filter
 	notes         []exact.Note

@@ -32,7 +32,7 @@ type MemoryConfig struct {
 type Memory struct {
 	cfg    MemoryConfig
 	hasher bloomstore.Hasher
-	filter interface { // claims also bulk items that were not added; nil except in tests of this package
+	filter interface { // can claim bulk items that were never added; nil except in tests of this package
 		Test(print []byte) bool
 		TestOrAdd(print []byte) bool
 	}

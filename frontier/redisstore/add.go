@@ -47,8 +47,8 @@ type ask struct {
 	link     bool           // is refused if the queue is full
 	full     bool           // the queue is full, but an exact set has decided: refused, unless the URL is queued or leased
 	next     *ask           // the next offer of the same URL in the group
-	test     *redisbits.Ask // the filter's answer, if it does not decide
-	edit     *edit          // of the filter, if the item is new to it
+	test     *redisbits.Ask // the answer of the filter, if the partition's script must decide
+	edit     *edit          // the change of the filter that adds the item, if the filter does not claim the item
 	epoch    *epoch         // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict
 	err      error

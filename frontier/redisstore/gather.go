@@ -67,7 +67,7 @@ type group struct {
 	unsure []*ask             // asks that the filter alone cannot answer
 	later  []*ask             // asks that the next call of round must repeat
 	blocks map[blockKey]block // blocks that the scripts of this call of round change
-	edits  []edit             // of the asks in unsure
+	edits  []edit             // memory of ask.edit for the asks in unsure
 	bytes  []byte             // memory of blocks and edits
 }
 

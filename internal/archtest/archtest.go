@@ -88,7 +88,7 @@ func Check(tree fs.FS) ([]string, error) {
 	return faults, err
 }
 
-// isUnknownTop reports whether a folder is a top folder without a floor that is not
+// isUnknownTop reports whether a folder is a top folder that is neither in floor nor in
 // floorless.
 func isUnknownTop(name string) bool {
 	_, known := floor[name]

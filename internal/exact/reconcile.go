@@ -145,10 +145,12 @@ type Reconciled struct {
 // Reconcile makes the set and the queue agree again after one of them has lost data. It
 // delivers the outbox, and then offers to the queue every pending and queued key that the
 // queue does not have. It skips keys that have been pending for less than a minute, because
-// the call that made them pending, or a relay, will offer them. If refill is set, it also offers
-// these keys, and does not ask what the queue has: the queue was just rebuilt, and no other call
-// offers keys to it. Reconcile can be called at any time, even concurrently, and while workers
-// run.
+// the call that made them pending, or a relay, will offer them. Reconcile can be called at any
+// time, even concurrently, and while workers run.
+//
+// The argument refill is for a queue that was just rebuilt, to which no other call offers keys. If
+// refill is true, Reconcile offers all pending and queued keys, and does not ask which of them the
+// queue has.
 func (s *Store) Reconcile(ctx context.Context, refill bool) (done Reconciled, err error) {
 	if done.Notes, err = s.drain(ctx, batch); err != nil {
 		return done, err

@@ -18,8 +18,8 @@ import (
 // Outbox is the outbox of a crawl whose records are rows, and the progress of its
 // relays. It is safe for concurrent use, until the Store is closed.
 //
-// An events.Cursor of it has the form XID/SEQUENCE: the fields of a Cursor. While a
-// transaction runs, anywhere on the server, the records of newer transactions are not read.
+// Its events.Cursor is the text XID/SEQUENCE, the two fields of a Cursor. While a transaction
+// runs, anywhere on the server, Read does not return the records of newer transactions.
 type Outbox struct{ *Store }
 
 var (

@@ -114,7 +114,7 @@ type addCmd struct{ *redis.Cmd }
 func (addCmd) NoRetry() bool { return true }
 
 // calls groups the asks of w by chain, without changing their order, and returns the calls for
-// them. The arguments of the calls are copies of the bits in w.
+// them. The calls are valid as long as the blocks of the asks.
 func (w *window) calls() []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)

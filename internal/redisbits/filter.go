@@ -76,8 +76,8 @@ func (c Config) Params() Params {
 	}
 }
 
-// Filter is a bloomstore.Filter in Redis: see Filter of the public package. A call changes
-// each chain in one step.
+// Filter is a bloomstore.Filter in Redis. Filter of package bloomstore/redisbits, the public
+// package, describes it. A call changes each chain in one step.
 type Filter struct {
 	client    redis.UniversalClient
 	layout    *Layout
@@ -88,7 +88,7 @@ type Filter struct {
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open does what Open of the public package says.
+// Open does what Open of package bloomstore/redisbits says.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
 	config, err := config.withDefaults()
 	layout, layoutErr := NewLayout(config.Params())
@@ -172,7 +172,7 @@ func Each[E any](ctx context.Context, list []E, visit func(context.Context, E) e
 	return group.Wait()
 }
 
-// Delete does what Delete of the public package says.
+// Delete does what Delete of package bloomstore/redisbits says.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
 	if err := remove(ctx, client, name); err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("delete filter %q: %w", name, err)
@@ -180,7 +180,7 @@ func Delete(ctx context.Context, client redis.UniversalClient, name string) erro
 	return nil
 }
 
-// remove does what Delete says, but returns redis.Nil if there is no such filter.
+// remove removes the filter with this name. It returns redis.Nil if there is no such filter.
 func remove(ctx context.Context, client redis.UniversalClient, name string) error {
 	key := filterKey(name)
 	head, err := client.HGet(ctx, key, "head").Result()

@@ -2,9 +2,9 @@ package robots
 
 import "strings"
 
-// A page asks crawlers in a robots meta tag or an X-Robots-Tag header to follow none of its
-// links. There is no standard, so sites follow Google's description. Other directives, such
-// as noindex, are not about crawling.
+// A page can ask crawlers to follow none of its links. It does so in a robots meta tag or in
+// an X-Robots-Tag header. There is no standard for these directives, so sites follow Google's
+// description. Other directives, such as noindex, are not about crawling.
 
 // MetaNofollow reports whether <meta name=… content=…> asks to follow no link. It reports
 // false unless name is "robots" or productToken.

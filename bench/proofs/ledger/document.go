@@ -28,7 +28,8 @@ records must show that the URLs were found again.
 var summary = regexp.MustCompile(`Run on \S+ at commit (\S+): (.+?)\. Result: (pass, \d+ tests? in \d+ s|\*\*FAIL\*\*)`)
 
 // document returns the Markdown document with the given sections, in the order of proofs.
-// The keys of sections are the titles of the proofs.
+// The keys of sections are the titles of the proofs. document leaves out a section that
+// summary does not match.
 func document(sections map[string]string) string {
 	var table, all strings.Builder
 	var machines []string
@@ -52,8 +53,8 @@ func document(sections map[string]string) string {
 	return head + "| proof | size | commit | machine | result |\n|---|---|---|---|---|\n" + table.String() + all.String()
 }
 
-// section returns the section of a proof: its claim and its outcome. It is the only record
-// of the run, and document reads the table from it.
+// section returns the section of a proof: its claim and its outcome. The section is the only
+// record of the run. The function document takes the proof's row of the table from it.
 func (p proof) section(o outcome) string {
 	var b strings.Builder
 	for _, text := range []string{p.claim, fmt.Sprintf("Run on %s at commit %s: %s.", o.date, o.commit, o.machine), "Result: " + o.result() + "."} {

@@ -46,8 +46,9 @@ func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
 // fixed declares the flag of a fixed setting. In the help text, kind is the placeholder of
 // the value: one of pflag's types, or the possible values with | between them. The flag
-// refuses a value if the function valid returns false after the value is set. The words
-// describe the valid values. If they are empty, the values in kind are valid.
+// refuses a value if the function valid returns false after the value is set. The argument
+// words describes the valid values. If it is empty, the values that kind names are valid, and
+// valid is not called.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help, words string, valid func() bool) {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	switch {
@@ -70,7 +71,7 @@ func oneOf(names []string) func(text string) error {
 	}
 }
 
-// anything is for flags whose Set method refuses every invalid value.
+// anything returns true. It is for flags whose Set method refuses every invalid value.
 func anything() bool { return true }
 
 // within returns a function that reports whether a field is in the range [least, most], or

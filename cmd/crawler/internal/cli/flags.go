@@ -280,7 +280,7 @@ func checkText(f *pflag.FlagSet, name, description string, check func(text strin
 	})
 }
 
-// parsed returns a check that text can be parsed.
+// parsed returns a function that returns the error of the function parse.
 func parsed[T any](parse func(text string) (T, error)) (check func(text string) error) {
 	return func(text string) error {
 		_, err := parse(text)

@@ -41,7 +41,7 @@ func envName(flag string) string {
 // module.
 var envIgnored = []string{"CRAWLER_BIN", "CRAWLER_TEST_SERVERS"}
 
-// newLayers returns the flags of a command line.
+// newLayers returns layers with only the flags of a command line, which are parsed.
 func newLayers(flags *pflag.FlagSet) *layers {
 	l := &layers{flags: flags, from: make(map[string]string)}
 	flags.VisitAll(func(f *pflag.Flag) {

@@ -151,8 +151,9 @@ func addDir(cmd *cobra.Command, dir *string) {
 	complete(cmd)
 }
 
-// directoryOf returns the directory of a crawl: dir, or the directory in CRAWLER_DIR, or
-// the crawl in the current directory.
+// directoryOf returns the directory of a crawl. This is dir. If dir is empty, it is the
+// directory in CRAWLER_DIR. If that is empty too, directoryOf looks for a crawl in the
+// current directory.
 func directoryOf(dir string) (string, error) {
 	if dir = cmp.Or(dir, os.Getenv(envName("dir"))); dir != "" {
 		return dir, nil
@@ -164,7 +165,7 @@ func directoryOf(dir string) (string, error) {
 	return dir, err
 }
 
-// withDirectory calls location.with with the crawl in a directory. See directoryOf.
+// withDirectory calls location.with for the crawl in the directory that directoryOf returns.
 func withDirectory(ctx context.Context, dir string, fn func(ctx context.Context, c *attached) error) error {
 	dir, err := directoryOf(dir)
 	if err != nil {
@@ -179,8 +180,8 @@ type attached struct {
 	*crawl.Handle
 }
 
-// with opens a Handle on the crawl, and calls fn with this Handle. The error of fn is
-// passed to location.explain.
+// with opens a Handle on the crawl, and calls fn with this Handle. An error of either step
+// is passed to location.explain.
 func (at location) with(ctx context.Context, fn func(ctx context.Context, c *attached) error) error {
 	h, err := crawl.Attach(ctx, at.Location)
 	if err == nil {

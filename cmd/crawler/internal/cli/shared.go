@@ -116,8 +116,8 @@ var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 // maxPartitions is the largest --partitions: the number of slots of a Redis cluster.
 const maxPartitions = 16384
 
-// checkNeeds returns an error for each given flag that is only for use with another flag,
-// if that one is not given.
+// checkNeeds returns an error for each given flag that needs another flag, if that other
+// flag is not given.
 func (p *plan) checkNeeds() (errs []error) {
 	p.flags.VisitAll(func(f *pflag.Flag) {
 		if _, given := p.from[f.Name]; !given || f.Value.String() == "false" {

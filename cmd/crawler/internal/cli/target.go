@@ -48,7 +48,7 @@ func (t *target) run(fn func(ctx context.Context, c *attached) error) func(*cobr
 	return func(cmd *cobra.Command, _ []string) error { return t.with(cmd.Context(), fn) }
 }
 
-// with calls location.with with the location of the crawl.
+// with calls location.with for the crawl that the flags name.
 func (t *target) with(ctx context.Context, fn func(ctx context.Context, c *attached) error) error {
 	at, err := t.location()
 	if err != nil {
