@@ -67,7 +67,7 @@ func TestRunCallsOnPageOnce(t *testing.T) {
 	}
 	audit, err := h.Audit(t.Context())
 	if err != nil || !audit.Balanced {
-		t.Errorf("audit %+v, error %v", audit, err)
+		t.Errorf("audit %+v, error %v, want it balanced", audit, err)
 	}
 	lines := 0
 	for _, err := range h.Records(t.Context()) {
