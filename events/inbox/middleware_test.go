@@ -32,17 +32,17 @@ func TestMiddleware(t *testing.T) {
 		return nil
 	})
 	if err := handle(t.Context(), order{"k"}); !errors.Is(err, errHandler) {
-		t.Errorf("the handler failed, and its caller got %v", err)
+		t.Errorf("the handler failed, and its caller got the error %v, want that of the handler", err)
 	}
 	for range 3 {
 		must(t, handle(t.Context(), order{"k"}))
 	}
 	wantEffects(t, pool, "k", 1)
 	if calls != 2 {
-		t.Errorf("%d calls, want 2", calls)
+		t.Errorf("the handler was called %d times, want 2", calls)
 	}
 	if err := handle(t.Context(), order{}); !errors.Is(err, noKey) {
-		t.Errorf("without a key: %v", err)
+		t.Errorf("an event without a key: error %v, want that of the key function", err)
 	}
 	defer func() {
 		if recover() == nil {
