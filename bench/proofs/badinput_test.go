@@ -169,7 +169,7 @@ var (
 		},
 	}
 	otherSettings = misfortune{
-		name: "other settings than stored", code: 2,
+		name: "settings other than the stored ones", code: 2,
 		says: []string{
 			`created with other settings`, `--delay is 10ms there, 3s here`, `--max-depth is -1 there, 7 here`,
 			`leave them out`,
@@ -291,7 +291,7 @@ var (
 		},
 	}
 	outputFull = misfortune{
-		name: "stdout that takes nothing", code: 1, says: []string{`/dev/stdout: no space left`, safe},
+		name: "stdout without space", code: 1, says: []string{`/dev/stdout: no space left`, safe},
 		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			if _, err := os.Stat("/dev/full"); err != nil {
 				if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
@@ -330,7 +330,7 @@ var (
 		},
 	}
 	directoryRemoved = misfortune{
-		name: "directory removed under a crawl", code: 1, says: []string{`removed while it was in use`},
+		name: "directory removed during a crawl", code: 1, says: []string{`removed while it was in use`},
 		provoke: func(t *testing.T, c *crawl, web *site) end {
 			c.args = append(c.args, "--delay", "150ms")
 			p := c.underWay(web)

@@ -196,7 +196,7 @@ func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 		t.Fatalf("after %d power losses: %v", losses, err)
 	}
 	if end, err := m.run(t.Context(), web.Seeds()); err != nil || end != fetcher.Empty {
-		t.Fatalf("Run = %q, %v, want %q", end, err, fetcher.Empty)
+		t.Fatalf("Run = %q, %v; want %q", end, err, fetcher.Empty)
 	}
 	checkWhole(t, web, m, disk, losses+2)
 	return losses
@@ -306,7 +306,7 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 		t.Fatalf("after write %d failed: %v", at, err)
 	}
 	if end, err := m.run(t.Context(), web.Seeds()); err != nil || end != fetcher.Empty {
-		t.Fatalf("Run = %q, %v, want %q", end, err, fetcher.Empty)
+		t.Fatalf("Run = %q, %v; want %q", end, err, fetcher.Empty)
 	}
 	checkWhole(t, web, m, next, 2)
 	return 1

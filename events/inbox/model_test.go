@@ -189,7 +189,7 @@ func (m *model) letters(ctx context.Context, r *rapid.T, i *inbox.Inbox, id stri
 		call = i.Retry
 	}
 	if n, err := call(ctx, id); n != want || err != nil {
-		r.Fatalf("Retry (if true: %v) or Discard of %q = %d, %v; want %d", retry, id, n, err, want)
+		r.Fatalf("retry=%v: Retry or Discard of %q = %d, %v; want %d", retry, id, n, err, want)
 	}
 	switch {
 	case want == 0:

@@ -42,7 +42,7 @@ func TestLostIsNeverEmpty(t *testing.T) {
 			client.Del(ctx, segment)
 			return client.SetRange(ctx, segment, length-1, "\x00").Err()
 		}, lost},
-		{"replaced by another filter's", func(ctx context.Context, f *Filter, segment string) error {
+		{"replaced by a segment of another filter", func(ctx context.Context, f *Filter, segment string) error {
 			h := f.chains[0].header
 			h.id[0] ^= 1
 			h.hashes, h.segments = f.layout.Layer(0).Hashes, f.layout.Layer(0).Segments
@@ -163,13 +163,13 @@ func TestLostRecords(t *testing.T) {
 		harm func(ctx context.Context) error
 		want error
 	}{
-		"gone":                 {func(ctx context.Context) error { return client.Del(ctx, record).Err() }, bloomstore.ErrFilterLost},
-		"another chain's":      {func(ctx context.Context) error { return client.Copy(ctx, f.chains[1].Record(), record, 0, true).Err() }, bloomstore.ErrParamsMismatch},
-		"a string":             {func(ctx context.Context) error { return client.Set(ctx, record, "x", 0).Err() }, bloomstore.ErrFilterLost},
-		"without layers":       {func(ctx context.Context) error { return client.HDel(ctx, record, "layers").Err() }, bloomstore.ErrFilterLost},
-		"with no layers":       {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 0).Err() }, bloomstore.ErrFilterLost},
-		"with layers not made": {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 2).Err() }, bloomstore.ErrFilterLost},
-		"with many layers":     {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 99).Err() }, bloomstore.ErrFilterLost},
+		"gone":                             {func(ctx context.Context) error { return client.Del(ctx, record).Err() }, bloomstore.ErrFilterLost},
+		"of another chain":                 {func(ctx context.Context) error { return client.Copy(ctx, f.chains[1].Record(), record, 0, true).Err() }, bloomstore.ErrParamsMismatch},
+		"a string":                         {func(ctx context.Context) error { return client.Set(ctx, record, "x", 0).Err() }, bloomstore.ErrFilterLost},
+		"without layers":                   {func(ctx context.Context) error { return client.HDel(ctx, record, "layers").Err() }, bloomstore.ErrFilterLost},
+		"with no layers":                   {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 0).Err() }, bloomstore.ErrFilterLost},
+		"with a layer that does not exist": {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 2).Err() }, bloomstore.ErrFilterLost},
+		"with many layers":                 {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 99).Err() }, bloomstore.ErrFilterLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := c.harm(t.Context()); err != nil {

@@ -24,7 +24,7 @@ func TestArchivePrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := archivePrefix(folder); err != nil || got != prefix {
-			t.Errorf("archivePrefix of a folder with %s = %q, %v, want %q", filepath.Base(file), got, err, prefix)
+			t.Errorf("archivePrefix of a folder with %s = %q, %v; want %q", filepath.Base(file), got, err, prefix)
 		}
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
