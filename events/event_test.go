@@ -169,7 +169,7 @@ func TestSchema(t *testing.T) {
 	} {
 		text := strings.Replace(good, broken.old, broken.new, 1)
 		if text == good {
-			t.Fatalf("%s is not in %s", broken.old, good)
+			t.Fatalf("the text to replace, %s, is not in %s", broken.old, good)
 		}
 		if valid(text) == nil {
 			t.Errorf("the schema accepts %s", text)

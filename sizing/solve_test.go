@@ -149,10 +149,10 @@ func TestAnswersMeetTheirQuestions(t *testing.T) {
 		}
 		const rounding = 1 + 1e-9
 		if a.FPR > q.FPR*rounding || q.LostShare > 0 && a.LostShare > q.LostShare*rounding {
-			t.Errorf("Solve(%+v) = %+v", q, a)
+			t.Errorf("Solve(%+v) = %+v, want at most the rate and the lost share of the question", q, a)
 		}
 		if a.Hashes > q.MaxHashes {
-			t.Errorf("Solve(%+v) = %+v", q, a)
+			t.Errorf("Solve(%+v) = %+v, want at most MaxHashes hashes", q, a)
 		}
 		back := q
 		back.Keys, back.Bits = 0, a.Bits

@@ -303,7 +303,7 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 	next := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 	m, err := boot(next, w)
 	if err != nil {
-		t.Fatalf("after write %d failed: %v", at, err)
+		t.Fatalf("boot after write %d failed: %v", at, err)
 	}
 	if end, err := m.run(t.Context(), web.Seeds()); err != nil || end != fetcher.Empty {
 		t.Fatalf("Run = %q, %v; want %q", end, err, fetcher.Empty)

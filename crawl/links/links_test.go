@@ -183,7 +183,7 @@ func TestSourceErrors(t *testing.T) {
 		errs = append(errs, err)
 	}
 	if len(errs) != 5 {
-		t.Errorf("%d errors, want 5", len(errs))
+		t.Errorf("the reports returned %d errors, want 5", len(errs))
 	}
 	for _, err := range errs {
 		if !errors.Is(err, broken) {

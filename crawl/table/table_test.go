@@ -242,7 +242,7 @@ func TestRoundTrip(t *testing.T) {
 		"fields.int": "INT(64,true)", "fields.float": "DOUBLE", "fields.text": "STRING", "fields.bool": "BOOLEAN", "fields.mixed": "JSON", "fields.list": "JSON",
 	} {
 		if kinds[name] != want {
-			t.Errorf("%s is a %s, want %s", name, kinds[name], want)
+			t.Errorf("column %s has the type %s, want %s", name, kinds[name], want)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestKeyFromJSONRefuses(t *testing.T) {
 
 func TestKeyFromOffset(t *testing.T) {
 	if got := inbox.KeyFromOffset("pages", 3, 1<<40); got != "pages/3/1099511627776" {
-		t.Errorf("KeyFromOffset = %q", got)
+		t.Errorf("KeyFromOffset = %q, want pages/3/1099511627776", got)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestCloudEvent(t *testing.T) {
 	const document = `{"specversion":"1.0","source":"urn:crawler:1","id":"0a-3","type":"page.done","data":{"url":"http://a/"}}`
 	e, err := inbox.CloudEvent([]byte(document))
 	if err != nil || e.ID != "urn:crawler:1 0a-3" || e.Type != "page.done" || string(e.Data) != document {
-		t.Errorf("CloudEvent = %+v, %v", e, err)
+		t.Errorf("CloudEvent = %+v, %v; want the source and the id as ID, the type, and the document as data", e, err)
 	}
 	for _, document := range []string{
 		``, `[]`, `{}`, `{"specversion":"0.3","source":"s","id":"i","type":"t"}`, `{"specversion":"1.0","source":"s","id":"i"}`,

@@ -164,7 +164,7 @@ func (m *model) work(ctx context.Context, r *rapid.T, i *inbox.Inbox, fails bool
 	case err != nil:
 		r.Fatal(err)
 	case found != (handled != ""), handled == "" && due, handled != "" && !slices.Contains(ids, handled):
-		r.Fatalf("Work handled %q, want one of %q (or none, unless due is true: %v)", handled, ids, due)
+		r.Fatalf("Work handled %q, want one of %q; handling none is wrong if one is certainly due: %v", handled, ids, due)
 	case handled == "":
 		return
 	case !fails:

@@ -280,7 +280,7 @@ func TestUnknownTypeWaits(t *testing.T) {
 	stats, err := i.Stats(t.Context())
 	must(t, err)
 	if stats.Pending != 1 || stats.Dead != 0 {
-		t.Errorf("Stats is %+v, want 1 pending", stats)
+		t.Errorf("Stats = %+v, want 1 pending", stats)
 	}
 	both := quick(effectOf)
 	both.Handlers["mail.v2"] = effectOf

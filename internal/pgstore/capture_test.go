@@ -223,7 +223,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	var left int
 	if must(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM crawler.outbox").Scan(&left)); left > 0 {
-		t.Errorf("%d events are left in the table", left)
+		t.Errorf("%d events are left in the table crawler.outbox, want 0", left)
 	}
 
 	// The slot is lost, with all events that the reader has not acknowledged.
