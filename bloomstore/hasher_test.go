@@ -27,7 +27,7 @@ func TestFingerprintGolden(t *testing.T) {
 		}
 	}
 	if got := (Hasher{}).Fingerprint("https://example.org/"); hex.EncodeToString(got[:]) != "546ed829c5ce3c354f1fca980e1fcb86" {
-		t.Errorf("the zero Hasher makes %x of https://example.org/, want 546ed829c5ce3c354f1fca980e1fcb86", got)
+		t.Errorf("Hasher{}.Fingerprint(\"https://example.org/\") = %x, want 546ed829c5ce3c354f1fca980e1fcb86", got)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestFingerprintVectors(t *testing.T) {
 
 func TestNewKeyDiffers(t *testing.T) {
 	if a, b := NewKey(), NewKey(); a == b || a == (Key{}) {
-		t.Errorf("two new keys: %x and %x, want two that differ", a, b)
+		t.Errorf("NewKey returned %x and then %x, want different keys", a, b)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestFingerprintDoesNotAllocate(t *testing.T) {
 func keyFrom(t *testing.T, s string) (key Key) {
 	t.Helper()
 	if n, err := hex.Decode(key[:], []byte(s)); n != len(key) || err != nil {
-		t.Fatalf("key %q: %d bytes, %v", s, n, err)
+		t.Fatalf("key %q was decoded to %d bytes, %v", s, n, err)
 	}
 	return key
 }

@@ -92,7 +92,7 @@ func TestRunWaitsForStore(t *testing.T) {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
 	if away.counters < 2 || away.stats < 2 || away.layers < 2 || result.Stats.Pages != 1 {
-		t.Errorf("asked %d, %d and %d times, want more than once each; %d pages, want 1", away.counters, away.stats, away.layers, result.Stats.Pages)
+		t.Errorf("Counters, Stats and FilterLayers: %d, %d and %d calls, want more than 1 each; %d pages, want 1", away.counters, away.stats, away.layers, result.Stats.Pages)
 	}
 	for _, want := range []string{"the crawl waits", "the summary waits"} {
 		if !strings.Contains(log.String(), want) {

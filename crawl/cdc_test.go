@@ -17,7 +17,7 @@ func TestCDCCapturesEachRecordOnce(t *testing.T) {
 	c := config(t, site(t))
 	c.Fixed.CDC = crawl.On
 	if err := crawl.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "CDC") {
-		t.Errorf("CDC of a crawl with records in files: %v", err)
+		t.Errorf("CDC of a crawl with records in files: error %v, want one about CDC", err)
 	}
 	c.Fixed.Sink, c.Postgres = "postgres", &crawl.Postgres{URL: server.DSN()}
 	if _, _, err := crawl.Migrate(t.Context(), c.Postgres); err != nil {

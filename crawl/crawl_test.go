@@ -43,7 +43,7 @@ func TestRunCallsOnPageOnce(t *testing.T) {
 	c := config(t, site(t))
 	c.OnPage = func(_ context.Context, page *crawl.Page) error {
 		if !strings.HasPrefix(page.Document().Find("h1").Text(), "page /") {
-			t.Errorf("%s has the heading %q", page.URL, page.Document().Find("h1").Text())
+			t.Errorf("%s has the heading %q, want one that begins with \"page /\"", page.URL, page.Document().Find("h1").Text())
 		}
 		pages.Add(1)
 		return nil
@@ -67,7 +67,7 @@ func TestRunCallsOnPageOnce(t *testing.T) {
 	}
 	audit, err := h.Audit(t.Context())
 	if err != nil || !audit.Balanced {
-		t.Errorf("audit %+v, error %v", audit, err)
+		t.Errorf("audit %+v, error %v, want it balanced", audit, err)
 	}
 	lines := 0
 	for _, err := range h.Records(t.Context()) {

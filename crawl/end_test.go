@@ -64,9 +64,9 @@ func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	}
 	after, err := os.ReadFile(seeds)
 	if err != nil || string(after) != before {
-		t.Errorf("seeds.jsonl is %q, %v, want what was there before", after, err)
+		t.Errorf("seeds.jsonl is %q, %v, want the old text %q", after, err, before)
 	}
 	if !strings.Contains(log.String(), "seeds.jsonl was not updated") {
-		t.Errorf("nothing says that seeds.jsonl is old:\n%s", log.String())
+		t.Errorf("the log does not say that seeds.jsonl was not updated:\n%s", log.String())
 	}
 }

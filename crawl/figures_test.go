@@ -36,7 +36,7 @@ func newFilterCrawl(t *testing.T, keys uint64, p float64) *filterCrawl {
 	if s == 0 {
 		s = rand.Uint64()
 	}
-	t.Logf("replay with -seed=%d (but for the filter's key)", s)
+	t.Logf("replay with -seed=%d (except that the key of the filter is always random)", s)
 	c := &filterCrawl{dir: t.TempDir() + "/crawl", chain: sizing.Chain{Keys: keys, FPR: p}, prefix: fmt.Sprintf("http://a.test/%x/", s)}
 	c.open(t)
 	return c
@@ -85,7 +85,7 @@ func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, f
 	}
 	claimed, asked, err := c.Probe(context.Background(), n)
 	if err != nil || asked != n {
-		t.Fatalf("%d probes of %d: %v", asked, n, err)
+		t.Fatalf("%d probes were made, want %d: %v", asked, n, err)
 	}
 	return falsePositives(stats, probes{claimed, asked}, c.chain), stats
 }
@@ -108,20 +108,20 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 	c.offer(t, 0, keys, true)
 	f, _ := c.figures(t, 20*probesFor(p))
 	if got := f.Estimated.P; math.Abs(got-p) > 0.1*p { // the sizes and loads of the sub-filters vary by some percent
-		t.Errorf("estimated %g, made for %g", got, p)
+		t.Errorf("estimated rate %g, configured rate %g", got, p)
 	}
 	if by := deviation(f.Probed, f.Estimated.P); math.Abs(by) > sigmas {
-		t.Errorf("probed %g, %.1f standard deviations from the estimate %g", f.Probed.P, by, f.Estimated.P)
+		t.Errorf("probed rate %g, %.1f standard deviations from the estimate %g", f.Probed.P, by, f.Estimated.P)
 	}
 	if f.Probed.Low > f.Probed.P || f.Probed.P > f.Probed.High || f.Probed.High-f.Probed.Low > 0.001 {
-		t.Errorf("the interval of the probes is %g to %g around %g", f.Probed.Low, f.Probed.High, f.Probed.P)
+		t.Errorf("the interval of the probed rate is %g to %g, want one around %g and at most 0.001 wide", f.Probed.Low, f.Probed.High, f.Probed.P)
 	}
 	expected := f.Lost.Expected
 	if by := (c.lost - expected) / math.Sqrt(expected); math.Abs(by) > sigmas {
-		t.Errorf("%v lost of %d, expected %g, which is %.1f standard deviations away", c.lost, c.offered, expected, by)
+		t.Errorf("%v of %d URLs were lost, expected %g: %.1f standard deviations away", c.lost, c.offered, expected, by)
 	}
 	if f.Lost.Low >= expected || f.Lost.High <= expected {
-		t.Errorf("lost %+v", f.Lost)
+		t.Errorf("the interval of lost URLs is not around the expected number: %+v", f.Lost)
 	}
 
 	// Far beyond its capacity, the filter loses so many URLs that some are in the shadow sample.
@@ -129,10 +129,10 @@ func TestFalsePositiveFiguresAgree(t *testing.T) {
 	f, stats := c.figures(t, probesFor(p))
 	share := c.lost / float64(c.offered)
 	if by := deviation(f.Shadow, share); math.Abs(by) > sigmas || f.Shadow.Hits == 0 {
-		t.Errorf("shadow %d of %d, %.1f standard deviations from the %g that was really lost", f.Shadow.Hits, f.Shadow.Trials, by, share)
+		t.Errorf("%d of %d URLs of the shadow sample were lost, %.1f standard deviations from the real share %g", f.Shadow.Hits, f.Shadow.Trials, by, share)
 	}
 	if f.Estimated.P < 10*p || math.Abs(deviation(f.Probed, f.Estimated.P)) > sigmas {
-		t.Errorf("overfilled: estimated %g, probed %g", f.Estimated.P, f.Probed.P)
+		t.Errorf("overfilled: estimated rate %g, want at least %g; probed rate %g, want the same", f.Estimated.P, 10*p, f.Probed.P)
 	}
 	if err := Promises(stats); err != nil {
 		t.Error(err)
@@ -155,15 +155,15 @@ func TestBrokenFilter(t *testing.T) {
 	f, stats := c.figures(t, probesFor(p))
 	made := c.chain.At(stats.Filter.Keys).FPR
 	if f.Estimated.P > made/2 {
-		t.Errorf("estimated %g of a filter that should have %g", f.Estimated.P, made)
+		t.Errorf("estimated rate %g after half of the bits were lost, want at most half of %g", f.Estimated.P, made)
 	}
 	if f.Probed.High > made {
-		t.Errorf("probed %g to %g of a filter that should have %g", f.Probed.Low, f.Probed.High, made)
+		t.Errorf("probed rate %g to %g after half of the bits were lost, want less than %g", f.Probed.Low, f.Probed.High, made)
 	}
 	c.offer(t, 0, keys, false)
 	_, stats = c.figures(t, 1)
 	if err := Promises(stats); err == nil || stats.Shadow.Forgotten == 0 {
-		t.Errorf("URLs that were offered twice: %+v, %v", stats.Shadow, err)
+		t.Errorf("after all URLs were offered again: shadow sample %+v, error %v; want forgotten URLs and an error", stats.Shadow, err)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestPoissonRange(t *testing.T) {
 		{0, 0, 0}, {1e-6, 0, 0}, {0.025, 0, 0}, {0.03, 0, 1}, {1, 0, 3}, {10, 4, 17}, {100, 81, 120}, {1e6, 998040, 1001960},
 	} {
 		if low, high := poissonRange(test.mean); low != test.low || high != test.high {
-			t.Errorf("mean %g: %g to %g, want %g to %g", test.mean, low, high, test.low, test.high)
+			t.Errorf("poissonRange(%g) = %g to %g, want %g to %g", test.mean, low, high, test.low, test.high)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestLostWithKnown(t *testing.T) {
 	known := expectedLost(frontier.Stats{Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
 	late := expectedLost(frontier.Stats{Books: frontier.Books{Added: 10}, Recovered: 1, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
 	if known != 0 || all < 10 || late < 0.5 || late > all/10 {
-		t.Errorf("lost %g of 1000 new, %g of 1000 known, %g of 10 new behind 990 known", all, known, late)
+		t.Errorf("lost %g of 1000 new URLs, %g of 1000 known ones, %g of 10 new ones after 990 known ones; want 10 or more, 0, 0.5 or more", all, known, late)
 	}
 }
 
@@ -205,7 +205,7 @@ func filterFile(t *testing.T, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "filter-*.bits"))
 	if err != nil || len(names) != 1 {
-		t.Fatalf("filter files are %q (%v)", names, err)
+		t.Fatalf("filter files are %q (%v), want one", names, err)
 	}
 	return names[0]
 }

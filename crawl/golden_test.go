@@ -67,10 +67,10 @@ func TestStoredSettings(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if err := p.settings().Compare(q.settings()); err != nil {
-			t.Errorf("%s: adopted settings: %v", name, err)
+			t.Errorf("%s: the adopted settings differ from the stored ones: %v", name, err)
 		}
 		if q.hosts.match("x.a.test") == nil && len(c.Hosts) > 0 {
-			t.Errorf("%s: the hosts of the crawl do not match", name)
+			t.Errorf("%s: the adopted settings of hosts match no host, want a match for x.a.test", name)
 		}
 	}
 }
@@ -88,13 +88,13 @@ func TestSettingAddedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := stored.Compare(p.settings()); err != nil {
-		t.Errorf("resumed without it: %v", err)
+		t.Errorf("a crawl that is older than max-params was refused: %v", err)
 	}
 	if p, err = (Config{Dir: "d", Fixed: Fixed{MaxParams: 7}}).prepare(stored); err != nil {
 		t.Fatal(err)
 	}
 	if err := stored.Compare(p.settings()); err == nil {
-		t.Error("another value is not refused")
+		t.Error("a value of max-params other than the default is not refused")
 	}
 }
 
@@ -105,7 +105,7 @@ func TestWrongFixed(t *testing.T) {
 	}}.Validate()
 	for _, name := range []string{"scope", "max-depth", "delay", "fpr", "host-concurrency", "Include", "Exact"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("no %s in: %v", name, err)
+			t.Errorf("the error does not name %s: %v", name, err)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestSetRefusesEmptyNumber(t *testing.T) {
 	for _, name := range []string{"partitions", "host-concurrency", "max-per-host", "max-depth"} {
 		f := Fixed{}
 		if err := f.Set(name, ""); err == nil || f.Text(name) != "" {
-			t.Errorf("%s takes the empty text and is %q (%v)", name, f.Text(name), err)
+			t.Errorf("Set(%q, \"\"): value %q, error %v; want no value and an error", name, f.Text(name), err)
 		}
 	}
 }

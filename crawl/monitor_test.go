@@ -53,7 +53,7 @@ func TestSilentStoreKeepsCounters(t *testing.T) {
 		count(8, 0)
 		store.err = errors.New("the disk is full")
 		if _, _, err := m.count(t.Context(), time.Now()); !errors.Is(err, store.err) {
-			t.Errorf("another error is %v", err)
+			t.Errorf("count of a store that fails: error %v, want %v", err, store.err)
 		}
 	})
 }

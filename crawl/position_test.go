@@ -35,11 +35,11 @@ func TestPositionOfDyingProcess(t *testing.T) {
 		"worker": func() error { _, err := workerEnd(t.Context(), dir); return err },
 	} {
 		if err := ask(); !errors.Is(err, frontier.ErrUnavailable) || !strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: %v, want an error that passes and names the directory", name, err)
+			t.Errorf("%s: %v, want ErrUnavailable with the name of the directory", name, err)
 		}
 	}
 	end.lastEnd = frontier.Position{}
 	if _, err := end.position(t.Context()); err != nil {
-		t.Errorf("with a position from before: %v", err)
+		t.Errorf("position of a dead process whose end was read before: %v, want no error", err)
 	}
 }

@@ -98,7 +98,7 @@ func TestRunDeliversItsEvents(t *testing.T) {
 		t.Errorf("delivered %q, want %q", got, want)
 	}
 	if r := result.Report.Relays; len(r) != 1 || r[0].Name != "default" || r[0].Words() != "all delivered" {
-		t.Errorf("the report has the relays %+v, want default, all delivered", r)
+		t.Errorf("the report has the relays %+v, want only default, with all events delivered", r)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	}
 	want := idsOf(t, attach(t, c))
 	if r := result.Report.Relays; len(r) != 1 || r[0].Events != uint64(len(want)) || r[0].Bytes == 0 || !strings.Contains(r[0].Away, "connection refused") {
-		t.Errorf("the report has the relays %+v, want index, %d events behind and away", r, len(want))
+		t.Errorf("the report has the relays %+v, want only index, with %d undelivered events and the error of its sink", r, len(want))
 	}
 	sink.away = false
 	boxes := outboxes(t, c)
@@ -130,11 +130,11 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 		t.Errorf("delivered %q, want %q", got, want)
 	}
 	if relays, err := boxes.Relays(t.Context()); err != nil || len(relays) != 1 || relays[0].Words() != "all delivered" {
-		t.Errorf("the relays are %+v, %v, want index, all delivered", relays, err)
+		t.Errorf("Relays = %+v, %v; want only index, with all events delivered", relays, err)
 	}
 	st, err := attach(t, c).Status(t.Context())
 	if err != nil || len(st.Relays) != 1 || st.Relays[0].Name != "index" {
-		t.Errorf("the status has the relays %+v, %v, want index", st.Relays, err)
+		t.Errorf("Status has the relays %+v, %v; want only index", st.Relays, err)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestRelayDeliversLaterRuns(t *testing.T) {
 	}
 	await(1)
 	if err := boxes.Relay(t.Context(), relay, false); !errors.Is(err, events.ErrLocked) {
-		t.Errorf("a second relay of the name: %v, want ErrLocked", err)
+		t.Errorf("a second relay with the same name: %v, want ErrLocked", err)
 	}
 	c.MaxPages = 0
 	if err := crawl.Run(t.Context(), c); err != nil {
@@ -238,7 +238,7 @@ func TestRunStandsByForOtherRelay(t *testing.T) {
 			select {
 			case <-log.said:
 			case <-time.After(20 * time.Second):
-				t.Error("the crawl does not stand by")
+				t.Error("after 20 s the crawl has not logged that it stands by")
 			}
 			stop()
 			if err := <-ended; err != nil {
@@ -253,7 +253,7 @@ func TestRunStandsByForOtherRelay(t *testing.T) {
 	want, both := idsOf(t, attach(t, c)), slices.Concat(other.ids(), own.ids())
 	slices.Sort(both)
 	if !slices.Equal(slices.Compact(both), want) || len(want) != 3 || len(own.ids()) == 0 {
-		t.Errorf("the other delivered %q and the crawl %q, want %q, the last by the crawl", other.ids(), own.ids(), want)
+		t.Errorf("the other relay delivered %q and the crawl %q; want %q together, and the last one by the crawl", other.ids(), own.ids(), want)
 	}
 }
 
@@ -270,6 +270,6 @@ func TestRunWaitsForLockOfReader(t *testing.T) {
 	}
 	time.AfterFunc(100*time.Millisecond, func() { _ = lock.Close() })
 	if err := crawl.Run(t.Context(), c); err != nil {
-		t.Errorf("a run beside a lock that was held for 100 ms: %v", err)
+		t.Errorf("Run while a reader held the lock for 100 ms: %v, want no error", err)
 	}
 }

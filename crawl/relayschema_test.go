@@ -112,11 +112,11 @@ func TestEventsHaveSchema(t *testing.T) {
 		"server_error": "page.failed", "throttled": "page.failed", "network": "page.failed", "handler": "page.failed",
 	}
 	if !maps.Equal(outcomes, want) {
-		t.Errorf("the outcomes are of the types %v, want %v", outcomes, want)
+		t.Errorf("the types of events by outcome are %v, want %v", outcomes, want)
 	}
 	for _, name := range []string{"class", "redirect_to", "error", "fields", "text", "author", "published", "etag", "warc", "canonical", "incomplete"} {
 		if !members[name] {
-			t.Errorf("no event has the member %q: %q", name, slices.Sorted(maps.Keys(members)))
+			t.Errorf("no event has the member %q; the events have %q", name, slices.Sorted(maps.Keys(members)))
 		}
 	}
 }

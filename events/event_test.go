@@ -47,11 +47,11 @@ func TestFromRecord(t *testing.T) {
 		Time: time.Date(2026, 11, 23, 10, 0, 0, 123e6, time.UTC), Host: "a.example", Data: json.RawMessage(done),
 	}
 	if err != nil || !reflect.DeepEqual(e, want) {
-		t.Errorf("%+v, %v\nwant %+v", e, err, want)
+		t.Errorf("FromRecord = %+v, %v\nwant %+v", e, err, want)
 	}
 	failed, err := events.FromRecord("x", []byte(strings.Replace(done, `"ok"`, `"network"`, 1)))
 	if err != nil || failed.Type != events.PageFailed {
-		t.Errorf("a failed record is %q, %v", failed.Type, err)
+		t.Errorf("the event of a failed record has type %q, %v; want %q", failed.Type, err, events.PageFailed)
 	}
 	for text, want := range map[string]string{
 		strings.Replace(done, `,"fingerprint":"0`, `,"f":"0`, 1):             "no fingerprint",
@@ -65,12 +65,12 @@ func TestFromRecord(t *testing.T) {
 		`{"source":"http://a.example/"`: "not a record",
 	} {
 		if _, err := events.FromRecord("x", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error that says %q", text, err, want)
+			t.Errorf("FromRecord(%s): %v, want an error that says %q", text, err, want)
 		}
 	}
 	_, err = events.FromRecord("x", []byte(strings.Replace(done, `,"fingerprint":"0`, `,"f":"0`, 1)))
 	if !errors.Is(err, events.ErrNoFingerprint) {
-		t.Errorf("%v, want ErrNoFingerprint", err)
+		t.Errorf("FromRecord of a record without a fingerprint: %v, want ErrNoFingerprint", err)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestJSON(t *testing.T) {
 		}
 		var back events.Event
 		if err := json.Unmarshal(text[len("prefix"):], &back); err != nil || !reflect.DeepEqual(back, e) {
-			t.Errorf("%s\ncame back as %+v, %v\nwant %+v", text, back, err, e)
+			t.Errorf("%s\nwas read as %+v, %v\nwant %+v", text, back, err, e)
 		}
 		again, err := json.Marshal(e)
 		if err != nil || string(again) != string(text[len("prefix"):]) {
@@ -93,11 +93,11 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	if _, err := (&events.Event{ID: "x"}).AppendJSON(nil); err == nil {
-		t.Error("an event without data has JSON")
+		t.Error("AppendJSON of an event without data: no error")
 	}
 	var e events.Event
 	if err := json.Unmarshal([]byte(`{"specversion":"0.3","id":"x"}`), &e); err == nil || !strings.Contains(err.Error(), "0.3") {
-		t.Errorf("another version of CloudEvents: %v", err)
+		t.Errorf("Unmarshal of another version of CloudEvents: error %v, want one that names 0.3", err)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestSchema(t *testing.T) {
 	} {
 		text := strings.Replace(good, broken.old, broken.new, 1)
 		if text == good {
-			t.Fatalf("%s is not in %s", broken.old, good)
+			t.Fatalf("the text to replace, %s, is not in %s", broken.old, good)
 		}
 		if valid(text) == nil {
 			t.Errorf("the schema accepts %s", text)

@@ -117,7 +117,7 @@ func inOrder(t *testing.T, got []events.Event) {
 	last := make(map[string]time.Time)
 	for _, e := range got {
 		if !e.Time.After(last[e.Host]) {
-			t.Errorf("%s of %s came after a later one", e.ID, e.Host)
+			t.Errorf("event %s of %s came after a later event of this host", e.ID, e.Host)
 		}
 		last[e.Host] = e.Time
 	}
@@ -134,21 +134,21 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(s.got) != 1000 || len(s.faults) > 0 {
-			t.Errorf("%d events, want 1000; %v", len(s.got), s.faults)
+			t.Errorf("%d events were delivered, want 1000; faults of the order of calls: %v", len(s.got), s.faults)
 		}
 		inOrder(t, s.got)
 		if s.maxBusy > 40 || s.maxBusy < 35 {
-			t.Errorf("%d events under way at most, want 40", s.maxBusy)
+			t.Errorf("at most %d events were under way at a time, want 35 to 40", s.maxBusy)
 		}
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("took %v: not enough events are under way", took)
+			t.Errorf("Run took %v, want at most 1 s: not enough events are under way at a time", took)
 		}
 		if saved, _, _ := p.Load(t.Context(), "r"); saved.Cursor != "1000" {
 			t.Errorf("the cursor is %q, want 1000", saved.Cursor)
 		}
 		s.got = nil
 		if err := events.Run(t.Context(), cfg, true); err != nil || len(s.got) > 0 {
-			t.Errorf("the second run delivered %d events, %v", len(s.got), err)
+			t.Errorf("the second run delivered %d events, error %v; want 0 events and no error", len(s.got), err)
 		}
 	})
 }
@@ -167,18 +167,18 @@ func TestTail(t *testing.T) {
 		o.Append(eventstest.Event(3, 3), eventstest.Event(4, 3))
 		time.Sleep(1500 * time.Millisecond)
 		if len(s.received()) != 5 {
-			t.Errorf("%d events 1.5 s after the last was committed, want 5", len(s.received()))
+			t.Errorf("%d events were delivered 1.5 s after the last one was committed, want 5", len(s.received()))
 		}
 		if _, err := p.Lock(t.Context(), "r"); !errors.Is(err, events.ErrLocked) {
-			t.Errorf("a running relay is not locked: %v", err)
+			t.Errorf("Lock of a running relay: %v, want ErrLocked", err)
 		}
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("a relay that was stopped: %v", err)
+			t.Errorf("Run of a relay that was stopped: error %v, want none", err)
 		}
 		last := states[len(states)-1]
 		if len(states) < 60 || last.Cursor != "5" || last.Delivered != 5 || last.Lag != (events.Lag{}) || last.Name != "r" {
-			t.Errorf("%d states, the last %+v", len(states), last)
+			t.Errorf("%d states, want at least 60; the last one is %+v, want cursor 5, 5 delivered and no lag", len(states), last)
 		}
 		if saved, _, _ := p.Load(t.Context(), "r"); saved.Cursor != "5" {
 			t.Errorf("the cursor is %q, want 5", saved.Cursor)
@@ -203,7 +203,7 @@ func TestRefused(t *testing.T) {
 		}
 		letters, _ := p.Dead(t.Context(), "r")
 		if len(s.got) != 28 || len(letters) != 2 || letters[0].Event.ID != bad[0] || letters[0].Reason != "no such page" || len(letters[0].Event.Data) == 0 {
-			t.Errorf("%d delivered, letters %+v", len(s.got), letters)
+			t.Errorf("%d events were delivered, want 28; dead letters %+v, want events %q", len(s.got), letters, bad)
 		}
 		bad = bad[:1]
 		refuse := s.answer
@@ -214,15 +214,15 @@ func TestRefused(t *testing.T) {
 			return nil
 		}
 		if done, err := events.Retry(t.Context(), p, s, "r"); done != (events.Retried{Accepted: 1, Refused: 1}) || err != nil {
-			t.Errorf("Retry: %+v, %v, want 1 accepted and 1 refused", done, err)
+			t.Errorf("Retry = %+v, %v; want 1 accepted and 1 refused", done, err)
 		}
 		s.answer = func(*events.Event) error { return errors.New("away") }
 		done, err := events.Retry(t.Context(), p, s, "r", bad[0])
 		if _, away := errors.AsType[*events.AwayError](err); !away || done != (events.Retried{Left: 1}) {
-			t.Errorf("Retry while the sink is away: %+v, %v", done, err)
+			t.Errorf("Retry while the sink is away = %+v, %v; want 1 left and an AwayError", done, err)
 		}
 		if letters, _ := p.Dead(t.Context(), "r"); len(letters) != 1 || letters[0].Event.ID != bad[0] || letters[0].Reason != "still no such page" {
-			t.Errorf("letters left: %+v", letters)
+			t.Errorf("dead letters after Retry: %+v, want only %s, with its new reason", letters, bad[0])
 		}
 	})
 }
@@ -253,7 +253,7 @@ func TestRefusedBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := refused.Load(); n < 25 || n > 40 { // 32 MiB and one more read
-			t.Errorf("%d letters of 1 MiB are in memory, want about 32", n)
+			t.Errorf("%d dead letters of 1 MiB are in memory, want 25 to 40", n)
 		}
 	})
 }
@@ -292,17 +292,17 @@ func TestAway(t *testing.T) {
 			},
 		}, true)
 		if err != nil || len(s.got) != 100 {
-			t.Fatalf("%d events, %v", len(s.got), err)
+			t.Fatalf("%d events were delivered, error %v; want all of them and no error", len(s.got), err)
 		}
 		inOrder(t, s.got)
 		if len(tries) < 6 || len(tries) > 12 || tries[0] > time.Second {
-			t.Errorf("%d tries within a minute: %v", len(tries), tries)
+			t.Errorf("%d tries within a minute, want 6 to 12, the first within a second: %v", len(tries), tries)
 		}
 		if took := time.Since(began); took < time.Hour || took > time.Hour+2*time.Minute {
-			t.Errorf("took %v, want the hour that the sink asked for", took)
+			t.Errorf("Run took %v, want about the hour that the sink asked for", took)
 		}
 		if !strings.Contains(away.Away, "429") || away.AwayFor < time.Hour-time.Minute || away.Lag.Events != 100 {
-			t.Errorf("state while the sink was away: %+v", away)
+			t.Errorf("state while the sink was away: %+v, want its error 429, an hour and 100 undelivered events", away)
 		}
 	})
 }
@@ -343,7 +343,7 @@ func TestUnavailable(t *testing.T) {
 		s := new(sink)
 		cfg := events.Config{Name: "r", Outbox: f, Sink: s, Progress: f}
 		if err := events.Run(t.Context(), cfg, true); err != nil || len(s.got) != 500 {
-			t.Fatalf("%d events, %v", len(s.got), err)
+			t.Fatalf("%d events were delivered, error %v; want all of them and no error", len(s.got), err)
 		}
 		if saved, _, _ := f.Progress.Load(t.Context(), "r"); saved.Cursor != "500" {
 			t.Errorf("the cursor is %q, want 500", saved.Cursor)
@@ -351,7 +351,7 @@ func TestUnavailable(t *testing.T) {
 		gone := &events.GoneError{Range: "pages-000002.jsonl"}
 		f.fail = func() error { return gone }
 		if err := events.Run(t.Context(), cfg, true); !errors.Is(err, gone) || !strings.Contains(err.Error(), "pages-000002.jsonl") {
-			t.Errorf("a file is missing: %v", err)
+			t.Errorf("Run of an outbox in which a file is missing: %v, want a GoneError with its name", err)
 		}
 	})
 }
@@ -373,23 +373,23 @@ func TestFrom(t *testing.T) {
 			s := new(sink)
 			cfg := events.Config{Name: name, Outbox: o, Sink: s, Progress: p, From: test.from}
 			if err := events.Run(t.Context(), cfg, true); err != nil || len(s.got) != test.want {
-				t.Errorf("%s: %d events, %v, want %d", name, len(s.got), err, test.want)
+				t.Errorf("From %s: %d events were delivered, error %v; want %d", name, len(s.got), err, test.want)
 			}
 			cfg.From = events.From{}
 			if err := events.Run(t.Context(), cfg, true); err != nil || len(s.got) != test.want {
-				t.Errorf("%s, again: %d events, %v, want %d", name, len(s.got), err, test.want)
+				t.Errorf("second run of the relay %s: %d events were delivered, error %v; want still %d", name, len(s.got), err, test.want)
 			}
 		}
 		bad := events.Config{Name: "bad", Outbox: o, Sink: new(sink), Progress: p, From: events.From{Cursor: "x"}}
 		if err := events.Run(t.Context(), bad, true); err == nil {
-			t.Error("a cursor that is none: no error")
+			t.Error("Run from a cursor that the outbox did not make: no error")
 		}
 		if names, _ := p.Names(t.Context()); slices.Contains(names, "bad") {
-			t.Error("a relay that could not begin is registered")
+			t.Error("a relay that could not begin is among the names")
 		}
 		for _, cfg := range []events.Config{{}, {Name: "../x"}, {Name: "a", From: events.From{Now: true, Cursor: "1"}}} {
 			if err := events.Run(t.Context(), cfg, true); err == nil {
-				t.Errorf("%+v: no error", cfg)
+				t.Errorf("Run with the faulty config %+v: no error", cfg)
 			}
 		}
 	})
@@ -409,7 +409,7 @@ func TestKeep(t *testing.T) {
 			}, true)
 			saved, _, _ := p.Load(t.Context(), "r")
 			if err != nil || len(sink.received()) != 10 || saved.Cursor != "70" {
-				t.Errorf("%d events, cursor %q, %v; want 10 and 70", len(sink.received()), saved.Cursor, err)
+				t.Errorf("%d events were delivered, cursor %q, error %v; want 10 events and cursor 70", len(sink.received()), saved.Cursor, err)
 			}
 		}
 	})
@@ -554,7 +554,7 @@ func crashes(t *testing.T, seed uint64) {
 	seen, last := make(map[string]bool), make(map[string]time.Time)
 	for _, e := range to.got {
 		if !seen[e.ID] && !e.Time.After(last[e.Host]) {
-			t.Errorf("%s of %s came first after a later one", e.ID, e.Host)
+			t.Errorf("event %s of %s first came after a later event of this host", e.ID, e.Host)
 		}
 		if !seen[e.ID] {
 			last[e.Host] = e.Time

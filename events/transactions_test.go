@@ -63,7 +63,7 @@ func TestTransactions(t *testing.T) {
 		}
 		all, _, _ := o.Read(t.Context(), "", 1000)
 		if got := eventstest.IDs(s.got); !slices.Equal(got, eventstest.IDs(all)) {
-			t.Errorf("%d events, want 1000, each once and in order", len(got))
+			t.Errorf("%d events were delivered, want 1000, each once and in order", len(got))
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestTransactionRefused(t *testing.T) {
 		letters, _ := p.Dead(t.Context(), "r")
 		saved, _, _ := p.Load(t.Context(), "r")
 		if len(s.got) != 99 || len(letters) != 1 || letters[0].Event.ID != bad || s.cursor != "100" || saved.Cursor != "100" {
-			t.Errorf("%d events, letters %+v, cursors %q and %q", len(s.got), letters, s.cursor, saved.Cursor)
+			t.Errorf("%d events, want 99; dead letters %+v, want %s; cursors of sink and progress %q and %q, want 100", len(s.got), letters, bad, s.cursor, saved.Cursor)
 		}
 	})
 }
@@ -101,10 +101,10 @@ func TestTransactionTail(t *testing.T) {
 		var last events.State
 		cfg := events.Config{Name: "r", Outbox: o, Sink: s, Progress: p, OnState: func(s events.State) { last = s }}
 		if err := events.Run(ctx, cfg, false); err != nil || len(s.got) != 4 {
-			t.Errorf("%d events, %v", len(s.got), err)
+			t.Errorf("%d events were delivered, error %v; want 4 events and no error", len(s.got), err)
 		}
 		if last.Cursor != "4" || last.Delivered != 4 || last.Lag.Events != 0 {
-			t.Errorf("the last state is %+v", last)
+			t.Errorf("the last state is %+v, want cursor 4, 4 delivered and 0 undelivered events", last)
 		}
 	})
 }

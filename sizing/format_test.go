@@ -25,7 +25,7 @@ func TestLayersGolden(t *testing.T) {
 	} {
 		layer := LayerAt(c.layer, c.keys, c.p, c.growth)
 		if layer != c.want || layer.Offered() != c.offered {
-			t.Errorf("LayerAt(%d, %d, %g, %t) = %+v for %d offered, want %+v for %d",
+			t.Errorf("LayerAt(%d, %d, %g, %t) = %+v with Offered %d, want %+v with Offered %d",
 				c.layer, c.keys, c.p, c.growth, layer, layer.Offered(), c.want, c.offered)
 		}
 	}
@@ -43,7 +43,7 @@ func TestShardsGolden(t *testing.T) {
 		{100, 0.5, 64, 64, 1}, {10_000_000_000, 9e-10, 64, 6773764928, 30}, {1000, 1e-6, 1, 28800, 20},
 	} {
 		if bits, k := ShardedBits(c.keys, c.p, c.shards); bits != c.bits || k != c.hashes {
-			t.Errorf("ShardedBits(%d, %g, %d) = %d, %d, want %d, %d", c.keys, c.p, c.shards, bits, k, c.bits, c.hashes)
+			t.Errorf("ShardedBits(%d, %g, %d) = %d, %d; want %d, %d", c.keys, c.p, c.shards, bits, k, c.bits, c.hashes)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestBlocksGolden(t *testing.T) {
 		{0.5, 4096, 0x1.715476587d81cp+0, 1},
 	} {
 		if bits, k := ExactBlockedBits(c.p, c.block); bits != c.bits || k != c.hashes {
-			t.Errorf("ExactBlockedBits(%g, %d) = %x, %d, want %x, %d", c.p, c.block, bits, k, c.bits, c.hashes)
+			t.Errorf("ExactBlockedBits(%g, %d) = %x, %d; want %x, %d", c.p, c.block, bits, k, c.bits, c.hashes)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestSegmentsGolden(t *testing.T) {
 	} {
 		s := RedisSegments(c.keys, c.p, c.block)
 		if s.Count != c.count || s.Bytes != c.bytes || s.Hashes != c.hashes || s.BlockBits != c.block {
-			t.Errorf("RedisSegments(%d, %g, %d) = %+v, want %d of %d bytes, k = %d", c.keys, c.p, c.block, s, c.count, c.bytes, c.hashes)
+			t.Errorf("RedisSegments(%d, %g, %d) = %+v, want %d segments of %d bytes, k = %d", c.keys, c.p, c.block, s, c.count, c.bytes, c.hashes)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestBosePower(t *testing.T) {
 	// One key sets one of four bits with probability 1/4, and two bits with probability
 	// 3/4.
 	if p, want := bosePower(2, 4, 2), 0.25/16+0.75/4; math.Abs(p-want) > 1e-15 {
-		t.Errorf("one key, four bits, two hashes: %g, want %g", p, want)
+		t.Errorf("bosePower(2, 4, 2) = %g, want %g", p, want)
 	}
 }
 
@@ -81,14 +81,14 @@ func TestOccupancyPower(t *testing.T) {
 		m, k := OptimalBits(n, p)
 		exact, approximate := bosePower(n*uint64(k), m, k), occupancyPower(float64(n)*float64(k), float64(m), k)
 		if diff := math.Abs(approximate/exact - 1); diff > 1e-4 {
-			t.Errorf("n = %d, m = %d, k = %d: %g and %g differ by %.1e", n, m, k, exact, approximate, diff)
+			t.Errorf("n = %d, m = %d, k = %d: exact value %g, occupancyPower = %g; relative difference %.1e, want at most 1e-4", n, m, k, exact, approximate, diff)
 		}
 	}
 	if p := ShardedFalsePositiveRate(5, 1, 1, 3); p != 1 {
-		t.Errorf("a filter of one bit errs with %g, want 1", p)
+		t.Errorf("a filter of one bit has the false-positive rate %g, want 1", p)
 	}
 	if p := ShardedFalsePositiveRate(0, 1, 96, 7); p != 0 {
-		t.Errorf("an empty filter errs with %g, want 0", p)
+		t.Errorf("an empty filter has the false-positive rate %g, want 0", p)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestBlockedAgainstThePaper(t *testing.T) {
 			t.Errorf("%g bits per key: blocked/plain is %.4f, want %.2f", c.bits, ratio, c.ratio)
 		}
 		if above := blocked / before; above <= 1 || above > c.above {
-			t.Errorf("%g bits per key: %.4f times the formula of the paper, want 1 to %g", c.bits, above, c.above)
+			t.Errorf("%g bits per key: the rate is %.4f times that of the paper's formula, want 1 to %g times", c.bits, above, c.above)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestExactBlockedBits(t *testing.T) {
 	} {
 		bits, k := ExactBlockedBits(c.p, c.block)
 		if p := ExactBlockedFalsePositiveRate(bits, c.block, k); p > c.p || bits < 0.999*c.paper || bits > 1.01*c.paper {
-			t.Errorf("ExactBlockedBits(%g, %d) = %g, %d, which holds %g; want %g and up to 1 %% more", c.p, c.block, bits, k, p, c.paper)
+			t.Errorf("ExactBlockedBits(%g, %d) = %g bits, k = %d, with a rate of %g; want %g bits, or up to 1 %% more", c.p, c.block, bits, k, p, c.paper)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestExactBlockedFalsePositiveRate(t *testing.T) {
 			return bosePower(uint64(keys)*uint64(c.k), block, c.k)
 		})
 		if got := ExactBlockedFalsePositiveRate(c.bits, block, c.k); math.Abs(got/want-1) > 0.005 {
-			t.Errorf("%g bits per key, k = %d: %g, want %g", c.bits, c.k, got, want)
+			t.Errorf("%g bits per key, k = %d: rate %g, want %g", c.bits, c.k, got, want)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestPoissonMeanIsShort(t *testing.T) {
 		terms := 0
 		poissonMean(mean, func(n float64) float64 { terms++; return n / (n + 1e20) })
 		if terms > 1000 {
-			t.Errorf("mean %g: %d terms", mean, terms)
+			t.Errorf("poissonMean(%g) computed %d terms, want at most 1000", mean, terms)
 		}
 	}
 }
@@ -200,6 +200,6 @@ func TestIntervalGolden(t *testing.T) {
 		near(t, "upper end", hi, c.hi, 4)
 	}
 	if lo, _ := Interval(0, 1e12); lo != 0 {
-		t.Errorf("the interval of no success begins at %g, want 0", lo)
+		t.Errorf("Interval(0, 1e12) begins at %g, want 0", lo)
 	}
 }

@@ -13,16 +13,16 @@ func TestShardedBits(t *testing.T) {
 			for _, shards := range []uint64{1, 7, 64, 1024} {
 				size, k := ShardedBits(n, p, shards)
 				if size%64 != 0 {
-					t.Errorf("ShardedBits(%d, %g, %d) = %d, want whole words", n, p, shards, size)
+					t.Errorf("ShardedBits(%d, %g, %d) = %d bits, want a multiple of 64", n, p, shards, size)
 				}
 				if rate := ShardedFalsePositiveRate(n, shards, size, k); rate > p {
-					t.Errorf("ShardedBits(%d, %g, %d) = %d, %d, which errs with %g", n, p, shards, size, k, rate)
+					t.Errorf("ShardedBits(%d, %g, %d) = %d bits, k = %d; their rate is %g, want at most the given one", n, p, shards, size, k, rate)
 				}
 				if size > 64 && ShardedFalsePositiveRate(n, shards, size-64, k) <= p {
-					t.Errorf("ShardedBits(%d, %g, %d) = %d, %d, but a word less suffices", n, p, shards, size, k)
+					t.Errorf("ShardedBits(%d, %g, %d) = %d bits, k = %d, but 64 bits less suffice", n, p, shards, size, k)
 				}
 				if plain, _ := OptimalBits(n, p); shards*size < plain {
-					t.Errorf("%d shards take %d bits, fewer than one filter's %d", shards, shards*size, plain)
+					t.Errorf("%d shards have %d bits together, want at least the %d of a filter without shards", shards, shards*size, plain)
 				}
 			}
 		}
@@ -52,10 +52,10 @@ func TestChainStaysBelowItsRate(t *testing.T) {
 		for _, keys := range []uint64{1, 500, 1000, 1001, 3000, 3001, 100_000, 100_000_000} {
 			fill := c.At(keys)
 			if fill.FPR > p {
-				t.Errorf("%d keys in %+v err with %g", keys, c, fill.FPR)
+				t.Errorf("%d keys in %+v: false-positive rate %g, want at most that of the chain", keys, c, fill.FPR)
 			}
 			if fill.LostShare > p || fill.LostKeys < 0 {
-				t.Errorf("%d keys in %+v lose %g", keys, c, fill.LostShare)
+				t.Errorf("%d keys in %+v: lost share %g, want at most the rate of the chain", keys, c, fill.LostShare)
 			}
 		}
 	}
@@ -64,22 +64,22 @@ func TestChainStaysBelowItsRate(t *testing.T) {
 func TestChainAt(t *testing.T) {
 	grows, fixed := Chain{1e6, 0.01, true}, Chain{1e6, 0.01, false}
 	if got := grows.At(1e6); got.Layers != 1 {
-		t.Errorf("full to the last key: %d layers, want 1", got.Layers)
+		t.Errorf("full with 1 million keys: %d layers, want 1", got.Layers)
 	}
 	if got := grows.At(1e6 + 1); got.Layers != 2 {
-		t.Errorf("one key more: %d layers, want 2", got.Layers)
+		t.Errorf("with one key more: %d layers, want 2", got.Layers)
 	}
 	if got := grows.At(7e6); got.Layers != 3 {
-		t.Errorf("1 + 2 + 4 million keys: %d layers, want 3", got.Layers)
+		t.Errorf("full with 1 + 2 + 4 million keys: %d layers, want 3", got.Layers)
 	}
 	m, k := OptimalBits(1e6, 0.01)
 	got := fixed.At(2e6)
 	if got.Layers != 1 || got.Bits != m || math.Abs(got.FPR-FalsePositiveRate(2e6, m, k)) > 1e-12 ||
 		math.Abs(got.LostShare-LostWhileFilling(2e6, m, k)) > 1e-12 {
-		t.Errorf("without growth, twice full: %+v", got)
+		t.Errorf("without growth, with twice its keys: %+v, want 1 layer of %d bits", got, m)
 	}
 	if empty := grows.At(0); empty.FPR != 0 || empty.LostShare != 0 || empty.Layers != 1 {
-		t.Errorf("empty: %+v", empty)
+		t.Errorf("empty: %+v, want 1 layer, no errors and no lost keys", empty)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestChainLosesTheSumOfItsRates(t *testing.T) {
 		sum += c.At(i).FPR
 	}
 	if got := c.At(1000).LostKeys; math.Abs(got/sum-1) > 1e-9 {
-		t.Errorf("1000 keys lose %.12g, one by one %.12g", got, sum)
+		t.Errorf("At(1000).LostKeys = %.12g, the sum of the rates is %.12g; want the same", got, sum)
 	}
 }
 
@@ -100,16 +100,16 @@ func TestLayerRates(t *testing.T) {
 	for i := range 40 {
 		layer := LayerAt(i, 1000, 0.01, true)
 		if want := uint64(1000) << i; layer.Capacity != want {
-			t.Errorf("layer %d holds %d keys, want %d", i, layer.Capacity, want)
+			t.Errorf("layer %d has capacity %d, want %d", i, layer.Capacity, want)
 		}
 		if FalsePositiveRate(layer.Capacity, layer.Bits, layer.Hashes) > layer.FPR*(1+1e-9) {
-			t.Errorf("layer %d misses its rate: %+v", i, layer)
+			t.Errorf("layer %d exceeds its rate when it is full: %+v", i, layer)
 		}
 		sum += layer.FPR
 	}
 	near(t, "the rates together", sum/0.01, 1, 9)
 	if first := LayerAt(0, 1000, 0.01, false); first.FPR != 0.01 {
-		t.Errorf("without growth the only layer has %g, want all of 0.01", first.FPR)
+		t.Errorf("without growth the only layer has the rate %g, want 0.01", first.FPR)
 	}
 }
 
@@ -132,17 +132,17 @@ func TestRedisSegments(t *testing.T) {
 				s := RedisSegments(keys, p, block)
 				need, k := ExactBlockedBits(p, block)
 				if s.FPR > p || s.BitsPerKey < need || s.Hashes != k {
-					t.Errorf("%d keys, p = %g: %+v, want at least %g bits per key", keys, p, s, need)
+					t.Errorf("%d keys, p = %g: %+v, want that rate and k, and at least %g bits per key", keys, p, s, need)
 				}
 				if s.Bytes > MaxSegmentBytes || (s.Bytes-SegmentHeaderBytes)%uint64(block/8) != 0 {
-					t.Errorf("%d keys: segments of %d bytes", keys, s.Bytes)
+					t.Errorf("%d keys: segments of %d bytes, want whole blocks and at most MaxSegmentBytes", keys, s.Bytes)
 				}
 				if s.Allocated != sizeClass(s.Bytes+stringExtra)+segmentExtra {
-					t.Errorf("%d keys: %d bytes allocated for %d", keys, s.Allocated, s.Bytes)
+					t.Errorf("%d keys: Allocated = %d bytes for segments of %d bytes, want their size class", keys, s.Allocated, s.Bytes)
 				}
 				// The allocator wastes little memory if there are enough blocks to divide.
 				if waste := float64(8*uint64(s.Count)*s.Allocated) / float64(keys) / need; keys >= 40_000 && waste > 1.06 {
-					t.Errorf("%d keys, p = %g, blocks of %d: %.3f times the bits needed", keys, p, block, waste)
+					t.Errorf("%d keys, p = %g, blocks of %d bits: %.3f times the necessary memory, want at most 1.06", keys, p, block, waste)
 				}
 			}
 		}
@@ -153,23 +153,23 @@ func TestSizeRedis(t *testing.T) {
 	plan := RedisPlan{Keys: 10_000_000, FPR: 1e-6, Growth: true, Hosts: 100_000}
 	layout := SizeRedis(plan)
 	if layout.Even.MaxLayers != 1 || layout.Zipf.MaxLayers < 2 {
-		t.Errorf("layers: even %d, Zipf %d, want 1 and more", layout.Even.MaxLayers, layout.Zipf.MaxLayers)
+		t.Errorf("layers with an even load: %d, want 1; with a Zipf load: %d, want at least 2", layout.Even.MaxLayers, layout.Zipf.MaxLayers)
 	}
 	if each := 10_000_000.0 / 256; float64(layout.PartitionKeys) < each+4*math.Sqrt(each) {
-		t.Errorf("partitions are made for %d keys: chance alone fills one in two", layout.PartitionKeys)
+		t.Errorf("partitions have a capacity of %d keys, want 4 standard deviations above the mean load", layout.PartitionKeys)
 	}
 	// The goal for an even load is 1.25 times the size of an ideal Bloom filter.
 	if goal := 1.25 * 1.4427 * InformationBound(plan.FPR); layout.Even.BitsPerURL > goal {
 		t.Errorf("%.2f bits per URL, want at most %.2f", layout.Even.BitsPerURL, goal)
 	}
 	if layout.Even.FPR > plan.FPR || layout.Zipf.FPR > plan.FPR {
-		t.Errorf("rates: even %g, Zipf %g, want at most %g", layout.Even.FPR, layout.Zipf.FPR, plan.FPR)
+		t.Errorf("rates: %g with an even load, %g with a Zipf load; want at most %g", layout.Even.FPR, layout.Zipf.FPR, plan.FPR)
 	}
 	near(t, "AOF bytes per URL", layout.AOFPerURL, 249, -1)
 
 	plan.Growth = false
 	if fixed := SizeRedis(plan); fixed.Zipf.MaxLayers != 1 || fixed.Zipf.FPR < 10*plan.FPR || fixed.Even.FPR > plan.FPR {
-		t.Errorf("without growth: even %+v, Zipf %+v, want one layer that the large hosts overfill", fixed.Even, fixed.Zipf)
+		t.Errorf("without growth: even load %+v, Zipf load %+v; want one layer, and a high rate only with the Zipf load", fixed.Even, fixed.Zipf)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestSizeRedis(t *testing.T) {
 func TestRedisChainAddsItsRates(t *testing.T) {
 	c := redisChain{Chain: Chain{10_000, 0.01, true}, blockBits: 1024}
 	if full, more := c.load([]uint64{10_000}), c.load([]uint64{10_001}); more.FPR < full.FPR || more.MaxLayers != 2 {
-		t.Errorf("full: %+v, and with one key more: %+v", full, more)
+		t.Errorf("full: %+v; with one key more: %+v, want 2 layers and no lower rate", full, more)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestZipfLoads(t *testing.T) {
 		}
 		near(t, "all keys", sum, 10_000_000, -3)
 		if least := LargestHost(10_000_000, hosts); largest+1 < least {
-			t.Errorf("%d hosts: the fullest partition has %d keys, the largest host %d", hosts, largest, least)
+			t.Errorf("%d hosts: the fullest partition has %d keys, want at least the %d of the largest host", hosts, largest, least)
 		}
 	}
 	near(t, "keys of the largest of ten hosts", float64(LargestHost(29289, 10)), 10000, 0)
@@ -203,18 +203,18 @@ func TestTimeToCrawl(t *testing.T) {
 	plan := CrawlPlan{URLs: 1_000_000, Hosts: 1000, Delay: time.Second, Latency: 300 * time.Millisecond, HostsAtOnce: 64}
 	got := TimeToCrawl(plan)
 	if want := 15625 * time.Second; got.Even != want || got.PagesPerSecond != 64 {
-		t.Errorf("64 hosts at once: %v at %g/s, want %v", got.Even, got.PagesPerSecond, want)
+		t.Errorf("64 hosts at once: %v at %g pages/s, want %v at 64 pages/s", got.Even, got.PagesPerSecond, want)
 	}
 	if got.Zipf != got.ZipfLargest || got.ZipfLargest != time.Duration(got.LargestHost)*time.Second {
-		t.Errorf("the largest host alone takes %v of %v, want all", got.ZipfLargest, got.Zipf)
+		t.Errorf("the largest host takes %v, the crawl %v; want both one second for each of its pages", got.ZipfLargest, got.Zipf)
 	}
 	plan.HostsAtOnce = 1e6 // more than the number of hosts
 	if got := TimeToCrawl(plan); got.Even != 1000*time.Second || got.PagesPerSecond != 1000 {
-		t.Errorf("all hosts at once: %v at %g/s, want 1000 s at 1000/s", got.Even, got.PagesPerSecond)
+		t.Errorf("all hosts at once: %v at %g pages/s, want 1000 s at 1000 pages/s", got.Even, got.PagesPerSecond)
 	}
 	plan.Delay, plan.URLs = 1000*time.Hour, 1e15
 	if got := TimeToCrawl(plan); got.Even != math.MaxInt64 {
-		t.Errorf("a million years are %v, want the longest duration", got.Even)
+		t.Errorf("a crawl of more than a million years takes %v, want the longest duration", got.Even)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestExactStores(t *testing.T) {
 	} {
 		got := ExactStores(uint64(c.n), c.urlBytes)[c.store]
 		if math.Abs(got.BytesPerKey/c.bytes-1) > 0.10 {
-			t.Errorf("%s, %d keys: %.1f bytes, measured %.1f", got.Name, c.n, got.BytesPerKey, c.bytes)
+			t.Errorf("%s, %d keys: %.1f bytes per key, want the measured %.1f ± 10 %%", got.Name, c.n, got.BytesPerKey, c.bytes)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestSizeMemory(t *testing.T) {
 	c := Chain{10_000_000, 1e-6, true}
 	layout := SizeMemory(c, DefaultShards)
 	if layout.FPR > 0.9*c.FPR || layout.Bytes != layout.Shards*layout.ShardBits/8 {
-		t.Errorf("%+v", layout)
+		t.Errorf("SizeMemory = %+v, want Bytes of all shards and at most 0.9 of the chain's rate", layout)
 	}
 	near(t, "bits per key", layout.BitsPerKey, 28.98, 2)
 }
@@ -260,14 +260,14 @@ func TestRedisQueue(t *testing.T) {
 	} {
 		got := float64(RedisQueue(c.queued, c.hosts, 80)) / float64(c.queued)
 		if math.Abs(got/c.bytes-1) > 0.10 {
-			t.Errorf("%d URLs on %d hosts: %.1f bytes each, measured %.1f", c.queued, c.hosts, got, c.bytes)
+			t.Errorf("%d URLs on %d hosts: %.1f bytes each, want the measured %.1f ± 10 %%", c.queued, c.hosts, got, c.bytes)
 		}
 	}
 	if few, many := RedisQueue(10, 10, 80), RedisQueue(10, 1000, 80); few != many {
-		t.Errorf("10 URLs can be on 10 hosts only: %d bytes on 1000, %d on 10", many, few)
+		t.Errorf("RedisQueue of 10 URLs: %d bytes with 1000 hosts, want the %d with 10 hosts", many, few)
 	}
 	if got := RedisQueue(0, 10, 80); got != 0 {
-		t.Errorf("no URLs take %d bytes", got)
+		t.Errorf("RedisQueue of no URLs = %d bytes, want 0", got)
 	}
 }
 
@@ -283,11 +283,11 @@ func TestPostgresKeySizes(t *testing.T) {
 	} {
 		got := float64(PostgresFinished(c.keys)) / float64(c.keys)
 		if math.Abs(got/c.finished-1) > 0.10 {
-			t.Errorf("%d finished keys: %.1f bytes each, measured %.1f", c.keys, got, c.finished)
+			t.Errorf("%d finished keys: %.1f bytes each, want the measured %.1f ± 10 %%", c.keys, got, c.finished)
 		}
 		least, most := PostgresWaiting(c.keys, 80)
 		if low, high := float64(least)/float64(c.keys), float64(most)/float64(c.keys); c.waiting < 0.9*low || c.waiting > 1.1*high {
-			t.Errorf("%d waiting keys: %.1f to %.1f bytes each, measured %.1f", c.keys, low, high, c.waiting)
+			t.Errorf("%d waiting keys: %.1f to %.1f bytes each, want a range around the measured %.1f", c.keys, low, high, c.waiting)
 		}
 	}
 }
@@ -305,7 +305,7 @@ func TestLocalQueue(t *testing.T) {
 	} {
 		low, high := LocalQueue(c.queued, 80, c.exact)
 		if least, most := float64(low)/float64(c.queued), float64(high)/float64(c.queued); c.bytes < 0.9*least || c.bytes > 1.1*most {
-			t.Errorf("%d URLs (exact: %t): %.1f to %.1f bytes each, measured %.1f", c.queued, c.exact, least, most, c.bytes)
+			t.Errorf("%d URLs (exact: %t): %.1f to %.1f bytes each, want a range around the measured %.1f", c.queued, c.exact, least, most, c.bytes)
 		}
 	}
 }
@@ -315,7 +315,7 @@ func TestLocalQueue(t *testing.T) {
 func TestGoAllocation(t *testing.T) {
 	for size := 1; size < 100_000; size += 1 + size/50 {
 		if got, want := goAllocation(uint64(size)), cap(append([]byte(nil), make([]byte, size)...)); got != uint64(want) {
-			t.Errorf("%d bytes: %d, %s allocates %d", size, got, runtime.Version(), want)
+			t.Errorf("goAllocation(%d) = %d, but append of %s allocates %d", size, got, runtime.Version(), want)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func within(t *testing.T, what string, count, trials int, rate, spread float64) 
 	want := rate * float64(trials)
 	five := 5 * math.Sqrt(want*(1-rate)+spread*spread*want*want)
 	if math.Abs(float64(count)-want) > five {
-		t.Errorf("%s: %d of %d, want %.1f ± %.1f", what, count, trials, want, five)
+		t.Errorf("%s: %d in %d trials, want %.1f ± %.1f", what, count, trials, want, five)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestSimulatedRates(t *testing.T) {
 			set := filter.count(0, m)
 			estimate, stderr := Cardinality(set, m, k)
 			if diff := math.Abs(estimate - float64(i+1)); diff > 5*stderr {
-				t.Errorf("p = %g: %d of %d bits say %.0f keys, want %d ± 5·%.0f", p, set, m, estimate, i+1, stderr)
+				t.Errorf("p = %g: Cardinality of %d set bits of %d = %.0f keys, want %d ± 5·%.0f", p, set, m, estimate, i+1, stderr)
 			}
 		}
 		within(t, "lost while filling", lost, int(n), LostWhileFilling(n, m, k), spreadOf(float64(n), 1, m, k))
@@ -125,7 +125,7 @@ func TestSimulatedStandardError(t *testing.T) {
 	// A variance that is computed from n rounds has a relative standard error of
 	// √(2/n).
 	if ratio, five := sum/predicted, 5*math.Sqrt(2.0/rounds); math.Abs(ratio-1) > five {
-		t.Errorf("mean square error is %.3f of what the standard error says, want 1 ± %.3f", ratio, five)
+		t.Errorf("mean square error divided by the square of the standard error = %.3f, want 1 ± %.3f", ratio, five)
 	}
 }
 

@@ -46,19 +46,19 @@ func TestSolveLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if byNumber != byShare {
-		t.Errorf("100 of 10⁸ lost: %+v, a share of 1e-6 lost: %+v, want the same", byNumber, byShare)
+		t.Errorf("Solve for 100 lost keys of 10⁸ = %+v, and for a lost share of 1e-6 = %+v; want the same", byNumber, byShare)
 	}
 	for _, q := range []Question{{Keys: 1e8, LostKeys: 100, LostShare: 1e-3}, {Keys: 1e8, LostKeys: 1e5, LostShare: 1e-6}} {
 		if both, err := Solve(q); err != nil || both != byNumber {
-			t.Errorf("Solve(%+v) = %+v, %v, want what the tighter ceiling takes: %+v", q, both, err, byNumber)
+			t.Errorf("Solve(%+v) = %+v, %v; want the answer for the lower limit alone: %+v", q, both, err, byNumber)
 		}
 	}
 	if byNumber.LostKeys > 100 || byNumber.FPR < 10e-6 {
-		t.Errorf("%+v: want at most 100 lost, at a rate far above 1e-6", byNumber)
+		t.Errorf("Solve = %+v, want at most 100 lost keys and a rate of 10e-6 or more", byNumber)
 	}
 	for k := uint(1); k <= MaxHashes; k++ {
 		if lost := 1e8 * LostWhileFilling(1e8, byNumber.Bits-1, k); lost <= 100 {
-			t.Errorf("%d bits with k = %d lose only %g", byNumber.Bits-1, k, lost)
+			t.Errorf("one bit less, %d bits with k = %d, loses only %g keys, want more than 100", byNumber.Bits-1, k, lost)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestSolveLostInGivenBits(t *testing.T) {
 	}
 	got, err := Solve(Question{Keys: n, Bits: m, LostShare: least})
 	if err != nil || got.LostShare > least || least == lowest.LostShare {
-		t.Errorf("a share of %g lost: %+v, %v, want another k than %+v", least, got, err, lowest)
+		t.Errorf("Solve for a lost share of %g = %+v, %v; want this share, and another k than %+v", least, got, err, lowest)
 	}
 }
 
@@ -88,20 +88,20 @@ func TestSolveImpossible(t *testing.T) {
 		t.Fatalf("error is %v, want an *ImpossibleError", err)
 	}
 	if len(impossible.Possible) != 3 {
-		t.Errorf("possible: %+v, want the rate, the bits and the keys", impossible.Possible)
+		t.Errorf("Possible = %+v, want 3: with another rate, other bits and other keys", impossible.Possible)
 	}
 	for _, a := range impossible.Possible {
 		if got := FalsePositiveRate(a.Keys, a.Bits, a.Hashes); got != a.FPR {
-			t.Errorf("%+v has a rate of %g", a, got)
+			t.Errorf("%+v has another FPR than FalsePositiveRate returns: %g", a, got)
 		}
 	}
 	if !strings.Contains(err.Error(), "28755278678 bits") {
-		t.Errorf("%q does not say how many bits it would take", err)
+		t.Errorf("%q does not say that 28755278678 bits are necessary", err)
 	}
 
 	_, err = Solve(Question{Bits: 8, FPR: 1e-6})
 	if impossible, ok := errors.AsType[*ImpossibleError](err); !ok || impossible.Possible[0].Bits != 29 {
-		t.Errorf("one byte at 1e-6: %v, want to be told of 29 bits for one key", err)
+		t.Errorf("Solve for 8 bits at a rate of 1e-6: %v, want an error with 29 bits for one key", err)
 	}
 }
 
@@ -149,10 +149,10 @@ func TestAnswersMeetTheirQuestions(t *testing.T) {
 		}
 		const rounding = 1 + 1e-9
 		if a.FPR > q.FPR*rounding || q.LostShare > 0 && a.LostShare > q.LostShare*rounding {
-			t.Errorf("Solve(%+v) = %+v", q, a)
+			t.Errorf("Solve(%+v) = %+v, want at most the rate and the lost share of the question", q, a)
 		}
 		if a.Hashes > q.MaxHashes {
-			t.Errorf("Solve(%+v) = %+v", q, a)
+			t.Errorf("Solve(%+v) = %+v, want at most MaxHashes hashes", q, a)
 		}
 		back := q
 		back.Keys, back.Bits = 0, a.Bits
@@ -164,7 +164,7 @@ func TestAnswersMeetTheirQuestions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if float64(b.Keys)*rounding+1 < float64(a.Keys) {
-			t.Errorf("%d bits suffice for %d keys, but hold only %d", a.Bits, a.Keys, b.Keys)
+			t.Errorf("%d bits are the answer for %d keys, but Solve for these bits returns only %d keys", a.Bits, a.Keys, b.Keys)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestLostWhileFillingAgainstTheSum(t *testing.T) {
 		}
 	}
 	if lost := LostWhileFilling(0, 100, 3); lost != 0 {
-		t.Errorf("of no keys a share of %g is lost, want 0", lost)
+		t.Errorf("LostWhileFilling(0, 100, 3) = %g, want 0", lost)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestSimulatedSpread(t *testing.T) {
 		// The relative error of a standard deviation that is computed from this number of
 		// filters is about 1/√(2·filters). It is larger if the rates are skewed.
 		if off := math.Abs(got/want - 1); off > 5*(1+skewness)/math.Sqrt(2*filters) {
-			t.Errorf("%d keys in %d parts at %g: rates differ by %.4f, want %.4f (skewness %.2f)", c.n, c.parts, c.p, got, want, skewness)
+			t.Errorf("%d keys in %d parts, p = %g: relative standard deviation of the rates %.4f, want %.4f (skewness %.2f)", c.n, c.parts, c.p, got, want, skewness)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	wanted, cut := make(map[place]line), 0
 	for _, l := range lines {
 		if (l.Status > 0) != (l.WARC != "") {
-			t.Errorf("%s has status %d and its answer in %q, want one for each status", l.URL, l.Status, l.WARC)
+			t.Errorf("%s: status %d, WARC file %q; want a file if there is a status, and none otherwise", l.URL, l.Status, l.WARC)
 		}
 		if at := (place{l.WARC, l.Offset}); l.WARC != "" {
 			if other, twice := wanted[at]; twice {
@@ -111,12 +111,12 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 		answer := "" // the id of the last answer, until its request is read
 		all := readWARC(t, file)
 		if len(all) < 2 {
-			t.Errorf("%s has %d records: a file that was not committed?", name, len(all))
+			t.Errorf("%s has %d records, want 2 or more; perhaps the file was not committed", name, len(all))
 		}
 		for _, r := range all {
 			id := r.fields["WARC-Record-ID"]
 			if ids[id] || id == "" {
-				t.Errorf("%s: two records with the id %q", name, id)
+				t.Errorf("%s: a record has the id %q, want one that is not empty and not used before", name, id)
 			}
 			ids[id] = true
 			switch kind := r.fields["WARC-Type"]; {
@@ -140,15 +140,15 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 			case kind == "request" && answer != "" && r.fields["WARC-Concurrent-To"] == answer:
 				answer = ""
 			default:
-				t.Errorf("%s: a %s record at %d, out of place", name, kind, r.offset)
+				t.Errorf("%s: unexpected %s record at offset %d", name, kind, r.offset)
 			}
 		}
 		if answer != "" {
-			t.Errorf("%s: the last answer has no request", name)
+			t.Errorf("%s: the last response record has no request record", name)
 		}
 	}
 	for at, l := range wanted {
-		t.Errorf("%s: no answer at %+v", l.URL, at)
+		t.Errorf("%s: the WARC files have no answer at %+v", l.URL, at)
 	}
 	checkRobots(t, robots, saw)
 	figure(t, "answers", "%d in %d files, %d of them cut, %d of them of robots.txt, all as they were served; %d records", answers, len(files), cut, len(robots), len(lines))
@@ -181,14 +181,14 @@ func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
 		target := r.target()
 		times[target]++
 		if !strings.HasSuffix(target, "/robots.txt") && !asked[target] {
-			t.Errorf("there is an answer of %s that no record points to", target)
+			t.Errorf("the WARC files have an answer of %s, but no record points to it and it is no robots.txt", target)
 		}
 		if served := saw.times(target); times[target] > served {
-			t.Errorf("%s was served %d times, and is there more often", target, served)
+			t.Errorf("the WARC files have %d answers of %s, want at most the %d that were served", times[target], target, served)
 		}
 	}
 	if len(answers) == 0 {
-		t.Error("no robots.txt was kept")
+		t.Error("the WARC files have no robots.txt")
 	}
 }
 
@@ -238,7 +238,7 @@ func (r *warcRecord) read(member io.Reader) error {
 	head, rest, _ := strings.Cut(string(text), "\r\n\r\n")
 	version, fields, _ := strings.Cut(head, "\r\n")
 	if version != "WARC/1.1" {
-		return fmt.Errorf("it begins with %q", version)
+		return fmt.Errorf("the record begins with %q, want WARC/1.1", version)
 	}
 	r.fields = make(map[string]string)
 	for field := range strings.SplitSeq(fields, "\r\n") {
@@ -247,7 +247,7 @@ func (r *warcRecord) read(member io.Reader) error {
 	}
 	block, ended := strings.CutSuffix(rest, "\r\n\r\n")
 	if length, err := strconv.Atoi(r.fields["Content-Length"]); err != nil || length != len(block) || !ended {
-		return fmt.Errorf("its length is said to be %q, and is %d", r.fields["Content-Length"], len(block))
+		return fmt.Errorf("Content-Length is %q and the block has %d bytes, or the record does not end with an empty line", r.fields["Content-Length"], len(block))
 	}
 	r.block = []byte(block)
 	return nil
@@ -257,7 +257,7 @@ func (r *warcRecord) read(member io.Reader) error {
 // Otherwise it returns an error with the difference.
 func (r *warcRecord) check(l line, saw *served) error {
 	if r.target() != l.URL {
-		return fmt.Errorf("it is one of %s", r.target())
+		return fmt.Errorf("the record is for %s", r.target())
 	}
 	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.block)), nil)
 	if err != nil {
@@ -269,14 +269,14 @@ func (r *warcRecord) check(l line, saw *served) error {
 	case err != nil && !(cut && errors.Is(err, io.ErrUnexpectedEOF)):
 		return err
 	case response.StatusCode != l.Status:
-		return fmt.Errorf("its status is %d, the record's %d", response.StatusCode, l.Status)
+		return fmt.Errorf("the status in the WARC file is %d, the crawl's record has %d", response.StatusCode, l.Status)
 	}
 	asked, err := url.Parse(l.URL)
 	if err != nil {
 		return err
 	}
 	if !saw.has("http://"+asked.Host+asked.RequestURI(), l.Status, body, cut) {
-		return fmt.Errorf("its body of %d bytes was not served so", len(body))
+		return fmt.Errorf("the web never served this body of %d bytes with this status", len(body))
 	}
 	return nil
 }

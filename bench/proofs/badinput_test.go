@@ -66,7 +66,7 @@ func (m misfortune) check(t *testing.T, e end) {
 		if said, is := strings.CutPrefix(l, "crawler: "); is {
 			lines = append(lines, said)
 		} else if !unrelated.MatchString(l) {
-			t.Errorf("stderr has the line %q, want messages only", l)
+			t.Errorf("stderr has the line %q, want only messages that begin with crawler:", l)
 		}
 	}
 	isSaid := make([]bool, len(m.says))
@@ -78,12 +78,12 @@ func (m misfortune) check(t *testing.T, e end) {
 			}
 		}
 		if !isExpected {
-			t.Errorf("stderr says %q, which is not about what is wrong", l)
+			t.Errorf("stderr says %q, which is none of the expected messages", l)
 		}
 	}
 	for i, want := range m.says {
 		if !isSaid[i] {
-			t.Errorf("no line says %q", want)
+			t.Errorf("no line of stderr matches %q", want)
 		}
 	}
 	if t.Failed() {
@@ -169,7 +169,7 @@ var (
 		},
 	}
 	otherSettings = misfortune{
-		name: "other settings than stored", code: 2,
+		name: "settings other than the stored ones", code: 2,
 		says: []string{
 			`created with other settings`, `--delay is 10ms there, 3s here`, `--max-depth is -1 there, 7 here`,
 			`leave them out`,
@@ -242,7 +242,7 @@ var (
 			full.dir = filepath.Dir(file(t, "thesis.tex", "years of work"))
 			e := full.start().wait()
 			if left, err := os.ReadDir(full.dir); err != nil || len(left) != 1 {
-				t.Errorf("the directory has %d files, want the one it had (%v)", len(left), err)
+				t.Errorf("the directory has %d files (%v), want only the one that was there before", len(left), err)
 			}
 			return e
 		},
@@ -261,7 +261,7 @@ func checkpoint(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "filter-*.bits"))
 	if err != nil || len(found) != 1 {
-		t.Fatalf("checkpoints %v (%v), want one", found, err)
+		t.Fatalf("the directory has the checkpoints %v (%v), want one", found, err)
 	}
 	return found[0]
 }
@@ -291,7 +291,7 @@ var (
 		},
 	}
 	outputFull = misfortune{
-		name: "stdout that takes nothing", code: 1, says: []string{`/dev/stdout: no space left`, safe},
+		name: "stdout without space", code: 1, says: []string{`/dev/stdout: no space left`, safe},
 		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			if _, err := os.Stat("/dev/full"); err != nil {
 				if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
@@ -330,7 +330,7 @@ var (
 		},
 	}
 	directoryRemoved = misfortune{
-		name: "directory removed under a crawl", code: 1, says: []string{`removed while it was in use`},
+		name: "directory removed during a crawl", code: 1, says: []string{`removed while it was in use`},
 		provoke: func(t *testing.T, c *crawl, web *site) end {
 			c.args = append(c.args, "--delay", "150ms")
 			p := c.underWay(web)
@@ -367,7 +367,7 @@ func (c *crawl) underWay(web *site) *process {
 	select {
 	case <-asked:
 	case <-time.After(patience()):
-		c.t.Fatal("the crawl asks for nothing")
+		c.t.Fatalf("the crawl made fewer than 30 requests in %v", patience())
 	}
 	return p
 }

@@ -45,7 +45,7 @@ func TestBroad(t *testing.T) {
 		resident := usage.Maxrss << 10 // Linux counts KiB
 		figure(t, "memory", "%d MiB resident at most, with --memory %d MiB; in a control group of a tenth more: %t", resident>>20, memory>>20, isConfined)
 		if resident > memory+memory/10 {
-			t.Errorf("%d bytes resident, want at most a tenth above %d", resident, memory)
+			t.Errorf("%d bytes resident, want at most the %d of --memory and a tenth more", resident, memory)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func openCopy(t *testing.T, dir, when string) map[string]page {
 	}
 	for _, l := range lines {
 		if _, known := pages[l.URL]; known {
-			t.Errorf("after the kill at %s: %s has a record, and another one or is still queued", when, l.URL)
+			t.Errorf("after the kill at %s: %s has two records, or has a record and is still queued", when, l.URL)
 		}
 		pages[l.URL] = page{done: true, attempts: l.Attempts}
 	}
@@ -112,7 +112,7 @@ func audit(t *testing.T, store *localstore.Store, records int, when string) {
 	got := frontier.Books{Queued: a.Queued, Leased: a.Leased, Done: a.Done, Failed: a.Failed}
 	want := frontier.Books{Queued: a.Counters.Queued, Leased: a.Counters.Leased, Done: a.Counters.Done, Failed: a.Counters.Failed}
 	if got.Queued != want.Queued || got.Leased != want.Leased || got.Done != want.Done || got.Failed != want.Failed {
-		t.Errorf("after the kill at %s: the tables have queued %d, leased %d, done %d, failed %d; the counters %d, %d, %d, %d",
+		t.Errorf("after the kill at %s: the tables have queued %d, leased %d, done %d, failed %d; the counters say %d, %d, %d, %d",
 			when, got.Queued, got.Leased, got.Done, got.Failed, want.Queued, want.Leased, want.Done, want.Failed)
 	}
 	if a.Done+a.Failed != uint64(records) {

@@ -191,10 +191,10 @@ func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers 
 	// The records contain the number of links that were found. In addition, each run
 	// found the seeds.
 	if low, high := found+uint64(seeds), found+uint64(seeds*offers); stats.Found < low || stats.Found > high {
-		t.Errorf("found %d, want %d to %d: the links of all records and the seeds", stats.Found, low, high)
+		t.Errorf("Found = %d, want %d to %d: the links that all records have, and the seeds", stats.Found, low, high)
 	}
 	if low, high := added, added+uint64(seeds); stats.Added < low || stats.Added > high {
-		t.Errorf("added %d, want %d to %d: the links added by all records, and seeds", stats.Added, low, high)
+		t.Errorf("Added = %d, want %d to %d: the new links that all records have, and the new seeds", stats.Added, low, high)
 	}
 }
 
@@ -206,7 +206,7 @@ func checkOutcomes(t *testing.T, stats frontier.Stats, lines []line) {
 	}
 	written := uint64(len(lines))
 	if stats.Queued+stats.Leased != 0 || stats.Done+stats.Failed != written || stats.Records != written {
-		t.Errorf("queued %d, leased %d, done %d + failed %d, records %d; want nothing left and %d, the lines written",
+		t.Errorf("queued %d, leased %d, done %d + failed %d, records %d; want queued + leased = 0, and done + failed = records = %d, the number of lines",
 			stats.Queued, stats.Leased, stats.Done, stats.Failed, stats.Records, written)
 	}
 	outcomes := make(map[frontier.Outcome]uint64)
@@ -215,7 +215,7 @@ func checkOutcomes(t *testing.T, stats frontier.Stats, lines []line) {
 	}
 	for outcome, n := range stats.Outcomes {
 		if n != outcomes[outcome] {
-			t.Errorf("the books have %d of outcome %s, the records %d", n, outcome, outcomes[outcome])
+			t.Errorf("the books count %d URLs with outcome %s, the records have %d", n, outcome, outcomes[outcome])
 		}
 	}
 }

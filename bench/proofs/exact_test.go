@@ -55,6 +55,6 @@ func TestExactSet(t *testing.T) {
 		stats.Found, stats.Added, stats.Seen, stats.RefusedTotal(), stats.Done, stats.Failed)
 	judgeManners(t, web, lines, 0)
 	if extra := web.Judge(web.Log(), testweb.Manners{}).Refetched; extra > 0 {
-		t.Errorf("%d requests more than needed, want none", extra)
+		t.Errorf("%d requests were repeated without need, want 0", extra)
 	}
 }

@@ -176,7 +176,7 @@ func awaitHandled(t *testing.T, url string) uint64 {
 			return consumer.CachedInfo().Delivered.Stream
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not all messages are handled after five minutes (%v)", err)
+			t.Fatalf("after five minutes some messages are not handled (%v)", err)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestChainProgram(t *testing.T) {
 	var err error
 	switch role := os.Getenv(chainRole); role {
 	case "":
-		t.Skip("this is a program of TestInboxKilled")
+		t.Skip("not a test: TestInboxKilled runs it as a program")
 	case "relay":
 		err = runRelay(t.Context(), os.Getenv(chainDir), os.Getenv(chainName), os.Getenv(chainNATS))
 	default:

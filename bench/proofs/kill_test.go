@@ -153,12 +153,12 @@ func (w *witness) examine(dir string, k kill) {
 	w.t.Helper()
 	books := openCopy(w.t, dir, k.String())
 	log := w.web.pages()
-	lost := w.countLost(log, books, k.String())
+	lost := w.countLost(log, books, "the kill at "+k.String())
 	w.mostLost = max(w.mostLost, lost-w.lost)
 	w.lost = lost
 	for url := range w.done {
 		if !books[url].done {
-			w.t.Errorf("after the kill at %v: %s was done at an earlier kill, and is no more", k, url)
+			w.t.Errorf("after the kill at %v: %s is not done, but was done at an earlier kill", k, url)
 		}
 	}
 	for url, page := range books {
@@ -182,7 +182,7 @@ func (w *witness) countLost(log []pageRequest, books map[string]page, when strin
 	for url, n := range requests {
 		p, known := books[url]
 		if !known {
-			w.t.Errorf("after %s: %s was asked for, and is neither queued nor done", when, url)
+			w.t.Errorf("after %s: %s was requested, but is neither queued nor done", when, url)
 		}
 		if n > p.attempts {
 			lost += n - p.attempts
@@ -203,7 +203,7 @@ func (w *witness) judge(lines []line) {
 	refetched := w.countLost(log, books, "the end")
 	figure(w.t, "refetched", "%d requests, %d were in flight at the kills, at most %d at one", refetched, w.lost, w.mostLost)
 	if refetched > w.lost {
-		w.t.Errorf("%d refetches, want at most the %d that were in flight at the kills", refetched, w.lost)
+		w.t.Errorf("%d requests were repeated, want at most the %d that were in flight at the kills", refetched, w.lost)
 	}
 	hosts := make(map[string]bool)
 	for _, r := range log {
@@ -213,12 +213,12 @@ func (w *witness) judge(lines []line) {
 	// most one finished request of each host waits for its commit.
 	asking := cmp.Or(w.concurrency, concurrency)
 	if most := asking + max(asking, len(hosts)); w.mostLost > most {
-		w.t.Errorf("%d requests were in flight at one kill, want at most %d: %d being asked, and as many or one of each of %d hosts being committed",
+		w.t.Errorf("%d requests were in flight at one kill, want at most %d: the concurrency %d, plus the larger of this and the %d hosts",
 			w.mostLost, most, asking, len(hosts))
 	}
 	for i, r := range log {
 		if by, done := w.done[r.url]; done && i >= by {
-			w.t.Errorf("%s was asked for again after a kill that had found it done", r.url)
+			w.t.Errorf("%s was requested again after a kill at which it was already done", r.url)
 		}
 	}
 }

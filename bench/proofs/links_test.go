@@ -77,7 +77,7 @@ func checkLinks(t *testing.T, web *site, lines []line, links []byte) {
 			found[source] = make(map[string]bool)
 		}
 		if found[source][link.Target] {
-			t.Errorf("the link from %s to %s is there twice in round %d", link.Source, link.Target, link.Round)
+			t.Errorf("the crawl has the link from %s to %s twice in round %d", link.Source, link.Target, link.Round)
 		}
 		found[source][link.Target] = true
 	}
@@ -98,20 +98,20 @@ func checkLinks(t *testing.T, web *site, lines []line, links []byte) {
 		wanted += len(want)
 		for target := range want {
 			if !targets[target] {
-				t.Errorf("%s (%s): the link to %s is missing", l.URL, l.Outcome, target)
+				t.Errorf("%s (%s): the crawl lacks the link to %s", l.URL, l.Outcome, target)
 			}
 		}
 		for target := range targets {
 			if !want[target] {
-				t.Errorf("%s (%s) has no link to %s", l.URL, l.Outcome, target)
+				t.Errorf("%s (%s): the crawl has a link to %s, which the page does not have", l.URL, l.Outcome, target)
 			}
 		}
 	}
 	for source := range found {
-		t.Errorf("there are links of %s in round %d, which has no record", source.url, source.round)
+		t.Errorf("the crawl has links of %s in round %d, but no record of it", source.url, source.round)
 	}
 	if wanted == 0 {
-		t.Error("no page has links: the test sees nothing")
+		t.Error("no page has links, so nothing was compared")
 	}
 	figure(t, "links", "%d of %d pages, as the web has them", wanted, pages)
 }

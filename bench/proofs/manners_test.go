@@ -62,7 +62,7 @@ func lagOf(t *testing.T, log []testweb.Request, lines []line) testweb.LagFigures
 	}
 	figures := lag.Figures()
 	if figures.Requests == 0 {
-		t.Fatal("no record has the start of a request")
+		t.Fatal("no record says when its request started")
 	}
 	return figures
 }

@@ -70,7 +70,7 @@ func TestOnPageKilled(t *testing.T) {
 	figure(t, "kills", "%d", killed)
 	figure(t, "pages", "%d", pages)
 	if killed < kills/2 {
-		t.Errorf("%d kills, want %d at least", killed, kills/2)
+		t.Errorf("%d kills, want at least %d", killed, kills/2)
 	}
 	want := eventsOf(t, filepath.Join(dir, "pages.jsonl"))
 	if len(want) != pages {
@@ -128,7 +128,7 @@ func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[st
 	_, err = pgx.ForEachRow(rows, []any{&event, &url}, func() error {
 		id := strings.TrimPrefix(event, prefix)
 		if want[id] != url {
-			t.Errorf("effect %s of %s, which the records do not have, or which came twice", event, url)
+			t.Errorf("the table effect has event %s of %s twice, or the event has no record", event, url)
 		}
 		delete(want, id)
 		return nil
@@ -137,7 +137,7 @@ func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[st
 		t.Fatal(err)
 	}
 	for event, url := range want {
-		t.Errorf("record %s of %s has no effect", event, url)
+		t.Errorf("event %s of %s has a record, but is not in the table effect", event, url)
 	}
 }
 
@@ -167,7 +167,7 @@ func eventsOf(t *testing.T, path string) map[string]string {
 // program that is killed.
 func TestOnPageProgram(t *testing.T) {
 	if os.Getenv(onPageSite) == "" {
-		t.Skip("this is the program of TestOnPageKilled")
+		t.Skip("not a test: TestOnPageKilled runs it as a program")
 	}
 	where, call := "", 0
 	if death := os.Getenv(onPageDeath); death != "" {

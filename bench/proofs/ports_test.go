@@ -55,7 +55,7 @@ func rerunInNamespace(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) {
-		t.Skip("no network namespace may be made: ", err)
+		t.Skip("not allowed to make a network namespace: ", err)
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -154,16 +154,16 @@ func (r *exactCrawl) work(n int) {
 func (r *exactCrawl) judgeExact(web *site) {
 	r.t.Helper()
 	if left := r.reconcile(); left != (reconciled{}) {
-		r.t.Errorf("the crawl is over, and reconcile still finds %+v", left)
+		r.t.Errorf("after the end of the crawl, reconcile finds %+v, want nothing", left)
 	}
 	audit := r.judge(web)
 	if audit.code != 0 || audit.noted || len(audit.faults) > 0 {
-		r.t.Errorf("the audit ends with exit code %d and does not balance in %q; want 0 and all of it:\n%s", audit.code, audit.faults, audit.text)
+		r.t.Errorf("the audit has exit code %d and faults in %q, want 0, no faults and no notes:\n%s", audit.code, audit.faults, audit.text)
 	}
 	keys, written := r.keys(), uint64(len(parse(r.t, r.export())))
 	figure(r.t, "keys", "%+v", keys)
 	if keys.Pending+keys.Queued != 0 || keys.Done+keys.Failed != written {
-		r.t.Errorf("Postgres has the keys %+v, want none that waits and one for each of %d records", keys, written)
+		r.t.Errorf("Postgres has the keys %+v, want 0 pending and queued, and done + failed = %d, the number of records", keys, written)
 	}
 }
 
@@ -224,6 +224,6 @@ func judgeBlows(t *testing.T, blows *atomic.Int32, want int) {
 	t.Helper()
 	figure(t, "blows", "%d", blows.Load())
 	if n := int(blows.Load()); n < want {
-		t.Errorf("the crawl was over after %d blows, want %d", n, want)
+		t.Errorf("the crawl ended after %d blows, want at least %d", n, want)
 	}
 }

@@ -105,7 +105,7 @@ func (c *chains) compare(lines []line) error {
 		}
 	}
 	for url := range records {
-		faults = append(faults, fmt.Errorf("%s is no page", url))
+		faults = append(faults, fmt.Errorf("there is a record of %s, which is no page of the web", url))
 	}
 	return errors.Join(faults[:min(len(faults), 10)]...)
 }
@@ -152,10 +152,10 @@ func TestPostgresAway(t *testing.T) {
 	figure(t, "bulk", "%.1f pages/s before, %.1f while Postgres was away for %v: %.3f of that; %d notes waited then",
 		before, meanwhile, back.Sub(gone).Round(time.Millisecond), meanwhile/before, waited)
 	if least := sized(0.6, 0.9); meanwhile < least*before { // the rates of a short run vary more on a busy machine
-		t.Errorf("%.1f pages/s while Postgres was away, %.1f before, want %.1f of that", meanwhile, before, least)
+		t.Errorf("%.1f pages/s while Postgres was away, %.1f before; want at least %.1f times the rate before", meanwhile, before, least)
 	}
 	if waited == 0 {
-		t.Error("no note was in the outbox")
+		t.Error("the outbox had no notes while Postgres was away, want some")
 	}
 	lines := parse(t, r.export())
 	if err := web.compare(lines); err != nil {
@@ -163,7 +163,7 @@ func TestPostgresAway(t *testing.T) {
 	}
 	checkOutcomes(t, r.stats(), lines)
 	if audit := r.audit(); audit.code != 0 || audit.noted {
-		t.Errorf("the audit ends with exit code %d:\n%s", audit.code, audit.text)
+		t.Errorf("the audit has exit code %d, want 0 and no notes:\n%s", audit.code, audit.text)
 	}
 }
 
@@ -179,7 +179,7 @@ const hundredth = "host=*h000100.*,host=*h000101.*,host=*h000102.*,host=*h000103
 // all pairs. The test checks no limit, because a rate is not a promise.
 func TestPostgresSpeed(t *testing.T) {
 	if !*proof {
-		t.Skip("a rate, measured with -proof only")
+		t.Skip("measures a rate, only with -proof")
 	}
 	seed := newSeed(t)
 	cfg := testweb.Config{Seed: seed, Hosts: 400, Pages: 60_000, Hardships: testweb.None, LargestShare: 0.01}

@@ -120,7 +120,7 @@ func TestPostgresBulkLoss(t *testing.T) {
 	sigma, last := math.Sqrt(variance), rate()
 	figure(t, "seen", "%d of %d, the fill says %.0f: %+.2f sigma; the rate is %.2f at the end", seen, total, promised, (float64(seen)-promised)/sigma, last)
 	if math.Abs(float64(seen)-promised) > 5*sigma { // happens by chance about once in two million runs
-		t.Errorf("%d URLs that were new are answered seen, want %.0f ± %.0f", seen, promised, 5*sigma)
+		t.Errorf("Add answered \"seen\" for %d new URLs, want %.0f ± %.0f", seen, promised, 5*sigma)
 	}
 	if last < 0.7 { // partitions are a little larger than their share
 		t.Errorf("the rate is %.2f at the end, want more than 0.7: the filter was not filled", last)

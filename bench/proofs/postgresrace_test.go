@@ -36,7 +36,7 @@ func TestPostgresRace(t *testing.T) {
 	r.work(sized(3, 8))
 	figure(t, "reconciled", "%d times, %d of them in vain, beside %d outages", runs, unanswered, blows.Load())
 	if runs == unanswered {
-		t.Error("no crawler reconcile went through")
+		t.Error("all runs of crawler reconcile failed, want some that succeed")
 	}
 	r.judgeExact(web)
 }

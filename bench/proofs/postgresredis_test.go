@@ -53,14 +53,14 @@ func TestPostgresRedisLost(t *testing.T) {
 			}
 			figure(t, "rebuilt", "%s", strings.Join(strings.Fields(e.stdout), " "))
 			if again := r.reconcile(); again.Added != 0 {
-				t.Errorf("reconcile behind a rebuild finds %+v, want nothing to add", again)
+				t.Errorf("reconcile after a rebuild: %+v, want 0 added", again)
 			}
 		}
 		r.trouble, r.over = nil, false
 		r.work(2)
 		figure(t, "losses", "%d, of which %d workers took note", losses, r.gaveUp)
 		if losses < times {
-			t.Errorf("the crawl was over after %d losses, want %d", losses, times)
+			t.Errorf("the crawl ended after %d losses, want at least %d", losses, times)
 		}
 		r.judgeExact(web)
 	})

@@ -98,12 +98,12 @@ func TestPostgresWindow(t *testing.T) {
 	r.trouble = nil
 	for until := time.Now().Add(patience()); len(web.requests(slowURL)) < 2; r.run(1) { // each run offers the seeds
 		if time.Now().After(until) {
-			t.Fatalf("%s is not new again", slowURL)
+			t.Fatalf("%s was not requested again within %v", slowURL, patience())
 		}
 	}
 
 	if before != 1 {
-		t.Errorf("the slow page was asked for %d times while it was not answered, want once", before)
+		t.Errorf("the slow page was requested %d times before it was answered, want once", before)
 	}
 	rounds := make(map[string]map[uint32]bool)
 	lines := parse(t, r.export())
@@ -127,6 +127,6 @@ func TestPostgresWindow(t *testing.T) {
 	}
 	checkOutcomes(t, r.stats(), lines)
 	if audit := r.audit(); audit.code != 0 {
-		t.Errorf("the audit ends with exit code %d:\n%s", audit.code, audit.text)
+		t.Errorf("the audit has exit code %d, want 0:\n%s", audit.code, audit.text)
 	}
 }

@@ -171,7 +171,7 @@ func TestPowerLoss(t *testing.T) {
 		web := quickWeb(t, rng.Uint64())
 		losses += losePower(t, web, rng)
 		if t.Failed() {
-			t.Fatalf("with web and losses number %d of the seed", losses)
+			t.Fatalf("failed in the crawl that ended after %d power losses of all crawls with this seed", losses)
 		}
 	}
 	figure(t, "crawls", "%d crawls over %d power losses: the exact set each, every URL once, the books audited", crawls, losses)
@@ -196,7 +196,7 @@ func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 		t.Fatalf("after %d power losses: %v", losses, err)
 	}
 	if end, err := m.run(t.Context(), web.Seeds()); err != nil || end != fetcher.Empty {
-		t.Fatalf("Run: %q, %v", end, err)
+		t.Fatalf("Run = %q, %v; want %q", end, err, fetcher.Empty)
 	}
 	checkWhole(t, web, m, disk, losses+2)
 	return losses
@@ -294,19 +294,19 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 	err := crawlOnce(t, broken, w, web.Seeds())
 	switch {
 	case err == nil && writes.Load() >= at:
-		t.Errorf("write %d failed and the crawl ended well", at)
+		t.Errorf("write %d failed, but the crawl ended without an error", at)
 	case err == nil:
 		return 0
 	case !errors.Is(err, syscall.ENOSPC):
-		t.Errorf("write %d failed with ENOSPC, the crawl with %v", at, err)
+		t.Errorf("write %d failed with ENOSPC, and the crawl ended with %v, want ENOSPC", at, err)
 	}
 	next := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 	m, err := boot(next, w)
 	if err != nil {
-		t.Fatalf("after write %d failed: %v", at, err)
+		t.Fatalf("boot after write %d failed: %v", at, err)
 	}
 	if end, err := m.run(t.Context(), web.Seeds()); err != nil || end != fetcher.Empty {
-		t.Fatalf("Run: %q, %v", end, err)
+		t.Fatalf("Run = %q, %v; want %q", end, err, fetcher.Empty)
 	}
 	checkWhole(t, web, m, next, 2)
 	return 1

@@ -45,7 +45,7 @@ func newSeed(t *testing.T) uint64 {
 	for seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("-seed %d runs it again", seed)
+	t.Logf("run it again with -seed %d", seed)
 	figure(t, "seed", "%d", seed)
 	return seed
 }

@@ -31,11 +31,11 @@ func TestReadmeWorkers(t *testing.T) {
 		pages := bytes.Count(records(t, filepath.Join(dir, fmt.Sprint("w", i+1))), []byte("\n"))
 		t.Logf("worker %d has %d records", i+1, pages)
 		if pages == 0 {
-			t.Errorf("worker %d of README's three has no pages", i+1)
+			t.Errorf("worker %d of the three in README.md has no records", i+1)
 		}
 		total += pages
 	}
 	if total < sized(150, 300) {
-		t.Errorf("%d records of all workers, want at least those of --max-pages", total)
+		t.Errorf("all workers together have %d records, want at least %d (--max-pages)", total, sized(150, 300))
 	}
 }

@@ -230,7 +230,7 @@ func (r *relayRunner) judge(want map[string]bool, orders ...[]event) {
 		repeats += times - 1
 	}
 	if missing+unexpected > 0 || len(want) == 0 {
-		r.t.Errorf("%d of %d events were not delivered, %d have no record", missing, len(want), unexpected)
+		r.t.Errorf("%d of %d events were not delivered; %d delivered events have no record", missing, len(want), unexpected)
 	}
 	if len(to.source) != 1 {
 		r.t.Errorf("the sources are %q, want one", slices.Collect(maps.Keys(to.source)))
@@ -244,7 +244,7 @@ func (r *relayRunner) judge(want map[string]bool, orders ...[]event) {
 		dead[letter.Event.ID] = true
 	}
 	if !maps.Equal(dead, to.refused) {
-		r.t.Errorf("%d dead letters, want the %d that were refused", len(dead), len(to.refused))
+		r.t.Errorf("%d dead letters, want those of the %d refused events", len(dead), len(to.refused))
 	}
 	in := make(map[string]int) // the number of orders that contain an event
 	for _, order := range orders {
@@ -384,7 +384,7 @@ func TestRelayOfWorkers(t *testing.T) {
 	}
 	figure(t, "journals", "%d, with %d lines, %d of them in doubt", len(dirs), judged, inDoubt)
 	if inDoubt == judged {
-		t.Errorf("all %d lines are in doubt: the order of none is judged", judged)
+		t.Errorf("all %d lines are in doubt, so no order was checked", judged)
 	}
 	r.judge(ids(parse(t, m.export())), journals...)
 }

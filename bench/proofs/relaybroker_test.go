@@ -177,7 +177,7 @@ func (b *brokered) judge(want map[string]bool, order []event) {
 		stored[id] = m.Time
 	}
 	if within > 0 {
-		t.Errorf("%d events were stored twice within the window", within)
+		t.Errorf("%d events were stored twice within the duplicate window, want 0", within)
 	}
 	missing, unexpected := len(want), 0
 	for id := range stored {
@@ -188,10 +188,10 @@ func (b *brokered) judge(want map[string]bool, order []event) {
 		}
 	}
 	if missing+unexpected > 0 || len(want) == 0 {
-		t.Errorf("of %d events %d are missing, and %d have no record", len(want), missing, unexpected)
+		t.Errorf("the stream lacks %d of %d events, and has %d events without a record", missing, len(want), unexpected)
 	}
 	if again == 0 {
-		t.Error("nothing came again after the window: the pause proves nothing")
+		t.Error("no event was stored again after the window, so the pause tested nothing")
 	}
 	figure(t, "events", "%d, %d stored again after the window", len(want), again)
 }

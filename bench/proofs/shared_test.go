@@ -130,7 +130,7 @@ func (m *team) run(n int) {
 		}
 		select {
 		case <-late:
-			m.t.Fatal("all workers ended two minutes ago, and what was to trouble them waits for something still")
+			m.t.Fatal("all workers ended two minutes ago, but the function that disturbs them has not returned")
 		case err := <-troubled:
 			if calm = true; err != nil {
 				m.t.Fatal(err)

@@ -75,7 +75,7 @@ func keptAnswers(t *testing.T, dir string) map[place][]warcRecord {
 	t.Helper()
 	workers, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(workers) != 2 {
-		t.Fatalf("the dir has %q (%v), want two workers", workers, err)
+		t.Fatalf("the directory has %q (%v), want the directories of two workers", workers, err)
 	}
 	kept := make(map[place][]warcRecord)
 	for _, dir := range workers {

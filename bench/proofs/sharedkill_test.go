@@ -43,12 +43,12 @@ func TestSharedKilled(t *testing.T) {
 	figure(t, "workers", "%d, of whom %d died: %s; %d went on in the directory of a dead one", m.started, m.dead(), formatCounts(m.deaths), m.reused)
 	for _, point := range []string{"recorded", "completed"} {
 		if m.deaths[point] == 0 {
-			t.Errorf("of %d workers that were to die at some point none did at %q", armed, point)
+			t.Errorf("no worker died at the crash point %q, although %d workers had a crash point", point, armed)
 		}
 	}
 	audit := m.judge(web)
 	if audit.code != 0 || audit.lost != 0 || audit.noted {
-		t.Errorf("the audit ends with exit code %d, names %d as %s and does not balance in %q; want 0, 0 and all of it:\n%s",
+		t.Errorf("the audit has exit code %d, %d URLs as %q and faults in %q; want 0, 0, no faults and no notes:\n%s",
 			audit.code, audit.lost, lostTerm, audit.faults, audit.text)
 	}
 }

@@ -64,7 +64,7 @@ func (m *team) judgeLoss(web *site) {
 		}
 	}
 	if audit.noted {
-		m.t.Errorf("the audit leaves something out:\n%s", audit.text)
+		m.t.Errorf("the audit has notes, so it did not count something:\n%s", audit.text)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestSharedFailover(t *testing.T) {
 func newClusterSeed(t *testing.T) uint64 {
 	t.Helper()
 	if testing.Short() && !*proof {
-		t.Skip("a cluster takes its time: without -short, or with -proof")
+		t.Skip("a cluster is slow: run this without -short, or with -proof")
 	}
 	t.Parallel()
 	return newSeed(t)

@@ -77,7 +77,7 @@ func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, rep
 		}
 	}
 	if primary == nil {
-		return nil, nil, errors.New("every primary has something of the hub's or of the crawl as a whole")
+		return nil, nil, errors.New("every primary has keys of the hub's host or of the whole crawl")
 	}
 	if replica, err = cluster.ReplicaOf(ctx, primary); err != nil {
 		return nil, nil, err
@@ -160,9 +160,9 @@ func proveFailoverNames(t *testing.T, wait int) {
 	case !recorded[hubURL]:
 		t.Error("the page that links to the others has no record")
 	case wait == 1 && missing > 0:
-		t.Errorf("%d pages are missing, want none: what they are linked from waited for a replica", missing)
+		t.Errorf("%d pages have no record, want 0: the page with their links was completed after a replica had them", missing)
 	case wait == 0 && (missing == 0 || audit.lost != uint64(missing) || audit.code == 0):
-		t.Errorf("%d pages are missing, the audit names %d and ends with exit code %d; want some, as many, and not 0:\n%s",
+		t.Errorf("%d pages have no record, the audit names %d lost URLs, exit code %d; want at least 1, as many, and not 0:\n%s",
 			missing, audit.lost, audit.code, audit.text)
 	}
 }

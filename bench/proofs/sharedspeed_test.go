@@ -16,7 +16,7 @@ import (
 // rate is not a promise.
 func TestSharedSpeed(t *testing.T) {
 	if !*proof {
-		t.Skip("a rate, measured with -proof only")
+		t.Skip("measures a rate, only with -proof")
 	}
 	seed := newSeed(t)
 	cfg := testweb.Config{Seed: seed, Hosts: 400, Pages: 20_000, Hardships: testweb.None, LargestShare: 0.01}
@@ -50,7 +50,7 @@ func checkOnce(t *testing.T, web *site) {
 	asked := make(map[string]int)
 	for _, request := range web.pages() {
 		if asked[request.url]++; asked[request.url] == 2 {
-			t.Errorf("%s was fetched again", request.url)
+			t.Errorf("%s was requested twice, want once", request.url)
 		}
 	}
 }

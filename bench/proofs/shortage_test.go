@@ -120,7 +120,7 @@ func (n *dnsWeb) judge(t *testing.T, c *crawl, limited report.Kind) (share float
 		}
 	}
 	if share == 0 {
-		t.Errorf("limits are %v, want %s among them", account.Limits, limited)
+		t.Errorf("the report has the limits %v, want %s among them", account.Limits, limited)
 	}
 	return share
 }

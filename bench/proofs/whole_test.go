@@ -66,7 +66,7 @@ func TestWholeWeb(t *testing.T) {
 	}
 	figure(t, "look-ups", "%d; no address dialled that must not be", lookups)
 	if e := command(t, c.bin, "status", "--audit", "--dir", c.dir).wait(); e.code != 0 {
-		t.Errorf("the audit ends with exit code %d:\n%s%s", e.code, e.stdout, e.stderr)
+		t.Errorf("the audit has exit code %d, want 0:\n%s%s", e.code, e.stdout, e.stderr)
 	}
 }
 

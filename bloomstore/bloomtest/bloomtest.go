@@ -105,6 +105,6 @@ func falseLimit(n int) int {
 // wantFew checks that a number of false positives is plausible.
 func (t *trial) wantFew(what string, got, lookups int) {
 	limit := falseLimit(lookups)
-	t.Require(got <= limit, "%d %s of %d keys that were never added, want at most %d (5σ at a rate of %g)",
+	t.Require(got <= limit, "%d false %s of %d keys that were never added, want at most %d (5σ at a rate of %g)",
 		got, what, lookups, limit, MaxRate)
 }

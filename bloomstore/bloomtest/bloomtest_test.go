@@ -61,12 +61,12 @@ func TestFindsFaults(t *testing.T) {
 		{"forgets a key in 256", forgetful, "LargeBatch Model RacersGetAtMostOneTrue"},
 		{"claims a key in 256 that it never saw", claimsTooMuch, "AnswersIndexForIndex LargeBatch Model RacersGetAtMostOneTrue"},
 		{"64-bit identity", halfIdentity, "TellsSimilarKeysApart"},
-		{"records late, from the caller's batch", keepsBatch, "KeepsNoReference"},
+		{"reads the caller's batch after the call", keepsBatch, "KeepsNoReference"},
 		{"reuses its answers", reusesAnswers, "KeepsNoReference"},
 		{"answers distinct keys only", collapses, "DuplicatesInOneBatch Model"},
 		{"sorts the caller's batch", sortsBatch, "AnswersIndexForIndex LargeBatch KeepsNoReference"},
 		{"answers in another order", reverses, "AnswersIndexForIndex"},
-		{"blind to cancellation", blindToContext, "CancelledContext"},
+		{"ignores cancellation", blindToContext, "CancelledContext"},
 		{"breaks on an empty batch", breaksOnEmpty, "EmptyBatch"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {

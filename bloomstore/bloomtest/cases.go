@@ -18,9 +18,9 @@ func call(ctx context.Context, method func(context.Context, []bloomstore.Fingerp
 	answers, err := method(ctx, prints)
 	switch {
 	case !slices.Equal(prints, before):
-		return nil, errors.New("changed the fingerprints it was given")
+		return nil, errors.New("the call changed its argument")
 	case err == nil && len(answers) != len(prints):
-		return nil, fmt.Errorf("%d answers for %d fingerprints", len(answers), len(prints))
+		return nil, fmt.Errorf("the call returned %d answers for %d fingerprints", len(answers), len(prints))
 	}
 	return answers, err
 }
@@ -40,7 +40,7 @@ func (t *trial) contains(prints []bloomstore.Fingerprint) []bool {
 // wantKnown checks that the filter claims every fingerprint in prints.
 func (t *trial) wantKnown(prints []bloomstore.Fingerprint) {
 	for i, claimed := range t.contains(prints) {
-		t.Require(claimed, "Contains denies key %d of %d, %x, which was added", i, len(prints), prints[i])
+		t.Require(claimed, "Contains of key %d of %d, %x, which was added: false", i, len(prints), prints[i])
 	}
 }
 
@@ -102,7 +102,7 @@ var cases = []suite.Case[options, *trial]{
 		offered := make(map[bloomstore.Fingerprint]bool)
 		falsely := 0
 		for i, fp := range batch {
-			t.Require(!added[i] || !offered[fp], "a key is new a second time, at %d in one batch", i)
+			t.Require(!added[i] || !offered[fp], "AddIfAbsent says that key %d of a batch is new, although it was in the batch before", i)
 			if !added[i] && !offered[fp] {
 				falsely++
 			}
@@ -152,7 +152,7 @@ var cases = []suite.Case[options, *trial]{
 		copy(batch, others)
 		answered := slices.Clone(first)
 		t.add(prints)
-		t.Require(slices.Equal(first, answered), "AddIfAbsent changed the answers of the call before")
+		t.Require(slices.Equal(first, answered), "AddIfAbsent changed the answers that the previous call returned")
 		t.wantKnown(prints)
 		t.wantFewClaims(others)
 	}},

@@ -88,7 +88,7 @@ func neighbours(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 // higher.
 func TestFPRTellsGoodFromBad(t *testing.T) {
 	if raceEnabled {
-		t.Skip("one goroutine: nothing for the race detector")
+		t.Skip("slow, and with one goroutine the race detector finds nothing")
 	}
 	for _, c := range []struct {
 		name   string
@@ -120,7 +120,7 @@ func TestFPRTellsGoodFromBad(t *testing.T) {
 			}
 			err := trial.probe(c.p, c.n, c.probes)
 			if sound := err == nil; sound != c.sound {
-				t.Errorf("measured: %v; want it found sound: %t", err, c.sound)
+				t.Errorf("probe: error %v, want no error: %t", err, c.sound)
 			}
 		})
 	}

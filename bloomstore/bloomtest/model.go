@@ -58,7 +58,7 @@ func (m *model) batch() []bloomstore.Fingerprint {
 func (m *model) offer(batch []bloomstore.Fingerprint) {
 	added := m.add(batch)
 	for i, fp := range batch {
-		m.Require(!m.known[fp] || !added[i], "key %x is new a second time, at %d of %d", fp, i, len(batch))
+		m.Require(!m.known[fp] || !added[i], "AddIfAbsent says that key %x (%d of %d) is new, although it was added before", fp, i, len(batch))
 		m.note(fp, !added[i])
 		m.known[fp] = true // after either answer the filter must claim fp
 	}
@@ -67,7 +67,7 @@ func (m *model) offer(batch []bloomstore.Fingerprint) {
 func (m *model) lookUp(batch []bloomstore.Fingerprint) {
 	claimed := m.contains(batch)
 	for i, fp := range batch {
-		m.Require(!m.known[fp] || claimed[i], "key %x was added and is denied, at %d of %d", fp, i, len(batch))
+		m.Require(!m.known[fp] || claimed[i], "Contains of key %x (%d of %d), which was added: false", fp, i, len(batch))
 		m.note(fp, claimed[i])
 		if claimed[i] {
 			m.known[fp] = true // bits are never cleared

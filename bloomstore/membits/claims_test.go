@@ -19,15 +19,15 @@ func TestClaimsOfLayers(t *testing.T) {
 	for i := range 1000 {
 		print := hasher.Fingerprint(string(rune(i)))
 		if f.Has(print) != slices.Contains(f.Claims(print), true) {
-			t.Errorf("key %d: Has is %t, Claims %v", i, f.Has(print), f.Claims(print))
+			t.Errorf("key %d: Has = %t, Claims = %v; want true if a layer claims it", i, f.Has(print), f.Claims(print))
 		}
 		number, _ := f.Add(print)
 		if claims := f.Claims(print); len(claims) != len(f.Stats().Layers) || !claims[number] {
-			t.Errorf("key %d was added to layer %d of %d, claimed by %v", i, number, len(f.Stats().Layers), claims)
+			t.Errorf("key %d was added to layer %d of %d, but Claims = %v", i, number, len(f.Stats().Layers), claims)
 		}
 		layers[number] = true
 	}
 	if len(layers) < 3 {
-		t.Errorf("%d layers were used, want more", len(layers))
+		t.Errorf("keys were added to %d layers, want at least 3", len(layers))
 	}
 }

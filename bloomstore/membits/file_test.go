@@ -83,13 +83,13 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 		file := saved(t, f, tag)
 		g := reread(t, file, config)
 		if !bytes.Equal(saved(t, g, tag), file) {
-			t.Errorf("%+v: a filter that was read writes another file", config)
+			t.Errorf("%+v: a filter that was read from a file writes another file", config)
 		}
 		if i := slices.IndexFunc(prints, func(fp bloomstore.Fingerprint) bool { return !g.Has(fp) }); i >= 0 {
-			t.Errorf("%+v: key %d is denied after a round trip", config, i)
+			t.Errorf("%+v: after writing and reading, Has of key %d is false", config, i)
 		}
 		if g.Stats().Keys != f.Stats().Keys {
-			t.Errorf("%+v: %d keys after a round trip, want %d", config, g.Stats().Keys, f.Stats().Keys)
+			t.Errorf("%+v: after writing and reading the filter has %d keys, want %d", config, g.Stats().Keys, f.Stats().Keys)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestRestoreFromEmpty(t *testing.T) {
 	g := open(t, small)
 	since.replay(t, g)
 	if !bytes.Equal(saved(t, g, tag), saved(t, f, tag)) {
-		t.Error("Restore of all that was added made another filter")
+		t.Error("Restore of all added keys did not make the same filter")
 	}
 }
 
@@ -141,11 +141,11 @@ func TestSnapshotBetweenAdds(t *testing.T) {
 		file.add()
 		g := reread(t, file.Bytes(), small)
 		if g.Stats().Keys != keys {
-			t.Errorf("after %d adds: the file counts %d keys, want %d", before, g.Stats().Keys, keys)
+			t.Errorf("snapshot after %d adds: the file has %d keys, want %d", before, g.Stats().Keys, keys)
 		}
 		since.replay(t, g)
 		if !bytes.Equal(saved(t, g, tag), saved(t, f, tag)) {
-			t.Errorf("after %d adds: file and journal make another filter", before)
+			t.Errorf("snapshot after %d adds: the file and the journal do not make the same filter", before)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestSnapshotDuringAdds(t *testing.T) {
 	g := reread(t, file.Bytes(), config)
 	since.replay(t, g)
 	if !bytes.Equal(saved(t, g, tag), saved(t, f, tag)) {
-		t.Error("file and journal make another filter")
+		t.Error("the file and the journal do not make the same filter")
 	}
 }
 
@@ -192,7 +192,7 @@ func TestRestoreRefusesStrangeLayers(t *testing.T) {
 		f := open(t, Config{Capacity: 10, Growth: c.growth})
 		err := f.Restore(c.number, one)
 		if c.sound != (err == nil) || !c.sound && !errors.Is(err, bloomstore.ErrFilterLost) {
-			t.Errorf("growth %d: Restore to layer %d of 1: %v, want success: %t", c.growth, c.number, err, c.sound)
+			t.Errorf("growth %d: Restore to layer %d of a filter with 1 layer: %v, want no error: %t", c.growth, c.number, err, c.sound)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestRestoreRefusesStrangeLayers(t *testing.T) {
 // TestReadSeesEveryBit flips each bit of a file, and cuts it at each byte.
 func TestReadSeesEveryBit(t *testing.T) {
 	if raceEnabled {
-		t.Skip("one goroutine: nothing for the race detector")
+		t.Skip("slow, and with one goroutine the race detector finds nothing")
 	}
 	file := saved(t, fourLayers(t, tiny), tag)
 	for i := range file {
@@ -222,7 +222,7 @@ func wantRefused(t *testing.T, file []byte, config Config, want error, says stri
 	t.Helper()
 	f, err := Read(bytes.NewReader(file), config, tag)
 	if f != nil || !errors.Is(err, want) || !strings.Contains(err.Error(), says) {
-		t.Fatalf("Read of a changed file: %v; want %q, saying %q", err, want, says)
+		t.Fatalf("Read of a changed file: %v; want the error %q with the text %q", err, want, says)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestGrowthOffRefusesLayers(t *testing.T) {
 	config.Growth = GrowthOff
 	_, err := Read(bytes.NewReader(file), config, tag)
 	if !errors.Is(err, bloomstore.ErrParamsMismatch) && !errors.Is(err, bloomstore.ErrFilterLost) {
-		t.Errorf("Read of four layers without growth: %v, want it refused", err)
+		t.Errorf("Read of four layers with growth off: %v, want ErrParamsMismatch or ErrFilterLost", err)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestReadPassesErrorsOn(t *testing.T) {
 	for _, at := range []int{0, 60, 500, len(file)} {
 		_, err := Read(io.MultiReader(bytes.NewReader(file[:at]), iotest.ErrReader(broken)), small, tag)
 		if !errors.Is(err, broken) || errors.Is(err, bloomstore.ErrFilterLost) {
-			t.Errorf("Read from a reader that fails at byte %d: %v, want %v alone", at, err, broken)
+			t.Errorf("Read from a reader that fails at byte %d: %v, want %v without ErrFilterLost", at, err, broken)
 		}
 	}
 	if _, err := Read(bytes.NewReader(file), Config{Shards: 3}, tag); err == nil {
@@ -330,11 +330,11 @@ func TestMemoryIsFlat(t *testing.T) {
 	f := open(t, config)
 	sub := int64((*f.chain.Load())[0].bytes())
 	if got := allocated(func() { f.Snapshot(tag).WriteTo(io.Discard) }); got > sub+64<<10 {
-		t.Errorf("WriteTo allocates %d bytes, want one sub-filter of %d and little more", got, sub)
+		t.Errorf("WriteTo allocates %d bytes, want little more than the %d of one sub-filter", got, sub)
 	}
 	file := saved(t, f, tag)
 	if got := allocated(func() { reread(t, file, config) }); got > 66*sub+64<<10 {
-		t.Errorf("Read of %d bytes allocates %d, want one sub-filter of %d and little more", len(file), got, sub)
+		t.Errorf("Read of a file of %d bytes allocates %d, want that size and little more than one sub-filter of %d", len(file), got, sub)
 	}
 }
 
@@ -351,7 +351,7 @@ func TestReadAllocatesWhatItReads(t *testing.T) {
 	file = append(file, make([]byte, 1<<16)...)
 	got := allocated(func() { wantRefused(t, file, small, bloomstore.ErrFilterLost, "layer 0") })
 	if got > 1<<20 {
-		t.Errorf("Read of %d bytes allocates %d", len(file), got)
+		t.Errorf("Read of a file of %d bytes allocates %d, want at most 1 MiB", len(file), got)
 	}
 }
 
@@ -374,7 +374,7 @@ func TestFileGolden(t *testing.T) {
 			fp[j] = byte(17*i*j + 101*i + j)
 		}
 		if _, added := f.Add(fp); !added {
-			t.Fatalf("key %d is not new", i)
+			t.Fatalf("Add of key %d: not added, want it new", i)
 		}
 	}
 	const want = "62875d3d57c7addb25b9dd5efd3e17d928a3ec487441a6cd3bf5550761fd710f"
@@ -404,7 +404,7 @@ func FuzzRead(f *testing.F) {
 		got, err := Read(bytes.NewReader(data), small, tag)
 		switch {
 		case err == nil && !bytes.Equal(saved(t, got, tag), data):
-			t.Errorf("a file of %d bytes was read and is written differently", len(data))
+			t.Errorf("a filter that was read from a file of %d bytes writes another file", len(data))
 		case err != nil && !errors.Is(err, bloomstore.ErrFilterLost) && !errors.Is(err, bloomstore.ErrParamsMismatch):
 			t.Errorf("Read: %v, want ErrFilterLost or ErrParamsMismatch", err)
 		}

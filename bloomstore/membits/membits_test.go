@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 // shows whether there is a hash too few; see bloomtest.
 func TestFalsePositiveRate(t *testing.T) {
 	if raceEnabled {
-		t.Skip("one goroutine: nothing for the race detector")
+		t.Skip("slow, and with one goroutine the race detector finds nothing")
 	}
 	type target struct {
 		p         float64
@@ -76,7 +76,7 @@ func TestFalsePositiveRate(t *testing.T) {
 // to them; see sizing.Layer.Offered.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	if raceEnabled {
-		t.Skip("one goroutine: nothing for the race detector")
+		t.Skip("slow, and with one goroutine the race detector finds nothing")
 	}
 	const growth = 15
 	type target struct {
@@ -97,7 +97,7 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 				}
 			}
 			if stats := f.Stats(); len(stats.Layers) != 4 || stats.Layers[3].Keys != stats.Layers[3].Capacity {
-				t.Fatalf("%+v, want 4 full layers", stats)
+				t.Fatalf("Stats = %+v, want 4 full layers", stats)
 			}
 			want := 1 - (1-0.9*c.p)*(1-0.05*c.p)*(1-0.025*c.p)*(1-0.0125*c.p)
 			// The first layer has few of the keys, but nearly all of the false-positive
@@ -170,7 +170,7 @@ func TestSmallestFilters(t *testing.T) {
 			fp := randomPrint(rng)
 			f.Add(fp)
 			if !f.Has(fp) {
-				t.Fatalf("%+v: key %x was added and is denied", config, fp)
+				t.Fatalf("%+v: Has of key %x, which was added: false", config, fp)
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func TestRacersGrowOneChain(t *testing.T) {
 	}
 	for i, l := range layers {
 		if l.Capacity != 1<<i || i < len(layers)-1 && l.Keys != l.Capacity {
-			t.Errorf("layer %d of %d: %d keys of %d, want it full with %d", i, len(layers), l.Keys, l.Capacity, 1<<i)
+			t.Errorf("layer %d of %d has %d keys and capacity %d, want it full with %d", i, len(layers), l.Keys, l.Capacity, 1<<i)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestGrowthOffKeepsOneLayer(t *testing.T) {
 	}
 	stats := f.Stats()
 	if len(stats.Layers) != 1 || stats.Keys != uint64(kept) || stats.FPR < 0.01 {
-		t.Errorf("three times its capacity: %+v; want 1 layer, %d keys, an FPR that says how far it is passed", stats, kept)
+		t.Errorf("after three times its capacity: %+v; want 1 layer, %d keys and an FPR above 0.01", stats, kept)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestGrowthOffKeepsOneLayer(t *testing.T) {
 // numbers and with probes.
 func TestStatsOfFill(t *testing.T) {
 	if raceEnabled {
-		t.Skip("one goroutine: nothing for the race detector")
+		t.Skip("slow, and with one goroutine the race detector finds nothing")
 	}
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f := open(t, Config{Capacity: 20_000, FPR: 1e-2})
@@ -264,7 +264,7 @@ func TestStatsOfFill(t *testing.T) {
 	}
 	stats := f.Stats()
 	if stats.Keys != uint64(kept) || stats.Capacity != 60_000 || len(stats.Layers) != 2 {
-		t.Errorf("%d keys in a capacity of %d in %d layers, want %d in 60000 in 2", stats.Keys, stats.Capacity, len(stats.Layers), kept)
+		t.Errorf("%d keys, capacity %d, %d layers; want %d keys, capacity 60000, 2 layers", stats.Keys, stats.Capacity, len(stats.Layers), kept)
 	}
 	if off := (stats.Estimate - float64(kept)) / stats.StdErr; math.Abs(off) > 5 {
 		t.Errorf("estimate %.0f ± %.0f of %d keys, %.1fσ off, want within 5σ", stats.Estimate, stats.StdErr, kept, off)
@@ -305,7 +305,7 @@ func saved(t testing.TB, f *Filter, tag [16]byte) []byte {
 	var file bytes.Buffer
 	snapshot := f.Snapshot(tag)
 	if n, err := snapshot.WriteTo(&file); err != nil || n != int64(file.Len()) || n != snapshot.Bytes() {
-		t.Fatalf("WriteTo: %d, %v; %d bytes arrived, Bytes says %d", n, err, file.Len(), snapshot.Bytes())
+		t.Fatalf("WriteTo = %d, %v, and %d bytes were written; want %d as Bytes returns", n, err, file.Len(), snapshot.Bytes())
 	}
 	return file.Bytes()
 }

@@ -20,14 +20,14 @@ func TestFilterOfOtherPrograms(t *testing.T) {
 	}
 	prints := []bloomstore.Fingerprint{{1}, {2}, {1}}
 	if added, err := filter.AddIfAbsent(t.Context(), prints); err != nil || !added[0] || !added[1] || added[2] {
-		t.Errorf("added %v, %v, want the first two", added, err)
+		t.Errorf("AddIfAbsent = %v, %v; want only the first two added", added, err)
 	}
 	prints[2] = bloomstore.Fingerprint{3}
 	if known, err := filter.Contains(t.Context(), prints); err != nil || !known[0] || !known[1] || known[2] {
-		t.Errorf("known %v, %v, want the first two", known, err)
+		t.Errorf("Contains = %v, %v; want only the first two known", known, err)
 	}
 	if stats, err := filter.Stats(t.Context(), 0); err != nil || stats.Keys != 2 || len(stats.Layers) != 1 || stats.Layers[0].Chains != 2 {
-		t.Errorf("stats %+v, %v, want 2 keys in the first layer of 2 chains", stats, err)
+		t.Errorf("Stats = %+v, %v; want 2 keys, and one layer in 2 chains", stats, err)
 	}
 	for _, change := range []func(*redisbits.Config){
 		func(c *redisbits.Config) { c.Capacity *= 2 },
@@ -39,13 +39,13 @@ func TestFilterOfOtherPrograms(t *testing.T) {
 		other := config
 		change(&other)
 		if _, err := redisbits.Open(t.Context(), client, other); !errors.Is(err, bloomstore.ErrParamsMismatch) {
-			t.Errorf("open with %+v: %v, want a mismatch", other, err)
+			t.Errorf("Open with %+v: %v, want ErrParamsMismatch", other, err)
 		}
 	}
 	if err := redisbits.Delete(t.Context(), client, config.Name); err != nil {
 		t.Error(err)
 	}
 	if keys, err := client.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
-		t.Errorf("left behind: %q, %v", keys, err)
+		t.Errorf("keys after Delete: %q, %v; want none", keys, err)
 	}
 }

@@ -93,7 +93,7 @@ func TestBrokenByLastRound(t *testing.T) {
 		}
 	}
 	if got := strings.Join(names, " "); got != "gone worse dead" {
-		t.Errorf("one at a time: %s", got)
+		t.Errorf("names that were read one at a time: %q, want \"gone worse dead\"", got)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestGraphFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "Source,Target\na?x=1&y=2,b\nb,c\nb,a?x=1&y=2\n"; text.String() != want {
-		t.Errorf("%s, want %s", &text, want)
+		t.Errorf("WriteCSV wrote %s, want %s", &text, want)
 	}
 	text.Reset()
 	if err := s.WriteGEXF(&text); err != nil {
@@ -183,11 +183,11 @@ func TestSourceErrors(t *testing.T) {
 		errs = append(errs, err)
 	}
 	if len(errs) != 5 {
-		t.Errorf("%d errors, want 5", len(errs))
+		t.Errorf("the reports returned %d errors, want 5", len(errs))
 	}
 	for _, err := range errs {
 		if !errors.Is(err, broken) {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want %v", err, broken)
 		}
 	}
 }

@@ -122,12 +122,12 @@ func TestLimitingByMajority(t *testing.T) {
 		{"a store that is silent now", []Gauges{parked, parked, silent}, Factor{Store, silent}},
 		{"a store that was silent", []Gauges{parked, silent, parked}, Factor{Politeness, parked}},
 		{"a pause, at once", []Gauges{parked, parked, parked, {Paused: true}}, Factor{Paused, Gauges{Paused: true}}},
-		{"its end, at once", []Gauges{asking, {Paused: true}, {Paused: true}, {Paused: true}, parked}, Factor{Politeness, parked}},
+		{"the end of a pause, at once", []Gauges{asking, {Paused: true}, {Paused: true}, {Paused: true}, parked}, Factor{Politeness, parked}},
 		{"the end of a silence, at once", []Gauges{asking, silent, silent, parked}, Factor{Politeness, parked}},
 		{"a plurality", []Gauges{{Paused: true}, parked, asking, parked, {Empty: true}}, Factor{Politeness, parked}},
 	} {
 		if got := Limiting(test.history); got != test.want {
-			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+			t.Errorf("%s: Limiting = %+v, want %+v", test.name, got, test.want)
 		}
 	}
 }

@@ -33,14 +33,14 @@ func TestRatesOfSamples(t *testing.T) {
 		t.Errorf("%v pages/s, %v bytes/s over %v, want 6 and 1000 over the last %v", r.PagesPerSecond, r.BytesPerSecond, r.Over, rateOver)
 	}
 	if n := len(m.samples); n > 62 {
-		t.Errorf("%d samples are kept of 101, want those of a minute", n)
+		t.Errorf("%d of 101 samples are kept, want at most 62: those of a minute", n)
 	}
 }
 
 func TestFirstReadings(t *testing.T) {
 	var m Meter
 	if r := m.Read(Sample{Time: epoch, Pages: 1000}); r.Over != 0 || r.PagesPerSecond != 0 {
-		t.Errorf("one sample gives %v pages/s over %v", r.PagesPerSecond, r.Over)
+		t.Errorf("one sample gives %v pages/s over %v, want 0 over 0", r.PagesPerSecond, r.Over)
 	}
 	if r := m.Read(Sample{Time: epoch.Add(30 * time.Second), Pages: 1060}); r.PagesPerSecond != 2 {
 		t.Errorf("%v pages/s from samples 30 s apart, want 2", r.PagesPerSecond)
@@ -91,7 +91,7 @@ func TestEndReachedFirst(t *testing.T) {
 	} {
 		got := run(new(Meter), test.seconds, test.sample).End
 		if diff := cmp.Diff(test.want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
-			t.Errorf("%s: want -, got +\n%s", test.name, diff)
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
 }
@@ -113,9 +113,9 @@ func TestLimitAndShares(t *testing.T) {
 	}
 	want := []Share{{Network, 70, 0.7}, {Paused, 20, 0.2}, {Politeness, 10, 0.1}}
 	if diff := cmp.Diff(want, m.Shares(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
+		t.Errorf("Shares (-want +got):\n%s", diff)
 	}
 	if shares := new(Meter).Shares(); shares != nil {
-		t.Errorf("shares of nothing: %v", shares)
+		t.Errorf("shares of no samples: %v, want nil", shares)
 	}
 }

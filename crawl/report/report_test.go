@@ -108,7 +108,7 @@ func TestReportGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), b.String()); diff != "" {
-			t.Errorf("%s: want -, got +\n%s", name, diff)
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		if strings.HasSuffix(name, ".txt") {
 			checkText(t, name, b.String())
@@ -138,7 +138,7 @@ func TestReportJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(fullReport(), back); diff != "" {
-		t.Errorf("written -, read +\n%s", diff)
+		t.Errorf("(-written +read):\n%s", diff)
 	}
 }
 
@@ -148,21 +148,21 @@ func TestHostCounts(t *testing.T) {
 	s.Add("b.test", 1)
 	s.Add("c.test", 2)
 	if diff := cmp.Diff([]HostCount{{Host: "a.test", Count: 5}, {Host: "c.test", Count: 3, Over: 1}}, HostCounts(s, 10)); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
+		t.Errorf("HostCounts (-want +got):\n%s", diff)
 	}
 }
 
 func TestSecondsToFull(t *testing.T) {
 	if got := SecondsToFull(10, 30, 2); got == nil || *got != 10 {
-		t.Errorf("20 URLs at 2/s: %v, want 10", got)
+		t.Errorf("SecondsToFull of 20 URLs at 2 URLs/s: %v, want 10", got)
 	}
 	for _, rate := range []float64{0, -1} {
 		if got := SecondsToFull(10, 30, rate); got != nil {
-			t.Errorf("at %v/s: %v, want nil", rate, *got)
+			t.Errorf("SecondsToFull at %v URLs/s: %v, want nil", rate, *got)
 		}
 	}
 	if got := SecondsToFull(30, 30, 1); got != nil {
-		t.Errorf("a full layer: %v, want nil", *got)
+		t.Errorf("SecondsToFull of a full layer: %v, want nil", *got)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestSecondsToFull(t *testing.T) {
 func TestBrokenWriter(t *testing.T) {
 	for after := range 2 {
 		if err := fullReport().WriteText(&broken{after}); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("broken after %d writes: error %v", after, err)
+			t.Errorf("WriteText to a writer that fails after %d writes: error %v, want os.ErrClosed", after, err)
 		}
 	}
 }

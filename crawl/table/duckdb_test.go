@@ -42,7 +42,7 @@ func TestDuckDBReadsParquetAndCSV(t *testing.T) {
 	i := 0
 	for line := range strings.Lines(text) {
 		if i >= len(rows) {
-			t.Fatalf("%d rows", len(rows))
+			t.Fatalf("DuckDB read %d rows, want one for each line", len(rows))
 		}
 		if diff := cmp.Diff(fromJSON(t, line), fromDuckDB(t, rows[i])); diff != "" {
 			t.Fatalf("row %d: %s", i, diff)
@@ -51,7 +51,7 @@ func TestDuckDBReadsParquetAndCSV(t *testing.T) {
 	}
 	types := query("SELECT string_agg(column_type, ' ') FROM (DESCRIBE SELECT status, duration_ms, truncated, fetched_at, title, \"fields.mixed\" FROM 'pages.parquet')")
 	if want := "BIGINT DOUBLE BOOLEAN TIMESTAMP WITH TIME ZONE VARCHAR JSON"; types[0] != want {
-		t.Errorf("types %s, want %s", types[0], want)
+		t.Errorf("columns have types %s, want %s", types[0], want)
 	}
 	if n := query("SELECT count(DISTINCT url) FROM read_csv('pages.csv', header = true, strict_mode = false)"); n[0] != "2000" {
 		t.Errorf("%s rows of CSV, want 2000", n[0])
@@ -96,7 +96,7 @@ func installDuckDB(t *testing.T) string {
 		missing = t.Fatalf
 	}
 	if testing.Short() && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
-		t.Skip("it installs 70 MB with npm")
+		t.Skip("installs 70 MB with npm, only without -short")
 	}
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "duckdb"))); err != nil {

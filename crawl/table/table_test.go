@@ -162,7 +162,7 @@ func FuzzCondition(f *testing.F) {
 			return
 		}
 		if fault := err.(*ConditionError); fault.At < 1 || fault.At > len([]rune(text))+1 {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("Condition(%q): %v, want a position in the text", text, err)
 		}
 	})
 }
@@ -191,25 +191,25 @@ http://b.example/,failed,,7,,2026-11-25T10:00:00Z
 	all, _ := write(t, Table{Schema: s, Format: CSV}, sample)
 	header, _, _ := strings.Cut(all, "\n")
 	if !strings.HasPrefix(header, "url,host,outcome,status,") || !strings.HasSuffix(header, ",fields.name,fields.price,fields.tags,fields.unit price") {
-		t.Errorf("without columns the header is %s", header)
+		t.Errorf("a table without named columns has the header %s, want all columns", header)
 	}
 	bad, sums := write(t, Table{Schema: s, Columns: columnsOf(t, s, "fields.name:int"), Format: CSV}, sample)
 	if sums.Unfit != 1 || sums.FirstUnfit != `fields.name of http://a.example/ is "Lamp", which is no int` || bad != "fields.name\n\n\n\n" {
-		t.Errorf("a value that does not fit: %q, %+v", bad, sums)
+		t.Errorf("a value that does not fit its column: cells %q, sums %+v; want an empty cell and 1 unfit value", bad, sums)
 	}
 	for _, name := range []string{"statuss", "fields", "url.x", "fields.x:number", ":int", ""} {
 		if c, err := s.Column(name); (err == nil) != (name == "fields") {
-			t.Errorf("column %q: %v, %v", name, c, err)
+			t.Errorf("Column(%q) = %v, %v; want an error for all names but \"fields\"", name, c, err)
 		}
 	}
 	if _, err := (Table{Schema: s, Columns: columnsOf(t, s, "url", "url")}).Write(linesOf(sample), io.Discard); err == nil {
-		t.Error("one column twice is no error")
+		t.Error("Write of a table with one column twice: no error")
 	}
 	if _, err := (Table{Schema: s, Format: "xml"}).Write(linesOf(sample), io.Discard); err == nil {
-		t.Error("xml is no error")
+		t.Error("Write of a table in the format xml: no error")
 	}
 	if _, err := (Table{Schema: s, Columns: columns}).Write(linesOf("{\n"), io.Discard); err == nil {
-		t.Error("half a record is no error")
+		t.Error("Write of half a record: no error")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestRoundTrip(t *testing.T) {
 	s := withFields()
 	out, sums := write(t, Table{Schema: s, Format: Parquet}, text)
 	if sums.Unfit != 0 || sums.Written != 3000 {
-		t.Errorf("%+v", sums)
+		t.Errorf("sums are %+v, want 3000 written and 0 unfit", sums)
 	}
 	back, kinds := readParquet(t, []byte(out))
 	i := 0
@@ -242,7 +242,7 @@ func TestRoundTrip(t *testing.T) {
 		"fields.int": "INT(64,true)", "fields.float": "DOUBLE", "fields.text": "STRING", "fields.bool": "BOOLEAN", "fields.mixed": "JSON", "fields.list": "JSON",
 	} {
 		if kinds[name] != want {
-			t.Errorf("%s is a %s, want %s", name, kinds[name], want)
+			t.Errorf("column %s has the type %s, want %s", name, kinds[name], want)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func TestManyGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	if groups := len(f.RowGroups()); groups != 2 || f.NumRows() != 40 {
-		t.Errorf("40 MiB are %d rows in %d groups, want 40 in 2", f.NumRows(), groups)
+		t.Errorf("40 MiB are %d rows in %d row groups, want 40 rows in 2 groups", f.NumRows(), groups)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestHostileCells(t *testing.T) {
 	}
 	for i, row := range all[1:] {
 		if got := strings.ReplaceAll(row[0], "'", ""); got != strings.ReplaceAll(strings.ReplaceAll(hostile[i], "\r\n", "\n"), "'", "") {
-			t.Errorf("%q became %q", hostile[i], row[0])
+			t.Errorf("the text %q became %q, want it the same but for apostrophes", hostile[i], row[0])
 		}
 		if row[3] != "-5" {
 			t.Errorf("the number -5 became %q", row[3])
@@ -400,7 +400,7 @@ func TestHostileCells(t *testing.T) {
 		}
 	}
 	if all[0][4] != "fields.=x" {
-		t.Errorf("header %q", all[0])
+		t.Errorf("header %q, want \"fields.=x\" as the last name", all[0])
 	}
 }
 

@@ -70,12 +70,12 @@ func CheckOnce(t *testing.T, got []events.Event, first, end, hosts int) {
 	}
 	for host := range want {
 		if !slices.Equal(byHost[host], want[host]) {
-			t.Errorf("events of %s:\n%v, want\n%v", host, byHost[host], want[host])
+			t.Errorf("events of %s: got\n%v, want\n%v", host, byHost[host], want[host])
 		}
 		delete(byHost, host)
 	}
 	if len(byHost) > 0 {
-		t.Errorf("events of other hosts: %v", byHost)
+		t.Errorf("got events of unexpected hosts: %v", byHost)
 	}
 }
 

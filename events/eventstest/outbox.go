@@ -30,7 +30,7 @@ func RunOutbox(t *testing.T, open func(t *testing.T) OutboxUnderTest) {
 	t.Run("Lag", func(t *testing.T) { outboxLag(t, open(t)) })
 	t.Run("ForeignCursor", func(t *testing.T) {
 		if _, _, err := open(t).Outbox.Read(t.Context(), "no cursor of anyone", 1); err == nil {
-			t.Error("Read behind a cursor that no outbox made: no error")
+			t.Error("Read after a cursor that no outbox made: no error")
 		}
 	})
 }
@@ -57,10 +57,10 @@ func readAll(t testing.TB, o events.Outbox, after events.Cursor, limit int) (all
 	for {
 		got, next, err := o.Read(t.Context(), after, limit)
 		if err != nil {
-			t.Fatalf("Read behind %q: %v", after, err)
+			t.Fatalf("Read after %q: %v", after, err)
 		}
 		if len(got) > limit {
-			t.Fatalf("Read returned %d events, want %d at most", len(got), limit)
+			t.Fatalf("Read returned %d events, want at most %d", len(got), limit)
 		}
 		if len(got) == 0 && next == after {
 			return all, next
@@ -71,11 +71,11 @@ func readAll(t testing.TB, o events.Outbox, after events.Cursor, limit int) (all
 
 func emptyOutbox(t *testing.T, o OutboxUnderTest) {
 	if got, _ := readAll(t, o.Outbox, "", 10); len(got) > 0 {
-		t.Errorf("an empty outbox has %v", IDs(got))
+		t.Errorf("an empty outbox has the events %v, want none", IDs(got))
 	}
 	lag, err := o.Outbox.Lag(t.Context(), "")
 	if err != nil || lag != (events.Lag{}) {
-		t.Errorf("Lag of an empty outbox: %+v, %v", lag, err)
+		t.Errorf("Lag of an empty outbox = %+v, %v; want 0", lag, err)
 	}
 }
 
@@ -93,7 +93,7 @@ func outboxOrder(t *testing.T, o OutboxUnderTest) {
 	for _, e := range got {
 		w := want[e.ID]
 		if e.Type != w.Type || e.Subject != w.Subject || !e.Time.Equal(w.Time) || e.Host != w.Host || len(e.Source) == 0 {
-			t.Errorf("event %+v, want %+v", e, w)
+			t.Errorf("Read returned the event %+v, want %+v", e, w)
 		}
 		if back, err := events.FromRecord(e.Source, e.Data); err != nil || back.ID != e.ID || back.Subject != e.Subject {
 			t.Errorf("Data of %s is not its record: %v\n%s", e.ID, err, e.Data)
@@ -111,11 +111,11 @@ func anyCursor(t *testing.T, o OutboxUnderTest) {
 			again = o.Reopen()
 		}
 		if rest, _ := readAll(t, again, e.Cursor, 1+i%9); !slices.Equal(IDs(rest), IDs(all[i+1:])) {
-			t.Fatalf("behind event %d (%q):\n%v, want\n%v", i, e.Cursor, IDs(rest), IDs(all[i+1:]))
+			t.Fatalf("Read after event %d (%q) returned the events\n%v, want\n%v", i, e.Cursor, IDs(rest), IDs(all[i+1:]))
 		}
 	}
 	if rest, _ := readAll(t, o.Reopen(), end, 10); len(rest) > 0 {
-		t.Errorf("behind the end: %v", IDs(rest))
+		t.Errorf("Read after the last event returned the events %v, want none", IDs(rest))
 	}
 }
 
@@ -156,15 +156,15 @@ func outboxLag(t *testing.T, o OutboxUnderTest) {
 		}
 		lag, err := o.Outbox.Lag(t.Context(), at)
 		if err != nil || lag.Events != uint64(len(rest)) || lag.Bytes >= last.Bytes || (lag.Bytes == 0) != (len(rest) == 0) {
-			t.Errorf("Lag behind event %d: %+v, %v; want %d events and less bytes than %d", i, lag, err, len(rest), last.Bytes)
+			t.Errorf("Lag after event %d = %+v, %v; want %d events and fewer than %d bytes", i, lag, err, len(rest), last.Bytes)
 		}
 		if len(rest) > 0 && !lag.Oldest.Equal(rest[0].Time) {
-			t.Errorf("Lag behind event %d: oldest %v, want %v", i, lag.Oldest, rest[0].Time)
+			t.Errorf("Lag after event %d: oldest %v, want %v", i, lag.Oldest, rest[0].Time)
 		}
 		last = lag
 	}
 	if lag, err := o.Outbox.Lag(t.Context(), all[len(all)-1].Cursor); err != nil || lag != (events.Lag{}) {
-		t.Errorf("Lag at the end: %+v, %v", lag, err)
+		t.Errorf("Lag after the last event = %+v, %v; want 0", lag, err)
 	}
 }
 

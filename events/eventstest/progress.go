@@ -41,23 +41,23 @@ func cursorOf(t *testing.T, p events.Progress, name string) (events.Saved, bool)
 
 func savedProgress(t *testing.T, p events.Progress, reopen func() events.Progress) {
 	if names, err := p.Names(t.Context()); err != nil || len(names) > 0 {
-		t.Errorf("names of an empty progress: %q, %v", names, err)
+		t.Errorf("Names of an empty progress = %q, %v; want none", names, err)
 	}
 	if saved, known := cursorOf(t, p, "a"); known || saved.Cursor != "" {
-		t.Errorf("a new name is known: %+v", saved)
+		t.Errorf("Load of a name that was never saved: known, %+v; want it unknown", saved)
 	}
 	for _, cursor := range []events.Cursor{"", "1", "1:22", "1:9"} {
 		for _, name := range []string{"a", "b.c-D_1"} {
 			must(t, p.Save(t.Context(), name, cursor+events.Cursor(name), nil))
 			for _, p := range []events.Progress{p, reopen()} {
 				if saved, known := cursorOf(t, p, name); !known || saved.Cursor != cursor+events.Cursor(name) || saved.Dead != 0 || saved.At.IsZero() {
-					t.Errorf("%q: %+v, known %v, want cursor %q", name, saved, known, cursor)
+					t.Errorf("Load of %q = %+v, known %v; want cursor %q, no dead letters and a time", name, saved, known, cursor)
 				}
 			}
 		}
 	}
 	if names, err := reopen().Names(t.Context()); err != nil || !slices.Equal(names, []string{"a", "b.c-D_1"}) {
-		t.Errorf("names: %q, %v, want a and b.c-D_1", names, err)
+		t.Errorf("Names = %q, %v; want a and b.c-D_1", names, err)
 	}
 }
 
@@ -84,18 +84,18 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 				got = append(got, l.Event.ID)
 				back, err := events.FromRecord(l.Event.Source, l.Event.Data)
 				if err != nil || back.ID != l.Event.ID || l.Reason == "" || !l.At.Equal(l.Event.Time) {
-					t.Errorf("letter %+v: %v", l, err)
+					t.Errorf("dead letter %+v (%v), want the data of its event, a reason and the event's time", l, err)
 				}
 			}
 			if saved, known := cursorOf(t, p, "a"); err != nil || !slices.Equal(got, want) || !known || saved.Dead != uint64(len(want)) || saved.Cursor != "c" {
-				t.Errorf("letters %q (%+v), %v, want %q", got, saved, err, want)
+				t.Errorf("dead letters %q, progress %+v, error %v; want %q, as many in the progress, and cursor c", got, saved, err, want)
 			}
 		}
 	}
 	check(want)
 	before, _ := cursorOf(t, p, "a")
 	if n, err := reopen().Discard(t.Context(), "a", want[0], want[4], "unknown"); err != nil || n != 2 {
-		t.Errorf("Discard of two: %d, %v", n, err)
+		t.Errorf("Discard of two letters = %d, %v; want 2", n, err)
 	}
 	discarded := want[0]
 	want = append(want[1:4:4], want[5:]...)
@@ -103,18 +103,18 @@ func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress
 	reviseLetters(t, p, want[1], discarded)
 	check(want)
 	if after, _ := cursorOf(t, p, "a"); !after.At.Equal(before.At) {
-		t.Errorf("dead letters were changed, and the cursor was saved at %v instead of %v", after.At, before.At)
+		t.Errorf("after changes of dead letters, the time of the cursor is %v, want the old one, %v", after.At, before.At)
 	}
 	more := Event(50, hosts)
 	must(t, p.Save(t.Context(), "a", "c", []events.DeadLetter{{Event: more, Reason: "x", At: more.Time}}))
 	want = append(want, more.ID)
 	check(want)
 	if n, err := p.Discard(t.Context(), "a"); err != nil || n != len(want) {
-		t.Errorf("Discard of all: %d, %v, want %d", n, err, len(want))
+		t.Errorf("Discard of all letters = %d, %v; want %d", n, err, len(want))
 	}
 	check(nil)
 	if letters, err := p.Dead(t.Context(), "b"); err != nil || len(letters) != 10 {
-		t.Errorf("letters of the other relay: %d, %v, want 10", len(letters), err)
+		t.Errorf("the other relay has %d dead letters, %v; want 10", len(letters), err)
 	}
 }
 
@@ -125,7 +125,7 @@ func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
 	letters, err := p.Dead(t.Context(), "a")
 	i := slices.IndexFunc(letters, func(l events.DeadLetter) bool { return l.Event.ID == id })
 	if err != nil || i < 0 {
-		t.Fatalf("letter %s of %d: %v", id, len(letters), err)
+		t.Fatalf("dead letter %s is not among the %d letters (%v)", id, len(letters), err)
 	}
 	letters[i].Reason = "still\x00not"
 	gone := letters[i]
@@ -133,7 +133,7 @@ func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
 	must(t, p.Revise(t.Context(), "a", []events.DeadLetter{letters[i], gone}))
 	again, err := p.Dead(t.Context(), "a")
 	if err != nil || len(again) != len(letters) || strings.ReplaceAll(again[i].Reason, "\x00", "") != "stillnot" {
-		t.Errorf("Revise left %d letters of %d, %v, %+v", len(again), len(letters), err, again[i])
+		t.Errorf("after Revise there are %d letters (%v), want %d; one is %+v, want its new reason", len(again), err, len(letters), again[i])
 	}
 }
 

@@ -29,7 +29,7 @@ func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
 			batch := madeUp(n, n+hosts)
 			errs := s.Sink.Send(t.Context(), batch)
 			if len(errs) != len(batch) || slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
-				t.Fatalf("Send of %d events: %v", len(batch), errs)
+				t.Fatalf("Send of %d events returned the errors %v, want none for each event", len(batch), errs)
 			}
 			sent = append(sent, batch...)
 		}

@@ -196,7 +196,7 @@ func TestGone(t *testing.T) {
 		}
 		e, is := errors.AsType[*events.GoneError](err)
 		if !is || !strings.HasSuffix(e.Range, want) {
-			t.Errorf("behind %q: %d events, %v, want a *GoneError that names %q", at, len(got), err, want)
+			t.Errorf("Read after %q: %d events, then error %v; want a *GoneError that names %q", at, len(got), err, want)
 		}
 	}
 	gone("", "pages-000002.jsonl from byte 0 to the end of pages-000003.jsonl")
@@ -204,7 +204,7 @@ func TestGone(t *testing.T) {
 	gone(middle, fmt.Sprintf("pages-000002.jsonl from byte %s to the end of pages-000003.jsonl", strings.TrimPrefix(string(middle), "2-")))
 	gone("3-0", "pages-000003.jsonl from byte 0")
 	if rest, _, err := c.outbox().Read(t.Context(), "4-0", 100); err != nil || rest[0].ID != byFile["4"][0].ID {
-		t.Errorf("behind what is missing: %v", err)
+		t.Errorf("Read after the missing range: error %v, want none", err)
 	}
 	active := c.commit[0].Length
 	c.commit[0].Length -= 10
@@ -227,7 +227,7 @@ func TestLagMore(t *testing.T) {
 	o := c.outbox()
 	whole, err := c.outbox().Lag(t.Context(), "")
 	if err != nil || whole.Events != 40 || whole.More {
-		t.Fatalf("%+v, %v", whole, err)
+		t.Fatalf("Lag without a limit = %+v, %v; want 40 events, all counted", whole, err)
 	}
 	first, _, err := o.Read(t.Context(), "", 1)
 	if err != nil {
@@ -238,7 +238,7 @@ func TestLagMore(t *testing.T) {
 		at := []events.Cursor{"", first[0].Cursor}[i]
 		got, err := o.Lag(t.Context(), at)
 		if err != nil || got.More != want.More || got.Events < want.Events || got.Events > want.Events+1 || got.Bytes == 0 || got.Oldest.IsZero() {
-			t.Errorf("call %d: %+v, %v, want %+v", i+1, got, err, want)
+			t.Errorf("call %d of Lag = %+v, %v; want %+v, or one event more", i+1, got, err, want)
 		}
 	}
 }
@@ -255,10 +255,10 @@ func TestOldLine(t *testing.T) {
 	o := c.outbox()
 	got, at, err := o.Read(t.Context(), "", 10)
 	if err != nil || len(got) != 1 {
-		t.Fatalf("%d events, %v, want the one before", len(got), err)
+		t.Fatalf("Read returned %d events, error %v; want the one before the old line", len(got), err)
 	}
 	if _, _, err := o.Read(t.Context(), at, 10); !errors.Is(err, events.ErrNoFingerprint) || !strings.Contains(err.Error(), "byte "+strings.TrimPrefix(string(at), "1-")) {
-		t.Errorf("%v, want ErrNoFingerprint at %q", err, at)
+		t.Errorf("Read of the old line: %v, want ErrNoFingerprint with the place %q", err, at)
 	}
 }
 
@@ -274,7 +274,7 @@ func FuzzCursor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		_, next, err := o.Read(t.Context(), events.Cursor(text), 1)
 		if err == nil && text != "" && string(next) != text {
-			t.Errorf("%q became %q", text, next)
+			t.Errorf("Read after the cursor %q, with nothing to read, returned the cursor %q, want the same", text, next)
 		}
 	})
 }
@@ -312,7 +312,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	if got != 300 {
-		t.Errorf("%d events, want 300", got)
+		t.Errorf("two runs delivered %d events, want 300", got)
 	}
 }
 

@@ -46,7 +46,7 @@ func (w *worker) end(context.Context) (frontier.Position, error) {
 
 func (w *worker) ask(_ context.Context, host, url string, item bloomstore.Fingerprint, round uint32) (bool, error) {
 	if host == "" || url == "" || round != 0 {
-		w.t.Errorf("asked for %q of %q in round %d", url, host, round)
+		w.t.Errorf("the outbox asks whether %q of host %q is pending in round %d, want a URL, a host and round 0", url, host, round)
 	}
 	return w.pending[item], nil
 }
@@ -192,10 +192,10 @@ func journals(t *testing.T, rng *rand.Rand) {
 				t.Fatal(err)
 			}
 			if w.void[r.Fingerprint+"/"+r.Lease[:8]] {
-				t.Errorf("%s was sent, a record that was taken back", e.ID)
+				t.Errorf("event %s was sent, although a void line cancels its record", e.ID)
 			}
 			if w.pending[item] && !w.effect[e.ID] {
-				t.Errorf("%s was sent while the queue has its item", e.ID)
+				t.Errorf("event %s was sent while its item is queued or leased", e.ID)
 			}
 			sent[e.ID] = true
 		}
@@ -238,7 +238,7 @@ func journals(t *testing.T, rng *rand.Rand) {
 		read()
 	}
 	if missing := eventstest.Missing(slices.Collect(maps.Keys(sent)), slices.Collect(maps.Keys(w.effect))); len(missing) > 0 {
-		t.Errorf("%d of %d records were not sent: %v; cursor %s", len(missing), len(w.effect), missing, at)
+		t.Errorf("%d of %d records were not sent: %v; last cursor %s", len(missing), len(w.effect), missing, at)
 	}
 }
 
@@ -267,19 +267,19 @@ func TestHeld(t *testing.T) {
 	defer o.Close()
 	got, at, err := o.Read(t.Context(), "", 10)
 	if ids := eventstest.IDs(got); err != nil || !slices.Equal(ids, []string{events.ID(all[0].Item, 0), events.ID(all[2].Item, 0)}) {
-		t.Fatalf("%v, %v: want the first and the third", ids, err)
+		t.Fatalf("Read = %v, %v; want the events of the first and the third record", ids, err)
 	}
 	if _, offset, held := strings.Cut(string(at), "+"); !held || offset == "" {
-		t.Errorf("the cursor %q says nothing of the second", at)
+		t.Errorf("the cursor %q does not name the second line, which is held back", at)
 	}
 	if lag, err := o.Lag(t.Context(), at); err != nil || lag.Events != 1 {
-		t.Errorf("Lag: %+v, %v", lag, err)
+		t.Errorf("Lag = %+v, %v; want 1 event", lag, err)
 	}
 	delete(w.pending, all[1].Item)
 	o = w.outbox()
 	got, at, err = o.Read(t.Context(), at, 10)
 	if ids := eventstest.IDs(got); err != nil || !slices.Equal(ids, []string{events.ID(all[1].Item, 0)}) || strings.Contains(string(at), "+") {
-		t.Errorf("%v, %v, cursor %q: want the second", ids, err, at)
+		t.Errorf("Read = %v, %v, cursor %q; want the event of the second record, and no held line in the cursor", ids, err, at)
 	}
 	if err := w.journal.Close(); err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestHeld(t *testing.T) {
 	w.journal = nil
 	got, _, err = o.Read(t.Context(), at, 10)
 	if ids := eventstest.IDs(got); err != nil || !slices.Equal(ids, []string{events.ID(all[3].Item, 0), events.ID(all[4].Item, 0)}) {
-		t.Errorf("%v, %v: want the last two", ids, err)
+		t.Errorf("Read = %v, %v; want the events of the last two records", ids, err)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestLateEnd(t *testing.T) {
 		o := open()
 		got, next, err := o.Read(t.Context(), at, 10)
 		if err != nil || len(got) != want {
-			t.Fatalf("%d events, %v, want %d", len(got), err, want)
+			t.Fatalf("Read returned %d events, error %v; want %d", len(got), err, want)
 		}
 		if at = next; known {
 			delete(w.pending, r.Item)
@@ -346,6 +346,6 @@ func TestUnavailable(t *testing.T) {
 		}})
 	defer o.Close()
 	if got, at, err := o.Read(t.Context(), "", 10); len(got) > 0 || at != "" || !errors.Is(err, frontier.ErrUnavailable) {
-		t.Errorf("%d events, %q, %v", len(got), at, err)
+		t.Errorf("Read returned %d events, cursor %q, %v; want none, no cursor and ErrUnavailable", len(got), at, err)
 	}
 }

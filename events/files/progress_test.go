@@ -27,10 +27,10 @@ func TestProgressNames(t *testing.T) {
 	p := files.NewProgress(t.TempDir())
 	for _, name := range []string{"", "..", "../x", "a/b", ".x", strings.Repeat("x", 65)} {
 		if err := p.Save(t.Context(), name, "1-0", nil); err == nil {
-			t.Errorf("%q is saved", name)
+			t.Errorf("Save with the name %q: no error", name)
 		}
 		if _, err := p.Lock(t.Context(), name); err == nil || errors.Is(err, events.ErrLocked) {
-			t.Errorf("Lock %q: %v", name, err)
+			t.Errorf("Lock(%q): %v, want an error other than ErrLocked", name, err)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestProgressForm(t *testing.T) {
 	text, err := e.AppendJSON(nil)
 	want := fmt.Sprintf(`{"event":%s,"reason":"422","at":"2027-01-15T08:00:00.01Z"}`+"\n", text)
 	if got := read("dead-1.jsonl"); err != nil || got != want || parts == nil || parts[1] != fmt.Sprint(len(want)) {
-		t.Fatalf("cursor.json %s\nletters %swant %s", read("cursor.json"), got, want)
+		t.Fatalf("cursor.json is %s\nthe file of letters is %s, want %s", read("cursor.json"), got, want)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "relays", "r", "dead-1.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
@@ -68,13 +68,13 @@ func TestProgressForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if letters, err := p.Dead(t.Context(), "r"); err != nil || len(letters) != 1 {
-		t.Errorf("%d letters, %v, want 1", len(letters), err)
+		t.Errorf("%d dead letters, %v, want 1", len(letters), err)
 	}
 	if err := p.Save(t.Context(), "r", "1-6", letter); err != nil {
 		t.Fatal(err)
 	}
 	if letters, err := p.Dead(t.Context(), "r"); err != nil || len(letters) != 2 || read("dead-1.jsonl") != want+want {
-		t.Errorf("%d letters, %v, want 2", len(letters), err)
+		t.Errorf("%d dead letters, %v, want 2", len(letters), err)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestProgressAtOnce(t *testing.T) {
 	letters, err := files.NewProgress(dir).Dead(t.Context(), "r")
 	saved, _, _ := relay.Load(t.Context(), "r")
 	if err != nil || len(letters)+removed != n || saved.Cursor != events.Cursor(fmt.Sprint(n-1)) {
-		t.Errorf("%d letters are left, %d were removed, cursor %q: %v", len(letters), removed, saved.Cursor, err)
+		t.Errorf("%d letters are left and %d were removed, want %d together; cursor %q, want %d; error %v", len(letters), removed, n, saved.Cursor, n-1, err)
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "relays", "r", "dead-*"))
 	if len(left) != 1 {

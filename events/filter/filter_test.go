@@ -40,11 +40,11 @@ func TestParse(t *testing.T) {
 	} {
 		keep, err := filter.Parse(strings.Fields(tc.types), strings.Fields(tc.filters))
 		if err != nil {
-			t.Errorf("%q, %q: %v", tc.types, tc.filters, err)
+			t.Errorf("Parse(%q, %q): error %v", tc.types, tc.filters, err)
 			continue
 		}
 		if (keep == nil) != (tc.types+tc.filters == "") {
-			t.Errorf("%q, %q: the function is nil: %v", tc.types, tc.filters, keep == nil)
+			t.Errorf("Parse(%q, %q): the function is nil: %v, want nil only without types and filters", tc.types, tc.filters, keep == nil)
 		}
 		got := ""
 		for i, e := range []*events.Event{page, seed, failed} {
@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 	}
 	keep, err := filter.Parse(nil, []string{"outcome!=ok"})
 	if err != nil || keep(&events.Event{Data: json.RawMessage(`{`)}) {
-		t.Errorf("an event that is not readable is kept (%v)", err)
+		t.Errorf("an event whose data is no JSON is kept (%v)", err)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestParseErrors(t *testing.T) {
 	} {
 		_, err := filter.Parse(strings.Fields(tc.types), strings.Fields(tc.filters))
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%q, %q: %v, want %s", tc.types, tc.filters, err, tc.want)
+			t.Errorf("Parse(%q, %q): error %v, want %s", tc.types, tc.filters, err, tc.want)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func TestCacheLost(t *testing.T) {
 					return errors.Join(effect(ctx, tx, id), failure)
 				})
 				if failure == nil && err != nil {
-					t.Errorf("%s at step %d: %v", name, step, err)
+					t.Errorf("with %s at step %d: Once returned %v, want no error", name, step, err)
 				}
 			}
 			wantEffects(t, pool, id, 1)
@@ -166,24 +166,24 @@ func TestCacheTTL(t *testing.T) {
 	i.SetClock(func() time.Time { return now })
 	deliver(t, i, inbox.Done)
 	if got := ttl(); got != 50*time.Minute {
-		t.Errorf("behind Done the cache remembers for %v, want 50m", got)
+		t.Errorf("after Done the key in the cache has a TTL of %v, want 50m", got)
 	}
 	now = now.Add(40 * time.Minute)
 	deliver(t, i, inbox.Duplicate)
 	if got := ttl(); got >= 20*time.Minute || got < 15*time.Minute {
-		t.Errorf("40m later the cache remembers for %v, want just less than 20m", got)
+		t.Errorf("40m later the key in the cache has a TTL of %v, want just less than 20m", got)
 	}
 
 	short := open(t, pool, func(c *inbox.Config) { c.Group, c.Cache, c.Window = "statistics", m, time.Minute })
 	deliver(t, short, inbox.Done)
 	if got := ttl(); got >= time.Minute || got < 30*time.Second {
-		t.Errorf("with a window of 1m the cache remembers for %v, want just less", got)
+		t.Errorf("with a window of 1m the key in the cache has a TTL of %v, want just less than 1m", got)
 	}
 	forever := open(t, pool, func(c *inbox.Config) { c.Group, c.Cache, c.Window = "archive", m, inbox.Forever })
 	for _, want := range []inbox.Result{inbox.Done, inbox.Duplicate} {
 		deliver(t, forever, want)
 		if got := ttl(); got != time.Hour {
-			t.Errorf("with marks that never expire the cache remembers for %v, want 1h", got)
+			t.Errorf("with marks that never expire the key in the cache has a TTL of %v, want 1h", got)
 		}
 	}
 }
@@ -210,6 +210,6 @@ func TestCacheStalled(t *testing.T) {
 	deliver(t, i, inbox.Duplicate)
 	wantEffects(t, pool, "k", 1)
 	if metrics.failures != 1 {
-		t.Errorf("%d errors of the cache, want 1: it is not asked during the pause", metrics.failures)
+		t.Errorf("the cache failed %d times, want once: during the pause Redis is not asked", metrics.failures)
 	}
 }

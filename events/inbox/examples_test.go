@@ -34,7 +34,7 @@ func TestIndex(t *testing.T) {
 	var title string
 	must(t, pool.QueryRow(t.Context(), "SELECT title FROM pages").Scan(&title))
 	if title != "9" {
-		t.Errorf("after rounds %v the index has round %s, want 9 (seed %d)", rounds, title, seed)
+		t.Errorf("after the rounds %v, each twice, the index has the title of round %s, want 9 (seed %d)", rounds, title, seed)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestStateMachine(t *testing.T) {
 	var wrong int
 	must(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM orders WHERE state <> 'sent'").Scan(&wrong))
 	if wrong > 0 {
-		t.Errorf("%d orders of 6 went back", wrong)
+		t.Errorf("%d of 6 orders are not in the state sent, want 0", wrong)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestSaga(t *testing.T) {
 					for {
 						agreed, err := trip.run(t.Context(), "trip")
 						if err == nil && agreed != (refuses == 3) {
-							t.Errorf("the saga reports %v", agreed)
+							t.Errorf("run of the saga = %v, want %v", agreed, refuses == 3)
 						}
 						if err == nil || t.Context().Err() != nil {
 							return
@@ -129,7 +129,7 @@ func TestSaga(t *testing.T) {
 					want = 1
 				}
 				if service.balance != want {
-					t.Errorf("service %d did %d more than it undid, want %d", step, service.balance, want)
+					t.Errorf("service %d did its action %d times more than it undid it, want %d", step, service.balance, want)
 				}
 			}
 		})

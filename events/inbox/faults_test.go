@@ -154,7 +154,7 @@ func racingDeliveries(t *testing.T, pool *pgxpool.Pool, way handling, _ string) 
 // delivers the event again.
 func crashedDelivery(t *testing.T, pool *pgxpool.Pool, way handling, child string) {
 	if !runChild(t, pool, child) {
-		t.Error("the handler did not run")
+		t.Error("the handler did not kill the child process")
 	}
 	must(t, way(t.Context(), pool, "k", handleK))
 }
@@ -200,7 +200,7 @@ func TestFaultAttempts(t *testing.T) {
 		}
 	}
 	if tried != deliveries {
-		t.Errorf("the naive version tried %d of %d times, want all", tried, deliveries)
+		t.Errorf("the naive version ran the handler in %d of %d deliveries, want all", tried, deliveries)
 	}
 
 	i := open(t, pool)
@@ -212,6 +212,6 @@ func TestFaultAttempts(t *testing.T) {
 		must(t, err)
 	}
 	if tried != 3 {
-		t.Errorf("Work tried %d times, want 3", tried)
+		t.Errorf("Work ran the handler %d times, want 3", tried)
 	}
 }

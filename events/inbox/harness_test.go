@@ -224,7 +224,7 @@ func runChild(t testing.TB, pool *pgxpool.Pool, what string) (killed bool) {
 	said, err := cmd.CombinedOutput()
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if err != nil && (!ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
-		t.Fatalf("process %q: %v, saying %s", what, err, said)
+		t.Fatalf("child process %q: %v, and it printed %s", what, err, said)
 	}
 	// The server might notice late that the process has ended, and keeps the process's
 	// transaction open until then. The test waits for the end of the transaction.

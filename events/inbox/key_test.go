@@ -41,7 +41,7 @@ func TestKeyFromJSONEqual(t *testing.T) {
 		want := mustKey(t, group[0])
 		for _, document := range group[1:] {
 			if got := mustKey(t, document); got != want {
-				t.Errorf("%s and %s have two keys, want one", group[0], document)
+				t.Errorf("%s and %s have different keys, want the same", group[0], document)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func TestKeyFromJSONDifferent(t *testing.T) {
 	for _, document := range documents {
 		key := mustKey(t, document)
 		if other, twice := seen[key]; twice {
-			t.Errorf("%s and %s have one key", document, other)
+			t.Errorf("%s and %s have the same key, want different ones", document, other)
 		}
 		seen[key] = document
 	}
@@ -71,19 +71,19 @@ func TestKeyFromJSONOmit(t *testing.T) {
 	const two = `{"id":7,"sent_at":"09:05","meta":{"try":2,"a/b":2,"of":[{"at":2}]}}`
 	omit := []string{"/sent_at", "/meta/try", "/meta/a~1b", "/meta/of/0/at", "/nothing", "/meta/of/1"}
 	if a, b := mustKey(t, one, omit...), mustKey(t, two, omit...); a != b {
-		t.Error("documents that differ in what is left out have two keys")
+		t.Error("documents that differ only in omitted members have different keys, want the same")
 	}
 	for i := range omit[:4] {
 		rest := append(append([]string{}, omit[:i]...), omit[i+1:]...)
 		if a, b := mustKey(t, one, rest...), mustKey(t, two, rest...); a == b {
-			t.Errorf("documents that differ at %s have one key", omit[i])
+			t.Errorf("documents that differ at %s have the same key, want different ones", omit[i])
 		}
 	}
 	if a, b := mustKey(t, `{"id":7}`), mustKey(t, `{"id":7,"at":1}`, "/at"); a != b {
-		t.Error("a member that is left out is not the same as one that is missing")
+		t.Error("a document with an omitted member and one without this member have different keys, want the same")
 	}
 	if _, err := inbox.KeyFromJSON([]byte(one), "sent_at"); err == nil {
-		t.Error("a name that is no JSON Pointer was accepted")
+		t.Error("KeyFromJSON with a name that is no JSON Pointer: no error")
 	}
 }
 
@@ -102,7 +102,7 @@ func TestKeyFromJSONRefuses(t *testing.T) {
 
 func TestKeyFromOffset(t *testing.T) {
 	if got := inbox.KeyFromOffset("pages", 3, 1<<40); got != "pages/3/1099511627776" {
-		t.Errorf("KeyFromOffset = %q", got)
+		t.Errorf("KeyFromOffset = %q, want pages/3/1099511627776", got)
 	}
 }
 
@@ -124,16 +124,16 @@ func FuzzKeyFromJSON(f *testing.F) {
 		decoder.UseNumber()
 		var value any
 		if err := decoder.Decode(&value); err != nil {
-			t.Fatalf("%q has a key, but encoding/json says %v", document, err)
+			t.Fatalf("%q has a key, but encoding/json cannot decode it: %v", document, err)
 		}
 		rng := rand.New(rand.NewPCG(seed, 0))
 		other := rewrite(rng, value)
 		if got, err := inbox.KeyFromJSON([]byte(other)); got != key || err != nil {
-			t.Fatalf("%q has key %s, %q has %s (%v)", document, key, other, got, err)
+			t.Fatalf("%q has key %s, its other form %q has key %s (%v); want the same key", document, key, other, got, err)
 		}
 		changed := rewrite(rng, change(rng, value))
 		if got, err := inbox.KeyFromJSON([]byte(changed)); got == key || err != nil {
-			t.Fatalf("%q and %q have one key (%v)", document, changed, err)
+			t.Fatalf("%q and the changed document %q have the same key (%v), want different ones", document, changed, err)
 		}
 	})
 }

@@ -32,17 +32,17 @@ func TestMiddleware(t *testing.T) {
 		return nil
 	})
 	if err := handle(t.Context(), order{"k"}); !errors.Is(err, errHandler) {
-		t.Errorf("the handler failed, and its caller got %v", err)
+		t.Errorf("the handler failed, and its caller got the error %v, want that of the handler", err)
 	}
 	for range 3 {
 		must(t, handle(t.Context(), order{"k"}))
 	}
 	wantEffects(t, pool, "k", 1)
 	if calls != 2 {
-		t.Errorf("%d calls, want 2", calls)
+		t.Errorf("the handler was called %d times, want 2", calls)
 	}
 	if err := handle(t.Context(), order{}); !errors.Is(err, noKey) {
-		t.Errorf("without a key: %v", err)
+		t.Errorf("an event without a key: error %v, want that of the key function", err)
 	}
 	defer func() {
 		if recover() == nil {
@@ -56,7 +56,7 @@ func TestCloudEvent(t *testing.T) {
 	const document = `{"specversion":"1.0","source":"urn:crawler:1","id":"0a-3","type":"page.done","data":{"url":"http://a/"}}`
 	e, err := inbox.CloudEvent([]byte(document))
 	if err != nil || e.ID != "urn:crawler:1 0a-3" || e.Type != "page.done" || string(e.Data) != document {
-		t.Errorf("CloudEvent = %+v, %v", e, err)
+		t.Errorf("CloudEvent = %+v, %v; want the source and the id as ID, the type, and the document as data", e, err)
 	}
 	for _, document := range []string{
 		``, `[]`, `{}`, `{"specversion":"0.3","source":"s","id":"i","type":"t"}`, `{"specversion":"1.0","source":"s","id":"i"}`,

@@ -128,7 +128,7 @@ func (m *model) once(ctx context.Context, r *rapid.T, i *inbox.Inbox, id string,
 		}
 	}
 	if got != want || (err != nil) != (want == 0) || ran != (want != inbox.Duplicate) {
-		r.Fatalf("Once of %q is %v (%v), and its handler ran: %v; want %v", id, got, err, ran, want)
+		r.Fatalf("Once of %q = %v, %v, and its handler ran: %v; want %v", id, got, err, ran, want)
 	}
 }
 
@@ -140,7 +140,7 @@ func (m *model) store(ctx context.Context, r *rapid.T, i *inbox.Inbox, id string
 		m.stored[id] = &pending{earliest: m.now, latest: m.now}
 	}
 	if got, err := i.Store(ctx, inbox.Event{ID: id, Type: "mail"}); got != want || err != nil {
-		r.Fatalf("Store of %q is %v (%v), want %v", id, got, err, want)
+		r.Fatalf("Store of %q = %v, %v; want %v", id, got, err, want)
 	}
 }
 
@@ -151,7 +151,7 @@ func (m *model) work(ctx context.Context, r *rapid.T, i *inbox.Inbox, fails bool
 		Handlers: map[string]inbox.Handler{"mail": func(_ context.Context, _ pgx.Tx, e inbox.Event) error {
 			handled = e.ID
 			if p := m.stored[e.ID]; p == nil || e.Attempt != p.attempts+1 {
-				r.Fatalf("attempt %d of %q, the model has %+v", e.Attempt, e.ID, p)
+				r.Fatalf("Work makes attempt %d of event %q; the model has %+v", e.Attempt, e.ID, p)
 			}
 			if fails {
 				return errHandler
@@ -164,7 +164,7 @@ func (m *model) work(ctx context.Context, r *rapid.T, i *inbox.Inbox, fails bool
 	case err != nil:
 		r.Fatal(err)
 	case found != (handled != ""), handled == "" && due, handled != "" && !slices.Contains(ids, handled):
-		r.Fatalf("Work handled %q of %q, which must be one: %v", handled, ids, due)
+		r.Fatalf("Work handled %q, want one of %q; handling none is wrong if one is certainly due: %v", handled, ids, due)
 	case handled == "":
 		return
 	case !fails:
@@ -189,7 +189,7 @@ func (m *model) letters(ctx context.Context, r *rapid.T, i *inbox.Inbox, id stri
 		call = i.Retry
 	}
 	if n, err := call(ctx, id); n != want || err != nil {
-		r.Fatalf("Retry (%v) or Discard of %q is %d (%v), want %d", retry, id, n, err, want)
+		r.Fatalf("retry=%v: Retry or Discard of %q = %d, %v; want %d", retry, id, n, err, want)
 	}
 	switch {
 	case want == 0:
@@ -223,6 +223,6 @@ func (m *model) compare(ctx context.Context, r *rapid.T, i *inbox.Inbox) {
 	slices.Sort(got)
 	stats, err := i.Stats(ctx)
 	if err != nil || !slices.Equal(got, want) || stats.Pending != int64(pending) {
-		r.Fatalf("%d pending, dead letters %q (%v); want %d, %q", stats.Pending, got, err, pending, want)
+		r.Fatalf("%d pending events, dead letters %q (%v); want %d pending and %q", stats.Pending, got, err, pending, want)
 	}
 }

@@ -26,7 +26,7 @@ func deliver(t testing.TB, i *inbox.Inbox, want inbox.Result) {
 	t.Helper()
 	got, err := i.Once(t.Context(), "k", func(ctx context.Context, tx pgx.Tx) error { return effect(ctx, tx, "k") })
 	if err != nil || got != want {
-		t.Errorf("Once is %v (%v), want %v", got, err, want)
+		t.Errorf("Once = %v, %v; want %v", got, err, want)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestOnce(t *testing.T) {
 		"the handler panics": func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool) {
 			_, err := i.Once(t.Context(), "k", func(ctx context.Context, tx pgx.Tx) error { panic(effect(ctx, tx, "k")) })
 			if panicked, ok := errors.AsType[*inbox.PanicError](err); !ok || !strings.Contains(string(panicked.Stack), "once_test.go") {
-				t.Errorf("Once of a handler that panics is %v, want a PanicError with its stack", err)
+				t.Errorf("Once of a handler that panics: error %v, want a PanicError with its stack", err)
 			}
 			wantEffects(t, pool, "k", 0)
 			deliver(t, i, inbox.Done)
@@ -82,7 +82,7 @@ func TestOnce(t *testing.T) {
 				return nil
 			})
 			if !errors.Is(err, pgx.ErrTxCommitRollback) {
-				t.Errorf("Once of a transaction that Postgres has aborted is %v, want ErrTxCommitRollback", err)
+				t.Errorf("Once of a transaction that Postgres has aborted: error %v, want ErrTxCommitRollback", err)
 			}
 			wantEffects(t, pool, "k", 0)
 			deliver(t, i, inbox.Done)
@@ -92,14 +92,14 @@ func TestOnce(t *testing.T) {
 				return errors.Join(effect(ctx, tx, "k"), tx.Commit(ctx))
 			})
 			if !errors.Is(err, inbox.ErrTransaction) {
-				t.Errorf("Once of a handler that commits is %v, want ErrTransaction", err)
+				t.Errorf("Once of a handler that commits: error %v, want ErrTransaction", err)
 			}
 			wantEffects(t, pool, "k", 0)
 			deliver(t, i, inbox.Done)
 		},
 		"the handler kills its process": func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool) {
 			if !runChild(t, pool, "once") {
-				t.Error("the handler did not run")
+				t.Error("the handler did not kill the child process")
 			}
 			wantEffects(t, pool, "k", 0)
 			deliver(t, i, inbox.Done)
@@ -118,7 +118,7 @@ func TestOnce(t *testing.T) {
 				return errors.Join(err, effect(ctx, tx, "k"))
 			})
 			if err == nil {
-				t.Error("Once without its connection has no error")
+				t.Error("Once without its connection: no error")
 			}
 			wantEffects(t, pool, "k", 0)
 			deliver(t, i, inbox.Done)
@@ -141,7 +141,7 @@ func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, finish func(error) 
 	t.Helper()
 	got, err := i.Once(ctx, "k", func(ctx context.Context, tx pgx.Tx) error { return finish(effect(ctx, tx, "k")) })
 	if got != 0 || !errors.Is(err, want) {
-		t.Errorf("Once is %v (%v), want the error %v", got, err, want)
+		t.Errorf("Once = %v, %v; want the error %v", got, err, want)
 	}
 }
 
@@ -171,7 +171,7 @@ func tenInParallel(t *testing.T, i *inbox.Inbox) {
 	}
 	over.Wait()
 	if done.Load() != 1 || duplicates.Load() != 9 {
-		t.Errorf("of ten deliveries %d are done and %d duplicates, want 1 and 9", done.Load(), duplicates.Load())
+		t.Errorf("of ten deliveries, %d returned Done and %d Duplicate; want 1 and 9", done.Load(), duplicates.Load())
 	}
 }
 
@@ -191,7 +191,7 @@ func TestRace(t *testing.T) {
 				return errors.Join(first, effect(ctx, tx, "k"))
 			})
 			if !errors.Is(err, first) {
-				t.Errorf("the first delivery is %v, want %v", err, first)
+				t.Errorf("the first delivery: error %v, want %v", err, first)
 			}
 		})
 		<-entered
@@ -247,7 +247,7 @@ func TestRepeatWritesNothing(t *testing.T) {
 	deliver(t, i, inbox.Duplicate)
 	store(t, i, inbox.Duplicate)
 	if after := locked(); before != after {
-		t.Errorf("a repeat locks the mark: xmax %s, before %s", after, before)
+		t.Errorf("a repeat changed xmax of the mark to %s, it was %s: the repeat locked the row", after, before)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestServerRestart(t *testing.T) {
 	deliver(t, i, inbox.Done)
 	must(t, server.Kill())
 	if _, err := i.Once(t.Context(), "k", nil); err == nil {
-		t.Error("Once without a server has no error")
+		t.Error("Once without a server: no error")
 	}
 	must(t, server.Restart())
 	pool.Reset()
@@ -278,7 +278,7 @@ func TestMark(t *testing.T) {
 		must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			got, err := i.Mark(t.Context(), tx, "k")
 			if err != nil || got != want {
-				t.Errorf("Mark is %v (%v), want %v", got, err, want)
+				t.Errorf("Mark = %v, %v; want %v", got, err, want)
 			}
 			if !commit {
 				return tx.Rollback(t.Context())
@@ -294,7 +294,7 @@ func TestMark(t *testing.T) {
 		must(t, err)
 		got, err := i.MarkSQL(t.Context(), tx, "k")
 		if err != nil || got != want {
-			t.Errorf("MarkSQL is %v (%v), want %v", got, err, want)
+			t.Errorf("MarkSQL = %v, %v; want %v", got, err, want)
 		}
 		must(t, end(tx))
 	}
@@ -315,13 +315,13 @@ func TestInvalid(t *testing.T) {
 		_, kind := i.Store(t.Context(), inbox.Event{ID: "k", Type: id})
 		for _, err := range []error{once, store, kind} {
 			if !errors.Is(err, inbox.ErrInvalid) {
-				t.Errorf("%.20q: error %v, want ErrInvalid", id, err)
+				t.Errorf("id or type %.20q: error %v, want ErrInvalid", id, err)
 			}
 		}
 	}
 	longest := strings.Repeat("ü", inbox.MaxIDBytes/2)
 	result, err := i.Store(t.Context(), inbox.Event{ID: longest, Type: longest})
 	if err != nil || result != inbox.Done {
-		t.Errorf("Store of the longest id is %v (%v)", result, err)
+		t.Errorf("Store of the longest id = %v, %v; want Done", result, err)
 	}
 }

@@ -134,10 +134,10 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 	few, quickly := measure(2 * events)
 	many, slowly := measure(size(20_000, 1_000_000))
-	t.Logf("heap %.2f MB with few pending events, %.2f MB with many; %v and %v for %d events",
+	t.Logf("heap %.2f MB with few pending events, %.2f MB with many; it took %v and %v to handle %d of them",
 		float64(few)/1e6, float64(many)/1e6, quickly, slowly, events)
 	if many > few+1e6 {
-		t.Errorf("the heap grows from %d to %d bytes with the pending events", few, many)
+		t.Errorf("the heap has %d bytes with few pending events and %d bytes with many, want at most 1 MB more", few, many)
 	}
 }
 
@@ -189,13 +189,13 @@ func TestSweepLatency(t *testing.T) {
 	var left int
 	must(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM seen WHERE grp = 'another'").Scan(&left))
 	if inTime(t) && left > 0 {
-		t.Errorf("%d marks are left", left)
+		t.Errorf("%d expired marks are left after the sweep, want 0", left)
 	}
 	before, during := percentile(without), percentile(with)
-	t.Logf("the 99th percentile of Once is %v, and %v while %d of %d marks are swept in %v (%d and %d calls)",
+	t.Logf("the 99th percentile of Once is %v, and %v while %d of %d marks are swept in %v (%d calls without a sweep, %d with one)",
 		before, during, metrics.swept, marks, took, len(without), len(with))
 	if *proof && during > 2*before {
-		t.Errorf("the 99th percentile of Once is %v during a sweep, want 2 x %v at most", during, before)
+		t.Errorf("the 99th percentile of Once is %v during a sweep, want at most twice the %v without one", during, before)
 	}
 }
 

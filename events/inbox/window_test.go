@@ -52,7 +52,7 @@ func (c *counter) want(t *testing.T, outcome inbox.Outcome, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.outcomes[outcome] != n {
-		t.Errorf("metrics count %d times %q, want %d", c.outcomes[outcome], outcome, n)
+		t.Errorf("the metrics counted the outcome %q %d times, want %d", outcome, c.outcomes[outcome], n)
 	}
 }
 
@@ -75,20 +75,20 @@ func TestWindow(t *testing.T) {
 		deliver(t, i, inbox.Done)
 		*now = now.Add(time.Hour - time.Microsecond)
 		if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 0 || err != nil {
-			t.Errorf("SweepOnce within the window is %d (%v), want 0", n, err)
+			t.Errorf("SweepOnce within the window = %d, %v; want 0", n, err)
 		}
 		deliver(t, i, inbox.Duplicate)
 		*now = now.Add(time.Microsecond)
 		if swept {
 			*now = now.Add(time.Minute)
 			if stats, err := i.Stats(t.Context()); err != nil || stats.SweepLag != time.Minute {
-				t.Errorf("Stats is %+v (%v), want a lag of 1m", stats, err)
+				t.Errorf("Stats = %+v, %v; want a lag of 1m", stats, err)
 			}
 			if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 1 || err != nil {
-				t.Errorf("SweepOnce is %d (%v), want 1", n, err)
+				t.Errorf("SweepOnce = %d, %v; want 1", n, err)
 			}
 			if metrics.swept != 1 || metrics.lag != time.Minute {
-				t.Errorf("metrics: %d swept with a lag of %v, want 1 of 1m", metrics.swept, metrics.lag)
+				t.Errorf("metrics: %d marks swept with a lag of %v, want 1 with a lag of 1m", metrics.swept, metrics.lag)
 			}
 		}
 		deliver(t, i, inbox.Done)
@@ -119,7 +119,7 @@ func TestForever(t *testing.T) {
 	deliver(t, i, inbox.Done)
 	*now = now.AddDate(200, 0, 0)
 	if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 0 || err != nil {
-		t.Errorf("SweepOnce is %d (%v), want 0", n, err)
+		t.Errorf("SweepOnce = %d, %v; want 0", n, err)
 	}
 	deliver(t, i, inbox.Duplicate)
 
@@ -142,18 +142,18 @@ func TestSweepBatches(t *testing.T) {
 	deliver(t, i, inbox.Done)
 	n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{Batch: 100, Share: 1})
 	if n != 1005 || err != nil || metrics.swept != n {
-		t.Errorf("SweepOnce is %d (%v), metrics say %d, want 1005", n, err, metrics.swept)
+		t.Errorf("SweepOnce = %d, %v, and the metrics counted %d; want 1005", n, err, metrics.swept)
 	}
 	if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 0 || err != nil {
-		t.Errorf("the second SweepOnce is %d (%v), want 0", n, err)
+		t.Errorf("the second SweepOnce = %d, %v; want 0", n, err)
 	}
 	deliver(t, i, inbox.Duplicate)
 	for _, cfg := range []inbox.SweepConfig{{Share: 2}, {Share: -1}, {Share: math.NaN()}, {Batch: -1}, {Every: -1}} {
 		if err := i.Sweep(t.Context(), cfg); err == nil {
-			t.Errorf("Sweep takes %+v", cfg)
+			t.Errorf("Sweep(%+v): no error", cfg)
 		}
 		if _, err := i.SweepOnce(t.Context(), cfg); err == nil {
-			t.Errorf("SweepOnce takes %+v", cfg)
+			t.Errorf("SweepOnce(%+v): no error", cfg)
 		}
 	}
 }
@@ -169,10 +169,10 @@ func TestSweepWithLocked(t *testing.T) {
 	must(t, err)
 	result, err := i.Mark(t.Context(), tx, "k")
 	if result != inbox.Done || err != nil {
-		t.Errorf("Mark behind the window is %v (%v), want done", result, err)
+		t.Errorf("Mark after the window = %v, %v; want done", result, err)
 	}
 	if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 0 || err != nil {
-		t.Errorf("SweepOnce is %d (%v), want 0: the mark is locked", n, err)
+		t.Errorf("SweepOnce = %d, %v; want 0: the mark is locked", n, err)
 	}
 	must(t, tx.Commit(t.Context()))
 	deliver(t, i, inbox.Duplicate)
@@ -190,13 +190,13 @@ func TestMigrate(t *testing.T) {
 	for _, prefix := range []string{mine + "_b.", mine + ".other_"} {
 		cfg := inbox.Config{DB: pool, Group: "mail", Prefix: prefix}
 		if _, err := inbox.Open(t.Context(), cfg); !errors.Is(err, inbox.ErrSchema) {
-			t.Errorf("Open before Migrate is %v, want ErrSchema", err)
+			t.Errorf("Open before Migrate: error %v, want ErrSchema", err)
 		}
 		var over sync.WaitGroup
 		for range 4 {
 			over.Go(func() {
 				if version, err := inbox.Migrate(t.Context(), db, prefix); err != nil || version != 1 {
-					t.Errorf("Migrate of %q is %d (%v), want 1", prefix, version, err)
+					t.Errorf("Migrate of %q = %d, %v; want 1", prefix, version, err)
 				}
 			})
 		}
@@ -208,14 +208,14 @@ func TestMigrate(t *testing.T) {
 	_, err := pool.Exec(t.Context(), "INSERT INTO migration (version_id, is_applied) VALUES (2, true)")
 	must(t, err)
 	if _, err := inbox.Open(t.Context(), configOf(pool)); !errors.Is(err, inbox.ErrSchema) {
-		t.Errorf("Open of a newer schema is %v, want ErrSchema", err)
+		t.Errorf("Open of a newer schema: error %v, want ErrSchema", err)
 	}
 	if _, err := inbox.Migrate(t.Context(), db, mine+"."); !errors.Is(err, inbox.ErrSchema) {
-		t.Errorf("Migrate of a newer schema is %v, want ErrSchema", err)
+		t.Errorf("Migrate of a newer schema: error %v, want ErrSchema", err)
 	}
 	for _, prefix := range []string{"inbox", "Inbox.", "a.b.c", "a;b.", ".", "a.B"} {
 		if _, err := inbox.Migrate(t.Context(), db, prefix); err == nil {
-			t.Errorf("Migrate takes the prefix %q", prefix)
+			t.Errorf("Migrate with the prefix %q: no error", prefix)
 		}
 	}
 }
@@ -241,13 +241,13 @@ func TestStatements(t *testing.T) {
 	statements := inbox.Statements(configOf(pool).Prefix)
 	for n, text := range statements {
 		if _, err := conn.Conn().Prepare(t.Context(), fmt.Sprint("statement", n), text); err != nil {
-			t.Errorf("%v in:\n%s", err, text)
+			t.Errorf("the server refuses a statement: %v\n%s", err, text)
 		}
 	}
 	files, err := filepath.Glob("statements/*.sql")
 	must(t, err)
 	if len(files) != len(statements) {
-		t.Errorf("%d files, but %d statements", len(files), len(statements))
+		t.Errorf("%d files, but %d statements; want one in each file", len(files), len(statements))
 	}
 }
 
@@ -270,10 +270,10 @@ func TestPendingIndex(t *testing.T) {
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	must(t, err)
 	if text := strings.Join(plan, "\n"); !strings.Contains(text, "Index Scan using stored_grp_type_due_idx") || strings.Contains(text, "Sort") {
-		t.Errorf("a worker does not find events by the index of pending ones:\n%s", text)
+		t.Errorf("the plan of claim.sql does not use the index stored_grp_type_due_idx, or sorts:\n%s", text)
 	}
 	if found, err := i.Round(t.Context(), quick(effectOf)); !found || err != nil {
-		t.Errorf("the event was not found (%v)", err)
+		t.Errorf("Round did not find the event that is due (%v)", err)
 	}
 	wantEffects(t, pool, "k", 1)
 }

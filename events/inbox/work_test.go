@@ -22,7 +22,7 @@ func store(t testing.TB, i *inbox.Inbox, want inbox.Result) {
 	t.Helper()
 	got, err := i.Store(t.Context(), inbox.Event{ID: "k", Type: "mail", Data: []byte("data")})
 	if err != nil || got != want {
-		t.Errorf("Store is %v (%v), want %v", got, err, want)
+		t.Errorf("Store = %v, %v; want %v", got, err, want)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestStoreThenWork(t *testing.T) {
 			}
 			over.Wait()
 			if done.Load() != 1 {
-				t.Errorf("of ten calls of Store %d are done, want 1", done.Load())
+				t.Errorf("%d of ten calls of Store returned Done, want 1", done.Load())
 			}
 		},
 		"after a restart": func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool) {
@@ -96,7 +96,7 @@ func TestStoreThenWork(t *testing.T) {
 		"the handler kills its process": func(t *testing.T, i *inbox.Inbox, pool *pgxpool.Pool) {
 			store(t, i, inbox.Done)
 			if !runChild(t, pool, "work") {
-				t.Error("the handler did not run")
+				t.Error("the handler did not kill the child process")
 			}
 			makeDue(t, pool)
 		},
@@ -132,7 +132,7 @@ func failOnce(t *testing.T, i *inbox.Inbox, how func(ctx context.Context) error)
 	})
 	cfg.Timeout = 100 * time.Millisecond
 	if found, err := i.Round(t.Context(), cfg); err != nil || !found {
-		t.Errorf("no event was found to be handled (%v)", err)
+		t.Errorf("Round found no event (%v), want the stored one", err)
 	}
 }
 
@@ -145,12 +145,12 @@ func TestKillerHandler(t *testing.T) {
 	store(t, i, inbox.Done)
 	for range 3 {
 		if !runChild(t, pool, "work") {
-			t.Fatal("the handler did not run")
+			t.Fatal("the handler did not kill the child process")
 		}
 		makeDue(t, pool)
 	}
 	if runChild(t, pool, "work") {
-		t.Error("the handler ran once more than its attempts")
+		t.Error("after three attempts, the handler ran once more")
 	}
 	letters, err := i.Dead(t.Context(), 10)
 	must(t, err)
@@ -183,26 +183,26 @@ func TestDeadLetters(t *testing.T) {
 	letter := die()
 	if e := letter.Event; e.ID != "k" || e.Type != "mail" || string(e.Data) != "data" || e.Attempt != 3 ||
 		letter.Reason != "attempt 3: "+errHandler.Error()+"??" || letter.At.Before(e.Stored) {
-		t.Errorf("dead letter %+v", letter)
+		t.Errorf("dead letter %+v, want event k after attempt 3, with its data and the reason", letter)
 	}
 	store(t, i, inbox.Duplicate)
 	if stats, err := i.Stats(t.Context()); err != nil || stats.Dead != 1 || stats.Pending != 0 || !stats.Oldest.IsZero() {
-		t.Errorf("Stats is %+v (%v), want 1 dead, none pending", stats, err)
+		t.Errorf("Stats = %+v, %v; want 1 dead, none pending", stats, err)
 	}
 	if n, err := i.Retry(t.Context(), "another"); n != 0 || err != nil {
-		t.Errorf("Retry of another event is %d (%v), want 0", n, err)
+		t.Errorf("Retry of another event = %d, %v; want 0", n, err)
 	}
 	if n, err := i.Retry(t.Context(), "k"); n != 1 || err != nil {
-		t.Errorf("Retry is %d (%v), want 1", n, err)
+		t.Errorf("Retry = %d, %v; want 1", n, err)
 	}
 	if stats, err := i.Stats(t.Context()); err != nil || stats.Pending != 1 || !stats.Oldest.Equal(letter.Event.Stored) {
-		t.Errorf("Stats is %+v (%v), want 1 pending", stats, err)
+		t.Errorf("Stats = %+v, %v; want 1 pending", stats, err)
 	}
 	if die().Event.Attempt != 3 {
-		t.Error("a retried event has not got all its attempts")
+		t.Error("a retried event did not get three attempts again")
 	}
 	if n, err := i.Retry(t.Context()); n != 1 || err != nil {
-		t.Errorf("Retry of all is %d (%v), want 1", n, err)
+		t.Errorf("Retry of all = %d, %v; want 1", n, err)
 	}
 	workUntil(t, i, pool, quick(effectOf), nothingPending)
 	wantEffects(t, pool, "k", 1)
@@ -210,15 +210,15 @@ func TestDeadLetters(t *testing.T) {
 	_, err := i.Bury(t.Context(), inbox.Event{ID: "b", Type: "mail", Attempt: 7}, errHandler)
 	must(t, err)
 	if letter := die(); letter.Event.ID != "b" || letter.Event.Attempt != 7 || letter.Reason != errHandler.Error() {
-		t.Errorf("buried letter %+v", letter)
+		t.Errorf("dead letter %+v, want event b after attempt 7, with the reason given to Bury", letter)
 	}
 	for _, want := range []int{1, 0} {
 		if n, err := i.Discard(t.Context()); n != want || err != nil {
-			t.Errorf("Discard of all is %d (%v), want %d", n, err, want)
+			t.Errorf("Discard of all = %d, %v; want %d", n, err, want)
 		}
 	}
 	if result, err := i.Bury(t.Context(), inbox.Event{ID: "b", Type: "mail"}, nil); result != inbox.Duplicate || err != nil {
-		t.Errorf("Bury of a discarded event is %v (%v), want duplicate", result, err)
+		t.Errorf("Bury of a discarded event = %v, %v; want duplicate", result, err)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestStopDuringClaim(t *testing.T) {
 	var pending int
 	must(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM stored").Scan(&pending))
 	if pending != 0 {
-		t.Errorf("%d events are stored after the worker ended, want none: it claimed the event and did not handle it", pending)
+		t.Errorf("%d events are still stored after the worker ended, want 0: it claimed an event and did not handle it", pending)
 	}
 	wantEffects(t, pool, "k", 1)
 }
@@ -280,7 +280,7 @@ func TestUnknownTypeWaits(t *testing.T) {
 	stats, err := i.Stats(t.Context())
 	must(t, err)
 	if stats.Pending != 1 || stats.Dead != 0 {
-		t.Errorf("Stats is %+v, want 1 pending", stats)
+		t.Errorf("Stats = %+v, want 1 pending", stats)
 	}
 	both := quick(effectOf)
 	both.Handlers["mail.v2"] = effectOf
@@ -314,7 +314,7 @@ func TestManyWorkers(t *testing.T) {
 	var effects, distinct int
 	must(t, pool.QueryRow(t.Context(), "SELECT count(*), count(DISTINCT id) FROM effect").Scan(&effects, &distinct))
 	if effects != events || distinct != events {
-		t.Errorf("%d effects of %d events, want %d", effects, distinct, events)
+		t.Errorf("%d effects, of %d different events, want %d of both", effects, distinct, events)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestLongHandler(t *testing.T) {
 	_, err := i.Round(t.Context(), quick(func(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
 		now = now.Add(time.Hour)
 		if found, err := i.Round(ctx, quick(effectOf)); found || err != nil {
-			t.Errorf("another worker found the event (%v)", err)
+			t.Errorf("another worker found the event while its handler was running (%v)", err)
 		}
 		return effect(ctx, tx, e.ID)
 	}))
@@ -352,7 +352,7 @@ func TestSlowWorker(t *testing.T) {
 				fast.SetClock(func() time.Time { return time.Now().Add(later) })
 				found, err := fast.Round(t.Context(), quick(effectOf))
 				if err != nil || found != (later > time.Minute) {
-					t.Errorf("%v later the other worker found an event: %v (%v)", later, found, err)
+					t.Errorf("%v later, Round of the other worker = %v, %v; want an event only after an attempt's minute", later, found, err)
 				}
 			}
 		}}
@@ -392,11 +392,11 @@ func TestBackoff(t *testing.T) {
 		for _, wait := range []time.Duration{1, 2, 4, 6, 6} {
 			wait *= time.Minute
 			if found, err := i.Round(t.Context(), cfg); !found || err != nil {
-				t.Fatalf("the event is not due (%v)", err)
+				t.Fatalf("the event is not due after its back-off (%v)", err)
 			}
 			now = now.Add(wait - time.Second)
 			if found, err := i.Round(t.Context(), cfg); found || err != nil {
-				t.Errorf("the event is due before %v (%v)", wait, err)
+				t.Errorf("the event is due a second before its back-off of %v ends (%v)", wait, err)
 			}
 			now = now.Add(wait/4 + 2*time.Second)
 		}
@@ -447,7 +447,7 @@ func TestGrace(t *testing.T) {
 			var reason string
 			must(t, pool.QueryRow(t.Context(), "SELECT reason FROM stored").Scan(&reason))
 			if !strings.Contains(reason, "told to end") {
-				t.Errorf("the attempt failed because %q, want that the worker was told to end", reason)
+				t.Errorf("the attempt failed with the reason %q, want one with \"told to end\"", reason)
 			}
 		}
 	}
@@ -464,7 +464,7 @@ func TestWorkConfig(t *testing.T) {
 		}
 	}
 	if err := i.Work(t.Context(), inbox.WorkConfig{}); err == nil || !strings.Contains(err.Error(), "Handlers") {
-		t.Errorf("Work without handlers is %v", err)
+		t.Errorf("Work without handlers: error %v, want one that names Handlers", err)
 	}
 }
 
@@ -492,7 +492,7 @@ func TestAway(t *testing.T) {
 		}
 	})
 	if message := <-said; message != "events cannot be claimed" {
-		t.Errorf("Work says %q", message)
+		t.Errorf("Work logged %q, want \"events cannot be claimed\"", message)
 	}
 	_, err = pool.Exec(t.Context(), "ALTER TABLE hidden RENAME TO stored")
 	must(t, err)

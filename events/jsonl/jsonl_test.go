@@ -59,7 +59,7 @@ func TestLinesSayWhereToGoOn(t *testing.T) {
 	}
 	rest := relay("second", seventh.Cursor)
 	if got, want := strings.Join(rest, "\n"), strings.Join(all[7:], "\n"); len(all) != 20 || got != want {
-		t.Errorf("behind cursor %q come\n%s\nwant\n%s", seventh.Cursor, got, want)
+		t.Errorf("after the cursor %q come\n%s\nwant\n%s", seventh.Cursor, got, want)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestBrokenLine(t *testing.T) {
 	batch := []events.Event{eventstest.Event(0, 2), eventstest.Event(1, 2)}
 	errs := sink.Send(t.Context(), batch)
 	if len(errs) != 2 || errs[0] == nil || errs[1] == nil {
-		t.Fatalf("Send to a full disk: %v", errs)
+		t.Fatalf("Send of two events to a full disk: errors %v, want two", errs)
 	}
 	out.room = 1 << 20
 	if errs := sink.Send(t.Context(), batch); errs[0] != nil || errs[1] != nil {
@@ -95,6 +95,6 @@ func TestBrokenLine(t *testing.T) {
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if got := parse(t, strings.Join(lines[len(lines)-2:], "")); got[0].ID != batch[0].ID || got[1].ID != batch[1].ID {
-		t.Errorf("the last lines are of %s and %s", got[0].ID, got[1].ID)
+		t.Errorf("the last two lines are events %s and %s, want %s and %s", got[0].ID, got[1].ID, batch[0].ID, batch[1].ID)
 	}
 }

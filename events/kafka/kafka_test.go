@@ -38,7 +38,7 @@ func newRandom(t *testing.T) *rand.Rand {
 	for seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("-seed %d runs it again", seed)
+	t.Logf("run it again with -seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
@@ -80,7 +80,7 @@ func consumed(t *testing.T, server *servers.KafkaServer, topic string) []events.
 	for len(left) > 0 {
 		fetches := client.PollFetches(ctx)
 		if err := errors.Join(fetches.Err(), ctx.Err()); err != nil {
-			t.Fatalf("%v; %v are left", err, left)
+			t.Fatalf("%v; partitions that are not read to the end: %v", err, left)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if string(r.Value) == "mark" {
@@ -92,7 +92,7 @@ func consumed(t *testing.T, server *servers.KafkaServer, topic string) []events.
 				t.Fatal(err)
 			}
 			if string(r.Key) != e.Host || len(r.Headers) != 1 || string(r.Headers[0].Value) != "application/cloudevents+json" {
-				t.Errorf("event %s has key %s and headers %v", e.ID, r.Key, r.Headers)
+				t.Errorf("event %s has key %s and headers %v, want its host as key and only the content type", e.ID, r.Key, r.Headers)
 			}
 			all = append(all, e)
 		})
@@ -248,7 +248,7 @@ func TestCommitInDoubt(t *testing.T) {
 	cfg := kafka.Config{Brokers: []string{server.Addr()}, Create: true, TransactionalID: "relay-1", Timeout: 20 * time.Second}
 	sink := open(t, cfg).(events.TransactionalSink)
 	if _, known, err := sink.Committed(t.Context(), "r"); err != nil || known {
-		t.Fatalf("Committed of a new key: %v, %v", known, err)
+		t.Fatalf("Committed of a new key: known %v, error %v; want false and none", known, err)
 	}
 	commit := func(ctx context.Context, n int) error {
 		return sink.Commit(ctx, "r", []events.Event{eventstest.Event(n, 1)}, events.Cursor(strconv.Itoa(n+1)))
@@ -270,13 +270,13 @@ func TestCommitInDoubt(t *testing.T) {
 			left++
 		}
 	}
-	t.Logf("%d commits failed", left)
+	t.Logf("%d commits failed and were repeated", left)
 	eventstest.CheckOnce(t, consumed(t, server, "crawler"), 0, all, 1)
 	if at, known, err := sink.Committed(t.Context(), "r"); at != events.Cursor(strconv.Itoa(all)) || !known || err != nil {
-		t.Errorf("Committed is %q, %v, %v", at, known, err)
+		t.Errorf("Committed = %q, %v, %v; want %d, true and no error", at, known, err, all)
 	}
 	if at, known, err := sink.Committed(t.Context(), "other"); known || err != nil {
-		t.Errorf("Committed of another key is %q, %v, %v", at, known, err)
+		t.Errorf("Committed of another key = %q, %v, %v; want false and no error", at, known, err)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if at, _, err := second.Committed(t.Context(), "r"); err != nil || at != "1" {
-		t.Fatalf("Committed is %q, %v", at, err)
+		t.Fatalf("Committed by the second relay = %q, error %v; want 1", at, err)
 	}
 	if err := commit(second, 1, "2"); err != nil {
 		t.Fatal(err)
@@ -303,14 +303,14 @@ func TestMoved(t *testing.T) {
 	for n := range 3 {
 		err := commit(first, 1, "2b")
 		if _, away := errors.AsType[*events.AwayError](err); !away {
-			t.Fatalf("the first relay commits: %v", err)
+			t.Fatalf("Commit by the first relay after the second has committed: error %v, want an AwayError", err)
 		}
 		if n == 0 && !strings.Contains(err.Error(), `another process uses the transactional id "relay-1": give each process its own`) {
-			t.Errorf("the first relay says %v", err)
+			t.Errorf("Commit by the first relay: error %v, which does not say what another process did", err)
 		}
 	}
 	if err := commit(first, 1, "2b"); err == nil || !strings.Contains(err.Error(), "another process has moved") {
-		t.Errorf("the first relay says %v", err)
+		t.Errorf("Commit by the first relay: error %v, which does not say what another process did", err)
 	}
 	if got := len(consumed(t, server, "crawler")); got != 2 {
 		t.Errorf("the topic has %d events, want 2", got)
@@ -326,19 +326,19 @@ func TestRefused(t *testing.T) {
 	cfg := kafka.Config{Brokers: []string{server.Addr()}, Create: true}
 	errs := open(t, cfg).Send(t.Context(), batch)
 	if _, refused := errors.AsType[*events.RefusedError](errs[1]); !refused || errs[0] != nil {
-		t.Errorf("%v, want only the second event refused", errs)
+		t.Errorf("Send: errors %v, want only the second event refused", errs)
 	}
 	cfg.TransactionalID, cfg.Topic = "relay-1", "t"
 	sink := open(t, cfg).(events.TransactionalSink)
 	err := sink.Commit(t.Context(), "r", batch, "2")
 	if _, refused := errors.AsType[*events.RefusedError](err); !refused {
-		t.Errorf("%v, want a refused transaction", err)
+		t.Errorf("Commit of both events: error %v, want a RefusedError", err)
 	}
 	if err := sink.Commit(t.Context(), "r", batch[:1], "1"); err != nil {
 		t.Error(err)
 	}
 	if got := consumed(t, server, "t"); len(got) != 1 || got[0].ID != batch[0].ID {
-		t.Errorf("the topic has %v", eventstest.IDs(got))
+		t.Errorf("the topic has the events %v, want only %s", eventstest.IDs(got), batch[0].ID)
 	}
 }
 
@@ -354,7 +354,7 @@ func TestAway(t *testing.T) {
 	expect := func(err error, want string) {
 		t.Helper()
 		if _, away := errors.AsType[*events.AwayError](err); !away || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want an AwayError with %q", err, want)
+			t.Errorf("error %v, want an AwayError with %q", err, want)
 		}
 	}
 	expect(sink.Send(t.Context(), batch)[0], "connection refused")
@@ -371,7 +371,7 @@ func TestAway(t *testing.T) {
 	}
 	for ends := time.Now().Add(time.Minute); sink.Send(t.Context(), batch)[0] != nil; {
 		if time.Now().After(ends) {
-			t.Fatal("the event does not arrive")
+			t.Fatal("Send fails for a minute after the broker was started")
 		}
 	}
 	if got := consumed(t, server, "crawler"); len(got) != 1 {
@@ -429,7 +429,7 @@ func TestConnections(t *testing.T) {
 			err := open(t, cfg).Send(t.Context(), batch)[0]
 			_, away := errors.AsType[*events.AwayError](err)
 			if away != (tc.away != "") || away && (!strings.Contains(err.Error(), tc.away) || strings.Contains(err.Error(), "wr0ng")) {
-				t.Errorf("%v, want %q, and no password", err, tc.away)
+				t.Errorf("Send: error %v, want an AwayError with %q, or none if that is empty; no password", err, tc.away)
 			}
 		})
 	}
@@ -445,7 +445,7 @@ func TestNew(t *testing.T) {
 		"Timeout is -1s":     {Brokers: []string{"127.0.0.1:1"}, Timeout: -time.Second},
 	} {
 		if _, err := kafka.New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%v, want %s", err, want)
+			t.Errorf("New: error %v, want one with %q and without the password", err, want)
 		}
 	}
 }

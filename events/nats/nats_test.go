@@ -35,7 +35,7 @@ func newSeed(t *testing.T) uint64 {
 	for seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("-seed %d runs it again", seed)
+	t.Logf("run it again with -seed %d", seed)
 	return seed
 }
 
@@ -85,7 +85,7 @@ func stored(t *testing.T, js jetstream.JetStream, name string) []events.Event {
 			t.Fatal(err)
 		}
 		if m.Subject != name+"."+all[i].Type || m.Header.Get("Nats-Msg-Id") != all[i].ID || m.Header.Get("Content-Type") != "application/cloudevents+json" {
-			t.Errorf("message %d has subject %s and header %v", i, m.Subject, m.Header)
+			t.Errorf("message %d has subject %s and header %v, want those of event %s", i, m.Subject, m.Header, all[i].ID)
 		}
 	}
 	return all
@@ -171,7 +171,7 @@ func TestWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := stream.CachedInfo().Config.Duplicates; got != time.Hour || len(stored(t, js, "long")) != 1 {
-		t.Errorf("the window is %v and the stream has %d events, want %v and 1", got, len(stored(t, js, "long")), time.Hour)
+		t.Errorf("the window is %v and the stream has %d events, want window %v and 1 event", got, len(stored(t, js, "long")), time.Hour)
 	}
 	short := open(t, nats.Config{Servers: []string{server.Addr()}, Stream: "short", Create: true, Window: 100 * time.Millisecond})
 	for ends := time.Now().Add(time.Minute); ; {
@@ -180,7 +180,7 @@ func TestWindow(t *testing.T) {
 			break // the window is over
 		}
 		if time.Now().After(ends) {
-			t.Fatal("a window of 100 ms lasts longer than a minute")
+			t.Fatal("a repeat was still dropped a minute after a window of 100 ms")
 		}
 	}
 }
@@ -192,13 +192,13 @@ func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
 	for ends := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		err := sink.Send(t.Context(), e)[0]
 		if _, away := errors.AsType[*events.AwayError](err); want != "" && !away {
-			t.Fatalf("%v, want an AwayError with %q", err, want)
+			t.Fatalf("Send: error %v, want an AwayError with %q", err, want)
 		}
 		if want == "" && err == nil || want != "" && strings.Contains(err.Error(), want) {
 			return
 		}
 		if time.Now().After(ends) {
-			t.Fatalf("%v, want %q", err, want)
+			t.Fatalf("Send: error %v after 20 s, want %q", err, want)
 		}
 	}
 }
@@ -257,11 +257,11 @@ func TestRefused(t *testing.T) {
 	for i, want := range []string{"the stream's limit (max_msg_size)", "", "limit of 102400 bytes (max_payload)"} {
 		refusal, _ := errors.AsType[*events.RefusedError](errs[i])
 		if want == "" && errs[i] != nil || want != "" && (refusal == nil || !strings.Contains(refusal.Reason, want)) {
-			t.Errorf("event %d: %v, want %q", i, errs[i], want)
+			t.Errorf("event %d: error %v, want a RefusedError with %q, or none if that is empty", i, errs[i], want)
 		}
 	}
 	if got := stored(t, js, "small"); len(got) != 1 || got[0].ID != batch[1].ID {
-		t.Errorf("the stream has %v", eventstest.IDs(got))
+		t.Errorf("the stream has the events %v, want only %s", eventstest.IDs(got), batch[1].ID)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestTLSAndPassword(t *testing.T) {
 	}
 	cfg.User = url.UserPassword("relay", "wr0ng")
 	if err := open(t, cfg).Send(t.Context(), batch)[0]; err == nil || strings.Contains(err.Error(), "wr0ng") {
-		t.Errorf("with a wrong password: %v, want an error without it", err)
+		t.Errorf("Send with a wrong password: error %v, want one that does not contain the password", err)
 	}
 	cfg.User, cfg.TLS = url.UserPassword("relay", "s3cret"), &tls.Config{RootCAs: x509.NewCertPool()}
 	expect(t, open(t, cfg), batch, "certificate")
@@ -323,7 +323,7 @@ func TestCredentialsFile(t *testing.T) {
 		t.Errorf("the stream has %d events, want 1", len(got))
 	}
 	if err := open(t, nats.Config{Servers: []string{server.Addr()}}).Send(t.Context(), batch)[0]; err == nil {
-		t.Error("the server lets in a relay without credentials")
+		t.Error("Send without credentials: no error")
 	}
 }
 
@@ -349,7 +349,7 @@ func TestNew(t *testing.T) {
 		"credentials: stat":  {Servers: []string{"127.0.0.1:1"}, CredentialsFile: filepath.Join(t.TempDir(), "none")},
 	} {
 		if _, err := nats.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+			t.Errorf("New: error %v, want one with %q", err, want)
 		}
 	}
 }

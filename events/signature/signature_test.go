@@ -41,16 +41,16 @@ func TestVerify(t *testing.T) {
 		body   string
 		want   error
 	}{
-		"valid":      {header: signed(nil)},
-		"old":        {header: signed(nil), now: now.Add(signature.MaxAge + time.Second), want: signature.ErrAge},
-		"young":      {header: signed(nil), now: now.Add(-signature.MaxAge - time.Second), want: signature.ErrAge},
-		"just":       {header: signed(nil), now: now.Add(signature.MaxAge)},
-		"body":       {header: signed(nil), body: "bodY", want: signature.ErrInvalid},
-		"secret":     {header: signed(nil), secret: "another", want: signature.ErrInvalid},
-		"no headers": {header: make(http.Header), want: signature.ErrInvalid},
-		"id":         {header: signed(func(h http.Header) { h.Set(signature.HeaderID, "other") }), want: signature.ErrInvalid},
-		"time":       {header: signed(func(h http.Header) { h.Set(signature.HeaderTimestamp, "1800000001") }), want: signature.ErrInvalid},
-		"not a time": {header: signed(func(h http.Header) { h.Set(signature.HeaderTimestamp, "now") }), want: signature.ErrInvalid},
+		"valid":            {header: signed(nil)},
+		"old":              {header: signed(nil), now: now.Add(signature.MaxAge + time.Second), want: signature.ErrAge},
+		"from the future":  {header: signed(nil), now: now.Add(-signature.MaxAge - time.Second), want: signature.ErrAge},
+		"just not too old": {header: signed(nil), now: now.Add(signature.MaxAge)},
+		"body":             {header: signed(nil), body: "bodY", want: signature.ErrInvalid},
+		"secret":           {header: signed(nil), secret: "another", want: signature.ErrInvalid},
+		"no headers":       {header: make(http.Header), want: signature.ErrInvalid},
+		"id":               {header: signed(func(h http.Header) { h.Set(signature.HeaderID, "other") }), want: signature.ErrInvalid},
+		"time":             {header: signed(func(h http.Header) { h.Set(signature.HeaderTimestamp, "1800000001") }), want: signature.ErrInvalid},
+		"not a time":       {header: signed(func(h http.Header) { h.Set(signature.HeaderTimestamp, "now") }), want: signature.ErrInvalid},
 		"no version": {header: signed(func(h http.Header) {
 			h.Set(signature.HeaderSignature, strings.TrimPrefix(h.Get(signature.HeaderSignature), "v1,"))
 		}), want: signature.ErrInvalid},

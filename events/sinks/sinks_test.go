@@ -51,9 +51,9 @@ func TestOpen(t *testing.T) {
 		}
 		switch {
 		case tc.want == "" && err != nil:
-			t.Errorf("%s: %v", tc.to, err)
+			t.Errorf("Open(%s): error %v, want none", tc.to, err)
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-			t.Errorf("%s: %v, want %s", tc.to, err, tc.want)
+			t.Errorf("Open(%s): error %v, want one with %q", tc.to, err, tc.want)
 		case err != nil && strings.Contains(err.Error(), "s3cret@"):
 			t.Errorf("%s: the error has the password: %v", tc.to, err)
 		}
@@ -67,10 +67,10 @@ func TestStandardOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := sink.(events.TransactionalSink); !ok {
-		t.Error("lines would not come in order")
+		t.Error("the sink is not transactional, so lines would not come in order")
 	}
 	if err := sink.Send(t.Context(), []events.Event{eventstest.Event(0, 1)})[0]; err != nil || strings.Count(out.String(), "\n") != 1 {
-		t.Errorf("%q, %v", out.String(), err)
+		t.Errorf("Send wrote %q, error %v; want one line", out.String(), err)
 	}
 }
 

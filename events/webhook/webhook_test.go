@@ -60,12 +60,12 @@ func (re *receiver) serve(t *testing.T, w http.ResponseWriter, r *http.Request) 
 		batch = make([]events.Event, 1)
 		err = json.Unmarshal(body, &batch[0])
 		if key := r.Header.Get("Idempotency-Key"); key != batch[0].ID || r.Header.Get(signature.HeaderID) != key {
-			t.Errorf("event %s has Idempotency-Key %q and %s %q", batch[0].ID, key, signature.HeaderID, r.Header.Get(signature.HeaderID))
+			t.Errorf("event %s has the header Idempotency-Key: %q and the header %s: %q, want the event's id in both", batch[0].ID, key, signature.HeaderID, r.Header.Get(signature.HeaderID))
 		}
 	case "application/cloudevents-batch+json":
 		err = json.Unmarshal(body, &batch)
 	default:
-		t.Errorf("content type %q", kind)
+		t.Errorf("content type %q, want one of CloudEvents", kind)
 	}
 	if err != nil {
 		t.Errorf("body %q: %v", body, err)
@@ -152,14 +152,14 @@ func TestAnswers(t *testing.T) {
 		switch {
 		case tc.refused != "":
 			if refusal == nil || refusal.Reason != tc.refused {
-				t.Errorf("%d: %v, want refused: %s", tc.status, err, tc.refused)
+				t.Errorf("status %d: error %v, want a RefusedError with reason %s", tc.status, err, tc.refused)
 			}
 		case tc.away != "":
 			if away == nil || refusal != nil || !strings.Contains(err.Error(), tc.away) || away.After < tc.low || away.After > tc.high {
-				t.Errorf("%d with Retry-After %q: %v, want %s and a pause from %v to %v", tc.status, tc.after, err, tc.away, tc.low, tc.high)
+				t.Errorf("status %d with Retry-After %q: error %v, want an AwayError with %s and a pause from %v to %v", tc.status, tc.after, err, tc.away, tc.low, tc.high)
 			}
 		case err != nil:
-			t.Errorf("%d: %v", tc.status, err)
+			t.Errorf("status %d: error %v, want none", tc.status, err)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestRefusedBatch(t *testing.T) {
 	}
 	for i, err := range open(t, webhook.Config{URL: re.URL, Batch: true}).Send(t.Context(), batch) {
 		if _, refused := errors.AsType[*events.RefusedError](err); refused != (i == 2) || !refused && err != nil {
-			t.Errorf("event %d: %v", i, err)
+			t.Errorf("event %d: error %v, want a RefusedError for event 2 and none for others", i, err)
 		}
 	}
 	if got := len(re.received()); got != 4 {
@@ -206,7 +206,7 @@ func moody(t *testing.T, batched bool) {
 	for seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("-seed %d runs it again", seed)
+	t.Logf("run it again with -seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	const all, hosts, faults = 200, 10, 12
 	left := faults
@@ -276,7 +276,7 @@ func moody(t *testing.T, batched bool) {
 	received, last := make(map[string]bool), make(map[string]time.Time)
 	for _, e := range re.received() {
 		if first := !received[e.ID]; first && !e.Time.After(last[e.Host]) {
-			t.Errorf("event %s of %s came first after a later one", e.ID, e.Host)
+			t.Errorf("event %s of %s first came after a later event of this host", e.ID, e.Host)
 		} else if first {
 			last[e.Host] = e.Time
 		}
@@ -285,7 +285,7 @@ func moody(t *testing.T, batched bool) {
 	for n := range all {
 		e := eventstest.Event(n, hosts)
 		if refused[e.ID] != refuses(e) || received[e.ID] == refuses(e) {
-			t.Errorf("event %d: received %v, dead letter %v", n, received[e.ID], refused[e.ID])
+			t.Errorf("event %d: received %v, dead letter %v; want one of them", n, received[e.ID], refused[e.ID])
 		}
 	}
 	if left > 0 {
@@ -311,9 +311,9 @@ func TestNew(t *testing.T) {
 		_, err := webhook.New(webhook.Config{URL: tc.url})
 		switch {
 		case tc.want == "" && err != nil:
-			t.Errorf("%s: %v", tc.url, err)
+			t.Errorf("New of %s: error %v, want none", tc.url, err)
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "abc")):
-			t.Errorf("%s: %v, want %s, and no secret", tc.url, err, tc.want)
+			t.Errorf("New of %s: error %v, want one with %q and without the secret", tc.url, err, tc.want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestBreakerMakesNoCallsWhileAway(t *testing.T) {
 			t.Helper()
 			_, err := b.Decide(t.Context(), nil)
 			if g.calls != wantCalls || b.Away() != wantAway || errors.Is(err, frontier.ErrUnavailable) != wantAway {
-				t.Errorf("%d calls, away %t, %v; want %d, %t", g.calls, b.Away(), err, wantCalls, wantAway)
+				t.Errorf("the set got %d calls, Away() = %t, error %v; want %d calls, %t", g.calls, b.Away(), err, wantCalls, wantAway)
 			}
 		}
 		decide(1, false)
@@ -84,7 +84,7 @@ func TestOneCallProbesTheSet(t *testing.T) {
 		}
 		synctest.Wait()
 		if calls := slow.calls.Load(); calls != 2 {
-			t.Errorf("%d calls went through, want 2", calls)
+			t.Errorf("%d calls reached the set, want 2: the first and one after the pause", calls)
 		}
 		time.Sleep(time.Minute)
 	})
@@ -114,18 +114,18 @@ func TestSyncWaitsWhileAway(t *testing.T) {
 		time.AfterFunc(time.Hour, func() { g.set(nil) })
 		begin := time.Now()
 		if _, err := out.Sync(); err != nil || time.Since(begin) < time.Hour || g.calls > 3700 {
-			t.Errorf("Sync returned %v after %v and %d calls", err, time.Since(begin), g.calls)
+			t.Errorf("Sync returned %v after %v and %d calls; want no error after an hour and at most 3700 calls", err, time.Since(begin), g.calls)
 		}
 		if calls := g.calls; calls > 0 {
 			if _, err := out.Sync(); err != nil || g.calls != calls {
-				t.Errorf("a second Sync made %d calls, %v", g.calls-calls, err)
+				t.Errorf("a second Sync made %d calls, error %v; want none", g.calls-calls, err)
 			}
 		}
 		g.set(frontier.ErrUnavailable)
 		out.Append(exact.Row{URL: "b"})
 		time.AfterFunc(time.Minute, func() { close(stop) })
 		if _, err := out.Sync(); !errors.Is(err, frontier.ErrUnavailable) {
-			t.Errorf("after Hold was closed: %v", err)
+			t.Errorf("Sync after Hold was closed: %v, want ErrUnavailable", err)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestRelayRuns(t *testing.T) {
 		d.state(d.page(2), exact.Queued, 0)
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("Run returned %v", err)
+			t.Errorf("Run returned %v after its context ended, want no error", err)
 		}
 	})
 }

@@ -40,10 +40,10 @@ func TestCrashPoints(t *testing.T) {
 				w.run()
 				w.verify()
 				if passed == 0 {
-					t.Fatal("the point was never passed")
+					t.Fatal("the crash point was never reached")
 				}
 				if t.Failed() {
-					t.Fatalf("after a crash at passing %d", passing)
+					t.Fatalf("failed after a crash when the point had been passed %d times", passing)
 				}
 			}
 		})
@@ -67,7 +67,7 @@ func TestAwayAtEachCall(t *testing.T) {
 						w.run()
 						w.verify()
 						if t.Failed() {
-							t.Fatalf("after call %d of %s failed", fail, op)
+							t.Fatalf("failed in the run in which call %d of %s fails", fail, op)
 						}
 					}
 				})

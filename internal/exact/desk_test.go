@@ -110,7 +110,7 @@ func (d *desk) offer(want frontier.Answer, items ...frontier.Offer) {
 	d.must(err)
 	for i, v := range verdicts {
 		if v.Answer != want {
-			d.Errorf("%s is answered %v %q, want %v", items[i].URL, v.Answer, v.Reason, want)
+			d.Errorf("Add of %s = %v (reason %q), want %v", items[i].URL, v.Answer, v.Reason, want)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (d *desk) lease() frontier.Lease {
 	grant, err := d.store.Lease(d.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{d.leaseID()}, InFlight: 1})
 	d.must(err)
 	if len(grant.Leases) != 1 {
-		d.Fatalf("no lease was granted: %+v", grant)
+		d.Fatalf("Lease = %+v, want one lease", grant)
 	}
 	return grant.Leases[0]
 }
@@ -135,7 +135,7 @@ func (d *desk) state(item frontier.Offer, want exact.State, round uint32) {
 	status, err := d.store.Where(d.Context(), item.URL)
 	d.must(err)
 	if status.State != want || status.Round != round {
-		d.Errorf("the set has %s as %q in round %d, want %q in round %d", item.URL, status.State, status.Round, want, round)
+		d.Errorf("the set has %s in state %q and round %d, want %q and round %d", item.URL, status.State, status.Round, want, round)
 	}
 }
 
@@ -169,6 +169,6 @@ func decisionsOf(items []frontier.Offer) (all []frontier.Decision) {
 func (d *desk) wantDecisions(items []frontier.Offer, want ...frontier.Decision) {
 	d.Helper()
 	if got := decisionsOf(items); !slices.Equal(got, want) {
-		d.Errorf("decisions %v, want %v", got, want)
+		d.Errorf("the queue got the decisions %v, want %v", got, want)
 	}
 }

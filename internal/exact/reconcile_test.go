@@ -21,7 +21,7 @@ func TestReconcileAfterLoss(t *testing.T) {
 	got, err := d.store.Reconcile(t.Context(), false)
 	want := exact.Reconciled{Offered: exact.Offered{Offered: 2, Added: 2}}
 	if err != nil || got != want {
-		t.Errorf("Reconcile = %+v, %v, want %+v", got, err, want)
+		t.Errorf("Reconcile = %+v, %v; want %+v", got, err, want)
 	}
 	rounds := map[string]uint32{}
 	for range 2 {
@@ -30,7 +30,7 @@ func TestReconcileAfterLoss(t *testing.T) {
 		}
 	}
 	if len(rounds) != 2 || rounds[d.page(2).URL] != 1 || rounds[d.page(8).URL] != 0 {
-		t.Errorf("back are %v", rounds)
+		t.Errorf("after Reconcile the queue leases the rounds %v, want page 2 in round 1 and page 8 in round 0", rounds)
 	}
 }
 
@@ -53,11 +53,11 @@ func TestReconcileMeetsCompletion(t *testing.T) {
 		}
 		got, err := d.store.Reconcile(t.Context(), false)
 		if want := (exact.Reconciled{Offered: exact.Offered{Offered: 1}}); err != nil || got != want {
-			t.Errorf("away %t: Reconcile = %+v, %v, want %+v", away, got, err, want)
+			t.Errorf("set unavailable %t: Reconcile = %+v, %v; want %+v", away, got, err, want)
 		}
 		d.state(d.page(2), exact.Failed, 0)
 		if unconfirmed := d.asked.made[0][0].Unconfirmed; unconfirmed != away {
-			t.Errorf("away %t: the completion says %t that the set was not told", away, unconfirmed)
+			t.Errorf("set unavailable %t: Completion.Unconfirmed = %t, want the same", away, unconfirmed)
 		}
 	}
 }
@@ -75,14 +75,14 @@ func TestLossIsFoundAtTheEnd(t *testing.T) {
 	}
 	for range 13 {
 		if grant := ask(); len(grant.Leases) > 0 || grant.Empty {
-			t.Fatalf("granted %+v", grant)
+			t.Fatalf("Lease within the first minute = %+v, want no lease and not Empty", grant)
 		}
 		d.tend(d.relay)
 		d.clock.Advance(5 * time.Second)
 	}
 	d.tend(d.relay)
 	if grant := ask(); len(grant.Leases) != 1 {
-		t.Errorf("granted %+v", grant)
+		t.Errorf("Lease after the relay queued the keys again = %+v, want one lease", grant)
 	}
 }
 
@@ -96,6 +96,6 @@ func TestEntryWithoutHost(t *testing.T) {
 	d.clock.Advance(time.Hour)
 	d.tend(d.relay)
 	if stats, _ := d.set.Stats(t.Context()); stats != (exact.Stats{}) {
-		t.Errorf("the set has %+v", stats)
+		t.Errorf("the set has %+v after the key was withdrawn, want nothing", stats)
 	}
 }

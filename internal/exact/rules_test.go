@@ -55,11 +55,11 @@ func TestRulesGiveClasses(t *testing.T) {
 		}
 		item := frontier.Offer{URL: c.url, Host: "unused", Depth: c.depth}
 		if got := rules.Name(rules.Class(&item, c.found)); got != c.want {
-			t.Errorf("rules %q give %s, found %d at depth %d, class %q, want %q", c.rules, c.url, c.found, c.depth, got, c.want)
+			t.Errorf("rules %q, URL %s, found %d, depth %d: class %q, want %q", c.rules, c.url, c.found, c.depth, got, c.want)
 		}
 		item.Class = frontier.Sitemap
 		if got := rules.Class(&item, c.found); got != frontier.Sitemap {
-			t.Errorf("rules %q make class %d of a sitemap file", c.rules, got)
+			t.Errorf("rules %q give a sitemap file class %d, want it unchanged", c.rules, got)
 		}
 	}
 }
@@ -75,20 +75,20 @@ func TestClassNumbers(t *testing.T) {
 		"all": 4, "seeds": frontier.Exact, "depth<=1": 5, "sitemaps": 3, "re=x": 6, "sitemap-files": frontier.Sitemap,
 	} {
 		if got, ok := rules.ClassOf(name); !ok || got != want {
-			t.Errorf("class %q is %d, want %d", name, got, want)
+			t.Errorf("ClassOf(%q) = %d, want %d", name, got, want)
 		}
 		if pure := name == "all" || name == "re=x"; rules.Pure(want) != pure {
-			t.Errorf("Pure(%q) is %t", name, !pure)
+			t.Errorf("Pure of the class %q = %t, want %t", name, !pure, pure)
 		}
 	}
 	if _, ok := rules.ClassOf("bulk"); ok {
-		t.Error("bulk is an exact class")
+		t.Error("ClassOf(\"bulk\") returned a class, want none")
 	}
 	if got := rules.String(); got != "all,seeds,depth<=1,sitemaps,re=x" {
-		t.Errorf("String is %q", got)
+		t.Errorf("String() = %q, want the text of all rules in their order", got)
 	}
 	if rules.Name(7) != "" || rules.Text(7) != "" || rules.Text(4) != "all" || rules.Text(frontier.Sitemap) == "" {
-		t.Error("names of classes that are none, or of none")
+		t.Error("Name or Text is wrong: want none for class 7, \"all\" for class 4, and a text for sitemap files")
 	}
 }
 
@@ -99,10 +99,10 @@ func TestNamedRules(t *testing.T) {
 	}
 	windows, err := exact.ParseWindows("news=24h, seeds=7d", rules)
 	if want := (exact.Windows{frontier.Exact: 7 * 24 * time.Hour, 4: 24 * time.Hour}); err != nil || windows != want {
-		t.Errorf("windows %v, %v, want %v", windows, err, want)
+		t.Errorf("ParseWindows = %v, %v; want %v", windows, err, want)
 	}
 	if rules.Text(4) != `re=/news/\d+,` {
-		t.Errorf("the rule of news is %q", rules.Text(4))
+		t.Errorf("Text of the rule named news = %q, want its pattern with the comma", rules.Text(4))
 	}
 }
 
@@ -124,16 +124,16 @@ func TestBadRules(t *testing.T) {
 		_, err := exact.ParseTexts([]string{text})
 		for _, part := range want {
 			if err == nil || !strings.Contains(err.Error(), part) {
-				t.Errorf("ParseTexts(%q): %v, want %q in it", text, err, part)
+				t.Errorf("ParseTexts(%q): %v, want an error that says %q", text, err, part)
 			}
 		}
 	}
 	_, err := exact.NewRules(exact.Rule{Name: "a", Text: "seeds"}, exact.Rule{Name: "a", Text: "all"}, exact.Rule{Name: "sitemap-files", Text: "re=x"})
 	if err == nil || strings.Count(err.Error(), "another class has the name") != 2 {
-		t.Errorf("names that are taken: %v", err)
+		t.Errorf("NewRules with two names that are in use: %v, want an error for each", err)
 	}
 	if _, err := exact.ParseTexts([]string{strings.Join(append(depths(12), "seeds", "sitemaps"), ",")}); err != nil {
-		t.Errorf("as many rules as there can be: %v", err)
+		t.Errorf("ParseTexts of the largest number of rules: %v", err)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestParseWindows(t *testing.T) {
 		"seeds=1h30m , depth<=1=0": {frontier.Exact: 90 * time.Minute},
 	} {
 		if got, err := exact.ParseWindows(text, rules); err != nil || got != want {
-			t.Errorf("ParseWindows(%q) = %v, %v, want %v", text, got, err, want)
+			t.Errorf("ParseWindows(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{
@@ -175,7 +175,7 @@ func TestParseWindows(t *testing.T) {
 		"seeds=99999999999d": "neither 0 nor a duration",
 	} {
 		if _, err := exact.ParseWindows(text, rules); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ParseWindows(%q): %v, want %q in it", text, err, want)
+			t.Errorf("ParseWindows(%q): %v, want an error that says %q", text, err, want)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func FuzzParseTexts(f *testing.F) {
 		for _, found := range []exact.Found{exact.ByLink, exact.BySeed, exact.BySitemap} {
 			class := rules.Class(&item, found)
 			if again.Class(&item, found) != class || rules.Name(class) == "" {
-				t.Fatalf("%q: class %d %q, then %d", text, class, rules.Name(class), again.Class(&item, found))
+				t.Fatalf("%q: class %d with name %q, but %d after the rules were written and read", text, class, rules.Name(class), again.Class(&item, found))
 			}
 		}
 	})

@@ -32,7 +32,7 @@ func TestDecisionsOfSet(t *testing.T) {
 	d.offer(frontier.Added, pure)
 	d.wantDecisions(d.asked.added[2], frontier.Again)
 	if l := d.lease(); len(l.Items) != 1 || l.Items[0].Round != 1 {
-		t.Errorf("leased %+v, want one item in round 1", l.Items)
+		t.Errorf("the lease has the items %+v, want one in round 1", l.Items)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestRefusedIsWithdrawn(t *testing.T) {
 	d.state(third, exact.Unknown, 0)
 	d.state(d.page(5), exact.Queued, 0)
 	if !slices.Equal(refused, []int{1}) {
-		t.Errorf("refused are links %v, want 1", refused)
+		t.Errorf("LinkRefused was called for the links %v, want link 1", refused)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestAddWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.weak.fails = func(string, int) (before, after bool) { return false, true }
 	if _, err := d.store.Add(t.Context(), []frontier.Offer{d.page(2)}); !errors.Is(err, frontier.ErrUnavailable) {
-		t.Errorf("Add while the set is away: %v", err)
+		t.Errorf("Add of an exact item while the set is unavailable: %v, want ErrUnavailable", err)
 	}
 	d.offer(frontier.Added, d.page(3))
 	d.weak.fails = nil
@@ -74,7 +74,7 @@ func TestAddWhileAway(t *testing.T) {
 	d.offer(frontier.Seen, d.page(2))
 	grant, err := d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
 	if err != nil || grant.Empty || grant.Wait < time.Second {
-		t.Errorf("with a pending key: %+v, %v", grant, err)
+		t.Errorf("Lease while a key is pending = %+v, %v; want a wait and not Empty", grant, err)
 	}
 	d.clock.Advance(61 * time.Second)
 	d.tend(d.relay)
@@ -82,7 +82,7 @@ func TestAddWhileAway(t *testing.T) {
 	d.finishAll()
 	grant, err = d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
 	if err != nil || !grant.Empty {
-		t.Errorf("at the end: %+v, %v", grant, err)
+		t.Errorf("Lease after all items are done = %+v, %v; want Empty", grant, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRepeatOffersTheSame(t *testing.T) {
 	d.wantDecisions(d.asked.made[3][0].Links, frontier.Known, frontier.Undecided)
 	d.state(d.page(2), exact.Pending, 0)
 	if c.Links[0].Decision != frontier.Undecided {
-		t.Error("the caller's links were changed")
+		t.Error("Complete changed the links of its caller")
 	}
 	d.clock.Advance(time.Minute)
 	d.tend(d.relay)
@@ -152,11 +152,11 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 	foreign := l
 	foreign.ID = d.leaseID()
 	if err := d.complete(foreign, c); !errors.Is(err, frontier.ErrLeaseLost) {
-		t.Errorf("Complete of a lease that the Store did not ask for: %v", err)
+		t.Errorf("Complete of a lease of another process: %v, want ErrLeaseLost", err)
 	}
 	d.clock.Advance(10 * time.Minute)
 	if err := d.complete(l, c); !errors.Is(err, frontier.ErrLeaseLost) {
-		t.Errorf("Complete of a lease that is over: %v", err)
+		t.Errorf("Complete of an expired lease: %v, want ErrLeaseLost", err)
 	}
 	d.state(d.page(2), exact.Unknown, 0)
 }
@@ -178,7 +178,7 @@ func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d.state(d.page(2), exact.Queued, 0)
 	stats, err := d.store.Stats(t.Context())
 	if err != nil || stats.Balance() != nil || stats.Found != 6 || stats.Added != 4 || stats.Seen != 2 || stats.Outbox != 0 {
-		t.Errorf("at the end the books are %+v, %v", stats, err)
+		t.Errorf("Stats at the end = %+v, %v; want 6 found, 4 added, 2 seen and an empty outbox", stats, err)
 	}
 }
 
@@ -192,11 +192,11 @@ func TestUnconfirmedEndIsANote(t *testing.T) {
 	c.Links = nil
 	d.weak.fails = func(string, int) (before, after bool) { return true, false }
 	if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
-		t.Fatalf("the first that finds the set away: %v", err)
+		t.Fatalf("the first Complete while the set is unavailable: %v, want ErrUnavailable", err)
 	}
 	d.must(d.complete(l, c))
 	if !d.asked.made[1][0].Unconfirmed {
-		t.Error("the completion does not say that the set was not told")
+		t.Error("Completion.Unconfirmed = false, although the set did not get the end of the item")
 	}
 	d.weak.fails = nil
 	d.state(d.page(2), exact.Queued, 0)
@@ -221,7 +221,7 @@ func TestFinishIsTriedAgain(t *testing.T) {
 	d.must(d.complete(l, c))
 	d.state(d.page(2), exact.Done, 0)
 	if d.asked.made[1][0].Unconfirmed || len(d.files.synced) != 1 {
-		t.Errorf("unconfirmed: %t; records %v", d.asked.made[1][0].Unconfirmed, d.files.synced)
+		t.Errorf("Completion.Unconfirmed = %t, synced records %v; want false and one record", d.asked.made[1][0].Unconfirmed, d.files.synced)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestStoredEndKeepsItsRecord(t *testing.T) {
 		_ = d.complete(l, c)
 		d.must(d.asked.made[0][0].Void())
 		if voided == told {
-			t.Errorf("told %t: voided %t", told, voided)
+			t.Errorf("the set stored the end: %t; the record was taken back: %t, want the opposite", told, voided)
 		}
 	}
 }
@@ -256,14 +256,14 @@ func TestFinishWithoutRecord(t *testing.T) {
 	}
 	d.asked.complete, d.asked.early = errors.New("broken"), true
 	if err := d.complete(l, bare(0)); err == nil {
-		t.Fatal("no error")
+		t.Fatal("Complete with a broken queue: no error")
 	}
 	d.state(d.page(2), exact.Failed, 0)
 	d.must(d.complete(l, bare(0)))
 	d.weak.fails = func(string, int) (before, after bool) { return true, false }
 	d.must(d.complete(l, bare(1)))
 	if !d.asked.made[2][0].Unconfirmed {
-		t.Error("the completion does not say that the set was not told")
+		t.Error("Completion.Unconfirmed = false, although the set did not get the end of the item")
 	}
 }
 
@@ -274,7 +274,7 @@ func TestCompleteWithOtherOutputFails(t *testing.T) {
 	l := d.lease()
 	d.out.current = exact.NewOutput(exact.OutputConfig{Set: exact.NewBreaker(d.set, 0)})
 	if err := d.complete(l, d.completion(l.Items[0])); err == nil {
-		t.Error("an item was completed behind the set's back")
+		t.Error("Complete while the queue syncs another Output: no error")
 	}
 }
 
@@ -311,7 +311,7 @@ func TestNewAgainUnderOneLease(t *testing.T) {
 	d.offer(frontier.Added, d.page(2))
 	more, err := d.store.Extend(t.Context(), l.ID, frontier.TopUp{Items: 8, Known: len(l.Items)})
 	if err != nil || len(more.Items) != 1 || more.Items[0].Round != 1 {
-		t.Fatalf("%+v, %v, want round 1 of the first", more.Items, err)
+		t.Fatalf("Extend: items %+v, error %v; want only the first item, in round 1", more.Items, err)
 	}
 	c = d.completion(more.Items[0])
 	c.Links = []frontier.Offer{d.page(5)}

@@ -352,17 +352,17 @@ func (w *world) verify() {
 		delete(records, ref)
 		status, _ := w.set.Lookup(w.Context(), ref.Fingerprint)
 		if want := (exact.Status{State: exact.Done, Class: item.Class, Outcome: frontier.OK, HTTP: 200, Forever: true}); item.Class != frontier.Bulk && n > 0 && status != want {
-			w.Errorf("page %d of class %d is %+v in the set", n, item.Class, status)
+			w.Errorf("page %d of class %d has the status %+v in the set, want %+v", n, item.Class, status, want)
 		}
 	}
 	if len(records) > 0 {
-		w.Errorf("%d records too many, in other rounds: %v", len(records), records)
+		w.Errorf("%d records in other rounds, want none: %v", len(records), records)
 	}
 	stats, _ := w.queue.Stats(w.Context())
 	if err := stats.Balance(); err != nil || stats.Queued+stats.Leased+stats.Outbox > 0 {
-		w.Errorf("at the end the queue has %+v (%v)", stats, err)
+		w.Errorf("at the end the queue has %+v (%v), want 0 queued, leased and in the outbox", stats, err)
 	}
 	if stats.Promoted > 0 {
-		w.Errorf("%d keys were promoted, and none could be", stats.Promoted)
+		w.Errorf("Stats.Promoted = %d, want 0", stats.Promoted)
 	}
 }

@@ -135,7 +135,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
 	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	t.Logf("the seed of this run is %d", seed)
 
 	var writing sync.WaitGroup
 	for w := range 2 {
@@ -178,11 +178,11 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 			if before, again := got[c.id]; again {
 				repeats++
 				if c != before {
-					t.Errorf("%s came again as %+v, want %+v", c.id, c, before)
+					t.Errorf("event %s was repeated as %+v, want the same as before: %+v", c.id, c, before)
 				}
 			} else {
 				if before := last[c.host]; c.id < before { // ids of these records are in the order of their numbers
-					t.Errorf("%s of %s follows %s", c.id, c.host, before)
+					t.Errorf("event %s of %s came after event %s, want increasing ids", c.id, c.host, before)
 				}
 				got[c.id], last[c.host] = c, c.id
 			}
@@ -203,7 +203,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	relayed, _, err := pgstore.Outbox{Store: set}.Read(t.Context(), "", records+1)
 	must(t, err)
 	if len(relayed) != len(got) || len(got) != records {
-		t.Fatalf("%d events were captured and %d are relayed, want %d", len(got), len(relayed), records)
+		t.Fatalf("%d events were captured and %d can be read by relays, want %d of both", len(got), len(relayed), records)
 	}
 	same := func(e events.Event, c captured) {
 		t.Helper()
@@ -223,7 +223,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	var left int
 	if must(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM crawler.outbox").Scan(&left)); left > 0 {
-		t.Errorf("%d events are left in the table", left)
+		t.Errorf("%d events are left in the table crawler.outbox, want 0", left)
 	}
 
 	// The slot is lost, with all events that the reader has not acknowledged.

@@ -71,10 +71,10 @@ func TestForeignCursorsAreRefused(t *testing.T) {
 	outbox := pgstore.Outbox{Store: open(t, anyCrawl(database(t)))}
 	for _, text := range []events.Cursor{"x", "1", "1/", "/1", "1/1/1", "-1/1", "1/-1", "+1/1", "01/1", "0/0", "1/4294967296", "18446744073709551616/1", " 1/1"} {
 		if _, _, err := outbox.Read(t.Context(), text, 1); err == nil || !strings.Contains(err.Error(), "XID/SEQUENCE") {
-			t.Errorf("Read behind %q: %v, want an error that says what a cursor is", text, err)
+			t.Errorf("Read after %q: %v, want an error that names XID/SEQUENCE", text, err)
 		}
 		if _, err := outbox.Lag(t.Context(), text); err == nil {
-			t.Errorf("Lag behind %q: no error", text)
+			t.Errorf("Lag after %q: no error", text)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	for print, times := range l.new {
 		isDone, known := states[print]
 		if times > 1 || !known || l.done[print] && !isDone {
-			t.Fatalf("key %x was answered new %d times and finished %t; it is known %t and done %t", print, times, l.done[print], known, isDone)
+			t.Fatalf("key %x: answered new %d times, finished by a caller: %t; stored as known: %t, as done: %t", print, times, l.done[print], known, isDone)
 		}
 	}
 	// One statement reads both numbers, because calls that were running when the
@@ -103,7 +103,7 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	must(t, conn.QueryRow(t.Context(), fmt.Sprintf("SELECT (SELECT count(*) FROM %s), (SELECT count(*) FROM %s WHERE outcome IS NOT NULL)",
 		table(t, cfg, "record"), table(t, cfg, "exact_key"))).Scan(&records, &finished))
 	if records != finished {
-		t.Errorf("%d records of %d finished keys, want as many", records, finished)
+		t.Errorf("%d records and %d finished keys, want the same number", records, finished)
 	}
 	t.Logf("%d keys decided, %d finished", len(l.new), finished)
 }
@@ -130,7 +130,7 @@ func underLoad(t *testing.T, dsn string, disturb func(r *rand.Rand)) {
 	cancel()
 	group.Wait()
 	if len(l.new) == 0 || len(l.done) == 0 {
-		t.Fatalf("%d keys were decided and %d finished, want some", len(l.new), len(l.done))
+		t.Fatalf("%d keys were decided and %d finished, want more than 0 of both", len(l.new), len(l.done))
 	}
 	l.verify(t, cfg)
 }
@@ -196,10 +196,10 @@ func TestUnavailableServer(t *testing.T) {
 		began := time.Now()
 		_, err := set.Decide(t.Context(), keys(0, 3))
 		if took := time.Since(began); !errors.Is(err, frontier.ErrUnavailable) || took > 20*time.Second {
-			t.Errorf("%s: %v after %v, want ErrUnavailable soon", what, err, took)
+			t.Errorf("Decide with a server that is %s: %v after %v, want ErrUnavailable within 20 s", what, err, took)
 		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, which looks like the caller's own context", what, err)
+			t.Errorf("Decide with a server that is %s: %v, which wraps a context error although the caller's context has not ended", what, err)
 		}
 	}
 	must(t, server.Pause())
@@ -213,17 +213,17 @@ func TestUnavailableServer(t *testing.T) {
 	must(t, server.Restart())
 	answers, err := set.Decide(t.Context(), keys(10, 11))
 	if err != nil || !answers[0].New {
-		t.Errorf("after the restart: %+v, %v, want a new key", answers, err)
+		t.Errorf("Decide after the restart = %+v, %v; want a new key", answers, err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	cancel(why)
 	if _, err := set.Decide(ctx, keys(0, 1)); !errors.Is(err, why) {
-		t.Errorf("a call whose context ended: %v, want its cause", err)
+		t.Errorf("Decide with a context that has ended: %v, want its cause", err)
 	}
 	set.Close()
 	if err := set.Queued(t.Context(), refs(0, key(0))); !errors.Is(err, frontier.ErrClosed) {
-		t.Errorf("a call of a closed store: %v, want ErrClosed", err)
+		t.Errorf("Queued of a closed store: %v, want ErrClosed", err)
 	}
 }
 
@@ -266,11 +266,11 @@ func TestServerErrors(t *testing.T) {
 		asked := query[int](t, cfg.DSN, "SELECT last_value FROM asked")
 		for _, kind := range []error{frontier.ErrUnavailable, pgstore.ErrNoCrawl} {
 			if errors.Is(err, kind) != (c.is == kind) {
-				t.Errorf("%s: %v, want %v", c.state, err, c.is)
+				t.Errorf("SQLSTATE %s: error %v, want %v", c.state, err, c.is)
 			}
 		}
 		if err == nil || asked != c.asked || !strings.Contains(err.Error(), "as told") {
-			t.Errorf("%s: asked %d times, with %v at last; want %d times", c.state, asked, err, c.asked)
+			t.Errorf("SQLSTATE %s: the server was asked %d times, the last error is %v; want %d times and the server's message", c.state, asked, err, c.asked)
 		}
 	}
 }
@@ -296,7 +296,7 @@ func TestLockTimeout(t *testing.T) {
 		t.Errorf("Finish of a locked key: %v, want ErrUnavailable", err)
 	}
 	if s, err := set.Lookup(t.Context(), key(0).Fingerprint); err != nil || s.State != exact.Pending {
-		t.Errorf("a key of a call that failed is %+v, %v, want it pending", s, err)
+		t.Errorf("Lookup of the other key of the failed Finish = %+v, %v; want it pending", s, err)
 	}
 	must(t, set.Queued(t.Context(), refs(0, keys(0, 2)...))) // needs no lock
 	must(t, tx.Rollback(t.Context()))
@@ -324,16 +324,16 @@ func TestNoCredentials(t *testing.T) {
 		cfg.ConnectTimeout = time.Second
 		_, err := pgstore.Open(t.Context(), cfg)
 		if err == nil {
-			t.Errorf("%s: opened", name)
+			t.Errorf("Open with %s: no error", name)
 			continue
 		}
 		for e := err; e != nil; e = errors.Unwrap(e) {
 			if strings.Contains(e.Error(), "w0rd") {
-				t.Errorf("%s: %v", name, e)
+				t.Errorf("Open with %s: the error contains the password: %v", name, e)
 			}
 		}
 		if name == "wrong password" && errors.Is(err, frontier.ErrUnavailable) {
-			t.Errorf("%s: %v, want an error that lasts", name, err)
+			t.Errorf("Open with %s: %v, want an error other than ErrUnavailable", name, err)
 		}
 	}
 }

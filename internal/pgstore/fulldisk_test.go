@@ -41,7 +41,7 @@ func smallDisk(t *testing.T, size string) *disk {
 	must(t, err)
 	t.Cleanup(func() { _ = os.Remove(dir) }) // fails while the disk is mounted
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
-		why := fmt.Sprintf("no file system can be mounted here, so no disk fills up: %v", err)
+		why := fmt.Sprintf("this test needs a small disk, but no file system can be mounted here: %v", err)
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
 			t.Fatal(why)
 		}
@@ -98,7 +98,7 @@ func wantHeld(t *testing.T, what string, err error, says ...string) {
 	}
 	for _, word := range says {
 		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%s: %v, want %q in it", what, err, word)
+			t.Errorf("%s: %v, want an error that says %q", what, err, word)
 		}
 	}
 	if strings.Contains(err.Error(), "w0rd") || strings.Contains(err.Error(), "\n") {
@@ -151,7 +151,7 @@ func (b *books) check(t *testing.T) {
 	var want exact.Stats
 	for n, state := range b.states {
 		if got := got[key(n).Fingerprint]; got != state {
-			t.Fatalf("key %d is %q, want it %q", n, got, state)
+			t.Fatalf("key %d has state %q, want %q", n, got, state)
 		}
 		switch state {
 		case exact.Pending:
@@ -163,12 +163,12 @@ func (b *books) check(t *testing.T) {
 		}
 	}
 	if got, err := b.set.Stats(t.Context()); err != nil || got != want {
-		t.Errorf("the set counts %+v, %v, want %+v", got, err, want)
+		t.Errorf("Stats = %+v, %v; want %+v", got, err, want)
 	}
 	records := 0
 	must(t, b.set.EachRecord(t.Context(), func(row exact.Row) error {
 		if records++; !strings.Contains(string(row.Record), `"mark":"first"`) {
-			t.Errorf("a record is %s, want that of the first to finish", row.Record)
+			t.Errorf("a record is %s, want one with \"mark\":\"first\", of the first Finish", row.Record)
 		}
 		return nil
 	}))
@@ -186,7 +186,7 @@ func (b *books) decide(t *testing.T, from, to int) error {
 	}
 	for i, a := range answers {
 		if a != (exact.Answer{New: true, First: true}) {
-			t.Fatalf("key %d is answered %+v, want it new", from+i, a)
+			t.Fatalf("Decide of key %d = %+v, want it new for the first time", from+i, a)
 		}
 	}
 	b.enter(from, to, exact.Pending)
@@ -200,7 +200,7 @@ func (b *books) wantKnown(t *testing.T, from, to int) {
 	must(t, err)
 	for i, a := range answers {
 		if a.New {
-			t.Fatalf("key %d is new once more", from+i)
+			t.Fatalf("Decide of key %d: new again, want it known", from+i)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func TestFullDisk(t *testing.T) {
 	var err error
 	for ; err == nil; full += batch {
 		if full > 20*begun {
-			t.Fatal("a full disk has room for all keys")
+			t.Fatal("no Decide failed, so the disk is not full")
 		}
 		err = b.decide(t, full, full+batch)
 	}
@@ -282,7 +282,7 @@ func TestFullDisk(t *testing.T) {
 	_, err = breaker.Decide(t.Context(), keys(full, full+batch))
 	wantHeld(t, "Decide again", err, noRoom...)
 	if !breaker.Away() {
-		t.Error("a set without room does not count as away")
+		t.Error("Away() = false after a call failed because the disk is full, want true")
 	}
 	wantHeld(t, "Finish", b.finish(t, 300, 2300, ""), noRoom...)
 	_, err = pgstore.Open(t.Context(), other)
@@ -333,7 +333,7 @@ func TestFullDiskOfLog(t *testing.T) {
 		var err error
 		for n := 0; err == nil; n += 10 {
 			if n == 1000 {
-				t.Fatal("a server with a full log goes on")
+				t.Fatal("the server still answers although its log cannot be written")
 			}
 			writeLog(t, server.DSN())
 			_, err = set.Decide(t.Context(), keys(n, n+10))
@@ -342,14 +342,14 @@ func TestFullDiskOfLog(t *testing.T) {
 		said, err := os.ReadFile(filepath.Join(server.SocketDir(), "log"))
 		must(t, err)
 		if !strings.Contains(string(said), "PANIC:") || !strings.Contains(string(said), "No space left on device") {
-			t.Errorf("the log has no PANIC for want of room: the disk was not full")
+			t.Errorf("the log has no PANIC with No space left on device, so the disk was not full")
 		}
 		d.makeRoom()
 		must(t, server.Restart()) // usually the server has stopped by now
 		progress(t, server.DSN())
 	})
 	if answers, err := set.Decide(t.Context(), keys(5000, 5001)); err != nil || !answers[0].New {
-		t.Errorf("after all: %+v, %v, want a new key", answers, err)
+		t.Errorf("Decide after the restart = %+v, %v; want a new key", answers, err)
 	}
 }
 

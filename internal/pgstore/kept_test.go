@@ -24,7 +24,7 @@ func TestKeptNumbersOutliveQueue(t *testing.T) {
 		kept, err := pgstore.Read(t.Context(), cfg)
 		must(t, err)
 		if kept.Identity != cfg.Identity || !bytes.Equal(kept.Card, cfg.Card) || kept.Waited != waited || kept.At.IsZero() == noted {
-			t.Errorf("kept are %+v, want %+v of %q and %q", kept, waited, cfg.Identity, cfg.Card)
+			t.Errorf("Read = %+v, want the numbers %+v of the crawl %q with card %q", kept, waited, cfg.Identity, cfg.Card)
 		}
 		return kept
 	}
@@ -33,7 +33,7 @@ func TestKeptNumbersOutliveQueue(t *testing.T) {
 	first := want(pgstore.Waited{All: 30, Exact: 10}, true)
 	must(t, set.Keep(t.Context(), pgstore.Waited{All: 99}, time.Hour))
 	if again := want(pgstore.Waited{All: 30, Exact: 10}, true); !again.At.Equal(first.At) {
-		t.Errorf("noted at %v, then at %v", first.At, again.At)
+		t.Errorf("a second Keep within the hour changed the time from %v to %v, want it unchanged", first.At, again.At)
 	}
 	must(t, set.Keep(t.Context(), pgstore.Waited{All: 5, Exact: 5}, 0))
 	want(pgstore.Waited{All: 5, Exact: 5}, true)
@@ -45,10 +45,10 @@ func TestKeptNumbersOutliveQueue(t *testing.T) {
 
 	other := anyCrawl(cfg.DSN)
 	if _, err := pgstore.Read(t.Context(), other); !errors.Is(err, pgstore.ErrNoCrawl) {
-		t.Errorf("Read of no crawl = %v, want %v", err, pgstore.ErrNoCrawl)
+		t.Errorf("Read of a crawl that does not exist = %v, want %v", err, pgstore.ErrNoCrawl)
 	}
 	open(t, other)
 	if kept, err := pgstore.Read(t.Context(), other); err != nil || kept.Card != nil {
-		t.Errorf("a crawl without a card keeps %q (%v)", kept.Card, err)
+		t.Errorf("Read of a crawl without a card returned the card %q (%v), want none", kept.Card, err)
 	}
 }

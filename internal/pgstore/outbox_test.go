@@ -41,7 +41,7 @@ func ours(set *pgstore.Store) nextPage {
 		page, err := set.Committed(ctx, at, 7)
 		for _, c := range page {
 			if c.Cursor.XID < at.XID || c.Cursor.XID == at.XID && c.Cursor.Sequence <= at.Sequence {
-				return nil, fmt.Errorf("the record at %v follows that at %v", c.Cursor, at)
+				return nil, fmt.Errorf("the record at %v came after the one at %v, want increasing cursors", c.Cursor, at)
 			}
 			read, at = append(read, c.Ref), c.Cursor
 		}
@@ -119,9 +119,9 @@ func TestLateCommit(t *testing.T) {
 			read = append(read, more...)
 			want := refs(0, keys(0, 3)...)
 			if naive := name != "ours"; naive && len(read) == len(want) {
-				t.Error("the naive relay lost nothing: the test cannot tell it from ours")
+				t.Error("the naive relay lost nothing, so the test cannot find its fault")
 			} else if !naive && fmt.Sprint(read) != fmt.Sprint(want) {
-				t.Errorf("read %x, want %x", read, want)
+				t.Errorf("the relay read %x, want %x", read, want)
 			}
 		})
 	}
@@ -202,7 +202,7 @@ func TestOutboxComplete(t *testing.T) {
 			n := number[ref]
 			read[n]++
 			if before, any := last[n/each]; any && n <= before && n < writers*each {
-				t.Errorf("record %d of writer %d follows its record %d", n, n/each, before)
+				t.Errorf("record %d of writer %d came after record %d of this writer", n, n/each, before)
 			}
 			last[n/each] = n
 		}
@@ -255,11 +255,11 @@ func TestCommitsDoNotWaitForNotifications(t *testing.T) {
 	for query[int](t, cfg.DSN, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 0 {
 	}
 	if err := notifying(cfg.DSN, 2*time.Second); err == nil {
-		t.Error("the naive transaction was not held up: the test cannot tell it from ours")
+		t.Error("the naive transaction was not blocked, so the test cannot find its fault")
 	}
 	began := time.Now()
 	must(t, set.Finish(t.Context(), nil, []exact.Row{record(key(1), 0, "")}))
-	t.Logf("Finish took %v while a notification was held up", time.Since(began))
+	t.Logf("Finish took %v while a notification was blocked", time.Since(began))
 	execute(t, cfg.DSN, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 	<-held
 }
@@ -290,7 +290,7 @@ func TestReadingDeletesNothing(t *testing.T) {
 	naive := fmt.Sprintf("WITH read AS (DELETE FROM %s RETURNING fingerprint) SELECT count(*) FROM read", table(t, cfg, "record"))
 	_ = deliver(query[int](t, dsn, naive), nil)
 	if page, err := set.Committed(t.Context(), pgstore.Cursor{}, 10); err != nil || len(page) > 0 {
-		t.Errorf("%d records are there behind the naive relay's death, %v: the test cannot tell it from ours", len(page), err)
+		t.Errorf("after the naive relay died there are %d records (%v), want 0, or the test cannot find its fault", len(page), err)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestRelayIsNotifiedOfRecords(t *testing.T) {
 		select {
 		case <-changed:
 		case <-time.After(30 * time.Second):
-			t.Fatalf("not notified of %s", what)
+			t.Fatalf("no notification of %s within 30 s", what)
 		}
 	}
 	await("the beginning")
@@ -362,17 +362,17 @@ func TestSinceSkipsOlderRecords(t *testing.T) {
 		page, err := set.Committed(t.Context(), cursors[from], 100)
 		must(t, err)
 		if len(page) != want {
-			t.Errorf("from hour %d on there are %d records, want %d", from, len(page), want)
+			t.Errorf("Committed after the cursor of hour %d returned %d records, want %d", from, len(page), want)
 		}
 		behind, err := set.Behind(t.Context(), cursors[from])
 		must(t, err)
 		if behind.Events != uint64(want) || behind.Bytes == 0 || from == 3 && !behind.Oldest.Equal(at(3)) {
-			t.Errorf("after the cursor of hour %d: %+v", from, behind)
+			t.Errorf("Behind the cursor of hour %d = %+v, want %d events", from, behind, want)
 		}
 	}
 	end := pgstore.Cursor{XID: 1 << 40}
 	if behind, err := set.Behind(t.Context(), end); err != nil || behind != (events.Lag{}) {
-		t.Errorf("behind the end: %+v, %v", behind, err)
+		t.Errorf("Behind the last cursor = %+v, %v; want no lag", behind, err)
 	}
 }
 
@@ -385,7 +385,7 @@ func TestRelayState(t *testing.T) {
 	set, again := pgstore.Outbox{Store: open(t, cfg)}, pgstore.Outbox{Store: open(t, cfg)}
 	ctx := t.Context()
 	if _, known, err := set.Load(ctx, "a"); known || err != nil {
-		t.Errorf("a new relay is known: %v, %v", known, err)
+		t.Errorf("Load of a new relay: known %v, error %v; want false", known, err)
 	}
 	letters := []events.DeadLetter{
 		{Event: events.Event{ID: "2", Data: []byte(`{"n":"\u0000"}`)}, Reason: "first\x00\xff", At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
@@ -395,28 +395,28 @@ func TestRelayState(t *testing.T) {
 	must(t, set.Save(ctx, "a", "5/1", append(letters, letters[0])))
 	must(t, set.Save(ctx, "a", "6/2", []events.DeadLetter{{Event: letters[1].Event, Reason: "repeated", At: time.Now()}}))
 	if names, err := again.Names(ctx); err != nil || fmt.Sprint(names) != "[a b]" {
-		t.Errorf("relays %v, %v", names, err)
+		t.Errorf("Names = %v, %v; want a and b", names, err)
 	}
 	if relay, known, err := again.Load(ctx, "a"); relay.Cursor != "6/2" || relay.Dead != 2 || time.Since(relay.At).Abs() > time.Hour || !known || err != nil {
-		t.Errorf("relay %+v, %v, %v", relay, known, err)
+		t.Errorf("Load = %+v, %v, %v; want cursor 6/2, 2 dead letters and the current time", relay, known, err)
 	}
 	letters[0].Reason = "first\ufffd"
 	if got, err := again.Dead(ctx, "a"); err != nil || fmt.Sprint(got) != fmt.Sprint(letters) {
-		t.Errorf("dead letters %v, %v; want %v", got, err, letters)
+		t.Errorf("Dead = %v, %v; want %v", got, err, letters)
 	}
 	if got, err := again.Dead(ctx, "b"); err != nil || len(got) > 0 {
-		t.Errorf("dead letters of another relay: %v, %v", got, err)
+		t.Errorf("Dead of another relay = %v, %v; want none", got, err)
 	}
 	if n, err := set.Discard(ctx, "a", "1", "none"); n != 1 || err != nil {
-		t.Errorf("%d letters discarded, %v; want 1", n, err)
+		t.Errorf("Discard = %d, %v; want 1", n, err)
 	}
 	if n, err := set.Discard(ctx, "a"); n != 1 || err != nil {
-		t.Errorf("%d letters discarded, %v; want 1", n, err)
+		t.Errorf("Discard = %d, %v; want 1", n, err)
 	}
 	release, err := set.Lock(ctx, "a")
 	must(t, err)
 	if _, err := again.Lock(ctx, "a"); !errors.Is(err, events.ErrLocked) {
-		t.Errorf("Lock of a relay that runs: %v", err)
+		t.Errorf("Lock of a relay that is locked: %v, want ErrLocked", err)
 	}
 	other, err := again.Lock(ctx, "b")
 	must(t, err)
@@ -431,7 +431,7 @@ func TestRelayState(t *testing.T) {
 	}
 	must(t, pgstore.Delete(ctx, cfg))
 	if n := query[int](t, dsn, "SELECT count(*) FROM crawler.relay AS r LEFT JOIN crawler.crawl AS c ON c.id = r.crawl WHERE c.id IS NULL"); n > 0 {
-		t.Errorf("%d relays of a deleted crawl are there", n)
+		t.Errorf("%d relays of the deleted crawl are still stored, want 0", n)
 	}
 	if err := set.Save(ctx, "a", "7/1", nil); !errors.Is(err, pgstore.ErrNoCrawl) {
 		t.Errorf("Save of a deleted crawl: %v, want ErrNoCrawl", err)
@@ -463,7 +463,7 @@ func TestOutboxOfOlderSchema(t *testing.T) {
 		page, err := set.Committed(t.Context(), at, 1)
 		must(t, err)
 		if want := fmt.Sprintf("http://example.org/%d", n); len(page) != 1 || n < 41 && page[0].URL != want || n == 41 && page[0].URL != key(1).URL {
-			t.Fatalf("record %d is %+v, want that of %s", n, page, want)
+			t.Fatalf("record %d is %+v, want only the one of %s (or, as number 41, of the last Finish)", n, page, want)
 		}
 		at = page[0].Cursor
 	}
@@ -483,10 +483,10 @@ func TestRestoredElsewhere(t *testing.T) {
 	must(t, pgstore.Outbox{Store: set}.Save(t.Context(), "a", "1000003/1", nil))
 	execute(t, dsn, fmt.Sprintf("UPDATE %s SET xid = (xid::text::bigint + 1000000)::text::xid8", table(t, cfg, "record")))
 	if _, err := set.Committed(t.Context(), pgstore.Cursor{}, 10); !errors.Is(err, pgstore.ErrForeign) {
-		t.Errorf("Committed: %v, want ErrForeign", err)
+		t.Errorf("Committed with records of another server: %v, want ErrForeign", err)
 	}
 	if _, err := pgstore.Open(t.Context(), cfg); !errors.Is(err, pgstore.ErrForeign) {
-		t.Errorf("Open: %v, want ErrForeign", err)
+		t.Errorf("Open with records of another server: %v, want ErrForeign", err)
 	}
 	text, err := os.ReadFile("../../docs/reference/postgres.md")
 	must(t, err)
@@ -509,12 +509,12 @@ func TestRestoredElsewhere(t *testing.T) {
 		want = append(want, refs(0, key(n), key(n+10))...)
 	}
 	if want = append(want, refs(0, key(20))...); fmt.Sprint(read) != fmt.Sprint(want) {
-		t.Errorf("read %x, want %x", read, want)
+		t.Errorf("the relay read %x, want %x", read, want)
 	}
 	if _, known, err := (pgstore.Outbox{Store: set}).Load(t.Context(), "a"); known || err != nil {
-		t.Errorf("a relay goes on from where it was on the other server: %v, %v", known, err)
+		t.Errorf("Load of a relay of the other server: known %v, error %v; want it deleted", known, err)
 	}
 	if _, err := set.Committed(t.Context(), pgstore.Cursor{XID: 1 << 40}, 100); !errors.Is(err, pgstore.ErrForeign) {
-		t.Errorf("Committed after a cursor of the future: %v, want ErrForeign", err)
+		t.Errorf("Committed after a cursor larger than all transaction ids: %v, want ErrForeign", err)
 	}
 }

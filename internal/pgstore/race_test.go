@@ -157,7 +157,7 @@ func TestSweptWhileInserting(t *testing.T) {
 	waiting, err := set.Waiting(t.Context(), exact.Key{}.Fingerprint, 10)
 	must(t, err)
 	if len(waiting) != 2 || waiting[0].Round != 5 || waiting[1].Round != 5 {
-		t.Errorf("%+v wait, want both keys in round 5", waiting)
+		t.Errorf("Waiting = %+v, want both keys in round 5", waiting)
 	}
 	if again, err := set.Decide(t.Context(), keys(2, 3)); err != nil || again[0] != (exact.Answer{New: true, Round: 5}) {
 		t.Errorf("the next key is answered %+v, %v, want round 5", again, err)
@@ -195,6 +195,6 @@ func TestKnownKeysCostNoWrite(t *testing.T) {
 		least = min(least, written()-before)
 	}
 	if least > 0 {
-		t.Errorf("1500 verdicts about known keys wrote %.0f bytes of WAL each time, want 0", least)
+		t.Errorf("in each of 5 tries, 1500 decisions about known keys wrote at least %.0f bytes of WAL, want 0", least)
 	}
 }

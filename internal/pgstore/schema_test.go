@@ -71,7 +71,7 @@ func TestStatementsAreValid(t *testing.T) {
 	files, err := filepath.Glob("statements/*.sql")
 	must(t, err)
 	if used := statementsOfCode(t); !slices.Equal(files, used) {
-		t.Errorf("there are the statements\n%q\nbut the code uses\n%q", files, used)
+		t.Errorf("the folder has the statements\n%q\nbut the code uses\n%q", files, used)
 	}
 	conn, err := pgx.Connect(t.Context(), dsn)
 	must(t, err)
@@ -132,7 +132,7 @@ func TestPlansScanNoTable(t *testing.T) {
 	const scans = "SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_user_tables WHERE relname ~ '_[0-9]+$'"
 	// Creating a table scans it once for each index.
 	if n := query[int](t, cfg.DSN, scans); n > 7 {
-		t.Errorf("tables were read from end to end %d times, want only when their indexes were made", n)
+		t.Errorf("tables were scanned %d times, want at most 7: once for each index", n)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 		sum += n
 	}
 	if sum != 10 {
-		t.Errorf("10 keys were new %d times", sum)
+		t.Errorf("10 keys were new to %d callers, want 10", sum)
 	}
 	if n := query[int](t, cfg.DSN, "SELECT count(*) FROM pg_tables WHERE schemaname = 'crawler' AND tablename ~ '_[0-9]+$'"); n != 4 {
 		t.Errorf("one crawl has %d tables, want 4", n)
@@ -187,7 +187,7 @@ func TestSchemaVersions(t *testing.T) {
 	refused := cfg
 	refused.NoMigrate = true
 	if _, err := pgstore.Open(t.Context(), refused); !errors.Is(err, pgstore.ErrSchema) || !strings.Contains(err.Error(), "crawler migrate") {
-		t.Errorf("Open without a schema and without migrating: %v, want ErrSchema and the way out", err)
+		t.Errorf("Open without a schema, with NoMigrate: %v, want ErrSchema that names crawler migrate", err)
 	}
 	if _, err := pgstore.Inspect(t.Context(), cfg); !errors.Is(err, pgstore.ErrSchema) {
 		t.Errorf("Inspect without a schema: %v, want ErrSchema", err)
@@ -195,7 +195,7 @@ func TestSchemaVersions(t *testing.T) {
 	for _, before := range []int64{0, 2} {
 		from, to, err := pgstore.Migrate(t.Context(), pgstore.Config{DSN: cfg.DSN})
 		if err != nil || from != before || to != 2 {
-			t.Errorf("Migrate: from %d to %d, %v; want from %d to 2", from, to, err, before)
+			t.Errorf("Migrate = from version %d to %d, %v; want from %d to 2", from, to, err, before)
 		}
 	}
 	open(t, refused)
@@ -226,7 +226,7 @@ func TestOutcomesHaveLetters(t *testing.T) {
 	for n, e := range told {
 		outcome := frontier.Outcome(e.Name)
 		if string(outcome.State()) != e.State {
-			t.Errorf("%q is %q in the database, %q in the program", e.Name, e.State, outcome.State())
+			t.Errorf("outcome %q has state %q in the database, %q in the program", e.Name, e.State, outcome.State())
 		}
 		_, err := set.Decide(t.Context(), keys(n, n+1))
 		must(t, err)
@@ -234,7 +234,7 @@ func TestOutcomesHaveLetters(t *testing.T) {
 		must(t, set.Finish(t.Context(), []exact.Finished{end}, nil))
 		const named = "SELECT o.name FROM crawler.exact_key_1 AS k JOIN crawler.exact_outcome AS o ON o.letter = k.outcome WHERE k.fingerprint = $1"
 		if got := query[string](t, dsn, named, [16]byte(key(n).Fingerprint)); got != e.Name {
-			t.Errorf("an end with outcome %q reads %q in the database", e.Name, got)
+			t.Errorf("a key that was finished with outcome %q has outcome %q in the database", e.Name, got)
 		}
 	}
 	if len(told) != 12 {
@@ -261,12 +261,12 @@ func TestOpenRefusesOtherFixedValues(t *testing.T) {
 	}{{foreign, []string{"x7Yz01", "other1"}}, {shorter, []string{"class 1", "24h0m0s", "1h0m0s"}}, {longer, []string{"class 7"}}} {
 		_, err := pgstore.Open(t.Context(), c.cfg)
 		if !errors.Is(err, frontier.ErrParamsMismatch) {
-			t.Errorf("%v, want ErrParamsMismatch", err)
+			t.Errorf("Open with other fixed values: %v, want ErrParamsMismatch", err)
 			continue
 		}
 		for _, word := range c.says {
 			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%v, want it to say %q", err, word)
+				t.Errorf("Open with other fixed values: %v, want an error that says %q", err, word)
 			}
 		}
 	}
@@ -274,12 +274,12 @@ func TestOpenRefusesOtherFixedValues(t *testing.T) {
 	must(t, err)
 	look.Close()
 	if _, err := pgstore.Inspect(t.Context(), pgstore.Config{DSN: cfg.DSN, Crawl: "none"}); !errors.Is(err, pgstore.ErrNoCrawl) {
-		t.Errorf("Inspect of no crawl: %v, want ErrNoCrawl", err)
+		t.Errorf("Inspect of a crawl that does not exist: %v, want ErrNoCrawl", err)
 	}
 	_, err = pgstore.Open(t.Context(), pgstore.Config{MaxConns: -1})
 	for _, word := range []string{"DSN", "Crawl", "MaxConns"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("Open of a faulty config: %v, want it to name %s", err, word)
+			t.Errorf("Open with a faulty config: %v, want an error that names %s", err, word)
 		}
 	}
 }
@@ -314,12 +314,12 @@ func TestWorkersNeedNoDDL(t *testing.T) {
 	defer conn.Close(t.Context())
 	for _, ddl := range []string{"DROP TABLE crawler.exact_key_1", "CREATE TABLE crawler.mine (n int)", "ALTER TABLE crawler.exact_key_1 SET (fillfactor = 50)"} {
 		if _, err := conn.Exec(t.Context(), ddl); err == nil {
-			t.Errorf("a worker may %s", ddl)
+			t.Errorf("the worker's role is allowed to %s, want an error", ddl)
 		}
 	}
 	stranger := strings.Replace(server.DSN(), "postgres@", "stranger@", 1)
 	if _, err := pgstore.Open(t.Context(), anyCrawl(stranger)); err == nil || errors.Is(err, frontier.ErrUnavailable) {
-		t.Errorf("Open by a stranger: %v, want an error that lasts", err)
+		t.Errorf("Open with an unknown role: %v, want an error other than ErrUnavailable", err)
 	}
 	set.Close()
 	must(t, pgstore.Delete(t.Context(), cfg))
@@ -354,7 +354,7 @@ func TestDeleteDoesNotBlockOthers(t *testing.T) {
 	}()
 	awaitBlocked(t, cfg.DSN, 1)
 	if err := pgstore.Delete(t.Context(), doomed); !errors.Is(err, frontier.ErrUnavailable) {
-		t.Errorf("a second Delete meanwhile: %v, want ErrUnavailable", err)
+		t.Errorf("a second Delete during the first one: %v, want ErrUnavailable", err)
 	}
 	// All of this happens while the deletion waits. If crawls shared a lock, these calls
 	// would never return.
@@ -371,14 +371,14 @@ func TestDeleteDoesNotBlockOthers(t *testing.T) {
 	must(t, tx.Rollback(t.Context()))
 	must(t, <-deleted)
 	if _, err := other.Decide(t.Context(), keys(0, 1)); !errors.Is(err, pgstore.ErrNoCrawl) {
-		t.Errorf("a worker of a deleted crawl: %v, want ErrNoCrawl", err)
+		t.Errorf("Decide by a worker of a deleted crawl: %v, want ErrNoCrawl", err)
 	}
 	if err := pgstore.Delete(t.Context(), doomed); !errors.Is(err, pgstore.ErrNoCrawl) {
-		t.Errorf("Delete of no crawl: %v, want ErrNoCrawl", err)
+		t.Errorf("Delete of a deleted crawl: %v, want ErrNoCrawl", err)
 	}
 	again := open(t, doomed) // the name is free again, but the number is not
 	if answers, err := again.Decide(t.Context(), keys(0, 1)); err != nil || !answers[0].First {
-		t.Errorf("the first key of a crawl made anew: %+v, %v", answers, err)
+		t.Errorf("Decide of the first key of a crawl that was created again = %+v, %v; want it new for the first time", answers, err)
 	}
 }
 
@@ -396,7 +396,7 @@ func TestDocumentedSQL(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := strings.Split(section, "```sql\n")[1:]
 	if len(blocks) < 5 {
-		t.Fatalf("%d statements, want those of the section", len(blocks))
+		t.Fatalf("the section has %d statements, want at least 5", len(blocks))
 	}
 	for _, block := range blocks {
 		statement, _, _ := strings.Cut(block, "```")
@@ -434,6 +434,6 @@ func TestRecordsAreKeptAsWritten(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	if err := set.EachRecord(t.Context(), func(exact.Row) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("EachRecord returned %v, want the visitor's error", err)
+		t.Errorf("EachRecord returned %v, want the error of its function", err)
 	}
 }

@@ -91,7 +91,7 @@ func BenchmarkSeen(b *testing.B) {
 					}
 					for i := range asks {
 						if !asks[i].Known {
-							return fmt.Errorf("%x is denied", asks[i].Print)
+							return fmt.Errorf("Read of %x, which was added: not known", asks[i].Print)
 						}
 					}
 					return nil

@@ -45,7 +45,7 @@ func TestSegmentsAreCreatedWhole(t *testing.T) {
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
 	l := c.layout.Layer(0)
 	if l.Segments != 3 {
-		t.Fatalf("%d segments, want 3 for the test's sake", l.Segments)
+		t.Fatalf("the layer has %d segments, but the test needs 3", l.Segments)
 	}
 	keys := client.Keys(t.Context(), c.prefix+"*").Val()
 	slices.Sort(keys)
@@ -60,7 +60,7 @@ func TestSegmentsAreCreatedWhole(t *testing.T) {
 		}
 		body := client.GetRange(t.Context(), key, HeaderBytes, -1).Val()
 		if strings.Trim(body, "\x00") != "" {
-			t.Errorf("%s is not empty", key)
+			t.Errorf("segment %s has bits, want only zeros", key)
 		}
 	}
 }
@@ -73,36 +73,36 @@ func TestExtendChain(t *testing.T) {
 	other, next := sibling(t, client, c), c.layout.Layer(1)
 	for i := range next.Segments {
 		if n := client.Exists(t.Context(), c.SegmentKey(1, i)).Val(); n != 0 {
-			t.Fatalf("segment %d is there before it was made", i)
+			t.Fatalf("segment %d exists before Prepare made it", i)
 		}
 		ready, err := c.Prepare(t.Context(), client)
 		if err != nil || ready != (i == next.Segments-1) {
-			t.Fatalf("Prepare %d of %d: %t, %v", i+1, next.Segments, ready, err)
+			t.Fatalf("Prepare, call %d of %d = %t, %v; want true at the last call", i+1, next.Segments, ready, err)
 		}
 		if n := client.Exists(t.Context(), c.SegmentKey(1, i)).Val(); n != 1 {
-			t.Fatalf("segment %d is not there after it was made", i)
+			t.Fatalf("segment %d does not exist after Prepare made it", i)
 		}
 		if layers := client.HGet(t.Context(), c.Record(), "layers").Val(); layers != "1" || c.Layers() != 1 {
-			t.Fatalf("%s layers before all is there, want 1", layers)
+			t.Fatalf("%s layers before Extend, want 1", layers)
 		}
 	}
 	for range 2 { // the second time there is nothing to do
 		if err := c.Extend(t.Context(), client, 1); err != nil || c.Layers() != 2 {
-			t.Fatalf("Extend: %v, %d layers, want 2", err, c.Layers())
+			t.Fatalf("Extend: error %v, %d layers; want 2", err, c.Layers())
 		}
 	}
 	if other.Layers() != 1 {
-		t.Fatalf("another process knows of %d layers, want 1 until it asks", other.Layers())
+		t.Fatalf("another process knows of %d layers before its Extend, want 1", other.Layers())
 	}
 	if err := other.Extend(t.Context(), client, 1); err != nil || other.Layers() != 2 {
-		t.Errorf("Extend by another process: %v, %d layers, want the 2 that there are", err, other.Layers())
+		t.Errorf("Extend by another process: error %v, %d layers; want the existing 2", err, other.Layers())
 	}
 	fixed := chainOf(t, client, Params{Capacity: 100, Growth: GrowthOff})
 	if err := fixed.Extend(t.Context(), client, 1); err == nil {
 		t.Error("Extend without growth: no error")
 	}
 	if ready, err := fixed.Prepare(t.Context(), client); !ready || err != nil {
-		t.Errorf("Prepare without growth: %t, %v, want nothing to do", ready, err)
+		t.Errorf("Prepare without growth = %t, %v; want true", ready, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRacersExtendOnce(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				if err := process.Extend(t.Context(), client, 1); err != nil || process.Layers() != 2 {
-					t.Errorf("Extend: %v, %d layers, want 2", err, process.Layers())
+					t.Errorf("Extend: error %v, %d layers; want 2", err, process.Layers())
 				}
 			})
 		}
@@ -139,10 +139,10 @@ func TestUsedSegmentIsNeverCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := client.Exists(t.Context(), c.SegmentKey(0, 0)).Val(); n != 0 {
-		t.Fatal("a segment of a layer in use was made again, empty")
+		t.Fatal("prepare made a lost segment of a layer in use again, empty")
 	}
 	if err := late.Create(t.Context(), client); !errors.Is(err, bloomstore.ErrFilterLost) {
-		t.Errorf("Create of a chain that was there and lost a segment: %v, want ErrFilterLost", err)
+		t.Errorf("Create of an existing chain that lost a segment: %v, want ErrFilterLost", err)
 	}
 }
 
@@ -159,14 +159,14 @@ func TestPreparedSegmentMayBeLost(t *testing.T) {
 	}
 	client.Del(t.Context(), c.SegmentKey(1, 1))
 	if err := c.Extend(t.Context(), client, 1); err != nil || c.Layers() != 2 {
-		t.Errorf("Extend with a prepared segment gone: %v, %d layers, want 2", err, c.Layers())
+		t.Errorf("Extend after a prepared segment was lost: error %v, %d layers; want 2", err, c.Layers())
 	}
 	client.Set(t.Context(), c.SegmentKey(2, 0), "foreign", 0)
 	if err := c.Extend(t.Context(), client, 2); !errors.Is(err, bloomstore.ErrParamsMismatch) || c.Layers() != 2 {
-		t.Errorf("Extend onto a key that is not ours: %v, %d layers, want ErrParamsMismatch, 2", err, c.Layers())
+		t.Errorf("Extend where a segment's name is a foreign key: error %v, %d layers; want ErrParamsMismatch, 2", err, c.Layers())
 	}
 	if got := client.Get(t.Context(), c.SegmentKey(2, 0)).Val(); got != "foreign" {
-		t.Errorf("the key that is not ours holds %q", got)
+		t.Errorf("the foreign key has the value %q, want it unchanged", got)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestServerLosesALayer(t *testing.T) {
 	client.HSet(t.Context(), c.Record(), "layers", 1)
 	client.Del(t.Context(), c.SegmentKey(1, 0))
 	if err := c.Refresh(t.Context(), client); err != nil || c.Layers() != 1 {
-		t.Fatalf("Refresh: %v, %d layers, want the 1 that is left", err, c.Layers())
+		t.Fatalf("Refresh after the loss of a layer: error %v, %d layers; want 1", err, c.Layers())
 	}
 	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 500)
 	if _, err := f.AddIfAbsent(t.Context(), prints); err != nil {
@@ -189,7 +189,7 @@ func TestServerLosesALayer(t *testing.T) {
 	}
 	known, err := f.Contains(t.Context(), prints)
 	if err != nil || slices.Contains(known, false) {
-		t.Errorf("after growing again: %v, %v, want all known", known, err)
+		t.Errorf("Contains after the chain has grown again = %v, %v; want all known", known, err)
 	}
 }
 
@@ -203,7 +203,7 @@ func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Finger
 		newest.layers, newest.capacity, newest.headers[segment],
 		2, from, from+int64(len(old))-1, old, newest.Mask(slices.Clone(old), fp)).Int64Slice()
 	if err != nil || len(answers) != 2 {
-		t.Fatalf("add.lua: %v, %v", answers, err)
+		t.Fatalf("add.lua returned %v, %v; want two answers", answers, err)
 	}
 	return answers[1]
 }
@@ -229,28 +229,28 @@ func TestBlockChangedSinceItWasRead(t *testing.T) {
 			}
 			zero := make([]byte, l.BlockBytes)
 			if got := runBlock(t, client, c, a, zero); got != wasAdded {
-				t.Fatalf("the first key: %d, want added", got)
+				t.Fatalf("add of the first key = %d, want wasAdded", got)
 			}
 			if got := runBlock(t, client, c, a, zero); got != wasKnown {
-				t.Errorf("the same key again, from the block as it was: %d, want known", got)
+				t.Errorf("add of the same key with the old block = %d, want wasKnown", got)
 			}
 			want := wasAdded
 			if l.Known(l.Mask(slices.Clone(zero), a), b) {
 				want = wasKnown // the first key has all bits of the second one
 			}
 			if got := runBlock(t, client, c, b, zero); got != want {
-				t.Errorf("another key, from the block as it was: %d, want %d", got, want)
+				t.Errorf("add of another key with the old block = %d, want %d", got, want)
 			}
 			union := l.Mask(l.Mask(slices.Clone(zero), a), b)
 			if got := client.GetRange(t.Context(), c.SegmentKey(1, segment), from, from+int64(l.BlockBytes)-1).Val(); got != string(union) {
-				t.Errorf("block\n%x, want both keys\n%x", got, union)
+				t.Errorf("the block is\n%x, want the bits of both keys\n%x", got, union)
 			}
 			if got := runBlock(t, client, c, a, union); got != wasKnown {
-				t.Errorf("from a block that has the key: %d, want known", got)
+				t.Errorf("add of the key with a block that has it = %d, want wasKnown", got)
 			}
 			full := slices.Repeat([]byte{0xff}, l.BlockBytes)
 			if got := runBlock(t, client, c, a, full); got != blockLost {
-				t.Errorf("from a block with bits that are gone: %d, want %d", got, blockLost)
+				t.Errorf("add of the key with a block that has more bits than the stored one = %d, want %d", got, blockLost)
 			}
 		})
 	}
@@ -279,18 +279,18 @@ func TestDeleteLeavesNothing(t *testing.T) {
 		stopped, stop := context.WithCancel(ctx)
 		stop()
 		if err := Delete(stopped, client, "gone"); !errors.Is(err, context.Canceled) {
-			t.Errorf("Delete that is stopped: %v, want context.Canceled", err)
+			t.Errorf("Delete with a cancelled context: %v, want context.Canceled", err)
 		}
 		client.Del(ctx, f.chains[2].Record())
 		if err := Delete(ctx, client, "gone"); err != nil {
 			t.Fatal(err)
 		}
 		if keys := client.Keys(ctx, "*").Val(); len(keys) != 1 {
-			t.Errorf("%q are left, want only what is not the filter's", keys)
+			t.Errorf("after Delete there are the keys %q, want only the one that is not the filter's", keys)
 		}
 	}
 	if err := Delete(ctx, client, "gone"); err != nil {
-		t.Errorf("Delete of nothing: %v", err)
+		t.Errorf("Delete of a filter that does not exist: %v, want no error", err)
 	}
 	client.HSet(ctx, filterKey("else"), "head", "not a filter")
 	if err := Delete(ctx, client, "else"); !errors.Is(err, bloomstore.ErrFilterLost) {

@@ -42,7 +42,7 @@ func TestLostIsNeverEmpty(t *testing.T) {
 			client.Del(ctx, segment)
 			return client.SetRange(ctx, segment, length-1, "\x00").Err()
 		}, lost},
-		{"replaced by another filter's", func(ctx context.Context, f *Filter, segment string) error {
+		{"replaced by a segment of another filter", func(ctx context.Context, f *Filter, segment string) error {
 			h := f.chains[0].header
 			h.id[0] ^= 1
 			h.hashes, h.segments = f.layout.Layer(0).Hashes, f.layout.Layer(0).Segments
@@ -74,7 +74,7 @@ func TestLostIsNeverEmpty(t *testing.T) {
 				if layers == 1 { // the add notices the fault itself
 					f.chains[0].checked.Store(int64(time.Since(f.chains[0].born)) + int64(time.Hour))
 					_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
-					wantNamed(t, "AddIfAbsent with headers seen just now", err, c.want)
+					wantNamed(t, "AddIfAbsent directly after a check of the headers", err, c.want)
 				}
 				if c.name == "flushed" { // nothing is left to open
 					return
@@ -89,7 +89,7 @@ func TestLostIsNeverEmpty(t *testing.T) {
 func wantNamed(t *testing.T, who string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) || !strings.Contains(err.Error(), `"{harmed`) {
-		t.Errorf("%s: %v, want one that is %q and names the key", who, err, want)
+		t.Errorf("%s: error %v, want %q with the name of the key", who, err, want)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 		due   bool
 	}{{0, true}, {0, false}, {verifyEvery, false}, {verifyEvery + 2, true}, {verifyEvery + 3, false}, {2*verifyEvery + 3, true}} {
 		if due := c.verifyDue(at(step.after)); due != step.due {
-			t.Errorf("after %v: due is %t, want %t", step.after, due, step.due)
+			t.Errorf("verifyDue after %v = %t, want %t", step.after, due, step.due)
 		}
 	}
 }
@@ -134,10 +134,10 @@ func TestFailedVerificationIsRepeated(t *testing.T) {
 	for range 3 {
 		c.checked.Store(0) // a second has passed
 		if err := r.Read(t.Context(), asks); err == nil {
-			t.Fatal("a read through a proxy that is down has no error")
+			t.Fatal("Read through a proxy that is down: no error")
 		}
 		if len(r.due) > 0 {
-			t.Fatalf("%d chains are still to be verified by a read that failed", len(r.due))
+			t.Fatalf("after a Read that failed, %d chains are due for a check, want 0", len(r.due))
 		}
 	}
 	proxy.Up()
@@ -147,7 +147,7 @@ func TestFailedVerificationIsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.Read(t.Context(), asks); !errors.Is(err, bloomstore.ErrParamsMismatch) {
-		t.Errorf("Read of a segment that was replaced meanwhile: %v, want an ErrParamsMismatch", err)
+		t.Errorf("Read of a segment that was replaced during the outage: %v, want ErrParamsMismatch", err)
 	}
 }
 
@@ -163,13 +163,13 @@ func TestLostRecords(t *testing.T) {
 		harm func(ctx context.Context) error
 		want error
 	}{
-		"gone":                 {func(ctx context.Context) error { return client.Del(ctx, record).Err() }, bloomstore.ErrFilterLost},
-		"another chain's":      {func(ctx context.Context) error { return client.Copy(ctx, f.chains[1].Record(), record, 0, true).Err() }, bloomstore.ErrParamsMismatch},
-		"a string":             {func(ctx context.Context) error { return client.Set(ctx, record, "x", 0).Err() }, bloomstore.ErrFilterLost},
-		"without layers":       {func(ctx context.Context) error { return client.HDel(ctx, record, "layers").Err() }, bloomstore.ErrFilterLost},
-		"with no layers":       {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 0).Err() }, bloomstore.ErrFilterLost},
-		"with layers not made": {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 2).Err() }, bloomstore.ErrFilterLost},
-		"with many layers":     {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 99).Err() }, bloomstore.ErrFilterLost},
+		"gone":                             {func(ctx context.Context) error { return client.Del(ctx, record).Err() }, bloomstore.ErrFilterLost},
+		"of another chain":                 {func(ctx context.Context) error { return client.Copy(ctx, f.chains[1].Record(), record, 0, true).Err() }, bloomstore.ErrParamsMismatch},
+		"a string":                         {func(ctx context.Context) error { return client.Set(ctx, record, "x", 0).Err() }, bloomstore.ErrFilterLost},
+		"without layers":                   {func(ctx context.Context) error { return client.HDel(ctx, record, "layers").Err() }, bloomstore.ErrFilterLost},
+		"with no layers":                   {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 0).Err() }, bloomstore.ErrFilterLost},
+		"with a layer that does not exist": {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 2).Err() }, bloomstore.ErrFilterLost},
+		"with many layers":                 {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 99).Err() }, bloomstore.ErrFilterLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := c.harm(t.Context()); err != nil {
@@ -213,7 +213,7 @@ func TestEvictionPolicyIsRefused(t *testing.T) {
 		client := dial(t, servers.Redis(t, servers.RedisOptions{Config: map[string]string{"maxmemory": "100mb", "maxmemory-policy": policy}}))
 		_, err := Open(t.Context(), client, Config{Name: "x", Capacity: 100, Partitions: 1})
 		if errors.Is(err, ErrEvicts) != refused || refused && !strings.Contains(err.Error(), policy) {
-			t.Errorf("with %s: %v, want refused %t", policy, err, refused)
+			t.Errorf("Open with the policy %s: %v, want ErrEvicts: %t", policy, err, refused)
 		}
 	}
 }
@@ -225,13 +225,13 @@ func TestOutOfMemory(t *testing.T) {
 	config := Config{Name: "x", Capacity: 10_000_000, Partitions: 8}
 	_, err := Open(t.Context(), client, config)
 	if err == nil || !strings.Contains(err.Error(), "OOM") {
-		t.Fatalf("40 MB in 20: %v, want the server's OOM", err)
+		t.Fatalf("Open of a filter of 40 MB with 20 MB of memory: %v, want the server's error OOM", err)
 	}
 	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
 	f := open(t, client, config)
 	if added, err := f.AddIfAbsent(t.Context(), []bloomstore.Fingerprint{{1}}); err != nil || !added[0] {
-		t.Errorf("%v, %v, want it added", added, err)
+		t.Errorf("AddIfAbsent = %v, %v; want the key added", added, err)
 	}
 }

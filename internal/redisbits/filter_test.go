@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	t.Run("growth=off", func(t *testing.T) {
 		if raceEnabled {
-			t.Skip("slow, and what the next one does too")
+			t.Skip("slow, and processes=2 tests the same code")
 		}
 		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter {
 			return fresh(t, client, Config{Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate, Growth: GrowthOff})
@@ -81,17 +81,17 @@ func TestLaggingProcess(t *testing.T) {
 		}
 		fp := prints[layers : layers+1]
 		if added, err := ahead.AddIfAbsent(t.Context(), fp); err != nil || !added[0] {
-			t.Fatalf("%v, %v, want it added", added, err)
+			t.Fatalf("AddIfAbsent by the process that knows all layers = %v, %v; want the key added", added, err)
 		}
 		if layers == 1 {
 			if added, err := lagging.AddIfAbsent(t.Context(), fp); err != nil || added[0] {
-				t.Errorf("AddIfAbsent by a process that knew of %d layers: %v, %v, want false", layers, added, err)
+				t.Errorf("AddIfAbsent by a process that knew of %d layers = %v, %v; want false", layers, added, err)
 			}
 		} else if known, err := lagging.Contains(t.Context(), fp); err != nil || !known[0] {
-			t.Errorf("Contains by a process that knew of %d layers: %v, %v, want true", layers, known, err)
+			t.Errorf("Contains by a process that knew of %d layers = %v, %v; want true", layers, known, err)
 		}
 		if got := lagging.chains[0].Layers(); got != layers+1 {
-			t.Errorf("it knows of %d layers now, want %d", got, layers+1)
+			t.Errorf("the process knows of %d layers now, want %d", got, layers+1)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestCluster(t *testing.T) {
 	client, cluster := clusterClient(t)
 	t.Run("Conformance", func(t *testing.T) {
 		if raceEnabled {
-			t.Skip("slow, and the same code as on a server")
+			t.Skip("slow, and the code is the same as for a single server")
 		}
 		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, often()) })
 	})
@@ -124,7 +124,7 @@ func TestCluster(t *testing.T) {
 		reader := redis.NewClusterClient(&options)
 		defer reader.Close()
 		if _, err := Open(t.Context(), reader, Config{Name: "r"}); err == nil || !strings.Contains(err.Error(), "replicas") {
-			t.Errorf("Open with a client that reads from replicas: %v, want it refused", err)
+			t.Errorf("Open with a client that reads from replicas: %v, want an error that names replicas", err)
 		}
 	})
 }
@@ -169,7 +169,7 @@ func migratingSlots(t *testing.T, client redis.UniversalClient, cluster *servers
 	}
 	known, err := f.Contains(t.Context(), prints)
 	if err != nil || slices.Contains(known, false) || twice > 0 {
-		t.Errorf("after the slots moved: %v, %d keys were new twice, all known: %t; want none, all", err, twice, !slices.Contains(known, false))
+		t.Errorf("after the slots moved: Contains: %v; %d keys were new twice, want 0; all keys known: %t, want true", err, twice, !slices.Contains(known, false))
 	}
 }
 
@@ -197,7 +197,7 @@ func halfMovedSlot(t *testing.T, client redis.UniversalClient, cluster *servers.
 		t.Fatal(err)
 	}
 	if moved, err := cluster.MoveKeys(ctx, slot, 1, from, to); err != nil || moved != 1 {
-		t.Fatalf("%d keys moved, %v, want 1", moved, err)
+		t.Fatalf("MoveKeys = %d, %v; want 1 key", moved, err)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -262,15 +262,15 @@ func TestLostReply(t *testing.T) {
 	}
 	proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, []byte(addScript.Hash())) })
 	if added, err := f.AddIfAbsent(t.Context(), prints[1:2]); err == nil {
-		t.Errorf("AddIfAbsent whose reply was lost: %v, want an error", added)
+		t.Errorf("AddIfAbsent whose reply was lost = %v and no error, want an error", added)
 	}
 	if known, err := f.Contains(t.Context(), prints[1:]); err != nil || !known[0] || known[1] {
-		t.Errorf("Contains: %v, %v; the call was to reach the server once", known, err)
+		t.Errorf("Contains after a lost reply = %v, %v; want true for the key that reached the server, and false for the next", known, err)
 	}
 	// A read is repeated after a lost reply.
 	proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, []byte("getrange")) })
 	if known, err := f.Contains(t.Context(), prints[:2]); err != nil || slices.Contains(known, false) {
-		t.Errorf("Contains whose first reply was lost: %v, %v, want both known", known, err)
+		t.Errorf("Contains whose first reply was lost = %v, %v; want both known", known, err)
 	}
 }
 
@@ -285,7 +285,7 @@ func TestScriptIsLoadedAgain(t *testing.T) {
 		}
 		added, err := f.AddIfAbsent(t.Context(), prints[start:start+100])
 		if err != nil || slices.Contains(added, false) {
-			t.Errorf("with scripts forgotten: %v, %v, want all added", added, err)
+			t.Errorf("AddIfAbsent after the server forgot the scripts = %v, %v; want all added", added, err)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestGrowthIsExact(t *testing.T) {
 	for _, n := range []uint64{first, 1, 2*first - 1, 4*first + 5} {
 		added, err := f.AddIfAbsent(t.Context(), randomPrints(rng, int(n)))
 		if err != nil || slices.Contains(added, false) {
-			t.Fatalf("%v, %v, want all added", added, err)
+			t.Fatalf("AddIfAbsent = %v, %v; want all added", added, err)
 		}
 	}
 	stats, err := f.Stats(t.Context(), 100)
@@ -312,7 +312,7 @@ func TestGrowthIsExact(t *testing.T) {
 		keys = append(keys, l.Keys)
 	}
 	if want := []uint64{first, 2 * first, 4 * first, 5}; !slices.Equal(keys, want) {
-		t.Errorf("layers hold %d keys, want %d", keys, want)
+		t.Errorf("the layers have %d keys, want %d", keys, want)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestGrowthIsExact(t *testing.T) {
 // segments.
 func TestFalsePositiveRate(t *testing.T) {
 	if raceEnabled {
-		t.Skip("one goroutine: nothing for the race detector")
+		t.Skip("slow, and with one goroutine the race detector finds nothing")
 	}
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	type target struct {
@@ -377,7 +377,7 @@ func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 		at := f.partition(fp, len(f.chains))
 		known := stored.claims(f, at, fp)
 		if i < asked && known != answers[i] {
-			t.Fatalf("Contains of %x: %t, but what is stored says %t", fp, answers[i], known)
+			t.Fatalf("Contains of %x = %t, but the stored segments say %t", fp, answers[i], known)
 		}
 		mean += rates[at]
 		if known {
@@ -389,7 +389,7 @@ func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 	sigma := math.Sqrt(mean + math.Pow(0.02*mean, 2))
 	rate, want := float64(hits)/float64(probes), mean/float64(probes)
 	off := (float64(hits) - mean) / sigma
-	t.Logf("claimed %d of %d probes, a rate of %.3g, %+.2fσ from the %.3g that %d keys in these layers lead to", hits, probes, rate, off, want, n)
+	t.Logf("claimed %d of %d probes, a rate of %.3g, %+.2fσ from the rate %.3g that is expected for %d keys in these layers", hits, probes, rate, off, want, n)
 	if math.Abs(off) > 5 {
 		t.Errorf("rate %.3g, %+.1fσ from %.3g, want within 5σ", rate, off, want)
 	}
@@ -484,7 +484,7 @@ func TestStatsOfFill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if stats.Keys != uint64(kept) || len(stats.Layers) != 2 || stats.Layers[1].Chains != 4 {
-		t.Errorf("%+v, want %d keys in two layers of 4 chains", stats, kept)
+		t.Errorf("Stats = %+v, want %d keys, and two layers in 4 chains", stats, kept)
 	}
 	if off := (stats.Estimate - float64(kept)) / stats.StdErr; math.Abs(off) > 5 || stats.StdErr > 0.02*float64(kept) {
 		t.Errorf("estimate %.0f ± %.0f of %d keys, %.1fσ off, want within 5σ", stats.Estimate, stats.StdErr, kept, off)
@@ -505,14 +505,14 @@ func TestStatsOfFill(t *testing.T) {
 		t.Errorf("FPR %.5f ± %.5f from the fill, %.5f measured, %.1fσ off, want within 5σ", stats.FPR, stats.FPRStdErr, hits/probes, off)
 	}
 	if empty, err := fresh(t, client, Config{Capacity: 100}).Stats(t.Context(), 0); err != nil || empty.FPR != 0 || empty.Estimate != 0 || empty.Keys != 0 {
-		t.Errorf("of an empty filter: %+v, %v", empty, err)
+		t.Errorf("Stats of an empty filter = %+v, %v; want no keys and a rate of 0", empty, err)
 	}
 }
 
 func TestConfigNamesAllFaults(t *testing.T) {
 	_, err := Open(t.Context(), nil, Config{Name: "a{b}", Partitions: -1, FPR: 2})
 	if err == nil {
-		t.Fatal("a config with three faults: no error")
+		t.Fatal("Open with a config with three faults: no error")
 	}
 	for _, want := range []string{`Name is "a{b}"`, "Partitions is -1", "FPR is 2"} {
 		if !strings.Contains(err.Error(), want) {

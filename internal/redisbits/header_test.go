@@ -31,7 +31,7 @@ func TestHeaderGolden(t *testing.T) {
 		t.Errorf("header\n%s, want\n%s", got, want)
 	}
 	if head := someHeader().head(); len(head) != headBytes || len(someHeader().encode()) != HeaderBytes {
-		t.Errorf("%d bytes of a head, want %d", len(head), headBytes)
+		t.Errorf("head() has %d bytes, want %d; or encode() has a wrong length", len(head), headBytes)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestHeaderGolden(t *testing.T) {
 func TestEveryFieldIsCompared(t *testing.T) {
 	want := someHeader().encode()
 	if err := checkHeader("k", want, want); err != nil {
-		t.Errorf("the header itself: %v", err)
+		t.Errorf("checkHeader of the unchanged header: %v", err)
 	}
 	for at := range want {
 		stored := append([]byte(nil), want...)
@@ -50,12 +50,12 @@ func TestEveryFieldIsCompared(t *testing.T) {
 			kind = bloomstore.ErrFilterLost
 		}
 		if !errors.Is(err, kind) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), `"{c:1}f0.1"`) {
-			t.Errorf("byte %d changed: %v, want %v that names the key and both values", at, err, kind)
+			t.Errorf("checkHeader after a change of byte %d: %v, want %v, with the key and both values", at, err, kind)
 		}
 	}
 	for _, length := range []int{0, 1, 51, 63} {
 		if err := checkHeader("k", want[:length], want); !errors.Is(err, bloomstore.ErrFilterLost) {
-			t.Errorf("%d bytes: %v, want ErrFilterLost", length, err)
+			t.Errorf("checkHeader of the first %d bytes: %v, want ErrFilterLost", length, err)
 		}
 	}
 	other := someHeader()
@@ -72,16 +72,16 @@ func TestDecodeHead(t *testing.T) {
 	want := someHeader()
 	got, err := decodeHead("k", string(want.head()))
 	if err != nil || got.params != want.params || got.id != want.id || got.partition != want.partition {
-		t.Errorf("decoded %+v, %v, want %+v", got, err, want)
+		t.Errorf("decodeHead = %+v, %v; want %+v", got, err, want)
 	}
 	for what, head := range map[string]string{"nothing": "", "a list of names": strings.Repeat("name ", 20)} {
 		if _, err := decodeHead("k", head); !errors.Is(err, bloomstore.ErrFilterLost) {
-			t.Errorf("%s: %v, want ErrFilterLost", what, err)
+			t.Errorf("decodeHead of %s: %v, want ErrFilterLost", what, err)
 		}
 	}
 	later := want.head()
 	later[8] = 2
 	if _, err := decodeHead("k", string(later)); !errors.Is(err, bloomstore.ErrParamsMismatch) {
-		t.Errorf("a later version: %v, want ErrParamsMismatch", err)
+		t.Errorf("decodeHead of a later version: %v, want ErrParamsMismatch", err)
 	}
 }

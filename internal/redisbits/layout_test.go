@@ -58,7 +58,7 @@ func TestDrawsGolden(t *testing.T) {
 		l := &Layer{Number: c.layer, Segments: 1, BlockBytes: int(c.blockBits / 8), blocks: c.blocks, drawBits: uint(bits.Len(c.blockBits - 1))}
 		segment, offset := l.Locate(fp)
 		if want := int64(64 + c.block*uint64(c.blockBits)/8); segment != 0 || offset != want {
-			t.Errorf("layer %d: block of %x in segment %d at %d, want 0 at %d", c.layer, fp, segment, offset, want)
+			t.Errorf("layer %d: the block of %x is in segment %d at byte %d, want segment 0 at byte %d", c.layer, fp, segment, offset, want)
 		}
 		if got := positions(l, fp, 8); !slices.Equal(got, c.positions) {
 			t.Errorf("layer %d: positions of %x are %v, want %v", c.layer, fp, got, c.positions)
@@ -114,7 +114,7 @@ func TestLayerAgainstPlain(t *testing.T) {
 				at := block.Rsh(block, 64).Int64()
 				segment, offset := l.Locate(fp)
 				if int64(segment) != at/perSegment || offset != 64+at%perSegment*int64(l.BlockBytes) {
-					t.Fatalf("%+v, layer %d: %x is in segment %d at %d, want block %d", params, number, fp, segment, offset, at)
+					t.Fatalf("%+v, layer %d: Locate(%x) = segment %d, byte %d; want block %d", params, number, fp, segment, offset, at)
 				}
 				want := make([]byte, l.BlockBytes)
 				size := bits.Len(uint(l.BlockBytes*8 - 1))
@@ -126,7 +126,7 @@ func TestLayerAgainstPlain(t *testing.T) {
 				}
 				got := l.Mask(make([]byte, l.BlockBytes), fp)
 				if !slices.Equal(got, want) {
-					t.Fatalf("%+v, layer %d: mask of %x\n%x, want\n%x", params, number, fp, got, want)
+					t.Fatalf("%+v, layer %d: the mask of %x is\n%x, want\n%x", params, number, fp, got, want)
 				}
 				if !l.Known(got, fp) {
 					t.Fatalf("%+v, layer %d: %x is not known in its own mask", params, number, fp)
@@ -138,7 +138,7 @@ func TestLayerAgainstPlain(t *testing.T) {
 					}
 				}
 				if l.Known(got, fp) {
-					t.Fatalf("%+v, layer %d: %x is known with a bit less", params, number, fp)
+					t.Fatalf("%+v, layer %d: %x is known in its own mask without one bit", params, number, fp)
 				}
 			}
 		}
@@ -172,7 +172,7 @@ func TestLayersAreIndependent(t *testing.T) {
 // and are filled to capacity as a chain fills them.
 func TestRateOfLayers(t *testing.T) {
 	if raceEnabled {
-		t.Skip("one goroutine: nothing for the race detector")
+		t.Skip("slow, and with one goroutine the race detector finds nothing")
 	}
 	type target struct {
 		params   Params
@@ -226,7 +226,7 @@ func TestRateOfLayers(t *testing.T) {
 				t.Errorf("%d of %d probes are claimed, %.1fσ from %.0f, want within 5σ", hits, c.n, off, mean)
 			}
 			if want > l.FPR {
-				t.Errorf("layer %d errs with %g, want at most %g", c.layer, want, l.FPR)
+				t.Errorf("layer %d has the false-positive rate %g, want at most %g", c.layer, want, l.FPR)
 			}
 		})
 	}
@@ -241,7 +241,7 @@ func TestLayersAreSizedForOfferedKeys(t *testing.T) {
 		l := newLayer(Params{Capacity: capacity, FPR: 0.5, BlockBits: minBlockBits}, 0)
 		offered := sizing.LayerAt(0, capacity, 0.5, true).Offered()
 		if rate := sizing.ExactBlockedFalsePositiveRate(float64(l.Bits())/float64(offered), minBlockBits, uint(l.Hashes)); rate > l.FPR {
-			t.Fatalf("a layer for %d keys errs with %g when it is full, want at most %g", capacity, rate, l.FPR)
+			t.Fatalf("a full layer for %d keys has the false-positive rate %g, want at most %g", capacity, rate, l.FPR)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestBlocksAreSpreadEvenly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	l := layoutOf(t, Params{Capacity: 20_000_000}).Layer(0)
 	if l.Segments < 3 {
-		t.Fatalf("%d segments, want 3 for the test's sake", l.Segments)
+		t.Fatalf("the layer has %d segments, but the test needs at least 3", l.Segments)
 	}
 	const trials = 300_000
 	segments, halves, partitions := make([]int, l.Segments), make([]int, 2), make([]int, 100)
@@ -259,7 +259,7 @@ func TestBlocksAreSpreadEvenly(t *testing.T) {
 		fp := randomPrint(rng)
 		segment, offset := l.Locate(fp)
 		if offset < 64 || offset+int64(l.BlockBytes) > l.SegmentBytes || (offset-64)%int64(l.BlockBytes) != 0 {
-			t.Fatalf("block of %x at %d of %d", fp, offset, l.SegmentBytes)
+			t.Fatalf("the block of %x is at byte %d of a segment of %d bytes, want a whole block after the header", fp, offset, l.SegmentBytes)
 		}
 		segments[segment]++
 		halves[2*(offset-64)/(l.SegmentBytes-64)]++
@@ -270,7 +270,7 @@ func TestBlocksAreSpreadEvenly(t *testing.T) {
 		for i, n := range counts {
 			// One of 100 counts exceeds 5σ by chance once in 15,000 runs, and 6σ once in some million.
 			if off := (float64(n) - mean) / math.Sqrt(mean); math.Abs(off) > 6 {
-				t.Errorf("%s: number %d has %d keys, %.1fσ from %.0f, want within 6σ", what, i, n, off, mean)
+				t.Errorf("%s: the one with number %d has %d keys, %.1fσ from %.0f, want within 6σ", what, i, n, off, mean)
 			}
 		}
 	}
@@ -291,14 +291,14 @@ func TestSizesAreThoseOfSizing(t *testing.T) {
 		config := Config{Capacity: c.keys, FPR: c.p, Growth: growth, Partitions: c.partitions}
 		want := sizing.SizeRedis(sizing.RedisPlan{Keys: c.keys, FPR: c.p, Growth: c.growth, Hosts: 1000, Partitions: c.partitions})
 		if got := config.Params().Capacity; got != want.PartitionKeys {
-			t.Errorf("%+v: chains for %d keys, want %d", config, got, want.PartitionKeys)
+			t.Errorf("%+v: the chains have a capacity of %d keys, want %d", config, got, want.PartitionKeys)
 		}
 		l := layoutOf(t, config.Params()).Layer(0)
 		if l.Segments != want.Segments.Count || uint64(l.SegmentBytes) != want.Segments.Bytes || l.Hashes != int(want.Segments.Hashes) {
-			t.Errorf("%+v: %+v, want %+v", config, l, want.Segments)
+			t.Errorf("%+v: layer 0 is %+v, want the sizes of %+v", config, l, want.Segments)
 		}
 		if l.SegmentBytes > sizing.MaxSegmentBytes || (l.SegmentBytes-HeaderBytes)%int64(l.BlockBytes) != 0 {
-			t.Errorf("%+v: segments of %d bytes", config, l.SegmentBytes)
+			t.Errorf("%+v: segments of %d bytes, want whole blocks and at most MaxSegmentBytes", config, l.SegmentBytes)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func TestSizesAreThoseOfSizing(t *testing.T) {
 func TestParamsNameAllFaults(t *testing.T) {
 	_, err := NewLayout(Params{Capacity: 1 << 62, FPR: 1, Growth: 2, BlockBits: 768})
 	if err == nil {
-		t.Fatal("params with four faults: no error")
+		t.Fatal("NewLayout of params with four faults: no error")
 	}
 	for _, want := range []string{"Capacity is 4611686018427387904", "FPR is 1,", "Growth is 2", "BlockBits is 768"} {
 		if !strings.Contains(err.Error(), want) {
@@ -324,9 +324,9 @@ func TestParamsNameAllFaults(t *testing.T) {
 func TestGrowthEnds(t *testing.T) {
 	l := layoutOf(t, Params{Capacity: maxKeys / 8})
 	if !l.Grows(3) || l.Grows(4) {
-		t.Errorf("layers of %d·2ⁱ keys: Grows(3) is %t, Grows(4) %t, want true, false", maxKeys/8, l.Grows(3), l.Grows(4))
+		t.Errorf("layers of %d·2ⁱ keys: Grows(3) = %t, Grows(4) = %t; want true, false", maxKeys/8, l.Grows(3), l.Grows(4))
 	}
 	if off := layoutOf(t, Params{Growth: GrowthOff}); !off.Grows(0) || off.Grows(1) {
-		t.Error("without growth there is layer 0 and no other")
+		t.Error("without growth: want Grows(0) = true and Grows(1) = false")
 	}
 }

@@ -26,14 +26,14 @@ func TestMemory(t *testing.T) {
 	}
 	plan := sizing.SizeRedis(sizing.RedisPlan{Keys: config.Capacity, FPR: 1e-6, Growth: true, Hosts: 1, Partitions: 256})
 	segments := uint64(plan.Partitions) * uint64(plan.Segments.Count) * plan.Segments.Allocated
-	t.Logf("used_memory grew by %d, %d of it for %d records; predicted %d, %d of it for segments",
+	t.Logf("used_memory grew by %d bytes, %d of them for %d records; predicted are %d bytes, %d of them for segments",
 		got, records, len(f.chains)+1, plan.Even.Bytes, segments)
 	for _, c := range []struct {
 		what      string
 		got, want float64
 	}{{"segments", float64(got - records), float64(segments)}, {"segments and records", float64(got), float64(plan.Even.Bytes)}} {
 		if off := c.got/c.want - 1; math.Abs(off) > 0.001 {
-			t.Errorf("%s take %.0f bytes, want %.0f within 0.1 %%", c.what, c.got, c.want)
+			t.Errorf("%s take %.0f bytes, want %.0f ± 0.1 %%", c.what, c.got, c.want)
 		}
 	}
 	if goal := 1.25 * 1.4427 * sizing.InformationBound(1e-6); float64(8*got)/1e7 > goal {
@@ -52,7 +52,7 @@ func TestFullFilterHasNoNextLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if more := client.Keys(t.Context(), "{full:*f1.*").Val(); len(more) > 0 {
-		t.Errorf("%d segments of second layers, want none", len(more))
+		t.Errorf("a full filter has %d segments of second layers, want 0", len(more))
 	}
 }
 
@@ -74,7 +74,7 @@ func TestLayersMadeAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := l.Ahead(0, c.room); got != c.want {
-			t.Errorf("%+v: %t", c, got)
+			t.Errorf("%+v: Ahead = %t", c, got)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Fil
 			return f
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s clients are connected", clients)
+			t.Fatalf("%s clients are still connected, want only the one that asks", clients)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
 			last, same = used, 0
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("used_memory does not stand still: %d", used)
+			t.Fatalf("used_memory does not stop changing, it is now %d", used)
 		}
 		time.Sleep(150 * time.Millisecond)
 	}
@@ -125,21 +125,21 @@ func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
 // TestBeyond32Bits makes a filter of one chain that is larger than the largest string in Redis.
 func TestBeyond32Bits(t *testing.T) {
 	if !*proof {
-		t.Skip("takes 600 MB: with -proof")
+		t.Skip("takes 600 MB, only with -proof")
 	}
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	f := fresh(t, client, Config{Capacity: 450_000_000, FPR: 1e-2, Growth: GrowthOff, Partitions: 1})
 	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 200_000)
 	added, err := f.AddIfAbsent(t.Context(), prints)
 	if err != nil || slices.Contains(added, false) {
-		t.Fatalf("%v, or a key was known to a filter that is nearly empty", err)
+		t.Fatalf("AddIfAbsent: error %v, or a key was known although the filter is nearly empty", err)
 	}
 	known, err := f.Contains(t.Context(), prints)
 	if err != nil || slices.Contains(known, false) {
-		t.Errorf("%v, or a key is denied", err)
+		t.Errorf("Contains: error %v, or a key that was added is not known", err)
 	}
 	stats, err := f.Stats(t.Context(), 0)
 	if err != nil || stats.Layers[0].Bits < 1<<32 || stats.Keys != uint64(len(prints)) {
-		t.Errorf("%+v, %v, want more than 2³² bits, %d keys", stats, err, len(prints))
+		t.Errorf("Stats = %+v, %v; want at least 2³² bits and %d keys", stats, err, len(prints))
 	}
 }

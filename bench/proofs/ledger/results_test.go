@@ -28,7 +28,7 @@ func TestResultsOfTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !r.hold() {
-		t.Error("it does not hold, want it to")
+		t.Error("hold() = false for tests that passed, want true")
 	}
 	var got outcome
 	r.add(&got)
@@ -78,15 +78,15 @@ func TestHeldResults(t *testing.T) {
 	} {
 		r, err := parse(strings.NewReader(said))
 		if err != nil || r.hold() {
-			t.Errorf("%s: holds (%v)", name, err)
+			t.Errorf("%s: error %v, or hold() is true; want no error and false", name, err)
 			continue
 		}
 		var o outcome
 		if r.add(&o); len(o.failed) == 0 {
-			t.Errorf("%s: the outcome is %q", name, o.result())
+			t.Errorf("%s: the outcome %q names no failed test", name, o.result())
 		}
 	}
 	if _, err := parse(strings.NewReader("FAIL")); err == nil {
-		t.Error("no error from what is no JSON")
+		t.Error("parse of text that is no JSON: no error")
 	}
 }

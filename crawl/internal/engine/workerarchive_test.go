@@ -13,7 +13,7 @@ func TestArchivePrefix(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other, err := archivePrefix(folder); err != nil || other == first {
-		t.Errorf("two workers draw %q and %q (%v), want two names", first, other, err)
+		t.Errorf("two workers got the prefixes %q and %q (%v), want different ones", first, other, err)
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func TestArchivePrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := archivePrefix(folder); err != nil || got != prefix {
-			t.Errorf("beside %s: %q, %v, want %q", filepath.Base(file), got, err, prefix)
+			t.Errorf("archivePrefix of a folder with %s = %q, %v; want %q", filepath.Base(file), got, err, prefix)
 		}
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)

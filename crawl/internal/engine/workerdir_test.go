@@ -29,13 +29,13 @@ func TestWorkerDirectories(t *testing.T) {
 	one, first := journal(t, card, "")
 	two, second := journal(t, card, "")
 	if first == second || filepath.Dir(first) != "web.crawl" {
-		t.Fatalf("directories %s and %s", first, second)
+		t.Fatalf("two workers got the directories %s and %s, want different ones in web.crawl", first, second)
 	}
 	if !journalLocked(first) {
 		t.Error("a journal that is open is not locked")
 	}
 	if _, _, err := card.openJournal(first, record.Config{}); err == nil || !strings.Contains(err.Error(), "in use by another worker") {
-		t.Errorf("a directory that is in use: %v", err)
+		t.Errorf("openJournal of a directory that is in use: %v, want an error that says so", err)
 	}
 	if err := one.Close(); err != nil {
 		t.Fatal(err)
@@ -45,12 +45,12 @@ func TestWorkerDirectories(t *testing.T) {
 	}
 	again, third := journal(t, card, "")
 	if third != first {
-		t.Errorf("a worker that comes again gets %s, had %s", third, first)
+		t.Errorf("a restarted worker got the directory %s, want the one it had: %s", third, first)
 	}
 	// A crawl that was deleted and created again has another id.
 	fresh, fourth := journal(t, other, "")
 	if fourth == first || fourth == second {
-		t.Errorf("another crawl of that name gets %s", fourth)
+		t.Errorf("another crawl of the same name got the directory %s, want a new one", fourth)
 	}
 	for _, j := range []*record.Journal{two, again, fresh} {
 		if err := j.Close(); err != nil {
@@ -58,16 +58,16 @@ func TestWorkerDirectories(t *testing.T) {
 		}
 	}
 	if _, _, err := other.openJournal(first, record.Config{}); !errors.Is(err, errOtherCrawl) {
-		t.Errorf("the directory of another crawl: %v", err)
+		t.Errorf("openJournal of the directory of another crawl: %v, want errOtherCrawl", err)
 	}
 	embedded := t.TempDir()
 	if err := os.WriteFile(filepath.Join(embedded, CrawlFile), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := card.openJournal(embedded, record.Config{}); !errors.Is(err, errOtherCrawl) {
-		t.Errorf("an embedded crawl's directory: %v", err)
+		t.Errorf("openJournal of the directory of an embedded crawl: %v, want errOtherCrawl", err)
 	}
 	if _, err := os.Stat(filepath.Join(embedded, journalLock)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an embedded crawl's directory was touched: %v", err)
+		t.Errorf("Stat of %s in the directory of an embedded crawl: %v, want that it does not exist", journalLock, err)
 	}
 }

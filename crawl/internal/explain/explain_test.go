@@ -317,7 +317,7 @@ func TestExplanationsGolden(t *testing.T) {
 		}
 	}
 	if len(want) != got.Len() {
-		t.Errorf("%d bytes of text, want %d", got.Len(), len(want))
+		t.Errorf("the explanations have %d bytes, want %d as in testdata/explanations.txt", got.Len(), len(want))
 	}
 }
 
@@ -334,7 +334,7 @@ func TestDocumentedExample(t *testing.T) {
 	}
 	parts := strings.Split(string(docs), "```\n")
 	if len(parts) != 3 || !strings.Contains(string(golden), "\n"+parts[1]+"\n") {
-		t.Errorf("the example is no golden text:\n%s", parts[min(1, len(parts)-1)])
+		t.Errorf("the documented example is not in testdata/explanations.txt:\n%s", parts[min(1, len(parts)-1)])
 	}
 }
 
@@ -352,7 +352,7 @@ func TestEveryReason(t *testing.T) {
 		"seen", "would be queued", string(frontier.Queued), string(frontier.Leased), string(frontier.Done), string(frontier.Failed),
 	} {
 		if !strings.Contains(string(text), "\n"+want+": ") {
-			t.Errorf("no explanation ends with %q", want)
+			t.Errorf("no explanation has a line that begins with %q", want)
 		}
 	}
 	if strings.Contains(string(text), "secret") || strings.Contains(string(text), "\x1b") {
@@ -375,7 +375,7 @@ func TestExplanationJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(text), "secret") {
-			t.Errorf("%s: a password in %s", tt.name, text)
+			t.Errorf("%s: the JSON contains a password: %s", tt.name, text)
 		}
 		back := new(Explanation)
 		decoder := json.NewDecoder(bytes.NewReader(text))

@@ -144,12 +144,12 @@ func agree(t *testing.T, rules follow.Rules) {
 		after := ask(url)
 		queued := after.Store.State == frontier.Done
 		if would := before[url].Answer == "would be queued"; would != queued {
-			t.Errorf("%s: before %q, after %q", url, before[url], after.Verdict)
+			t.Errorf("%s: explained as %q before the crawl, and as %q after it", url, before[url], after.Verdict)
 		}
 		if !queued {
 			refused[before[url].Reason]++
 		} else if len(after.Referrers) != 1 || after.Referrers[0] != seedPage || after.MoreBehind {
-			t.Errorf("%s was named by %q, want %q", url, after.Referrers, seedPage)
+			t.Errorf("the referrers of %s are %q, want only %q", url, after.Referrers, seedPage)
 		}
 	}
 	stats, err := store.Stats(t.Context())
@@ -163,7 +163,7 @@ func agree(t *testing.T, rules follow.Rules) {
 			counted--
 		}
 		if counted != refused[reason] {
-			t.Errorf("%d refused for %s, the crawl refused %d", refused[reason], reason, counted)
+			t.Errorf("the explanations refuse %d links for %s, the crawl refused %d", refused[reason], reason, counted)
 		}
 	}
 }

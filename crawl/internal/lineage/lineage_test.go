@@ -90,7 +90,7 @@ func TestEachSeed(t *testing.T) {
 		{URL: "retried", Why: Limit, Outcome: frontier.Network, Waiting: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error("want -, got +", diff)
+		t.Error("(-want +got):", diff)
 	}
 }
 

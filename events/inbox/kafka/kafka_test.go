@@ -79,7 +79,7 @@ func testKeepsPartitions(t *testing.T, b *broker, box *inbox.Inbox) {
 	b.waitFor(t, "rebalance", func() bool { return b.groupState(t) != "Stable" })
 	select {
 	case <-revoked:
-		t.Error("a partition is taken from a member whose handler runs")
+		t.Error("a partition was revoked from a member while its handler was running")
 	case <-time.After(time.Second): // five heartbeats; a member learns of a rebalance at its next heartbeat
 	}
 	leave()
@@ -126,7 +126,7 @@ func testRebalance(t *testing.T, b *broker, box *inbox.Inbox) {
 		}
 	}
 	if len(effects) != events/10 {
-		t.Errorf("%d events, want %d", len(effects), events/10)
+		t.Errorf("%d events had effects, want %d", len(effects), events/10)
 	}
 }
 
@@ -201,7 +201,7 @@ func (b *broker) waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("no %s after two minutes", what)
+			t.Fatalf("after two minutes there is no %s", what)
 		}
 	}
 }

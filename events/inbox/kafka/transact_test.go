@@ -44,7 +44,7 @@ func TestTransact(t *testing.T) {
 			select {
 			case err = <-over:
 				if !errors.Is(err, fault) {
-					t.Fatalf("Transact: %v", err)
+					t.Fatalf("Transact: error %v, want the one of the function process", err)
 				}
 			case <-time.After(10 * time.Millisecond):
 			}
@@ -56,10 +56,10 @@ func TestTransact(t *testing.T) {
 		session.Close()
 	}
 	if calls.Load() == records {
-		t.Error("no batch was repeated")
+		t.Error("process was called once for each record, so no batch was repeated")
 	}
 	if counts := consume(t, addr, "out", records); len(counts) != records {
-		t.Errorf("%d results, want %d", len(counts), records)
+		t.Errorf("%d different results, want %d", len(counts), records)
 	}
 }
 
@@ -93,6 +93,6 @@ func TestOptions(t *testing.T) {
 	must(t, err)
 	defer client.Close()
 	if err := kafka.Run(t.Context(), client, kafka.Config{Inbox: new(inbox.Inbox)}); err == nil {
-		t.Error("a client that commits by itself was accepted")
+		t.Error("Run with a client that commits offsets by itself: no error")
 	}
 }

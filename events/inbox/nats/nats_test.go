@@ -136,7 +136,7 @@ func (b *broker) settle(t *testing.T, cfg nats.Config) {
 	})
 	for deadline := time.Now().Add(time.Minute); !b.Settled(t); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the messages are not settled after a minute")
+			t.Fatal("some messages are not settled after a minute")
 		}
 	}
 }
@@ -181,7 +181,7 @@ func testUnreadable(t *testing.T, b *broker, box *inbox.Inbox) {
 	dead, err := box.Dead(t.Context(), 10)
 	must(t, err)
 	if len(dead) != 1 || dead[0].Event.ID != b.stream+"/1" || string(dead[0].Event.Data) != "no CloudEvent" {
-		t.Errorf("dead letters %+v, want the message %s/1", dead, b.stream)
+		t.Errorf("dead letters %+v, want one with the id %s/1 and the data of the message", dead, b.stream)
 	}
 }
 
@@ -194,7 +194,7 @@ func testRefusesConsumer(t *testing.T, b *broker, box *inbox.Inbox) {
 		consumer, err := b.js.CreateConsumer(t.Context(), b.stream, config)
 		must(t, err)
 		if err := nats.Run(t.Context(), consumer, nats.Config{Inbox: box}); err == nil {
-			t.Errorf("consumer %+v was accepted", config)
+			t.Errorf("Run with the consumer %+v: no error", config)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (b bench) effect(ctx context.Context) error { return b.client.Incr(ctx, "ef
 func (b bench) deliver(t *testing.T, want inbox.Result) {
 	t.Helper()
 	if got, err := b.Once(t.Context(), "k", b.effect); got != want || err != nil {
-		t.Errorf("Once is %v (%v), want %v", got, err, want)
+		t.Errorf("Once = %v, %v; want %v", got, err, want)
 	}
 }
 
@@ -96,7 +96,7 @@ func (b bench) wantEffects(t *testing.T, want int) {
 func (b bench) expire(t *testing.T) {
 	t.Helper()
 	if n, err := b.client.Del(t.Context(), "inbox-only:mail:k").Result(); n != 1 || err != nil {
-		t.Errorf("there is no lease (%v)", err)
+		t.Errorf("the key of the lease does not exist (%v)", err)
 	}
 }
 
@@ -115,20 +115,20 @@ func TestOnce(t *testing.T) {
 		"the handler fails": func(t *testing.T, b bench) {
 			failure := errors.New("no")
 			if result, err := b.Once(t.Context(), "k", func(context.Context) error { return failure }); result != 0 || !errors.Is(err, failure) {
-				t.Errorf("Once is %v (%v), want the error of the handler", result, err)
+				t.Errorf("Once = %v, %v; want the error of the handler", result, err)
 			}
 		},
 		"the handler panics": func(t *testing.T, b bench) {
 			_, err := b.Once(t.Context(), "k", func(context.Context) error { panic("no") })
 			if panicked, ok := errors.AsType[*inbox.PanicError](err); !ok || !strings.Contains(string(panicked.Stack), "redisonly_test.go") {
-				t.Errorf("Once is %v, want a PanicError with its stack", err)
+				t.Errorf("Once: error %v, want a PanicError with its stack", err)
 			}
 		},
 		"the handler hangs": func(t *testing.T, b bench) {
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err := b.Once(ctx, "k", func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() })
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("Once is %v, want Canceled", err)
+				t.Errorf("Once: error %v, want Canceled", err)
 			}
 		},
 	} {
@@ -172,7 +172,7 @@ func TestParallel(t *testing.T) {
 	}
 	over.Wait()
 	if done.Load() != 1 {
-		t.Errorf("%d deliveries are done, want 1", done.Load())
+		t.Errorf("%d deliveries returned Done, want 1", done.Load())
 	}
 	b.wantEffects(t, 1)
 }
@@ -185,7 +185,7 @@ func TestWindow(t *testing.T) {
 	_, err := b.Once(t.Context(), "k", func(ctx context.Context) (err error) {
 		lease, err = b.client.PTTL(ctx, "inbox-only:mail:k").Result()
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Minute {
-			t.Errorf("the handler has until %v, want a minute at most", deadline)
+			t.Errorf("the context of the handler ends at %v, want an end within a minute", deadline)
 		}
 		return err
 	})
@@ -193,7 +193,7 @@ func TestWindow(t *testing.T) {
 	window, err := b.client.PTTL(t.Context(), "inbox-only:mail:k").Result()
 	must(t, err)
 	if lease > time.Minute || lease < 30*time.Second || window > time.Hour || window < 50*time.Minute {
-		t.Errorf("the lease is for %v and the window for %v, want 1m and 1h", lease, window)
+		t.Errorf("the key has a TTL of %v during the lease and of %v after it, want about 1m and 1h", lease, window)
 	}
 }
 
@@ -208,11 +208,11 @@ func TestRepeats(t *testing.T) {
 		cmd.Env = append(os.Environ(), childVariable+"="+b.server.Addr())
 		said, err := cmd.CombinedOutput()
 		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-			t.Fatalf("the process ended with %v, saying %s", err, said)
+			t.Fatalf("the child process ended with %v, want SIGKILL; it printed %s", err, said)
 		}
 		b.wantEffects(t, 1)
 		if _, err := b.Once(t.Context(), "k", b.effect); !errors.Is(err, redisonly.ErrBusy) {
-			t.Errorf("Once during the lease is %v, want ErrBusy", err)
+			t.Errorf("Once during the lease: error %v, want ErrBusy", err)
 		}
 		b.expire(t)
 		b.deliver(t, inbox.Done)
@@ -223,7 +223,7 @@ func TestRepeats(t *testing.T) {
 		b := open(t)
 		result, err := b.Once(t.Context(), "k", func(ctx context.Context) error { return b.server.Kill() })
 		if result != inbox.Done || !errors.Is(err, redisonly.ErrUnconfirmed) {
-			t.Errorf("Once is %v (%v), want done and ErrUnconfirmed", result, err)
+			t.Errorf("Once = %v, %v; want done and ErrUnconfirmed", result, err)
 		}
 		must(t, b.server.Restart())
 		b.deliver(t, inbox.Done)
@@ -236,21 +236,21 @@ func TestRepeats(t *testing.T) {
 			if result, err := b.Once(ctx, "k", func(ctx context.Context) error {
 				result, err := b.Once(ctx, "k", b.effect) // a third delivery, while the second one holds the lease
 				if result != 0 || !errors.Is(err, redisonly.ErrBusy) {
-					t.Errorf("the third delivery is %v (%v), want ErrBusy", result, err)
+					t.Errorf("the third delivery = %v, %v; want ErrBusy", result, err)
 				}
 				return b.effect(ctx)
 			}); result != inbox.Done || err != nil {
-				t.Errorf("the second delivery is %v (%v), want done", result, err)
+				t.Errorf("the second delivery = %v, %v; want done", result, err)
 			}
 			return b.effect(ctx)
 		})
 		if result != inbox.Done || err != nil { // the second has confirmed the event
-			t.Errorf("the first delivery is %v (%v), want done", result, err)
+			t.Errorf("the first delivery = %v, %v; want done", result, err)
 		}
 		b.wantEffects(t, 2)
 		b.deliver(t, inbox.Duplicate)
 	})
-	t.Run("the lease is another's at the confirmation", func(t *testing.T) {
+	t.Run("another delivery has the lease at the confirmation", func(t *testing.T) {
 		t.Parallel()
 		b := open(t)
 		result, err := b.Once(t.Context(), "k", func(ctx context.Context) error {
@@ -258,13 +258,13 @@ func TestRepeats(t *testing.T) {
 			return b.client.Set(ctx, "inbox-only:mail:k", "lease:another", 0).Err()
 		})
 		if result != inbox.Done || !errors.Is(err, redisonly.ErrUnconfirmed) {
-			t.Errorf("Once is %v (%v), want done and ErrUnconfirmed", result, err)
+			t.Errorf("Once = %v, %v; want done and ErrUnconfirmed", result, err)
 		}
 		if holder, err := b.client.Get(t.Context(), "inbox-only:mail:k").Result(); holder != "lease:another" {
-			t.Errorf("the lease is %q (%v) now, want the other's", holder, err)
+			t.Errorf("the lease is %q (%v) now, want that of the other delivery, lease:another", holder, err)
 		}
 	})
-	t.Run("a delivery fails whose lease is another's", func(t *testing.T) { // it does not release the other's lease
+	t.Run("a delivery fails after another one got its lease", func(t *testing.T) { // it does not release the other's lease
 		t.Parallel()
 		b := open(t)
 		failure := errors.New("no")
@@ -272,10 +272,10 @@ func TestRepeats(t *testing.T) {
 			return errors.Join(b.client.Set(ctx, "inbox-only:mail:k", "lease:another", 0).Err(), failure)
 		})
 		if !errors.Is(err, failure) {
-			t.Errorf("Once is %v, want the error of the handler", err)
+			t.Errorf("Once: error %v, want the error of the handler", err)
 		}
 		if _, err := b.Once(t.Context(), "k", b.effect); !errors.Is(err, redisonly.ErrBusy) {
-			t.Errorf("Once during the other's lease is %v, want ErrBusy", err)
+			t.Errorf("Once during the lease of the other delivery: error %v, want ErrBusy", err)
 		}
 	})
 	t.Run("Redis loses the key", func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestLoses(t *testing.T) {
 			return errors.New("its process ends, and the broker gives it up")
 		})
 		if err == nil || !errors.Is(busy, redisonly.ErrBusy) {
-			t.Fatalf("the deliveries are %v and %v, want a failed and a busy one", err, busy)
+			t.Fatalf("the first delivery: error %v, want one; the second: %v, want ErrBusy", err, busy)
 		}
 		want := 0
 		if !naive {

@@ -46,7 +46,7 @@ func TestGuide(t *testing.T) {
 			answered++
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the program took %d deliveries in a minute, want 2", answered)
+			t.Fatalf("the program answered %d deliveries with 200 within a minute, want 2", answered)
 		}
 	}
 	connection, err := pgx.Connect(t.Context(), postgres.DSN())

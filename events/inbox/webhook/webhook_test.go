@@ -190,7 +190,7 @@ func testAnswers(t *testing.T, box *inbox.Inbox) {
 		{"a batch", batch("a", "fails", "d"), func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/cloudevents-batch+json; charset=UTF-8")
 		}, 500, map[string]int{"urn:test a": 1, "urn:test fails": 2, "urn:test d": 1}},
-		{"a batch that is none", document("a"), func(r *http.Request) {
+		{"one event sent as a batch", document("a"), func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/cloudevents-batch+json")
 		}, 400, nil},
 	} {
@@ -224,7 +224,7 @@ func TestConfig(t *testing.T) {
 		{Inbox: new(inbox.Inbox), Unsigned: true, MaxBytes: -1},
 	} {
 		if _, err := webhook.New(cfg); err == nil {
-			t.Errorf("%+v was accepted", cfg)
+			t.Errorf("New(%+v): no error", cfg)
 		}
 	}
 	if _, err := webhook.New(webhook.Config{Inbox: new(inbox.Inbox), Unsigned: true}); err != nil {

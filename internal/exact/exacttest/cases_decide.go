@@ -33,7 +33,7 @@ var decideCases = []testCase{
 			}
 			for j, got := range d.decide(asked...) {
 				d.Require(got.New != known[batch[j]] && got.New == got.First && got.Round == 0,
-					"key %d, which was known: %t, is answered %+v", batch[j], known[batch[j]], got)
+					"key %d (known before: %t): answer %+v", batch[j], known[batch[j]], got)
 			}
 			for _, i := range batch {
 				known[i] = true

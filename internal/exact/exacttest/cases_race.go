@@ -46,7 +46,7 @@ var raceCases = []testCase{
 		})
 		rows, err := d.Records(d.Ctx)
 		d.Must(err, "Records")
-		d.Require(len(rows) == len(many), "there are %d records of %d keys", len(rows), len(many))
+		d.Require(len(rows) == len(many), "there are %d records, want one for each of %d keys", len(rows), len(many))
 		statusOf := map[bloomstore.Fingerprint]int{}
 		for _, row := range rows {
 			statusOf[row.Fingerprint] = row.Status
@@ -90,7 +90,7 @@ var raceCases = []testCase{
 			return nil
 		})
 		for ref, n := range w.of {
-			d.Require(n == 1, "%x was new %d times in round %d", ref.Fingerprint[:4], n, ref.Round)
+			d.Require(n == 1, "key %x was new to %d callers in round %d, want 1", ref.Fingerprint[:4], n, ref.Round)
 		}
 	}},
 }
@@ -137,7 +137,7 @@ func (d *driver) wantOneWinner(w *wins, round uint32, keys []exact.Key) {
 	for _, ref := range refs(round, keys...) {
 		n := w.of[ref]
 		d.Require(n == 1,
-			"of %d racers %d were told that %x is new in round %d, want 1", racers, n, ref.Fingerprint[:4], round)
+			"key %x was new in round %d to %d of %d racers, want 1", ref.Fingerprint[:4], round, n, racers)
 	}
-	d.Require(len(w.of) == len(keys), "keys were new in %d rounds, want %d", len(w.of), len(keys))
+	d.Require(len(w.of) == len(keys), "%d pairs of key and round were new, want %d: one for each key", len(w.of), len(keys))
 }

@@ -30,13 +30,13 @@ var relayCases = []testCase{
 		d.fresh(keys(0, 30)...)
 		d.Clock.Advance(62 * time.Second)
 		first := d.stale(time.Minute, 20)
-		d.Require(len(first) == 20, "Stale returned %d of 20 keys", len(first))
+		d.Require(len(first) == 20, "Stale returned %d keys, want 20", len(first))
 		second := d.stale(time.Minute, 20)
 		d.wantEntries("two calls of Stale", append(first, second...), 0, keys(0, 30)...)
 		d.Clock.Advance(58 * time.Second)
-		d.wantEntries("Stale while a relay has them", d.stale(time.Minute, 100), 0)
+		d.wantEntries("Stale while a relay has all keys", d.stale(time.Minute, 100), 0)
 		d.Clock.Advance(4 * time.Second)
-		d.wantEntries("Stale after the relay has had them", d.stale(time.Minute, 100), 0, keys(0, 30)...)
+		d.wantEntries("Stale after the relay's time is over", d.stale(time.Minute, 100), 0, keys(0, 30)...)
 	}},
 	{"StaleTakenBySeveral", exact.Windows{}, func(d *driver) {
 		const n = 400
@@ -61,7 +61,7 @@ var relayCases = []testCase{
 			return nil
 		})
 		all = append(all, d.stale(time.Minute, n)...)
-		d.wantEntries("Stale by eight", all, 0, keys(0, n)...)
+		d.wantEntries("Stale called by eight relays", all, 0, keys(0, n)...)
 	}},
 	{"StaleOfARenewedKey", hundred(), func(d *driver) {
 		d.queue(0, key(0))
@@ -112,7 +112,7 @@ var relayCases = []testCase{
 					seen++
 				}
 			}
-			d.Require(seen == n, "a scan found %d of the %d keys that waited all the time", seen, n)
+			d.Require(seen == n, "Waiting returned %d of the keys that waited all the time, want all %d", seen, n)
 		}
 	}},
 }

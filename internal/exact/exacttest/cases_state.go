@@ -26,7 +26,7 @@ var stateCases = []testCase{
 		d.wantState(exact.Failed, 0, all[3])
 		s := d.status(all[2])
 		d.Require(s.Outcome == frontier.ClientError && s.HTTP == 404 && s.Forever,
-			"the status of a done key without a window is %+v", s)
+			"the status of a done key without a window is %+v, want its outcome, HTTP status 404 and Forever", s)
 		d.wantStats(1, 1, 1, 1)
 		d.wantAnswers(exact.Answer{}, all...)
 		d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
@@ -58,7 +58,7 @@ var stateCases = []testCase{
 			{State: exact.Failed, Class: frontier.Exact, Outcome: frontier.ServerError, HTTP: 503, Forever: true},
 		} {
 			got := d.status(key(i))
-			d.Require(got == want, "key %d is %+v after a second finisher, want %+v", i, got, want)
+			d.Require(got == want, "status of key %d after a second Finish: %+v, want %+v", i, got, want)
 		}
 	}},
 	// This case finishes keys in a later round. The retry of a failed key begins

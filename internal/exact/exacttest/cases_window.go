@@ -81,7 +81,7 @@ var windowCases = []testCase{
 		d.wantState(exact.Done, 0, key(0))
 		d.wantState(exact.Failed, 0, key(1))
 		s := d.status(key(0))
-		d.Require(s.Outcome == frontier.ClientError && s.HTTP == 404, "a renewed key that was withdrawn is %+v", s)
+		d.Require(s.Outcome == frontier.ClientError && s.HTTP == 404, "the status of a renewed key that was withdrawn is %+v, want its old outcome and HTTP status", s)
 		d.wantEntries("Waiting", d.waiting(9), 1)
 		d.queue(1, keys(0, 2)...)
 	}},
@@ -109,12 +109,12 @@ var windowCases = []testCase{
 		stats, err := d.Stats(d.Ctx)
 		d.Must(err, "Stats")
 		d.Require(about(stats.Lag, 10*time.Second), "the lag in Stats is %v, want 10s", stats.Lag)
-		d.wantSweep("15 of 20", 15, 15, 10*time.Second)
-		d.wantSweep("the rest", 15, 5, 0)
+		d.wantSweep("the first 15 of 20 keys", 15, 15, 10*time.Second)
+		d.wantSweep("the other 5 keys", 15, 5, 0)
 		d.wantState(exact.Unknown, 0, keys(0, 20)...)
 		d.wantStats(0, 10, 20, 0)
 		d.Clock.Advance(30 * time.Second)
-		d.wantSweep("the second 20", 100, 20, 0)
+		d.wantSweep("the second 20 keys", 100, 20, 0)
 		d.wantStats(0, 10, 0, 0)
 	}},
 	// This case checks that an unknown key begins in a later round than any

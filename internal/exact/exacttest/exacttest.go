@@ -123,7 +123,7 @@ func refs(round uint32, keys ...exact.Key) []exact.Ref {
 func (d *driver) decide(keys ...exact.Key) []exact.Answer {
 	answers, err := d.Decide(d.Ctx, keys)
 	d.Must(err, "Decide")
-	d.Require(len(answers) == len(keys), "Decide answered %d of %d keys", len(answers), len(keys))
+	d.Require(len(answers) == len(keys), "Decide returned %d answers for %d keys", len(answers), len(keys))
 	return answers
 }
 
@@ -187,7 +187,7 @@ func (d *driver) wantState(state exact.State, round uint32, keys ...exact.Key) {
 			class = frontier.Bulk
 		}
 		d.Require(got.State == state && got.Round == round && got.Class == class,
-			"%q is %q in round %d with class %d, want %q in round %d with class %d",
+			"%q: state %q, round %d, class %d; want %q, round %d, class %d",
 			suite.Cut(key.URL), got.State, got.Round, got.Class, state, round, class)
 	}
 }
@@ -211,7 +211,7 @@ func (d *driver) waiting(n int) (all []exact.Entry) {
 			return all
 		}
 		for _, e := range entries {
-			d.Require(string(e.Fingerprint[:]) > string(after[:]), "Waiting returned %x behind %x", e.Fingerprint, after)
+			d.Require(string(e.Fingerprint[:]) > string(after[:]), "Waiting returned %x after %x, want increasing fingerprints", e.Fingerprint, after)
 			after = e.Fingerprint
 		}
 		all = append(all, entries...)
@@ -226,11 +226,11 @@ func (d *driver) wantEntries(what string, got []exact.Entry, round uint32, want 
 	}
 	for _, e := range got {
 		key, ok := left[e.Fingerprint]
-		d.Require(ok, "%s returned %q, which is there twice or should not be", what, suite.Cut(e.URL))
+		d.Require(ok, "%s returned %q, which is not wanted, or returned it twice", what, suite.Cut(e.URL))
 		d.Require(e.Key == key && e.Round == round, "%s returned %+v, want %+v in round %d", what, e, key, round)
 		delete(left, e.Fingerprint)
 	}
-	d.Require(len(left) == 0, "%s returned %d of %d keys", what, len(got), len(want))
+	d.Require(len(left) == 0, "%s returned %d keys, want %d", what, len(got), len(want))
 }
 
 func (d *driver) stale(age time.Duration, n int) []exact.Entry {
@@ -251,7 +251,7 @@ func (d *driver) sweep(n int) (int, time.Duration) {
 func (d *driver) wantSweep(what string, n, wantSwept int, wantLag time.Duration) {
 	swept, lag := d.sweep(n)
 	d.Require(swept == wantSwept && about(lag, wantLag) && (lag == 0) == (wantLag == 0),
-		"Sweep of %s = %d, %v, want %d, %v", what, swept, lag, wantSwept, wantLag)
+		"Sweep of %s = %d keys, lag %v; want %d keys, lag %v", what, swept, lag, wantSwept, wantLag)
 }
 
 // about reports whether two durations differ by at most one second.

@@ -153,7 +153,7 @@ func (p *player) sweepAll() {
 	p.Note("sweep")
 	want, wantLag, _ := p.model.Sweep(p.Ctx, modelKeys)
 	got, lag := p.sweep(modelKeys)
-	p.Require(got == want && lag == wantLag, "Sweep = %d, %v, want %d, %v", got, lag, want, wantLag)
+	p.Require(got == want && lag == wantLag, "Sweep = %d, %v; want %d, %v", got, lag, want, wantLag)
 }
 
 // verify compares the complete content of the two sets.
@@ -162,16 +162,16 @@ func (p *player) verify() {
 		want, _ := p.model.Lookup(p.Ctx, print(n))
 		got := p.status(key(n))
 		p.Require(about(got.SeenFor, want.SeenFor) && (got.SeenFor > 0) == (want.SeenFor > 0),
-			"key %d counts as seen for %v, want %v", n, got.SeenFor, want.SeenFor)
+			"Lookup of key %d: SeenFor = %v, want %v", n, got.SeenFor, want.SeenFor)
 		got.SeenFor = want.SeenFor
-		p.Require(got == want, "key %d is %+v, want %+v", n, got, want)
+		p.Require(got == want, "Lookup of key %d = %+v, want %+v", n, got, want)
 	}
 	want, _ := p.model.Waiting(p.Ctx, [16]byte{}, modelKeys)
 	p.sameEntries("Waiting", p.waiting(1+p.rng.IntN(modelKeys)), want)
 	wantStats, _ := p.model.Stats(p.Ctx)
 	stats, err := p.Stats(p.Ctx)
 	p.Must(err, "Stats")
-	p.Require(about(stats.Lag, wantStats.Lag), "the lag is %v, want %v", stats.Lag, wantStats.Lag)
+	p.Require(about(stats.Lag, wantStats.Lag), "Stats.Lag = %v, want %v", stats.Lag, wantStats.Lag)
 	stats.Lag = wantStats.Lag
 	p.Require(stats == wantStats, "Stats are %+v, want %+v", stats, wantStats)
 	records, _ := p.model.Records(p.Ctx)

@@ -71,7 +71,7 @@ func Run(t *testing.T, dsn string, a Adapter) {
 	test("HandlerKillsItsProcess", "kills", func(w *world) {
 		w.send(2, true)
 		if killed := w.serveChildren(1000); killed < faulty {
-			w.Errorf("%d processes were killed, want %d", killed, faulty)
+			w.Errorf("%d processes were killed, want at least %d", killed, faulty)
 		}
 		w.wantCounts(1, 0)
 	})
@@ -91,7 +91,7 @@ func Run(t *testing.T, dsn string, a Adapter) {
 			w.serve(3)
 			w.wantCounts(0, 1)
 			if n := w.count("SELECT max(n) FROM attempt"); n != 3 {
-				w.Errorf("%d attempts, want 3", n)
+				w.Errorf("the event had %d attempts, want 3", n)
 			}
 		})
 	}
@@ -197,7 +197,7 @@ func (w *world) waitFor(what string, condition func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.Fatalf("no %s after two minutes", what)
+			w.Fatalf("after two minutes there is no %s", what)
 		}
 	}
 }

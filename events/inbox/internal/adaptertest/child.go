@@ -84,10 +84,10 @@ func (w *world) serveChildren(attempts int) (killed int) {
 		}
 		exit, ok := errors.AsType[*exec.ExitError](err)
 		if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-			w.Fatalf("a child ended: %v", err)
+			w.Fatalf("a child ended with %v, want SIGKILL", err)
 		}
 		if killed++; killed > 10 {
-			w.Fatal("the event is delivered for ever")
+			w.Fatal("more than 10 children were killed: the event is delivered again and again")
 		}
 	}
 }
