@@ -105,7 +105,10 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, durati
 			line, result = lines.ReadString('\n')
 			said.WriteString(line)
 			if addr, found := strings.CutPrefix(line, "metrics on "); found {
-				serving <- strings.TrimSpace(addr)
+				select {
+				case serving <- strings.TrimSpace(addr):
+				default: // the address is known
+				}
 			}
 		}
 		result = cmd.Wait()

@@ -28,13 +28,17 @@ records must show that the URLs were found again.
 var summary = regexp.MustCompile(`Run on \S+ at commit (\S+): (.+?)\. Result: (pass, \d+ tests? in \d+ s|\*\*FAIL\*\*)`)
 
 // document returns the Markdown document with the given sections, in the order of proofs.
-// The keys of sections are the titles of the proofs. document leaves out a section that
-// summary does not match.
+// The keys of sections are the titles of the proofs. A section that summary does not match
+// has no row in the table.
 func document(sections map[string]string) string {
 	var table, all strings.Builder
 	var machines []string
 	for _, p := range proofs {
-		section := sections[p.title]
+		section, known := sections[p.title]
+		if !known {
+			continue
+		}
+		fmt.Fprintf(&all, "\n## %s\n\n%s", p.title, section)
 		found := summary.FindStringSubmatch(strings.Join(strings.Fields(section), " "))
 		if found == nil {
 			continue
@@ -44,7 +48,6 @@ func document(sections map[string]string) string {
 			machines = append(machines, machine)
 		}
 		fmt.Fprintf(&table, "| %s | %s | %s | %c | %s |\n", p.title, p.size, commit, 'A'+rune(slices.Index(machines, machine)), result)
-		fmt.Fprintf(&all, "\n## %s\n\n%s", p.title, section)
 	}
 	table.WriteString("\n")
 	for i, m := range machines {
