@@ -32,8 +32,8 @@ func TestRelaySpeed(t *testing.T) {
 	}
 	slices.Sort(table)
 	slices.Sort(relay)
-	figure(t, "table", "%.2f of the pages with files, %.2f", table[len(table)/2], table)
-	figure(t, "relay", "%.2f of the pages without a relay, %.2f", relay[len(relay)/2], relay)
+	figure(t, "table", "with a table %.2f of the page rate with files (median of %.2f)", table[len(table)/2], table)
+	figure(t, "relay", "with a relay %.2f of the page rate without one (median of %.2f)", relay[len(relay)/2], relay)
 }
 
 func outboxRate(t *testing.T, cfg testweb.Config, sink string, relay bool) float64 {

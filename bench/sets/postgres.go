@@ -13,8 +13,8 @@ import (
 // Callers is the maximum number of concurrent callers of a set.
 const Callers = 16
 
-// OpenPostgres starts a Postgres or uses a running one. It returns the URL of a database.
-// The schema of package pgstore is created in it.
+// OpenPostgres starts a Postgres or uses a running one. It returns the URL of a database,
+// in which pgstore.Open creates its schema.
 type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
 
 // Postgres returns the kind of the exact set in package pgstore. In a crawl, this set

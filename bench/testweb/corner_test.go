@@ -47,7 +47,7 @@ func TestCornerURLs(t *testing.T) {
 			t.Errorf("URL of the target of %s = %s, want the same URL", p.url(), got)
 		}
 		if ordinal, isExpected := w.ordinal(to); isExpected != (p.role != aside) || isExpected && !ordinals.add(ordinal) {
-			t.Errorf("ordinal of %s = %d, %t, want an ordinal of its own: %t", p.url(), ordinal, isExpected, p.role != aside)
+			t.Errorf("%s has ordinal %d, expected %t; want an ordinal that no other URL has, expected %t", p.url(), ordinal, isExpected, p.role != aside)
 		}
 		e, isExpected := w.Expect(p.url())
 		if isExpected && (e.URL != p.url() || e.OrderFree == (len(e.Also) > 0)) {
@@ -206,7 +206,7 @@ func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	for _, host := range []string{"robots-long", "robots-huge"} {
 		_, body := fetch(t, w, "http://"+host+".corner.test/robots.txt")
 		if len(body) <= robotsLimit || !bytes.HasSuffix(body[:robotsLimit], []byte("\nDisallow: /")) || !bytes.HasPrefix(body[robotsLimit:], []byte("across\n")) {
-			t.Errorf("robots.txt of %s has %d bytes, around the limit %q, want the limit right after \"Disallow: /\"",
+			t.Errorf("robots.txt of %s (%d bytes): the text at the limit is %q, want the limit right after \"Disallow: /\"",
 				host, len(body), body[robotsLimit-20:robotsLimit+20])
 		}
 	}
@@ -232,7 +232,7 @@ func TestTrapsGoOn(t *testing.T) {
 		host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 		v := w.Judge([]Request{{Host: host, Path: "/robots.txt"}, {Host: host, Path: "/" + path, Start: time.Second}}, Manners{})
 		if v.Trapped != 1 || v.Unknown != 0 || v.Err() == nil {
-			t.Errorf("verdict on a request for %.80s: %+v, want it trapped, not unknown, and an error", url, v)
+			t.Errorf("verdict on a request for %.80s: %+v, want Trapped 1, Unknown 0 and an error", url, v)
 		}
 	}
 	for reason, want := range map[string]uint64{"calendar": 3, "parameters": 32, "repeated_path": 1, "too_long": 3} {
@@ -302,7 +302,7 @@ func TestCornerRecordsAreJudged(t *testing.T) {
 		isWrong bool
 	}{
 		{"robots.txt ignored", changed("http://robots-cr.corner.test/closed", "outcome", "ok"), true},
-		{"obeys a robots.txt that never came", changed("http://robots-401.corner.test/open", "outcome", "robots"), true},
+		{"obeys a robots.txt that was answered with 401", changed("http://robots-401.corner.test/open", "outcome", "robots"), true},
 		{"a host whose robots.txt never comes", changed("http://robots-never.corner.test/", "outcome", "robots"), false},
 		{"private address requested", changed("http://127.0.0.1:8099/", "outcome", "network"), true},
 		{"bomb not cut", changed("http://bombs.corner.test/zstd", "truncated", false), true},

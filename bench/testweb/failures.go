@@ -66,8 +66,8 @@ func failing(name string, times int, fail func(*answer)) *fate {
 func sameSlot(f *fate) slot { return func(*Web, int) *fate { return f } }
 
 // throttling is a hardship: on a quarter of the hosts, one page answers the first one or
-// two requests with a Retry-After of two seconds, and then normally. There are no more
-// such pages, because a crawler can pause all requests to the host, and for much longer
+// two requests with a Retry-After of two seconds, and then normally. A host has at most
+// one such page, because for each one a crawler may pause the whole host for much longer
 // than two seconds. The answer depends only on the number of earlier requests. So a
 // request that comes too early gets the same answer as a later one, but the judge reports
 // it.

@@ -11,15 +11,15 @@ const (
 	// that is asked every few seconds, and short enough to show a change.
 	rateOver = 10 * time.Second
 	// leftOver is the time over which the pace is measured. The remaining time is
-	// computed from the pace. If no new URL was added in this time, only the queued
-	// URLs count as left.
+	// computed from the pace. If no URL was added in the last minute, the crawl is
+	// expected to end when the queued URLs are done.
 	leftOver = time.Minute
 	// voters is the number of samples that decide what limits the crawl.
 	voters = 15
 )
 
-// A Meter computes rates from samples, and counts for how long each kind limited
-// the crawl. The zero Meter is ready. A Meter is not safe for concurrent use.
+// A Meter computes rates from samples, and counts for how long each Kind of
+// limit slowed the crawl down. The zero Meter is ready. A Meter is not safe for concurrent use.
 type Meter struct {
 	samples []Sample               // in the order of time; only the first can be older than leftOver
 	took    map[Kind]time.Duration // how long each kind limited the crawl

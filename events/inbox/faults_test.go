@@ -159,7 +159,8 @@ func crashedDelivery(t *testing.T, pool *pgxpool.Pool, way handling, child strin
 	must(t, way(t.Context(), pool, "k", handleK))
 }
 
-// TestFaultGroup: if the keys of marks lack the group, a second group handles nothing.
+// TestFaultGroup: if the key of a mark does not contain the consumer group, a second group
+// handles nothing.
 func TestFaultGroup(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -32,7 +32,7 @@ var secret = []byte("a secret of thirty-two bytes....")
 type receiver struct {
 	*httptest.Server
 	// answer is called for each request. If it returns true, it has answered the request.
-	// Otherwise, and if answer is nil, the receiver accepts the request.
+	// If it returns false, or if answer is nil, the receiver accepts the request.
 	answer func(w http.ResponseWriter, r *http.Request, batch []events.Event) bool
 
 	mu    sync.Mutex

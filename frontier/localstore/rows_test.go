@@ -147,23 +147,23 @@ func FuzzRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, row []byte) {
 		if it, err := decodeEntry(row, "a.test", hasher); err == nil {
 			if again, err := decodeEntry(appendEntry(nil, &it), "a.test", hasher); err != nil || again != it {
-				t.Errorf("row %q decodes to %+v, this encoded and decoded again to %+v, %v", row, it, again, err)
+				t.Errorf("row %q decodes to %+v; encoded and decoded again it is %+v, error %v", row, it, again, err)
 			}
 		}
 		var h, again host
 		if err := decodeHost(row, &h); err == nil {
 			if err := decodeHost(appendHost(nil, &h), &again); err != nil || again != h {
-				t.Errorf("row %q decodes to %+v, this encoded and decoded again to %+v, %v", row, h, again, err)
+				t.Errorf("row %q decodes to %+v; encoded and decoded again it is %+v, error %v", row, h, again, err)
 			}
 		}
 		if o, err := decodeOutcome(row); err == nil {
 			if again, err := decodeOutcome(appendOutcome(nil, o)); err != nil || again != o {
-				t.Errorf("row %q decodes to %+v, this encoded and decoded again to %+v, %v", row, o, again, err)
+				t.Errorf("row %q decodes to %+v; encoded and decoded again it is %+v, error %v", row, o, again, err)
 			}
 		}
 		if x, err := decodeExact(row); err == nil {
 			if again, err := decodeExact(appendExact(nil, x)); err != nil || again != x {
-				t.Errorf("row %q decodes to %+v, this encoded and decoded again to %+v, %v", row, x, again, err)
+				t.Errorf("row %q decodes to %+v; encoded and decoded again it is %+v, error %v", row, x, again, err)
 			}
 		}
 		if l, err := decodeLease(row); err == nil && len(l.host) > len(row) {

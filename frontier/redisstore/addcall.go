@@ -136,8 +136,8 @@ func newEdit(key blockKey, old, new []byte) edit {
 // rebase bases e on a block that an earlier call changes. The argument old is the content of the
 // block after that call. The range of bytes stays the same, because it contains all bits that
 // were missing when the item was tested. If the earlier call does not change the block to old,
-// the script notices that. It is possible that old has all bits of the item, because another
-// worker added the item before the block was read for the earlier call. In this case the script
+// the script notices that. Another worker can have added the item after it was tested and before
+// the block was read for the earlier call. Then old has all bits of the item, and the script
 // answers that the item is known.
 func (e *edit) rebase(key blockKey, old, new []byte) {
 	start, end := e.first-key.offset, e.last-key.offset+1
@@ -315,8 +315,8 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 }
 
 // refresh reads the current layers of a partition's filter. Layers can be missing because
-// the server went back in time. If every layer that the filter's record counts exists,
-// nothing is lost, and refresh opens the filter again.
+// the server went back in time. The filter's record has the number of layers. If they all
+// exist, nothing is lost, and refresh opens the filter again.
 func (s *Store) refresh(ctx context.Context, p *partition) error {
 	chain := p.chain()
 	err := chain.Refresh(ctx, s.client)

@@ -51,8 +51,8 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 	return added, nil
 }
 
-// add sends the asks of w to their chains. It leaves in w the asks without an answer, which
-// must be repeated. Before it returns, it adds a layer to each full chain, and reads the
+// add sends the asks of w to their chains. It leaves in w the asks that must be repeated,
+// because the fingerprint was neither added nor known. Before it returns, it adds a layer to each full chain, and reads the
 // number of layers of each chain that has got another layer meanwhile.
 func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	calls := w.calls()
@@ -114,7 +114,7 @@ type addCmd struct{ *redis.Cmd }
 func (addCmd) NoRetry() bool { return true }
 
 // calls groups the asks of w by chain, without changing their order, and returns the calls for
-// them. The calls are valid as long as the blocks of the asks.
+// them. The calls use the blocks of the asks, so they are valid only as long as these blocks are.
 func (w *window) calls() []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Claims reports for each layer of the chain, oldest first, whether it claims print. The
-// chain must be open.
+// Claims reports for each layer of the chain, oldest first, whether the layer claims to
+// contain the fingerprint. The chain must be open.
 func (c *Chain) Claims(ctx context.Context, client redis.UniversalClient, print bloomstore.Fingerprint) ([]bool, error) {
 	r, asks := NewReader(client), []Ask{{Chain: c, Print: print}}
 	if err := r.Read(ctx, asks); err != nil {

@@ -91,7 +91,8 @@ func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCo
 	return c, nil
 }
 
-// add adds the counts of missing records, which were stored when the loss was accepted.
+// add adds the counts of the missing records. These counts were stored when the loss was
+// accepted.
 func (c *recordCounts) add(lost *localstore.RecordLoss) {
 	c.all += lost.Records
 	c.pages += lost.Pages
