@@ -31,6 +31,7 @@ var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
 	"internal/redisbits": "bloomstore",
+	"internal/dedup":     "frontier",
 	"internal/exact":     "frontier",
 	"internal/pgstore":   "events",
 	"internal/budget":    "fetcher",

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/dedup"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
@@ -102,7 +101,7 @@ many new URLs its filter may have swallowed.
 		out.addTo(c)
 	}
 	add("look", append(data, newConfig(s))...)
-	add("plan", newTry(s), sizes, dedup.Command(), benchmarks, newTestweb(s), newVersion(s))
+	add("plan", newTry(s), sizes, newDedup(), benchmarks, newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
 }

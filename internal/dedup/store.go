@@ -34,13 +34,12 @@ import (
 // created before the new filter gets its name, so there is always one complete pair. An
 // exact store has no filter, only a journal.
 type store struct {
-	dir        string
+	cfg        Config
 	card       card
 	unlock     io.Closer
 	seen       seen
 	journal    *journal
 	generation uint64
-	interval   uint64 // keys between two checkpoints; 0 means a million or an eighth of all keys, whichever is more
 }
 
 // format is the version of the directory's layout.
@@ -60,16 +59,8 @@ type card struct {
 	Created time.Time `json:"created"`
 	ID      hexBytes  `json:"id"`
 	Key     hexBytes  `json:"key"` // key of the fingerprints
-	settings
+	Settings
 	Canon canon.Options `json:"canon"` // the options that produce Form
-}
-
-// settings are the settings of a run. A store refuses a run with different settings.
-type settings struct {
-	Exact bool    `json:"exact"`
-	URLs  uint64  `json:"urls,omitempty"` // 0 with Exact
-	FPR   float64 `json:"fpr,omitempty"`  // 0 with Exact
-	Form  string  `json:"form"`           // canonical form of URLs
 }
 
 type hexBytes [16]byte
@@ -83,12 +74,12 @@ func (h *hexBytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (s settings) config() membits.Config {
+func (s Settings) config() membits.Config {
 	return membits.Config{Capacity: s.URLs, FPR: s.FPR}
 }
 
 // newSeen returns an empty set.
-func (s settings) newSeen() (seen, error) {
+func (s Settings) newSeen() (seen, error) {
 	if s.Exact {
 		return new(exactSet), nil
 	}
@@ -99,7 +90,8 @@ func (s settings) newSeen() (seen, error) {
 	return newFilterSet(filter), nil
 }
 
-// readCard returns the card of dir. If dir has no card, the error is os.ErrNotExist.
+// readCard returns the card of dir. If dir has no card, the error is os.ErrNotExist. If
+// this program cannot make the canonical form of dir, the error is canon.ErrForm.
 func readCard(dir string) (c card, err error) {
 	name := filepath.Join(dir, cardFile)
 	text, err := os.ReadFile(name)
@@ -112,53 +104,66 @@ func readCard(dir string) (c card, err error) {
 	if c.Format != format {
 		return c, fmt.Errorf("%s has format %d, this program reads format %d: %w", name, c.Format, format, bloomstore.ErrParamsMismatch)
 	}
+	if err := canon.CheckForm(c.Form); err != nil {
+		return c, fmt.Errorf("%s: %w", dir, err)
+	}
 	return c, nil
 }
 
-// openStore opens the store in dir, or creates it. It returns an error if the settings of
-// an existing store differ from the requested ones.
-func openStore(dir string, requested settings, options canon.Options) (_ *store, err error) {
-	s := &store{dir: dir}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// ReadSettings returns the settings of dir, and the options that produce its canonical
+// form. If dir is empty or keeps no set, the error is os.ErrNotExist.
+func ReadSettings(dir string) (Settings, canon.Options, error) {
+	if dir == "" {
+		return Settings{}, canon.Options{}, os.ErrNotExist
+	}
+	c, err := readCard(dir)
+	return c.Settings, c.Canon, err
+}
+
+// openStore opens the store in cfg.Dir, or creates it.
+func openStore(cfg Config) (_ *store, err error) {
+	s := &store{cfg: cfg}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if s.unlock, err = vfs.Default.Lock(filepath.Join(dir, lockFile)); err != nil {
-		return nil, fmt.Errorf("%s is in use by another process: %w", dir, err)
+	if s.unlock, err = vfs.Default.Lock(filepath.Join(cfg.Dir, lockFile)); err != nil {
+		return nil, fmt.Errorf("%s is in use by another process: %w", cfg.Dir, err)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.unlock.Close())
 		}
 	}()
-	s.card, err = readCard(dir)
+	s.card, err = readCard(cfg.Dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return s, s.create(requested, options)
+		return s, s.create()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := requested.differ(s.card.settings, dir); err != nil {
-		return nil, err
+	if s.card.Settings != cfg.Settings {
+		return nil, &SettingsError{Stored: s.card.Settings, Given: cfg.Settings}
 	}
 	return s, s.load()
 }
 
 // create makes an empty store. The card is written last.
-func (s *store) create(want settings, options canon.Options) error {
-	entries, err := os.ReadDir(s.dir)
+func (s *store) create() error {
+	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if name := e.Name(); name != lockFile && name != numbered(journalPrefix, 0, "") && !strings.HasSuffix(name, durable.NewSuffix) {
-			return fmt.Errorf("%s has %s but no %s: it is not a directory of dedup", s.dir, name, cardFile)
+			return fmt.Errorf("%s has %s but no %s: it is not a directory of dedup", s.cfg.Dir, name, cardFile)
 		}
 	}
 	s.card = card{
-		Format: format, Created: time.Now().UTC().Truncate(time.Second), Key: hexBytes(bloomstore.NewKey()), settings: want, Canon: options,
+		Format: format, Created: time.Now().UTC().Truncate(time.Second), Key: hexBytes(bloomstore.NewKey()),
+		Settings: s.cfg.Settings, Canon: s.cfg.Canon,
 	}
 	_, _ = rand.Read(s.card.ID[:])
-	if s.seen, err = want.newSeen(); err != nil {
+	if s.seen, err = s.cfg.newSeen(); err != nil {
 		return err
 	}
 	if s.journal, err = createJournal(s.path(journalPrefix, 0, ""), s.card.ID, 0); err != nil {
@@ -206,7 +211,7 @@ func (s *store) load() error {
 
 // generations returns the numbers of the filters.
 func (s *store) generations() (numbers []uint64, err error) {
-	entries, err := os.ReadDir(s.dir)
+	entries, err := os.ReadDir(s.cfg.Dir)
 	for _, e := range entries {
 		var g uint64
 		if n, _ := fmt.Sscanf(e.Name(), filterPrefix+"%d"+filterSuffix, &g); n == 1 && e.Name() == numbered(filterPrefix, g, filterSuffix) {
@@ -246,7 +251,7 @@ func (s *store) remember(prints []bloomstore.Fingerprint) error {
 // first have called remember with all keys of the filter.
 func (s *store) maybeCheckpoint() error {
 	filter, is := s.seen.(*filterSet)
-	if !is || s.journal.keys < cmp.Or(s.interval, max(1_000_000, filter.count/8)) {
+	if !is || s.journal.keys < cmp.Or(s.cfg.interval, max(1_000_000, filter.count/8)) {
 		return nil
 	}
 	next := s.generation + 1
@@ -268,7 +273,7 @@ func (s *store) maybeCheckpoint() error {
 
 // removeOld removes older filters and journals, and incomplete files of killed runs.
 func (s *store) removeOld() error {
-	entries, err := os.ReadDir(s.dir)
+	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
 		return err
 	}
@@ -276,7 +281,7 @@ func (s *store) removeOld() error {
 		name := e.Name()
 		ours := strings.HasPrefix(name, journalPrefix) || strings.HasPrefix(name, filterPrefix)
 		if ours && name != numbered(journalPrefix, s.generation, "") && name != numbered(filterPrefix, s.generation, filterSuffix) {
-			if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
+			if err := os.Remove(filepath.Join(s.cfg.Dir, name)); err != nil {
 				return err
 			}
 		}
@@ -293,13 +298,13 @@ func numbered(prefix string, generation uint64, suffix string) string {
 }
 
 func (s *store) path(prefix string, generation uint64, suffix string) string {
-	return filepath.Join(s.dir, numbered(prefix, generation, suffix))
+	return filepath.Join(s.cfg.Dir, numbered(prefix, generation, suffix))
 }
 
 // replace replaces a file of the directory, atomically and durably.
 func (s *store) replace(name string, write func(io.Writer) error) error {
 	// private, because the card contains the secret key of the fingerprints
-	return durable.ReplacePrivate(vfs.Default, filepath.Join(s.dir, name), func(w io.Writer) error {
+	return durable.ReplacePrivate(vfs.Default, filepath.Join(s.cfg.Dir, name), func(w io.Writer) error {
 		err := write(w)
 		if err == nil {
 			crash.Point("half saved")

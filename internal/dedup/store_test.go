@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,80 +12,24 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // TestRunsOfADirectory: several runs with one directory print the same as one run with
 // all their lines.
 func TestRunsOfADirectory(t *testing.T) {
-	for _, args := range [][]string{{"--urls=1000"}, {"--exact"}} {
+	for _, settings := range []Settings{small, exact, {}} {
 		dir := filepath.Join(t.TempDir(), "not", "there")
 		all := urls(500)
 		half := len(urls(250))
-		first := append([]string{"--dir", dir}, args...)
-		if got := mustDedup(t, all[:half], first...); got.out != all[:half] {
-			t.Errorf("%v: the first run printed %d bytes, want all %d", args, len(got.out), half)
+		first := Config{Dir: dir, Settings: settings}
+		if got := mustDedup(t, all[:half], first); got.out != all[:half] || got.Before != 0 || got.Keys != 250 {
+			t.Errorf("%v: the first run printed %d bytes, want all %d: %+v", settings, len(got.out), half, got.Result)
 		}
-		if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] { // the settings of dir are adopted
-			t.Errorf("%v: the second run printed %d bytes, want the %d new ones", args, len(got.out), len(all)-half)
+		if got := mustDedup(t, all, stored(t, dir)); got.out != all[half:] || got.Before != 250 || got.Keys != 500 {
+			t.Errorf("%v: the second run printed %d bytes, want the %d new ones: %+v", settings, len(got.out), len(all)-half, got.Result)
 		}
-		if got := mustDedup(t, all, first...); got.out != "" || !strings.Contains(got.err, "500 URLs known") {
-			t.Errorf("%v: the third run printed %q:\n%s", args, got.out, got.err)
-		}
-	}
-}
-
-// TestFormIsKept: the canonical form of the first run applies to the later runs.
-func TestFormIsKept(t *testing.T) {
-	dir := t.TempDir()
-	mustDedup(t, "http://a.test/?q=1\n", "--dir", dir, "--strip-param=q")
-	if got := mustDedup(t, "http://a.test/?q=2\n", "--dir", dir); got.out != "" {
-		t.Errorf("printed %q: the second run has another form than the first", got.out)
-	}
-	_, err := dedup(t.Context(), "", "--dir", dir, "--strip-param=r")
-	if err == nil || !strings.Contains(err.Error(), "canonical form") {
-		t.Errorf("another form: %v, want it refused", err)
-	}
-}
-
-// TestVersionOfForm: a directory whose form has another version or other Unicode tables
-// is refused.
-func TestVersionOfForm(t *testing.T) {
-	dir := t.TempDir()
-	mustDedup(t, "http://a.test/\n", "--dir", dir, "--sort-query")
-	card := filepath.Join(dir, cardFile)
-	text, err := os.ReadFile(card)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := []byte("v2 unicode=" + canon.Tables + " ")
-	if !bytes.Contains(text, own) {
-		t.Fatalf("no %q in %s", own, text)
-	}
-	for other, want := range map[string]string{"v1 ": "it has version 1", "v2 unicode=9.0.0 ": "its host names follow Unicode 9.0.0"} {
-		if err := os.WriteFile(card, bytes.Replace(text, own, []byte(other), 1), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := dedup(t.Context(), "", "--dir", dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", other, err, want)
-		}
-	}
-}
-
-func TestOtherSettingsAreRefused(t *testing.T) {
-	for _, c := range []struct{ first, then, want []string }{
-		{[]string{"--urls=1000"}, []string{"--urls=2000", "--fpr=0.1"}, []string{"--urls is 1000 there, 2000 here", "--fpr is 1e-06 there, 0.1 here"}},
-		{[]string{"--urls=1000"}, []string{"--exact"}, []string{"--exact is false there, true here"}},
-		{[]string{"--exact"}, []string{"--urls=1000"}, []string{"--exact is true there, false here"}},
-		{[]string{"--exact"}, []string{"--exact=false"}, []string{"--exact is true there, false here"}},
-	} {
-		dir := t.TempDir()
-		mustDedup(t, "http://a.test/\n", append(c.first, "--dir", dir)...)
-		_, err := dedup(t.Context(), "http://a.test/\n", append(c.then, "--dir", dir)...)
-		for _, want := range c.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, then %v: %v, want %q", c.first, c.then, err, want)
-			}
+		if got := mustDedup(t, all, first); got.out != "" || got.Keys != 500 {
+			t.Errorf("%v: the third run printed %q: %+v", settings, got.out, got.Result)
 		}
 	}
 }
@@ -94,7 +39,10 @@ func TestForeignDirectoryIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "crawl.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dedup(t.Context(), "", "--dir", dir); err == nil || !strings.Contains(err.Error(), "crawl.json") {
+	if _, _, err := ReadSettings(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the settings of the directory of a crawl: %v, want none", err)
+	}
+	if _, err := dedup(t.Context(), "", Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "crawl.json") {
 		t.Errorf("%v, want the directory of a crawl refused", err)
 	}
 	dir = t.TempDir()
@@ -104,24 +52,24 @@ func TestForeignDirectoryIsRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, cardFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := dedup(t.Context(), "", "--dir", dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("card %s: %v, want %q", text, err, want)
+		_, err := dedup(t.Context(), "", Config{Dir: dir})
+		_, _, errRead := ReadSettings(dir)
+		for _, err := range []error{err, errRead} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("card %s: %v, want %q", text, err, want)
+			}
 		}
 	}
 }
 
 func TestSecondProcessIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	mustDedup(t, "", "--dir", dir, "--exact")
-	of, err := readCard(dir)
+	mustDedup(t, "", Config{Dir: dir, Settings: exact})
+	s, err := openStore(stored(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStore(dir, of.settings, of.Canon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := childCommand(t, "-", "--dir", dir)
+	cmd := childCommand(t, "-", childConfig{Dir: dir, Settings: exact})
 	if err := cmd.Run(); err == nil || !strings.Contains(cmd.Stderr.(*bytes.Buffer).String(), "in use") {
 		t.Errorf("a second process: %v\n%s", err, cmd.Stderr)
 	}
@@ -137,18 +85,13 @@ func TestPrintedPartIsRemembered(t *testing.T) {
 	for _, room := range []int{0, 10, len(all) / 2, len(all) - 1} {
 		dir := t.TempDir()
 		out := &fullDisk{room: room}
-		command := Command()
-		command.SetIn(strings.NewReader(all))
-		command.SetOut(out)
-		command.SetErr(new(bytes.Buffer))
-		command.SetArgs([]string{"--dir", dir, "--urls=1000"})
-		command.SilenceUsage = true
-		if err := command.ExecuteContext(t.Context()); !errors.Is(err, errFull) {
+		_, err := Run(t.Context(), Config{Dir: dir, Settings: small}, strings.NewReader(all), out, io.Discard)
+		if !errors.Is(err, errFull) {
 			t.Errorf("the run ended with %v, want %v", err, errFull)
 		}
 		whole := out.text.String()
 		whole = whole[:strings.LastIndexByte(whole, '\n')+1]
-		if got := mustDedup(t, all, "--dir", dir); whole+got.out != all {
+		if got := mustDedup(t, all, stored(t, dir)); whole+got.out != all {
 			t.Errorf("room for %d bytes: then %d lines are printed, want all but the first %d",
 				room, strings.Count(got.out, "\n"), strings.Count(whole, "\n"))
 		}
@@ -176,10 +119,10 @@ func TestTornJournal(t *testing.T) {
 	dir := t.TempDir()
 	all := urls(20)
 	half := len(urls(10))
-	mustDedup(t, all[:half], "--dir", dir, "--exact")
+	mustDedup(t, all[:half], Config{Dir: dir, Settings: exact})
 	name := filepath.Join(dir, numbered(journalPrefix, 0, ""))
 	first := read(t, name)
-	mustDedup(t, all, "--dir", dir)
+	mustDedup(t, all, stored(t, dir))
 	second := read(t, name)
 	for cut := len(first); cut < len(second); cut++ {
 		if n := cut - len(first); n > recordBytes && n%printBytes > 2 && !*proof {
@@ -190,13 +133,13 @@ func TestTornJournal(t *testing.T) {
 				continue
 			}
 			write(t, name, slices.Concat(second[:cut], tail))
-			if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] {
+			if got := mustDedup(t, all, stored(t, dir)); got.out != all[half:] {
 				t.Fatalf("cut at byte %d of %d, %d zeros: printed %q", cut, len(second), len(tail), got.out)
 			}
 			if now := read(t, name); !bytes.Equal(now, second) {
 				t.Fatalf("cut at byte %d of %d: then the journal has %d bytes, not those it had", cut, len(second), len(now))
 			}
-			if got := mustDedup(t, all, "--dir", dir); got.out != "" {
+			if got := mustDedup(t, all, stored(t, dir)); got.out != "" {
 				t.Fatalf("cut at byte %d of %d: the run after the next printed %q", cut, len(second), got.out)
 			}
 		}
@@ -208,15 +151,8 @@ func TestTornJournal(t *testing.T) {
 func TestDamageIsRefused(t *testing.T) {
 	const lines = 100_000 // enough to make the journal longer than the longest record
 	dir := t.TempDir()
-	command := newCommand(&options{interval: 20_000})
-	command.SetIn(strings.NewReader(urls(25_000))) // the filter is saved once
-	command.SetOut(new(bytes.Buffer))
-	command.SetErr(new(bytes.Buffer))
-	command.SetArgs([]string{"--dir", dir, "--urls=1000"})
-	if err := command.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	mustDedup(t, urls(lines), "--dir", dir) // the later keys are only in the journal
+	mustDedup(t, urls(25_000), Config{Dir: dir, Settings: small, interval: 20_000}) // the filter is saved once
+	mustDedup(t, urls(lines), stored(t, dir))                                       // the later keys are only in the journal
 	journal := filepath.Join(dir, numbered(journalPrefix, 1, ""))
 	filter := filepath.Join(dir, numbered(filterPrefix, 1, filterSuffix))
 	want := []string{"LOCK", cardFile, filepath.Base(filter), filepath.Base(journal)}
@@ -236,7 +172,7 @@ func TestDamageIsRefused(t *testing.T) {
 		"journal of another time": func() { write(t, journal, journalHeader([16]byte{1}, 1)) },
 	} {
 		damage()
-		_, err := dedup(t.Context(), "http://a.test/\n", "--dir", dir)
+		_, err := dedup(t.Context(), "http://a.test/\n", stored(t, dir))
 		if !errors.Is(err, bloomstore.ErrFilterLost) {
 			t.Errorf("%s: %v, want ErrFilterLost", what, err)
 		}
@@ -244,7 +180,7 @@ func TestDamageIsRefused(t *testing.T) {
 			write(t, name, text)
 		}
 	}
-	if got := mustDedup(t, urls(lines), "--dir", dir); got.out != "" {
+	if got := mustDedup(t, urls(lines), stored(t, dir)); got.out != "" {
 		t.Errorf("the intact directory does not know %d URLs", strings.Count(got.out, "\n"))
 	}
 }

@@ -21,7 +21,7 @@ var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 // of each run is the beginning of the same list of URLs.
 type history struct {
 	dir        string
-	args       []string
+	settings   Settings
 	remembered int // the position in the list at which the last run began to print; later runs must not begin before it
 	printed    int // the furthest position in the list that a run reached
 }
@@ -37,8 +37,8 @@ func TestKilledLosesNothing(t *testing.T) {
 	}
 	for range histories {
 		// The filter grows. It has a false positive once in some million runs of this test.
-		for _, args := range [][]string{{"--urls=1000", "--fpr=1e-12"}, {"--exact"}} {
-			(&history{dir: filepath.Join(t.TempDir(), "seen"), args: args}).live(t, rnd)
+		for _, settings := range []Settings{{URLs: 1000, FPR: 1e-12}, exact} {
+			(&history{dir: filepath.Join(t.TempDir(), "seen"), settings: settings}).live(t, rnd)
 			if t.Failed() {
 				return
 			}
@@ -67,18 +67,18 @@ func (h *history) live(t *testing.T, rnd *rand.Rand) {
 		t.Fatal("the last run was killed, but not by the test")
 	}
 	if h.printed != n {
-		t.Errorf("%v: %d of %d URLs were printed", h.args, h.printed, n)
+		t.Errorf("%v: %d of %d URLs were printed", h.settings, h.printed, n)
 	}
-	t.Logf("%v: killed at %v", h.args, killedAt)
+	t.Logf("%v: killed at %v", h.settings, killedAt)
 	for _, point := range points {
-		if saves := strings.HasSuffix(point, "saved"); killedAt[point] == 0 && !(saves && h.args[0] == "--exact") {
-			t.Errorf("%v: no run was killed at %q", h.args, point)
+		if saves := strings.HasSuffix(point, "saved"); killedAt[point] == 0 && !(saves && h.settings.Exact) {
+			t.Errorf("%v: no run was killed at %q", h.settings, point)
 		}
 	}
 }
 
-// run runs the command with n URLs. It kills the command at a point or after a time, and
-// reports whether the command was killed before its end.
+// run starts a run with n URLs. It kills the run at a point or after a time, and reports
+// whether the run was killed before its end.
 func (h *history) run(t *testing.T, rnd *rand.Rand, n int, at string, after time.Duration) (killed bool) {
 	t.Helper()
 	out, err := os.Create(h.dir + ".out")
@@ -86,8 +86,7 @@ func (h *history) run(t *testing.T, rnd *rand.Rand, n int, at string, after time
 		t.Fatal(err)
 	}
 	defer out.Close()
-	cmd := childCommand(t, at, append([]string{"--dir", h.dir}, h.args...)...)
-	cmd.Env = append(cmd.Env, intervalEnv+"=2000")
+	cmd := childCommand(t, at, childConfig{Dir: h.dir, Settings: h.settings, Interval: 2000})
 	cmd.Stdout = out
 	feed, err := cmd.StdinPipe()
 	if err != nil {
@@ -147,7 +146,7 @@ func (h *history) check(t *testing.T, text string) {
 func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
 	for point, again := range map[string]bool{"printed": true, "half": true, "remembered": false} {
 		dir := t.TempDir()
-		cmd := childCommand(t, point+":1", "--dir", dir, "--exact")
+		cmd := childCommand(t, point+":1", childConfig{Dir: dir, Settings: exact})
 		all := urls(100)
 		cmd.Stdin = strings.NewReader(all)
 		out, err := cmd.Output()
@@ -158,17 +157,17 @@ func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
 		if again {
 			want = all
 		}
-		if got := mustDedup(t, all, "--dir", dir); got.out != want {
+		if got := mustDedup(t, all, stored(t, dir)); got.out != want {
 			t.Errorf("killed when %s: the next run prints %d bytes, want %d", point, len(got.out), len(want))
 		}
 	}
 }
 
-// TestReaderGoesAway: the command ends when the reader of its output closes the pipe.
+// TestReaderGoesAway: the process ends when the reader of its output closes the pipe.
 func TestReaderGoesAway(t *testing.T) {
 	dir := t.TempDir()
 	all := urls(100_000)
-	cmd := childCommand(t, "-", "--dir", dir)
+	cmd := childCommand(t, "-", childConfig{Dir: dir, Settings: standard})
 	cmd.Stdin = strings.NewReader(all)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -186,7 +185,7 @@ func TestReaderGoesAway(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE {
 		t.Errorf("it ended with %v, want a death by SIGPIPE:\n%s", err, cmd.Stderr)
 	}
-	if got := mustDedup(t, all, "--dir", dir); !strings.HasSuffix(all, got.out) || got.out == "" {
+	if got := mustDedup(t, all, stored(t, dir)); !strings.HasSuffix(all, got.out) || got.out == "" {
 		t.Errorf("the next run printed %d bytes that are no end of the input", len(got.out))
 	}
 }

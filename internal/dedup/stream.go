@@ -31,30 +31,23 @@ const (
 // of a slow pipe are answered at once, and a fast pipe is not slowed down by small
 // writes. stream prints a group, then remembers it, and then starts the next group.
 type stream struct {
-	canon     *canon.Canonicalizer
-	hasher    bloomstore.Hasher
-	seen      seen
-	keep      *store // nil means that seen URLs are forgotten when the process ends
-	out       io.Writer
-	faults    io.Writer
-	end       byte               // the end of a line: newline or NUL
-	canonical bool               // print canonical URLs instead of the lines themselves
-	grew      func(bytes uint64) // called when the set takes more memory
+	cfg    Config
+	canon  *canon.Canonicalizer
+	hasher bloomstore.Hasher
+	seen   seen
+	keep   *store // nil means that seen URLs are forgotten when the run ends
+	out    io.Writer
+	faults io.Writer
+	end    byte // the end of a line: newline or NUL
 
-	counts  counts
-	size    uint64 // the size of the set when grew was called last
+	result  Result
+	size    uint64 // the size of the set when cfg.SetBytes was called last
 	partial []byte // the beginning of a line whose end was not read yet
 	tooLong bool   // the line in partial is longer than maxLine
 
 	text   []byte                   // the output of the group
 	prints []bloomstore.Fingerprint // the fingerprint of each line in text; used only with keep
 	ends   []int                    // the end of each line in text; used only with keep
-}
-
-// counts are the numbers of lines of one run.
-type counts struct {
-	lines                         uint64
-	fresh, known, malformed, void uint64
 }
 
 // run answers the lines of its input until the input or ctx ends. When ctx ends, lines
@@ -83,7 +76,7 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 		case end == io.EOF:
 			return nil
 		case end != nil:
-			return fmt.Errorf("read URLs after line %d: %w", s.counts.lines, end)
+			return fmt.Errorf("read URLs after line %d: %w", s.result.Lines, end)
 		}
 	}
 }
@@ -135,8 +128,8 @@ var byteOrderMark = []byte("\ufeff")
 
 // line answers one line.
 func (s *stream) line(line []byte) {
-	s.counts.lines++
-	if s.counts.lines == 1 {
+	s.result.Lines++
+	if s.result.Lines == 1 {
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
 	// text shares the memory of line. This is safe, because text is not used after this
@@ -155,7 +148,7 @@ func (s *stream) line(line []byte) {
 	url, err := s.canon.Parse(text)
 	if err != nil {
 		if strings.TrimSpace(text) == "" {
-			s.counts.void++
+			s.result.Empty++
 			return
 		}
 		s.fault(err)
@@ -163,11 +156,11 @@ func (s *stream) line(line []byte) {
 	}
 	print := s.hasher.Fingerprint(url.String())
 	if !s.seen.add(print) {
-		s.counts.known++
+		s.result.Seen++
 		return
 	}
-	s.counts.fresh++
-	if s.canonical {
+	s.result.New++
+	if s.cfg.Canonical {
 		s.text = append(s.text, url.String()...)
 	} else {
 		s.text = append(s.text, line...)
@@ -182,8 +175,8 @@ func (s *stream) line(line []byte) {
 // fault counts a malformed line. It prints the errors of the first shownBad malformed
 // lines.
 func (s *stream) fault(err error) {
-	if s.counts.malformed++; s.counts.malformed <= shownBad {
-		fmt.Fprintf(s.faults, "line %d: %v\n", s.counts.lines, err)
+	if s.result.Malformed++; s.result.Malformed <= shownBad {
+		fmt.Fprintf(s.faults, "line %d: %v\n", s.result.Lines, err)
 	}
 }
 
@@ -192,7 +185,9 @@ func (s *stream) fault(err error) {
 func (s *stream) flush() error {
 	if size := s.seen.bytes(); size != s.size {
 		s.size = size
-		s.grew(size)
+		if s.cfg.SetBytes != nil {
+			s.cfg.SetBytes(size)
+		}
 	}
 	if len(s.text) == 0 {
 		return nil

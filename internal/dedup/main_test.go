@@ -3,6 +3,7 @@ package dedup
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -33,13 +34,24 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(from, 0))
 }
 
-// childEnv is set if the test binary must run the command. If its value is POINT:N, the
+// Settings of tests: of the command by default, of a filter that grows, and without a filter.
+var (
+	standard = Settings{URLs: 10_000_000, FPR: 1e-6}
+	small    = Settings{URLs: 1000, FPR: 1e-6}
+	exact    = Settings{Exact: true}
+)
+
+// childEnv is set if the test binary must run as a child. If its value is POINT:N, the
 // process kills itself when it reaches POINT for the N-th time. With any other value, the
 // process does not kill itself.
-const (
-	childEnv    = "CRAWLER_DEDUP_CHILD"
-	intervalEnv = "CRAWLER_DEDUP_INTERVAL"
-)
+const childEnv = "CRAWLER_DEDUP_CHILD"
+
+// childConfig is the config of a child.
+type childConfig struct {
+	Dir      string
+	Settings Settings
+	Interval uint64
+}
 
 func TestMain(m *testing.M) {
 	if at := os.Getenv(childEnv); at != "" {
@@ -51,7 +63,6 @@ func TestMain(m *testing.M) {
 func child(at string) int {
 	point, number, _ := strings.Cut(at, ":")
 	left, _ := strconv.Atoi(number)
-	interval, _ := strconv.ParseUint(os.Getenv(intervalEnv), 10, 64)
 	crash.Hook(func(here string) {
 		if here != point {
 			return
@@ -61,50 +72,65 @@ func child(at string) int {
 			select {}
 		}
 	})
-	command := newCommand(&options{interval: interval})
-	command.SetArgs(os.Args[1:])
-	command.SilenceUsage = true
-	if command.Execute() != nil {
+	var c childConfig
+	err := json.Unmarshal([]byte(os.Args[1]), &c)
+	if err == nil {
+		cfg := Config{Dir: c.Dir, Settings: c.Settings, interval: c.Interval}
+		_, err = Run(context.Background(), cfg, os.Stdin, os.Stdout, os.Stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-// childCommand returns the command as a separate process.
-func childCommand(t testing.TB, at string, args ...string) *exec.Cmd {
+// childCommand returns a run in a separate process.
+func childCommand(t testing.TB, at string, cfg childConfig) *exec.Cmd {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, args...)
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, string(text))
 	cmd.Env = append(os.Environ(), childEnv+"="+at)
 	cmd.Stderr = new(bytes.Buffer)
 	return cmd
 }
 
-// result is the output of a run of the command.
-type result struct{ out, err string }
-
-// dedup runs the command in this process.
-func dedup(ctx context.Context, input string, args ...string) (result, error) {
-	var out, report bytes.Buffer
-	command := Command()
-	command.SetIn(strings.NewReader(input))
-	command.SetOut(&out)
-	command.SetErr(&report)
-	command.SetArgs(args)
-	command.SilenceUsage, command.SilenceErrors = true, true
-	err := command.ExecuteContext(ctx)
-	return result{out.String(), report.String()}, err
+// result is the output of a run.
+type result struct {
+	*Result
+	out, faults string
 }
 
-func mustDedup(t *testing.T, input string, args ...string) result {
+// dedup calls Run.
+func dedup(ctx context.Context, input string, cfg Config) (result, error) {
+	var out, faults bytes.Buffer
+	r, err := Run(ctx, cfg, strings.NewReader(input), &out, &faults)
+	return result{r, out.String(), faults.String()}, err
+}
+
+func mustDedup(t *testing.T, input string, cfg Config) result {
 	t.Helper()
-	r, err := dedup(t.Context(), input, args...)
+	r, err := dedup(t.Context(), input, cfg)
 	if err != nil {
-		t.Fatalf("dedup %v: %v", args, err)
+		t.Fatalf("dedup %+v: %v", cfg, err)
 	}
 	return r
+}
+
+// stored returns the config of a later run with dir.
+func stored(t *testing.T, dir string) Config {
+	t.Helper()
+	settings, options, err := ReadSettings(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Dir: dir, Settings: settings, Canon: options}
 }
 
 const urlFormat = "https://host%d.example.org/section/%d?page=%d\n"

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/dedup"
+	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// dedupFlags are the flags of `crawler dedup`.
+type dedupFlags struct {
+	config dedup.Config // complete after check
+	urls   human.Count
+	fpr    human.Rate
+	form   form.Flags
+	print  string
+
+	given func(flag string) bool
+}
+
+// Values of --print.
+const (
+	printInput     = "input"
+	printCanonical = "canonical"
+)
+
+// newDedup returns the command that prints the URLs of a stream that were not seen before.
+func newDedup() *cobra.Command {
+	o := &dedupFlags{urls: 10_000_000, fpr: 1e-6}
+	command := &cobra.Command{
+		Use:   "dedup",
+		Short: "Print the URLs of a stream that were not seen before",
+		Long: `crawler dedup reads URLs, one a line, and prints those whose canonical form it
+has not seen before: in order, and at once, so that it can stand in a pipe that
+stays open. A Bloom filter remembers them in a few bytes each; it takes a new URL
+for a known one with a probability of at most --fpr. With --exact it never does.
+
+With --dir what was printed stays known to later runs, whatever ends this one.
+Of URLs that were being printed at the moment of a kill some are printed twice;
+none is lost.`,
+		Example: `  crawler dedup < urls.txt > new.txt
+  tail -f found.log | crawler dedup --dir seen.dedup --urls 100M
+  crawler dedup --exact --print canonical < urls.txt`,
+		// Args also checks the flags, because an error of Args counts as a fault of the
+		// command line, like an unknown flag.
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q is an argument, want URLs on stdin, as in: crawler dedup < %s", args[0], args[0])
+			}
+			o.given = cmd.Flags().Changed
+			return o.check()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDedup(cmd.Context(), o.config, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.addTo(command.Flags())
+	return command
+}
+
+func (o *dedupFlags) addTo(f *pflag.FlagSet) {
+	// Bounds that package membits sets.
+	const maxKeys, minFPR = 1 << 40, 1e-12
+	f.SortFlags = false
+	f.StringVar(&o.config.Dir, "dir", "", "keep what was printed in `DIR`, for the next run")
+	f.Var(&o.urls, "urls", "URLs that the filter is sized for; it grows beyond (fixed with --dir)")
+	f.Var(&o.fpr, "fpr", "probability that a new URL is taken for a known one (fixed with --dir)")
+	f.BoolVar(&o.config.Exact, "exact", false, "keep 16 bytes of each URL instead of a filter: no errors, 6 times the memory (fixed with --dir)")
+	o.form.AddTo(f)
+	f.StringVar(&o.print, "print", printInput, "print lines as they came or URLs in `input|canonical` form")
+	f.BoolVarP(&o.config.Null, "null", "0", false, "lines end with a zero byte, not with a newline, in and out")
+	restrict.Within(f, "urls", &o.urls, 1, maxKeys, "a whole number from 1 to 1.09T, such as 250000, 10M or 1e9")
+	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	restrict.Flag(f, "print", printInput+" or "+printCanonical, func() bool { return o.print == printInput || o.print == printCanonical })
+}
+
+// check completes the config. Settings that are not given come from an existing --dir.
+// The error lists all faults.
+func (o *dedupFlags) check() error {
+	var errs []error
+	cfg := &o.config
+	cfg.Canon, cfg.Canonical, cfg.SetBytes = o.form.Options(), o.print == printCanonical, limitMemory
+	if !cfg.Exact {
+		cfg.URLs, cfg.FPR = uint64(o.urls), float64(o.fpr)
+	} else if o.given("urls") || o.given("fpr") {
+		errs = append(errs, errors.New("--exact has no filter that --urls and --fpr could size"))
+	}
+	stored, options, err := dedup.ReadSettings(cfg.Dir)
+	known := err == nil
+	if known {
+		o.adopt(stored, options)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	c, err := canon.New(cfg.Canon)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if cfg.Form = c.Form(); known && cfg.Settings != stored {
+		errs = append(errs, otherSettings(cfg.Dir, stored, cfg.Settings))
+	}
+	return errors.Join(errs...)
+}
+
+// adopt takes the stored value of each setting that was not given. With --exact, adopt
+// takes only the canonical form.
+func (o *dedupFlags) adopt(stored dedup.Settings, options canon.Options) {
+	cfg := &o.config
+	if !slices.ContainsFunc(form.Names, o.given) {
+		cfg.Canon = options
+	}
+	if cfg.Exact {
+		return
+	}
+	if !o.given("exact") && !o.given("urls") && !o.given("fpr") {
+		cfg.Exact = stored.Exact
+	}
+	if !o.given("urls") {
+		cfg.URLs = stored.URLs
+	}
+	if !o.given("fpr") {
+		cfg.FPR = stored.FPR
+	}
+}
+
+// otherSettings returns an error that lists the differences between the stored settings of
+// a directory and the given ones.
+func otherSettings(dir string, stored, given dedup.Settings) error {
+	var faults strings.Builder
+	note := func(name string, there, here any) {
+		if there != here {
+			fmt.Fprintf(&faults, "\n  %s is %v there, %v here", name, there, here)
+		}
+	}
+	note("--exact", stored.Exact, given.Exact)
+	note("--urls", stored.URLs, given.URLs)
+	note("--fpr", stored.FPR, given.FPR)
+	note("the canonical form", stored.Form, given.Form)
+	return fmt.Errorf("%s was created with other settings, which are fixed:%s\nleave them out, or begin another --dir", dir, &faults)
+}
+
+// runDedup writes the lines with new URLs to out, and a summary to report.
+func runDedup(ctx context.Context, cfg dedup.Config, input io.Reader, out, report io.Writer) error {
+	begun := time.Now()
+	result, err := dedup.Run(ctx, cfg, input, out, report)
+	if result != nil {
+		printDedup(report, cfg.Settings, result, time.Since(begun))
+	}
+	if other, is := errors.AsType[*dedup.SettingsError](err); is { // another process created the directory since the check
+		return otherSettings(cfg.Dir, other.Stored, other.Given)
+	}
+	if c, ok := input.(io.Closer); ok && ctx.Err() != nil {
+		_ = c.Close() // this can end a Read that is under way
+	}
+	return err
+}
+
+// limitMemory bounds the garbage on the heap. By default, Go would let the process grow
+// to twice the size of the set, setBytes.
+func limitMemory(setBytes uint64) {
+	// heapRoom is the size of the heap, without the set, at which garbage is collected.
+	// Live objects are about a tenth of it.
+	const heapRoom = 16 << 20
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(setBytes) + heapRoom)
+	}
+}
+
+// printDedup prints the summary of a run.
+func printDedup(w io.Writer, settings dedup.Settings, r *dedup.Result, took time.Duration) {
+	rate := float64(r.Lines) / took.Seconds()
+	fmt.Fprintf(w, "%s in %v (%s/s): %s new, %s seen, %s malformed",
+		human.Plural(r.Lines, "line"), took.Round(time.Millisecond), human.Commas(uint64(rate)),
+		human.Commas(r.New), human.Commas(r.Seen), human.Commas(r.Malformed))
+	if r.Empty > 0 {
+		fmt.Fprintf(w, ", %s empty", human.Commas(r.Empty))
+	}
+	fmt.Fprintf(w, "\n%s known, in %s", human.Plural(r.Keys, "URL"), human.IBytes(r.Bytes))
+	if settings.Exact {
+		fmt.Fprintln(w, ", exactly")
+		return
+	}
+	chain := sizing.Chain{Keys: settings.URLs, FPR: settings.FPR, Growth: true}
+	begin, end := chain.At(r.Before), chain.At(r.Keys)
+	rateNow := "below 1e-15"
+	if end.FPR >= 1e-15 {
+		rateNow = fmt.Sprintf("%.2g", end.FPR)
+	}
+	fmt.Fprintf(w, " made for %s; p is %s now, about %s new URLs of this run were taken for known ones\n",
+		human.Commas(settings.URLs), rateNow, human.Few(end.LostKeys-begin.LostKeys))
+}
