@@ -16,6 +16,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/dedup"
 	"github.com/bloomfrontier/crawler/internal/human"
@@ -66,7 +67,8 @@ none is lost.`,
 			return o.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runDedup(cmd.Context(), o.config, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			out := sanitize.Unwrap(cmd.OutOrStdout()) // a regular file, which must be synced, or the writer of a terminal
+			return runDedup(cmd.Context(), o.config, cmd.InOrStdin(), out, cmd.ErrOrStderr())
 		},
 	}
 	o.addTo(command.Flags())

@@ -228,3 +228,18 @@ func TestDedupStopsWithContext(t *testing.T) {
 		t.Errorf("the next run printed %q, want what the first did not", out)
 	}
 }
+
+// TestDedupSyncsOutput: a regular file at stdout is synced before its lines are remembered,
+// so an output that cannot be synced is an error.
+func TestDedupSyncsOutput(t *testing.T) {
+	out, err := os.OpenFile("/proc/self/comm", os.O_WRONLY, 0) // a regular file without fsync
+	if err != nil {
+		t.Skipf("no file that cannot be synced: %v", err)
+	}
+	defer out.Close()
+	var errs bytes.Buffer
+	code := Run(t.Context(), []string{"dedup", "--dir", filepath.Join(t.TempDir(), "d")}, strings.NewReader("http://a.test/\n"), out, &errs)
+	if code == exitOK || !strings.Contains(errs.String(), "sync the output") {
+		t.Errorf("dedup into a file that cannot be synced: exit code %d: %s\nwant an error that names the sync", code, &errs)
+	}
+}

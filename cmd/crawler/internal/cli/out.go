@@ -20,6 +20,9 @@ type stdout struct{ w io.Writer }
 
 func (o *stdout) Write(p []byte) (int, error) { return o.w.Write(p) }
 
+// Unwrap returns the writer to which o writes.
+func (o *stdout) Unwrap() io.Writer { return o.w }
+
 // addTo adds the flag --out to a command.
 func (o *stdout) addTo(cmd *cobra.Command) {
 	var name string
