@@ -21,7 +21,7 @@ type holding struct {
 	blob []byte
 
 	received int64       // number of the last item received
-	items    []*heldItem // all items of the lease, in the order of leasing
+	items    []*heldItem // the items of the lease that callers know, in the order of leasing
 	byPrint  map[bloomstore.Fingerprint]*heldItem
 }
 
@@ -76,13 +76,17 @@ func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 }
 
 // receive adds the items that are new. It compares numbers, because replies can arrive in
-// another order than the server sent them. The caller must hold mu.
+// another order than the server sent them. Of two items of one URL, in different rounds, it adds
+// the first, because callers could not tell them apart. The server queues the other one again
+// when the lease ends. The caller must hold mu.
 func (h *holding) receive(items []*heldItem) {
 	for _, it := range items {
 		if it.number > h.received {
 			h.received = it.number
-			h.items = append(h.items, it)
-			h.byPrint[it.item.Fingerprint] = it
+			if h.byPrint[it.item.Fingerprint] == nil {
+				h.items = append(h.items, it)
+				h.byPrint[it.item.Fingerprint] = it
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -32,6 +33,73 @@ func TestHoldingReceives(t *testing.T) {
 		t.Errorf("next number is %d, want 8; %d items are open, want 7", h.next(), h.open())
 	}
 }
+
+// TestTwoRoundsOfOneURL: a bulk URL that waits is queued again as an exact one. The two items
+// have the same fingerprint, by which a completion names its item, so they must not be in one
+// lease: each (URL, round) has one record, whether the items are leased first or added later.
+func TestTwoRoundsOfOneURL(t *testing.T) {
+	t.Run("leased first", func(t *testing.T) { testTwoRounds(t, 3) })
+	t.Run("added later", func(t *testing.T) { testTwoRounds(t, 40) })
+}
+
+func testTwoRounds(t *testing.T, urls int) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.Delay = NoDelay
+	cfg.OpenOutput = func(frontier.Identity, frontier.Position) (frontier.Output, error) { return unsynced{}, nil }
+	s := openStore(t, cfg)
+	pages := testPages("a.test", 0, urls)
+	mustAdd(t, s, pages)
+	pages[urls-2].Class = frontier.Exact
+	mustAdd(t, s, pages[urls-2:urls-1])
+	records := make(map[string]int)
+	for n, end := byte(1), time.Now().Add(20*time.Second); len(records) <= urls && time.Now().Before(end); n++ {
+		id := frontier.LeaseID{n}
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(grant.Leases) == 0 {
+			time.Sleep(max(grant.Wait, time.Millisecond))
+			continue
+		}
+		items := grant.Leases[0].Items
+		for known := len(items); len(items) > 0; known += len(items) {
+			for _, it := range items {
+				done := frontier.Completion{Item: it.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true, Record: func(frontier.LinkCounts) error {
+					records[fmt.Sprintf("%s round %d", it.URL, it.Round)]++
+					return nil
+				}}
+				if err := s.Complete(t.Context(), id, []frontier.Completion{done}, frontier.HostUpdate{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			extension, err := s.Extend(t.Context(), id, frontier.TopUp{Items: 10, Known: known})
+			if err != nil {
+				t.Fatal(err)
+			}
+			items = extension.Items
+		}
+		if err := s.Complete(t.Context(), id, nil, frontier.HostUpdate{End: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(records) != urls+1 {
+		t.Errorf("%d rounds of URLs have records, want %d", len(records), urls+1)
+	}
+	for name, n := range records {
+		if n != 1 {
+			t.Errorf("%s has %d records, want 1", name, n)
+		}
+	}
+	if stats, err := s.Stats(t.Context()); err != nil || int(stats.Done) != urls+1 || stats.Queued+stats.Leased != 0 {
+		t.Errorf("Stats = %+v, %v, want %d done and nothing left", stats, err, urls+1)
+	}
+}
+
+// unsynced is an output without files.
+type unsynced struct{}
+
+func (unsynced) Sync() (frontier.Position, error) { return nil, nil }
 
 // TestHoldingsSweep: leases are removed at their deadline, not before.
 func TestHoldingsSweep(t *testing.T) {
