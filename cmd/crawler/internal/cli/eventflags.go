@@ -101,8 +101,11 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 
 // adoptEnvironment sets flags that the command line does not have. The values come from
 // the variables that a crawl uses for the same flags: CRAWLER_EVENTS for --to, and
-// CRAWLER_EVENTS_RELAY, for example, for --relay.
+// CRAWLER_EVENTS_RELAY, for example, for --relay. A crawl has read them already.
 func (f *eventFlags) adoptEnvironment() error {
+	if f.prefix != "" {
+		return nil
+	}
 	like := eventFlags{prefix: "events-"}
 	l := newLayers(f.flags)
 	var errs []error
@@ -125,6 +128,9 @@ func checkSink(to string) error {
 
 // config opens the sink, and returns the config of the relay.
 func (f *eventFlags) config(ctx context.Context, stdout io.Writer) (config events.Config, err error) {
+	if err := f.adoptEnvironment(); err != nil {
+		return config, usage(err)
+	}
 	config = f.relay
 	config.From = fromOf(f.from)
 	if config.Keep, err = filter.Parse(f.types, f.where); err != nil {
@@ -136,10 +142,8 @@ func (f *eventFlags) config(ctx context.Context, stdout io.Writer) (config event
 
 // open opens the sink.
 func (f *eventFlags) open(ctx context.Context, stdout io.Writer) (events.Sink, error) {
-	if f.prefix == "" {
-		if err := f.adoptEnvironment(); err != nil {
-			return nil, usage(err)
-		}
+	if err := f.adoptEnvironment(); err != nil {
+		return nil, usage(err)
 	}
 	if f.to == "" {
 		return nil, usage(fmt.Errorf("deliver where? Name it with --%s URL, or - for stdout", f.name("to")))

@@ -21,6 +21,34 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
+// TestRelayEnvironment: `crawler relay` takes each setting from the variable of a crawl,
+// unless the command line has it.
+func TestRelayEnvironment(t *testing.T) {
+	for name, value := range map[string]string{
+		"CRAWLER_EVENTS": "-", "CRAWLER_EVENTS_RELAY": "other", "CRAWLER_EVENTS_FROM": "now", "CRAWLER_EVENTS_TYPES": "page.failed",
+	} {
+		t.Setenv(name, value)
+	}
+	for _, args := range [][]string{nil, {"--relay", "mine"}} {
+		var f eventFlags
+		flags := f.declare(f.addTo)
+		if err := flags.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		config, err := f.config(t.Context(), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "other"
+		if args != nil {
+			want = "mine"
+		}
+		if config.Name != want || !config.From.Now || config.Keep == nil {
+			t.Errorf("relay %v: name %q, from now %t, a filter %t; want name %q, true, true", args, config.Name, config.From.Now, config.Keep != nil, want)
+		}
+	}
+}
+
 // hook is a webhook. It counts how often it has accepted each event.
 type hook struct {
 	server *httptest.Server
