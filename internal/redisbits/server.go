@@ -31,12 +31,15 @@ func CheckServer(ctx context.Context, client redis.UniversalClient) error {
 }
 
 func checkEviction(ctx context.Context, node redis.Cmdable) error {
-	info := node.InfoMap(ctx, "memory")
-	if err := info.Err(); err != nil {
+	info, err := node.Info(ctx, "memory").Result() // InfoMap panics if the answer of a proxy has no sections
+	if err != nil {
 		return fmt.Errorf("ask for the eviction policy: %w", err)
 	}
-	if policy := info.Item("Memory", "maxmemory_policy"); strings.HasPrefix(policy, "allkeys-") {
-		return fmt.Errorf("%w: its maxmemory-policy is %q, want noeviction or volatile-…", ErrEvicts, policy)
+	for line := range strings.Lines(info) {
+		policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:")
+		if ok && strings.HasPrefix(policy, "allkeys-") {
+			return fmt.Errorf("%w: its maxmemory-policy is %q, want noeviction or volatile-…", ErrEvicts, policy)
+		}
 	}
 	return nil
 }

@@ -84,7 +84,8 @@ func (p *plan) effective() (all []effective) {
 		case "events":
 			e.Value, _ = withoutSecret("events", p.events.to)
 		case "proxy":
-			if u, err := url.Parse(p.options.crawl.Requests.Proxy); err == nil { // the flag refuses other values
+			e.Value = "…" // the flag refuses values that cannot be parsed, but a password must not depend on that
+			if u, err := url.Parse(p.options.crawl.Requests.Proxy); err == nil {
 				e.Value = u.Redacted()
 			}
 		}
