@@ -228,15 +228,21 @@ func (p *PostgresServer) exec(ctx context.Context, statement string) error {
 }
 
 // Close kills the server and removes its files. A second Close does nothing.
-func (p *PostgresServer) Close() error {
-	return errors.Join(p.Kill(), p.removeSharedMemory(), p.process.Close())
+func (p *PostgresServer) Close() error { return errors.Join(p.Kill(), p.process.Close()) }
+
+// Kill kills the server and its child processes with SIGKILL, and returns when they have
+// ended. Then it removes the marks of a running server: a shared memory segment, of which
+// a system can have only a few thousand, and postmaster.pid. With this file the server
+// would not start again if the id in it has become that of another Postgres meanwhile.
+func (p *PostgresServer) Kill() error {
+	return errors.Join(p.process.Kill(), p.removeSharedMemory(), os.RemoveAll(p.pidFile()))
 }
 
+func (p *PostgresServer) pidFile() string { return filepath.Join(p.data(), "postmaster.pid") }
+
 // removeSharedMemory removes the System V segment that marks the data folder as in use.
-// A killed server does not remove the segment, and a system can have only a few
-// thousand segments.
 func (p *PostgresServer) removeSharedMemory() error {
-	pidFile, err := os.ReadFile(filepath.Join(p.data(), "postmaster.pid"))
+	pidFile, err := os.ReadFile(p.pidFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the server stopped gracefully
 	}

@@ -55,6 +55,23 @@ func TestKilledPostgresKeepsCommits(t *testing.T) {
 	}
 }
 
+// TestRestartAfterIDIsReused checks that a killed server starts again although the id of its
+// process has become that of another Postgres. Postgres itself would refuse to start, because
+// it would take the other process for the killed one.
+func TestRestartAfterIDIsReused(t *testing.T) {
+	t.Parallel()
+	killed, other := servers.Postgres(t, servers.PostgresOptions{}), servers.Postgres(t, servers.PostgresOptions{})
+	name := filepath.Join(killed.SocketDir(), "data", "postmaster.pid")
+	text, err := os.ReadFile(name)
+	must(t, err)
+	_, rest, _ := strings.Cut(string(text), "\n")
+	must(t, killed.Kill())
+	if _, err := os.Stat(name); err == nil { // Kill may remove the file instead
+		must(t, os.WriteFile(name, []byte(strconv.Itoa(other.Pid())+"\n"+rest), 0o600))
+	}
+	must(t, killed.Restart())
+}
+
 // TestKilledPostgresLeavesNothing checks that Close removes the files and the shared
 // memory of a killed server.
 func TestKilledPostgresLeavesNothing(t *testing.T) {
@@ -65,15 +82,15 @@ func TestKilledPostgresLeavesNothing(t *testing.T) {
 	segment := strings.Fields(strings.Split(string(pidFile), "\n")[6])
 	id, err := strconv.Atoi(segment[1])
 	must(t, err)
-	must(t, server.Kill())
 	var stat unix.SysvShmDesc
 	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, &stat); err != nil {
-		t.Errorf("shared memory segment %d of the killed server: %v, want it to exist", id, err)
+		t.Errorf("shared memory segment %d of the running server: %v, want it to exist", id, err)
+	}
+	must(t, server.Kill())
+	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, &stat); err == nil {
+		t.Errorf("shared memory segment %d still exists after Kill", id)
 	}
 	must(t, server.Close())
-	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, &stat); err == nil {
-		t.Errorf("shared memory segment %d still exists after Close", id)
-	}
 	if _, err := os.Stat(server.SocketDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("socket folder after Close: %v, want no such folder", err)
 	}
