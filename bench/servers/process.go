@@ -216,12 +216,14 @@ func (p *process) kill() error {
 	if p.life.over() {
 		return nil
 	}
-	// A stopped process starts no new children, and does not wait for dead ones. So the
+	// A stopped process starts no new children, and does not wait for dead ones. It can
+	// still finish a fork before it stops, so the children are listed after that. So the
 	// ids of dead children are not reused before the signals are sent.
 	pid := p.life.cmd.Process.Pid
 	if err := signal(syscall.SIGSTOP, pid); err != nil {
 		return err
 	}
+	awaitStop(pid)
 	spawned := children(pid)
 	if err := signal(syscall.SIGKILL, append(spawned, pid)...); err != nil {
 		return err
@@ -248,6 +250,7 @@ func (p *process) Pause() error {
 	if err := signal(syscall.SIGSTOP, pid); err != nil {
 		return err
 	}
+	awaitStop(pid)
 	return signal(syscall.SIGSTOP, children(pid)...) // a stopped process starts no new children
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // endWithParent makes the kernel kill the server when this process dies. So no server
@@ -27,6 +28,16 @@ func children(pid int) []int {
 		}
 	}
 	return found
+}
+
+// awaitStop waits until a process to which SIGSTOP was sent has stopped or ended, but at
+// most a second.
+func awaitStop(pid int) {
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+		if state, _ := status(pid); state == 'T' || state == 'Z' || state == 0 {
+			return
+		}
+	}
 }
 
 // isRunning reports whether a process exists and is not a zombie.

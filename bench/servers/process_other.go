@@ -12,5 +12,8 @@ func endWithParent(*syscall.SysProcAttr) {}
 // itself. Its children end when they notice that the server has ended.
 func children(int) []int { return nil }
 
+// awaitStop does nothing, because children returns no ids.
+func awaitStop(int) {}
+
 // isRunning returns false, because children returns no ids to wait for.
 func isRunning(int) bool { return false }
