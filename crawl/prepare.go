@@ -196,7 +196,7 @@ func (p *plan) setPolicy() {
 	f := p.Fixed
 	p.policy = politeness.Policy{
 		Delay: f.Delay, MaxCrawlDelay: f.MaxCrawlDelay, LatencyFactor: f.LatencyFactor,
-		BackoffBase: p.Backoff, BackoffMax: p.BackoffMax, DeadAfter: cmp.Or(p.DeadAfter, 6),
+		BackoffBase: p.Backoff, BackoffMax: p.BackoffMax, DeadAfter: p.DeadAfter,
 	}
 	if f.Delay == NoDelay {
 		p.policy.LatencyFactor = politeness.NoLatencyFactor

@@ -195,6 +195,9 @@ func TestFatalErrors(t *testing.T) {
 	fatal := errors.New("the disk is gone")
 	for _, op := range []frontiertest.Op{frontiertest.OpLease, frontiertest.OpExtend, frontiertest.OpComplete} {
 		for _, stopped := range []bool{false, true} {
+			if stopped && op == frontiertest.OpLease {
+				continue // a worker that is stopping leases no host
+			}
 			t.Run(fmt.Sprintf("%s/stopped=%t", op, stopped), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w, cfg, seeds := stoppable(t, 25*time.Second)
@@ -204,7 +207,7 @@ func TestFatalErrors(t *testing.T) {
 						// The run is stopped while the call is under way,
 						// before the call fails.
 						if at == op && call >= 1 {
-							if stopped && op != frontiertest.OpLease {
+							if stopped {
 								cancel()
 							}
 							return frontiertest.Fault{Err: fatal}

@@ -43,7 +43,7 @@ const (
 	DefaultJitter        = 0.2
 	DefaultRetryBase     = time.Second
 	DefaultMaxRetryAfter = 24 * time.Hour
-	DefaultDeadAfter     = 10
+	DefaultDeadAfter     = 6
 )
 
 // Values that a Policy cannot express as zero, because zero is the default.

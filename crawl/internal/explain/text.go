@@ -67,7 +67,7 @@ func (f *Filter) write(t *text) {
 	}
 	t.line("filter", fmt.Sprintf("%s (p = %.2g now)", verdict(f.Known), f.FPR))
 	for i, layer := range f.Layers {
-		t.line("", fmt.Sprintf("layer %d %s (fill %.1f %%, p = %.2g now)", i, verdict(layer.Known), 100*layer.Fill, layer.FPR))
+		t.line("", fmt.Sprintf("layer %d %s (fill %.1f %%, p = %.2g now)", i+1, verdict(layer.Known), 100*layer.Fill, layer.FPR))
 	}
 }
 

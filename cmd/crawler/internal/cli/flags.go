@@ -152,7 +152,7 @@ func (o *options) politeFlags(f *pflag.FlagSet) {
 	sizeOrNone(f, &o.crawl.Bandwidth, "bandwidth", 0, "bytes per second that this process may receive, on average; 0 no limit")
 	restrict.Number(f, &o.crawl.Backoff, "backoff", politeness.DefaultBackoffBase, "first back-off of a host in trouble; doubles each time", 1, forever, timeNotZero)
 	restrict.Number(f, &o.crawl.BackoffMax, "backoff-max", politeness.DefaultBackoffMax, "longest back-off of a host", 1, forever, timeNotZero)
-	restrict.Number(f, &o.crawl.DeadAfter, "dead-after", 6,
+	restrict.Number(f, &o.crawl.DeadAfter, "dead-after", politeness.DefaultDeadAfter,
 		"give up a host after this many requests in a row without an answer; 0 never", 0, math.MaxInt, "a whole number of 0 or more")
 }
 
