@@ -1,11 +1,11 @@
 // Command ledger runs the proofs of all packages at full size, one after the other,
 // and writes docs/proofs.md. For each proof, that file has a line in a table, and a
-// section with its claim and the measurements of its tests. `make proof` runs ledger
+// section with its claim. Ledger prints what the tests measure. `make proof` runs ledger
 // in the repository's root.
 //
 // proofs.go lists the proofs. Ledger runs the tests with the flag -proof, except for
-// tests that have only one size. It reads the output of `go test -json`. Figures are the
-// attributes of a test (testing.T.Attr) and the lines that the test logs.
+// tests that have only one size. It reads the output of `go test -json`. Measurements are
+// the attributes of a test (testing.T.Attr) and the lines that the test logs.
 package main
 
 import (
@@ -23,6 +23,12 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/report"
 )
+
+// A result is the outcome of a proof, as the document has it.
+type result struct {
+	commit, machine string
+	text            string // pass with the number of tests and the time, or the tests that failed
+}
 
 func main() {
 	only := flag.String("only", "", "run the proofs whose title this `REGEXP` matches, and keep the results of the others")
@@ -53,53 +59,54 @@ func run(file string, pattern *regexp.Regexp, progress io.Writer) (holds bool, e
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	sections := sectionsOf(string(before))
+	results := resultsOf(string(before))
 	commit := "unknown"
 	if text, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil { // before the file changes
 		commit = strings.TrimSpace(string(text))
 	}
+	machine := report.ThisMachine()
+	write := func() error { return os.WriteFile(file, []byte(document(results)), 0o644) }
 	holds = true
 	for _, p := range proofs {
 		if !pattern.MatchString(p.title) {
 			continue
 		}
 		fmt.Fprintf(progress, "==> %s\n", p.title)
-		o, err := p.run(commit, progress)
+		o, err := p.run(progress)
 		if err != nil {
 			return false, err
 		}
 		holds = holds && len(o.failed) == 0
-		sections[p.title] = p.section(o)
-		if err := os.WriteFile(file, []byte(document(sections)), 0o644); err != nil {
+		results[p.title] = result{commit, machine.Go + ", " + machine.String(), o.String()}
+		if err := write(); err != nil {
 			return false, err
 		}
 	}
-	return holds, nil
+	return holds, write() // also if no proof ran, because a claim may have changed
 }
 
 // run runs the tests of a proof. A failed test is an outcome and not an error.
-func (p proof) run(commit string, progress io.Writer) (outcome, error) {
-	start, machine := time.Now(), report.ThisMachine()
-	o := outcome{date: start.UTC().Format(time.DateOnly), commit: commit, machine: machine.Go + ", " + machine.String()}
+func (p proof) run(progress io.Writer) (o outcome, err error) {
+	start := time.Now()
 	for _, b := range p.batches {
 		began := time.Now()
-		results, err := b.run()
+		tests, err := b.run()
 		if err != nil {
 			return o, err
 		}
-		results.add(&o)
+		o.add(tests)
 		verdict := "FAIL"
-		if results.hold() {
+		if tests.hold() {
 			verdict = "ok"
 		}
-		fmt.Fprintf(progress, "%-4s %s %s (%v)\n", verdict, b.pkg, b.tests, time.Since(began).Round(time.Second))
+		fmt.Fprintf(progress, "%-4s %s %s (%v)\n%s", verdict, b.pkg, b.tests, time.Since(began).Round(time.Second), tests.measured())
 	}
 	o.seconds = int(time.Since(start).Seconds())
 	return o, nil
 }
 
-// run runs the tests of a batch. A failed test is a result and not an error.
-func (b batch) run() (*results, error) {
+// run runs the tests of a batch. A failed test is an outcome and not an error.
+func (b batch) run() (*tests, error) {
 	cmd := exec.Command("go", b.args("-json")...)
 	cmd.Env = os.Environ()
 	if b.race {
@@ -108,12 +115,12 @@ func (b batch) run() (*results, error) {
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	stdout, err := cmd.Output()
-	results, parseErr := parse(bytes.NewReader(stdout))
+	tests, parseErr := parse(bytes.NewReader(stdout))
 	if parseErr != nil {
 		return nil, fmt.Errorf("%s: %w", cmd, parseErr)
 	}
-	if err != nil && results.hold() { // no test failed, so the error has another cause
+	if err != nil && tests.hold() { // no test failed, so the error has another cause
 		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, &said)
 	}
-	return results, nil
+	return tests, nil
 }

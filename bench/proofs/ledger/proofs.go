@@ -54,7 +54,7 @@ var proofs = []proof{
 	{
 		"2. Killed and resumed",
 		"the same, 25 kills",
-		"The crawl of proof 1 is killed 25 times with SIGKILL: at least once during each of the commit of a batch, a checkpoint, the append of records, a rotation, a lease and a start, and otherwise at random requests. The state after each kill is audited. The records are those of a crawl that was never killed. No request is repeated, except those that were in flight at a kill.",
+		"The crawl of proof 1 is killed 25 times with SIGKILL. At least one kill hits each of these steps: the commit of a batch, a checkpoint, the append of records, a rotation, a lease, and a start. The other kills come at random requests. The state after each kill is audited. The records are those of a crawl that was never killed. No request is repeated, except those that were in flight at a kill.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestKilled$"}},
 	},
 	{
@@ -111,7 +111,7 @@ var proofs = []proof{
 	{
 		"9. Hostile pages",
 		"1,000 pages at once, 3 min of fuzzing",
-		"1,000 pages that are made to cost much time and memory are parsed at once: this ends, and takes no more than 600 MB of memory. Other tests read the links of deep, broken and wrongly labelled pages, and sitemaps, answers and headers without end, and compression bombs in all codings. The parsers of pages, sitemaps, headers and proxies are fuzzed.",
+		"1,000 pages that are made to cost much time and memory are parsed at once: this ends, and takes no more than 600 MB of memory. Other tests read the links of deep, broken and wrongly labelled pages. Others read sitemaps, answers and headers without end, and compression bombs in all codings. The parsers of pages, sitemaps, headers and proxies are fuzzed.",
 		[]batch{
 			{pkg: "./internal/extract", tests: "^Test"},
 			{pkg: "./internal/extract", tests: "^FuzzHTML$", fuzz: true},
@@ -185,7 +185,7 @@ var proofs = []proof{
 	{
 		"17. Exact keys in Postgres",
 		"20,000 pages, 20 kills each",
-		"The tests of all exact sets run on Postgres. A store that dies at each of its crash points is compared with one in memory. Then whole processes are tested, with all URLs exact, and with the records in files and in Postgres. Workers are killed at any moment and at each crash point, Postgres is killed, a worker is frozen for longer than its leases last, and Redis is emptied, 20 times or more each. The records are the exact set, each key has one record in a round, the books of both stores balance, and no host is asked too early. If the filter is sized for a sixth of the URLs, all exact URLs are found, and as many bulk URLs are lost as its fill predicts. A window of seconds holds. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute, bulk pages come at 0.9 of the rate before or more. The cost of a hundredth of exact URLs is measured.",
+		"The tests of all exact sets run on Postgres. A store that dies at each of its crash points is compared with one in memory. Then whole processes are tested, with all URLs exact, and with the records in files and in Postgres. Workers are killed at any moment and at each crash point, Postgres is killed, a worker is frozen for longer than its leases last, and Redis is emptied, 20 times or more each. The records are the exact set, each key has one record in a round, the books of both stores balance, and no host is asked too early. If the filter is sized for a sixth of the URLs, all exact URLs are found, and as many bulk URLs are lost as its fill predicts. An exact URL with a window of some seconds is fetched again only after its window. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute, bulk pages are fetched at no less than 0.9 of the earlier rate. A test measures how much slower a crawl is if one URL in a hundred is exact.",
 		[]batch{
 			{pkg: "./internal/pgstore", tests: "^Test"},
 			{pkg: "./internal/exact", tests: "^Test"},
@@ -207,7 +207,7 @@ var proofs = []proof{
 	{
 		"20. Data of pages",
 		"20,000 products",
-		"A synthetic shop of 20,000 products in ten templates is crawled. The templates have classes, tables, JSON-LD, Open Graph, microdata, attributes, lists and old HTML, with broken tags, wrong charsets and missing values. Each field of each record is exact, byte for byte, and the record of each page without a required field says so. A page cannot make a field larger than its limit. In real documentation, the main text contains at least 93 of 100 words that belong to it, and 97 of 100 words that it contains belong to it.",
+		"A synthetic shop of 20,000 products in ten templates is crawled. The templates have classes, tables, JSON-LD, Open Graph, microdata, attributes, lists and old HTML, with broken tags, wrong charsets and missing values. Each field of each record is exact, byte for byte, and the record of each page without a required field says so. A page cannot make a field larger than its limit. In real documentation, the text that the crawler extracts has at least 93 % of the words of the true main text, and at least 97 % of the extracted words belong to it.",
 		[]batch{
 			{pkg: "./bench/pagedata", tests: "^Test"},
 			{pkg: "./fetcher/fields", tests: "^Test", fixed: true},
@@ -226,7 +226,7 @@ var proofs = []proof{
 	{
 		"22. The inbox",
 		"10,000,000 marks, 1,000,000 events",
-		"Once and Work run a handler once per event, however the event is delivered: several times in a row or at once, after restarts, with a handler that fails, panics, hangs or kills its process, and with the cache flushed or killed at each step. For each classic fault there is a naive version, which fails in the same test. Random calls agree with a model. A sweep of ten million expired marks at most doubles the 99th percentile of Once. Work takes no more memory for a million pending events. Records go from a crawl's files through JetStream and an inbox into a table while relay, broker, consumer and Postgres are killed 1,000 times. They also go there from OnPage while the crawl is killed. The table has each record once.",
+		"The functions `Once` and `Work` of the inbox run a handler one time for each event, however the event is delivered: several times in a row or at the same time, after restarts, with a handler that fails, panics, hangs or kills its process, and with the cache flushed or killed at each step. For each classic fault there is a naive version, which fails in the same test. Random calls agree with a model. A sweep of ten million expired marks at most doubles the 99th percentile of `Once`. `Work` takes hardly more memory for a million pending events than for a few hundred. Records go from a crawl's files through JetStream and an inbox into a table while relay, broker, consumer and Postgres are killed 1,000 times. They also go there from OnPage while the crawl is killed. The table has each record once.",
 		[]batch{
 			{pkg: "./events/inbox", tests: "^Test"},
 			{pkg: "./events/inbox/redisonly", tests: "^Test", fixed: true},

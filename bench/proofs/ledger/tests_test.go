@@ -1,8 +1,6 @@
 package main
 
 import (
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -30,15 +28,21 @@ func TestResultsOfTests(t *testing.T) {
 	if !r.hold() {
 		t.Error("hold() = false for tests that passed, want true")
 	}
-	var got outcome
-	r.add(&got)
-	want := outcome{tests: 2, figures: []string{"`TestA/x`: claimed 7 of 9", "`TestB`: two workers: 99 pages/s"}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+	var o outcome
+	if o.add(r); o.String() != "pass, 2 tests in 0 s" {
+		t.Errorf("the outcome is %q, want that 2 tests passed", o)
+	}
+	const want = `     TestA/x: claimed 7 of 9
+     TestA/x: -seed 5 runs it again
+     TestB: two workers: 99 pages/s
+     TestB: worst gap: 99ms
+`
+	if got := r.measured(); got != want {
+		t.Errorf("measured %q, want %q", got, want)
 	}
 }
 
-// TestResultsOfFuzzing checks that the last progress of a fuzz target becomes its figure. It
+// TestResultsOfFuzzing checks that the last progress of a fuzz target is measured. It
 // also checks the arguments of the go command for all kinds of batches.
 func TestResultsOfFuzzing(t *testing.T) {
 	const said = `
@@ -50,10 +54,8 @@ func TestResultsOfFuzzing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got outcome
-	r.add(&got)
-	if want := []string{"`FuzzA`: execs: 68648"}; !slices.Equal(got.figures, want) {
-		t.Errorf("figures %q, want %q", got.figures, want)
+	if got, want := r.measured(), "     FuzzA: execs: 68648\n"; got != want {
+		t.Errorf("measured %q, want %q", got, want)
 	}
 	for b, want := range map[batch]string{
 		{pkg: "./p", tests: "^FuzzA$", fuzz: true}:            "test -json -run ^$ -fuzz ^FuzzA$ -fuzztime 1m ./p",
@@ -82,8 +84,8 @@ func TestHeldResults(t *testing.T) {
 			continue
 		}
 		var o outcome
-		if r.add(&o); len(o.failed) == 0 {
-			t.Errorf("%s: the outcome %q names no failed test", name, o.result())
+		if o.add(r); len(o.failed) == 0 {
+			t.Errorf("%s: the outcome %q names no failed test", name, o)
 		}
 	}
 	if _, err := parse(strings.NewReader("FAIL")); err == nil {
