@@ -27,7 +27,7 @@ type robotsFile struct {
 	status int
 	text   string
 	closed [2]int // styles of pages that it disallows; zero if it disallows none
-	open   [2]int // styles of pages that it allows; with rules they resemble the disallowed ones
+	open   [2]int // styles of pages that it allows; if it has rules, these pages resemble the disallowed ones
 }
 
 var (

@@ -125,7 +125,7 @@ func TestJournalFails(t *testing.T) {
 		broken.Store(fail)
 		_ = journal.Append(leased(n, 1))
 		if _, err := journal.Sync(); (err != nil) != (n > 0) {
-			t.Errorf("Sync %d (from 0) returned %v, want an error from Sync 1 on", n, err)
+			t.Errorf("Sync number %d, counted from 0, returned %v, want an error from every Sync after number 0", n, err)
 		}
 	}
 	if journal.Close() == nil {
@@ -235,7 +235,7 @@ func TestJournalCutsHalfALine(t *testing.T) {
 	}
 }
 
-// archive is an output whose Sync calls synced.
+// archive is an output. Its method Sync calls the function in the field synced.
 type archive struct {
 	synced func()
 	length int64

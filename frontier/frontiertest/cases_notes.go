@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// notes returns the first notes, at most n, of a partition that has notes.
+// notes returns at most n of the oldest notes of one partition whose outbox is not empty.
 func (d *driver) notes(n int) exact.NoteBatch {
 	batch, err := d.Crawl.(exact.Outbox).Notes(d.Ctx, n)
 	d.Must(err, "Notes")
@@ -144,7 +144,7 @@ var noteCases = beside([]testCase{
 		c.add(as(frontier.New, batch.Notes[0].Item.Offer()))
 		c.delivered(true, batch, 0)
 		c.finish()
-		c.Require(c.idle().Empty, "the crawl is not empty with nothing in its outbox")
+		c.Require(c.idle().Empty, "the outbox is empty, but the crawl does not report that it is empty")
 		c.wantStats(counts{"found": 2})
 	}},
 	{"NotesOutliveARestart", Options{}, func(c *driver) {

@@ -9,8 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// quotaKey returns the key of a group's row, or the prefix of the rows of its keys.
-func quotaKey(group string) []byte { return append([]byte{tableQuota}, group...) }
+// quotaKey returns the database key of the row of a group, or of a member of a group, whose
+// name is group and key joined.
+func quotaKey(name string) []byte { return append([]byte{tableQuota}, name...) }
 
 // Reserve implements frontier.Quota. In one op, the committer decides about all keys
 // that are not in Store.members.

@@ -98,7 +98,7 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 	forgot, cut := 0, int64(0)
 	e.run(time.Duration(60+20*rounds)*time.Second, func(ctx context.Context) {
 		for range rounds {
-			// After a restart no host is leased for the TTL of a lease.
+			// After a restart, no host is leased until the TTL of a lease has passed.
 			w := &logWatch{server: server}
 			for until := time.Now().Add(e.ttl + 500*time.Millisecond + time.Duration(rng.Int64N(1e9))); time.Now().Before(until); {
 				w.look(t)

@@ -35,8 +35,9 @@ func TestHoldingReceives(t *testing.T) {
 }
 
 // TestTwoRoundsOfOneURL: a bulk URL that waits is queued again as an exact one. The two items
-// have the same fingerprint, by which a completion names its item, so they must not be in one
-// lease: each (URL, round) has one record, whether the items are leased first or added later.
+// have the same fingerprint, and a completion names its item by fingerprint. So they must not
+// be in one lease. The test checks that each (URL, round) gets one record, both when the
+// items come with the first grant and when Extend adds them to a lease.
 func TestTwoRoundsOfOneURL(t *testing.T) {
 	t.Run("leased first", func(t *testing.T) { testTwoRounds(t, 3) })
 	t.Run("added later", func(t *testing.T) { testTwoRounds(t, 40) })

@@ -87,8 +87,8 @@ const (
 )
 
 // try calls attempt, which asks the server once, and repeats the call after temporary errors.
-// The argument call says in the error what failed. The error wraps context.Cause(ctx),
-// frontier.ErrClosed, frontier.ErrUnavailable, or a permanent error.
+// The error begins with the argument call, which names the operation that failed. The
+// error wraps context.Cause(ctx), frontier.ErrClosed, frontier.ErrUnavailable, or a permanent error.
 func (s *Store) try(ctx context.Context, call string, attempt func(context.Context) error) error {
 	return s.tryWithin(ctx, s.cfg.ConnectTimeout+s.cfg.StatementTimeout, call, attempt)
 }

@@ -231,7 +231,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, errElsewhere(h.String(), "exact keys")
 	}
 	inPostgres := pgstore.ErrNoCrawl
-	if h.DB != nil { // Postgres first, because only Redis records that the crawl has a part in Postgres
+	if h.DB != nil { // Postgres first: only the settings in Redis say that the crawl has data in Postgres
 		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
 		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
 			return 0, h.DB.explain(inPostgres)

@@ -75,7 +75,7 @@ func TestResumeLineOfConnections(t *testing.T) {
 			args: []string{"--redis", "redis://h", "--name", "n", "--proxy", "http://u:hush@p:1", "-H", "Cookie: hush", "-H", "DNT: 1"},
 			line: "--redis redis://h --name n --dir w -H 'DNT: 1' --proxy http://u@p:1",
 			notes: []string{
-				"the password in --proxy is not shown: put it back, or the whole URL into CRAWLER_PROXY",
+				"the password in --proxy is not shown: add it to the URL again, or set CRAWLER_PROXY to the whole URL",
 				"the header Cookie is not shown: add it with -H again",
 			},
 		},

@@ -71,7 +71,7 @@ func (r *running) resumeNotes() []string {
 	notes := r.connectionNotes()
 	for _, url := range [][3]string{{"proxy", r.options.crawl.Requests.Proxy, "password"}, {"events", r.events.to, "secret"}} {
 		if _, secret := withoutSecret(url[0], url[1]); secret && r.from[url[0]] == fromFlag {
-			notes = append(notes, fmt.Sprintf("the %s in --%s is not shown: put it back, or the whole URL into %s", url[2], url[0], envName(url[0])))
+			notes = append(notes, fmt.Sprintf("the %s in --%s is not shown: add it to the URL again, or set %s to the whole URL", url[2], url[0], envName(url[0])))
 		}
 	}
 	for _, header := range r.headers {
