@@ -294,7 +294,8 @@ func TestHeld(t *testing.T) {
 }
 
 // TestLateEnd: the outbox does not notice the running worker, and therefore reads all whole
-// lines. A line that was read too early is held back until its completion is answered.
+// lines. A line that was read too early is held back until its completion is answered. Lag
+// counts it until then.
 func TestLateEnd(t *testing.T) {
 	w := &worker{t: t, rng: rand.New(rand.NewPCG(1, 1)), cfg: record.Config{Dir: t.TempDir()}, pending: make(map[bloomstore.Fingerprint]bool)}
 	w.start()
@@ -320,6 +321,9 @@ func TestLateEnd(t *testing.T) {
 		got, next, err := o.Read(t.Context(), at, 10)
 		if err != nil || len(got) != want {
 			t.Fatalf("Read returned %d events, error %v; want %d", len(got), err, want)
+		}
+		if lag, err := o.Lag(t.Context(), next); err != nil || lag.Events != uint64(1-want) {
+			t.Errorf("Lag after %q = %+v, %v; want %d held lines", next, lag, err, 1-want)
 		}
 		if at = next; known {
 			delete(w.pending, r.Item)

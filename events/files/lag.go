@@ -40,6 +40,9 @@ func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, erro
 	if err != nil {
 		return events.Lag{}, err
 	}
+	if o.cfg.Journal && b.end.Before(c.at) { // as in Read
+		b.end = c.at
+	}
 	l, err := o.lag.count(ctx, c.at, b.end)
 	l.Events += uint64(len(c.held))
 	return l, o.explain(err)
