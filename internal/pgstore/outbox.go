@@ -136,10 +136,11 @@ func scanCommitted(row pgx.CollectableRow) (c Committed, err error) {
 }
 
 // checkOrder returns ErrForeign if the server has not begun the transactions of the
-// records, or the transaction of the cursor.
+// records, or the transaction of the cursor. The cursor of Since can be before the records
+// of the next transaction.
 func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 	var foreign bool
-	err := s.queryRow(ctx, "check the outbox", s.sql("foreign"), []any{at.XID}, &foreign)
+	err := s.queryRow(ctx, "check the outbox", s.sql("foreign"), []any{at.XID, at.Sequence}, &foreign)
 	if err == nil && foreign {
 		err = ErrForeign
 	}

@@ -376,6 +376,32 @@ func TestSinceSkipsOlderRecords(t *testing.T) {
 	}
 }
 
+// TestCursorOfNowIsReadable: while no transaction runs on the server, the cursor of "now" is
+// that of a transaction that has not begun. A relay can read from there on. A cursor of a
+// record of that transaction is refused.
+func TestCursorOfNowIsReadable(t *testing.T) {
+	t.Parallel()
+	// The test has its own server, because transactions of other tests would run.
+	set := open(t, anyCrawl(servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"autovacuum": "off"}}).DSN()))
+	must(t, set.Finish(t.Context(), nil, []exact.Row{record(key(1), 0, "")}))
+	now, err := set.Since(t.Context(), time.Time{})
+	must(t, err)
+	if page, err := set.Committed(t.Context(), now, 10); len(page) != 0 || err != nil {
+		t.Errorf("Committed after the cursor of now, %v: %d records, %v; want none", now, len(page), err)
+	}
+	for _, foreign := range []pgstore.Cursor{{XID: now.XID, Sequence: 1}, {XID: now.XID + 1}} {
+		if _, err := set.Committed(t.Context(), foreign, 10); !errors.Is(err, pgstore.ErrForeign) {
+			t.Errorf("Committed after %v, when the next transaction is %d: %v, want ErrForeign", foreign, now.XID, err)
+		}
+	}
+	must(t, set.Finish(t.Context(), nil, []exact.Row{record(key(2), 0, "")}))
+	page, err := set.Committed(t.Context(), now, 10)
+	must(t, err)
+	if len(page) != 1 || page[0].Ref != (refs(0, key(2))[0]) {
+		t.Errorf("Committed after the cursor of now = %v, want the record that was committed since", page)
+	}
+}
+
 // TestRelayState: relays have separate cursors and dead letters, which are
 // deleted with their crawl.
 func TestRelayState(t *testing.T) {
