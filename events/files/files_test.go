@@ -213,6 +213,39 @@ func TestGone(t *testing.T) {
 	gone(end, fmt.Sprintf("pages.jsonl from byte %d to %d", active, active+990))
 }
 
+// TestDirWithPattern: the characters of a pattern have no special meaning in the name of the
+// directory. Find returns a cursor before the files that were closed since the given time.
+func TestDirWithPattern(t *testing.T) {
+	for name, cfg := range map[string]record.Config{"plain": {RotateBytes: 1}, "packed": {RotateBytes: 1, Compress: true}} {
+		t.Run(name, func(t *testing.T) {
+			c := &crawl{t: t, cfg: cfg}
+			c.cfg.Dir = filepath.Join(t.TempDir(), "news[2024]*?.crawl")
+			c.open()
+			now := time.Now().UTC()
+			for i := range 3 { // each record is in a file of its own
+				r := eventstest.Record(i, 1)
+				r.FetchedAt = now
+				if err := c.write(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.files.Close(); err != nil {
+				t.Fatal(err)
+			}
+			o := c.outbox()
+			for want, from := range map[int]time.Time{3: now.Add(-time.Hour), 0: now.Add(time.Hour)} {
+				at, err := o.Find(t.Context(), from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _, err := o.Read(t.Context(), at, 10); err != nil || len(got) != want {
+					t.Errorf("Read after the cursor of %v, %q: %d events, %v; want %d", from, at, len(got), err, want)
+				}
+			}
+		})
+	}
+}
+
 // TestLagMore: a call of Lag that does not count all lines sets More. The next call
 // continues, even if the cursor has moved.
 func TestLagMore(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -297,14 +298,17 @@ func (o *Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
 
 // before reports whether a closed file was last changed before t, or was moved away.
 func (o *Outbox) before(number int, t time.Time) bool {
-	files, err := filepath.Glob(filepath.Join(o.cfg.Dir, fmt.Sprintf("%s-%06d.jsonl*", record.Pages, number)))
-	for _, name := range files {
+	name := filepath.Join(o.cfg.Dir, fmt.Sprintf("%s-%06d.jsonl", record.Pages, number))
+	for _, name := range []string{name, name + ".zst"} { // a file can be packed at this moment
 		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil || !info.ModTime().Before(t) {
 			return false
 		}
 	}
-	return err == nil
+	return true
 }
 
 // fetchedAt returns the fetched_at of a line. The result ok is false if the line has no

@@ -86,12 +86,19 @@ func (p *Progress) Lock(_ context.Context, name string) (unlock func() error, er
 
 // Names implements events.Progress.
 func (p *Progress) Names(context.Context) (names []string, err error) {
-	found, err := filepath.Glob(p.path("*", cursorFile))
-	for _, name := range found {
-		names = append(names, filepath.Base(filepath.Dir(name)))
+	dirs, err := os.ReadDir(p.dir) // sorted by name
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	slices.Sort(names)
-	return names, err
+	if err != nil {
+		return nil, fmt.Errorf("files: %w", err)
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(p.path(dir.Name(), cursorFile)); err == nil {
+			names = append(names, dir.Name())
+		}
+	}
+	return names, nil
 }
 
 // Load implements events.Progress.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +33,36 @@ func TestProgressNames(t *testing.T) {
 		if _, err := p.Lock(t.Context(), name); err == nil || errors.Is(err, events.ErrLocked) {
 			t.Errorf("Lock(%q): %v, want an error other than ErrLocked", name, err)
 		}
+	}
+}
+
+// TestNamesOfRelays: Names returns the relays that have a cursor, whatever the name of the
+// directory is. It returns an error if it cannot read the directory.
+func TestNamesOfRelays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "news[2024]*?.crawl")
+	p := files.NewProgress(dir)
+	if names, err := p.Names(t.Context()); len(names) > 0 || err != nil {
+		t.Errorf("Names before the first relay = %q, %v; want none", names, err)
+	}
+	unlock, err := p.Lock(t.Context(), "c") // has no cursor
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unlock() }()
+	for _, name := range []string{"b", "a"} {
+		if err := p.Save(t.Context(), name, "1-0", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, err := p.Names(t.Context()); !slices.Equal(names, []string{"a", "b"}) || err != nil {
+		t.Errorf("Names = %q, %v; want a and b", names, err)
+	}
+	noDir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(noDir, "relays"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := files.NewProgress(noDir).Names(t.Context()); err == nil {
+		t.Errorf("Names of a file that is not a directory = %q, no error", names)
 	}
 }
 
