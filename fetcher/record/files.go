@@ -65,7 +65,7 @@ var (
 // bytes are missing, or if there are files of another output.
 func Open(cfg Config, position frontier.Position) (*Files, error) {
 	cfg = cfg.withDefaults()
-	others := slices.DeleteFunc(slices.Clone(position), func(at frontier.FileLength) bool { return cfg.Series.has(at.File) })
+	others := slices.DeleteFunc(slices.Clone(position), func(at frontier.FileLength) bool { return cfg.Series.Has(at.File) })
 	f := &Files{cfg: cfg, end: cfg.Series.EndOf(position), others: others}
 	f.synced, f.packed = f.closed(), f.closed()
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {

@@ -50,8 +50,8 @@ func (s Series) number(name string) (int, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-// has reports whether name is the name of a closed file or of the active file.
-func (s Series) has(name string) bool {
+// Has reports whether name is the name of a closed file or of the active file.
+func (s Series) Has(name string) bool {
 	_, closed := s.number(name)
 	return closed || name == s.active()
 }
@@ -59,7 +59,7 @@ func (s Series) has(name string) bool {
 // Of returns the entries of a position that belong to files of the series.
 func (s Series) Of(position frontier.Position) (part frontier.Position) {
 	for _, at := range position {
-		if s.has(at.File) {
+		if s.Has(at.File) {
 			part = append(part, at)
 		}
 	}

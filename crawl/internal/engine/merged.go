@@ -5,7 +5,7 @@ import (
 	"errors"
 	"iter"
 	"os"
-	"path/filepath"
+	"slices"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
@@ -79,7 +79,7 @@ func inTemp(prefix string, write func(dir string, f *os.File) error, read func(r
 var errNoLinks = errors.New("no links were kept: crawl with --links")
 
 // EdgesOf returns the links that the crawl of records has kept. It returns an error if
-// the crawl kept none, or if the records are not in files.
+// the crawl kept none, or if the records are not in files that can be read.
 func EdgesOf(records RecordSource) (RecordSource, error) {
 	switch source := records.(type) {
 	case record.Reader:
@@ -91,7 +91,11 @@ func EdgesOf(records RecordSource) (RecordSource, error) {
 	case merged:
 		source.edges = true
 		for _, dir := range source.dirs {
-			if files, _ := filepath.Glob(filepath.Join(dir, string(record.Links)+"*.jsonl*")); len(files) > 0 {
+			files, err := os.ReadDir(dir)
+			if err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(files, func(f os.DirEntry) bool { return record.Links.Has(f.Name()) }) {
 				return source, nil
 			}
 		}

@@ -71,3 +71,26 @@ func TestWorkerDirectories(t *testing.T) {
 		t.Errorf("Stat of %s in the directory of an embedded crawl: %v, want that it does not exist", journalLock, err)
 	}
 }
+
+// TestEdgesOfWorkers: EdgesOf finds the links of a worker, whatever the name of its directory
+// is. It returns errNoLinks if no worker has links.
+func TestEdgesOfWorkers(t *testing.T) {
+	without, with := t.TempDir(), filepath.Join(t.TempDir(), "news[2024]*?.crawl")
+	if err := os.Mkdir(with, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Join(without, "pages.jsonl"), filepath.Join(without, "links.lock"), filepath.Join(with, "links-000001.jsonl.zst")} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := EdgesOf(merged{dirs: []string{without}}); !errors.Is(err, errNoLinks) {
+		t.Errorf("EdgesOf of a worker without links: %v, want errNoLinks", err)
+	}
+	if _, err := EdgesOf(merged{dirs: []string{without, with}}); err != nil {
+		t.Errorf("EdgesOf of two workers, one with links: %v", err)
+	}
+	if _, err := EdgesOf(merged{dirs: []string{filepath.Join(without, "missing")}}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("EdgesOf of a directory that is missing: %v, want an error that says so", err)
+	}
+}
