@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,10 @@ func TestBroadCrawlRows(t *testing.T) {
 // each figure has a possible value.
 func measuresBroad(t *testing.T, bin contest.Program) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
-	left := t.TempDir()
+	left := filepath.Join(t.TempDir(), "bench[1]") // not a pattern
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	section, steps := BroadSteps(BroadConfig{
 		Hosts: 300, Concurrency: []string{"100"}, Time: 3 * time.Second, TLS: true, Dir: left, Program: bin,
 		Redis: func(context.Context) (*sets.Redis, error) {

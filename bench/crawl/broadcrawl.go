@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -162,13 +163,14 @@ const interrupted = 130
 
 // readReport reads the report of the crawl below dir.
 func (t *broadTook) readReport(dir string) error {
-	direct, _ := filepath.Glob(filepath.Join(dir, "*/report.json"))    // of a crawl in a directory
-	workers, _ := filepath.Glob(filepath.Join(dir, "*/*/report.json")) // of a worker
+	direct, _ := fs.Glob(os.DirFS(dir), "*/report.json")    // of a crawl in a directory
+	workers, _ := fs.Glob(os.DirFS(dir), "*/*/report.json") // of a worker
 	names := append(direct, workers...)
 	if len(names) != 1 {
 		return fmt.Errorf("the crawl left %d reports, want 1", len(names))
 	}
-	text, err := os.ReadFile(names[0])
+	name := filepath.Join(dir, names[0])
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
@@ -180,7 +182,7 @@ func (t *broadTook) readReport(dir string) error {
 		}
 	}
 	if err := json.Unmarshal(text, &left); err != nil {
-		return fmt.Errorf("%s: %w", names[0], err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	t.all = left.Run.Pages
 	for _, limit := range left.Limits[:min(3, len(left.Limits))] {

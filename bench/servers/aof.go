@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,11 +81,11 @@ func (r *RedisServer) CutAOF(keep func(size int64) int64) error {
 // type i (incremental) in the manifest. The lines of the manifest have the form "file
 // NAME seq NUMBER type LETTER".
 func (r *RedisServer) newestAOF() (string, error) {
-	manifests, err := filepath.Glob(filepath.Join(r.AOFDir(), "*.manifest"))
+	manifests, err := fs.Glob(os.DirFS(r.AOFDir()), "*.manifest")
 	if err != nil || len(manifests) != 1 {
 		return "", fmt.Errorf("%q has %d manifests, want 1 (%v)", r.AOFDir(), len(manifests), err)
 	}
-	manifest, err := os.ReadFile(manifests[0])
+	manifest, err := os.ReadFile(filepath.Join(r.AOFDir(), manifests[0]))
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +96,7 @@ func (r *RedisServer) newestAOF() (string, error) {
 		}
 	}
 	if newest == "" {
-		return "", fmt.Errorf("%q names no incremental file", manifests[0])
+		return "", fmt.Errorf("%q in %q names no incremental file", manifests[0], r.AOFDir())
 	}
 	return filepath.Join(r.AOFDir(), newest), nil
 }
