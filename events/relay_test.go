@@ -186,6 +186,21 @@ func TestTail(t *testing.T) {
 	})
 }
 
+// TestEndWithCause: Run returns nil when ctx ends, even if the outbox returns the cause of the
+// end of ctx as its error.
+func TestEndWithCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, sink := range []events.Sink{new(sink), new(transactional)} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(errors.New("interrupt signal received")) })
+			o := &flaky{Outbox: filled(3, 3), fail: func() error { <-ctx.Done(); return context.Cause(ctx) }}
+			if err := events.Run(ctx, events.Config{Name: "r", Outbox: o, Sink: sink, Progress: new(eventstest.Progress)}, false); err != nil {
+				t.Errorf("Run with a %T after the end of ctx: error %v, want none", sink, err)
+			}
+		}
+	})
+}
+
 // TestRefused: a refused event becomes a dead letter, does not delay its host, and can be
 // retried.
 func TestRefused(t *testing.T) {
