@@ -87,15 +87,27 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	box := boxes[0] // a process that crawls has exactly one
 	config := relayConfig(box, *m.Events)
 	config.OnState = func(s events.State) {
-		m.mu.Lock()
-		m.ownRelay = &report.Relay{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
-			Seconds: ageOf(s.Lag, time.Now()), Dead: s.Dead, Away: s.Away}
-		m.mu.Unlock()
+		m.noteRelay(&report.Relay{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
+			Seconds: ageOf(s.Lag, time.Now()), Dead: s.Dead, Away: s.Away})
 		if m.Events.OnState != nil {
 			m.Events.OnState(s)
 		}
 	}
-	return events.Run(ctx, config, drain)
+	err = events.Run(ctx, config, drain)
+	switch {
+	case errors.Is(err, events.ErrLocked):
+		m.noteRelay(nil) // the process that runs the relay knows its state
+	case err != nil:
+		m.noteRelay(&report.Relay{Name: config.Name, Worker: box.Worker, Fault: err.Error()})
+	}
+	return err
+}
+
+// noteRelay sets the state of the relay of this process, which lags returns.
+func (m *monitor) noteRelay(own *report.Relay) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ownRelay = own
 }
 
 // relaysEvery is how often the lag of all relays is read.

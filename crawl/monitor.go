@@ -30,7 +30,7 @@ type monitor struct {
 	counters frontier.Stats // the newest counters of the store
 	counted  time.Time      // when counters was read
 	relays   []report.Relay // all relays, as they were read last
-	ownRelay *report.Relay  // the newest state of the relay of Config.Events; nil if there is none
+	ownRelay *report.Relay  // the newest state of the relay of Config.Events; nil if this process runs none
 
 	unsaved bool // the last report was not written, and the log says so; only run uses this field
 }

@@ -138,6 +138,24 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	}
 }
 
+// TestRunReportsFailedRelay: if the relay of a run fails, the report has its error.
+func TestRunReportsFailedRelay(t *testing.T) {
+	c := config(t, site(t))
+	c.Events = &events.Config{Sink: newMemorySink(), Name: "index", From: events.From{Cursor: "tomorrow"}}
+	c.Grace = 100 * time.Millisecond
+	opened, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := opened.Run(t.Context())
+	if err = errors.Join(err, opened.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r := result.Report.Relays; len(r) != 1 || r[0].Title() != "index" || !strings.Contains(r[0].Words(), `begin relay "index" at "tomorrow"`) {
+		t.Errorf("the report has the relays %+v, want only index, with the error of its cursor", r)
+	}
+}
+
 // outboxes returns the outboxes of a crawl that is not running. They are closed at the
 // end of the test.
 func outboxes(t *testing.T, c crawl.Config) *crawl.Outboxes {

@@ -45,6 +45,8 @@ type delivery struct {
 	nextRead       time.Time // no read begins before this time, which is set after an error of the outbox
 	nextSend       time.Time // no call begins before this time, which is set while the sink is away
 	nextSave       time.Time // no save begins before this time
+	outboxAway     bool      // the last read found the outbox unavailable
+	progressAway   bool      // the last save found the progress unavailable
 
 	sends chan sent
 	reads chan batch
@@ -107,7 +109,7 @@ func (d *delivery) loop(ctx, work context.Context) error {
 		now := time.Now()
 		if !now.Before(d.nextSave) {
 			if err := d.save(ctx); errors.Is(err, frontier.ErrUnavailable) {
-				d.nextSave = now.Add(d.awayFrom(err))
+				d.progressAway, d.nextSave = true, now.Add(d.awayFrom(err))
 			} else if err != nil {
 				return err
 			}
@@ -172,12 +174,14 @@ func (d *delivery) startRead(ctx context.Context, now time.Time) {
 func (d *delivery) take(b batch) error {
 	d.reading = false
 	if errors.Is(b.err, frontier.ErrUnavailable) {
-		d.nextRead = time.Now().Add(d.awayFrom(b.err))
+		d.outboxAway, d.nextRead = true, time.Now().Add(d.awayFrom(b.err))
 		return nil
 	}
 	if b.err != nil {
 		return fmt.Errorf("events: relay %q: %w", d.Name, b.err)
 	}
+	d.outboxAway = false
+	d.clearAwayIfAllAnswer()
 	if d.atEnd = len(b.events) == 0 && b.next == d.read; d.atEnd {
 		return nil
 	}
@@ -323,6 +327,15 @@ func (d *delivery) save(ctx context.Context) error {
 	for _, l := range d.letter {
 		d.bytes -= len(l.Event.Data)
 	}
-	d.saved, d.letter, d.nextSave = d.at, nil, time.Now().Add(saveEvery)
+	d.saved, d.letter, d.nextSave, d.progressAway = d.at, nil, time.Now().Add(saveEvery), false
+	d.clearAwayIfAllAnswer()
 	return nil
+}
+
+// clearAwayIfAllAnswer clears Away after a successful call of the outbox or the progress,
+// unless the other one or the sink is unavailable.
+func (d *delivery) clearAwayIfAllAnswer() {
+	if !d.outboxAway && !d.progressAway && d.nextSend.IsZero() {
+		d.clearAway()
+	}
 }

@@ -129,7 +129,7 @@ func Run(ctx context.Context, cfg Config, drain bool) (err error) {
 
 // endOf returns err, or nil if err only reports that ctx has ended.
 func endOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		return nil
 	}
 	return err

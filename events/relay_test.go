@@ -186,6 +186,21 @@ func TestTail(t *testing.T) {
 	})
 }
 
+// TestEndWithCause: Run returns nil when ctx ends, even if the outbox returns the cause of the
+// end of ctx as its error.
+func TestEndWithCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, sink := range []events.Sink{new(sink), new(transactional)} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(errors.New("interrupt signal received")) })
+			o := &flaky{Outbox: filled(3, 3), fail: func() error { <-ctx.Done(); return context.Cause(ctx) }}
+			if err := events.Run(ctx, events.Config{Name: "r", Outbox: o, Sink: sink, Progress: new(eventstest.Progress)}, false); err != nil {
+				t.Errorf("Run with a %T after the end of ctx: error %v, want none", sink, err)
+			}
+		}
+	})
+}
+
 // TestRefused: a refused event becomes a dead letter, does not delay its host, and can be
 // retried.
 func TestRefused(t *testing.T) {
@@ -354,6 +369,53 @@ func TestUnavailable(t *testing.T) {
 			t.Errorf("Run of an outbox in which a file is missing: %v, want a GoneError with its name", err)
 		}
 	})
+}
+
+// TestAnswersAgain: the state no longer says that the outbox or the progress is unavailable
+// when it answers again, even if there are no new events.
+func TestAnswersAgain(t *testing.T) {
+	for _, name := range []string{"outbox", "progress"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var failing atomic.Bool
+				var last atomic.Pointer[events.State]
+				o, p := filled(10, 2), new(eventstest.Progress)
+				f := &flaky{Outbox: o, Progress: p, fail: func() error {
+					if failing.Load() {
+						return fmt.Errorf("postgres: %w", frontier.ErrUnavailable)
+					}
+					return nil
+				}}
+				cfg := events.Config{Name: "r", Outbox: o, Sink: new(sink), Progress: p, OnState: func(s events.State) { last.Store(&s) }}
+				if name == "outbox" {
+					cfg.Outbox = f
+				} else {
+					cfg.Progress = f
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- events.Run(ctx, cfg, false) }()
+				time.Sleep(5 * time.Second)
+				failing.Store(true)
+				if name == "progress" {
+					o.Append(eventstest.Event(10, 2)) // moves the cursor, so that it must be saved
+				}
+				time.Sleep(5 * time.Second)
+				if last.Load().Away == "" {
+					t.Errorf("the state does not say that the %s is unavailable", name)
+				}
+				failing.Store(false)
+				time.Sleep(time.Minute)
+				if s := last.Load(); s.Away != "" {
+					t.Errorf("a minute after the %s answers again, the state says %q for %v", name, s.Away, s.AwayFor)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // TestFrom: a relay with a new name starts where From says. A relay with a known name

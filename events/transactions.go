@@ -62,18 +62,14 @@ func (t *transactions) loop(ctx context.Context) error {
 	}
 }
 
-// commit delivers the events of b. If the sink refuses them, commit sends each event alone,
-// to find the events that the sink refuses.
+// commit delivers the wanted events of b, and moves the cursor to the end of b. If the sink
+// refuses them, commit sends each event alone, to find the events that the sink refuses.
 func (t *transactions) commit(ctx context.Context, b batch) error {
 	kept := b.events[:0:0]
 	for i := range b.events {
 		if t.Keep == nil || t.Keep(&b.events[i]) {
 			kept = append(kept, b.events[i])
 		}
-	}
-	if len(kept) == 0 {
-		t.at = b.next
-		return t.saveSoon(ctx)
 	}
 	err := t.send(ctx, kept, b.next)
 	if !isRefused(err) {
@@ -93,8 +89,10 @@ func (t *transactions) commit(ctx context.Context, b batch) error {
 			return err
 		}
 	}
-	t.at = b.next
-	return nil
+	if t.at == b.next {
+		return nil
+	}
+	return t.send(ctx, nil, b.next)
 }
 
 // send commits events and a cursor. It tries again while the sink is unavailable.

@@ -91,6 +91,34 @@ func TestTransactionRefused(t *testing.T) {
 	})
 }
 
+// TestTransactionKeep: the cursor in the sink passes the events that Keep does not want, so
+// that the next run does not read them again. This also holds if a transaction is refused.
+func TestTransactionKeep(t *testing.T) {
+	for name, refused := range map[string]string{"accepted": "", "refused": eventstest.Event(4, 7).ID} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, p := new(transactional), new(eventstest.Progress)
+				s.before = func(all []events.Event) error {
+					if slices.ContainsFunc(all, func(e events.Event) bool { return e.ID == refused }) {
+						return &events.RefusedError{Reason: "too large"}
+					}
+					return nil
+				}
+				n := 0
+				cfg := events.Config{Name: "r", Outbox: filled(95, 7), Sink: s, Progress: p, Outstanding: 10,
+					Keep: func(*events.Event) bool { n++; return n <= 5 || n > 50 && n <= 55 }}
+				if err := events.Run(t.Context(), cfg, true); err != nil {
+					t.Fatal(err)
+				}
+				saved, _, _ := p.Load(t.Context(), "r")
+				if s.cursor != "95" || saved.Cursor != "95" {
+					t.Errorf("the cursors of sink and progress are %q and %q, want 95", s.cursor, saved.Cursor)
+				}
+			})
+		})
+	}
+}
+
 // TestTransactionTail: the relay waits for more events, and its lag counts from the cursor.
 func TestTransactionTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

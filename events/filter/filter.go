@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // Parse returns a function that reports whether the type of an event is in types, and the
@@ -21,8 +22,8 @@ import (
 // of the values. The fields are
 //
 //   - outcome: the record's outcome, such as ok or network
-//   - host: the host key; a value *.example.org means all hosts below example.org, but
-//     not example.org
+//   - host: the host key, in any spelling that a URL can have; a value *.example.org means
+//     all hosts below example.org, but not example.org
 //   - class: the class of the URL, such as bulk, exact, sitemap or listed
 //
 // An event whose record is not valid JSON matches no filter.
@@ -87,11 +88,33 @@ func parseTerm(text string) (term, error) {
 		return term{}, fmt.Errorf("filter is %q, want outcome=, host= or class= (or !=) and values with commas between them", text)
 	}
 	t := term{field: name, values: strings.Split(list, ","), not: not}
-	for _, value := range t.values {
-		// A class can have any name, because the rules of --exact can define new ones.
-		if value == "" || name == "outcome" && frontier.Outcome(value).State() == frontier.Unknown {
+	for i, value := range t.values {
+		valid := value != "" // a class can have any name, because the rules of --exact can define new ones
+		switch name {
+		case "outcome":
+			valid = frontier.Outcome(value).State() != frontier.Unknown
+		case "host":
+			t.values[i], valid = canonicalHost(value)
+		}
+		if !valid {
 			return term{}, fmt.Errorf("filter %q: %q is no %s", text, value, name)
 		}
 	}
 	return t, nil
+}
+
+// canonicalHost returns the value of a filter in the form that host keys have. It reports
+// false if the value is neither a host nor *. and a host.
+func canonicalHost(value string) (canonical string, valid bool) {
+	host, wild := strings.CutPrefix(value, "*.")
+	form, _ := canon.New(canon.Options{}) // these options are valid
+	// If host contains a port or a path, the URL does not have the port 1 and the path /.
+	u, err := form.Parse("http://" + host + ":1/")
+	if err != nil || u.Port() != "1" || u.Path() != "/" || strings.ContainsAny(host, "*@") {
+		return "", false
+	}
+	if wild {
+		return "*." + u.Host(), true
+	}
+	return u.Host(), true
 }

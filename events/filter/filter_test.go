@@ -31,6 +31,8 @@ func TestParse(t *testing.T) {
 		{"", "host=example.org", "s"},
 		{"", "host=*.example.org", "p"},
 		{"", "host=*.example.org,example.org", "ps"},
+		{"", "host=EXAMPLE.org", "s"},
+		{"", "host=*.Example.org.", "p"},
 		{"", "host!=b.test outcome!=redirect", "p"},
 		{"", "class=bulk", "pf"},
 		{"", "class=exact,sitemap", "s"},
@@ -56,6 +58,15 @@ func TestParse(t *testing.T) {
 			t.Errorf("types %q and filters %q keep %q, want %q", tc.types, tc.filters, got, tc.want)
 		}
 	}
+	for value, host := range map[string]string{
+		"bücher.example": "xn--bcher-kva.example", "*.bücher.example": "www.xn--bcher-kva.example",
+		"[::1]": "[::1]", "[0:0::1]": "[::1]", "127.0.0.1": "127.0.0.1", "localhost": "localhost", "a_b.test": "a_b.test",
+	} {
+		keep, err := filter.Parse(nil, []string{"host=" + value})
+		if err != nil || !keep(event(events.PageDone, "ok", host, "")) {
+			t.Errorf("filter host=%s does not keep an event of %s (error %v)", value, host, err)
+		}
+	}
 	keep, err := filter.Parse(nil, []string{"outcome!=ok"})
 	if err != nil || keep(&events.Event{Data: json.RawMessage(`{`)}) {
 		t.Errorf("an event whose data is no JSON is kept (%v)", err)
@@ -70,6 +81,12 @@ func TestParseErrors(t *testing.T) {
 		{"", "outcome=fine", `filter "outcome=fine": "fine" is no outcome`},
 		{"", "class=exact,", `filter "class=exact,": "" is no class`},
 		{"", "host=", `filter "host=": "" is no host`},
+		{"", "host=*.", `filter "host=*.": "*." is no host`},
+		{"", "host=a.test,http://h/", `"http://h/" is no host`},
+		{"", "host=h/", `"h/" is no host`},
+		{"", "host=h:80", `"h:80" is no host`},
+		{"", "host=*h", `"*h" is no host`},
+		{"", "host=*.*.h", `"*.*.h" is no host`},
 	} {
 		_, err := filter.Parse(strings.Fields(tc.types), strings.Fields(tc.filters))
 		if err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -25,6 +25,7 @@ import (
 // session.
 func Transact(ctx context.Context, session *kgo.GroupTransactSession,
 	process func(ctx context.Context, record *kgo.Record) ([]*kgo.Record, error)) error {
+	defer session.AllowRebalance() // with kgo.BlockRebalanceOnPoll, Close would otherwise wait for ever
 	for ctx.Err() == nil {
 		fetches := session.PollRecords(ctx, 100)
 		if ctx.Err() != nil || fetches.IsClientClosed() {

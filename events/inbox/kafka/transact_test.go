@@ -63,6 +63,27 @@ func TestTransact(t *testing.T) {
 	}
 }
 
+// TestTransactAllowsClose: after Transact has returned, a session that blocks rebalances can
+// be closed.
+func TestTransactAllowsClose(t *testing.T) {
+	t.Parallel()
+	session, err := kgo.NewGroupTransactSession(append(options(cluster(t), "in"), kgo.BlockRebalanceOnPoll(),
+		kgo.TransactionalID("t"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // ends during a poll, because there are no records
+	defer cancel()
+	must(t, kafka.Transact(ctx, session, func(context.Context, *kgo.Record) ([]*kgo.Record, error) { return nil, nil }))
+	closed := make(chan struct{})
+	go func() { session.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("Close has not returned after 20 s")
+		session.AllowRebalance()
+		<-closed
+	}
+}
+
 // consume counts the committed records of a topic by their values. It reads until it has
 // the given number, and then one second longer, to find records that should not be
 // there.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/events/inbox"
 	"github.com/bloomfrontier/crawler/events/inbox/internal/delivery"
@@ -88,21 +89,11 @@ func Run(ctx context.Context, consumer jetstream.Consumer, cfg Config) error {
 	for _, wait := range of.BackOff {
 		r.extend = min(r.extend, wait/3)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var workers sync.WaitGroup
+	workers, ctx := errgroup.WithContext(ctx)
 	for range cfg.Workers {
-		workers.Go(func() {
-			if err := r.work(ctx); err != nil {
-				cancel(err) // ends the other workers too
-			}
-		})
+		workers.Go(func() error { return r.work(ctx) }) // an error ends the other workers too
 	}
-	workers.Wait()
-	if cause := context.Cause(ctx); cause != ctx.Err() {
-		return cause
-	}
-	return nil
+	return workers.Wait()
 }
 
 // run is one call of Run.
@@ -127,7 +118,7 @@ var ended = []error{jetstream.ErrConsumerDeleted, jetstream.ErrConsumerNotFound,
 func (r *run) work(ctx context.Context) error {
 	for ctx.Err() == nil {
 		msg, err := r.next(ctx)
-		if slices.ContainsFunc(ended, func(end error) bool { return errors.Is(err, end) }) {
+		if ctx.Err() == nil && slices.ContainsFunc(ended, func(end error) bool { return errors.Is(err, end) }) {
 			return fmt.Errorf("inbox: messages of consumer %q: %w", r.consumer.CachedInfo().Name, err)
 		}
 		switch {

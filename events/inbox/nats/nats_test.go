@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -138,6 +139,25 @@ func (b *broker) settle(t *testing.T, cfg nats.Config) {
 		if time.Now().After(deadline) {
 			t.Fatal("some messages are not settled after a minute")
 		}
+	}
+}
+
+// idle is a consumer without messages.
+type idle struct{ jetstream.Consumer }
+
+func (idle) CachedInfo() *jetstream.ConsumerInfo {
+	return &jetstream.ConsumerInfo{Config: jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute}}
+}
+
+func (idle) Next(...jetstream.FetchOpt) (jetstream.Msg, error) { return nil, natsio.ErrTimeout }
+
+// TestEndWithCause: Run returns nil when ctx ends, even if the end of ctx has a cause, as
+// after a signal.
+func TestEndWithCause(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("interrupt signal received")) })
+	if err := nats.Run(ctx, idle{}, nats.Config{Inbox: new(inbox.Inbox)}); err != nil {
+		t.Errorf("Run after the end of ctx: error %v, want none", err)
 	}
 }
 
