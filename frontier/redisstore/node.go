@@ -313,7 +313,8 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	}
 	reply, replied := errors.AsType[redis.Error](err)
 	if !replied { // an error of the network or the pool, or a time-out
-		if errors.Is(err, redis.ErrClosed) {
+		// go-redis also closes the client of a node that has left the cluster.
+		if errors.Is(err, redis.ErrClosed) && s.life.Err() != nil {
 			return frontier.ErrClosed
 		}
 		if s.nodes.cluster != nil { // the node may have been removed

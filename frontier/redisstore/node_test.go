@@ -100,7 +100,7 @@ func TestScriptsEndWithTheServer(t *testing.T) {
 }
 
 func TestClassifyErrors(t *testing.T) {
-	s := new(Store)
+	s := newStore(Config{})
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestClassifyErrors(t *testing.T) {
 		{err: &net.OpError{Op: "dial", Err: errors.New("refused")}, want: frontier.ErrUnavailable},
 		{err: context.DeadlineExceeded, want: frontier.ErrUnavailable},
 		{err: redis.ErrPoolTimeout, want: frontier.ErrUnavailable},
-		{err: redis.ErrClosed, want: frontier.ErrClosed},
+		{err: redis.ErrClosed, want: frontier.ErrUnavailable, not: frontier.ErrClosed}, // the client of a node that has left the cluster
 		{err: ended.Err(), ctx: ended, want: context.Cause(ended)},
 		{err: fmt.Errorf("read: %w", frontier.ErrFilterLost), want: frontier.ErrFilterLost, not: frontier.ErrUnavailable},
 		{err: errEpoch, want: errEpoch},
@@ -127,6 +127,10 @@ func TestClassifyErrors(t *testing.T) {
 	}
 	if err := s.classify(t.Context(), nil); err != nil {
 		t.Errorf("classify(nil) = %v, want nil", err)
+	}
+	s.background.stop()
+	if err := s.classify(t.Context(), redis.ErrClosed); !errors.Is(err, frontier.ErrClosed) {
+		t.Errorf("after Close, classify(%v) = %v, want %v", redis.ErrClosed, err, frontier.ErrClosed)
 	}
 }
 
