@@ -287,13 +287,13 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+	cmds, err := n.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		for field, n := range sum {
 			tx.HIncrBy(ctx, p.meta, field, int64(n))
 		}
 		return nil
 	})
-	if err != nil {
+	if err = txError(cmds, err); err != nil {
 		s.misplaced(ctx, p, err)
 	}
 	return s.classify(ctx, err)

@@ -268,6 +268,19 @@ func pipelined[E any, C redis.Cmder](
 	return cmds, err
 }
 
+// txError returns the error of a transaction. If the server refused one of its commands, err says
+// only that the transaction was discarded, and the error of that command says why.
+func txError(cmds []redis.Cmder, err error) error {
+	if redis.IsExecAbortError(err) {
+		for _, cmd := range cmds {
+			if refused := cmd.Err(); refused != nil && !redis.IsExecAbortError(refused) {
+				return refused
+			}
+		}
+	}
+	return err
+}
+
 // misplaced forgets the node of a partition if err can mean that the partition has moved. Then the
 // next call asks the cluster for the node.
 func (s *Store) misplaced(ctx context.Context, p *partition, err error) {

@@ -180,22 +180,8 @@ func TestPartitionsMove(t *testing.T) {
 		t.Fatalf("%d new pages are answered %v, want all added", len(pages), got)
 	}
 	p := s.partition(pages[0].Host)
-	slot, err := cluster.SlotOf(t.Context(), p.meta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := cluster.PrimaryOf(t.Context(), p.meta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := cluster.Nodes[0]
-	if to == from {
-		to = cluster.Nodes[1]
-	}
 	before := p.node.Load()
-	if err := cluster.MigrateSlot(t.Context(), slot, from, to); err != nil {
-		t.Fatal(err)
-	}
+	migrate(t, cluster, p)
 	// Until the client has found the slot, calls return ErrUnavailable.
 	fresh := testPages(pages[0].Host, 10, 20)
 	for {
@@ -216,4 +202,40 @@ func TestPartitionsMove(t *testing.T) {
 	if got := answersOf(mustAdd(t, s, append(pages, fresh...))); got[frontier.Seen] != len(pages)+len(fresh) {
 		t.Errorf("offered again: %v, want all seen", got)
 	}
+}
+
+// migrate moves the slot of a partition to another node.
+func migrate(t *testing.T, cluster *servers.Cluster, p *partition) {
+	t.Helper()
+	slot, err := cluster.SlotOf(t.Context(), p.meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := cluster.PrimaryOf(t.Context(), p.meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+	if err := cluster.MigrateSlot(t.Context(), slot, from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCountsOfMovedPartition: Add counts refused offers in the first partition, whose slot was
+// moved. It finds the slot after some calls, which return ErrUnavailable.
+func TestCountsOfMovedPartition(t *testing.T) {
+	t.Parallel()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
+	s := openStore(t, clusterConfig(cluster))
+	migrate(t, cluster, s.parts[0])
+	eventually(t, "an answer of Add", func() bool {
+		_, err := s.Add(t.Context(), []frontier.Offer{{Host: "a.test"}})
+		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
+			t.Fatalf("Add after a slot was moved = %v, want nil or ErrUnavailable", err)
+		}
+		return err == nil
+	})
 }
