@@ -231,12 +231,12 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 		args = append(append(args, s.clock()), c.args...)
 		cmds[i] = pipe.Do(ctx, args...)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_, failed := pipe.Exec(ctx)
 	for i, c := range calls {
 		if cmds[i] == nil {
 			continue
 		}
-		c.reply, c.err = cmds[i].Result()
+		c.reply, c.err = result(cmds[i], failed)
 		switch {
 		case c.err == nil:
 		case errors.Is(c.err, redis.Nil):
@@ -252,6 +252,17 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 		c.ran = ep
 	}
 	return unknown
+}
+
+// result returns the reply to a command of a pipeline. The argument failed is the error of the
+// pipeline. If the server refuses a new connection, for example because of a wrong password, the
+// command is not sent, and it has neither a reply nor an error.
+func result(cmd *redis.Cmd, failed error) (any, error) {
+	reply, err := cmd.Result()
+	if err == nil && reply == nil {
+		err = failed
+	}
+	return reply, err
 }
 
 // pipelined sends one command for each element of list in one pipeline, and returns the commands.

@@ -239,3 +239,56 @@ func TestCountsOfMovedPartition(t *testing.T) {
 		return err == nil
 	})
 }
+
+// TestRefusedConnectionIsNoAnswer changes the password of a worker's user. The calls of the
+// worker fail, and none takes the missing answer for a refusal or a confirmation.
+func TestRefusedConnectionIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{Config: map[string]string{"user": crawlUser(commands)}})
+	cfg, user := config(server), asCrawlUser(server.Addr())
+	cfg.Redis, cfg.OpenOutput = &user, countOutput
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 3))
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+	if err != nil || len(grant.Leases) != 1 {
+		t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+	}
+	l, p := grant.Leases[0], s.partition("a.test")
+	ep := s.mustRun(t, confirmCall(s, nil))
+	admin := server.Client()
+	if err := errors.Join(
+		admin.Do(t.Context(), "acl", "setuser", user.Username, "resetpass", ">another").Err(),
+		admin.Do(t.Context(), "client", "kill", "user", user.Username).Err(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	done := finish(l.Items[0])
+	done.Record = func(frontier.LinkCounts) error { return nil }
+	done.Void = func() error {
+		t.Error("the record of a lease that is still held was voided")
+		return nil
+	}
+	for what, call := range map[string]func() error{
+		"Complete": func() error {
+			return s.Complete(t.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{})
+		},
+		"Extend":  func() error { _, err := s.Extend(t.Context(), l.ID, frontier.TopUp{}); return err },
+		"confirm": func() error { return s.confirm(t.Context(), ep, p) },
+		"confirm by replicas": func() error {
+			s.cfg.Wait = 1
+			defer func() { s.cfg.Wait = 0 }()
+			return s.confirm(t.Context(), ep, p)
+		},
+	} {
+		err := call()
+		for range 30 { // calls on the old connections get the error that these were closed
+			if !errors.Is(err, frontier.ErrUnavailable) {
+				break
+			}
+			err = call()
+		}
+		if !redis.HasErrorPrefix(err, "WRONGPASS") {
+			t.Errorf("%s with a wrong password = %v, want the server's error", what, err)
+		}
+	}
+}
