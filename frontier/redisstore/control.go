@@ -22,7 +22,7 @@ func (s *Store) Pause(ctx context.Context, paused bool) error {
 	if !paused {
 		return s.classify(ctx, s.client.HDel(ctx, s.cfg.cardKey(), pausedField).Err())
 	}
-	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), pausedField, 1).Err())
+	return s.classify(ctx, s.write(ctx, "HSET", s.cfg.cardKey(), pausedField, 1).Err())
 }
 
 func (s *Store) paused(ctx context.Context) (bool, error) {

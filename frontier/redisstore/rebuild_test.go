@@ -290,3 +290,24 @@ func TestDeleteRemovesAllKeys(t *testing.T) {
 		t.Error("a new crawl has the id of the one that was deleted")
 	}
 }
+
+// TestDeleteOnFullServer: a crawl can be deleted to free the memory of a full server.
+func TestDeleteOnFullServer(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 10))
+	if err := server.Client().ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Delete(t.Context(), cfg); !errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("Delete beside a worker = %v, want %v", err, frontier.ErrLocked)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Delete(t.Context(), cfg); err != nil || n == 0 {
+		t.Errorf("Delete on a full server = %d, %v, want the number of the crawl's keys", n, err)
+	}
+}
