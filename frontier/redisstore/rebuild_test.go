@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -207,6 +208,34 @@ func TestMarkSeen(t *testing.T) {
 	}
 	if off := audit.Added - 50; off > 5*audit.AddedErr+5 || off < -5*audit.AddedErr-5 {
 		t.Errorf("the audit estimates %.0f ± %.0f added URLs, want 50", audit.Added, audit.AddedErr)
+	}
+}
+
+// TestMarkSeenInterrupted: MarkSeen counts what it has marked, also if its context ends.
+func TestMarkSeenInterrupted(t *testing.T) {
+	t.Parallel()
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.FilterCapacity = 1_000_000
+	s := openStore(t, cfg)
+	var known []SeenURL
+	for _, item := range testPages("a.test", 0, 100_000) {
+		known = append(known, SeenURL{Host: item.Host, URL: item.URL})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer cancel()
+		p := s.partition("a.test")
+		for marked := 0; marked == 0 && ctx.Err() == nil; {
+			marked, _ = s.client.HGet(ctx, p.meta, "keys1").Int()
+		}
+	})
+	fresh, err := s.MarkSeen(ctx, known)
+	if group.Wait(); !errors.Is(err, context.Canceled) || fresh == 0 || fresh == len(known) {
+		t.Fatalf("MarkSeen marked %d of %d URLs, %v, want some of them and %v", fresh, len(known), err, context.Canceled)
+	}
+	if keys, counted := counter(t, s, "keys1"), counter(t, s, fieldKnown); keys != int64(fresh) || counted != keys {
+		t.Errorf("MarkSeen = %d, the filter has %d new keys, and %d are counted, want the same number", fresh, keys, counted)
 	}
 }
 
