@@ -45,6 +45,7 @@ type ask struct {
 	exact    bool
 	sampled  bool           // is in the shadow sample
 	link     bool           // is refused if the queue is full
+	owed     bool           // was answered Added before, so no limit refuses it
 	full     bool           // the queue is full, but an exact set has decided: refused, unless the URL is queued or leased
 	next     *ask           // the next offer of the same URL in the group
 	test     *redisbits.Ask // the answer of the filter, if the partition's script must decide
@@ -106,6 +107,12 @@ func (s *Store) replicated(ctx context.Context, got answers) error {
 // If links is true, offers are refused while the queue is full, and can be answered from
 // this process's cache. The caller must then check that the answers are still valid.
 func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) (answers, error) {
+	return s.offerOwed(ctx, offers, links, nil)
+}
+
+// offerOwed does the same for offers that have earlier verdicts, or nil. A limit does not refuse
+// an offer that was answered Added before.
+func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, links bool, before []frontier.Verdict) (answers, error) {
 	got := answers{
 		verdicts: make([]frontier.Verdict, len(offers)),
 		parts:    make([]*partition, len(offers)),
@@ -122,7 +129,9 @@ func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) 
 			got.verdicts[i] = verdict
 			continue
 		}
-		a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host), index: i, link: links}
+		a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host), index: i}
+		a.owed = before != nil && before[i].Answer == frontier.Added
+		a.link = links && !a.owed
 		a.part = s.parts[partitionOf(a.host, len(s.parts))]
 		a.exact, a.sampled = it.Class != frontier.Bulk, a.print.Sampled()
 		n, err := s.nodeOf(ctx, a.part)
@@ -182,10 +191,11 @@ func (got *answers) rely(p *partition, ep *epoch) {
 }
 
 // offerAgain repeats offers of links whose answers might not be valid any more, and returns the
-// current answers. An offer that was answered Added before keeps that answer.
+// current answers. An offer that was answered Added before keeps that answer, so it is queued again
+// if the server has lost it, also if a limit has been reached meanwhile.
 func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, before answers) (answers, error) {
 	offers, valid := validAnswers(offers, before)
-	got, err := s.offer(ctx, offers, true)
+	got, err := s.offerOwed(ctx, offers, true, before.verdicts)
 	if err != nil {
 		return answers{}, err
 	}
@@ -277,13 +287,13 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+	cmds, err := n.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		for field, n := range sum {
 			tx.HIncrBy(ctx, p.meta, field, int64(n))
 		}
 		return nil
 	})
-	if err != nil {
+	if err = txError(cmds, err); err != nil {
 		s.misplaced(ctx, p, err)
 	}
 	return s.classify(ctx, err)

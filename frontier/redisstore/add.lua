@@ -12,8 +12,9 @@
 --            1; its letters; its fingerprint; the offset of the round in its entry;
 --            its delay, ms. An exact item has the letter x or, if an exact set has
 --            decided, n: new, p: promoted or r: again. Further letters are s: in
---            the shadow sample; z: delayed; q, in addition to n, p or r: refuse the
---            item, but not if it is queued or leased already
+--            the shadow sample; z: delayed; o: the host's limit does not refuse it;
+--            q, in addition to n, p or r: refuse the item, but not if it is queued
+--            or leased already
 --          then for each host: the host key; the index of its state; the maximum
 --            number of its items and the field of its budget, or '' if it has no
 --            limit; the number of its runs of items. A run has the index of its
@@ -47,6 +48,7 @@ for _ = 1, tonumber(ARGV[5]) do
   specials[tonumber(ARGV[at])] = {
     exact = letters:match('[xnpr]'), full = letters:find('q', 1, true),
     sampled = letters:find('s', 1, true), delayed = letters:find('z', 1, true),
+    owed = letters:find('o', 1, true),
     print = ARGV[at + 2], cut = tonumber(ARGV[at + 3]), delay = tonumber(ARGV[at + 4]),
   }
   at = at + 5
@@ -133,7 +135,7 @@ while ARGV[at] do
       local special, known = specials[n], not block
       if special and special.exact then known = redis.call('SISMEMBER', KEYS[5], special.print) == 1 end
       local answer = block == nil and 't' or known and 's' or special and special.full and 'q'
-        or left <= 0 and 'h' or block and bits >= room and 'f' or 'a'
+        or left <= 0 and not (special and special.owed) and 'h' or block and bits >= room and 'f' or 'a'
       if special and special.sampled and answer ~= 'f' and answer ~= 't' then shade(special, not block, answer) end
       if answer == 'a' then
         added, left = added + 1, left - 1

@@ -265,6 +265,45 @@ func TestPromotionOfBulkKeys(t *testing.T) {
 	}
 }
 
+// TestRetrySkipsPromoted: a bulk item fails, and then its URL is promoted, which queues it in
+// round 1. Retry does not queue it in round 1 again.
+func TestRetrySkipsPromoted(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	for name, exactSet := range map[string]bool{"bulk": false, "beside exact set": true} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(server)
+			cfg.Name, cfg.ExactSet = fmt.Sprintf("test-%t", exactSet), exactSet
+			s := openStore(t, cfg)
+			pages := testPages("a.test", 0, 2)
+			mustAdd(t, s, pages)
+			grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+			if err != nil || len(grant.Leases) != 1 {
+				t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+			}
+			var failed []frontier.Completion
+			for _, item := range grant.Leases[0].Items {
+				failed = append(failed, frontier.Completion{Item: item.Fingerprint, Outcome: frontier.ServerError, Status: 500})
+			}
+			if err := s.Complete(t.Context(), grant.Leases[0].ID, failed, frontier.HostUpdate{End: true}); err != nil {
+				t.Fatal(err)
+			}
+			promoted := pages[:1]
+			promoted[0].Class = frontier.Exact
+			if exactSet {
+				promoted = decided(frontier.Promoted, 0, promoted)
+			}
+			mustAdd(t, s, promoted)
+			if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
+				t.Errorf("Retry = %d, %v, want 1: the other URL was promoted", n, err)
+			}
+			if stats := wantBooks(t, s); stats.Queued != 2 || stats.Failed != 1 {
+				t.Errorf("the books are %+v, want 2 queued, 1 failed", stats.Books)
+			}
+		})
+	}
+}
+
 // TestShadowSample offers sampled URLs, then clears their bits. The sample
 // shows that the filter has forgotten them.
 func TestShadowSample(t *testing.T) {
@@ -419,6 +458,10 @@ func TestAddOutOfMemory(t *testing.T) {
 	}
 	if _, err := s.Add(t.Context(), testPages("a.test", 10, 20)); !errors.Is(err, frontier.ErrFull) || !errors.Is(err, frontier.ErrUnavailable) {
 		t.Errorf("Add without memory = %v, want %v and %v", err, frontier.ErrFull, frontier.ErrUnavailable)
+	}
+	// Known URLs need no memory for themselves, but they are counted.
+	if _, err := s.Add(t.Context(), testPages("a.test", 0, 10)); !errors.Is(err, frontier.ErrFull) || !errors.Is(err, frontier.ErrUnavailable) {
+		t.Errorf("Add of known URLs without memory = %v, want %v and %v", err, frontier.ErrFull, frontier.ErrUnavailable)
 	}
 	if queue := dumpQueue(t, s); len(queue) != 10 {
 		t.Errorf("%d items are queued, want 10", len(queue))

@@ -195,6 +195,9 @@ func (b *callBuilder) specials(items []*ask) {
 		if a.full {
 			letters += "q"
 		}
+		if a.owed {
+			letters += "o"
+		}
 		if a.sampled {
 			letters += "s"
 		}

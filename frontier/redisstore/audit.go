@@ -98,11 +98,11 @@ func (s *Store) recountPartition(ctx context.Context, p *partition, r *recount) 
 			return err
 		}
 		count := &recounting{part: p, waiting: waiting, failed: failed}
-		_, err = s.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		cmds, err := s.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 			count.ask(ctx, pipe)
 			return nil
 		})
-		if err != nil {
+		if err = txError(cmds, err); err != nil {
 			return s.classify(ctx, err)
 		}
 		if count.complete() {

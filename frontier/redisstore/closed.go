@@ -50,7 +50,7 @@ func (s *Store) shut(ctx context.Context, why string) error {
 	if before == deleting && why != deleting {
 		return s.checkOpen(ctx)
 	}
-	if err := s.client.HSet(ctx, s.cfg.cardKey(), closedField, why).Err(); err != nil {
+	if err := s.write(ctx, "HSET", s.cfg.cardKey(), closedField, why).Err(); err != nil {
 		return s.classify(ctx, err)
 	}
 	workers, err := s.Workers(ctx)
@@ -69,7 +69,7 @@ func (s *Store) shut(ctx context.Context, why string) error {
 	if before == "" {
 		err = s.client.HDel(ctx, s.cfg.cardKey(), closedField).Err()
 	} else {
-		err = s.client.HSet(ctx, s.cfg.cardKey(), closedField, before).Err()
+		err = s.write(ctx, "HSET", s.cfg.cardKey(), closedField, before).Err()
 	}
 	locked := fmt.Errorf("%w: crawl %q has workers: %s", frontier.ErrLocked, s.cfg.Name, strings.Join(names, ", "))
 	return errors.Join(locked, s.classify(ctx, err))

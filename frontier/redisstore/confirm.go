@@ -78,8 +78,8 @@ func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
 	pipe := ep.node.client.Pipeline()
 	alive := pipe.EvalSha(ctx, ep.sha[confirmScript], []string{p.meta}, s.clock(), "1")
 	have := pipe.Do(ctx, "wait", s.cfg.Wait, waitReplicas.Milliseconds())
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	switch err := alive.Err(); {
+	_, failed := pipe.Exec(ctx)
+	switch _, err := result(alive, failed); {
 	case err != nil && redis.HasErrorPrefix(err, "NOSCRIPT"):
 		if _, err := s.renew(ctx, ep.node, ep); err != nil {
 			return err

@@ -22,7 +22,7 @@ func (s *Store) Pause(ctx context.Context, paused bool) error {
 	if !paused {
 		return s.classify(ctx, s.client.HDel(ctx, s.cfg.cardKey(), pausedField).Err())
 	}
-	return s.classify(ctx, s.client.HSet(ctx, s.cfg.cardKey(), pausedField, 1).Err())
+	return s.classify(ctx, s.write(ctx, "HSET", s.cfg.cardKey(), pausedField, 1).Err())
 }
 
 func (s *Store) paused(ctx context.Context) (bool, error) {
@@ -111,7 +111,7 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 			if err != nil {
 				return 0, err
 			}
-			args = append(args, value, appendEntry(nil, &item), s.exactPrint(&item))
+			args = s.appendRetry(args, value, &item)
 		}
 		keys := append(p.hostKeys(r.host), p.failed(r.host), p.failedHosts, p.exact)
 		calls = append(calls, &call{part: p, script: retryScript, keys: keys, args: args})
@@ -128,6 +128,18 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 	}
 	s.schedule.wake(p)
 	return total, err
+}
+
+// appendRetry appends the arguments of retry.lua for a failed item.
+func (s *Store) appendRetry(args []any, value string, next *frontier.Item) []any {
+	print, enters := s.exactPrint(next), "1"
+	if print == "" {
+		enters = ""
+	}
+	if next.Class == frontier.Bulk {
+		print = next.Fingerprint[:] // its URL may have been promoted
+	}
+	return append(args, value, appendEntry(nil, next), print, enters)
 }
 
 // nextRound decodes a failed item and returns it for its next round.

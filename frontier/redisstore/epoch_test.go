@@ -164,8 +164,34 @@ func (b *epochBench) wantLost(getLease func() frontier.Lease) {
 // offered again.
 func TestEpochOffersLinksAgain(t *testing.T) {
 	t.Parallel()
-	b := newEpochBench(t)
-	mustAdd(t, b.Store, testPages("a.test", 0, 1))
+	newEpochBench(t).wantLinksAgain(nil)
+}
+
+// TestAddedLinksAreOwed: links that were answered Added are queued again even if other URLs
+// have reached a limit since the server lost the links.
+func TestAddedLinksAreOwed(t *testing.T) {
+	t.Parallel()
+	for limit, set := range map[string]func(*Config){
+		"MaxQueued":  func(cfg *Config) { cfg.MaxQueued = 6 },
+		"MaxPerHost": func(cfg *Config) { cfg.MaxPerHost = 5 },
+	} {
+		t.Run(limit, func(t *testing.T) {
+			t.Parallel()
+			b := newEpochBench(t, func(server *servers.RedisServer) Config {
+				cfg := config(server)
+				set(&cfg)
+				return cfg
+			})
+			b.wantLinksAgain(testPages("b.test", 10, 16))
+		})
+	}
+}
+
+// wantLinksAgain completes a page with links. After the links were answered, the server loses
+// them and restarts, and others are added first. All links must be queued in the end.
+func (b *epochBench) wantLinksAgain(others []frontier.Offer) {
+	b.Helper()
+	mustAdd(b.T, b.Store, testPages("a.test", 0, 1))
 	l := b.hosts()["a.test"]
 	done := finish(l.Items[0])
 	done.Links = testPages("b.test", 0, 5)
@@ -179,24 +205,33 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 			restarted = true
 			b.restore(before)
 			b.restart()
+			for _, err := b.Add(b.Context(), others); errors.Is(err, frontier.ErrUnavailable); {
+				_, err = b.Add(b.Context(), others)
+			}
 		}
 		return nil
 	}
 	var err error
 	for range 3 {
-		if err = b.Complete(t.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); !errors.Is(err, frontier.ErrUnavailable) {
+		if err = b.Complete(b.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); !errors.Is(err, frontier.ErrUnavailable) {
 			break
 		}
 	}
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	if want := (frontier.LinkCounts{Found: 5, Added: 5}); counts != want {
-		t.Errorf("the record got the link counts %+v, want %+v", counts, want)
+		b.Errorf("the record got the link counts %+v, want %+v", counts, want)
 	}
-	for field, want := range map[string]int64{fieldQueued: 5, fieldDone: 1, fieldLeased: 0, fieldRecords: 1} {
-		if got := b.counter(t, field); got != want {
-			t.Errorf("counter %q is %d, want %d", field, got, want)
+	queue := dumpQueue(b.T, b.Store)
+	for _, link := range done.Links {
+		if _, queued := queue[link.URL]; !queued {
+			b.Errorf("%s is not queued", link.URL)
+		}
+	}
+	for field, want := range map[string]int64{fieldDone: 1, fieldLeased: 0, fieldRecords: 1} {
+		if got := b.counter(b.T, field); got != want {
+			b.Errorf("counter %q is %d, want %d", field, got, want)
 		}
 	}
 }

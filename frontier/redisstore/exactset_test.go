@@ -12,6 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // exactConfig returns the config of a crawl with an exact set.
@@ -152,6 +153,48 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 		t.Errorf("offers that are no links are answered %v, want 5 added", got)
 	}
 	wantNoStray(t, s)
+}
+
+// TestLimitsOfOneURL: a group has two offers of one URL. A limit refuses the first, but it does
+// not apply to the second.
+func TestLimitsOfOneURL(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	for name, c := range map[string]struct {
+		maxQueued uint64
+		reason    frontier.Reason
+		second    ask
+	}{
+		"seed behind link":       {5, frontier.ReasonQueueFull, ask{}},
+		"owed link behind other": {0, frontier.ReasonHostLimit, ask{owed: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := exactConfig(server)
+			cfg.Name, cfg.MaxQueued, cfg.MaxPerHost = fmt.Sprintf("test-%d", c.maxQueued), c.maxQueued, 10
+			s := openStore(t, cfg)
+			first := ask{link: true}
+			if c.reason == frontier.ReasonHostLimit {
+				mustAdd(t, s, testPages("a.test", 1, 11))
+			} else {
+				mustAdd(t, s, testPages("fill.test", 0, 10))
+			}
+			offer := decided(frontier.New, 0, testPages("a.test", 0, 1))[0]
+			var both []*offering
+			for _, a := range []ask{first, c.second} {
+				a.print, a.host = s.hasher.Fingerprint(offer.URL), s.hasher.Fingerprint(offer.Host)
+				a.exact, a.decision, a.part, a.item = true, offer.Decision, s.partition(offer.Host), offer.Item(a.print)
+				both = append(both, &offering{asks: []ask{a}})
+			}
+			g := &group{s: s, node: s.nodes.single, reader: redisbits.NewReader(s.nodes.single.client)}
+			g.decide(t.Context(), both)
+			if got := both[0].asks[0]; got.err != nil || got.verdict.Reason != c.reason {
+				t.Errorf("the first offer: %+v, %v, want it refused: %s", got.verdict, got.err, c.reason)
+			}
+			if got := both[1].asks[0]; got.err != nil || got.verdict.Answer != frontier.Added {
+				t.Errorf("the second offer: %+v, %v, want it added", got.verdict, got.err)
+			}
+		})
+	}
 }
 
 // TestBulkThenDecided: one call offers a URL as a bulk item and as an exact item, and

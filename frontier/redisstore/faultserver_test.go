@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +148,8 @@ func (e *expedition) forgotten(ctx context.Context) bool {
 }
 
 // TestFullServerDrains: a server without memory refuses new items and links. It
-// still grants and extends leases, and completes pages without links.
+// still grants and extends leases, and completes pages without links. The crawl can be
+// paused, and another worker can join it.
 func TestFullServerDrains(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -157,7 +159,7 @@ func TestFullServerDrains(t *testing.T) {
 	mustAdd(t, s, testPages("b.test", 0, 100))
 	lease := func() frontier.Lease {
 		t.Helper()
-		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1), MaxPages: 1000})
 		if err != nil || len(grant.Leases) != 1 {
 			t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
 		}
@@ -182,6 +184,15 @@ func TestFullServerDrains(t *testing.T) {
 		if err := call(); !errors.Is(err, frontier.ErrFull) || !errors.Is(err, frontier.ErrUnavailable) {
 			t.Errorf("%s without memory = %v, want %v and %v", what, err, frontier.ErrFull, frontier.ErrUnavailable)
 		}
+	}
+	for _, paused := range []bool{true, false} {
+		if err := s.Pause(t.Context(), paused); err != nil {
+			t.Errorf("Pause(%t) without memory: %v", paused, err)
+		}
+	}
+	cfg.Worker = "late"
+	if late := openStore(t, cfg); !slices.ContainsFunc(liveWorkers(t, s), func(w Worker) bool { return w.Number == late.number }) {
+		t.Error("a worker that joined without memory does not count as live")
 	}
 	second := lease()
 	for _, l := range []frontier.Lease{first, second} {

@@ -175,9 +175,12 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 	for a != nil {
 		follower := a.next
 		a.next = nil
-		if v.Answer == frontier.Seen && !exact && a.exact { // the filter does not decide about an exact item
+		switch {
+		case v.Answer == frontier.Seen && !exact && a.exact: // the filter does not decide about an exact item
 			g.later = append(g.later, a)
-		} else {
+		case v.Answer == frontier.Refused && a.exempt(v.Reason):
+			g.later = append(g.later, a)
+		default:
 			a.verdict, a.epoch = v, ep
 		}
 		if v.Answer == frontier.Added {
@@ -186,6 +189,12 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 		}
 		a = follower
 	}
+}
+
+// exempt reports whether a limit does not apply to an ask. It can apply to another ask of the same
+// URL.
+func (a *ask) exempt(reason frontier.Reason) bool {
+	return a.owed || reason == frontier.ReasonQueueFull && !a.link
 }
 
 // remember adds seen fingerprints to the cache, except those of partitions that moved to

@@ -97,6 +97,33 @@ func testTwoRounds(t *testing.T, urls int) {
 	}
 }
 
+// TestLateAnswerOfExtend: a lease is extended, but the answer comes after the old deadline,
+// when a call of Lease has removed the lease from the table.
+func TestLateAnswerOfExtend(t *testing.T) {
+	t.Parallel()
+	clock := time.UnixMilli(1_700_000_000_000)
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.LeaseTTL, cfg.Now = 10*time.Second, func() time.Time { return clock }
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 3))
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+	if err != nil || len(grant.Leases) != 1 {
+		t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+	}
+	l := grant.Leases[0]
+	h := s.held.get(l.ID)
+	clock = clock.Add(9 * time.Second)
+	s.held.sweep(clock.Add(2 * time.Second))
+	if _, err := s.extend(t.Context(), h, 0, 0, time.Time{}, 3); err != nil {
+		t.Fatal(err)
+	}
+	clock = clock.Add(2 * time.Second)
+	done := []frontier.Completion{finish(l.Items[0])}
+	if err := s.Complete(t.Context(), l.ID, done, frontier.HostUpdate{}); err != nil {
+		t.Errorf("Complete under a lease that was extended = %v, want nil", err)
+	}
+}
+
 // unsynced is an output without files.
 type unsynced struct{}
 

@@ -30,9 +30,9 @@ func (s *Store) renewLog(ctx context.Context, ep *epoch) {
 }
 
 func (s *Store) tryRenewLog(ctx context.Context, ep *epoch) error {
-	p := s.firstOn(ep.node)
-	if p == nil {
-		return nil
+	p, err := s.firstOn(ctx, ep.node)
+	if err != nil || p == nil {
+		return err
 	}
 	client := ep.node.client
 	known, err := client.HGet(ctx, p.meta, fieldLog).Result()
@@ -56,15 +56,12 @@ func (s *Store) tryRenewLog(ctx context.Context, ep *epoch) error {
 	return s.classify(ctx, client.HSet(ctx, p.meta, fieldLog, ep.run).Err())
 }
 
-// firstOn returns the first partition that is known to be on a node, or nil.
-func (s *Store) firstOn(n *node) *partition {
-	if n == s.nodes.single {
-		return s.parts[0]
-	}
+// firstOn returns the first partition on a node, or nil. All workers must get the same one.
+func (s *Store) firstOn(ctx context.Context, n *node) (*partition, error) {
 	for _, p := range s.parts {
-		if p.node.Load() == n {
-			return p
+		if on, err := s.nodeOf(ctx, p); err != nil || on == n {
+			return p, err
 		}
 	}
-	return nil
+	return nil, nil
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -63,4 +64,54 @@ func awaitLog(t *testing.T, s *Store) {
 		}
 	}
 	t.Fatal("the server's log was not rewritten within 20s")
+}
+
+// TestLogOfEachNode: after the nodes of a cluster have restarted, a new worker makes each of
+// them rewrite its log.
+func TestLogOfEachNode(t *testing.T) {
+	t.Parallel()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm, Node: servers.RedisOptions{AppendOnly: true}})
+	cfg := clusterConfig(cluster)
+	cfg.Partitions = 48
+	first := openStore(t, cfg)
+	lease := func(s *Store) {
+		t.Helper()
+		if _, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil { // it begins an epoch of each node
+			t.Fatal(err)
+		}
+	}
+	lease(first)
+	eventually(t, "the run id of each node", func() bool { return len(loggedRuns(t, first)) == len(cluster.Nodes) })
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range cluster.Nodes {
+		if err := errors.Join(node.Kill(), node.Restart()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cluster.AwaitOK(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lease(openStore(t, cfg))
+	for n, node := range cluster.Nodes {
+		eventually(t, fmt.Sprintf("a new log of node %d", n), func() bool {
+			rewrites, err := node.Info("persistence", "aof_rewrites")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rewrites != "0"
+		})
+	}
+}
+
+// loggedRuns returns the run ids of the nodes whose logs are known to be whole.
+func loggedRuns(t *testing.T, s *Store) (runs []string) {
+	t.Helper()
+	for _, p := range s.parts {
+		if run := s.client.HGet(t.Context(), p.meta, fieldLog).Val(); run != "" {
+			runs = append(runs, run)
+		}
+	}
+	return runs
 }

@@ -231,12 +231,12 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 		args = append(append(args, s.clock()), c.args...)
 		cmds[i] = pipe.Do(ctx, args...)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_, failed := pipe.Exec(ctx)
 	for i, c := range calls {
 		if cmds[i] == nil {
 			continue
 		}
-		c.reply, c.err = cmds[i].Result()
+		c.reply, c.err = result(cmds[i], failed)
 		switch {
 		case c.err == nil:
 		case errors.Is(c.err, redis.Nil):
@@ -254,6 +254,17 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 	return unknown
 }
 
+// result returns the reply to a command of a pipeline. The argument failed is the error of the
+// pipeline. If the server refuses a new connection, for example because of a wrong password, the
+// command is not sent, and it has neither a reply nor an error.
+func result(cmd *redis.Cmd, failed error) (any, error) {
+	reply, err := cmd.Result()
+	if err == nil && reply == nil {
+		err = failed
+	}
+	return reply, err
+}
+
 // pipelined sends one command for each element of list in one pipeline, and returns the commands.
 func pipelined[E any, C redis.Cmder](
 	ctx context.Context, client redis.Cmdable, list []E, command func(redis.Pipeliner, E) C,
@@ -266,6 +277,19 @@ func pipelined[E any, C redis.Cmder](
 		return nil
 	})
 	return cmds, err
+}
+
+// txError returns the error of a transaction. If the server refused one of its commands, err says
+// only that the transaction was discarded, and the error of that command says why.
+func txError(cmds []redis.Cmder, err error) error {
+	if redis.IsExecAbortError(err) {
+		for _, cmd := range cmds {
+			if refused := cmd.Err(); refused != nil && !redis.IsExecAbortError(refused) {
+				return refused
+			}
+		}
+	}
+	return err
 }
 
 // misplaced forgets the node of a partition if err can mean that the partition has moved. Then the
@@ -313,7 +337,8 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	}
 	reply, replied := errors.AsType[redis.Error](err)
 	if !replied { // an error of the network or the pool, or a time-out
-		if errors.Is(err, redis.ErrClosed) {
+		// go-redis also closes the client of a node that has left the cluster.
+		if errors.Is(err, redis.ErrClosed) && s.life.Err() != nil {
 			return frontier.ErrClosed
 		}
 		if s.nodes.cluster != nil { // the node may have been removed

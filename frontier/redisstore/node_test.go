@@ -100,7 +100,7 @@ func TestScriptsEndWithTheServer(t *testing.T) {
 }
 
 func TestClassifyErrors(t *testing.T) {
-	s := new(Store)
+	s := newStore(Config{})
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestClassifyErrors(t *testing.T) {
 		{err: &net.OpError{Op: "dial", Err: errors.New("refused")}, want: frontier.ErrUnavailable},
 		{err: context.DeadlineExceeded, want: frontier.ErrUnavailable},
 		{err: redis.ErrPoolTimeout, want: frontier.ErrUnavailable},
-		{err: redis.ErrClosed, want: frontier.ErrClosed},
+		{err: redis.ErrClosed, want: frontier.ErrUnavailable, not: frontier.ErrClosed}, // the client of a node that has left the cluster
 		{err: ended.Err(), ctx: ended, want: context.Cause(ended)},
 		{err: fmt.Errorf("read: %w", frontier.ErrFilterLost), want: frontier.ErrFilterLost, not: frontier.ErrUnavailable},
 		{err: errEpoch, want: errEpoch},
@@ -127,6 +127,10 @@ func TestClassifyErrors(t *testing.T) {
 	}
 	if err := s.classify(t.Context(), nil); err != nil {
 		t.Errorf("classify(nil) = %v, want nil", err)
+	}
+	s.background.stop()
+	if err := s.classify(t.Context(), redis.ErrClosed); !errors.Is(err, frontier.ErrClosed) {
+		t.Errorf("after Close, classify(%v) = %v, want %v", redis.ErrClosed, err, frontier.ErrClosed)
 	}
 }
 
@@ -176,22 +180,8 @@ func TestPartitionsMove(t *testing.T) {
 		t.Fatalf("%d new pages are answered %v, want all added", len(pages), got)
 	}
 	p := s.partition(pages[0].Host)
-	slot, err := cluster.SlotOf(t.Context(), p.meta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := cluster.PrimaryOf(t.Context(), p.meta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := cluster.Nodes[0]
-	if to == from {
-		to = cluster.Nodes[1]
-	}
 	before := p.node.Load()
-	if err := cluster.MigrateSlot(t.Context(), slot, from, to); err != nil {
-		t.Fatal(err)
-	}
+	migrate(t, cluster, p)
 	// Until the client has found the slot, calls return ErrUnavailable.
 	fresh := testPages(pages[0].Host, 10, 20)
 	for {
@@ -211,5 +201,94 @@ func TestPartitionsMove(t *testing.T) {
 	}
 	if got := answersOf(mustAdd(t, s, append(pages, fresh...))); got[frontier.Seen] != len(pages)+len(fresh) {
 		t.Errorf("offered again: %v, want all seen", got)
+	}
+}
+
+// migrate moves the slot of a partition to another node.
+func migrate(t *testing.T, cluster *servers.Cluster, p *partition) {
+	t.Helper()
+	slot, err := cluster.SlotOf(t.Context(), p.meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := cluster.PrimaryOf(t.Context(), p.meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+	if err := cluster.MigrateSlot(t.Context(), slot, from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCountsOfMovedPartition: Add counts refused offers in the first partition, whose slot was
+// moved. It finds the slot after some calls, which return ErrUnavailable.
+func TestCountsOfMovedPartition(t *testing.T) {
+	t.Parallel()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
+	s := openStore(t, clusterConfig(cluster))
+	migrate(t, cluster, s.parts[0])
+	eventually(t, "an answer of Add", func() bool {
+		_, err := s.Add(t.Context(), []frontier.Offer{{Host: "a.test"}})
+		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
+			t.Fatalf("Add after a slot was moved = %v, want nil or ErrUnavailable", err)
+		}
+		return err == nil
+	})
+}
+
+// TestRefusedConnectionIsNoAnswer changes the password of a worker's user. The calls of the
+// worker fail, and none takes the missing answer for a refusal or a confirmation.
+func TestRefusedConnectionIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{Config: map[string]string{"user": crawlUser(commands)}})
+	cfg, user := config(server), asCrawlUser(server.Addr())
+	cfg.Redis, cfg.OpenOutput = &user, countOutput
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 3))
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+	if err != nil || len(grant.Leases) != 1 {
+		t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+	}
+	l, p := grant.Leases[0], s.partition("a.test")
+	ep := s.mustRun(t, confirmCall(s, nil))
+	admin := server.Client()
+	if err := errors.Join(
+		admin.Do(t.Context(), "acl", "setuser", user.Username, "resetpass", ">another").Err(),
+		admin.Do(t.Context(), "client", "kill", "user", user.Username).Err(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	done := finish(l.Items[0])
+	done.Record = func(frontier.LinkCounts) error { return nil }
+	done.Void = func() error {
+		t.Error("the record of a lease that is still held was voided")
+		return nil
+	}
+	for what, call := range map[string]func() error{
+		"Complete": func() error {
+			return s.Complete(t.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{})
+		},
+		"Extend":  func() error { _, err := s.Extend(t.Context(), l.ID, frontier.TopUp{}); return err },
+		"confirm": func() error { return s.confirm(t.Context(), ep, p) },
+		"confirm by replicas": func() error {
+			s.cfg.Wait = 1
+			defer func() { s.cfg.Wait = 0 }()
+			return s.confirm(t.Context(), ep, p)
+		},
+	} {
+		err := call()
+		for range 30 { // calls on the old connections get the error that these were closed
+			if !errors.Is(err, frontier.ErrUnavailable) {
+				break
+			}
+			err = call()
+		}
+		if !redis.HasErrorPrefix(err, "WRONGPASS") {
+			t.Errorf("%s with a wrong password = %v, want the server's error", what, err)
+		}
 	}
 }

@@ -131,12 +131,12 @@ func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteB
 	batch := exact.NoteBatch{Partition: p.number}
 	var delivered *redis.StringCmd
 	var values *redis.StringSliceCmd
-	_, err := s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+	cmds, err := s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		delivered = tx.HGet(ctx, p.meta, fieldDelivered)
 		values = tx.LRange(ctx, p.outbox, 0, int64(n)-1)
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err = txError(cmds, err); err != nil && !errors.Is(err, redis.Nil) {
 		return batch, s.classify(ctx, err)
 	}
 	if err := values.Err(); err != nil {

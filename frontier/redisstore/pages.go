@@ -198,7 +198,7 @@ func (s *Store) lockPages(ctx context.Context) (validUntil time.Time, unlock fun
 	key, token := s.cfg.pagesKey(), rand.Text()
 	for giveUp := time.Now().Add(pagesLockWait); ; {
 		asked := time.Now()
-		err := s.client.SetArgs(ctx, key, token, redis.SetArgs{Mode: "NX", TTL: pagesLockTTL}).Err()
+		err := s.write(ctx, "SET", key, token, "NX", "PX", pagesLockTTL.Milliseconds()).Err()
 		switch {
 		case err == nil:
 			return asked.Add(pagesLockUse), func() { s.unlockPages(ctx, token) }, nil

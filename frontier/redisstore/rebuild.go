@@ -179,21 +179,25 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err error) {
 	news := make([]uint64, len(s.parts))
 	f := s.newFilterFiller(news)
+	step := context.WithoutCancel(ctx) // a step that has begun ends, and what it marks is counted
 	for _, k := range known {
-		if err = f.put(ctx, s.partition(k.Host), s.hasher.Fingerprint(k.URL)); err != nil {
+		if err = context.Cause(ctx); err != nil {
+			break
+		}
+		if err = f.put(step, s.partition(k.Host), s.hasher.Fingerprint(k.URL)); err != nil {
 			break
 		}
 	}
 	if err == nil {
-		err = f.flush(ctx)
+		err = f.flush(step)
 	}
 	for number, n := range news {
 		if n == 0 {
 			continue
 		}
 		fresh += int(n)
-		counted := s.client.HIncrBy(ctx, s.parts[number].meta, fieldKnown, int64(n)).Err()
-		err = errors.Join(err, s.classify(ctx, counted))
+		counted := s.client.HIncrBy(step, s.parts[number].meta, fieldKnown, int64(n)).Err()
+		err = errors.Join(err, s.classify(step, counted))
 	}
 	return fresh, err
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -210,6 +211,34 @@ func TestMarkSeen(t *testing.T) {
 	}
 }
 
+// TestMarkSeenInterrupted: MarkSeen counts what it has marked, also if its context ends.
+func TestMarkSeenInterrupted(t *testing.T) {
+	t.Parallel()
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.FilterCapacity = 1_000_000
+	s := openStore(t, cfg)
+	var known []SeenURL
+	for _, item := range testPages("a.test", 0, 100_000) {
+		known = append(known, SeenURL{Host: item.Host, URL: item.URL})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer cancel()
+		p := s.partition("a.test")
+		for marked := 0; marked == 0 && ctx.Err() == nil; {
+			marked, _ = s.client.HGet(ctx, p.meta, "keys1").Int()
+		}
+	})
+	fresh, err := s.MarkSeen(ctx, known)
+	if group.Wait(); !errors.Is(err, context.Canceled) || fresh == 0 || fresh == len(known) {
+		t.Fatalf("MarkSeen marked %d of %d URLs, %v, want some of them and %v", fresh, len(known), err, context.Canceled)
+	}
+	if keys, counted := counter(t, s, "keys1"), counter(t, s, fieldKnown); keys != int64(fresh) || counted != keys {
+		t.Errorf("MarkSeen = %d, the filter has %d new keys, and %d are counted, want the same number", fresh, keys, counted)
+	}
+}
+
 // TestDeleteRemovesAllKeys: Delete removes every key of a crawl and no other,
 // and fails while the crawl is in use.
 func TestDeleteRemovesAllKeys(t *testing.T) {
@@ -288,5 +317,26 @@ func TestDeleteRemovesAllKeys(t *testing.T) {
 	}
 	if fresh := openStore(t, cfg); fresh.card.ID == s.card.ID {
 		t.Error("a new crawl has the id of the one that was deleted")
+	}
+}
+
+// TestDeleteOnFullServer: a crawl can be deleted to free the memory of a full server.
+func TestDeleteOnFullServer(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 10))
+	if err := server.Client().ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Delete(t.Context(), cfg); !errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("Delete beside a worker = %v, want %v", err, frontier.ErrLocked)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Delete(t.Context(), cfg); err != nil || n == 0 {
+		t.Errorf("Delete on a full server = %d, %v, want the number of the crawl's keys", n, err)
 	}
 }

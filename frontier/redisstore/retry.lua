@@ -1,17 +1,20 @@
 -- retry.lua: queue the first failed items of a host again. Items that failed under
 -- the present lease of the host are set aside until it ends. Items whose URL is
--- queued or leased already stay failed, and move to the end of the list.
+-- queued or leased already stay failed, and move to the end of the list. Without an
+-- exact set, bulk items stay failed if their URL was ever promoted, because then the
+-- exact item has had their next round.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
 -- ARGV     2 the host key, then for each item: its value in the list of failed items,
---          its new entry, and its fingerprint if it must be added to exact, otherwise ''
+--          its new entry, its fingerprint if it stays failed while exact has it,
+--          otherwise ''; and "1" if its fingerprint must be added to exact
 -- returns  how many were queued, or -1 if the list does not begin with these items
 --          any more
 -- cost     O(items)
 local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
-local n = (#ARGV - 2) / 3
+local n = (#ARGV - 2) / 4
 for i, value in ipairs(redis.call('LRANGE', FAILED, 0, n - 1)) do
-  if value ~= ARGV[3 * i] then return -1 end
+  if value ~= ARGV[4 * i - 1] then return -1 end
 end
 local total = redis.call('LLEN', FAILED)
 if total < n then return -1 end
@@ -22,12 +25,12 @@ local was = standing()
 -- If a URL is in the list several times, only its last item is queued again.
 local prints, waits, stay, kept = {}, {}, {}, {}
 for i = n, 1, -1 do
-  local print = ARGV[3 * i + 2]
+  local print = ARGV[4 * i + 1]
   if print ~= '' then
     kept[i] = waits[print] or redis.call('SISMEMBER', EXACT, print) == 1
     if kept[i] then
-      stay[#stay + 1] = ARGV[3 * i]
-    else
+      stay[#stay + 1] = ARGV[4 * i - 1]
+    elseif ARGV[4 * i + 2] == '1' then
       waits[print], prints[#prints + 1] = true, print
     end
   end
@@ -38,7 +41,7 @@ if offered == 0 and total == n then return 0 end
 local mine = lease[1] and math.max(n - (total - lease[3]), 0) or 0 -- how many of them failed under the lease
 local queues, aside = {{}, {}, {}}, {}
 for i = 1, n do
-  local entry = not kept[i] and ARGV[3 * i + 1]
+  local entry = not kept[i] and ARGV[4 * i]
   if entry and i <= n - mine then
     local queue = queues[queueOf(entry)]
     queue[#queue + 1] = entry

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
@@ -23,6 +24,9 @@ func lua(name string) string {
 	return string(text)
 }
 
+// allowOOM is the first line of a script that runs although the server is full.
+const allowOOM = "#!lua flags=allow-oom\n"
+
 var (
 	addScript       = newScript("add", "", redisbits.Block)
 	peekScript      = newScript("peek", "no-writes")
@@ -43,11 +47,12 @@ var (
 	}
 
 	// These scripts can safely be repeated, so they are sent like any other command.
-	beatScript     = redis.NewScript(lua("beat"))
+	beatScript     = redis.NewScript(allowOOM + lua("beat"))
 	recreateScript = redis.NewScript(lua("recreate"))
 	reserveScript  = redis.NewScript(lua("reserve"))
 	rosterScript   = redis.NewScript(lua("roster"))
 	unlockScript   = redis.NewScript(lua("unlock"))
+	writeScript    = redis.NewScript(allowOOM + lua("write"))
 )
 
 // script is a Lua script that runs on a node.
@@ -80,6 +85,11 @@ func (sc *script) textIn(runID string, edit func(script, text string) string) st
 		text = edit(sc.name, text)
 	}
 	return shebang + "\nlocal EPOCH = '" + runID + "'\n" + text
+}
+
+// write runs a command that writes a few bytes to a key, also if the server is full.
+func (s *Store) write(ctx context.Context, command, key string, args ...any) *redis.Cmd {
+	return writeScript.Run(ctx, s.client, []string{key}, append([]any{command}, args...)...)
 }
 
 func sha(text string) string {

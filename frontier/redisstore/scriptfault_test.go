@@ -181,7 +181,7 @@ func (b *scriptBench) retryCall() *call {
 		if err != nil {
 			b.Fatal(err)
 		}
-		args = append(args, value, appendEntry(nil, &item), b.exactPrint(&item))
+		args = b.appendRetry(args, value, &item)
 	}
 	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts, p.exact}, args...)
 }

@@ -58,7 +58,7 @@ func (s *Store) enrol(ctx context.Context) error {
 	s.self.Name = cmp.Or(s.self.Name, fmt.Sprintf("%s-%d", host, s.self.PID))
 	for s.number == 0 {
 		number := 1 + rand.IntN(numbers)
-		mine, err := s.client.HSetNX(ctx, s.cfg.workersKey(), strconv.Itoa(number), "{}").Result()
+		mine, err := s.write(ctx, "HSETNX", s.cfg.workersKey(), strconv.Itoa(number), "{}").Bool()
 		if err != nil {
 			return s.classify(ctx, err)
 		}
