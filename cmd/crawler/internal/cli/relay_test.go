@@ -47,6 +47,13 @@ func TestRelayEnvironment(t *testing.T) {
 			t.Errorf("relay %v: name %q, from now %t, a filter %t; want name %q, true, true", args, config.Name, config.From.Now, config.Keep != nil, want)
 		}
 	}
+	t.Setenv("CRAWLER_EVENTS_FROM", "tomorrow")
+	const want = `CRAWLER_EVENTS_FROM is "tomorrow", want now, a time such as `
+	var f eventFlags
+	f.declare(f.addTo)
+	if _, err := f.config(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("relay with CRAWLER_EVENTS_FROM=tomorrow: error %v, want %q", err, want)
+	}
 }
 
 // hook is a webhook. It counts how often it has accepted each event.
