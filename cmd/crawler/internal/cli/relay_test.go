@@ -212,6 +212,9 @@ func TestSecondRelayIsRefused(t *testing.T) {
 	if code != exitFailed || !strings.Contains(errs, "relay default of "+dir+": another process runs it. Stop that one, or ") {
 		t.Errorf("second relay: exit code %d, want an error that another process runs the relay: %s", code, errs)
 	}
+	if strings.Contains(errs, "delivered, ") {
+		t.Errorf("second relay: it prints how many events are left, which it has not counted: %s", errs)
+	}
 	stop()
 	<-ended
 	if code, _, errs = run(t, "", "relay", "--dir", dir, "--to", to.server.URL, "--drain"); code != exitOK {
