@@ -84,6 +84,7 @@ func TestWrongInput(t *testing.T) {
 		{"relay --to - --from 3-", "", `--from is "3-", want now, a time such as`},
 		{"crawl --events - --events-from 2026-01-02T15:04 a.test", "", `--events-from is "2026-01-02T15:04", want now, a time such as`},
 		{"size --delay 1", "", `--delay is "1", want a time of 0 or more`},
+		{"output --dir x.crawl --columns url,url", "", `--columns: column url is named twice`},
 		{"size --block 65", "", `--block is "65", want a multiple of 32`},
 		{"bench --budget 1", "", `--budget is "1", want a time of more than 0`},
 		{"bench --redis redis", "", `--redis is malformed, want redis://`},
