@@ -86,6 +86,8 @@ func TestWrongInput(t *testing.T) {
 		{"size --delay 1", "", `--delay is "1", want a time of 0 or more`},
 		{"output --dir x.crawl --columns url,url", "", `--columns: column url is named twice`},
 		{"size --block 65", "", `--block is "65", want a multiple of 32`},
+		{"crawl --dir seeds.txt a.test", "", `seeds.txt/crawl.json: not a directory`},
+		{"status --dir seeds.txt", "", `seeds.txt`},
 		{"bench --budget 1", "", `--budget is "1", want a time of more than 0`},
 		{"bench --redis redis", "", `--redis is malformed, want redis://`},
 		{"testweb --hosts 0", "", `--hosts is "0", want a whole number from 1`},
