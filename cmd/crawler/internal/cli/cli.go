@@ -31,6 +31,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRoot(s)
 	root.PersistentPreRun = func(*cobra.Command, []string) { ran = true }
 	root.SetArgs(args)
+	refuseArguments(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -56,6 +57,32 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	return exit.code
+}
+
+// refuseArguments makes help and the commands that have no code of their own refuse
+// unknown arguments. Cobra would ignore them.
+func refuseArguments(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		switch {
+		case cmd.Name() == "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if _, _, err := root.Find(args); err != nil {
+					return usage(argumentFault(root, err))
+				}
+				return nil
+			}
+		case cmd.HasSubCommands() && !cmd.Runnable() && cmd.HasParent():
+			cmd.DisableFlagsInUseLine = true
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
 }
 
 func newRoot(s streams) *cobra.Command {
