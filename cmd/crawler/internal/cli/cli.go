@@ -33,6 +33,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetArgs(args)
 	refuseArguments(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	fault := writeFault(root)
+	if err == nil {
+		err = fault // cobra and some commands ignore it
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -43,7 +47,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.As(err, &exit):
 	case errors.As(err, &flag):
 		exit = &exitError{exitUsage, errors.Join(flagFaults(ctx, s, args)...)}
-	case ran:
+	case ran || fault != nil:
 		exit = &exitError{exitFailed, err}
 	default: // the command's own code did not run, so the command line is wrong
 		exit = &exitError{exitUsage, argumentFault(cmd, err)}
@@ -86,7 +90,7 @@ func refuseArguments(root *cobra.Command) {
 }
 
 func newRoot(s streams) *cobra.Command {
-	out := &stdout{s.out}
+	out := &stdout{w: s.out}
 	s.out = out
 	root := &cobra.Command{
 		Use:   "crawler",

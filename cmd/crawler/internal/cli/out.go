@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +17,26 @@ import (
 
 // stdout is the writer for the data that commands print. It writes to standard output,
 // or to the file of --out.
-type stdout struct{ w io.Writer }
+type stdout struct {
+	w     io.Writer
+	fault atomic.Pointer[error] // the first error of a Write; nil means none
+}
 
-func (o *stdout) Write(p []byte) (int, error) { return o.w.Write(p) }
+func (o *stdout) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil {
+		o.fault.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// writeFault returns the first error of a write to the standard output of a command.
+func writeFault(root *cobra.Command) error {
+	if fault := root.OutOrStdout().(*stdout).fault.Load(); fault != nil {
+		return *fault
+	}
+	return nil
+}
 
 // Unwrap returns the writer to which o writes.
 func (o *stdout) Unwrap() io.Writer { return o.w }

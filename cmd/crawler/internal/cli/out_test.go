@@ -155,7 +155,7 @@ func TestOutFileIsNotInACrawl(t *testing.T) {
 // TestOutFileHasFailedAudit: the output of a command is also written to the file if the
 // command returns an error of the type printed, as a failed audit does.
 func TestOutFileHasFailedAudit(t *testing.T) {
-	out := &stdout{httptest.NewRecorder()}
+	out := &stdout{w: httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")
 	err := out.toFile(name, func() error {
 		_, err := out.Write([]byte("differ\n"))
