@@ -2,8 +2,10 @@ package testweb
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -311,4 +313,43 @@ func compare(t *testing.T, w *Web, records []map[string]any) Report {
 		t.Fatal(err)
 	}
 	return report
+}
+
+// writes is a writer that sends what it gets.
+type writes chan string
+
+func (w writes) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
+}
+
+// TestLogIsWrittenWhileServing: a request is soon in the written log, while the web is
+// still served.
+func TestLogIsWrittenWhileServing(t *testing.T) {
+	written := make(writes, 10)
+	w := newWeb(t, Config{Log: written})
+	listener, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Serve(ctx, listener) }()
+	response, err := http.Get("http://" + listener.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	select {
+	case lines := <-written:
+		if strings.Count(lines, "\n") != 1 {
+			t.Errorf("the log has %q, want one line", lines)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("after 20 s, the log has no request")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

@@ -64,7 +64,8 @@ func (w *Web) Log() []Request {
 }
 
 // Flush writes the buffered lines of the request log to Config.Log, and returns the
-// first error that occurred while the log was written. Serve calls Flush at its end.
+// first error that occurred while the log was written. Serve calls Flush once a
+// second and at its end.
 func (w *Web) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

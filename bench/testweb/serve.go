@@ -28,8 +28,8 @@ func ListenOn(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // Serve answers requests on listener until ctx is done. Then it aborts the requests in
-// flight, closes listener and calls Flush. It returns nil if it ended because ctx is
-// done and Flush succeeded.
+// flight, closes listener and calls Flush, which it also calls once a second. It returns
+// nil if it ended because ctx is done and Flush succeeded.
 func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		ConnState: func(_ net.Conn, state http.ConnState) {
@@ -54,6 +54,11 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	watching, endWatching := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { w.watchStalls(watching) })
+	watch.Go(func() {
+		for sleep(watching, time.Second) {
+			_ = w.Flush() // the Flush at the end returns the error again
+		}
+	})
 	defer watch.Wait()
 	defer endWatching()
 	var err error

@@ -211,6 +211,13 @@ func TestGone(t *testing.T) {
 	gone(end, fmt.Sprintf("pages.jsonl from byte %d to %d", active-10, active))
 	c.commit[0].Length += 1000
 	gone(end, fmt.Sprintf("pages.jsonl from byte %d to %d", active, active+990))
+	c.commit[0].Length -= 990
+	file, _, _ := strings.Cut(string(end), "-")
+	after := fmt.Sprintf(" from %s-%d, where the records end, to the cursor 9-1", file, active)
+	gone("9-1", after)
+	if _, err := c.outbox().Lag(t.Context(), "9-1"); err == nil || !strings.Contains(err.Error(), after) {
+		t.Errorf("Lag after 9-1: error %v, want one that names %q", err, after)
+	}
 }
 
 // TestDirWithPattern: the characters of a pattern have no special meaning in the name of the

@@ -37,6 +37,9 @@ func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, erro
 		return events.Lag{}, err
 	}
 	b, err := o.bounds(ctx)
+	if err == nil {
+		err = o.checkEnd(c.at, b.end)
+	}
 	if err != nil {
 		return events.Lag{}, err
 	}

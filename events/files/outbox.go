@@ -130,6 +130,9 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 		return nil, after, err
 	}
 	b, err := o.bounds(ctx)
+	if err == nil {
+		err = o.checkEnd(c.at, b.end)
+	}
 	if err != nil {
 		return nil, after, err
 	}
@@ -249,6 +252,16 @@ func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (
 		}
 	}
 	return all, nil
+}
+
+// checkEnd returns an error if a place is in a file after the file in which the records of
+// a crawl end. The end of a journal can be unknown, so checkEnd does not check it.
+func (o *Outbox) checkEnd(at, end record.Place) error {
+	if o.cfg.Journal || at.File <= end.File {
+		return nil
+	}
+	return &events.GoneError{Range: fmt.Sprintf("the part of %s from %s, where the records end, to the cursor %s",
+		o.cfg.Dir, appendPlace(nil, end), appendPlace(nil, at))}
 }
 
 // explain converts a *record.GoneError to an *events.GoneError.

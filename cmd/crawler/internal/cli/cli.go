@@ -31,7 +31,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRoot(s)
 	root.PersistentPreRun = func(*cobra.Command, []string) { ran = true }
 	root.SetArgs(args)
+	refuseArguments(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	fault := writeFault(root)
+	if err == nil {
+		err = fault // cobra and some commands ignore it
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -42,7 +47,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.As(err, &exit):
 	case errors.As(err, &flag):
 		exit = &exitError{exitUsage, errors.Join(flagFaults(ctx, s, args)...)}
-	case ran:
+	case ran || fault != nil:
 		exit = &exitError{exitFailed, err}
 	default: // the command's own code did not run, so the command line is wrong
 		exit = &exitError{exitUsage, argumentFault(cmd, err)}
@@ -58,8 +63,34 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exit.code
 }
 
+// refuseArguments makes help and the commands that have no code of their own refuse
+// unknown arguments. Cobra would ignore them.
+func refuseArguments(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		switch {
+		case cmd.Name() == "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if _, _, err := root.Find(args); err != nil {
+					return usage(argumentFault(root, err))
+				}
+				return nil
+			}
+		case cmd.HasSubCommands() && !cmd.Runnable() && cmd.HasParent():
+			cmd.DisableFlagsInUseLine = true
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+}
+
 func newRoot(s streams) *cobra.Command {
-	out := &stdout{s.out}
+	out := &stdout{w: s.out}
 	s.out = out
 	root := &cobra.Command{
 		Use:   "crawler",

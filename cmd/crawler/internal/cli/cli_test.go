@@ -36,6 +36,21 @@ func TestCommandsHaveHelp(t *testing.T) {
 	}
 }
 
+// TestFullDisk: a command whose output cannot be written fails.
+func TestFullDisk(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--version"}, {"--help"}, {"help", "crawl"}, {"completion", "bash"}, {"size", "--urls", "1M"}} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		var errs bytes.Buffer
+		if code := Run(t.Context(), args, strings.NewReader(""), full, &errs); code != exitFailed || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%q: exit code %d, want %d and the cause: %s", args, code, exitFailed, &errs)
+		}
+		_ = full.Close()
+	}
+}
+
 // TestCrawlHelp: the help text fits a terminal, and each flag of a crawl has a
 // description.
 func TestCrawlHelp(t *testing.T) {

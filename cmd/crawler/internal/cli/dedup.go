@@ -150,8 +150,10 @@ func otherSettings(dir string, stored, given dedup.Settings) error {
 		}
 	}
 	note("--exact", stored.Exact, given.Exact)
-	note("--urls", stored.URLs, given.URLs)
-	note("--fpr", stored.FPR, given.FPR)
+	if stored.Exact == given.Exact { // otherwise one of the two has no filter, so no --urls and no --fpr
+		note("--urls", stored.URLs, given.URLs)
+		note("--fpr", stored.FPR, given.FPR)
+	}
 	note("the canonical form", stored.Form, given.Form)
 	return fmt.Errorf("%s was created with other settings, which are fixed:%s\nleave them out, or begin another --dir", dir, &faults)
 }

@@ -172,7 +172,7 @@ func TestDedupOtherSettingsAreRefused(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		mustDedup(t, "http://a.test/\n", append(c.first, "--dir", dir)...)
-		dedupFault(t, exitUsage, append(c.then, "--dir", dir), c.want...)
+		dedupFault(t, exitUsage, append(c.then, "--dir", dir), "fixed:\ncrawler:   "+strings.Join(c.want, "\ncrawler:   ")+"\ncrawler: leave")
 	}
 }
 

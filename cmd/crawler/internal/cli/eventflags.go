@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -62,6 +63,7 @@ func (f *eventFlags) addTo(flags *pflag.FlagSet, prefix string) {
 		return nil
 	})
 	flags.StringVar(&f.from, f.name("from"), "", "`WHERE` a new relay begins: now, a time such as 2026-01-02T15:04:05Z, or a cursor (default the beginning)")
+	restrict.Check(flags, f.name("from"), parsed(fromOf))
 	flags.StringSliceVar(&f.types, f.name("types"), nil, "deliver events of these `TYPES` only: page.done, page.failed")
 	restrict.Check(flags, f.name("types"), func(text string) error {
 		_, err := filter.Parse([]string{text}, nil)
@@ -132,7 +134,9 @@ func (f *eventFlags) config(ctx context.Context, stdout io.Writer) (config event
 		return config, usage(err)
 	}
 	config = f.relay
-	config.From = fromOf(f.from)
+	if config.From, err = fromOf(f.from); err != nil {
+		return config, usage(err)
+	}
 	if config.Keep, err = filter.Parse(f.types, f.where); err != nil {
 		return config, usage(err)
 	}
@@ -170,15 +174,24 @@ func (f *eventFlags) shown() string {
 	return shown
 }
 
-// fromOf parses the value of --from.
-func fromOf(text string) events.From {
-	if text == "now" {
-		return events.From{Now: true}
+// cursorForm matches the cursors of all outboxes, which docs/reference/events.md describes.
+var cursorForm = regexp.MustCompile(`^(\d+-\d+(\+\d+-\d+)*|\d+/\d+)$`)
+
+// fromOf parses the value of --from. The outbox itself checks whether it can read a cursor.
+func fromOf(text string) (from events.From, err error) {
+	switch {
+	case text == "":
+		return from, nil
+	case text == "now":
+		return events.From{Now: true}, nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
-			return events.From{Time: at}
+			return events.From{Time: at}, nil
 		}
 	}
-	return events.From{Cursor: events.Cursor(text)}
+	if !cursorForm.MatchString(text) {
+		return from, errors.New("want now, a time such as 2026-01-02T15:04:05Z, or a cursor: FILE-OFFSET such as 3-1048576, or XID/SEQUENCE such as 812/4")
+	}
+	return events.From{Cursor: events.Cursor(text)}, nil
 }

@@ -138,11 +138,11 @@ func argumentFault(cmd *cobra.Command, err error) error {
 	if _, scan := fmt.Sscanf(err.Error(), "unknown command %q", &name); scan != nil {
 		return err
 	}
-	if !cmd.HasParent() {
-		if strings.Contains(name, "://") {
-			name = seed.Shown(name)
-			return fmt.Errorf("%q is a URL, want a command before it: %s crawl %s", name, program(), shellQuote(name))
-		}
+	if !cmd.HasParent() && strings.Contains(name, "://") {
+		name = seed.Shown(name)
+		return fmt.Errorf("%q is a URL, want a command before it: %s crawl %s", name, program(), shellQuote(name))
+	}
+	if cmd.HasAvailableSubCommands() {
 		var commands []string
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,41 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
+
+// TestJudgeOfAnEmptyLog: a log without requests proves nothing, so the crawl is not exact.
+func TestJudgeOfAnEmptyLog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "requests.jsonl")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := run(t, "", "testweb", "--judge", name)
+	if code != exitFailed || strings.Contains(out, "exact") || !strings.Contains(errs, name+" has no requests: ") {
+		t.Errorf("exit code %d, want %d and a message that the log has no requests: %s%s", code, exitFailed, out, errs)
+	}
+}
+
+// TestLogOfTestwebIsKept: `crawler testweb` empties the file of --log only if it serves the
+// web.
+func TestLogOfTestwebIsKept(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	t.Chdir(t.TempDir())
+	const before = "{}\n"
+	if err := os.WriteFile("log", []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{
+		"--judge log": exitUsage, "--records log": exitUsage, "--expected other": exitUsage, "--listen " + taken.Addr().String(): exitFailed,
+	} {
+		code, out, errs := run(t, "", append([]string{"testweb", "--log", "log"}, strings.Fields(args)...)...)
+		if code != want || readFile(t, "log") != before {
+			t.Errorf("--log log %s: exit code %d, the log has %q; want %d, and %q as before: %s%s", args, code, readFile(t, "log"), want, before, out, errs)
+		}
+	}
+}
 
 // TestJudgeOnABusyMachine: if the records show that the server read a request late, the
 // next request does not count as too early. A log can be judged while it is written.

@@ -41,6 +41,11 @@ func envName(flag string) string {
 // module.
 var envIgnored = []string{"CRAWLER_BIN", "CRAWLER_TEST_SERVERS"}
 
+var (
+	onlyFlags = []string{"help", "json"}           // flags that the environment cannot set
+	noKeys    = []string{"help", "json", "config"} // flags that the config file cannot set
+)
+
 // newLayers returns layers with only the flags of a command line, which are parsed.
 func newLayers(flags *pflag.FlagSet) *layers {
 	l := &layers{flags: flags, from: make(map[string]string)}
@@ -67,6 +72,9 @@ func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
 func (l *layers) readEnviron(environ []string) error {
 	names := make(map[string]*pflag.Flag)
 	l.flags.VisitAll(func(f *pflag.Flag) { names[envName(f.Name)] = f })
+	for _, name := range onlyFlags {
+		delete(names, envName(name))
+	}
 	var errs []error
 	for _, pair := range slices.Sorted(slices.Values(environ)) {
 		name, text, _ := strings.Cut(pair, "=")
@@ -96,11 +104,16 @@ func (l *layers) readVariable(flag, name, text string) error {
 	return l.set(flag, values, name, name)
 }
 
+// names returns the names of flags for a suggestion, without those in the argument.
+func (l *layers) names(without []string) []string {
+	return slices.DeleteFunc(flagNames(l.flags), func(name string) bool { return slices.Contains(without, name) })
+}
+
 // similarVariable returns the end of a message about an unknown variable. It suggests
 // similar names.
 func (l *layers) similarVariable(name string) string {
 	var known []string
-	for _, flag := range flagNames(l.flags) {
+	for _, flag := range l.names(onlyFlags) {
 		known = append(known, strings.TrimPrefix(envName(flag), envPrefix))
 	}
 	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
@@ -171,8 +184,8 @@ func (l *layers) readFile(name string) error {
 			errs = append(errs, l.readHosts(name, node))
 		case key.Value == "fields":
 			errs = append(errs, l.readFields(name, node))
-		case l.flags.Lookup(key.Value) == nil || slices.Contains([]string{"config", "help", "json"}, key.Value):
-			errs = append(errs, fmt.Errorf("%s: unknown key %q%s", source, key.Value, didYouMean("", key.Value, flagNames(l.flags))))
+		case l.flags.Lookup(key.Value) == nil || slices.Contains(noKeys, key.Value):
+			errs = append(errs, fmt.Errorf("%s: unknown key %q%s", source, key.Value, didYouMean("", key.Value, l.names(noKeys))))
 		default:
 			read := scalars
 			switch key.Value {

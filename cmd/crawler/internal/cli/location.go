@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -108,6 +109,8 @@ func (at location) explain(err error) error {
 		return failed("%w\nput the file back, or run '%s', which prints their number and continues without them", err, at.command("rebuild --accept-loss"))
 	}
 	switch {
+	case errors.Is(err, syscall.ENOTDIR): // --dir is a file
+		return usage(err)
 	case errors.Is(err, crawl.ErrNoCrawl):
 		return usage(errors.New(at.missing()))
 	case errors.Is(err, frontier.ErrFilterLost):

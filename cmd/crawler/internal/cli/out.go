@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +17,26 @@ import (
 
 // stdout is the writer for the data that commands print. It writes to standard output,
 // or to the file of --out.
-type stdout struct{ w io.Writer }
+type stdout struct {
+	w     io.Writer
+	fault atomic.Pointer[error] // the first error of a Write; nil means none
+}
 
-func (o *stdout) Write(p []byte) (int, error) { return o.w.Write(p) }
+func (o *stdout) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil {
+		o.fault.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// writeFault returns the first error of a write to the standard output of a command.
+func writeFault(root *cobra.Command) error {
+	if fault := root.OutOrStdout().(*stdout).fault.Load(); fault != nil {
+		return *fault
+	}
+	return nil
+}
 
 // Unwrap returns the writer to which o writes.
 func (o *stdout) Unwrap() io.Writer { return o.w }
@@ -48,9 +66,7 @@ func (p printed) Unwrap() error { return p.error }
 // toFile calls run and writes its output to a file. If run fails, the file is not changed,
 // unless the error has the type printed or bench.Reported.
 func (o *stdout) toFile(name string, run func() error) (err error) {
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target // replace the target of a link, not the link
-	}
+	name = linked(name) // replace the target of a link, not the link
 	file, err := createOut(name)
 	if err != nil {
 		return usage(fmt.Errorf("--out: %w", err))
@@ -69,10 +85,33 @@ func (o *stdout) toFile(name string, run func() error) (err error) {
 	return err
 }
 
+// linked returns the file to which a link leads, or name if it is not a link.
+func linked(name string) string {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		return target
+	}
+	return name
+}
+
+// checkOutside returns an error if a file is in the directory of a crawl or of a worker.
+// Output must not replace the records there, nor any other file that the crawl writes.
+func checkOutside(name string) error {
+	name = linked(name)
+	for _, mark := range []string{crawlFile, workerFile} {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(name), mark)); err == nil {
+			return fmt.Errorf("%s is in the directory of a crawl, where only the crawl writes: name a file in another directory", name)
+		}
+	}
+	return nil
+}
+
 // openAppend opens a file of lines for appending. If the last line has no line feed,
 // because a crash cut it off, openAppend adds one.
 func openAppend(name string) (f *os.File, err error) {
 	const flags = os.O_CREATE | os.O_APPEND
+	if err := checkOutside(name); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() { // the end of a pipe or a device cannot be read
 		return os.OpenFile(name, flags|os.O_WRONLY, 0o644)
@@ -97,6 +136,9 @@ type outFile struct {
 }
 
 func createOut(name string) (*outFile, error) {
+	if err := checkOutside(name); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():

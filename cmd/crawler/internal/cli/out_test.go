@@ -110,10 +110,52 @@ func TestOutFileIsUnchangedAfterError(t *testing.T) {
 	}
 }
 
+// TestOutFileIsNotInACrawl: --out is refused if its file is in the directory of a crawl or
+// of a worker. There it could replace records. This is so too if a link leads there.
+func TestOutFileIsNotInACrawl(t *testing.T) {
+	t.Chdir(t.TempDir())
+	again := smallCrawl(t)
+	const records, journal = "x.crawl/pages.jsonl", "worker/pages.jsonl"
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Symlink("x.crawl", "dir"))
+	must(os.Symlink(records, "link"))
+	must(os.Mkdir("worker", 0o700))
+	must(os.WriteFile("worker/worker.json", []byte("{}"), 0o600))
+	must(os.WriteFile(journal, []byte("journal\n"), 0o600))
+	before := readFile(t, records)
+	refused := func(name string, args ...string) {
+		t.Helper()
+		code, out, errs := run(t, "", args...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, name+" is in the directory of a crawl, where only the crawl writes: name a file in another directory") {
+			t.Errorf("%q: exit code %d, want %d and a message that %s is in the directory of a crawl: %s%s", args, code, exitUsage, name, out, errs)
+		}
+	}
+	for out, name := range map[string]string{
+		records: records, "dir/pages.jsonl": records, "link": records, "x.crawl/new.csv": "x.crawl/new.csv", journal: journal,
+	} {
+		refused(name, "output", "--dir", "x.crawl", "--columns", "url", "--out", out)
+	}
+	refused(records, "links", "--dir", "x.crawl", "--out", records)
+	refused(journal, "export", "--out", journal, "worker")
+	refused(records, append(again, "--out", records, "http://a.test/new")...)
+	refused(records, append(again, "--refused", records, "http://a.test/new")...)
+	t.Chdir("x.crawl")
+	refused("pages.jsonl", "output", "--out", "pages.jsonl")
+	t.Chdir("..")
+	if readFile(t, records) != before || readFile(t, journal) != "journal\n" {
+		t.Errorf("the records of the crawl are\n%s\nand of the worker %q, want them unchanged:\n%s", readFile(t, records), readFile(t, journal), before)
+	}
+}
+
 // TestOutFileHasFailedAudit: the output of a command is also written to the file if the
 // command returns an error of the type printed, as a failed audit does.
 func TestOutFileHasFailedAudit(t *testing.T) {
-	out := &stdout{httptest.NewRecorder()}
+	out := &stdout{w: httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")
 	err := out.toFile(name, func() error {
 		_, err := out.Write([]byte("differ\n"))

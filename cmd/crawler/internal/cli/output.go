@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -124,6 +125,9 @@ func (f *tableFlags) table(s streams) (t table.Table, err error) {
 		c, err := f.schema.Column(name)
 		if err != nil {
 			return t, fmt.Errorf("--columns: %w", err)
+		}
+		if slices.ContainsFunc(t.Columns, func(other table.Column) bool { return other.Name == c.Name }) {
+			return t, fmt.Errorf("--columns: column %s is named twice", c.Name)
 		}
 		t.Columns = append(t.Columns, c)
 	}

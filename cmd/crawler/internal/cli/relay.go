@@ -72,6 +72,7 @@ type relaying struct {
 
 	mu     sync.Mutex
 	state  events.State
+	seen   bool // whether state was set
 	logged time.Time
 }
 
@@ -139,7 +140,7 @@ func (r *relaying) explainRelay(name string, err error) error {
 func (r *relaying) note(state events.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state = state
+	r.state, r.seen = state, true
 	if time.Since(r.logged) < logEvery {
 		return
 	}
@@ -152,6 +153,9 @@ func (r *relaying) note(state events.State) {
 func (r *relaying) sumUp(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.seen { // the relay ended before it had read a state
+		return
+	}
 	behind := human.Commas(r.state.Lag.Events)
 	if r.state.Lag.More {
 		behind = "more than " + behind

@@ -47,6 +47,13 @@ func TestRelayEnvironment(t *testing.T) {
 			t.Errorf("relay %v: name %q, from now %t, a filter %t; want name %q, true, true", args, config.Name, config.From.Now, config.Keep != nil, want)
 		}
 	}
+	t.Setenv("CRAWLER_EVENTS_FROM", "tomorrow")
+	const want = `CRAWLER_EVENTS_FROM is "tomorrow", want now, a time such as `
+	var f eventFlags
+	f.declare(f.addTo)
+	if _, err := f.config(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("relay with CRAWLER_EVENTS_FROM=tomorrow: error %v, want %q", err, want)
+	}
 }
 
 // hook is a webhook. It counts how often it has accepted each event.
@@ -204,6 +211,9 @@ func TestSecondRelayIsRefused(t *testing.T) {
 	code, _, errs := run(t, "", "relay", "--dir", dir, "--to", to.server.URL, "--drain")
 	if code != exitFailed || !strings.Contains(errs, "relay default of "+dir+": another process runs it. Stop that one, or ") {
 		t.Errorf("second relay: exit code %d, want an error that another process runs the relay: %s", code, errs)
+	}
+	if strings.Contains(errs, "delivered, ") {
+		t.Errorf("second relay: it prints how many events are left, which it has not counted: %s", errs)
 	}
 	stop()
 	<-ended

@@ -161,8 +161,11 @@ func defaultDir(args []string, file string) (string, error) {
 	return findDir()
 }
 
-// crawlFile is the name of the file that marks the directory of a crawl.
-const crawlFile = "crawl.json"
+// Names of the files that mark directories.
+const (
+	crawlFile  = "crawl.json"  // in the directory of a crawl
+	workerFile = "worker.json" // in the directory of a worker
+)
 
 // findDir returns the directory of the only crawl in the current directory. It returns
 // errNoCrawl if there is none.

@@ -106,10 +106,33 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	}
 	cfg := f.web
 	cfg.Hardships, cfg.MeanBytes = hard, int(f.bytes)
+	if f.expected == "" && f.judge == "" && f.records == "" {
+		return f.serve(ctx, cfg, s)
+	}
 	if f.log != "" {
+		return usage(errors.New("--log is for a web that is served, and --expected, --judge and --records serve none: leave --log out"))
+	}
+	web, err := testweb.New(cfg)
+	if err != nil {
+		return usage(err)
+	}
+	if f.expected != "" {
+		return writeExpected(web, f.expected)
+	}
+	return f.judgeCrawl(web, s)
+}
+
+// serve serves a web until ctx ends.
+func (f *testwebFlags) serve(ctx context.Context, cfg testweb.Config, s streams) error {
+	listener, err := testweb.ListenOn(ctx, f.listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if f.log != "" { // the file is emptied only now, when no other server has the address
 		out, err := os.Create(f.log)
 		if err != nil {
-			return err
+			return fmt.Errorf("--log: %w", err)
 		}
 		defer out.Close()
 		cfg.Log = out
@@ -118,23 +141,13 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return usage(err)
 	}
-	switch {
-	case f.expected != "":
-		return writeExpected(web, f.expected)
-	case f.judge != "" || f.records != "":
-		return f.judgeCrawl(web, s)
-	}
 	if f.web.TLS {
 		if err := os.WriteFile(f.ca, web.CACert(), 0o644); err != nil {
 			return fmt.Errorf("--ca: %w", err)
 		}
 	}
-	listener, err := testweb.ListenOn(ctx, f.listen)
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.web.Pages, f.web.Hosts, listener.Addr(),
-		f.crawlLine(web, hard, listener.Addr().String()))
+		f.crawlLine(web, cfg.Hardships, listener.Addr().String()))
 	if err := web.Serve(ctx, listener); err != nil {
 		return err
 	}
@@ -207,6 +220,9 @@ func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
 	}
 	if err := reading(f.judge, judge); err != nil {
 		return err
+	}
+	if v.Requests == 0 {
+		return fmt.Errorf("%s has no requests: end the server of the web before its log is judged", f.judge)
 	}
 	closest, early := v.Closest, v.TooEarly+v.Impatient
 	var lag testweb.LagFigures
