@@ -254,9 +254,6 @@ func (h *holding) robotsFailed(origin string, err error) error {
 	switch fault := get.Classify(err); {
 	case fault.Aborted:
 		return errStop
-	case fault.Stale:
-		h.tally.failed(h.lease.Host, "robots.txt: "+causeOf(err))
-		return nil // it is requested again when the host is due
 	case fault.Local:
 		h.awaitMachine(err)
 		return nil

@@ -366,6 +366,23 @@ func (m *mortal) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	return m.Memory.Complete(ctx, id, done, host)
 }
 
+// TestStaleRobotsFails: a kept connection that the server closes during a request for
+// robots.txt is a failed attempt, so that the file is not requested for ever.
+func TestStaleRobotsFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
+			return reply{broken: get.ErrStale}, strings.HasSuffix(url, "/robots.txt") && try < 50
+		}})
+		w.crawl(w.config(), "http://a.test/")
+		if n := w.wire.count("http://a.test/robots.txt"); n != 4 {
+			t.Errorf("%d requests for robots.txt, want 4", n)
+		}
+		if got := w.sink.recordOf(t, "http://a.test/"); got.Outcome != string(frontier.Network) {
+			t.Errorf("outcome %q, want %q", got.Outcome, frontier.Network)
+		}
+	})
+}
+
 // TestIgnoreRobots: robots.txt is not requested from a host whose rules ignore
 // it.
 func TestIgnoreRobots(t *testing.T) {
