@@ -1,9 +1,12 @@
 package fetcher_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -381,6 +384,39 @@ func TestStaleRobotsFails(t *testing.T) {
 			t.Errorf("outcome %q, want %q", got.Outcome, frontier.Network)
 		}
 	})
+}
+
+// TestDamagedRobotsFails: a robots.txt that could not be unpacked completely counts as
+// failed, because rules may be missing. An unknown content coding is accepted if the body is
+// text.
+func TestDamagedRobotsFails(t *testing.T) {
+	const rules = "User-agent: *\nDisallow: /private\n"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(z, rules)
+	_ = z.Close()
+	for name, c := range map[string]struct {
+		coding, body string
+		want         frontier.Outcome
+	}{
+		"gzip":          {"gzip", packed.String(), frontier.Robots},
+		"gzip, cut":     {"gzip", packed.String()[:packed.Len()/2], frontier.Network},
+		"br, damaged":   {"br", rules, frontier.Network},
+		"deflate":       {"deflate", "\x78\x9c\x0b\x2d\x4e\x2d\xd2\x4d", frontier.Network},
+		"unknown, text": {"utf-8", rules, frontier.Robots},
+		"unknown, NUL":  {"none", "\x00" + rules, frontier.Network},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, pages(map[string]reply{"http://a.test/robots.txt": {
+					contents: "text/plain", body: c.body, header: map[string]string{"Content-Encoding": c.coding}}}))
+				w.crawl(w.config(), "http://a.test/private")
+				if got := w.sink.recordOf(t, "http://a.test/private"); got.Outcome != string(c.want) {
+					t.Errorf("outcome %q, error %q, want the outcome %q", got.Outcome, got.Error, c.want)
+				}
+			})
+		})
+	}
 }
 
 // TestIgnoreRobots: robots.txt is not requested from a host whose rules ignore
