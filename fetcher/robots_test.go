@@ -419,6 +419,32 @@ func TestDamagedRobotsFails(t *testing.T) {
 	}
 }
 
+// TestRobotsOutLaterPages: after the robots.txt of an origin has failed, a later page fails
+// without a request, unless the next request for the file is due.
+func TestRobotsOutLaterPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+			return status(500), url == "http://a.test/robots.txt"
+		}})
+		cfg := w.config()
+		w.crawl(cfg, "http://a.test/1") // the fourth request fails after 70 s, the next is due after another 80 s
+		for _, c := range []struct {
+			page     string
+			after    time.Duration
+			requests int
+		}{{"http://a.test/2", 5 * time.Second, 4}, {"http://a.test/3", 80 * time.Second, 5}} {
+			time.Sleep(c.after)
+			w.crawl(cfg, c.page)
+			if n := w.wire.count("http://a.test/robots.txt"); n != c.requests {
+				t.Errorf("%d requests for robots.txt after %s, want %d", n, c.page, c.requests)
+			}
+			if got := w.sink.recordOf(t, c.page); got.Outcome != string(frontier.Network) {
+				t.Errorf("%s: outcome %q, want %q", c.page, got.Outcome, frontier.Network)
+			}
+		}
+	})
+}
+
 // TestIgnoreRobots: robots.txt is not requested from a host whose rules ignore
 // it.
 func TestIgnoreRobots(t *testing.T) {
