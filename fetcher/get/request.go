@@ -34,9 +34,10 @@ type Request struct {
 	Permit  func() error
 	AnyType bool  // accept any content type, regardless of Config.Types
 	MaxBody int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
-	// Grow, unless nil, is called before the answer's body takes more memory. The sum of
-	// all calls is at most Client.MaxHeld. Grow may wait: the time counts towards
-	// Config.Timeout, but not towards Config.MinRate. An error of Grow ends the request.
+	// Grow, unless nil, is called before the answer's body takes more memory, and with a
+	// negative number after it gave memory back. The sum of all calls is at most
+	// Client.MaxHeld. Grow may wait: the time counts towards Config.Timeout, but not towards
+	// Config.MinRate. An error of Grow ends the request.
 	Grow func(ctx context.Context, more int64) error
 }
 
