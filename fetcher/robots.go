@@ -195,9 +195,15 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 			h.mu.Unlock()
 		}
 	}
+	delay, reserve := h.delay(), h.reserve
+	if !sameHost {
+		delay = h.delayOf(host)
+		reserve = func(delay time.Duration) time.Time { return h.roster.reserve(host, delay) }
+	}
+	sent := func() { pause(h.stopping, time.Until(reserve(delay))) }
 	h.tally.robots.Add(1)
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
-		URL: url.String(), Header: header, Private: private, Started: started, Sent: started, Permit: h.permit,
+		URL: url.String(), Header: header, Private: private, Started: started, Sent: sent, Permit: h.permit,
 		AnyType: true, MaxBody: robots.MaxBytes + 1,
 	})
 	if sameHost {
@@ -209,8 +215,8 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 // otherHost returns the header and the turn of a request to a host other than that of the
 // lease.
 func (h *holding) otherHost(host string) (header map[string][]string, next turn) {
-	rules, policy := h.rulesOf(host)
-	delay := politeness.New(policy).Delay()
+	rules, _ := h.rulesOf(host)
+	delay := h.delayOf(host)
 	own := h.turn(forever)
 	return rules.Header, func(start bool) (time.Duration, error) {
 		if _, err := own(false); err != nil {
@@ -222,6 +228,12 @@ func (h *holding) otherHost(host string) (header map[string][]string, next turn)
 		}
 		return wait, nil
 	}
+}
+
+// delayOf returns the delay of a host that this worker has not leased.
+func (c *Crawl) delayOf(host string) time.Duration {
+	_, policy := c.rulesOf(host)
+	return politeness.New(policy).Delay()
 }
 
 // noteRobots stores an answer in the origin's state. It reports whether the host's delay
