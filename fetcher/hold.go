@@ -44,6 +44,7 @@ type holding struct {
 	deadline    time.Time
 	host        *politeness.Host
 	notBefore   time.Time                // the earliest time of the next request; set if a robots.txt redirected to this host before the lease, or if no late slot was free
+	written     time.Time                // when the last request was written, or will be written
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
 	waits       bool                     // some items of the lease wait for another attempt
@@ -232,14 +233,14 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	h.pending = h.pending[1:]
 	h.mu.Lock()
 	h.outstanding++
-	spaced := h.host.Delay() > 0
+	delay := h.host.Delay()
 	h.mu.Unlock()
 	began := make(chan struct{})
 	h.visits.Go(func() {
 		defer doneReading()
-		h.visit(item, url, private, began, end)
+		h.visit(item, url, private, delay, began, end)
 	})
-	if spaced {
+	if delay > 0 {
 		<-began // because the delay until the next start counts from this start
 	}
 	return nil

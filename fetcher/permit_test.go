@@ -2,6 +2,8 @@ package fetcher_test
 
 import (
 	"crypto/x509"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -37,6 +39,52 @@ func (l *late) Accept() (net.Conn, error) {
 	conn := l.kept[0]
 	l.kept = l.kept[1:]
 	return conn, nil
+}
+
+// TestDelayAfterSlowConnection: a host receives no two requests within its delay, even if
+// their connections are ready at the same moment. Both requests are for pages, or one is for
+// a robots.txt that another host redirected.
+func TestDelayAfterSlowConnection(t *testing.T) {
+	const delay = time.Second
+	for name, seeds := range map[string][]string{
+		"pages":      {"https://b.test/1", "https://b.test/2"},
+		"robots.txt": {"https://b.test/1", "http://a.test/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var starts []time.Time
+			b := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				starts = append(starts, time.Now())
+				mu.Unlock()
+			}))
+			b.Listener = &late{Listener: b.Listener}
+			b.Config.ErrorLog = log.New(io.Discard, "", 0) // HTTP/2 uses only one of the connections
+			b.StartTLS()
+			defer b.Close()
+			redirects := http.NewServeMux()
+			redirects.Handle("/robots.txt", http.RedirectHandler("https://b.test/robots.txt", http.StatusFound))
+			a := httptest.NewServer(redirects)
+			defer a.Close()
+			w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: delay})
+			cfg := w.config()
+			cfg.Client = clientOf(t, get.Config{InsecureHosts: []string{"b.test"}, ConnectTo: []get.Rule{
+				connectTo(t, "a.test="+a.Listener.Addr().String()), connectTo(t, "b.test="+b.Listener.Addr().String())}})
+			cfg.Politeness = politeness.Policy{Delay: delay}
+			cfg.HostConcurrency = 2
+			cfg.Hosts = func(host string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: host == "b.test"} }
+			w.crawl(cfg, seeds...)
+			mu.Lock()
+			defer mu.Unlock()
+			if len(starts) != 2 {
+				t.Fatalf("b.test received %d requests, want 2", len(starts))
+			}
+			if gap := starts[1].Sub(starts[0]); gap < delay/2 { // without the delay, it would be some milliseconds
+				t.Errorf("b.test received two requests within %v, want %v", gap, delay)
+			}
+		})
+	}
 }
 
 // TestNoRequestAfterTheLease: a request that gets its connection after its

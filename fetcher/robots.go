@@ -1,12 +1,14 @@
 package fetcher
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -193,9 +195,15 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 			h.mu.Unlock()
 		}
 	}
+	delay, reserve := h.delay(), h.reserve
+	if !sameHost {
+		delay = h.delayOf(host)
+		reserve = func(delay time.Duration) time.Time { return h.roster.reserve(host, delay) }
+	}
+	sent := func() { pause(h.stopping, time.Until(reserve(delay))) }
 	h.tally.robots.Add(1)
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
-		URL: url.String(), Header: header, Private: private, Started: started, Sent: started, Permit: h.permit,
+		URL: url.String(), Header: header, Private: private, Started: started, Sent: sent, Permit: h.permit,
 		AnyType: true, MaxBody: robots.MaxBytes + 1,
 	})
 	if sameHost {
@@ -207,8 +215,8 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 // otherHost returns the header and the turn of a request to a host other than that of the
 // lease.
 func (h *holding) otherHost(host string) (header map[string][]string, next turn) {
-	rules, policy := h.rulesOf(host)
-	delay := politeness.New(policy).Delay()
+	rules, _ := h.rulesOf(host)
+	delay := h.delayOf(host)
 	own := h.turn(forever)
 	return rules.Header, func(start bool) (time.Duration, error) {
 		if _, err := own(false); err != nil {
@@ -222,6 +230,12 @@ func (h *holding) otherHost(host string) (header map[string][]string, next turn)
 	}
 }
 
+// delayOf returns the delay of a host that this worker has not leased.
+func (c *Crawl) delayOf(host string) time.Duration {
+	_, policy := c.rulesOf(host)
+	return politeness.New(policy).Delay()
+}
+
 // noteRobots stores an answer in the origin's state. It reports whether the host's delay
 // became longer.
 func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) {
@@ -233,7 +247,11 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 		h.noteOrigin(origin, failures)
 	}()
 	before := h.host.Delay()
-	state.Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
+	if robots.FromStatus(answer.Status) == robots.Found && !readable(answer) {
+		state.Failed(time.Now(), answer.Damage.Error()) // rules may be missing
+	} else {
+		state.Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
+	}
 	longest := time.Duration(0) // because a host key has one delay for all its origins
 	for _, state := range h.origins {
 		if rules := state.Rules(); rules != nil {
@@ -246,6 +264,13 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 	return h.host.Delay() > before
 }
 
+// readable reports whether the body of an answer is complete. A body in an unknown content
+// coding is readable if it is text.
+func readable(answer *get.Response) bool {
+	text := errors.Is(answer.Damage, get.ErrCoding) && utf8.Valid(answer.Body) && bytes.IndexByte(answer.Body, 0) < 0
+	return answer.Damage == nil || text
+}
+
 // robotsFailed stores that a request for robots.txt failed.
 func (h *holding) robotsFailed(origin string, err error) error {
 	if errors.Is(err, errStop) || errors.Is(err, errDead) {
@@ -254,9 +279,6 @@ func (h *holding) robotsFailed(origin string, err error) error {
 	switch fault := get.Classify(err); {
 	case fault.Aborted:
 		return errStop
-	case fault.Stale:
-		h.tally.failed(h.lease.Host, "robots.txt: "+causeOf(err))
-		return nil // it is requested again when the host is due
 	case fault.Local:
 		h.awaitMachine(err)
 		return nil

@@ -1,9 +1,12 @@
 package fetcher_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -364,6 +367,82 @@ func (m *mortal) Complete(ctx context.Context, id frontier.LeaseID, done []front
 		return errDied
 	}
 	return m.Memory.Complete(ctx, id, done, host)
+}
+
+// TestStaleRobotsFails: a kept connection that the server closes during a request for
+// robots.txt is a failed attempt, so that the file is not requested for ever.
+func TestStaleRobotsFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
+			return reply{broken: get.ErrStale}, strings.HasSuffix(url, "/robots.txt") && try < 50
+		}})
+		w.crawl(w.config(), "http://a.test/")
+		if n := w.wire.count("http://a.test/robots.txt"); n != 4 {
+			t.Errorf("%d requests for robots.txt, want 4", n)
+		}
+		if got := w.sink.recordOf(t, "http://a.test/"); got.Outcome != string(frontier.Network) {
+			t.Errorf("outcome %q, want %q", got.Outcome, frontier.Network)
+		}
+	})
+}
+
+// TestDamagedRobotsFails: a robots.txt that could not be unpacked completely counts as
+// failed, because rules may be missing. An unknown content coding is accepted if the body is
+// text.
+func TestDamagedRobotsFails(t *testing.T) {
+	const rules = "User-agent: *\nDisallow: /private\n"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(z, rules)
+	_ = z.Close()
+	for name, c := range map[string]struct {
+		coding, body string
+		want         frontier.Outcome
+	}{
+		"gzip":          {"gzip", packed.String(), frontier.Robots},
+		"gzip, cut":     {"gzip", packed.String()[:packed.Len()/2], frontier.Network},
+		"br, damaged":   {"br", rules, frontier.Network},
+		"deflate":       {"deflate", "\x78\x9c\x0b\x2d\x4e\x2d\xd2\x4d", frontier.Network},
+		"unknown, text": {"utf-8", rules, frontier.Robots},
+		"unknown, NUL":  {"none", "\x00" + rules, frontier.Network},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, pages(map[string]reply{"http://a.test/robots.txt": {
+					contents: "text/plain", body: c.body, header: map[string]string{"Content-Encoding": c.coding}}}))
+				w.crawl(w.config(), "http://a.test/private")
+				if got := w.sink.recordOf(t, "http://a.test/private"); got.Outcome != string(c.want) {
+					t.Errorf("outcome %q, error %q, want the outcome %q", got.Outcome, got.Error, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestRobotsOutLaterPages: after the robots.txt of an origin has failed, a later page fails
+// without a request, unless the next request for the file is due.
+func TestRobotsOutLaterPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+			return status(500), url == "http://a.test/robots.txt"
+		}})
+		cfg := w.config()
+		w.crawl(cfg, "http://a.test/1") // the fourth request fails after 70 s, the next is due after another 80 s
+		for _, c := range []struct {
+			page     string
+			after    time.Duration
+			requests int
+		}{{"http://a.test/2", 5 * time.Second, 4}, {"http://a.test/3", 80 * time.Second, 5}} {
+			time.Sleep(c.after)
+			w.crawl(cfg, c.page)
+			if n := w.wire.count("http://a.test/robots.txt"); n != c.requests {
+				t.Errorf("%d requests for robots.txt after %s, want %d", n, c.page, c.requests)
+			}
+			if got := w.sink.recordOf(t, c.page); got.Outcome != string(frontier.Network) {
+				t.Errorf("%s: outcome %q, want %q", c.page, got.Outcome, frontier.Network)
+			}
+		}
+	})
 }
 
 // TestIgnoreRobots: robots.txt is not requested from a host whose rules ignore

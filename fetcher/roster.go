@@ -16,13 +16,16 @@ type roster struct {
 	mu   sync.Mutex
 	held map[string]*holding
 	due  times // when hosts that this worker has not leased become due, if in the future
+	// writable is when the next request to such a host can be written, if it has its turn
+	// already.
+	writable times
 	// resting are the hosts that were given back because they failed, and the end of
 	// their pause.
 	resting times
 }
 
 func newRoster() roster {
-	return roster{held: make(map[string]*holding), due: newTimes(), resting: newTimes()}
+	return roster{held: make(map[string]*holding), due: newTimes(), writable: newTimes(), resting: newTimes()}
 }
 
 // times holds one time for each host. Times in the past are removed now and then.
@@ -53,7 +56,9 @@ func (r *roster) join(h *holding) {
 	defer r.mu.Unlock()
 	r.held[h.lease.Host] = h
 	h.notBefore = r.due.byHost[h.lease.Host]
+	h.written = r.writable.byHost[h.lease.Host].Add(-h.host.Delay())
 	delete(r.due.byHost, h.lease.Host)
+	delete(r.writable.byHost, h.lease.Host)
 	delete(r.resting.byHost, h.lease.Host)
 }
 
@@ -67,13 +72,16 @@ func (r *roster) leave(h *holding) {
 	delete(r.held, h.lease.Host)
 	now := time.Now()
 	h.mu.Lock()
-	due := now.Add(h.dueIn(now))
+	due, writable := now.Add(h.dueIn(now)), h.written.Add(h.host.Delay())
 	rests := time.Duration(0)
 	if h.waits || len(h.pending)+len(h.deferred) > 0 {
 		rests = max(h.robotsDue(now), h.host.BackoffUntil().Sub(now))
 	}
 	h.mu.Unlock()
 	r.delay(h.lease.Host, now, due)
+	if writable.After(now) {
+		r.writable.set(h.lease.Host, writable, now)
+	}
 	if rests > 0 {
 		r.resting.set(h.lease.Host, now.Add(rests), now)
 	}
@@ -113,6 +121,27 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 		r.delay(host, now, now.Add(delay))
 	}
 	return wait
+}
+
+// reserve returns when a request to host that has its connection can be written, as
+// holding.reserve does. If this worker has no lease of the host, its delay is delay.
+func (r *roster) reserve(host string, delay time.Duration) (at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h := r.held[host]; h != nil {
+		return h.reserve(h.delay())
+	}
+	now := time.Now()
+	at = now
+	if next := r.writable.byHost[host]; next.After(now) {
+		at = next
+	}
+	next := at.Add(delay)
+	r.writable.set(host, next, now)
+	if next.After(r.due.byHost[host]) {
+		r.delay(host, now, next)
+	}
+	return at
 }
 
 // delay stores the time at which a host is due that this worker has not leased.

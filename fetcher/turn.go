@@ -143,6 +143,29 @@ func (h *holding) permit() error {
 	return nil
 }
 
+// reserve returns when a request that has its connection can be written: now, or the time
+// delay after the request before it. The turns of both requests were that far apart, but a
+// connection can take long. The request counts as started at the returned time, and the
+// caller must not write it earlier.
+func (h *holding) reserve(delay time.Duration) (at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at = time.Now()
+	if next := h.written.Add(delay); next.After(at) {
+		at = next
+	}
+	h.written = at
+	h.host.Start(at)
+	return at
+}
+
+// delay returns the delay of the host.
+func (h *holding) delay() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.host.Delay()
+}
+
 // dueIn returns how long the host must still wait. The caller must hold mu.
 func (h *holding) dueIn(now time.Time) time.Duration {
 	return max(h.host.Due(now), h.notBefore.Sub(now), 0)

@@ -19,10 +19,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// visit requests one item, with the private headers or without, and completes it.
-// It closes began when the request has started or has failed before its start. It
-// calls requestDone when the request is over.
-func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began chan struct{}, requestDone func()) {
+// visit requests one item, with the private headers or without, and completes it. The
+// request is written at least the time delay after the host's last one. visit closes began
+// when the request has started or has failed before its start. It calls requestDone when
+// the request is over.
+func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay time.Duration, began chan struct{}, requestDone func()) {
 	defer func() {
 		h.mu.Lock()
 		h.outstanding--
@@ -31,18 +32,25 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 	}()
 	stage.Fetch.Begin()
 	at := time.Now()
-	started := func() { // may be called late, from another goroutine
+	started := func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		at = time.Now()
 		h.host.Start(at)
+	}
+	sent := func() { // may be called late, from another goroutine
+		reserved := h.reserve(delay)
+		h.mu.Lock()
+		at = reserved
+		h.mu.Unlock()
+		pause(h.stopping, time.Until(reserved)) // after a stop, permit refuses the request
 	}
 	start := sync.OnceFunc(func() { close(began) })
 	share, _ := h.memory.Take(h.hard, 0) // an empty share never waits
 	defer share.Release()
 	h.tally.requests.Add(1)
 	answer, err := h.cfg.Client.Get(h.hard, h.request(item, get.Request{
-		URL: item.URL, Header: h.rules.Header, Private: private, Sent: started, Permit: h.permit,
+		URL: item.URL, Header: h.rules.Header, Private: private, Sent: sent, Permit: h.permit,
 		Started: func() { started(); start() },
 		Grow:    share.Grow,
 	}))

@@ -51,12 +51,12 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 	if c.config.Capture {
 		wire.grow = grow
 	}
-	plain, release, err := c.unpack(ctx, wire, r, grow)
+	r.buffer = newBuffer()
+	plain, release, err := c.unpack(ctx, wire, r, limit, grow)
 	if err != nil {
 		return err
 	}
 	defer release()
-	r.buffer = newBuffer()
 	if page && r.ContentType == "" {
 		err := r.buffer.fill(plain, min(limit, sniffBytes), grow)
 		r.ContentType = mediaType(http.DetectContentType(r.buffer.bytes))

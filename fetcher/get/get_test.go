@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -314,6 +315,21 @@ func TestStartedAndSent(t *testing.T) {
 	if got := fmt.Sprint(order); got != "[started]" {
 		t.Errorf("calls %s, want [started]", got)
 	}
+}
+
+// TestSentMayWait: while Sent waits, the limit of the header does not run, and the host's
+// latency does not grow.
+func TestSentMayWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := client(t, Config{Transport: fake(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, ContentLength: 0, Body: http.NoBody}, r.Context().Err()
+		})})
+		r := mustGet(t, c, Request{URL: "http://h/", Sent: func() { time.Sleep(DefaultHeaderTimeout + time.Second) }})
+		defer r.Release()
+		if r.Latency != 0 || r.Duration != DefaultHeaderTimeout+time.Second {
+			t.Errorf("latency %v, duration %v, want 0 and the time of Sent", r.Latency, r.Duration)
+		}
+	})
 }
 
 // closedPort returns an address without a listener.

@@ -90,16 +90,17 @@ type h2Conn struct {
 // RoundTrip sends request once. It asks for permission itself. A gated connection cannot
 // do that, because several requests share the connection.
 func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
-	if permission := permissionOf(request.Context()); permission != nil {
-		if err := permission.err(); err != nil {
-			return nil, err
-		}
-	}
 	if !c.begin() {
 		return nil, errNoConn{} // nothing was sent; net/http dials again
 	}
 	if trace := httptrace.ContextClientTrace(request.Context()); trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Reused: c.used.Swap(true)})
+		trace.GotConn(httptrace.GotConnInfo{Reused: c.used.Swap(true)}) // Request.Sent may wait
+	}
+	if permission := permissionOf(request.Context()); permission != nil {
+		if err := permission.err(); err != nil {
+			c.end(true) // because the http2 client cannot take its reservation back
+			return nil, err
+		}
 	}
 	bare := *request // a copy, because the caller's request must not change
 	bare.Body, bare.TransferEncoding = nil, nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPermitBeforeWriting: if Permit returns an error after a connection was made,
-// nothing is sent, neither on a new connection nor on a reused one. The next request can
+// TestPermitBeforeWriting: if Permit returns an error after a call of Sent, which may have
+// waited, nothing is sent, neither on a new connection nor on a reused one. The next request can
 // use the same connection or another one.
 func TestPermitBeforeWriting(t *testing.T) {
 	var requests atomic.Int32
@@ -34,9 +34,9 @@ func TestPermitBeforeWriting(t *testing.T) {
 			c := client(t, at.config)
 			for _, connection := range []string{"new", "kept"} {
 				before := requests.Load()
-				asked := 0 // needs no lock, because the calls of Permit do not overlap
-				_, err := c.Get(t.Context(), Request{URL: at.url, Permit: func() error {
-					if asked++; asked > 1 {
+				sent := false // needs no lock, because the calls of Sent and Permit do not overlap
+				_, err := c.Get(t.Context(), Request{URL: at.url, Sent: func() { sent = true }, Permit: func() error {
+					if sent {
 						return over
 					}
 					return nil

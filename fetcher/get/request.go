@@ -26,6 +26,8 @@ type Request struct {
 	// Sent, unless nil, is called at most once, when there is a connection, right before
 	// the request is written. Connecting can take long. A caller should therefore count
 	// the delay from Sent too, so that the host receives no two requests within the delay.
+	// Sent may wait: the request is written after it returns. The time counts towards
+	// Config.Timeout, but not towards Config.HeaderTimeout and Response.Latency.
 	Sent func()
 	// Permit, unless nil, is called before the request is written. The last call is right
 	// before the write, after all waits. If it returns an error, the request is not
@@ -34,9 +36,10 @@ type Request struct {
 	Permit  func() error
 	AnyType bool  // accept any content type, regardless of Config.Types
 	MaxBody int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
-	// Grow, unless nil, is called before the answer's body takes more memory. The sum of
-	// all calls is at most Client.MaxHeld. Grow may wait: the time counts towards
-	// Config.Timeout, but not towards Config.MinRate. An error of Grow ends the request.
+	// Grow, unless nil, is called before the answer's body takes more memory, and with a
+	// negative number after it gave memory back. The sum of all calls is at most
+	// Client.MaxHeld. Grow may wait: the time counts towards Config.Timeout, but not towards
+	// Config.MinRate. An error of Grow ends the request.
 	Grow func(ctx context.Context, more int64) error
 }
 
@@ -66,11 +69,11 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	if request.Started != nil {
 		request.Started()
 	}
-	if f.permission.err() != nil {
-		return nil, f.permission.abort()
-	}
 	if c.config.Transport != nil {
 		f.send(false) // with Config.Transport there is no connection to wait for
+	}
+	if f.permission.err() != nil {
+		return nil, f.permission.abort()
 	}
 	response, err := c.exchange(hr, f, request)
 	if isExhausted(err) {
@@ -161,12 +164,13 @@ func (f *flight) trace() *httptrace.ClientTrace {
 	}
 }
 
-// send notes that the request is about to be written.
+// send calls sent, which may wait, and notes that the request is about to be written.
 func (f *flight) send(reused bool) {
-	now := time.Now()
-	if f.sentAt.Swap(&now) == nil && f.sent != nil {
+	if f.sentAt.Load() == nil && f.sent != nil {
 		f.sent()
 	}
+	now := time.Now()
+	f.sentAt.Store(&now)
 	f.reused.Store(reused)
 	f.stopHeader(time.AfterFunc(f.limits.header, func() { f.cancel(f.limits.errHeader) }))
 }

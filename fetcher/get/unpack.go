@@ -56,8 +56,11 @@ func coding(header http.Header) (string, error) {
 // gzip needs little memory and is unpacked while it is received. The other codings may need
 // many megabytes for their windows. They are unpacked after the whole body was received, at
 // most GOMAXPROCS bodies at once. So the memory of the decoders is bounded for any number
-// of bodies, and a slow server does not delay others.
-func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, grow func(more int64) error) (plain io.Reader, release func(), err error) {
+// of bodies, and a slow server does not delay others. Before such a body is unpacked, it takes
+// the memory for limit bytes. If it had to wait for memory while it is unpacked, it could
+// wait for ever, because the bodies that have the memory may wait to be unpacked. The
+// function release gives back the memory that the content did not need.
+func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limit int64, grow func(more int64) error) (plain io.Reader, release func(), err error) {
 	name, err := coding(r.Header)
 	switch {
 	case err != nil:
@@ -74,6 +77,12 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, grow
 		packed.release()
 		return nil, nil, err
 	}
+	most := max(limit, maxPooled)
+	if err := grow(most); err != nil {
+		packed.release()
+		return nil, nil, err
+	}
+	r.buffer.taken = most
 	select {
 	case c.unpackers <- struct{}{}:
 	case <-ctx.Done():
@@ -85,6 +94,7 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, grow
 		done()
 		packed.release()
 		<-c.unpackers
+		_ = grow(int64(cap(r.buffer.bytes)) - most) // giving back never fails
 	}, nil
 }
 

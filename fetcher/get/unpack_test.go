@@ -227,6 +227,35 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// TestMemoryBeforeUnpacking: a body that waits for memory does not occupy a place for
+// unpacking, and the memory that it did not need is given back.
+func TestMemoryBeforeUnpacking(t *testing.T) {
+	const limit = 4 << 20
+	text := strings.Repeat("<p>some text, ", 100_000)
+	for _, coding := range []string{"br", "zstd"} {
+		wire := packed(t, coding, text)
+		c := client(t, Config{MaxBodyBytes: limit})
+		c.unpackers = make(chan struct{}, 1)
+		url := coded(t, coding, &wire)
+		var held, most int64
+		r := mustGet(t, c, Request{URL: url, Grow: func(ctx context.Context, more int64) error {
+			if len(c.unpackers) > 0 && more > 0 {
+				t.Errorf("%s: %d bytes wanted by a body that is being unpacked", coding, more)
+			}
+			held += more
+			most = max(most, held)
+			return nil
+		}})
+		if len(r.Body) != len(text) || most > c.MaxHeld(Request{}) {
+			t.Errorf("%s: body of %d bytes, want %d; %d bytes held, want at most %d", coding, len(r.Body), len(text), most, c.MaxHeld(Request{}))
+		}
+		if least := int64(cap(r.Body)); held < least || held > least+maxPooled {
+			t.Errorf("%s: %d bytes held at the end, want %d for the body and at most %d for the data on the wire", coding, held, least, maxPooled)
+		}
+		r.Release()
+	}
+}
+
 // FuzzUnpack: for any body under any coding, unpacking stays within the limit,
 // ends, and does not panic.
 func FuzzUnpack(f *testing.F) {

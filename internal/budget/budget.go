@@ -80,8 +80,9 @@ func (s *Share) Size() int64 {
 }
 
 // Grow adds n bytes to the share. It waits until these bytes are free or the share is the
-// oldest. If ctx ends first, Grow returns its cause, and the share is unchanged. It panics
-// if n is negative or the share would be larger than Largest.
+// oldest. If ctx ends first, Grow returns its cause, and the share is unchanged. If n is
+// negative, Grow gives bytes back and does not wait. It panics if the share would have less
+// than 0 bytes or more than Largest.
 func (s *Share) Grow(ctx context.Context, n int64) error {
 	if s.TryGrow(n) {
 		return nil
@@ -113,11 +114,17 @@ func (s *Share) TryGrow(n int64) (grown bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.check(n)
-	return b.grant(s, n)
+	if !b.grant(s, n) {
+		return false
+	}
+	if n < 0 {
+		b.serve()
+	}
+	return true
 }
 
 func (s *Share) check(n int64) {
-	if n < 0 || n > s.budget.largest-s.size {
+	if n < -s.size || n > s.budget.largest-s.size {
 		panic(fmt.Sprintf("budget: a share of %d bytes wants %d more, the limit is %d", s.size, n, s.budget.largest))
 	}
 }
@@ -138,11 +145,12 @@ func (s *Share) Release() {
 	b.serve()
 }
 
-// grant adds n bytes to s if s is the oldest share, or if the part of the budget for the
-// other shares has room. It reports whether it has added them. The caller must hold mu.
+// grant adds n bytes to s if n is not positive, s is the oldest share, or the part of the
+// budget for the other shares has room. It reports whether it has added them. The caller
+// must hold mu.
 func (b *Budget) grant(s *Share, n int64) bool {
 	oldest := b.shares[0]
-	if s != oldest && b.taken-oldest.size+n > b.common {
+	if n > 0 && s != oldest && b.taken-oldest.size+n > b.common {
 		return false
 	}
 	s.size += n

@@ -61,6 +61,8 @@ func TestOldestNeverWaits(t *testing.T) {
 	})
 }
 
+// TestReleaseServesWaitingShares: bytes that a share gives back go to the shares that wait,
+// whether the share is released or continues.
 func TestReleaseServesWaitingShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100, 50)
@@ -75,8 +77,11 @@ func TestReleaseServesWaitingShares(t *testing.T) {
 			t.Error("20 bytes were taken while only 19 were free")
 		default:
 		}
-		small.Release()
+		if !small.TryGrow(-1) {
+			t.Error("a share could not give a byte back")
+		}
 		third := <-done
+		small.Release()
 		for _, s := range []*Share{third, first, second} {
 			s.Release()
 		}
@@ -111,7 +116,7 @@ func TestMisusePanics(t *testing.T) {
 		"largest beyond total": func() { New(1, 2) },
 		"no largest":           func() { New(1, 0) },
 		"too large":            func() { _, _ = b.Take(t.Context(), 5) },
-		"negative":             func() { s.TryGrow(-1) },
+		"less than nothing":    func() { s.TryGrow(-3) },
 		"grown too large":      func() { _ = s.Grow(t.Context(), 3) },
 	} {
 		func() {

@@ -20,7 +20,7 @@ type bodyCharset struct {
 func decode(body []byte, contentType string) ([]byte, bodyCharset) {
 	enc, name, certain := charset.DetermineEncoding(body, contentType)
 	switch {
-	case name == "windows-1252" && !certain && !namesCharset(body) && utf8.Valid(body):
+	case name == "windows-1252" && !certain && !declares1252(body) && utf8.Valid(body):
 		name = "utf-8" // the default for a body that names no charset
 	case name == "replacement":
 		name = "utf-8" // browsers show nothing of such a page, but its ASCII characters are readable
@@ -40,10 +40,13 @@ func decode(body []byte, contentType string) ([]byte, bodyCharset) {
 	return text, bodyCharset{name, query}
 }
 
-// namesCharset reports whether the word charset occurs in the part of body that is
-// searched for a meta tag.
-func namesCharset(body []byte) bool {
-	return bytes.Contains(bytes.ToLower(body[:min(len(body), 1024)]), []byte("charset"))
+// declares1252 reports whether a meta tag of body names windows-1252. If no meta tag names
+// a charset, DetermineEncoding returns utf-8 for a body that begins with a letter in UTF-8.
+func declares1252(body []byte) bool {
+	const letter, searched = "ä", 1024
+	begin := append([]byte(letter), body[:min(len(body), searched-len(letter))]...)
+	_, name, _ := charset.DetermineEncoding(begin, "")
+	return name == "windows-1252"
 }
 
 func isASCII(b []byte) bool {

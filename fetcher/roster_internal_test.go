@@ -1,0 +1,54 @@
+package fetcher
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// TestRosterReserves: requests to one host that have their connections at the same moment are
+// written one delay apart, before, during and after a lease of the host. The next turn is one
+// delay after the last of them. Without a delay, no request waits.
+func TestRosterReserves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const delay = 2 * time.Second
+		r, begun := newRoster(), time.Now()
+		reserve := func(want time.Duration) {
+			t.Helper()
+			if got := r.reserve("a.test", delay).Sub(begun); got != want {
+				t.Errorf("the request can be written after %v, want %v", got, want)
+			}
+		}
+		turn := func(want time.Duration) {
+			t.Helper()
+			if got := r.start("a.test", delay, false); got != want {
+				t.Errorf("the next turn is in %v, want %v", got, want)
+			}
+		}
+		reserve(0)
+		reserve(delay)
+		turn(2 * delay)
+		h := &holding{lease: frontier.Lease{Host: "a.test"}, host: politeness.New(politeness.Policy{Delay: delay})}
+		r.join(h)
+		reserve(2 * delay)
+		if got := h.reserve(delay).Sub(begun); got != 3*delay {
+			t.Errorf("the request of the lease can be written after %v, want %v", got, 3*delay)
+		}
+		turn(4 * delay)
+		r.leave(h)
+		reserve(4 * delay)
+		turn(5 * delay)
+		time.Sleep(time.Minute)
+		reserve(time.Minute)
+
+		eager := &holding{lease: frontier.Lease{Host: "b.test"}, host: politeness.New(politeness.Policy{Delay: politeness.NoDelay})}
+		for range 2 {
+			if at := eager.reserve(eager.delay()); !at.Equal(time.Now()) {
+				t.Errorf("a request without a delay waits %v, want 0", time.Until(at))
+			}
+		}
+	})
+}
