@@ -136,6 +136,20 @@ func TestWrongSave(t *testing.T) {
 	}
 }
 
+// TestConfigIsNotChanged: a crawl does not write into the slices of its config, which
+// other crawls of the process can use too.
+func TestConfigIsNotChanged(t *testing.T) {
+	ports := []uint16{25, 0}
+	c := Config{Dir: "d", Fixed: Fixed{AllowPorts: []string{"22"}}}
+	c.Requests.AllowPorts = ports[:1]
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if ports[1] != 0 {
+		t.Errorf("the element after Requests.AllowPorts became %d, want it unchanged", ports[1])
+	}
+}
+
 // TestSetRefusesEmptyNumber: an empty text is neither a number nor NoLimit.
 func TestSetRefusesEmptyNumber(t *testing.T) {
 	for _, name := range []string{"partitions", "host-concurrency", "max-per-host", "max-depth"} {

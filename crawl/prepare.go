@@ -218,6 +218,7 @@ func (p *plan) newClient() (err error) {
 		c.Headers = make(http.Header)
 	}
 	var errs []error
+	c.AllowPorts = slices.Clone(c.AllowPorts) // another crawl can have the same slice
 	for _, text := range p.Fixed.AllowPorts {
 		port, err := strconv.ParseUint(text, 10, 16)
 		errs = append(errs, err)
