@@ -246,7 +246,7 @@ func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) e
 	if !files {
 		return errors.Join(&LocationError{Crawl: h.location.String(), Problem: "referrers are joined to records in the files of one directory only"}, closeRecords())
 	}
-	return errors.Join(reader.JoinReferrers(w, temp), closeRecords())
+	return errors.Join(reader.JoinReferrers(ctx, w, temp), closeRecords())
 }
 
 // records returns the committed records. If another process runs an embedded crawl,
