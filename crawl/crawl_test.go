@@ -2,6 +2,7 @@ package crawl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -78,5 +79,25 @@ func TestRunCallsOnPageOnce(t *testing.T) {
 	}
 	if lines != 3 {
 		t.Errorf("%d records, want 3", lines)
+	}
+}
+
+// TestStopWithEndedContext: Stop returns the error of its context if the context has ended,
+// and does not say that no process ran the crawl.
+func TestStopWithEndedContext(t *testing.T) {
+	c := config(t, site(t))
+	o, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	h, err := crawl.Attach(t.Context(), c.Location())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if ran, err := h.Stop(ctx); ran || !errors.Is(err, context.Canceled) {
+		t.Errorf("Stop: %v, %v, want the error %v", ran, err, context.Canceled)
 	}
 }

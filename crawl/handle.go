@@ -193,7 +193,7 @@ func (h *Handle) WriteSeeds(ctx context.Context) (path string, seeds uint64, err
 // until that process has closed the crawl. It reports whether a process ran the crawl.
 func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 	if !h.Running(ctx) {
-		return false, nil
+		return false, ctx.Err()
 	}
 	if _, err := verbStop.ask(ctx, h, nothing{}); err != nil || h.own != nil {
 		return true, err
