@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
@@ -79,6 +80,21 @@ func TestRunCallsOnPageOnce(t *testing.T) {
 	}
 	if lines != 3 {
 		t.Errorf("%d records, want 3", lines)
+	}
+}
+
+// TestRedisSinkNeedsPostgres: a crawl in Redis with its records in Postgres is refused if no
+// Postgres is given, and is not created.
+func TestRedisSinkNeedsPostgres(t *testing.T) {
+	c := config(t, site(t))
+	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
+	c.Fixed.Sink = "postgres"
+	err := crawl.Run(t.Context(), c)
+	if e, is := errors.AsType[*crawl.LocationError](err); !is || !e.Postgres {
+		t.Errorf("Run: %v, want a LocationError that asks for a Postgres", err)
+	}
+	if stored, err := crawl.Stored(t.Context(), c.Location()); err != nil || stored != nil {
+		t.Errorf("the crawl has the settings %v, %v, want no crawl", stored, err)
 	}
 }
 
