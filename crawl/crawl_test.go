@@ -98,6 +98,19 @@ func TestRedisSinkNeedsPostgres(t *testing.T) {
 	}
 }
 
+// TestCloseTwice: a second Close does nothing.
+func TestCloseTwice(t *testing.T) {
+	o, err := crawl.Open(t.Context(), config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestStopWithEndedContext: Stop returns the error of its context if the context has ended,
 // and does not say that no process ran the crawl.
 func TestStopWithEndedContext(t *testing.T) {
