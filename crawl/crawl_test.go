@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
@@ -36,6 +39,20 @@ func config(t testing.TB, seeds ...string) crawl.Config {
 		Dir: filepath.Join(t.TempDir(), "site.crawl"), Seeds: seeds, Fixed: crawl.Fixed{Delay: crawl.NoDelay, FilterCapacity: 10_000},
 		Requests: get.Config{AllowPrivate: true},
 	}
+}
+
+// handle returns a Handle on a crawl of site that has ended.
+func handle(t testing.TB) *crawl.Handle {
+	c := config(t, site(t))
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	h, err := crawl.Attach(t.Context(), c.Location())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
 }
 
 // TestRunCallsOnPageOnce: a crawl calls OnPage once for each page. Running it
@@ -95,6 +112,66 @@ func TestRedisSinkNeedsPostgres(t *testing.T) {
 	}
 	if stored, err := crawl.Stored(t.Context(), c.Location()); err != nil || stored != nil {
 		t.Errorf("the crawl has the settings %v, %v, want no crawl", stored, err)
+	}
+}
+
+// TestHandleIsSafeForConcurrentUse: concurrent calls wait for each other if no process runs
+// the crawl.
+func TestHandleIsSafeForConcurrentUse(t *testing.T) {
+	h := handle(t)
+	var calls errgroup.Group
+	calls.Go(func() error { // takes longer than a process waits for the lock of the directory
+		_, err := h.Report(t.Context(), 3*time.Second)
+		return err
+	})
+	for range 20 {
+		calls.Go(func() error {
+			_, err := h.Status(t.Context())
+			return err
+		})
+	}
+	if err := calls.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKeptHandle: while a Handle keeps the crawl open, its outboxes read the end of the
+// records, and Keep has no effect. The crawl is closed once.
+func TestKeptHandle(t *testing.T) {
+	h := handle(t)
+	release, err := h.Keep(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := h.Keep(t.Context())
+	if err != nil {
+		t.Fatalf("second Keep: %v", err)
+	}
+	if err := again(); err != nil {
+		t.Errorf("release of the second Keep: %v", err)
+	}
+	boxes, err := h.Outboxes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer boxes.Close()
+	list, err := boxes.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if lag, err := list[0].Lag(ctx, ""); err != nil || lag.Events != 3 {
+		t.Errorf("lag %+v, %v, want 3 events", lag, err)
+	}
+	if err := h.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Errorf("release after Close: %v", err)
+	}
+	if lag, err := list[0].Lag(ctx, ""); err != nil || lag.Events != 3 {
+		t.Errorf("lag after Close %+v, %v, want 3 events", lag, err)
 	}
 }
 
