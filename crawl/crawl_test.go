@@ -115,6 +115,22 @@ func TestRedisSinkNeedsPostgres(t *testing.T) {
 	}
 }
 
+// TestStatusOfWorker: the status of a crawl in Redis names the workers, also if a worker
+// answers.
+func TestStatusOfWorker(t *testing.T) {
+	c := config(t)
+	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
+	o, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	st, err := o.Status(t.Context())
+	if err != nil || !st.Running || st.Progress == nil || st.Shared == nil || len(st.Shared.Workers) != 1 {
+		t.Errorf("status %+v, %v, want it running, with the progress of this process and one worker", st, err)
+	}
+}
+
 // TestHandleIsSafeForConcurrentUse: concurrent calls wait for each other if no process runs
 // the crawl.
 func TestHandleIsSafeForConcurrentUse(t *testing.T) {
