@@ -16,6 +16,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
@@ -221,5 +222,56 @@ func TestStopWithEndedContext(t *testing.T) {
 	cancel()
 	if ran, err := h.Stop(ctx); ran || !errors.Is(err, context.Canceled) {
 		t.Errorf("Stop: %v, %v, want the error %v", ran, err, context.Canceled)
+	}
+}
+
+// TestSeedCountsAreSummed: the report has the seeds of Config.Seeds and of each Feed.
+func TestSeedCountsAreSummed(t *testing.T) {
+	c := config(t, site(t))
+	c.Fixed.MaxDepth = crawl.SeedsOnly
+	o, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	first, second := o.Feed(), o.Feed()
+	first(crawl.SeedCounts{Added: 2, Seen: 3, All: true})
+	second(crawl.SeedCounts{Refused: 4, All: true})
+	r, err := o.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (report.Seeds{Added: 3, Known: 3, Refused: 4}); r.Report.Seeds == nil || *r.Report.Seeds != want {
+		t.Errorf("seeds %+v, want %+v", r.Report.Seeds, want)
+	}
+}
+
+// TestClosedAfterLastFeed: a crawl of seeds only is closed when all seeds of all
+// feeds were added, and not if a feed ended early.
+func TestClosedAfterLastFeed(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		c := config(t)
+		c.Fixed.MaxDepth = crawl.SeedsOnly
+		o, err := crawl.Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.Close()
+		closed := func() bool {
+			s, err := o.Sample(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Closed
+		}
+		first, second := o.Feed(), o.Feed()
+		first(crawl.SeedCounts{All: all})
+		if closed() {
+			t.Error("closed while a feed can add seeds, want it open")
+		}
+		second(crawl.SeedCounts{All: true})
+		if closed() != all {
+			t.Errorf("closed %t after all feeds, want %t", !all, all)
+		}
 	}
 }

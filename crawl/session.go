@@ -30,8 +30,9 @@ type session struct {
 
 	feeding atomic.Int64  // calls of Feed that are not done yet
 	closed  atomic.Bool   // nothing can be added any more: see report.Sample
-	seedsMu sync.Mutex    // guards seedsFile and counts
-	counts  SeedCounts    // the seeds of this run
+	seedsMu sync.Mutex    // guards seedsFile, counts and partial
+	counts  SeedCounts    // the seeds of this run; All is not set
+	partial bool          // a Feed ended before all its seeds were added
 	monitor *monitor      // the monitor of a Crawl; nil means the session only answers a Handle
 	changed chan struct{} // signals a change that a Watch shows at once
 	close   func() error  // closes the crawl at the first call, and returns the same error at each call
