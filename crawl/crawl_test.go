@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -273,5 +274,16 @@ func TestClosedAfterLastFeed(t *testing.T) {
 		if closed() != all {
 			t.Errorf("closed %t after all feeds, want %t", !all, all)
 		}
+	}
+}
+
+// TestMissingArguments: Export without directories and Migrate without a Postgres return errors.
+func TestMissingArguments(t *testing.T) {
+	_, err := crawl.Export(t.Context(), crawl.Location{Dir: t.TempDir()}, nil, "", io.Discard)
+	if _, is := errors.AsType[*crawl.LocationError](err); !is {
+		t.Errorf("Export without directories: %v, want a LocationError", err)
+	}
+	if _, _, err := crawl.Migrate(t.Context(), nil); err == nil {
+		t.Error("Migrate without a Postgres returned no error")
 	}
 }

@@ -110,8 +110,8 @@ func TestWrongFixed(t *testing.T) {
 	}
 }
 
-// TestWrongHosts: one error names all values of Hosts that are wrong. It does not contain the value of
-// a header.
+// TestWrongHosts: one error names all values of Hosts that are wrong. It does not contain
+// the value of a header.
 func TestWrongHosts(t *testing.T) {
 	err := Config{Dir: "d", Hosts: []Host{
 		{Pattern: "a.test", Delay: NoDelay, Concurrency: -3}, {Pattern: "b.test", Robots: "Ignore"},

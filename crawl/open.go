@@ -209,6 +209,9 @@ func RecordsFile(dir string) string { return engine.RecordsIn(dir) }
 // Migrate brings the schema of a database up to date, and returns the versions
 // before and after.
 func Migrate(ctx context.Context, p *Postgres) (from, to int64, err error) {
+	if p == nil {
+		return 0, 0, errors.New("crawl: Postgres is nil, want a database")
+	}
 	db, err := p.database()
 	if err != nil {
 		return 0, 0, err
