@@ -2,15 +2,22 @@ package crawl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
@@ -34,6 +41,20 @@ func config(t testing.TB, seeds ...string) crawl.Config {
 		Dir: filepath.Join(t.TempDir(), "site.crawl"), Seeds: seeds, Fixed: crawl.Fixed{Delay: crawl.NoDelay, FilterCapacity: 10_000},
 		Requests: get.Config{AllowPrivate: true},
 	}
+}
+
+// handle returns a Handle on a crawl of site that has ended.
+func handle(t testing.TB) *crawl.Handle {
+	c := config(t, site(t))
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	h, err := crawl.Attach(t.Context(), c.Location())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
 }
 
 // TestRunCallsOnPageOnce: a crawl calls OnPage once for each page. Running it
@@ -78,5 +99,191 @@ func TestRunCallsOnPageOnce(t *testing.T) {
 	}
 	if lines != 3 {
 		t.Errorf("%d records, want 3", lines)
+	}
+}
+
+// TestRedisSinkNeedsPostgres: a crawl in Redis with its records in Postgres is refused if no
+// Postgres is given, and is not created.
+func TestRedisSinkNeedsPostgres(t *testing.T) {
+	c := config(t, site(t))
+	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
+	c.Fixed.Sink = "postgres"
+	err := crawl.Run(t.Context(), c)
+	if e, is := errors.AsType[*crawl.LocationError](err); !is || !e.Postgres {
+		t.Errorf("Run: %v, want a LocationError that asks for a Postgres", err)
+	}
+	if stored, err := crawl.Stored(t.Context(), c.Location()); err != nil || stored != nil {
+		t.Errorf("the crawl has the settings %v, %v, want no crawl", stored, err)
+	}
+}
+
+// TestStatusOfWorker: the status of a crawl in Redis names the workers, also if a worker
+// answers.
+func TestStatusOfWorker(t *testing.T) {
+	c := config(t)
+	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
+	o, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	st, err := o.Status(t.Context())
+	if err != nil || !st.Running || st.Progress == nil || st.Shared == nil || len(st.Shared.Workers) != 1 {
+		t.Errorf("status %+v, %v, want it running, with the progress of this process and one worker", st, err)
+	}
+}
+
+// TestHandleIsSafeForConcurrentUse: concurrent calls wait for each other if no process runs
+// the crawl.
+func TestHandleIsSafeForConcurrentUse(t *testing.T) {
+	h := handle(t)
+	var calls errgroup.Group
+	calls.Go(func() error { // takes longer than a process waits for the lock of the directory
+		_, err := h.Report(t.Context(), 3*time.Second)
+		return err
+	})
+	for range 20 {
+		calls.Go(func() error {
+			_, err := h.Status(t.Context())
+			return err
+		})
+	}
+	if err := calls.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKeptHandle: while a Handle keeps the crawl open, its outboxes read the end of the
+// records, and Keep has no effect. The crawl is closed once.
+func TestKeptHandle(t *testing.T) {
+	h := handle(t)
+	release, err := h.Keep(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := h.Keep(t.Context())
+	if err != nil {
+		t.Fatalf("second Keep: %v", err)
+	}
+	if err := again(); err != nil {
+		t.Errorf("release of the second Keep: %v", err)
+	}
+	boxes, err := h.Outboxes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer boxes.Close()
+	list, err := boxes.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if lag, err := list[0].Lag(ctx, ""); err != nil || lag.Events != 3 {
+		t.Errorf("lag %+v, %v, want 3 events", lag, err)
+	}
+	if err := h.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Errorf("release after Close: %v", err)
+	}
+	if lag, err := list[0].Lag(ctx, ""); err != nil || lag.Events != 3 {
+		t.Errorf("lag after Close %+v, %v, want 3 events", lag, err)
+	}
+}
+
+// TestCloseTwice: a second Close does nothing.
+func TestCloseTwice(t *testing.T) {
+	o, err := crawl.Open(t.Context(), config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStopWithEndedContext: Stop returns the error of its context if the context has ended,
+// and does not say that no process ran the crawl.
+func TestStopWithEndedContext(t *testing.T) {
+	c := config(t, site(t))
+	o, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	h, err := crawl.Attach(t.Context(), c.Location())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if ran, err := h.Stop(ctx); ran || !errors.Is(err, context.Canceled) {
+		t.Errorf("Stop: %v, %v, want the error %v", ran, err, context.Canceled)
+	}
+}
+
+// TestSeedCountsAreSummed: the report has the seeds of Config.Seeds and of each Feed.
+func TestSeedCountsAreSummed(t *testing.T) {
+	c := config(t, site(t))
+	c.Fixed.MaxDepth = crawl.SeedsOnly
+	o, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	first, second := o.Feed(), o.Feed()
+	first(crawl.SeedCounts{Added: 2, Seen: 3, All: true})
+	second(crawl.SeedCounts{Refused: 4, All: true})
+	r, err := o.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (report.Seeds{Added: 3, Known: 3, Refused: 4}); r.Report.Seeds == nil || *r.Report.Seeds != want {
+		t.Errorf("seeds %+v, want %+v", r.Report.Seeds, want)
+	}
+}
+
+// TestClosedAfterLastFeed: a crawl of seeds only is closed when all seeds of all
+// feeds were added, and not if a feed ended early.
+func TestClosedAfterLastFeed(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		c := config(t)
+		c.Fixed.MaxDepth = crawl.SeedsOnly
+		o, err := crawl.Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.Close()
+		closed := func() bool {
+			s, err := o.Sample(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Closed
+		}
+		first, second := o.Feed(), o.Feed()
+		first(crawl.SeedCounts{All: all})
+		if closed() {
+			t.Error("closed while a feed can add seeds, want it open")
+		}
+		second(crawl.SeedCounts{All: true})
+		if closed() != all {
+			t.Errorf("closed %t after all feeds, want %t", !all, all)
+		}
+	}
+}
+
+// TestMissingArguments: Export without directories and Migrate without a Postgres return errors.
+func TestMissingArguments(t *testing.T) {
+	_, err := crawl.Export(t.Context(), crawl.Location{Dir: t.TempDir()}, nil, "", io.Discard)
+	if _, is := errors.AsType[*crawl.LocationError](err); !is {
+		t.Errorf("Export without directories: %v, want a LocationError", err)
+	}
+	if _, _, err := crawl.Migrate(t.Context(), nil); err == nil {
+		t.Error("Migrate without a Postgres returned no error")
 	}
 }

@@ -25,6 +25,9 @@ type Exported struct {
 // No worker should run meanwhile.
 func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Writer) (sums Exported, err error) {
 	if l.Redis == nil {
+		if len(dirs) == 0 {
+			return sums, &LocationError{Crawl: "crawl", Problem: "Export needs a crawl in Redis, or the directories of workers"}
+		}
 		dirs, err = engine.WorkersOf(dirs)
 		if err != nil {
 			return sums, err

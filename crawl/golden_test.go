@@ -110,6 +110,46 @@ func TestWrongFixed(t *testing.T) {
 	}
 }
 
+// TestWrongHosts: one error names all values of Hosts that are wrong. It does not contain
+// the value of a header.
+func TestWrongHosts(t *testing.T) {
+	err := Config{Dir: "d", Hosts: []Host{
+		{Pattern: "a.test", Delay: NoDelay, Concurrency: -3}, {Pattern: "b.test", Robots: "Ignore"},
+		{Pattern: "c.test", Headers: map[string]string{"bad name": "x", "Cookie": "secret\n"}},
+	}}.Validate()
+	for _, text := range []string{`"a.test": Delay`, `"a.test": Concurrency`, `"b.test": Robots`, `"c.test": header name "bad name"`, "Cookie"} {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("the error does not contain %s: %v", text, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error contains the value of a header: %v", err)
+	}
+}
+
+// TestWrongSave: Records.Save has one of the documented values.
+func TestWrongSave(t *testing.T) {
+	for save, valid := range map[string]bool{"": true, "none": true, "html": true, "all": true, "All": false} {
+		if err := (Config{Dir: "d", Records: Records{Save: save}}).Validate(); (err == nil) != valid {
+			t.Errorf("Save %q: error %v, want it valid: %t", save, err, valid)
+		}
+	}
+}
+
+// TestConfigIsNotChanged: a crawl does not write into the slices of its config, which
+// other crawls of the process can use too.
+func TestConfigIsNotChanged(t *testing.T) {
+	ports := []uint16{25, 0}
+	c := Config{Dir: "d", Fixed: Fixed{AllowPorts: []string{"22"}}}
+	c.Requests.AllowPorts = ports[:1]
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if ports[1] != 0 {
+		t.Errorf("the element after Requests.AllowPorts became %d, want it unchanged", ports[1])
+	}
+}
+
 // TestSetRefusesEmptyNumber: an empty text is neither a number nor NoLimit.
 func TestSetRefusesEmptyNumber(t *testing.T) {
 	for _, name := range []string{"partitions", "host-concurrency", "max-per-host", "max-depth"} {

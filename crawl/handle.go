@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
@@ -18,15 +17,35 @@ import (
 
 // Handle inspects and controls a crawl. If a process runs the crawl from the
 // handle's directory, that process answers through its control socket. Otherwise
-// each call opens the crawl and closes it again. A Handle is safe for concurrent use.
+// each call opens the crawl and closes it again, and calls on an embedded crawl wait
+// for each other. A Handle is safe for concurrent use.
 type Handle struct {
 	location Location
 	backend  engine.Backend
 	own      *session // the session of a Crawl; nil if another process runs the crawl, or none does
 
-	mu   sync.Mutex
-	kept *session // the session that Keep opened; nil if each call opens its own
+	turn chan struct{} // has an element while a call uses kept, or has an embedded crawl open
+	kept *session      // the session that Keep opened; nil if each call opens its own
 }
+
+func newHandle(l Location, backend engine.Backend) *Handle {
+	return &Handle{location: l, backend: backend, turn: make(chan struct{}, 1)}
+}
+
+// lock waits until no other call uses kept or has an embedded crawl open.
+func (h *Handle) lock(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *Handle) unlock() { <-h.turn }
 
 // Location returns the location of the crawl.
 func (h *Handle) Location() Location { return h.location }
@@ -38,22 +57,26 @@ func (h *Handle) Running(ctx context.Context) bool {
 }
 
 // Keep opens the crawl for the calls that follow, until release is called. It does
-// nothing if a process runs the crawl.
+// nothing if a process runs the crawl, or if the Handle keeps the crawl open already.
 func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
-	if h.Running(ctx) {
+	if err := h.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer h.unlock()
+	if h.kept != nil || h.Running(ctx) {
 		return func() error { return nil }, nil
 	}
 	ses, err := openStored(ctx, h.location, h.backend, engine.Steer, Config{})
 	if err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.kept = ses
 	return func() error {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.kept = nil
+		h.turn <- struct{}{}
+		defer h.unlock()
+		if h.kept == ses {
+			h.kept = nil
+		}
 		return ses.close()
 	}, nil
 }
@@ -193,7 +216,7 @@ func (h *Handle) WriteSeeds(ctx context.Context) (path string, seeds uint64, err
 // until that process has closed the crawl. It reports whether a process ran the crawl.
 func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 	if !h.Running(ctx) {
-		return false, nil
+		return false, ctx.Err()
 	}
 	if _, err := verbStop.ask(ctx, h, nothing{}); err != nil || h.own != nil {
 		return true, err
@@ -246,7 +269,7 @@ func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) e
 	if !files {
 		return errors.Join(&LocationError{Crawl: h.location.String(), Problem: "referrers are joined to records in the files of one directory only"}, closeRecords())
 	}
-	return errors.Join(reader.JoinReferrers(w, temp), closeRecords())
+	return errors.Join(reader.JoinReferrers(ctx, w, temp), closeRecords())
 }
 
 // records returns the committed records. If another process runs an embedded crawl,
@@ -283,8 +306,8 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 
 // Close closes the crawl if Keep has opened it.
 func (h *Handle) Close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.turn <- struct{}{}
+	defer h.unlock()
 	if h.kept != nil {
 		kept := h.kept
 		h.kept = nil

@@ -1,11 +1,15 @@
 package crawl
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
@@ -25,6 +29,29 @@ func newHostTable(hosts []Host) hostTable {
 		table[i] = hostRow{h, regexp.MustCompile(pattern)}
 	}
 	return table
+}
+
+// check returns an error that names every fault of the table.
+func (t hostTable) check() error {
+	var errs []error
+	for _, h := range t {
+		add := func(err error) { errs = append(errs, fmt.Errorf("crawl: Hosts: %q: %w", h.Pattern, err)) }
+		if h.Delay < 0 {
+			add(fmt.Errorf("Delay is %v, want 0 or more", h.Delay))
+		}
+		if h.Concurrency < 0 {
+			add(fmt.Errorf("Concurrency is %d, want 0 or more", h.Concurrency))
+		}
+		if !slices.Contains([]string{"", "obey", "ignore"}, h.Robots) {
+			add(fmt.Errorf("Robots is %q, want obey or ignore", h.Robots))
+		}
+		for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
+			if err := get.CheckHeader(name, h.Headers[name]); err != nil {
+				add(err)
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // match returns the first row that matches a host key, or nil.

@@ -61,7 +61,8 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handle{location: ses.Location(), backend: ses.backend, own: ses}
+	h := newHandle(ses.Location(), ses.backend)
+	h.own = ses
 	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), ending: &ending{begun: make(chan struct{})}}, nil
 }
 
@@ -80,7 +81,7 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handle{location: l, backend: backend}
+	h := newHandle(l, backend)
 	if l.Redis == nil {
 		card, err := engine.ReadWorkerCard(l.Dir)
 		if err != nil {
@@ -208,6 +209,9 @@ func RecordsFile(dir string) string { return engine.RecordsIn(dir) }
 // Migrate brings the schema of a database up to date, and returns the versions
 // before and after.
 func Migrate(ctx context.Context, p *Postgres) (from, to int64, err error) {
+	if p == nil {
+		return 0, 0, errors.New("crawl: Postgres is nil, want a database")
+	}
 	db, err := p.database()
 	if err != nil {
 		return 0, 0, err

@@ -39,7 +39,7 @@ func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
 		if err != nil {
 			return nil, err
 		}
-		end := &committedEnd{dir: h.location.Dir}
+		end := &committedEnd{handle: h}
 		box, release, err := directory.Outbox(ctx, stored["sink"] == sinkPostgres, end.position)
 		if err != nil {
 			return nil, err
@@ -109,19 +109,21 @@ func ageOf(lag events.Lag, now time.Time) float64 {
 // opens the store, and so locks it for a moment. To do this rarely, position keeps the
 // end until the directory changes.
 type committedEnd struct {
-	dir string
+	handle *Handle
 
 	mu      sync.Mutex
 	lastEnd frontier.Position // the end that was read last; nil if there is none
 	// changed is the modification time that the directory had when lastEnd was read from
-	// the store. It is zero if lastEnd is the answer of a process that ran the crawl.
+	// the store. It is zero if lastEnd is the answer of a process that ran the crawl, or of
+	// the session that Handle.Keep opened.
 	changed time.Time
 }
 
 // position returns the end. The end cannot be read while a process opens or closes the
-// crawl, or dies. In this case, position returns the end that it read last. If it has not
-// read an end before, it waits until the lock is released. The error wraps
-// frontier.ErrUnavailable if a process does not answer.
+// crawl, or dies, and while another call of the handle has the crawl open. In these cases,
+// position returns the end that it read last. If it has not read an end before, it waits
+// until the lock is released. The error wraps frontier.ErrUnavailable if a process does
+// not answer.
 func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,22 +145,36 @@ func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) 
 }
 
 func (e *committedEnd) read(ctx context.Context) error {
-	if listens(ctx, e.dir) {
+	dir := e.handle.location.Dir
+	if listens(ctx, dir) {
 		var end frontier.Position
-		err := askPosition(ctx, e.dir, &end)
+		err := askPosition(ctx, dir, &end)
 		if err == nil {
 			e.lastEnd, e.changed = end, time.Time{}
 		}
-		if err == nil || listens(ctx, e.dir) {
+		if err == nil || listens(ctx, dir) {
 			return err
 		} // the process has just ended
 	}
+	select {
+	case e.handle.turn <- struct{}{}:
+		defer e.handle.unlock()
+	default: // another call has the crawl open, or uses the session that Keep opened
+		return frontier.ErrLocked
+	}
+	if kept := e.handle.kept; kept != nil {
+		end, err := kept.engine.Position(ctx)
+		if err == nil {
+			e.lastEnd, e.changed = end, time.Time{}
+		}
+		return err
+	}
 	// Each run changes the directory, because it creates the socket there.
-	info, err := os.Stat(e.dir)
+	info, err := os.Stat(dir)
 	if err != nil || e.lastEnd != nil && info.ModTime().Equal(e.changed) {
 		return err
 	}
-	end, err := engine.StoredPosition(e.dir)
+	end, err := engine.StoredPosition(dir)
 	if err == nil {
 		e.lastEnd, e.changed = end, info.ModTime()
 	}

@@ -1,11 +1,13 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"net"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -29,7 +31,7 @@ func TestPositionOfDyingProcess(t *testing.T) {
 			_ = c.Close() // without an answer
 		}
 	}()
-	end := &committedEnd{dir: dir}
+	end := &committedEnd{handle: newHandle(Location{Dir: dir}, nil)}
 	for name, ask := range map[string]func() error{
 		"alone":  func() error { _, err := end.position(t.Context()); return err },
 		"worker": func() error { _, err := workerEnd(t.Context(), dir); return err },
@@ -41,5 +43,19 @@ func TestPositionOfDyingProcess(t *testing.T) {
 	end.lastEnd = frontier.Position{}
 	if _, err := end.position(t.Context()); err != nil {
 		t.Errorf("position of a dead process whose end was read before: %v, want no error", err)
+	}
+}
+
+// TestWaitForOtherCallEndsWithContext: a call that waits for another call of the Handle ends
+// with its context.
+func TestWaitForOtherCallEndsWithContext(t *testing.T) {
+	h := newHandle(Location{Dir: t.TempDir()}, nil)
+	if err := h.lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := h.Status(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Status: %v, want %v", err, context.DeadlineExceeded)
 	}
 }

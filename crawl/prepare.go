@@ -70,9 +70,13 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 		errs = append(errs, json.Unmarshal([]byte(text), &p.Hosts))
 	}
 	p.hosts = newHostTable(p.Hosts)
+	errs = append(errs, p.hosts.check())
 	p.Agent = cmp.Or(p.Agent, "crawler/"+Version())
 	p.Memory = cmp.Or(p.Memory, defaultMemory)
 	p.Records.Save = cmp.Or(p.Records.Save, "none")
+	if save := (choice{&p.Records.Save, []string{"none", "html", "all"}}); save.Set(p.Records.Save) != nil {
+		errs = append(errs, fmt.Errorf("crawl: Records.Save is %q, want one of %q", p.Records.Save, save.values))
+	}
 	p.Grace = cmp.Or(p.Grace, defaultGrace)
 	if p.Records.Links && p.Fixed.Sink == sinkPostgres {
 		errs = append(errs, errors.New("crawl: Records.Links needs records in files, but Fixed.Sink is postgres"))
@@ -214,6 +218,7 @@ func (p *plan) newClient() (err error) {
 		c.Headers = make(http.Header)
 	}
 	var errs []error
+	c.AllowPorts = slices.Clone(c.AllowPorts) // another crawl can have the same slice
 	for _, text := range p.Fixed.AllowPorts {
 		port, err := strconv.ParseUint(text, 10, 16)
 		errs = append(errs, err)

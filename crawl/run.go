@@ -48,8 +48,8 @@ type SeedCounts struct {
 }
 
 // Feed prevents Run from ending for lack of URLs until the caller calls done. The
-// argument of done has the counts of the seeds that the caller has added. Feed must
-// be called before Run.
+// argument of done has the counts of the seeds that the caller has added, which the report
+// adds to those of Config.Seeds and of other calls of Feed. Feed must be called before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
@@ -254,13 +254,18 @@ func (ses *session) errUnreached() error {
 // feedSeeds implements Crawl.Feed.
 func (ses *session) feedSeeds() (done func(SeedCounts)) {
 	release := ses.worker.Hold()
+	ses.seedsMu.Lock()
 	ses.feeding.Add(1)
+	ses.closed.Store(false)
+	ses.seedsMu.Unlock()
 	return func(counts SeedCounts) {
 		ses.seedsMu.Lock()
-		ses.counts = counts
+		ses.counts.Added += counts.Added
+		ses.counts.Seen += counts.Seen
+		ses.counts.Refused += counts.Refused
+		ses.partial = ses.partial || !counts.All
+		ses.closed.Store(ses.feeding.Add(-1) == 0 && !ses.partial && ses.Fixed.MaxDepth == SeedsOnly)
 		ses.seedsMu.Unlock()
-		ses.closed.Store(counts.All && ses.Fixed.MaxDepth == SeedsOnly)
-		ses.feeding.Add(-1)
 		release()
 	}
 }

@@ -30,10 +30,12 @@ type session struct {
 
 	feeding atomic.Int64  // calls of Feed that are not done yet
 	closed  atomic.Bool   // nothing can be added any more: see report.Sample
-	seedsMu sync.Mutex    // guards seedsFile and counts
-	counts  SeedCounts    // the seeds of this run
+	seedsMu sync.Mutex    // guards seedsFile, counts and partial
+	counts  SeedCounts    // the seeds of this run; All is not set
+	partial bool          // a Feed ended before all its seeds were added
 	monitor *monitor      // the monitor of a Crawl; nil means the session only answers a Handle
 	changed chan struct{} // signals a change that a Watch shows at once
+	close   func() error  // closes the crawl at the first call, and returns the same error at each call
 }
 
 // openSession opens the crawl of a plan. It creates the crawl only if the argument purpose
@@ -45,6 +47,11 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 		return nil, err
 	}
 	ses := &session{plan: p, backend: backend, engine: opened, dir: opened.Dir, changed: make(chan struct{}, 1)}
+	ses.close = sync.OnceValue(func() error {
+		err := opened.Close()
+		p.client.Close()
+		return err
+	})
 	if p.Redis == nil {
 		ses.dir = p.Dir
 	}
@@ -84,12 +91,6 @@ func (p *plan) openEngine(ctx context.Context, backend engine.Backend, purpose e
 			return nil, ctx.Err()
 		}
 	}
-}
-
-func (ses *session) close() error {
-	err := ses.engine.Close()
-	ses.client.Close()
-	return err
 }
 
 // file returns the path of a file in the crawl's directory.

@@ -17,14 +17,16 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 		return st, err
 	}
 	st.Relays = ses.lags(ctx)
+	if st.Shared, err = ses.engine.Sharing(ctx); err != nil {
+		return st, err
+	}
 	if ses.monitor != nil {
 		progress := ses.worker.Progress()
 		st.Running, st.Progress = true, &progress
 		return st, nil
 	}
-	st.Shared, err = ses.engine.Sharing(ctx)
 	st.Running = st.Shared != nil && len(st.Shared.Workers) > 0
-	return st, err
+	return st, nil
 }
 
 // retry implements Handle.Retry.

@@ -99,15 +99,21 @@ func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, e
 	if h.own != nil {
 		return v.perform(h.own, ctx, question)
 	}
+	if err := h.lock(ctx); err != nil {
+		return answer, err
+	}
 	if listens(ctx, h.location.Dir) {
+		h.unlock()
 		return answer, callControl(ctx, h.location.Dir, v.name, question, &answer)
 	}
-	h.mu.Lock()
-	if h.kept != nil {
-		defer h.mu.Unlock()
-		return v.perform(h.kept, ctx, question)
+	if h.kept == nil && h.location.Redis != nil { // other calls can open the crawl too
+		h.unlock()
+	} else {
+		defer h.unlock()
+		if h.kept != nil {
+			return v.perform(h.kept, ctx, question)
+		}
 	}
-	h.mu.Unlock()
 	ses, err := openStored(ctx, h.location, h.backend, v.purpose, Config{})
 	if err != nil {
 		return answer, err

@@ -124,14 +124,7 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, fmt.Errorf("UserAgent is %q, want no control characters", c.UserAgent))
 	}
 	for name, values := range c.Headers {
-		if !httpguts.ValidHeaderFieldName(name) {
-			errs = append(errs, fmt.Errorf("header name %q is not a token", name))
-		}
-		for _, v := range values {
-			if !httpguts.ValidHeaderFieldValue(v) {
-				errs = append(errs, fmt.Errorf("the value of header %s has control characters", name)) // the value may be secret
-			}
-		}
+		errs = append(errs, CheckHeader(name, values...))
 	}
 	for _, t := range c.Types {
 		if t != AnyType && (t != mediaType(t) || !strings.Contains(t, "/")) {
@@ -153,4 +146,18 @@ func (c Config) withDefaults() (Config, error) {
 		c.Types = HTMLTypes()
 	}
 	return c, errors.Join(errs...)
+}
+
+// CheckHeader returns an error for a header that cannot be sent. The error does not contain
+// a value, which may be secret.
+func CheckHeader(name string, values ...string) error {
+	if !httpguts.ValidHeaderFieldName(name) {
+		return fmt.Errorf("header name %q is not a token", name)
+	}
+	for _, v := range values {
+		if !httpguts.ValidHeaderFieldValue(v) {
+			return fmt.Errorf("the value of header %s has control characters", name)
+		}
+	}
+	return nil
 }

@@ -56,7 +56,7 @@ func BenchmarkReader(b *testing.B) {
 		_, err := r.Trail(idOf(records - 1))
 		return err
 	})
-	run("op=join", func() error { return r.JoinReferrers(io.Discard, b.TempDir()) })
+	run("op=join", func() error { return r.JoinReferrers(b.Context(), io.Discard, b.TempDir()) })
 }
 
 // BenchmarkExport measures the merge of the records of four workers, in files in the page

@@ -2,7 +2,9 @@ package record
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -207,7 +209,7 @@ func TestReaderDamage(t *testing.T) {
 		if last == nil || !strings.Contains(last.Error(), tt.want) {
 			t.Errorf("%s: error %v, want one with %q", tt.name, last, tt.want)
 		}
-		if err := (Reader{Dir: dir, End: tt.end}).JoinReferrers(&bytes.Buffer{}, t.TempDir()); err == nil {
+		if err := (Reader{Dir: dir, End: tt.end}).JoinReferrers(t.Context(), &bytes.Buffer{}, t.TempDir()); err == nil {
 			t.Errorf("%s: JoinReferrers returned no error", tt.name)
 		}
 	}
@@ -312,6 +314,32 @@ func TestTrailToSeed(t *testing.T) {
 	}
 }
 
+// cancelling cancels a context at the first Write.
+type cancelling struct{ cancel context.CancelFunc }
+
+func (c cancelling) Write(p []byte) (int, error) {
+	c.cancel()
+	return len(p), nil
+}
+
+// TestJoinReferrersStopsWithContext: JoinReferrers returns the error of its context if the
+// context ends before it begins, or while it writes.
+func TestJoinReferrersStopsWithContext(t *testing.T) {
+	dir := t.TempDir()
+	var text []byte
+	for n := range 5000 { // more than the buffer of the output
+		text = append(text, line(t, sample(n, n-1))...)
+	}
+	write(t, dir, Pages.active(), text)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, when := range []string{"while it writes", "before it begins"} {
+		if err := (Reader{Dir: dir}).JoinReferrers(ctx, cancelling{cancel}, t.TempDir()); !errors.Is(err, context.Canceled) {
+			t.Errorf("the context ends %s: error %v, want %v", when, err, context.Canceled)
+		}
+	}
+}
+
 // FuzzJoinReferrers compares the join of random directories with one in memory.
 func FuzzJoinReferrers(f *testing.F) {
 	for seed := range uint64(10) {
@@ -336,7 +364,7 @@ func FuzzJoinReferrers(f *testing.F) {
 		}
 		write(t, dir, Pages.active(), text)
 		var out bytes.Buffer
-		if err := (Reader{Dir: dir}).JoinReferrers(&out, temp); err != nil {
+		if err := (Reader{Dir: dir}).JoinReferrers(t.Context(), &out, temp); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range records {

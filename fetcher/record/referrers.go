@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -18,7 +19,7 @@ import (
 // It reads the records twice. The first time it stores all URLs and the ids of all referrers
 // in a directory below temp, about 250 bytes for each record. Then it joins them in 64
 // shares. It takes about 50 MB of memory for each 10⁷ records.
-func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
+func (r Reader) JoinReferrers(ctx context.Context, w io.Writer, temp string) (err error) {
 	files, err := newSpills(temp, "referrers-")
 	if err != nil {
 		return err
@@ -33,16 +34,19 @@ func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
 			}
 		}
 	}
-	end, err := r.ask(&join)
+	end, err := r.ask(ctx, &join)
 	if err != nil {
 		return err
 	}
 	for i := range join {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := join[i].answer(); err != nil {
 			return fmt.Errorf("record: join referrers: %w", err)
 		}
 	}
-	return r.mergeReferrers(w, &join, end)
+	return r.mergeReferrers(ctx, w, &join, end)
 }
 
 // id is a record's id; its bytes are uniformly distributed.
@@ -64,8 +68,11 @@ type share struct {
 
 // ask writes the ids and URLs of the records, and the ids of their referrers, to the shares.
 // It returns where the records end.
-func (r Reader) ask(all *referrers) (end Place, err error) {
+func (r Reader) ask(ctx context.Context, all *referrers) (end Place, err error) {
 	for l, err := range r.lines(noLimit) {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return end, err
 		}
@@ -129,10 +136,13 @@ func (s *share) load() (urls map[id][]byte, err error) {
 }
 
 // mergeReferrers writes the records before end, with the URLs of their referrers.
-func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
+func (r Reader) mergeReferrers(ctx context.Context, w io.Writer, all *referrers, end Place) error {
 	out := bufio.NewWriterSize(w, 256<<10)
 	var url []byte
 	for l, err := range r.lines(end) {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}

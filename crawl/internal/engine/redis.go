@@ -78,6 +78,9 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 	if h.DB == nil && c.Stored[exactSetting] != "" {
 		return nil, errElsewhere(h.String(), "exact keys")
 	}
+	if h.DB == nil && c.Rows {
+		return nil, errElsewhere(h.String(), "records")
+	}
 	config.Settings, config.ExactSet = c.Settings, h.DB != nil
 	config.FilterCapacity, config.FPR, config.Growth = c.FilterCapacity, c.FPR, c.Growth
 	config.Partitions, config.Wait = c.Partitions, c.Wait

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -84,7 +85,7 @@ func setHost(h *crawl.Host, key string, node *yaml.Node) (err error) {
 		}
 		var errs []error
 		for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
-			errs = append(errs, checkHeader(name, h.Headers[name]))
+			errs = append(errs, get.CheckHeader(name, h.Headers[name]))
 		}
 		return errors.Join(errs...)
 	case "robots":

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -144,16 +143,10 @@ func checkHeaderFlag(text string) error {
 	if name = strings.TrimSpace(name); !ok || name == "" {
 		return errors.New("want 'NAME: VALUE', such as 'Accept-Language: en'")
 	}
-	if err := checkHeader(name, strings.TrimSpace(content)); err != nil {
+	if err := get.CheckHeader(name, strings.TrimSpace(content)); err != nil {
 		return fmt.Errorf("want 'NAME: VALUE', such as 'Accept-Language: en': %w", err)
 	}
 	return nil
-}
-
-// checkHeader returns an error for a header that cannot be sent, without its value.
-func checkHeader(name, text string) error {
-	_, err := get.New(get.Config{Headers: http.Header{name: {text}}})
-	return errors.Unwrap(err)
 }
 
 // checkURLFile checks the name of a file of URLs.
