@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // Journal is the output of one of several workers, in files like those of Files. A
@@ -41,9 +42,12 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	unlock, err := cfg.FS.Lock(cfg.FS.PathJoin(cfg.Dir, cfg.Series.lock()))
+	unlock, err := durable.Lock(cfg.FS, cfg.FS.PathJoin(cfg.Dir, cfg.Series.lock()))
+	if errors.Is(err, durable.ErrHeld) {
+		return nil, fmt.Errorf("record: %w: %s", frontier.ErrLocked, cfg.Dir)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("record: %w: %s: %w", frontier.ErrLocked, cfg.Dir, err)
+		return nil, fmt.Errorf("record: lock %s: %w", cfg.Dir, err)
 	}
 	end, err := wholeLines(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -59,6 +61,13 @@ func TestJournalIsOneProcess(t *testing.T) {
 	if _, err := record.OpenJournal(cfg); !errors.Is(err, frontier.ErrLocked) {
 		t.Errorf("OpenJournal of an open journal: %v, want ErrLocked", err)
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(cfg.Dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := record.OpenJournal(record.Config{Dir: link}); !errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("OpenJournal of an open journal by a symbolic link: %v, want ErrLocked", err)
+	}
 	for range 2 {
 		if err := journal.Close(); err != nil {
 			t.Fatal(err)
@@ -66,6 +75,20 @@ func TestJournalIsOneProcess(t *testing.T) {
 		journal = must(record.OpenJournal(cfg))
 	}
 	_ = journal.Close()
+}
+
+// noLocks is a file system without locks, such as NFS without a lock manager.
+type noLocks struct{ vfs.FS }
+
+func (noLocks) Lock(string) (io.Closer, error) { return nil, syscall.ENOLCK }
+
+// TestJournalLockFails: only a lock that another caller has is ErrLocked. With ErrLocked, a
+// worker tries the next directory.
+func TestJournalLockFails(t *testing.T) {
+	_, err := record.OpenJournal(record.Config{Dir: "w", FS: noLocks{vfs.NewMem()}})
+	if !errors.Is(err, syscall.ENOLCK) || errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("OpenJournal on a file system without locks: %v, want ENOLCK and not ErrLocked", err)
+	}
 }
 
 // TestJournalGroups: many callers append and sync records in groups, across

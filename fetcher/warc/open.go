@@ -90,9 +90,12 @@ func (w *Writer) openWhole() error {
 	if err := w.create(); err != nil {
 		return err
 	}
-	unlock, err := w.cfg.FS.Lock(w.cfg.FS.PathJoin(w.cfg.Dir, lockFile))
+	unlock, err := durable.Lock(w.cfg.FS, w.cfg.FS.PathJoin(w.cfg.Dir, lockFile))
+	if errors.Is(err, durable.ErrHeld) {
+		return fmt.Errorf("%w: %s", frontier.ErrLocked, w.cfg.Dir)
+	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", frontier.ErrLocked, w.cfg.Dir, err)
+		return fmt.Errorf("lock %s: %w", w.cfg.Dir, err)
 	}
 	position, err := w.wholeRecords()
 	if err == nil {

@@ -312,6 +312,16 @@ func TestSecondProcess(t *testing.T) {
 	if _, err := Open(Config{Dir: dir}); !errors.Is(err, frontier.ErrLocked) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("second Open in this process = %v, want ErrLocked with the directory's name", err)
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Config{Dir: link}); !errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("second Open in this process by a symbolic link = %v, want ErrLocked", err)
+	}
+	if locked, err := Locked(nil, link); !locked || err != nil {
+		t.Errorf("Locked by a symbolic link = %t, %v, want true", locked, err)
+	}
 	other := exec.Command(os.Args[0], "-test.run=^TestSecondProcess$")
 	other.Env = append(os.Environ(), "LOCALSTORE_TEST_DIR="+dir)
 	if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "locked: true") {

@@ -1,6 +1,6 @@
 // Package durable has the file operations with which the stores and outputs of a crawl survive
 // a crash. It opens a growing file at its committed length, replaces other files atomically,
-// and syncs directories.
+// and syncs directories. It also locks files.
 //
 // It owns these steps and their order. It does not own the format of a file, its name, or its
 // rotation.
