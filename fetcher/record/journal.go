@@ -39,7 +39,7 @@ var (
 // another process has the journal open.
 func OpenJournal(cfg Config) (*Journal, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(cfg.FS, cfg.Dir); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
 	unlock, err := durable.Lock(cfg.FS, cfg.FS.PathJoin(cfg.Dir, cfg.Series.lock()))

@@ -77,6 +77,21 @@ func TestJournalIsOneProcess(t *testing.T) {
 	_ = journal.Close()
 }
 
+// TestJournalDirectorySurvives: a synced record survives a power loss, even if the directory
+// of the journal and its parents were new.
+func TestJournalDirectorySurvives(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	journal := must(record.OpenJournal(record.Config{Dir: "/x.crawl/host-1", FS: disk}))
+	if err := journal.Append(leased(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	must(journal.Sync())
+	after := disk.CrashClone(vfs.CrashCloneCfg{})
+	if _, err := after.Stat("/x.crawl/host-1/pages.jsonl"); err != nil {
+		t.Errorf("after Sync and a power loss: %v", err)
+	}
+}
+
 // noLocks is a file system without locks, such as NFS without a lock manager.
 type noLocks struct{ vfs.FS }
 

@@ -78,7 +78,7 @@ func (s *Store) enter() (exists bool, err error) {
 		return true, s.enterReadOnly()
 	}
 	dir := s.cfg.Dir
-	if err := makeDir(s.fs, dir); err != nil {
+	if err := durable.MkdirAll(s.fs, dir); err != nil {
 		return false, fmt.Errorf("localstore: %w", err)
 	}
 	if err := s.refuseForeign(); err != nil {
