@@ -57,6 +57,9 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, unlock.Close())
 	}
+	if err := files.file.Sync(); err != nil { // a killed process might not have synced its last lines
+		return nil, errors.Join(fmt.Errorf("record: %w", err), files.Close(), unlock.Close())
+	}
 	j := &Journal{files: files, unlock: unlock}
 	if cfg.Series.name() != Pages.name() {
 		return j, nil

@@ -92,6 +92,33 @@ func TestJournalDirectorySurvives(t *testing.T) {
 	}
 }
 
+// TestJournalAnsweredIsSynced: a power loss does not remove lines before Answered, even if a
+// process was killed after it wrote them and before it synced them.
+func TestJournalAnsweredIsSynced(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	cfg := record.Config{Dir: "/w", FS: disk}
+	journal := must(record.OpenJournal(cfg))
+	if err := journal.Append(leased(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	must(journal.Sync())
+	if err := journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := must(disk.OpenReadWrite("/w/pages.jsonl", vfs.WriteCategoryUnspecified))
+	line := make([]byte, must(file.Stat()).Size())
+	must(file.ReadAt(line, 0))
+	must(file.WriteAt(line, int64(len(line))))
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	answered := record.Pages.EndOf(must(must(record.OpenJournal(cfg)).Answered())).Offset
+	after := disk.CrashClone(vfs.CrashCloneCfg{})
+	if size := must(after.Stat("/w/pages.jsonl")).Size(); answered != 2*int64(len(line)) || size != answered {
+		t.Errorf("after a power loss the file has %d bytes; Answered was %d; want %d for both", size, answered, 2*len(line))
+	}
+}
+
 // noLocks is a file system without locks, such as NFS without a lock manager.
 type noLocks struct{ vfs.FS }
 
