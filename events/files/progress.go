@@ -77,9 +77,12 @@ func (p *Progress) Lock(_ context.Context, name string) (unlock func() error, er
 	if err := p.create(name); err != nil {
 		return nil, err
 	}
-	lock, err := vfs.Default.Lock(p.path(name, runLock))
+	lock, err := durable.Lock(vfs.Default, p.path(name, runLock))
+	if errors.Is(err, durable.ErrHeld) {
+		return nil, fmt.Errorf("%w: %s", events.ErrLocked, filepath.Join(p.dir, name))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", events.ErrLocked, filepath.Join(p.dir, name), err)
+		return nil, fmt.Errorf("files: lock relay %q: %w", name, err)
 	}
 	return lock.Close, nil
 }
@@ -207,9 +210,12 @@ func (p *Progress) update(ctx context.Context, name string, edit func(*state) er
 // lockFiles waits until no other process changes the files of a relay, and locks them.
 func (p *Progress) lockFiles(ctx context.Context, name string) (io.Closer, error) {
 	for {
-		lock, err := vfs.Default.Lock(p.path(name, saveLock))
+		lock, err := durable.Lock(vfs.Default, p.path(name, saveLock))
 		if err == nil {
 			return lock, nil
+		}
+		if !errors.Is(err, durable.ErrHeld) {
+			return nil, fmt.Errorf("files: lock relay %q: %w", name, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/events/eventstest"
@@ -63,6 +65,25 @@ func TestNamesOfRelays(t *testing.T) {
 	}
 	if names, err := files.NewProgress(noDir).Names(t.Context()); err == nil {
 		t.Errorf("Names of a file that is not a directory = %q, no error", names)
+	}
+}
+
+// TestProgressLockFails: an error of a lock file is returned at once, and is not ErrLocked.
+func TestProgressLockFails(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"run.lock", "save.lock"} {
+		if err := os.MkdirAll(filepath.Join(dir, "relays", "r", name), 0o700); err != nil { // cannot be opened for writing
+			t.Fatal(err)
+		}
+	}
+	p := files.NewProgress(dir)
+	if _, err := p.Lock(t.Context(), "r"); err == nil || errors.Is(err, events.ErrLocked) {
+		t.Errorf("Lock with a file that cannot be opened: %v, want an error other than ErrLocked", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := p.Save(ctx, "r", "1-0", nil); err == nil || ctx.Err() != nil {
+		t.Errorf("Save with a file that cannot be opened: %v, want an error at once", err)
 	}
 }
 

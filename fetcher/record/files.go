@@ -68,11 +68,8 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 	others := slices.DeleteFunc(slices.Clone(position), func(at frontier.FileLength) bool { return cfg.Series.Has(at.File) })
 	f := &Files{cfg: cfg, end: cfg.Series.EndOf(position), others: others}
 	f.synced, f.packed = f.closed(), f.closed()
-	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(cfg.FS, cfg.Dir); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
-	}
-	if err := f.syncDir(cfg.FS.PathDir(cfg.Dir)); err != nil { // because Dir may be new
-		return nil, err
 	}
 	left, err := f.recover()
 	if err != nil {

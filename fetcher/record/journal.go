@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // Journal is the output of one of several workers, in files like those of Files. A
@@ -38,12 +39,15 @@ var (
 // another process has the journal open.
 func OpenJournal(cfg Config) (*Journal, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(cfg.FS, cfg.Dir); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	unlock, err := cfg.FS.Lock(cfg.FS.PathJoin(cfg.Dir, cfg.Series.lock()))
+	unlock, err := durable.Lock(cfg.FS, cfg.FS.PathJoin(cfg.Dir, cfg.Series.lock()))
+	if errors.Is(err, durable.ErrHeld) {
+		return nil, fmt.Errorf("record: %w: %s", frontier.ErrLocked, cfg.Dir)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("record: %w: %s: %w", frontier.ErrLocked, cfg.Dir, err)
+		return nil, fmt.Errorf("record: lock %s: %w", cfg.Dir, err)
 	}
 	end, err := wholeLines(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {
@@ -52,6 +56,9 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	files, err := Open(cfg, cfg.Series.position(end))
 	if err != nil {
 		return nil, errors.Join(err, unlock.Close())
+	}
+	if err := files.file.Sync(); err != nil { // a killed process might not have synced its last lines
+		return nil, errors.Join(fmt.Errorf("record: %w", err), files.Close(), unlock.Close())
 	}
 	j := &Journal{files: files, unlock: unlock}
 	if cfg.Series.name() != Pages.name() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -59,6 +61,13 @@ func TestJournalIsOneProcess(t *testing.T) {
 	if _, err := record.OpenJournal(cfg); !errors.Is(err, frontier.ErrLocked) {
 		t.Errorf("OpenJournal of an open journal: %v, want ErrLocked", err)
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(cfg.Dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := record.OpenJournal(record.Config{Dir: link}); !errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("OpenJournal of an open journal by a symbolic link: %v, want ErrLocked", err)
+	}
 	for range 2 {
 		if err := journal.Close(); err != nil {
 			t.Fatal(err)
@@ -66,6 +75,62 @@ func TestJournalIsOneProcess(t *testing.T) {
 		journal = must(record.OpenJournal(cfg))
 	}
 	_ = journal.Close()
+}
+
+// TestJournalDirectorySurvives: a synced record survives a power loss, even if the directory
+// of the journal and its parents were new.
+func TestJournalDirectorySurvives(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	journal := must(record.OpenJournal(record.Config{Dir: "/x.crawl/host-1", FS: disk}))
+	if err := journal.Append(leased(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	must(journal.Sync())
+	after := disk.CrashClone(vfs.CrashCloneCfg{})
+	if _, err := after.Stat("/x.crawl/host-1/pages.jsonl"); err != nil {
+		t.Errorf("after Sync and a power loss: %v", err)
+	}
+}
+
+// TestJournalAnsweredIsSynced: a power loss does not remove lines before Answered, even if a
+// process was killed after it wrote them and before it synced them.
+func TestJournalAnsweredIsSynced(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	cfg := record.Config{Dir: "/w", FS: disk}
+	journal := must(record.OpenJournal(cfg))
+	if err := journal.Append(leased(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	must(journal.Sync())
+	if err := journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := must(disk.OpenReadWrite("/w/pages.jsonl", vfs.WriteCategoryUnspecified))
+	line := make([]byte, must(file.Stat()).Size())
+	must(file.ReadAt(line, 0))
+	must(file.WriteAt(line, int64(len(line))))
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	answered := record.Pages.EndOf(must(must(record.OpenJournal(cfg)).Answered())).Offset
+	after := disk.CrashClone(vfs.CrashCloneCfg{})
+	if size := must(after.Stat("/w/pages.jsonl")).Size(); answered != 2*int64(len(line)) || size != answered {
+		t.Errorf("after a power loss the file has %d bytes; Answered was %d; want %d for both", size, answered, 2*len(line))
+	}
+}
+
+// noLocks is a file system without locks, such as NFS without a lock manager.
+type noLocks struct{ vfs.FS }
+
+func (noLocks) Lock(string) (io.Closer, error) { return nil, syscall.ENOLCK }
+
+// TestJournalLockFails: only a lock that another caller has is ErrLocked. With ErrLocked, a
+// worker tries the next directory.
+func TestJournalLockFails(t *testing.T) {
+	_, err := record.OpenJournal(record.Config{Dir: "w", FS: noLocks{vfs.NewMem()}})
+	if !errors.Is(err, syscall.ENOLCK) || errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("OpenJournal on a file system without locks: %v, want ENOLCK and not ErrLocked", err)
+	}
 }
 
 // TestJournalGroups: many callers append and sync records in groups, across

@@ -45,15 +45,15 @@ func (w *Writer) open(position frontier.Position) error {
 	return durable.SyncDir(w.cfg.FS, w.folder())
 }
 
-// create creates the folder, and syncs the directories above it, which may be new too.
+// create creates the folder, and the directories above it if they are missing.
 func (w *Writer) create() error {
 	if strings.ContainsAny(w.cfg.Prefix, `/\`) {
 		return fmt.Errorf("the prefix %q cannot be part of a file's name", w.cfg.Prefix)
 	}
-	if err := w.cfg.FS.MkdirAll(w.folder(), 0o700); err != nil {
+	if err := durable.MkdirAll(w.cfg.FS, w.cfg.Dir); err != nil {
 		return err
 	}
-	return errors.Join(durable.SyncDir(w.cfg.FS, w.cfg.Dir), durable.SyncDir(w.cfg.FS, w.cfg.FS.PathDir(w.cfg.Dir)))
+	return durable.MkdirAll(w.cfg.FS, w.folder())
 }
 
 // dropUncommitted removes the file that a rotation created, if a crash came before the
@@ -90,9 +90,12 @@ func (w *Writer) openWhole() error {
 	if err := w.create(); err != nil {
 		return err
 	}
-	unlock, err := w.cfg.FS.Lock(w.cfg.FS.PathJoin(w.cfg.Dir, lockFile))
+	unlock, err := durable.Lock(w.cfg.FS, w.cfg.FS.PathJoin(w.cfg.Dir, lockFile))
+	if errors.Is(err, durable.ErrHeld) {
+		return fmt.Errorf("%w: %s", frontier.ErrLocked, w.cfg.Dir)
+	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", frontier.ErrLocked, w.cfg.Dir, err)
+		return fmt.Errorf("lock %s: %w", w.cfg.Dir, err)
 	}
 	position, err := w.wholeRecords()
 	if err == nil {

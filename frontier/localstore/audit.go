@@ -82,6 +82,10 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 // Recount counts each term from its rows. It reads every row. Meanwhile other calls
 // continue, except while the bits of the filter are counted.
 func (s *Store) Recount(ctx context.Context) (Recount, error) {
+	if err := s.hold(); err != nil {
+		return Recount{}, err
+	}
+	defer s.readers.Done()
 	c := recounter{Store: s, out: Recount{Outcomes: make(map[frontier.Outcome]uint64)}}
 	var filter membits.Stats
 	err := s.ask(ctx, func(g *group) {
@@ -208,6 +212,9 @@ func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
 	lease := c.leases[h.key]
 	var rows hostRows
 	for ; queues.Valid(); queues.Next() {
+		if c.isClosing() {
+			return frontier.ErrClosed
+		}
 		name, at, ok := splitQueueKey(queues.Key())
 		if !ok {
 			return fatal("read the queues", errRow)

@@ -85,12 +85,12 @@ func Locked(fsys vfs.FS, dir string) (bool, error) {
 	if fsys == nil {
 		fsys = vfs.Default
 	}
-	lock, err := fsys.Lock(fsys.PathJoin(dir, lockFile))
-	if _, ok := errors.AsType[*fs.PathError](err); ok { // an error of the file, not of the lock
-		return false, err
+	lock, err := durable.Lock(fsys, fsys.PathJoin(dir, lockFile))
+	if errors.Is(err, durable.ErrHeld) {
+		return true, nil
 	}
 	if err != nil {
-		return true, nil
+		return false, err
 	}
 	return false, lock.Close()
 }

@@ -154,9 +154,10 @@ func (s *Store) Admit(ctx context.Context, keys []string) error {
 
 // Admitted implements frontier.Scope.
 func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
-	if err := s.Err(); err != nil {
+	if err := s.hold(); err != nil {
 		return nil, err
 	}
+	defer s.readers.Done()
 	open := make([]bool, len(keys))
 	for i, key := range keys {
 		was, known, opened := s.scope.look(key)

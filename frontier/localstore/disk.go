@@ -36,28 +36,3 @@ func (fs markerFS) settle(name string) error {
 	}
 	return durable.SyncDir(fs.FS, fs.PathDir(name))
 }
-
-// makeDir creates dir, which only its owner can use, and its missing parents. It
-// syncs the parents, because a power loss must not remove dir itself.
-func makeDir(fs vfs.FS, dir string) error {
-	var parents []string
-	for at := dir; ; at = fs.PathDir(at) {
-		parent := fs.PathDir(at)
-		parents = append(parents, parent)
-		if _, err := fs.Stat(parent); err == nil || parent == at {
-			break
-		}
-	}
-	if err := fs.MkdirAll(fs.PathDir(dir), 0o755); err != nil {
-		return err
-	}
-	if err := fs.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for _, parent := range parents {
-		if err := durable.SyncDir(fs, parent); err != nil {
-			return err
-		}
-	}
-	return nil
-}

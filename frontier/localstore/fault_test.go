@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -309,6 +312,16 @@ func TestSecondProcess(t *testing.T) {
 	if _, err := Open(Config{Dir: dir}); !errors.Is(err, frontier.ErrLocked) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("second Open in this process = %v, want ErrLocked with the directory's name", err)
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Config{Dir: link}); !errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("second Open in this process by a symbolic link = %v, want ErrLocked", err)
+	}
+	if locked, err := Locked(nil, link); !locked || err != nil {
+		t.Errorf("Locked by a symbolic link = %t, %v, want true", locked, err)
+	}
 	other := exec.Command(os.Args[0], "-test.run=^TestSecondProcess$")
 	other.Env = append(os.Environ(), "LOCALSTORE_TEST_DIR="+dir)
 	if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "locked: true") {
@@ -326,6 +339,81 @@ func TestSecondProcess(t *testing.T) {
 	if _, err := s.Stats(t.Context()); !errors.Is(err, frontier.ErrClosed) {
 		t.Errorf("a call of a closed store = %v, want ErrClosed", err)
 	}
+}
+
+// TestCloseEndsList: Close ends a List under way, and waits until it has ended.
+func TestCloseEndsList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openMem(t)
+		addPages(t, s, "a.test", 100)
+		closed := make(chan error, 1)
+		visits := 0
+		err := s.List(t.Context(), frontier.Queued, "", func(frontier.Item) bool {
+			if visits++; visits == 1 {
+				go func() { closed <- s.Close() }()
+				synctest.Wait()
+				if len(closed) > 0 {
+					t.Error("Close returned during a call of visit")
+				}
+			}
+			return true
+		})
+		if !errors.Is(err, frontier.ErrClosed) || visits != 1 {
+			t.Errorf("List during Close = %v after %d calls of visit, want ErrClosed after 1", err, visits)
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("Close during a List = %v", err)
+		}
+	})
+}
+
+// TestCloseDuringReads: calls that read the store beside Close, or after it, return ErrClosed.
+func TestCloseDuringReads(t *testing.T) {
+	s := openMem(t)
+	addPages(t, s, "a.test", 2000)
+	if err := s.db.Flush(); err != nil { // so that the calls read files
+		t.Fatal(err)
+	}
+	calls := map[string]func(n int) error{
+		"Recount": func(int) error {
+			_, err := s.Recount(t.Context())
+			return err
+		},
+		"Locate": func(int) error {
+			_, err := s.Locate(t.Context(), "a.test", "https://a.test/unknown")
+			return err
+		},
+		"Admitted": func(n int) error { // the store remembers each key
+			_, err := s.Admitted(t.Context(), []string{strconv.Itoa(n)})
+			return err
+		},
+		"Reserved": func(int) error {
+			_, _, err := s.Reserved(t.Context(), "a.test", "www.a.test")
+			return err
+		},
+	}
+	var reading, ended sync.WaitGroup
+	for name, call := range calls {
+		reading.Add(1)
+		ended.Go(func() {
+			err := call(0)
+			reading.Done()
+			for n := 1; err == nil; n++ {
+				err = call(n)
+			}
+			if !errors.Is(err, frontier.ErrClosed) {
+				t.Errorf("%s during Close = %v, want ErrClosed", name, err)
+			}
+			if err := call(0); !errors.Is(err, frontier.ErrClosed) {
+				t.Errorf("%s after Close = %v, want ErrClosed", name, err)
+			}
+		})
+	}
+	reading.Wait()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close during reads = %v", err)
+	}
+	ended.Wait()
 }
 
 // TestConfigFaults: Open reports all faults at once.

@@ -23,19 +23,30 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	return stats, nil
 }
 
-// view is the store at one moment.
+// view is the store at one moment. The database stays open until the view is closed.
 type view struct {
 	*pebble.Snapshot
+	store  *Store
 	now    int64
 	meta   meta
 	leases map[string]leaseRow // by host key
 }
 
+// Close closes the view. It must be called once.
+func (v view) Close() error {
+	defer v.store.readers.Done()
+	return v.Snapshot.Close()
+}
+
 // look returns a view, which the caller must close.
 func (s *Store) look(ctx context.Context) (view, error) {
-	v := view{leases: make(map[string]leaseRow)}
+	if err := s.hold(); err != nil {
+		return view{}, err
+	}
+	v := view{store: s, leases: make(map[string]leaseRow)}
 	err := s.ask(ctx, func(g *group) { v.Snapshot, v.now, v.meta = g.db.NewSnapshot(), g.now, g.meta })
 	if err != nil { // the committer might still use v
+		s.readers.Done()
 		return view{}, err
 	}
 	err = s.scanLeases(v, func(_ frontier.LeaseID, row leaseRow) error {
@@ -185,13 +196,20 @@ func newIter(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
 	return it, nil
 }
 
+// scanRange calls visit for each row from lower to upper, until visit returns false. It
+// returns ErrClosed if the store closes meanwhile, but not to the committer, which reads the
+// database itself.
 func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, value []byte) (bool, error)) error {
 	it, err := newIter(r, lower, upper)
 	if err != nil {
 		return err
 	}
 	defer it.Close()
+	_, committer := r.(*pebble.DB)
 	for ok := it.First(); ok; ok = it.Next() {
+		if !committer && s.isClosing() {
+			return frontier.ErrClosed
+		}
 		if more, err := visit(it.Key(), it.Value()); err != nil || !more {
 			return err
 		}

@@ -130,6 +130,8 @@ type Store struct {
 	closing       chan struct{}  // closed by Close
 	stopped       chan struct{}  // closed when the committer returned
 	behind        sync.WaitGroup // checkpoints being written
+	readers       sync.WaitGroup // calls that read the database beside the committer: see hold
+	closeMu       sync.Mutex     // guards the closing of closing, and calls of readers.Add
 	commits       atomic.Uint64  // see Commits
 	checkpointing atomic.Bool    // a checkpoint is being written, or older ones are being removed
 	close         func() error   // runs once, in Close
@@ -200,10 +202,15 @@ func (s *Store) Err() error { return s.guard.failure() }
 // host that was leased is due after one delay, or later. After a failed write, Close
 // returns that failure and writes nothing, and the memory of the store is not freed until
 // the process ends. Committed changes are on disk.
+//
+// Close ends calls that read the store, and waits for them. So the function visit of a List
+// must not call Close.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shutDown() error {
+	s.closeMu.Lock()
 	close(s.closing)
+	s.closeMu.Unlock()
 	err := s.guard.await(func() error {
 		<-s.stopped
 		s.behind.Wait()
@@ -214,10 +221,36 @@ func (s *Store) shutDown() error {
 		if s.journaled > 0 && s.mode != readOnly {
 			err = s.checkpoint(s.snapshotFilter(), s.commitOne)
 		}
+		s.readers.Wait()
 		return errors.Join(err, s.db.Close())
 	})
 	s.behind.Wait() // again, because await returns early after a failed write
 	return errors.Join(err, s.unlock())
+}
+
+// hold keeps the database open until the caller calls readers.Done. It returns an error if
+// the store has failed, or if Close was called.
+func (s *Store) hold() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	s.closeMu.Lock()
+	defer s.closeMu.Unlock()
+	if s.isClosing() {
+		return frontier.ErrClosed
+	}
+	s.readers.Add(1)
+	return nil
+}
+
+// isClosing reports whether Close was called.
+func (s *Store) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
 }
 
 // now returns the store's time in µs since 1970. It follows the monotonic clock, and does

@@ -78,18 +78,18 @@ func (s *Store) enter() (exists bool, err error) {
 		return true, s.enterReadOnly()
 	}
 	dir := s.cfg.Dir
-	if err := makeDir(s.fs, dir); err != nil {
+	if err := durable.MkdirAll(s.fs, dir); err != nil {
 		return false, fmt.Errorf("localstore: %w", err)
 	}
 	if err := s.refuseForeign(); err != nil {
 		return false, err
 	}
-	lock, err := s.fs.Lock(s.fs.PathJoin(dir, lockFile))
-	if _, ok := errors.AsType[*fs.PathError](err); ok { // an error of the file, not of the lock
-		return false, fmt.Errorf("localstore: %w", err)
+	lock, err := durable.Lock(s.fs, s.fs.PathJoin(dir, lockFile))
+	if errors.Is(err, durable.ErrHeld) {
+		return false, fmt.Errorf("localstore: lock %s: %w", dir, frontier.ErrLocked)
 	}
 	if err != nil {
-		return false, fmt.Errorf("localstore: lock %s: %w (%w)", dir, frontier.ErrLocked, err)
+		return false, fmt.Errorf("localstore: lock %s: %w", dir, err)
 	}
 	s.unlock = lock.Close
 	s.card, err = readCard(s.fs, dir)

@@ -80,9 +80,10 @@ func (g *group) reserve(name, member string, maxKeys uint64) (bool, error) {
 
 // Reserved implements frontier.Quota.
 func (s *Store) Reserved(_ context.Context, group, key string) (has bool, size uint64, err error) {
-	if err := s.Err(); err != nil {
+	if err := s.hold(); err != nil {
 		return false, 0, err
 	}
+	defer s.readers.Done()
 	row, err := s.get(quotaKey(frontier.QuotaKey{Group: group, Key: key}.String()))
 	if err != nil {
 		return false, 0, err

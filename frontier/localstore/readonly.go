@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // ErrReadOnly reports a change to a store that OpenReadOnly opened.
@@ -44,16 +45,15 @@ func (s *Store) lockToRead() error {
 	if _, err := s.fs.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil // a copy without a lock file; Lock would create one
 	}
-	lock, err := s.fs.Lock(name)
+	lock, err := durable.Lock(s.fs, name)
 	if err == nil {
 		s.unlock = lock.Close
 		return nil
 	}
-	_, file := errors.AsType[*fs.PathError](err)
-	if file && (s.fs != vfs.Default || !heldByOther(name)) {
-		return nil // the file is not writable, and no other process has the lock
+	if errors.Is(err, durable.ErrHeld) || s.fs == vfs.Default && durable.LockedByOther(name) {
+		return fmt.Errorf("localstore: lock %s: %w", dir, frontier.ErrLocked)
 	}
-	return fmt.Errorf("localstore: lock %s: %w (%w)", dir, frontier.ErrLocked, err)
+	return nil // the file is not writable, and no other process has the lock
 }
 
 // StoredPosition returns the end of the records that the last process committed to the

@@ -1,6 +1,6 @@
 // Package durable has the file operations with which the stores and outputs of a crawl survive
 // a crash. It opens a growing file at its committed length, replaces other files atomically,
-// and syncs directories.
+// and syncs directories. It also locks files.
 //
 // It owns these steps and their order. It does not own the format of a file, its name, or its
 // rotation.
@@ -37,6 +37,31 @@ func SyncDir(filesystem vfs.FS, name string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// MkdirAll creates a directory, which only its owner can use, and its missing parents. It
+// syncs the parents, because a power loss must not remove the directory.
+func MkdirAll(filesystem vfs.FS, dir string) error {
+	var parents []string
+	for at := dir; ; at = filesystem.PathDir(at) {
+		parent := filesystem.PathDir(at)
+		parents = append(parents, parent)
+		if _, err := filesystem.Stat(parent); err == nil || parent == at {
+			break
+		}
+	}
+	if err := filesystem.MkdirAll(filesystem.PathDir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := filesystem.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := SyncDir(filesystem, parent); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // OpenAt opens a file, or creates it, and cuts it to its committed length. The caller

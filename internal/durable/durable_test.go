@@ -2,9 +2,11 @@ package durable_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,5 +165,49 @@ func TestOpenAt(t *testing.T) {
 		if names, _ := filesystem.List(dir); !slices.Equal(names, []string{"f"}) {
 			t.Errorf("%s: files %q are left, want f", kind, names)
 		}
+	}
+}
+
+// TestLock: a lock conflicts with every other lock of the same file in this process, by
+// whatever path, and with the locks of another process, until it is closed.
+func TestLock(t *testing.T) {
+	if name := os.Getenv("DURABLE_TEST_LOCK"); name != "" { // the other process
+		_, err := durable.Lock(vfs.Default, name)
+		fmt.Println(err)
+		return
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := errors.Join(os.Mkdir("d", 0o700), os.Symlink("d", "link")); err != nil {
+		t.Fatal(err)
+	}
+	spellings := []string{"d/f", filepath.Join(dir, "d/f"), "link/f", "d/../d/f"}
+	for range 2 { // the second time, the file exists
+		lock, err := durable.Lock(vfs.Default, "d/f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range spellings {
+			if _, err := durable.Lock(vfs.Default, name); !errors.Is(err, durable.ErrHeld) {
+				t.Errorf("Lock(%q) of a locked file = %v, want ErrHeld", name, err)
+			}
+			if !durable.LockedByOther(name) {
+				t.Errorf("LockedByOther(%q) of a locked file = false", name)
+			}
+		}
+		other := exec.Command(os.Args[0], "-test.run=^TestLock$")
+		other.Env = append(os.Environ(), "DURABLE_TEST_LOCK="+filepath.Join(dir, "d/f"))
+		if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), durable.ErrHeld.Error()) {
+			t.Errorf("Lock in another process, after the failed calls in this one, printed %s, %v, want ErrHeld", out, err)
+		}
+		if err := lock.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if durable.LockedByOther("d/f") {
+			t.Error("LockedByOther of an unlocked file = true")
+		}
+	}
+	if _, err := durable.Lock(vfs.Default, "d"); err == nil || errors.Is(err, durable.ErrHeld) {
+		t.Errorf("Lock of a directory = %v, want an error other than ErrHeld", err)
 	}
 }

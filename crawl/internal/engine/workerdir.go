@@ -14,6 +14,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // workerFile is the name of the file that identifies a directory of a worker.
@@ -111,7 +112,7 @@ const journalLock = "pages.lock"
 
 // journalLocked reports whether a process had the journal in dir open a moment ago.
 func journalLocked(dir string) bool {
-	lock, err := vfs.Default.Lock(filepath.Join(dir, journalLock))
+	lock, err := durable.Lock(vfs.Default, filepath.Join(dir, journalLock))
 	if err != nil {
 		return true
 	}
