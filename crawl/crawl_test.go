@@ -43,7 +43,7 @@ func config(t testing.TB, seeds ...string) crawl.Config {
 	}
 }
 
-// handle returns a Handle on a crawl of site that has ended.
+// handle crawls site, and returns a Handle on the crawl after it has ended.
 func handle(t testing.TB) *crawl.Handle {
 	c := config(t, site(t))
 	if err := crawl.Run(t.Context(), c); err != nil {
@@ -117,8 +117,8 @@ func TestRedisSinkNeedsPostgres(t *testing.T) {
 	}
 }
 
-// TestStatusOfWorker: the status of a crawl in Redis names the workers, also if a worker
-// answers.
+// TestStatusOfWorker: the status of a crawl in Redis names the workers, even if a worker
+// of the crawl answers the call.
 func TestStatusOfWorker(t *testing.T) {
 	c := config(t)
 	c.Redis = &crawl.Redis{URL: servers.Redis(t, servers.RedisOptions{}).URL(), Name: "x"}
@@ -206,8 +206,8 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
-// TestStopWithEndedContext: Stop returns the error of its context if the context has ended,
-// and does not say that no process ran the crawl.
+// TestStopWithEndedContext: if its context has ended, Stop returns the error of the context.
+// A nil error would mean that no process ran the crawl.
 func TestStopWithEndedContext(t *testing.T) {
 	c := config(t, site(t))
 	o, err := crawl.Open(t.Context(), c)
@@ -226,7 +226,7 @@ func TestStopWithEndedContext(t *testing.T) {
 	}
 }
 
-// TestSeedCountsAreSummed: the report has the seeds of Config.Seeds and of each Feed.
+// TestSeedCountsAreSummed: the report counts the seeds of Config.Seeds and of each Feed.
 func TestSeedCountsAreSummed(t *testing.T) {
 	c := config(t, site(t))
 	c.Fixed.MaxDepth = crawl.SeedsOnly
@@ -248,7 +248,7 @@ func TestSeedCountsAreSummed(t *testing.T) {
 }
 
 // TestClosedAfterLastFeed: a crawl of seeds only is closed when all seeds of all
-// feeds were added, and not if a feed ended early.
+// feeds were added. It is not closed if a feed ended early.
 func TestClosedAfterLastFeed(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		c := config(t)

@@ -96,7 +96,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	err = events.Run(ctx, config, drain)
 	switch {
 	case errors.Is(err, events.ErrLocked):
-		m.noteRelay(nil) // the process that runs the relay knows its state
+		m.noteRelay(nil) // another process runs the relay, and only that process knows its state
 	case err != nil:
 		m.noteRelay(&report.Relay{Name: config.Name, Worker: box.Worker, Fault: err.Error()})
 	}

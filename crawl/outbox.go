@@ -120,7 +120,7 @@ type committedEnd struct {
 }
 
 // position returns the end. The end cannot be read while a process opens or closes the
-// crawl, or dies, and while another call of the handle has the crawl open. In these cases,
+// crawl or dies, or while another call of the handle has the crawl open. In these cases,
 // position returns the end that it read last. If it has not read an end before, it waits
 // until the lock is released. The error wraps frontier.ErrUnavailable if a process does
 // not answer.

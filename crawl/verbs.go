@@ -106,7 +106,7 @@ func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, e
 		h.unlock()
 		return answer, callControl(ctx, h.location.Dir, v.name, question, &answer)
 	}
-	if h.kept == nil && h.location.Redis != nil { // other calls can open the crawl too
+	if h.kept == nil && h.location.Redis != nil { // several calls can have a crawl in Redis open at once
 		h.unlock()
 	} else {
 		defer h.unlock()

@@ -371,8 +371,8 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// TestAnswersAgain: the state no longer says that the outbox or the progress is unavailable
-// when it answers again, even if there are no new events.
+// TestAnswersAgain: when the outbox or the progress answers again, the state no longer says
+// that it is unavailable, even if there are no new events.
 func TestAnswersAgain(t *testing.T) {
 	for _, name := range []string{"outbox", "progress"} {
 		t.Run(name, func(t *testing.T) {

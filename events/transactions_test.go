@@ -91,7 +91,7 @@ func TestTransactionRefused(t *testing.T) {
 	})
 }
 
-// TestTransactionKeep: the cursor in the sink passes the events that Keep does not want, so
+// TestTransactionKeep: the cursor in the sink moves past the events that Keep excludes, so
 // that the next run does not read them again. This also holds if a transaction is refused.
 func TestTransactionKeep(t *testing.T) {
 	for name, refused := range map[string]string{"accepted": "", "refused": eventstest.Event(4, 7).ID} {

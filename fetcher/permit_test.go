@@ -43,7 +43,7 @@ func (l *late) Accept() (net.Conn, error) {
 
 // TestDelayAfterSlowConnection: a host receives no two requests within its delay, even if
 // their connections are ready at the same moment. Both requests are for pages, or one is for
-// a robots.txt that another host redirected.
+// a robots.txt to which another host redirects.
 func TestDelayAfterSlowConnection(t *testing.T) {
 	const delay = time.Second
 	for name, seeds := range map[string][]string{

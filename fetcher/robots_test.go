@@ -369,8 +369,8 @@ func (m *mortal) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	return m.Memory.Complete(ctx, id, done, host)
 }
 
-// TestStaleRobotsFails: a kept connection that the server closes during a request for
-// robots.txt is a failed attempt, so that the file is not requested for ever.
+// TestStaleRobotsFails: if the server closes a kept connection during a request for
+// robots.txt, the request counts as failed, so that the file is not requested for ever.
 func TestStaleRobotsFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {

@@ -143,10 +143,10 @@ func (h *holding) permit() error {
 	return nil
 }
 
-// reserve returns when a request that has its connection can be written: now, or the time
-// delay after the request before it. The turns of both requests were that far apart, but a
-// connection can take long. The request counts as started at the returned time, and the
-// caller must not write it earlier.
+// reserve returns when a request may be written. The request already has its connection. The
+// time is now, or delay after the previous request. The turns of the two requests were that
+// far apart, but the previous one may have waited longer for its connection. The request
+// counts as started at the returned time, and the caller must not write it earlier.
 func (h *holding) reserve(delay time.Duration) (at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

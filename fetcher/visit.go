@@ -20,7 +20,7 @@ import (
 )
 
 // visit requests one item, with the private headers or without, and completes it. The
-// request is written at least the time delay after the host's last one. visit closes began
+// request is written at least delay after the last request to the host. visit closes began
 // when the request has started or has failed before its start. It calls requestDone when
 // the request is over.
 func (h *holding) visit(item frontier.Item, url canon.URL, private bool, delay time.Duration, began chan struct{}, requestDone func()) {

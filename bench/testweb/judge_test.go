@@ -315,7 +315,7 @@ func compare(t *testing.T, w *Web, records []map[string]any) Report {
 	return report
 }
 
-// writes is a writer that sends what it gets.
+// writes is a writer that sends the text of each Write on a channel.
 type writes chan string
 
 func (w writes) Write(p []byte) (int, error) {
@@ -323,8 +323,8 @@ func (w writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLogIsWrittenWhileServing: a request is soon in the written log, while the web is
-// still served.
+// TestLogIsWrittenWhileServing: the line of a request is written to the log soon, while
+// the web is still served.
 func TestLogIsWrittenWhileServing(t *testing.T) {
 	written := make(writes, 10)
 	w := newWeb(t, Config{Log: written})

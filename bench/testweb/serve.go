@@ -27,8 +27,8 @@ func ListenOn(ctx context.Context, addr string) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", addr)
 }
 
-// Serve answers requests on listener until ctx is done. Then it aborts the requests in
-// flight, closes listener and calls Flush, which it also calls once a second. It returns
+// Serve answers requests on listener, and calls Flush once a second, until ctx is done.
+// Then it aborts the requests in flight, closes listener and calls Flush again. It returns
 // nil if it ended because ctx is done and Flush succeeded.
 func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{

@@ -24,7 +24,7 @@ type Relay struct {
 	// Away says why the sink accepts nothing now. It is empty if the sink accepts
 	// events, or if a process that does not crawl runs the relay.
 	Away  string `json:"away,omitempty"`
-	Fault string `json:"fault,omitempty"` // why the relay has failed, or the other fields are not known
+	Fault string `json:"fault,omitempty"` // why the relay has failed, or why the other fields are not known
 }
 
 // Words describes how far r is behind: "12 events behind (3.4 KiB, 2s)".

@@ -220,7 +220,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestDirWithPattern: the characters of a pattern have no special meaning in the name of the
+// TestDirWithPattern: characters such as * and [ have no special meaning in the name of the
 // directory. Find returns a cursor before the files that were closed since the given time.
 func TestDirWithPattern(t *testing.T) {
 	for name, cfg := range map[string]record.Config{"plain": {RotateBytes: 1}, "packed": {RotateBytes: 1, Compress: true}} {

@@ -43,7 +43,7 @@ func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, erro
 	if err != nil {
 		return events.Lag{}, err
 	}
-	if o.cfg.Journal && b.end.Before(c.at) { // as in Read
+	if o.cfg.Journal && b.end.Before(c.at) { // as Read does
 		b.end = c.at
 	}
 	l, err := o.lag.count(ctx, c.at, b.end)

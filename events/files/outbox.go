@@ -254,8 +254,8 @@ func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (
 	return all, nil
 }
 
-// checkEnd returns an error if a place is in a file after the file in which the records of
-// a crawl end. The end of a journal can be unknown, so checkEnd does not check it.
+// checkEnd returns an error if at is in a later file than end, where the records of a crawl
+// end. It does not check a journal, because the end of a journal can be unknown.
 func (o *Outbox) checkEnd(at, end record.Place) error {
 	if o.cfg.Journal || at.File <= end.File {
 		return nil
@@ -312,7 +312,7 @@ func (o *Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
 // before reports whether a closed file was last changed before t, or was moved away.
 func (o *Outbox) before(number int, t time.Time) bool {
 	name := filepath.Join(o.cfg.Dir, fmt.Sprintf("%s-%06d.jsonl", record.Pages, number))
-	for _, name := range []string{name, name + ".zst"} { // a file can be packed at this moment
+	for _, name := range []string{name, name + ".zst"} { // in this order, because the file may be packed meanwhile
 		info, err := os.Stat(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

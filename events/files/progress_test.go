@@ -68,7 +68,8 @@ func TestNamesOfRelays(t *testing.T) {
 	}
 }
 
-// TestProgressLockFails: an error of a lock file is returned at once, and is not ErrLocked.
+// TestProgressLockFails: if a lock file cannot be opened, Lock and Save return an error at
+// once. The error of Lock is not ErrLocked.
 func TestProgressLockFails(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"run.lock", "save.lock"} {

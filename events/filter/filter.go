@@ -103,12 +103,12 @@ func parseTerm(text string) (term, error) {
 	return t, nil
 }
 
-// canonicalHost returns the value of a filter in the form that host keys have. It reports
-// false if the value is neither a host nor *. and a host.
+// canonicalHost returns the value of a filter in the form that host keys have. A value is
+// valid if it is a host, or *. followed by a host.
 func canonicalHost(value string) (canonical string, valid bool) {
 	host, wild := strings.CutPrefix(value, "*.")
 	form, _ := canon.New(canon.Options{}) // these options are valid
-	// If host contains a port or a path, the URL does not have the port 1 and the path /.
+	// If host contains a port or a path, u has another port than 1 or another path than /.
 	u, err := form.Parse("http://" + host + ":1/")
 	if err != nil || u.Port() != "1" || u.Path() != "/" || strings.ContainsAny(host, "*@") {
 		return "", false

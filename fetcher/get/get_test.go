@@ -317,8 +317,8 @@ func TestStartedAndSent(t *testing.T) {
 	}
 }
 
-// TestSentMayWait: while Sent waits, the limit of the header does not run, and the host's
-// latency does not grow.
+// TestSentMayWait: the time that Sent waits counts neither towards the limit of the header
+// nor towards the latency.
 func TestSentMayWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, Config{Transport: fake(func(r *http.Request) (*http.Response, error) {

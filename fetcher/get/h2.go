@@ -98,7 +98,7 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if permission := permissionOf(request.Context()); permission != nil {
 		if err := permission.err(); err != nil {
-			c.end(true) // because the http2 client cannot take its reservation back
+			c.end(true) // no more requests, because the http2 client cannot cancel a reservation
 			return nil, err
 		}
 	}

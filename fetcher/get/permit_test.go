@@ -8,8 +8,8 @@ import (
 )
 
 // TestPermitBeforeWriting: if Permit returns an error after a call of Sent, which may have
-// waited, nothing is sent, neither on a new connection nor on a reused one. The next request can
-// use the same connection or another one.
+// waited, nothing is sent. This holds for new connections and for reused ones. The next request
+// can use the same connection or another one.
 func TestPermitBeforeWriting(t *testing.T) {
 	var requests atomic.Int32
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -26,8 +26,9 @@ type Request struct {
 	// Sent, unless nil, is called at most once, when there is a connection, right before
 	// the request is written. Connecting can take long. A caller should therefore count
 	// the delay from Sent too, so that the host receives no two requests within the delay.
-	// Sent may wait: the request is written after it returns. The time counts towards
-	// Config.Timeout, but not towards Config.HeaderTimeout and Response.Latency.
+	// Sent may wait, because the request is written after Sent has returned. This time
+	// counts towards Config.Timeout, but not towards Config.HeaderTimeout and
+	// Response.Latency.
 	Sent func()
 	// Permit, unless nil, is called before the request is written. The last call is right
 	// before the write, after all waits. If it returns an error, the request is not
@@ -37,8 +38,8 @@ type Request struct {
 	AnyType bool  // accept any content type, regardless of Config.Types
 	MaxBody int64 // replaces Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
 	// Grow, unless nil, is called before the answer's body takes more memory, and with a
-	// negative number after it gave memory back. The sum of all calls is at most
-	// Client.MaxHeld. Grow may wait: the time counts towards Config.Timeout, but not towards
+	// negative number after the body gave memory back. The sum of all calls is at most
+	// Client.MaxHeld. Grow may wait. This time counts towards Config.Timeout, but not towards
 	// Config.MinRate. An error of Grow ends the request.
 	Grow func(ctx context.Context, more int64) error
 }

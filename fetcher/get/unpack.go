@@ -56,10 +56,12 @@ func coding(header http.Header) (string, error) {
 // gzip needs little memory and is unpacked while it is received. The other codings may need
 // many megabytes for their windows. They are unpacked after the whole body was received, at
 // most GOMAXPROCS bodies at once. So the memory of the decoders is bounded for any number
-// of bodies, and a slow server does not delay others. Before such a body is unpacked, it takes
-// the memory for limit bytes. If it had to wait for memory while it is unpacked, it could
-// wait for ever, because the bodies that have the memory may wait to be unpacked. The
-// function release gives back the memory that the content did not need.
+// of bodies, and a slow server does not delay others.
+//
+// Before unpack begins to unpack such a body, it takes the memory for limit bytes. Otherwise
+// the bodies that are being unpacked could wait for memory, while the bodies that have the
+// memory wait to be unpacked. The function release gives back the memory that the content
+// did not need.
 func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limit int64, grow func(more int64) error) (plain io.Reader, release func(), err error) {
 	name, err := coding(r.Header)
 	switch {

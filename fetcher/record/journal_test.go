@@ -92,8 +92,8 @@ func TestJournalDirectorySurvives(t *testing.T) {
 	}
 }
 
-// TestJournalAnsweredIsSynced: a power loss does not remove lines before Answered, even if a
-// process was killed after it wrote them and before it synced them.
+// TestJournalAnsweredIsSynced: a power loss does not remove the lines before the position that
+// Answered returns, even if a process was killed after it wrote them and before it synced them.
 func TestJournalAnsweredIsSynced(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := record.Config{Dir: "/w", FS: disk}
@@ -124,8 +124,8 @@ type noLocks struct{ vfs.FS }
 
 func (noLocks) Lock(string) (io.Closer, error) { return nil, syscall.ENOLCK }
 
-// TestJournalLockFails: only a lock that another caller has is ErrLocked. With ErrLocked, a
-// worker tries the next directory.
+// TestJournalLockFails: OpenJournal returns ErrLocked only if another caller has the lock,
+// because after ErrLocked a worker tries the next directory.
 func TestJournalLockFails(t *testing.T) {
 	_, err := record.OpenJournal(record.Config{Dir: "w", FS: noLocks{vfs.NewMem()}})
 	if !errors.Is(err, syscall.ENOLCK) || errors.Is(err, frontier.ErrLocked) {

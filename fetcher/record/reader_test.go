@@ -323,7 +323,7 @@ func (c cancelling) Write(p []byte) (int, error) {
 }
 
 // TestJoinReferrersStopsWithContext: JoinReferrers returns the error of its context if the
-// context ends before it begins, or while it writes.
+// context ends before the call, or while JoinReferrers writes.
 func TestJoinReferrersStopsWithContext(t *testing.T) {
 	dir := t.TempDir()
 	var text []byte

@@ -45,7 +45,7 @@ func (w *Writer) open(position frontier.Position) error {
 	return durable.SyncDir(w.cfg.FS, w.folder())
 }
 
-// create creates the folder, and the directories above it if they are missing.
+// create creates the folder and its missing parents.
 func (w *Writer) create() error {
 	if strings.ContainsAny(w.cfg.Prefix, `/\`) {
 		return fmt.Errorf("the prefix %q cannot be part of a file's name", w.cfg.Prefix)

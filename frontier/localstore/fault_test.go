@@ -341,7 +341,7 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
-// TestCloseEndsList: Close ends a List under way, and waits until it has ended.
+// TestCloseEndsList: Close ends a call of List, and waits until List has returned.
 func TestCloseEndsList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openMem(t)
@@ -367,7 +367,7 @@ func TestCloseEndsList(t *testing.T) {
 	})
 }
 
-// TestCloseDuringReads: calls that read the store beside Close, or after it, return ErrClosed.
+// TestCloseDuringReads: calls that read the store during or after Close return ErrClosed.
 func TestCloseDuringReads(t *testing.T) {
 	s := openMem(t)
 	addPages(t, s, "a.test", 2000)

@@ -197,8 +197,8 @@ func newIter(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
 }
 
 // scanRange calls visit for each row from lower to upper, until visit returns false. It
-// returns ErrClosed if the store closes meanwhile, but not to the committer, which reads the
-// database itself.
+// returns ErrClosed if the store closes meanwhile. This does not apply to the committer, which
+// passes the database itself as r.
 func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, value []byte) (bool, error)) error {
 	it, err := newIter(r, lower, upper)
 	if err != nil {

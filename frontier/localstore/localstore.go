@@ -130,8 +130,8 @@ type Store struct {
 	closing       chan struct{}  // closed by Close
 	stopped       chan struct{}  // closed when the committer returned
 	behind        sync.WaitGroup // checkpoints being written
-	readers       sync.WaitGroup // calls that read the database beside the committer: see hold
-	closeMu       sync.Mutex     // guards the closing of closing, and calls of readers.Add
+	readers       sync.WaitGroup // calls that read the database, except those of the committer; see hold
+	closeMu       sync.Mutex     // held during close(closing) and readers.Add
 	commits       atomic.Uint64  // see Commits
 	checkpointing atomic.Bool    // a checkpoint is being written, or older ones are being removed
 	close         func() error   // runs once, in Close
@@ -203,7 +203,7 @@ func (s *Store) Err() error { return s.guard.failure() }
 // returns that failure and writes nothing, and the memory of the store is not freed until
 // the process ends. Committed changes are on disk.
 //
-// Close ends calls that read the store, and waits for them. So the function visit of a List
+// Close ends calls that read the store, and waits for them. So the visit function of List
 // must not call Close.
 func (s *Store) Close() error { return s.close() }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// quotaKey returns the database key of the row of a group, or of a member of a group, whose
-// name is group and key joined.
+// quotaKey returns the database key of the row of a group, or of a member of a group. The
+// name of a member is its group and its key, joined.
 func quotaKey(name string) []byte { return append([]byte{tableQuota}, name...) }
 
 // Reserve implements frontier.Quota. In one op, the committer decides about all keys

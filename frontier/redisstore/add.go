@@ -110,8 +110,8 @@ func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) 
 	return s.offerOwed(ctx, offers, links, nil)
 }
 
-// offerOwed does the same for offers that have earlier verdicts, or nil. A limit does not refuse
-// an offer that was answered Added before.
+// offerOwed does what offer does. If before is not nil, it has an earlier verdict of each offer,
+// and no limit refuses an offer whose earlier verdict is Added.
 func (s *Store) offerOwed(ctx context.Context, offers []frontier.Offer, links bool, before []frontier.Verdict) (answers, error) {
 	got := answers{
 		verdicts: make([]frontier.Verdict, len(offers)),
@@ -191,8 +191,8 @@ func (got *answers) rely(p *partition, ep *epoch) {
 }
 
 // offerAgain repeats offers of links whose answers might not be valid any more, and returns the
-// current answers. An offer that was answered Added before keeps that answer, so it is queued again
-// if the server has lost it, also if a limit has been reached meanwhile.
+// current answers. An offer that was answered Added before keeps that answer. If the server has
+// lost the item, it is queued again, even if a limit has been reached meanwhile.
 func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, before answers) (answers, error) {
 	offers, valid := validAnswers(offers, before)
 	got, err := s.offerOwed(ctx, offers, true, before.verdicts)

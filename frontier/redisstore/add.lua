@@ -13,8 +13,8 @@
 --            its delay, ms. An exact item has the letter x or, if an exact set has
 --            decided, n: new, p: promoted or r: again. Further letters are s: in
 --            the shadow sample; z: delayed; o: the host's limit does not refuse it;
---            q, in addition to n, p or r: refuse the item, but not if it is queued
---            or leased already
+--            q, in addition to n, p or r: refuse the item, unless it is already
+--            queued or leased
 --          then for each host: the host key; the index of its state; the maximum
 --            number of its items and the field of its budget, or '' if it has no
 --            limit; the number of its runs of items. A run has the index of its

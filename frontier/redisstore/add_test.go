@@ -459,7 +459,7 @@ func TestAddOutOfMemory(t *testing.T) {
 	if _, err := s.Add(t.Context(), testPages("a.test", 10, 20)); !errors.Is(err, frontier.ErrFull) || !errors.Is(err, frontier.ErrUnavailable) {
 		t.Errorf("Add without memory = %v, want %v and %v", err, frontier.ErrFull, frontier.ErrUnavailable)
 	}
-	// Known URLs need no memory for themselves, but they are counted.
+	// Known URLs are not stored again, but Add counts them, so it needs memory too.
 	if _, err := s.Add(t.Context(), testPages("a.test", 0, 10)); !errors.Is(err, frontier.ErrFull) || !errors.Is(err, frontier.ErrUnavailable) {
 		t.Errorf("Add of known URLs without memory = %v, want %v and %v", err, frontier.ErrFull, frontier.ErrUnavailable)
 	}

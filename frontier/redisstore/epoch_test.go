@@ -188,7 +188,8 @@ func TestAddedLinksAreOwed(t *testing.T) {
 }
 
 // wantLinksAgain completes a page with links. After the links were answered, the server loses
-// them and restarts, and others are added first. All links must be queued in the end.
+// them and restarts. The offers in others are added before the links are offered again. All
+// links must be queued in the end.
 func (b *epochBench) wantLinksAgain(others []frontier.Offer) {
 	b.Helper()
 	mustAdd(b.T, b.Store, testPages("a.test", 0, 1))

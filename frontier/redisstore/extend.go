@@ -59,7 +59,7 @@ func (s *Store) extend(ctx context.Context, h *holding, wantOpen, maxAdded int, 
 	if err != nil {
 		return frontier.Extension{}, err
 	}
-	s.held.put(h) // if the answer came after the old deadline, a call of Lease may have removed it
+	s.held.put(h) // a call of Lease may have removed h, if the answer came after the old deadline
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if deadline := asked.Add(s.cfg.LeaseTTL); deadline.After(h.deadline) {

@@ -176,7 +176,7 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 		follower := a.next
 		a.next = nil
 		switch {
-		case v.Answer == frontier.Seen && !exact && a.exact: // the filter does not decide about an exact item
+		case v.Answer == frontier.Seen && !exact && a.exact: // the answer to a bulk item does not hold for an exact item
 			g.later = append(g.later, a)
 		case v.Answer == frontier.Refused && a.exempt(v.Reason):
 			g.later = append(g.later, a)
@@ -191,8 +191,8 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 	}
 }
 
-// exempt reports whether a limit does not apply to an ask. It can apply to another ask of the same
-// URL.
+// exempt reports whether a is exempt from the limit that has the given reason. Another ask of the
+// same URL may not be exempt.
 func (a *ask) exempt(reason frontier.Reason) bool {
 	return a.owed || reason == frontier.ReasonQueueFull && !a.link
 }

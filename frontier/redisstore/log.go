@@ -56,7 +56,8 @@ func (s *Store) tryRenewLog(ctx context.Context, ep *epoch) error {
 	return s.classify(ctx, client.HSet(ctx, p.meta, fieldLog, ep.run).Err())
 }
 
-// firstOn returns the first partition on a node, or nil. All workers must get the same one.
+// firstOn returns the first partition on a node, or nil if the node has none. All workers must get
+// the same partition.
 func (s *Store) firstOn(ctx context.Context, n *node) (*partition, error) {
 	for _, p := range s.parts {
 		if on, err := s.nodeOf(ctx, p); err != nil || on == n {

@@ -76,7 +76,7 @@ func TestLogOfEachNode(t *testing.T) {
 	first := openStore(t, cfg)
 	lease := func(s *Store) {
 		t.Helper()
-		if _, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil { // it begins an epoch of each node
+		if _, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil { // begins an epoch on each node
 			t.Fatal(err)
 		}
 	}

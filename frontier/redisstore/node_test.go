@@ -224,8 +224,8 @@ func migrate(t *testing.T, cluster *servers.Cluster, p *partition) {
 	}
 }
 
-// TestCountsOfMovedPartition: Add counts refused offers in the first partition, whose slot was
-// moved. It finds the slot after some calls, which return ErrUnavailable.
+// TestCountsOfMovedPartition: Add counts refused offers in the first partition, even after the
+// slot of the partition was moved. Until Add finds the slot, it can return ErrUnavailable.
 func TestCountsOfMovedPartition(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
@@ -241,7 +241,7 @@ func TestCountsOfMovedPartition(t *testing.T) {
 }
 
 // TestRefusedConnectionIsNoAnswer changes the password of a worker's user. The calls of the
-// worker fail, and none takes the missing answer for a refusal or a confirmation.
+// worker fail, and no call treats the missing answer as a refusal or as a confirmation.
 func TestRefusedConnectionIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{Config: map[string]string{"user": crawlUser(commands)}})
@@ -281,7 +281,7 @@ func TestRefusedConnectionIsNoAnswer(t *testing.T) {
 		},
 	} {
 		err := call()
-		for range 30 { // calls on the old connections get the error that these were closed
+		for range 30 { // the first calls fail because the server has closed their connections
 			if !errors.Is(err, frontier.ErrUnavailable) {
 				break
 			}

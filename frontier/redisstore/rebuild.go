@@ -179,7 +179,7 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err error) {
 	news := make([]uint64, len(s.parts))
 	f := s.newFilterFiller(news)
-	step := context.WithoutCancel(ctx) // a step that has begun ends, and what it marks is counted
+	step := context.WithoutCancel(ctx) // a step that has begun is completed, so that all URLs that it marks are counted
 	for _, k := range known {
 		if err = context.Cause(ctx); err != nil {
 			break

@@ -211,7 +211,7 @@ func TestMarkSeen(t *testing.T) {
 	}
 }
 
-// TestMarkSeenInterrupted: MarkSeen counts what it has marked, also if its context ends.
+// TestMarkSeenInterrupted: MarkSeen counts the URLs that it has marked, even if its context ends.
 func TestMarkSeenInterrupted(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))

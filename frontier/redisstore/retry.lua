@@ -1,13 +1,14 @@
 -- retry.lua: queue the first failed items of a host again. Items that failed under
 -- the present lease of the host are set aside until it ends. Items whose URL is
 -- queued or leased already stay failed, and move to the end of the list. Without an
--- exact set, bulk items stay failed if their URL was ever promoted, because then the
--- exact item has had their next round.
+-- exact set, bulk items stay failed if their URL was ever promoted, because the
+-- promotion has already queued the URL in its next round.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
 -- ARGV     2 the host key, then for each item: its value in the list of failed items,
---          its new entry, its fingerprint if it stays failed while exact has it,
---          otherwise ''; and "1" if its fingerprint must be added to exact
+--          its new entry, its fingerprint if the item must stay failed when exact
+--          contains the fingerprint, otherwise ''; and "1" if its fingerprint must
+--          be added to exact
 -- returns  how many were queued, or -1 if the list does not begin with these items
 --          any more
 -- cost     O(items)

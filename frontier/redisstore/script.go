@@ -24,7 +24,7 @@ func lua(name string) string {
 	return string(text)
 }
 
-// allowOOM is the first line of a script that runs although the server is full.
+// allowOOM is the first line of a script that also runs when the server is full.
 const allowOOM = "#!lua flags=allow-oom\n"
 
 var (
@@ -87,7 +87,7 @@ func (sc *script) textIn(runID string, edit func(script, text string) string) st
 	return shebang + "\nlocal EPOCH = '" + runID + "'\n" + text
 }
 
-// write runs a command that writes a few bytes to a key, also if the server is full.
+// write runs a command that writes a few bytes to a key, even if the server is full.
 func (s *Store) write(ctx context.Context, command, key string, args ...any) *redis.Cmd {
 	return writeScript.Run(ctx, s.client, []string{key}, append([]any{command}, args...)...)
 }

@@ -1,4 +1,4 @@
--- write.lua: run a command that writes a few bytes, also if the server is full.
+-- write.lua: run a command that writes a few bytes, even if the server is full.
 -- KEYS     1 the key of the command
 -- ARGV[1]  HSET, HSETNX or SET
 -- ARGV     then the arguments after the key

@@ -39,8 +39,8 @@ func SyncDir(filesystem vfs.FS, name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// MkdirAll creates a directory, which only its owner can use, and its missing parents. It
-// syncs the parents, because a power loss must not remove the directory.
+// MkdirAll creates a directory and its missing parents. Only the owner can use the directory.
+// MkdirAll syncs the parents, so that a power loss does not remove the directory.
 func MkdirAll(filesystem vfs.FS, dir string) error {
 	var parents []string
 	for at := dir; ; at = filesystem.PathDir(at) {

@@ -168,8 +168,8 @@ func TestOpenAt(t *testing.T) {
 	}
 }
 
-// TestLock: a lock conflicts with every other lock of the same file in this process, by
-// whatever path, and with the locks of another process, until it is closed.
+// TestLock: until a lock is closed, no other caller can lock the file, in this process or in
+// another one. This holds for every path to the file.
 func TestLock(t *testing.T) {
 	if name := os.Getenv("DURABLE_TEST_LOCK"); name != "" { // the other process
 		_, err := durable.Lock(vfs.Default, name)

@@ -40,8 +40,8 @@ func decode(body []byte, contentType string) ([]byte, bodyCharset) {
 	return text, bodyCharset{name, query}
 }
 
-// declares1252 reports whether a meta tag of body names windows-1252. If no meta tag names
-// a charset, DetermineEncoding returns utf-8 for a body that begins with a letter in UTF-8.
+// declares1252 reports whether a meta tag of body names windows-1252. It puts a letter in
+// UTF-8 before body. Then DetermineEncoding returns utf-8 if no meta tag names a charset.
 func declares1252(body []byte) bool {
 	const letter, searched = "ä", 1024
 	begin := append([]byte(letter), body[:min(len(body), searched-len(letter))]...)

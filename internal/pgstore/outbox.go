@@ -136,8 +136,8 @@ func scanCommitted(row pgx.CollectableRow) (c Committed, err error) {
 }
 
 // checkOrder returns ErrForeign if the server has not begun the transactions of the
-// records, or the transaction of the cursor. The cursor of Since can be before the records
-// of the next transaction.
+// records, or the transaction of the cursor. A cursor before all records of the next
+// transaction is valid, because Since can return it.
 func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 	var foreign bool
 	err := s.queryRow(ctx, "check the outbox", s.sql("foreign"), []any{at.XID, at.Sequence}, &foreign)

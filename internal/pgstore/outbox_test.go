@@ -381,7 +381,7 @@ func TestSinceSkipsOlderRecords(t *testing.T) {
 // record of that transaction is refused.
 func TestCursorOfNowIsReadable(t *testing.T) {
 	t.Parallel()
-	// The test has its own server, because transactions of other tests would run.
+	// The test has its own server, because other tests run transactions on the shared one.
 	set := open(t, anyCrawl(servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"autovacuum": "off"}}).DSN()))
 	must(t, set.Finish(t.Context(), nil, []exact.Row{record(key(1), 0, "")}))
 	now, err := set.Since(t.Context(), time.Time{})

@@ -35,7 +35,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cmd, err := root.ExecuteContextC(ctx)
 	fault := writeFault(root)
 	if err == nil {
-		err = fault // cobra and some commands ignore it
+		err = fault // cobra and some commands ignore errors of writes
 	}
 	if err == nil {
 		return exitOK

@@ -177,7 +177,8 @@ func (f *eventFlags) shown() string {
 // cursorForm matches the cursors of all outboxes, which docs/reference/events.md describes.
 var cursorForm = regexp.MustCompile(`^(\d+-\d+(\+\d+-\d+)*|\d+/\d+)$`)
 
-// fromOf parses the value of --from. The outbox itself checks whether it can read a cursor.
+// fromOf parses the value of --from. It checks only the form of a cursor. The outbox checks
+// whether it can read the cursor.
 func fromOf(text string) (from events.From, err error) {
 	switch {
 	case text == "":

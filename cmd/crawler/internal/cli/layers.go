@@ -104,7 +104,7 @@ func (l *layers) readVariable(flag, name, text string) error {
 	return l.set(flag, values, name, name)
 }
 
-// names returns the names of flags for a suggestion, without those in the argument.
+// names returns the names of all flags except those in without. A message can suggest them.
 func (l *layers) names(without []string) []string {
 	return slices.DeleteFunc(flagNames(l.flags), func(name string) bool { return slices.Contains(without, name) })
 }

@@ -111,7 +111,8 @@ func TestOutFileIsUnchangedAfterError(t *testing.T) {
 }
 
 // TestOutFileIsNotInACrawl: --out is refused if its file is in the directory of a crawl or
-// of a worker. There it could replace records. This is so too if a link leads there.
+// of a worker, because the file could replace records. It is also refused if a link leads
+// to such a file.
 func TestOutFileIsNotInACrawl(t *testing.T) {
 	t.Chdir(t.TempDir())
 	again := smallCrawl(t)

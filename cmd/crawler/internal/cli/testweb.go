@@ -129,7 +129,7 @@ func (f *testwebFlags) serve(ctx context.Context, cfg testweb.Config, s streams)
 		return err
 	}
 	defer listener.Close()
-	if f.log != "" { // the file is emptied only now, when no other server has the address
+	if f.log != "" { // only now, because Create empties the file, and ListenOn can fail
 		out, err := os.Create(f.log)
 		if err != nil {
 			return fmt.Errorf("--log: %w", err)
