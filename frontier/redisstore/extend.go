@@ -59,12 +59,13 @@ func (s *Store) extend(ctx context.Context, h *holding, wantOpen, maxAdded int, 
 	if err != nil {
 		return frontier.Extension{}, err
 	}
-	s.held.put(h) // a call of Lease may have removed h, if the answer came after the old deadline
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if deadline := asked.Add(s.cfg.LeaseTTL); deadline.After(h.deadline) {
 		h.deadline = deadline
 	}
 	h.receive(items)
-	return frontier.Extension{TTL: s.cfg.LeaseTTL, Items: h.since(known)}, nil
+	extension := frontier.Extension{TTL: s.cfg.LeaseTTL, Items: h.since(known)}
+	h.mu.Unlock()
+	s.held.put(h) // if the answer came after the old deadline, a call of Lease may have removed it
+	return extension, nil
 }

@@ -53,7 +53,7 @@ func (s *Store) tryRenewLog(ctx context.Context, ep *epoch) error {
 			return s.classify(ctx, err)
 		}
 	}
-	return s.classify(ctx, client.HSet(ctx, p.meta, fieldLog, ep.run).Err())
+	return s.classify(ctx, s.write(ctx, "HSET", p.meta, fieldLog, ep.run).Err())
 }
 
 // firstOn returns the first partition on a node, or nil if the node has none. All workers must get

@@ -196,7 +196,7 @@ func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err e
 			continue
 		}
 		fresh += int(n)
-		counted := s.client.HIncrBy(step, s.parts[number].meta, fieldKnown, int64(n)).Err()
+		counted := s.write(step, "HINCRBY", s.parts[number].meta, fieldKnown, n).Err()
 		err = errors.Join(err, s.classify(step, counted))
 	}
 	return fresh, err

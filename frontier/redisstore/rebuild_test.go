@@ -231,6 +231,7 @@ func TestMarkSeenInterrupted(t *testing.T) {
 		}
 	})
 	fresh, err := s.MarkSeen(ctx, known)
+	cancel() // also if MarkSeen has failed at once
 	if group.Wait(); !errors.Is(err, context.Canceled) || fresh == 0 || fresh == len(known) {
 		t.Fatalf("MarkSeen marked %d of %d URLs, %v, want some of them and %v", fresh, len(known), err, context.Canceled)
 	}

@@ -126,8 +126,12 @@ func openStore(cfg Config) (_ *store, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if s.unlock, err = vfs.Default.Lock(filepath.Join(cfg.Dir, lockFile)); err != nil {
-		return nil, fmt.Errorf("%s is in use by another process: %w", cfg.Dir, err)
+	s.unlock, err = durable.Lock(vfs.Default, filepath.Join(cfg.Dir, lockFile))
+	if errors.Is(err, durable.ErrHeld) {
+		return nil, fmt.Errorf("%s is in use by another process", cfg.Dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", cfg.Dir, err)
 	}
 	defer func() {
 		if err != nil {

@@ -107,8 +107,12 @@ func RecordsIn(dir string) string { return filepath.Join(dir, "pages.jsonl") }
 // Locked reports whether a process has dir open. dir is the directory of a crawl or of
 // a worker.
 func Locked(dir string) (bool, error) {
-	if card, err := ReadWorkerCard(dir); card != nil || err != nil {
-		return journalLocked(dir), err
+	card, err := ReadWorkerCard(dir)
+	if err != nil {
+		return false, err
+	}
+	if card != nil {
+		return journalLocked(dir)
 	}
 	return localstore.Locked(nil, dir)
 }

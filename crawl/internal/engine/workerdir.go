@@ -82,6 +82,9 @@ func (c workerCard) openJournal(dir string, config record.Config) (*record.Journ
 	if err != nil {
 		return nil, "", err
 	}
+	if err := durable.MkdirAll(vfs.Default, JournalsOf(c.Crawl)); err != nil { // with the mode of the directories in it
+		return nil, "", err
+	}
 	for n := 1; ; n++ {
 		dir := filepath.Join(JournalsOf(c.Crawl), fmt.Sprintf("%s-%d", plainName(host), n))
 		journal, err := c.open(dir, config)
@@ -111,12 +114,15 @@ func (c workerCard) open(dir string, config record.Config) (*record.Journal, err
 const journalLock = "pages.lock"
 
 // journalLocked reports whether a process had the journal in dir open a moment ago.
-func journalLocked(dir string) bool {
+func journalLocked(dir string) (bool, error) {
 	lock, err := durable.Lock(vfs.Default, filepath.Join(dir, journalLock))
-	if err != nil {
-		return true
+	if errors.Is(err, durable.ErrHeld) {
+		return true, nil
 	}
-	return lock.Close() != nil
+	if err != nil {
+		return false, err
+	}
+	return false, lock.Close()
 }
 
 // JournalsOf returns the default directory that contains the directories of a crawl's

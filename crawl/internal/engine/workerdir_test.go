@@ -31,8 +31,11 @@ func TestWorkerDirectories(t *testing.T) {
 	if first == second || filepath.Dir(first) != "web.crawl" {
 		t.Fatalf("two workers got the directories %s and %s, want different ones in web.crawl", first, second)
 	}
-	if !journalLocked(first) {
-		t.Error("a journal that is open is not locked")
+	if info, err := os.Stat("web.crawl"); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("web.crawl has the mode %v (%v), want 0700", info.Mode(), err)
+	}
+	if locked, err := Locked(first); !locked || err != nil {
+		t.Errorf("Locked of a journal that is open = %t, %v", locked, err)
 	}
 	if _, _, err := card.openJournal(first, record.Config{}); err == nil || !strings.Contains(err.Error(), "in use by another worker") {
 		t.Errorf("openJournal of a directory that is in use: %v, want an error that says so", err)
@@ -40,8 +43,8 @@ func TestWorkerDirectories(t *testing.T) {
 	if err := one.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if journalLocked(first) {
-		t.Error("a journal that is closed is locked")
+	if locked, err := Locked(first); locked || err != nil {
+		t.Errorf("Locked of a journal that is closed = %t, %v", locked, err)
 	}
 	again, third := journal(t, card, "")
 	if third != first {
