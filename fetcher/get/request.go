@@ -60,6 +60,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	defer stop()
 	f := &flight{limits: &c.limits, sent: request.Sent, cancel: cancel, permission: &permission{ask: request.Permit}}
 	defer f.leaveGate()
+	defer f.headerCame() // stops the timer of a request that was not written
 	if c.config.Capture {
 		f.capture = newCapture(c.maxCaptured(request))
 		defer f.capture.end()

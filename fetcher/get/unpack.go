@@ -58,10 +58,8 @@ func coding(header http.Header) (string, error) {
 // most GOMAXPROCS bodies at once. So the memory of the decoders is bounded for any number
 // of bodies, and a slow server does not delay others.
 //
-// Before unpack begins to unpack such a body, it takes the memory for limit bytes. Otherwise
-// the bodies that are being unpacked could wait for memory, while the bodies that have the
-// memory wait to be unpacked. The function release gives back the memory that the content
-// did not need.
+// A body takes memory before it is unpacked: see unpacking. The function release gives back
+// the memory that the content did not need.
 func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limit int64, grow func(more int64) error) (plain io.Reader, release func(), err error) {
 	name, err := coding(r.Header)
 	switch {
@@ -79,25 +77,74 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 		packed.release()
 		return nil, nil, err
 	}
-	most := max(limit, maxPooled)
-	if err := grow(most); err != nil {
+	u := &unpacking{ctx: ctx, places: c.unpackers, name: name, packed: packed, grow: grow, most: max(limit, maxPooled)}
+	if err := u.take(min(u.most, max(maxPooled, 16*int64(len(packed.bytes))))); err != nil {
 		packed.release()
 		return nil, nil, err
 	}
-	r.buffer.taken = most
-	select {
-	case c.unpackers <- struct{}{}:
-	case <-ctx.Done():
+	r.buffer.taken = u.most
+	return u, func() {
+		u.leave()
 		packed.release()
-		return nil, nil, context.Cause(ctx)
-	}
-	plain, done := open(name, packed)
-	return plain, func() {
-		done()
-		packed.release()
-		<-c.unpackers
-		_ = grow(int64(cap(r.buffer.bytes)) - most) // giving back never fails
+		_ = grow(int64(cap(r.buffer.bytes)) - u.taken) // giving back never fails
 	}, nil
+}
+
+// unpacking is the content of a brotli or zstd body. It takes memory for the buffer that the
+// content is read into, and then a place for unpacking, so that no body waits for memory
+// while it has a place. Otherwise the bodies that are being unpacked could wait for memory,
+// while the bodies that have the memory wait to be unpacked. It takes memory for 16 times the
+// size of the body first. If the content is larger, it gives its place back, takes memory for
+// the largest content, and unpacks the body again.
+type unpacking struct {
+	ctx    context.Context
+	places chan struct{}
+	name   string // the content coding
+	packed *buffer
+	grow   func(more int64) error
+
+	most, taken int64 // the most memory that the content can need, and the memory that it has
+	read        int64 // bytes of the content that were read
+	plain       io.Reader
+	done        func() // releases plain and the place; nil if there is none
+}
+
+func (u *unpacking) Read(p []byte) (int, error) {
+	n, err := u.plain.Read(p)
+	u.read += int64(n)
+	if err != nil || 2*u.read <= u.taken || u.taken == u.most { // a buffer that is full doubles its size
+		return n, err
+	}
+	u.leave()
+	if err := u.take(u.most); err != nil {
+		return n, err
+	}
+	_, err = io.CopyN(io.Discard, u.plain, u.read)
+	return n, err
+}
+
+// take waits until u has a number of bytes of memory, and then for a place. Then it opens the
+// body.
+func (u *unpacking) take(size int64) error {
+	if err := u.grow(size - u.taken); err != nil {
+		return err
+	}
+	u.taken = size
+	select {
+	case u.places <- struct{}{}:
+	case <-u.ctx.Done():
+		return errNoRoom{context.Cause(u.ctx)}
+	}
+	plain, release := open(u.name, u.packed)
+	u.plain, u.done = plain, func() { release(); <-u.places }
+	return nil
+}
+
+func (u *unpacking) leave() {
+	if u.done != nil {
+		u.done()
+		u.done = nil
+	}
 }
 
 // open returns the content of a brotli or zstd body.
@@ -135,7 +182,8 @@ var zstdReaders = sync.Pool{New: func() any {
 	return z
 }}
 
-// gzipReader is a reusable decompressor.
+// gzipReader is a reusable decompressor. Some servers send other bytes, such as zeros, after
+// the last gzip member. It ignores them, as browsers do.
 type gzipReader struct {
 	in  *bufio.Reader
 	out *gzip.Reader
@@ -147,13 +195,36 @@ var gzipReaders = sync.Pool{New: func() any {
 
 func (z *gzipReader) open(body io.Reader) io.Reader {
 	z.in.Reset(body)
-	if magic, _ := z.in.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
+	if !z.atMember() {
 		return z.in
 	}
-	if err := z.out.Reset(z.in); err != nil {
+	if err := z.next(); err != nil {
 		return failedReader{err}
 	}
-	return z.out
+	return z
+}
+
+// atMember reports whether a gzip member begins here.
+func (z *gzipReader) atMember() bool {
+	magic, _ := z.in.Peek(2)
+	return len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b
+}
+
+// next opens the next member.
+func (z *gzipReader) next() error {
+	err := z.out.Reset(z.in)
+	z.out.Multistream(false)
+	return err
+}
+
+func (z *gzipReader) Read(p []byte) (int, error) {
+	n, err := z.out.Read(p)
+	if err == io.EOF && z.atMember() {
+		if err = z.next(); err == io.EOF {
+			err = io.ErrUnexpectedEOF // the data ends where a header should be
+		}
+	}
+	return n, err
 }
 
 func (z *gzipReader) release() {

@@ -228,29 +228,55 @@ func TestBombs(t *testing.T) {
 }
 
 // TestMemoryBeforeUnpacking: a body that waits for memory does not occupy a place for
-// unpacking, and the memory that it did not need is given back.
+// unpacking, and the memory that it did not need is given back. A small body does not wait
+// for the memory of the largest one.
 func TestMemoryBeforeUnpacking(t *testing.T) {
 	const limit = 4 << 20
-	text := strings.Repeat("<p>some text, ", 100_000)
-	for _, coding := range []string{"br", "zstd"} {
-		wire := packed(t, coding, text)
-		c := client(t, Config{MaxBodyBytes: limit})
-		c.unpackers = make(chan struct{}, 1)
-		url := coded(t, coding, &wire)
-		var held, most int64
-		r := mustGet(t, c, Request{URL: url, Grow: func(ctx context.Context, more int64) error {
-			if len(c.unpackers) > 0 && more > 0 {
-				t.Errorf("%s: %d bytes wanted by a body that is being unpacked", coding, more)
+	random := make([]byte, 100_000)
+	rand.NewChaCha8([32]byte{}).Read(random)
+	for name, text := range map[string]string{
+		"small": strings.Repeat("<p>some text, ", 1_000), "large": strings.Repeat("<p>some text, ", 100_000),
+		"random": string(random), "whole": strings.Repeat("x", limit), "cut": strings.Repeat("x", limit+1),
+	} {
+		for _, coding := range []string{"br", "zstd"} {
+			wire := packed(t, coding, text)
+			c := client(t, Config{MaxBodyBytes: limit})
+			c.unpackers = make(chan struct{}, 1)
+			url := coded(t, coding, &wire)
+			var held, most int64
+			r := mustGet(t, c, Request{URL: url, Grow: func(ctx context.Context, more int64) error {
+				if len(c.unpackers) > 0 && more > 0 {
+					t.Errorf("%s, %s: %d bytes wanted by a body that is being unpacked", name, coding, more)
+				}
+				held += more
+				most = max(most, held)
+				return nil
+			}})
+			if want := text[:min(len(text), limit)]; string(r.Body) != want || r.Truncated != (name == "cut") || r.Damage != nil {
+				t.Errorf("%s, %s: body of %d bytes, want %d; truncated %t, damage %v", name, coding, len(r.Body), len(want), r.Truncated, r.Damage)
 			}
-			held += more
-			most = max(most, held)
-			return nil
-		}})
-		if len(r.Body) != len(text) || most > c.MaxHeld(Request{}) {
-			t.Errorf("%s: body of %d bytes, want %d; %d bytes held, want at most %d", coding, len(r.Body), len(text), most, c.MaxHeld(Request{}))
+			if largest := map[bool]int64{true: 2 * maxPooled, false: c.MaxHeld(Request{})}[name == "small"]; most > largest {
+				t.Errorf("%s, %s: %d bytes held, want at most %d", name, coding, most, largest)
+			}
+			if least := int64(cap(r.Body)); held < least || held > least+max(maxPooled, 2*int64(len(wire))) {
+				t.Errorf("%s, %s: %d bytes held at the end, want %d for the body and few for the data on the wire", name, coding, held, least)
+			}
+			r.Release()
 		}
-		if least := int64(cap(r.Body)); held < least || held > least+maxPooled {
-			t.Errorf("%s: %d bytes held at the end, want %d for the body and at most %d for the data on the wire", coding, held, least, maxPooled)
+	}
+}
+
+// TestBytesAfterGzip: bytes after the last gzip member are ignored, and further members are
+// not.
+func TestBytesAfterGzip(t *testing.T) {
+	one := packed(t, "gzip", "one")
+	for tail, want := range map[string]string{
+		"": "one", "\x00\x00\x00": "one", "\n": "one", "<!-- text -->": "one", string(packed(t, "gzip", " two")): "one two",
+	} {
+		wire := append(bytes.Clone(one), tail...)
+		r := mustGet(t, client(t, Config{}), Request{URL: coded(t, "gzip", &wire)})
+		if string(r.Body) != want || r.Damage != nil || r.Truncated {
+			t.Errorf("followed by %q: body %q, damage %v, want %q", tail, r.Body, r.Damage, want)
 		}
 		r.Release()
 	}

@@ -39,7 +39,7 @@ func TestLogOfTestwebIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]int{
-		"--judge log": exitUsage, "--records log": exitUsage, "--expected other": exitUsage, "--listen " + taken.Addr().String(): exitFailed,
+		"--judge log": exitUsage, "--records log": exitUsage, "--expected other": exitUsage, "--listen " + taken.Addr().String(): exitFailed, "--tls --ca /nowhere/ca": exitFailed,
 	} {
 		code, out, errs := run(t, "", append([]string{"testweb", "--log", "log"}, strings.Fields(args)...)...)
 		if code != want || readFile(t, "log") != before {

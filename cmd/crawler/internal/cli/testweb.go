@@ -129,13 +129,13 @@ func (f *testwebFlags) serve(ctx context.Context, cfg testweb.Config, s streams)
 		return err
 	}
 	defer listener.Close()
-	if f.log != "" { // only now, because Create empties the file, and ListenOn can fail
-		out, err := os.Create(f.log)
-		if err != nil {
+	var log *os.File
+	if f.log != "" {
+		if log, err = os.OpenFile(f.log, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
 			return fmt.Errorf("--log: %w", err)
 		}
-		defer out.Close()
-		cfg.Log = out
+		defer log.Close()
+		cfg.Log = log
 	}
 	web, err := testweb.New(cfg)
 	if err != nil {
@@ -144,6 +144,11 @@ func (f *testwebFlags) serve(ctx context.Context, cfg testweb.Config, s streams)
 	if f.web.TLS {
 		if err := os.WriteFile(f.ca, web.CACert(), 0o644); err != nil {
 			return fmt.Errorf("--ca: %w", err)
+		}
+	}
+	if log != nil { // only now, because nothing can fail any more
+		if err := log.Truncate(0); err != nil {
+			return fmt.Errorf("--log: %w", err)
 		}
 	}
 	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.web.Pages, f.web.Hosts, listener.Addr(),
@@ -222,7 +227,7 @@ func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
 		return err
 	}
 	if v.Requests == 0 {
-		return fmt.Errorf("%s has no requests: end the server of the web before its log is judged", f.judge)
+		return fmt.Errorf("%s has no requests: is it the log of the crawl?", f.judge)
 	}
 	closest, early := v.Closest, v.TooEarly+v.Impatient
 	var lag testweb.LagFigures
