@@ -24,6 +24,12 @@ type location struct {
 
 func inDirectory(dir string) location { return location{Location: crawl.Location{Dir: dir}} }
 
+// isFile reports whether a path leads to something other than a directory.
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir()
+}
+
 // missing returns the message that there is no crawl.
 func (at location) missing() string {
 	if at.Redis == nil {
@@ -109,7 +115,7 @@ func (at location) explain(err error) error {
 		return failed("%w\nput the file back, or run '%s', which prints their number and continues without them", err, at.command("rebuild --accept-loss"))
 	}
 	switch {
-	case errors.Is(err, syscall.ENOTDIR): // --dir is a file
+	case errors.Is(err, syscall.ENOTDIR) && isFile(at.Dir):
 		return usage(err)
 	case errors.Is(err, crawl.ErrNoCrawl):
 		return usage(errors.New(at.missing()))
