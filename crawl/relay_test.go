@@ -80,12 +80,9 @@ func attach(t *testing.T, c crawl.Config) *crawl.Handle {
 	return h
 }
 
-// TestRunDeliversItsEvents: a run delivers the events of its pages before it ends, and
-// its report says that all are delivered.
-func TestRunDeliversItsEvents(t *testing.T) {
-	sink := newMemorySink()
-	c := config(t, site(t))
-	c.Events = &events.Config{Sink: sink}
+// completed runs a crawl until it ends, and returns the result.
+func completed(t *testing.T, c crawl.Config) *crawl.Result {
+	t.Helper()
 	opened, err := crawl.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +91,16 @@ func TestRunDeliversItsEvents(t *testing.T) {
 	if err = errors.Join(err, opened.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return result
+}
+
+// TestRunDeliversItsEvents: a run delivers the events of its pages before it ends, and
+// its report says that all are delivered.
+func TestRunDeliversItsEvents(t *testing.T) {
+	sink := newMemorySink()
+	c := config(t, site(t))
+	c.Events = &events.Config{Sink: sink}
+	result := completed(t, c)
 	if got, want := sink.ids(), idsOf(t, attach(t, c)); !slices.Equal(got, want) || len(got) == 0 {
 		t.Errorf("delivered %q, want %q", got, want)
 	}
@@ -109,14 +116,7 @@ func TestRunEndsWhileSinkIsAway(t *testing.T) {
 	sink.away = true
 	c := config(t, site(t))
 	c.Events, c.Grace = &events.Config{Sink: sink, Name: "index"}, 100*time.Millisecond
-	opened, err := crawl.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := opened.Run(t.Context())
-	if err = errors.Join(err, opened.Close()); err != nil {
-		t.Fatal(err)
-	}
+	result := completed(t, c)
 	want := idsOf(t, attach(t, c))
 	if r := result.Report.Relays; len(r) != 1 || r[0].Events != uint64(len(want)) || r[0].Bytes == 0 || !strings.Contains(r[0].Away, "connection refused") {
 		t.Errorf("the report has the relays %+v, want only index, with %d undelivered events and the error of its sink", r, len(want))
@@ -143,14 +143,7 @@ func TestRunReportsFailedRelay(t *testing.T) {
 	c := config(t, site(t))
 	c.Events = &events.Config{Sink: newMemorySink(), Name: "index", From: events.From{Cursor: "tomorrow"}}
 	c.Grace = 100 * time.Millisecond
-	opened, err := crawl.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := opened.Run(t.Context())
-	if err = errors.Join(err, opened.Close()); err != nil {
-		t.Fatal(err)
-	}
+	result := completed(t, c)
 	if r := result.Report.Relays; len(r) != 1 || r[0].Title() != "index" || !strings.Contains(r[0].Words(), `begin relay "index" at "tomorrow"`) {
 		t.Errorf("the report has the relays %+v, want only index, with the error of its cursor", r)
 	}

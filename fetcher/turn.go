@@ -54,7 +54,8 @@ func (h *holding) begin(stop context.Context, next turn) (end func(), err error)
 
 // takeTurn waits for the slot, for the host, and for the worker's rate and bandwidth. It
 // waits for rate and bandwidth last, because a request with a share of them must start
-// at once.
+// at once. It starts when it opens its connection; before it is written, it can wait for
+// the host once more (see reserve).
 func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 	if err := h.takeSlot(stop); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// lock uses the lock of pebble, which on Windows belongs to an open file. On
-// Windows, a file that cannot be opened counts as held, too.
+// lock uses the lock of pebble, which on Windows belongs to an open file. There, a file that
+// cannot be opened counts as held, too.
 func lock(name string) (io.Closer, error) {
 	l, err := vfs.Default.Lock(name)
 	if _, file := errors.AsType[*fs.PathError](err); err != nil && !file {
