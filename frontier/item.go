@@ -49,7 +49,7 @@ type Item struct {
 	Referrer    Referrer // names the page that had the link; zero for a seed
 	Attempts    uint8    // requests that failed, in this round
 	Deliveries  uint8    // expired leases during which it might have been requested; see MaxDeliveries
-	Round       uint32   // 0 at first; Control.Retry and a later Added begin the next round
+	Round       uint32   // 0 at first; Control.Retry and a later Added begin the next round; see PromotedRound
 }
 
 // Offer returns an undecided offer of the item's URL, without a delay. The offer
@@ -118,7 +118,8 @@ const (
 	// the claim is a false positive and counts in Stats.Recovered.
 	New
 	// Promoted is like New, but the URL might have been offered as Bulk before.
-	// Therefore a claim of the filter counts in Stats.Promoted.
+	// Therefore a claim of the filter counts in Stats.Promoted, and the item is
+	// queued in PromotedRound if Offer.Round is 0.
 	Promoted
 	// Again is like New, for a URL that the set contained before: the window of the
 	// URL is over, or the store lost its item. The item is queued in Offer.Round.
@@ -128,6 +129,11 @@ const (
 	// (exact.Outbox). Add returns an error for it.
 	Later
 )
+
+// PromotedRound is the first round of an exact URL that might have been a bulk URL
+// before. The rounds of the bulk URL begin with 0, and each Control.Retry adds one. So no
+// two records of the URL have the same round.
+const PromotedRound = 1_000_000
 
 // Verdict is the answer to an Offer.
 type Verdict struct {

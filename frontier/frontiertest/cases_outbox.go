@@ -69,7 +69,7 @@ var outboxCases = beside([]testCase{
 		c.add(as(frontier.Promoted, page("a.test", 0)), inRound, third)
 		c.wantClaims(0, 2)
 		c.wantAnswer(frontier.Seen, inRound, third)
-		rounds := map[string]uint32{page("a.test", 0).URL: 1, inRound.URL: 7, third.URL: 0}
+		rounds := map[string]uint32{page("a.test", 0).URL: frontier.PromotedRound, inRound.URL: 7, third.URL: 0}
 		for _, item := range c.finish().Items {
 			want, ok := rounds[item.URL]
 			c.Require(ok && item.Round == want && item.Class == frontier.Exact,

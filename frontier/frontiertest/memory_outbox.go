@@ -38,7 +38,9 @@ func (d *draft) decided(o *offered) {
 		d.recovered++
 	case o.Decision == frontier.Promoted && d.m.claims(o.print):
 		d.promoted++
-		o.Round = max(o.Round, 1) // an earlier item of the URL might have had round 0
+		if o.Round == 0 { // otherwise no bulk item of the URL has had this round
+			o.Round = frontier.PromotedRound
+		}
 	}
 }
 

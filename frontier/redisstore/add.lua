@@ -80,14 +80,17 @@ local function shade(special, claimed, answer)
   count(claimed and 'sh:lost' or known and 'sh:forgotten' or 'sh:new', 1)
 end
 
+-- promotedRound is frontier.PromotedRound as it is in an entry, as a uvarint.
+local promotedRound = '\192\132\61'
+
 -- admit notes a special item that is new. It returns the item's entry, or nil if the
 -- item is delayed. A promoted item was a bulk item before, or the filter's claim is a
--- false positive. It is queued in round 1, unless its entry has a round already.
+-- false positive. It is queued in promotedRound, unless its entry has a round already.
 local function admit(host, special, claimed, entry)
   local claim = claimed and claims[special.exact]
   if claim then count(claim, 1) end
   if claim == 'promoted' and entry:byte(1) % 128 < 64 then
-    entry = string.char(entry:byte(1) + 64) .. entry:sub(2, special.cut) .. '\1' .. entry:sub(special.cut + 1)
+    entry = string.char(entry:byte(1) + 64) .. entry:sub(2, special.cut) .. promotedRound .. entry:sub(special.cut + 1)
   end
   if special.exact then exact[#exact + 1] = special.print end
   if not special.delayed then return entry end

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -255,9 +257,9 @@ func TestPromotionOfBulkKeys(t *testing.T) {
 	if len(entries) != 2 {
 		t.Fatalf("%d entries are queued, want 2", len(entries))
 	}
-	for round, entry := range entries {
-		if it, err := decodeEntry(entry, "a.test", s.hasher); err != nil || it.URL != page[0].URL || int(it.Round) != round {
-			t.Errorf("entry %d is %+v, %v, want %q in round %d", round, it, err, page[0].URL, round)
+	for i, round := range []uint32{0, frontier.PromotedRound} {
+		if it, err := decodeEntry(entries[i], "a.test", s.hasher); err != nil || it.URL != page[0].URL || it.Round != round {
+			t.Errorf("entry %d is %+v, %v, want %q in round %d", i, it, err, page[0].URL, round)
 		}
 	}
 	if got := counter(t, s, fieldPromoted); got != 1 {
@@ -265,8 +267,8 @@ func TestPromotionOfBulkKeys(t *testing.T) {
 	}
 }
 
-// TestRetrySkipsPromoted: a bulk item fails, and then its URL is promoted, which queues it in
-// round 1. Retry does not queue it in round 1 again.
+// TestRetrySkipsPromoted: a bulk item fails, and then its URL is promoted, which queues it
+// again. Retry does not queue the failed item as well.
 func TestRetrySkipsPromoted(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -301,6 +303,69 @@ func TestRetrySkipsPromoted(t *testing.T) {
 				t.Errorf("the books are %+v, want 2 queued, 1 failed", stats.Books)
 			}
 		})
+	}
+}
+
+// TestRoundsOfPromotedURL: a bulk item fails and is retried, before its URL is promoted or
+// after the promoted item has ended. No two items of the URL end in the same round.
+func TestRoundsOfPromotedURL(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	for _, exactSet := range []bool{false, true} {
+		for _, retryFirst := range []bool{false, true} {
+			t.Run(fmt.Sprintf("exact set %t, retry first %t", exactSet, retryFirst), func(t *testing.T) {
+				cfg := config(server)
+				cfg.Name, cfg.ExactSet = fmt.Sprintf("test-%t-%t", exactSet, retryFirst), exactSet
+				s := openStore(t, cfg)
+				var rounds []uint32
+				end := func() { // ends all items: bulk items fail, exact items are done
+					var grant frontier.Grant
+					for try := 0; len(grant.Leases) == 0; try++ { // the host's delay may not be over
+						time.Sleep(grant.Wait)
+						var err error
+						if grant, err = s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil || try == 1000 {
+							t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+						}
+					}
+					var ends []frontier.Completion
+					for _, item := range grant.Leases[0].Items {
+						rounds = append(rounds, item.Round)
+						c := finish(item)
+						if item.Class == frontier.Bulk {
+							c.Outcome, c.Status, c.Page = frontier.ServerError, 500, false
+						}
+						ends = append(ends, c)
+					}
+					if err := s.Complete(t.Context(), grant.Leases[0].ID, ends, frontier.HostUpdate{End: true}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				retry := func() {
+					if n, err := s.Retry(t.Context(), ""); err != nil {
+						t.Fatalf("Retry = %d, %v", n, err)
+					} else if n > 0 {
+						end()
+					}
+				}
+				page := testPages("a.test", 0, 1)
+				mustAdd(t, s, page)
+				end()
+				if retryFirst {
+					retry()
+				}
+				page[0].Class = frontier.Exact
+				if exactSet {
+					page = decided(frontier.Promoted, 0, page)
+				}
+				mustAdd(t, s, page)
+				end()
+				retry()
+				if len(rounds) < 2 || len(slices.Compact(slices.Sorted(slices.Values(rounds)))) != len(rounds) {
+					t.Errorf("the items of the URL ended in the rounds %v, want at least 2, all different", rounds)
+				}
+				wantBooks(t, s)
+			})
+		}
 	}
 }
 

@@ -59,15 +59,15 @@ func TestEntryRoundTrip(t *testing.T) {
 }
 
 // TestRoundOffset compares an entry that the script has changed to promote an item with
-// the encoded entry of the next round.
+// the encoded entry of frontier.PromotedRound.
 func TestRoundOffset(t *testing.T) {
 	for _, depth := range []uint16{0, 1, 127, 128, 16383, 16384, 65535} {
 		for _, hops := range []uint8{0, 1} {
 			it := frontier.Item{URL: "https://a.test/", Host: "a.test", Depth: depth, Hops: hops, Class: frontier.Exact, Referrer: frontier.Referrer{1}}
 			entry := string(appendEntry(nil, &it))
 			at := roundOffset(&it)
-			promoted := string([]byte{entry[0] + entryRound}) + entry[1:at] + "\x01" + entry[at:]
-			it.Round = 1
+			promoted := string([]byte{entry[0] + entryRound}) + entry[1:at] + "\xc0\x84\x3d" + entry[at:]
+			it.Round = frontier.PromotedRound
 			if want := string(appendEntry(nil, &it)); promoted != want {
 				t.Errorf("depth %d, hops %d: promoted to %q, want %q", depth, hops, promoted, want)
 			}

@@ -2,7 +2,7 @@
 -- the present lease of the host are set aside until it ends. Items whose URL is
 -- queued or leased already stay failed, and move to the end of the list. Without an
 -- exact set, bulk items stay failed if their URL was ever promoted, because the
--- promotion has already queued the URL in its next round.
+-- promotion has already queued the URL again.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
 -- ARGV     2 the host key, then for each item: its value in the list of failed items,

@@ -47,7 +47,7 @@ func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (c
 				return counts, err
 			}
 		}
-		more, err := s.offer(ctx, offersOf(some))
+		more, err := s.offer(ctx, s.offersOf(some))
 		counts.add(more)
 		if err != nil {
 			return counts, err
@@ -83,12 +83,17 @@ func (s *Store) locate(ctx context.Context, entries []Entry) ([]located, error) 
 	return keys, nil
 }
 
-// offersOf returns the offers of waiting keys, each in its round.
-func offersOf(keys []located) (again offers) {
+// offersOf returns the offers of waiting keys, each in its round. A key in round 0 that may
+// have been a bulk key is offered as promoted, because the bulk key may have a record in that round.
+func (s *Store) offersOf(keys []located) (again offers) {
 	for _, k := range keys {
+		decision := frontier.Again
+		if k.Round == 0 && !s.cfg.Rules.Pure(k.Class) {
+			decision = frontier.Promoted
+		}
 		again.add(frontier.Offer{
 			URL: k.URL, Host: k.host, Class: k.Class, Depth: k.Depth, Hops: k.Hops,
-			Priority: k.Priority, Decision: frontier.Again, Round: k.Round,
+			Priority: k.Priority, Decision: decision, Round: k.Round,
 		}, k.Fingerprint)
 	}
 	return again

@@ -34,6 +34,26 @@ func TestReconcileAfterLoss(t *testing.T) {
 	}
 }
 
+// TestRelayPromotes: a worker dies after the set has decided that a finished bulk URL is new as
+// an exact URL. The relay queues the URL, but not in the round of the bulk URL.
+func TestRelayPromotes(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	found := d.page(1) // its class depends on how it was found
+	bulk := found
+	bulk.Class = frontier.Bulk
+	d.offer(frontier.Added, bulk)
+	d.finishAll()
+	print := d.queue.Hasher().Fingerprint(found.URL)
+	if _, err := d.weak.Decide(t.Context(), []exact.Key{{Fingerprint: print, URL: found.URL, Class: found.Class}}); err != nil {
+		t.Fatal(err)
+	}
+	d.clock.Advance(2 * time.Minute)
+	d.must(d.relay.Tidy(t.Context()))
+	if l := d.lease(); len(l.Items) != 1 || l.Items[0].Round != frontier.PromotedRound {
+		t.Errorf("the relay queued %+v, want %s in round %d", l.Items, found.URL, frontier.PromotedRound)
+	}
+}
+
 // TestReconcileMeetsCompletion: an item ends after Reconcile has read the set and before
 // it asks the queue about the item. Reconcile must not queue the item again. The end is
 // stored in the set or, if the set was unavailable, in a note of the outbox.
