@@ -5,9 +5,29 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
+
+// TestPermitInBackoff: a request that waits for its connection while the host answers another
+// request with 429 is not written until the host's back-off ends.
+func TestPermitInBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &holding{Crawl: &Crawl{stopping: t.Context()}, host: politeness.New(politeness.Policy{Delay: time.Second}), deadline: time.Now().Add(time.Hour)}
+		if err := h.permit(); err != nil {
+			t.Errorf("permit before the answer = %v, want nil", err)
+		}
+		h.noteAnswer(&get.Response{Status: 429, RetryAfter: time.Minute}, nil)
+		if err := h.permit(); err == nil {
+			t.Error("permit after an answer with the status 429 and Retry-After = nil, want an error")
+		}
+		time.Sleep(time.Minute)
+		if err := h.permit(); err != nil {
+			t.Errorf("permit after the back-off = %v, want nil", err)
+		}
+	})
+}
 
 // TestRosterReserves: requests to one host that have their connections at the same moment are
 // written one delay apart, before, during and after a lease of the host. The next turn is one
