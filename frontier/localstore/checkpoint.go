@@ -50,7 +50,9 @@ func (s *Store) maybeCheckpoint() {
 		return
 	}
 	snapshot := s.snapshotFilter()
-	s.guard.write("start", "a checkpoint", func() error { // after a failure, no checkpoint starts while Close waits
+	// The guard prevents a start after a failure, because Close may then wait for s.behind
+	// already.
+	s.guard.write("start", "a checkpoint", func() error {
 		s.behind.Go(func() { s.checkpointBehind(snapshot) })
 		return nil
 	})
