@@ -98,7 +98,7 @@ type Inspector interface {
 	// structures, not from the counters. All counts of one host are taken at the same
 	// moment. Audit reads the whole crawl.
 	Audit(ctx context.Context) (Audit, error)
-	// List calls visit for each item of the host that is in the given state, until
+	// List calls visit for each of the host's items in the given state, until
 	// visit returns false. An empty host means all hosts. Done items are not listed;
 	// the records contain them.
 	List(ctx context.Context, state State, host string, visit func(Item) bool) error

@@ -126,7 +126,8 @@ func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
 }
 
 // rebuildFilter rebuilds the filter from the tables. Every key that was ever added has a
-// row in one of them: its item waits or is leased, it has an outcome, or MarkSeen added it.
+// row in one of the tables, because its item waits, is leased or has an outcome, or because
+// MarkSeen added the key.
 func (s *Store) rebuildFilter() (err error) {
 	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
 		return err
