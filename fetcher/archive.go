@@ -10,16 +10,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// Archive keeps answers as they were received.
+// Archive stores answers as they were received.
 type Archive interface {
-	// Wants reports whether an answer is kept. It is called by many goroutines
-	// at once.
+	// Wants reports whether the archive stores an answer. Many goroutines call it at once.
 	Wants(answer *get.Response) bool
-	// WantsRobots reports whether the answers to requests for a robots.txt are kept.
+	// WantsRobots reports whether the archive stores the answers to requests for a robots.txt.
 	WantsRobots() bool
-	// Append keeps an answer and returns its place. The store calls Append right before
-	// it writes the record that refers to the answer. The worker also calls Append for
-	// each robots.txt, from many goroutines, as soon as it has received the answer. No
+	// Append stores an answer and returns its location. Config.Store calls Append right
+	// before it writes the record that refers to the answer. The worker also calls Append
+	// for each robots.txt, from many goroutines, as soon as it has received the answer. No
 	// record refers to the answer of a robots.txt.
 	Append(packed *warc.Packed) (warc.Location, error)
 }

@@ -53,7 +53,8 @@ func appendSized(b, part []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(part))), part...)
 }
 
-// readBlob is the inverse of appendBlob. If it returns an error, it keeps what it read before.
+// readBlob is the inverse of appendBlob. If it returns an error, h keeps the parts of the blob
+// that were read before the error.
 func (h *holding) readBlob(b []byte, now time.Time) error {
 	if b == nil {
 		return nil

@@ -43,8 +43,8 @@ func (n *classNotes) Complete(ctx context.Context, id frontier.LeaseID, done []f
 }
 
 // TestClassesOfLinks: a URL has the class of the first rule that it matches.
-// Rules about its form come before rules about how it was found. Redirects pass
-// the class on.
+// Rules about the form of a URL come before rules about how the URL was found.
+// Redirects pass the class on.
 func TestClassesOfLinks(t *testing.T) {
 	site := map[string]reply{
 		"http://a.test/robots.txt": robotsTxt("Sitemap: http://a.test/old.xml"),

@@ -99,11 +99,11 @@ type Config struct {
 	// It is at least LeastMemory; 0 means no limit.
 	Memory int64
 
-	// Archive keeps answers; nil means none. It must belong to the frontier.Output of the
+	// Archive stores answers; nil means none. It must belong to the frontier.Output of the
 	// store, and Client must have Capture set.
 	Archive Archive
 
-	// Edges keeps the links of each page with their texts; nil means none. It must belong
+	// Edges stores the links of each page with their texts; nil means none. It must belong
 	// to the frontier.Output of the store, and be synced before Sink.
 	Edges record.EdgeSink
 
@@ -244,7 +244,7 @@ type Crawl struct {
 	wake    chan struct{} // something may be due earlier than expected
 	feeds   atomic.Int64  // calls of Hold that were not released yet
 	held    atomic.Int64  // leases that this worker has
-	ready   atomic.Int64  // the leases of held that have or need a slot: neither late nor waiting for the delay of their host
+	ready   atomic.Int64  // held leases that have or need a slot: neither late nor waiting for the delay of their host
 
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 
@@ -329,9 +329,9 @@ func (c *Crawl) Hold() (release func()) {
 
 // Run crawls until nothing is left, a limit is reached or ctx ends.
 // Requests under way then get the time Config.Grace to finish. Their completions get 2 s more.
-// When Run returns, all its goroutines have ended. Run may be called only once. An error
-// comes from the store. Everything that was committed is safe, and the next Run
-// continues from there.
+// When Run returns, all its goroutines have ended. Run may be called only once for a Crawl.
+// An error comes from the store, or from Config.Archive. Everything that was committed is
+// safe, and a new Crawl with the same store continues from there.
 func (c *Crawl) Run(ctx context.Context) (End, error) {
 	if c.ran.Swap(true) {
 		return "", errors.New("fetcher: Run was called before")
@@ -406,9 +406,9 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 const (
 	// minHeld is the number of hosts that a worker can hold even with few slots.
 	minHeld = 4096
-	// heldPerSlot is how many hosts a worker with many slots can hold for each slot. Four
-	// hosts keep a slot busy if each of them answers within a quarter of its delay. If
-	// hosts are slower, fewer are enough.
+	// heldPerSlot is how many hosts a worker with many slots can hold for each slot. Eight
+	// hosts keep a slot busy if each request takes an eighth of its host's delay. If requests
+	// take longer, fewer hosts are enough.
 	heldPerSlot = 8
 )
 

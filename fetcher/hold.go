@@ -55,7 +55,7 @@ type holding struct {
 	closing     bool                     // run starts no more visits
 	ended       bool                     // the lease was given up
 	lost        bool                     // another worker has the lease
-	failure     error                    // of the store
+	failure     error                    // of the store or the archive
 	visits      sync.WaitGroup
 }
 
@@ -113,7 +113,8 @@ const maxDeferred = 256
 
 // run works on the lease. If the result rest is 0, the lease is done. Otherwise the host
 // must get no request during the time rest. After this time, or when the context stop
-// ends, run must be called again. An error comes from the store and ends the crawl.
+// ends, run must be called again. An error comes from the store or the archive, and
+// ends the crawl.
 func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	for h.next(stop) {
 		rest, err := h.step(stop)
@@ -246,7 +247,8 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	return nil
 }
 
-// notDead drops errDead, so that run continues, and step finishes the items of the host.
+// notDead returns nil for errDead, and any other err unchanged. After errDead, run therefore
+// continues, and the next step finishes the items of the dead host.
 func notDead(err error) error {
 	if errors.Is(err, errDead) {
 		return nil

@@ -116,7 +116,7 @@ func (h *holding) batch() int {
 	return max(2*fullBatch, 16*h.rules.HostConcurrency)
 }
 
-// note records an error of the store, after which the lease is over.
+// note records an error of the store or the archive, after which the lease is over.
 func (h *holding) note(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -195,7 +195,7 @@ func (h *holding) update(end bool) (update frontier.HostUpdate, lost bool) {
 	return update, h.lost
 }
 
-// finish gives the lease back, unless the last visit did.
+// finish gives the lease back, unless the last visit has given it back.
 func (h *holding) finish() {
 	if !h.ended && !h.over() {
 		h.complete(nil, true)

@@ -143,8 +143,8 @@ func (h *holding) lastCause() string {
 	return ""
 }
 
-// causeOf returns the text of a request's error. An error of the network names the host
-// or the address itself, so causeOf leaves out the step (get.Op).
+// causeOf returns the text of a request's error. It leaves out the step get.OpConnect, because
+// the text after this step usually names the host or the address.
 func causeOf(err error) string {
 	if fault, ok := errors.AsType[*get.Error](err); ok && fault.Op == get.OpConnect {
 		err = fault.Err

@@ -200,8 +200,8 @@ func TestLatencySpacesRequests(t *testing.T) {
 	}
 }
 
-// TestSlowHostsDoNotDelayOthers: with one free slot, a quick host finishes in
-// the time it takes alone.
+// TestSlowHostsDoNotDelayOthers: with one free slot, a quick host finishes as early as in a
+// crawl without other hosts.
 func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {

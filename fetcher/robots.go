@@ -34,8 +34,8 @@ func (h *holding) access(origin, path string) (robots.Access, string) {
 }
 
 // origin returns the state of an origin's robots.txt. The caller must hold mu. The rules of
-// at most maxOrigins origins are kept. The rules of a further origin replace those of
-// another one, whose robots.txt is requested again when it is needed.
+// at most maxOrigins origins are kept. The rules of a further origin replace the rules of
+// another origin. The robots.txt of the other origin is requested again when it is needed.
 func (h *holding) origin(origin string) *robots.State {
 	state := h.origins[origin]
 	if state != nil {

@@ -38,9 +38,9 @@ const rosterSweep = 1024
 
 func newTimes() times { return times{make(map[string]time.Time), rosterSweep} }
 
-// set sets the time of a host. If t.of now has t.most times or more, set removes those
-// in the past, and sets t.most to twice the number of the remaining times, but at least
-// to rosterSweep.
+// set sets the time of a host. If t.byHost now has t.sweepAt times or more, set removes the
+// times in the past. Then it sets t.sweepAt to twice the number of the remaining times, but at
+// least to rosterSweep.
 func (t *times) set(host string, at, now time.Time) {
 	t.byHost[host] = at
 	if len(t.byHost) < t.sweepAt {

@@ -103,7 +103,7 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 	l.detail(url.String(), frontier.ReasonNofollow, rule)
 }
 
-// add offers a link, or refuses it if that is the finding of the rules.
+// add offers a link, or refuses it if found says that the rules refuse it.
 func (l *linkSet) add(url canon.URL, priority frontier.Priority, found follow.Finding) {
 	if found.Answer == follow.Refuses {
 		l.refuseLink(url, &found)

@@ -20,7 +20,7 @@ import (
 const maxSitemaps = 100
 
 // wellKnown are the paths that are tried if robots.txt names no sitemap. Sitemaps at other
-// paths are so rare that it is not worthwhile to request these paths from every host.
+// paths are too rare to request such paths from every host.
 var wellKnown = []string{"/sitemap.xml", "/sitemap_index.xml"}
 
 // offerSitemaps queues the sitemaps of an origin whose robots.txt was received. A named

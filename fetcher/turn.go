@@ -54,8 +54,8 @@ func (h *holding) begin(stop context.Context, next turn) (end func(), err error)
 
 // takeTurn waits for the slot, for the host, and for the worker's rate and bandwidth. It
 // waits for rate and bandwidth last, because a request with a share of them must start
-// at once. It starts when it opens its connection; before it is written, it can wait for
-// the host once more (see reserve).
+// at once. A request starts when it opens its connection. Before the request is written,
+// it can wait for the host once more (see reserve).
 func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 	if err := h.takeSlot(stop); err != nil {
 		return err
@@ -146,9 +146,9 @@ func (h *holding) permit() error {
 }
 
 // reserve returns when a request may be written. The request already has its connection. The
-// time is now, or delay after the previous request. The turns of the two requests were that
-// far apart, but the previous one may have waited longer for its connection. The request
-// counts as started at the returned time, and the caller must not write it earlier.
+// time is now, or delay after the previous request. The turns of the two requests were at
+// least delay apart, but the previous request may have waited longer for its connection. The
+// request counts as started at the returned time, and the caller must not write it earlier.
 func (h *holding) reserve(delay time.Duration) (at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -95,10 +95,10 @@ type Inspector interface {
 	// Lookup returns the state of a canonical URL, whose host key is host.
 	Lookup(ctx context.Context, host, url string) (Status, error)
 	// Audit computes the terms of the books from the queue, the filter and the other
-	// structures, not from the counters. The counts of one host are of one moment.
-	// Audit reads the whole crawl.
+	// structures, not from the counters. All counts of one host are taken at the same
+	// moment. Audit reads the whole crawl.
 	Audit(ctx context.Context) (Audit, error)
-	// List calls visit for each item of the host that is in the given state, until
+	// List calls visit for each of the host's items in the given state, until
 	// visit returns false. An empty host means all hosts. Done items are not listed;
 	// the records contain them.
 	List(ctx context.Context, state State, host string, visit func(Item) bool) error
@@ -259,7 +259,7 @@ type Output interface {
 
 // OpenOutput opens the output of a store. The store calls it once, after it has
 // locked the crawl or registered a worker. position is the end of the output at the
-// last commit of the store. The output truncates its files to these lengths.
+// last commit of the store. The output truncates its files to the lengths in position.
 // position is nil if the store commits no positions. The caller of the store's Open
 // must close the store before the output.
 type OpenOutput func(crawl Identity, position Position) (Output, error)
@@ -280,7 +280,7 @@ type FileLength struct {
 	Length int64  `json:"length"` // in bytes
 }
 
-// Settings are the settings of a crawl that cannot change after its creation, by
-// flag name. They concern identity, scope, politeness or sizes. A store keeps
-// them and returns a *SettingsError to a caller whose settings differ.
+// Settings maps flag names to values. It contains the settings that cannot change after
+// a crawl was created. They concern identity, scope, politeness or sizes. A store saves
+// them, and returns a *SettingsError to a caller whose settings differ.
 type Settings map[string]string

@@ -15,7 +15,7 @@ var (
 	// an error. It says nothing about the URL.
 	ErrAborted = errors.New("get: given up by the caller")
 	// ErrStale reports that a reused connection was closed before the first byte of the
-	// answer. The request may have reached the server, so it counts as a start, but it
+	// answer. The request may have reached the server, so it counts as a start. The error
 	// says nothing about the URL or the host.
 	ErrStale = errors.New("get: kept connection was closed")
 	// ErrURL reports a string that cannot be requested.

@@ -312,9 +312,9 @@ func TestHTTP2OthersGoOn(t *testing.T) {
 	}
 }
 
-// sendBody sends a body of size bytes in frames that have the given numbers of
-// bytes of data and padding, as fast as the client's window for the stream
-// allows.
+// sendBody sends a body of size bytes. Each frame has the given numbers of bytes
+// of data and padding. sendBody sends as fast as the client's window for the
+// stream allows.
 func (s *h2Server) sendBody(size, data, padding int) {
 	var frames bytes.Buffer
 	f := http2.NewFramer(&frames, nil)

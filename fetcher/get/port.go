@@ -37,7 +37,7 @@ func (e *PortError) Error() string {
 }
 
 // CheckPort returns a *PortError for a port that belongs to a service other than the web,
-// unless Config.AllowPorts has it. An empty port means that of the scheme.
+// unless Config.AllowPorts has it. An empty port means the default port of the scheme.
 func (c *Client) CheckPort(port string) error {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {

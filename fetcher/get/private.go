@@ -23,7 +23,7 @@ func PrivateHeader(name string) bool { return !publicHeaders[http.CanonicalHeade
 func (c *Client) PrivateHeaders() []string { return slices.Sorted(maps.Keys(c.private)) }
 
 // splitHeaders returns the headers of every request, with defaults, and the private ones.
-// The names of both are canonical.
+// The header names in both results are canonical.
 func splitHeaders(config Config) (public, private http.Header) {
 	public = http.Header{
 		"User-Agent":      {config.UserAgent},

@@ -125,8 +125,8 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	return response, nil
 }
 
-// contextCause returns the cause of the end of ctx, which err, the error of net/http, does
-// not contain. If ctx has not ended, contextCause returns err.
+// contextCause returns the cause with which ctx ended. If ctx has not ended, contextCause
+// returns err. The argument err is an error of net/http, which does not contain the cause.
 func contextCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

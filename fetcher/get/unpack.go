@@ -90,12 +90,13 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, limi
 	}, nil
 }
 
-// unpacking is the content of a brotli or zstd body. It takes memory for the buffer that the
-// content is read into, and then a place for unpacking, so that no body waits for memory
-// while it has a place. Otherwise the bodies that are being unpacked could wait for memory,
-// while the bodies that have the memory wait to be unpacked. It takes memory for 16 times the
-// size of the body first. If the content is larger, it gives its place back, takes memory for
-// the largest content, and unpacks the body again.
+// unpacking is a reader of the content of a brotli or zstd body. It first takes memory for the
+// buffer into which the content is read, and then a place. A body can be unpacked only while it
+// has one of the places. A body with a place never waits for memory. Otherwise there could be a
+// deadlock: the bodies with a place wait for memory, and the bodies with memory wait for a
+// place. At first, unpacking takes memory for 16 times the size of the body. If the content is
+// larger, unpacking gives its place back, takes memory for the largest content, and unpacks the
+// body again.
 type unpacking struct {
 	ctx    context.Context
 	places chan struct{}
@@ -123,8 +124,8 @@ func (u *unpacking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take waits until u has a number of bytes of memory, and then for a place. Then it opens the
-// body.
+// take waits until u has size bytes of memory, and then until it has a place. Then it opens
+// the body.
 func (u *unpacking) take(size int64) error {
 	if err := u.grow(size - u.taken); err != nil {
 		return err
@@ -183,7 +184,7 @@ var zstdReaders = sync.Pool{New: func() any {
 }}
 
 // gzipReader is a reusable decompressor. Some servers send other bytes, such as zeros, after
-// the last gzip member. It ignores them, as browsers do.
+// the last gzip member. gzipReader ignores these bytes, as browsers do.
 type gzipReader struct {
 	in  *bufio.Reader
 	out *gzip.Reader

@@ -100,9 +100,9 @@ const doubtFormat = 1
 // saveAnsweredEvery is how often a running journal saves its Doubt.
 const saveAnsweredEvery = 10 * time.Second
 
-// account tracks which records of a journal are settled, and which are in doubt. A record
-// is settled once its completion is confirmed, a void line takes it back, or it is in
-// doubt.
+// account tracks which records of a journal are settled, and which of these are in doubt. A
+// record is settled when its state cannot change any more: the store confirmed its completion,
+// a void line takes it back, or it stays in doubt.
 type account struct {
 	fs   vfs.FS
 	dir  string

@@ -161,8 +161,8 @@ func randomEdges(rng *rand.Rand, lease string) (edges []Edge) {
 	return edges
 }
 
-// TestEdgesOfFiles: one process writes links to files beside those of its records. Both
-// are cut to the committed position.
+// TestEdgesOfFiles: one process writes its records and its links to separate files in one
+// directory. Both kinds of files are cut to the committed position.
 func TestEdgesOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	open := func(position frontier.Position) (pages, links *Files) {

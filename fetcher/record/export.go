@@ -20,8 +20,8 @@ import (
 // has one record for each item and round.
 //
 // A record that a void line takes back does not count. An item and round may have several
-// other records: an item is fetched again if a worker died between the record and the
-// completion, or if a store lost a completion. The record with the latest fetched_at is
+// other records, because the item is sometimes fetched again. This happens if a worker died
+// between the record and the completion, or if a store lost a completion. The record with the latest fetched_at is
 // exported. If several have the same time, the one with the greatest lease id is exported.
 // If several have the same lease too, the first one is exported. So the result depends
 // only on the lines.
@@ -86,7 +86,8 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 		if !e.Edges {
 			continue
 		}
-		// The links were synced before the records that were just read.
+		// The links are read after the records. The links of a record are synced before the
+		// record, so the files now have the links of all records that were read.
 		if x.ends[i], err = x.gather(Reader{Dir: dir, Series: Links}); err != nil {
 			return sums, err
 		}

@@ -93,7 +93,7 @@ func TestJournalDirectorySurvives(t *testing.T) {
 }
 
 // TestJournalAnsweredIsSynced: a power loss does not remove the lines before the position that
-// Answered returns, even if a process was killed after it wrote them and before it synced them.
+// Answered returns, even if a process was killed between writing and syncing the lines.
 func TestJournalAnsweredIsSynced(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := record.Config{Dir: "/w", FS: disk}

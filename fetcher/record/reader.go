@@ -119,8 +119,8 @@ type source struct {
 	closed bool  // the file must end with a whole line
 
 	at    int64            // offset of the next line
-	limit int64            // offset up to which in may read the file
-	in    io.LimitedReader // what lines reads
+	limit int64            // offset in the file up to which the field in can read
+	in    io.LimitedReader // the input of the field lines
 	lines *bufio.Scanner   // nil before the first call of scan
 }
 

@@ -41,7 +41,7 @@ var (
 	// bytes and take a sixth more time.
 	text = newPacker(gzip.BestSpeed)
 	// dense is for types that are mostly compressed already. The result is as small
-	// as that of level 1, in a sixth of the time.
+	// as with level 1, and takes a sixth of the time.
 	dense = newPacker(gzip.HuffmanOnly)
 	// stored is for bodies with a content coding, because they would not become smaller.
 	// It is also for small blocks, such as most requests. Compressing them would save too
@@ -49,8 +49,8 @@ var (
 	stored = newPacker(gzip.NoCompression)
 )
 
-// smallBlock is the maximum length in bytes of a block that is not compressed, whatever its
-// type is.
+// smallBlock is a length in bytes. Blocks of up to this length are not compressed, whatever
+// their type is.
 const smallBlock = 1 << 10
 
 var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -205,8 +205,8 @@ func newID() string {
 
 // payload returns the body of an answer for its digest, and the best packer for the body.
 // If the answer has a transfer coding, or if its header has no end, the body is nil, and
-// the record has no payload digest. According to the standard, the digest is that of the
-// body without the transfer coding, but most tools compute it with the coding. A record
+// the record has no payload digest. According to the standard, the digest is computed
+// from the body without the transfer coding, but most tools compute it with the coding. A record
 // without a payload digest is correct for all of them.
 func payload(answer []byte) (body []byte, compressor *packer) {
 	compressor, framed := text, false

@@ -1,10 +1,10 @@
-// Package warc keeps requests and their answers, as sent on the wire, in WARC 1.1 files
+// Package warc writes requests and their answers, as sent on the wire, to WARC 1.1 files
 // (ISO 28500:2017). After a crash and a restart, the files contain only whole records.
 //
 // It owns the form of the records (Pack), the files and their rotation. Writer.Sync
 // returns the position at which the files end. A store commits this position together
-// with that of the records that refer to the files (package record). After a crash both
-// outputs are cut to their positions. The package makes no requests and does not decide
+// with the position of the records that refer to the files (package record). After a crash
+// both outputs are cut to their positions. The package makes no requests and does not decide
 // which answers are kept.
 package warc
 

@@ -19,10 +19,10 @@
 // This package adds rules of its own:
 //
 //   - userinfo, fragment and the "?" of an empty query are removed;
-//   - one dot at the end of the host name is removed, because the name without the dot
-//     means the same host, which must have one host key. A name that is impossible in DNS (an empty
-//     label, a label beyond 63 bytes, a name beyond 253 bytes) is refused with
-//     ErrMalformed;
+//   - one dot at the end of the host name is removed. The names with and without the dot
+//     mean the same host, and a host must have one host key. A name that is impossible in
+//     DNS (an empty label, a label beyond 63 bytes, a name beyond 253 bytes) is refused
+//     with ErrMalformed;
 //   - %XX has upper-case digits. Escaped unreserved bytes (A-Z a-z 0-9 - . _ ~) are
 //     unescaped, and no others. A "%" without two hex digits after it becomes %25, so
 //     that unescaping never creates an escape;

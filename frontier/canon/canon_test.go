@@ -271,7 +271,8 @@ func TestFastPathAllocations(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse lets the race detector find races: unusual hosts share parsed bases.
+// TestConcurrentUse lets the race detector find races. All goroutines parse unusual hosts with
+// the same base URLs, baseHTTP and baseHTTPS.
 func TestConcurrentUse(t *testing.T) {
 	c := newT(t, Options{})
 	var racers sync.WaitGroup

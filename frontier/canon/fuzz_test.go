@@ -78,8 +78,8 @@ func FuzzParse(f *testing.F) {
 }
 
 // FuzzJoin compares Join with the slow path. It also compares Join with the standard's
-// parser, which receives the base before it was made canonical. Besides, it makes the
-// checks of FuzzParse.
+// parser, which receives the original base and not its canonical form. FuzzJoin also makes
+// the checks of FuzzParse.
 func FuzzJoin(f *testing.F) {
 	for i, ref := range references {
 		f.Add(bases[i%len(bases)], ref)

@@ -12,9 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Bench measures how many items per second a crawl adds, how many known links it answers,
-// and how many items it leases and completes. Each call of open must return a new, empty
-// crawl. The measured times include about 0.2 µs for the creation of each item.
+// Bench measures how many new items per second a crawl adds, how many known items it answers
+// with Seen, and how many items it leases and completes. Each call of open must return a new,
+// empty crawl. The measured times include about 0.2 µs for the creation of each item.
 func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
 	fresh := func(b *testing.B) Crawl {
 		return open(b, Options{LeaseTTL: time.Minute, FilterCapacity: 4_000_000, Now: time.Now, Output: new(output)})

@@ -63,7 +63,7 @@ func (b *broken) Pause(ctx context.Context, paused bool) error { return b.pause(
 
 func (b *broken) Retry(ctx context.Context, host string) (int, error) { return b.retry(ctx, host) }
 
-// Reopen restarts a store that keeps its leases.
+// Reopen implements Reopener. All leases stay valid.
 func (b *broken) Reopen() (Crawl, error) {
 	if b.reopen != nil {
 		return b.reopen()
@@ -71,7 +71,7 @@ func (b *broken) Reopen() (Crawl, error) {
 	return b, nil
 }
 
-// Crash restarts a store that ends its leases.
+// Crash implements Reopener. It ends all leases.
 func (b *broken) Crash() (Crawl, error) {
 	b.locked(func(m *Memory) {
 		now := m.cfg.Now()
@@ -103,7 +103,8 @@ func (b *broken) drop(match func(*entry) bool) {
 	})
 }
 
-// expiring changes leases just before they expire.
+// expiring makes Lease call the function change for each lease whose deadline has passed,
+// before the Memory ends the lease.
 func (b *broken) expiring(change func(*lease)) {
 	b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 		b.locked(func(m *Memory) {
@@ -119,7 +120,8 @@ func (b *broken) expiring(change func(*lease)) {
 
 type record func(frontier.LinkCounts) error
 
-// records replaces the records of completions.
+// records makes Complete replace the function Record of each completion by the result of the
+// function by.
 func (b *broken) records(by func(record) record) {
 	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 		done = slices.Clone(done)

@@ -157,8 +157,9 @@ func (d *driver) wantAudit() {
 		"the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)
 }
 
-// restartKeeps checks that everything in a crawl is the same after a restart. No host
-// is leased, because a restart ends leases. The model test restarts at any point.
+// restartKeeps checks that everything in a crawl is the same after a restart. No host is
+// leased at the restart, because some stores end all leases when they are opened. Model
+// also restarts crawls that have leases.
 func restartKeeps(c *driver, again func(Reopener) (Crawl, error)) {
 	spread(c)
 	for grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1)}); len(grant.Leases) > 0; {

@@ -80,8 +80,8 @@ var leaseCases = []testCase{
 		c.Require(len(turns) >= hosts, "after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
 	}},
 	// This case checks the TTL that a repeat returns. A worker counts the TTL from a
-	// moment before its call. If a repeat returned the whole TTL for an old deadline, the
-	// worker would start requests while another worker already has the host.
+	// moment before its call. If a repeat returned the whole TTL, but the store did not
+	// renew the lease, the worker would start requests after the lease has expired.
 	{"LeaseRepeatReturnsTheTimeLeft", Options{LeaseTTL: 30 * time.Second}, func(c *driver) {
 		c.add(page("a.test", 1))
 		request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1)}

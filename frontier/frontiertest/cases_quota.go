@@ -65,7 +65,7 @@ var quotaCases = []testCase{
 			}
 			return nil
 		})
-		for i := range keys { // each key of the group was answered with true at least once, the others never
+		for i := range keys { // a key is in the group exactly if Reserve returned true for it at least once
 			c.reserved("a.test", fmt.Sprint(i), has[i].Load() > 0, most)
 		}
 	}},

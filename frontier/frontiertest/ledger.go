@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// ledger is a model of a crawl that has no queues, only the state of every URL. It
+// ledger is a model of a crawl. It has no queues, only the state of every URL. It
 // computes the answer that a store must give. Where the contract leaves the choice to
 // the store, the ledger checks the answer and updates its own state accordingly.
 type ledger struct {
@@ -36,7 +36,7 @@ type known struct {
 	outcome   frontier.Outcome
 	status    int
 	seq       int
-	loose     bool      // the store chooses its place within its priority
+	loose     bool      // the store chooses the item's place within its priority
 	notBefore time.Time // for a queued item: when it is ready
 }
 

@@ -89,7 +89,8 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	c := recounter{Store: s, out: Recount{Outcomes: make(map[frontier.Outcome]uint64)}}
 	var filter membits.Stats
 	err := s.ask(ctx, func(g *group) {
-		// Rows and bits are of one moment, because only the committer changes them.
+		// The rows and the bits are read at the same moment, because the committer runs this
+		// function, and no other goroutine changes them.
 		c.rows, filter = g.db.NewSnapshot(), s.filter.Stats()
 	})
 	if err != nil {

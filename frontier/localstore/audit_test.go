@@ -309,7 +309,8 @@ func TestRecountNames(t *testing.T) {
 	}
 }
 
-// TestRecountSums: records of other URLs are noticed even if their number is right.
+// TestRecountSums: the sum in a Recount changes if a record belongs to another URL, although
+// the number of records is the same.
 func TestRecountSums(t *testing.T) {
 	c := newAuditedCrawl(t, rand.New(rand.NewPCG(1, 0)))
 	key, value := c.first(t, tableOutcome, func(_, value []byte) bool {

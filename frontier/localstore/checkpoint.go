@@ -50,7 +50,9 @@ func (s *Store) maybeCheckpoint() {
 		return
 	}
 	snapshot := s.snapshotFilter()
-	s.guard.write("start", "a checkpoint", func() error { // after a failure, no checkpoint starts while Close waits
+	// The guard prevents a start after a failure, because Close may then wait for s.behind
+	// already.
+	s.guard.write("start", "a checkpoint", func() error {
 		s.behind.Go(func() { s.checkpointBehind(snapshot) })
 		return nil
 	})
@@ -124,7 +126,8 @@ func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
 }
 
 // rebuildFilter rebuilds the filter from the tables. Every key that was ever added has a
-// row in one of them: its item waits or is leased, it has an outcome, or MarkSeen added it.
+// row in one of the tables, because its item waits, is leased or has an outcome, or because
+// MarkSeen added the key.
 func (s *Store) rebuildFilter() (err error) {
 	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
 		return err

@@ -14,7 +14,7 @@ const (
 	tableHost    = 'h' // host key -> host row
 	tableBlob    = 'b' // host key -> HostUpdate.Blob
 	tableQueue   = 'q' // host key, 0, priority, sequence -> entry
-	tableDue     = 'd' // due µs, host key -> nothing: hosts with waiting items that are not leased
+	tableDue     = 'd' // due µs, host key -> nothing: hosts that have waiting items and are not leased
 	tableDelayed = 'z' // due µs, sequence -> host key, 0, entry
 	tableLease   = 'l' // lease id -> lease row
 	tableOutcome = 'o' // fingerprint -> outcome row

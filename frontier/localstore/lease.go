@@ -18,8 +18,8 @@ type lease struct {
 	held     []heldItem // items that the worker holds, in the order in which it got them
 
 	// settled are the items completed under this lease. If such an item is queued again, this
-	// lease does not get it a second time: a repeated call to complete it would look like a
-	// completion of the second delivery.
+	// lease does not get it a second time. Otherwise a repeated call that completes the item
+	// would look like a second completion.
 	settled settledItems
 	// aside has the queue positions of the settled items that were queued again. They become
 	// available when the lease ends.

@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verify checks the newly opened store against the answers from before the power loss. For
-// calls that were not answered before it, verify reads the results from the store.
+// verify compares the newly opened store with the answers from before the power loss. If a
+// call was not answered before the power loss, verify reads its result from the store.
 func (o *outage) verify() {
 	o.mu.Lock()
 	known := o.known.clone() // the next power loss can come at any moment

@@ -14,8 +14,10 @@ import (
 // exactKeyRow is the row that an exact key has in addition to its queue entry or its
 // outcome.
 type exactKeyRow struct {
-	class        frontier.Class // the class with which the key was last added
-	done, failed uint64         // how many earlier rounds ended as done, and as failed; failed rounds before a Retry do not count
+	class frontier.Class // the class with which the key was last added
+	// done and failed are the numbers of earlier rounds that ended as done, and as failed. A
+	// failed round does not count if Retry began the next round.
+	done, failed uint64
 }
 
 func appendExact(b []byte, row exactKeyRow) []byte {

@@ -85,7 +85,8 @@ func (h *Host) Answered(now time.Time, latency time.Duration, status int, retryA
 		h.backOff(now, min(retryAfter, h.policy.MaxRetryAfter), random)
 	case status == 408, status == 425, status >= 500:
 	default:
-		// An answer to a request that was in flight when the pause began does not end the pause.
+		// The answer to a request that was in flight when the back-off began does not end the
+		// back-off.
 		if !h.backingOff(now) {
 			h.backoffs = 0
 		}
@@ -175,9 +176,8 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary returns the result of AppendBinary.
 func (h *Host) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 
-// UnmarshalBinary sets the state of the host from the bytes of AppendBinary. These contain no
-// starts and no end of a back-off, so the host is due. After an error, which wraps ErrBlob, h
-// is unchanged.
+// UnmarshalBinary sets the state of the host from the bytes of AppendBinary. The bytes contain
+// no times, so the host is due now. After an error, which wraps ErrBlob, h is unchanged.
 func (h *Host) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] != blobVersion {
 		return fmt.Errorf("%w: %x", ErrBlob, b[:min(len(b), 16)])

@@ -231,7 +231,7 @@ func policies(t *rapid.T) Policy {
 	return p
 }
 
-// happen notes a random event with a method of h other than Start.
+// happen calls a random method of h that records an event, except Start.
 func happen(t *rapid.T, h *Host, now time.Time) {
 	random := func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
 	switch rapid.IntRange(0, 4).Draw(t, "event") {
