@@ -94,7 +94,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 		if err != nil {
 			return r.classify(ctx, err)
 		}
-		if !slices.Contains(fields, fieldEpoch) { // every partition has one, unless it was lost
+		if !slices.Contains(fields, fieldEpoch) { // every partition has this field, unless its counters were lost
 			r.pasts[p.number] = newPast()
 		}
 		fields = slices.DeleteFunc(fields, func(field string) bool {
@@ -116,7 +116,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 // partition.exact has only queued and leased items, so it is computed from them.
 func (r *rebuild) fillFromStructures(ctx context.Context) error {
 	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
-	var waiting *filler // of partition.exact
+	var waiting *filler // fills partition.exact
 	if r.cfg.ExactSet {
 		sets = func(p *partition) []string { return []string{p.shadow} }
 		var err error
