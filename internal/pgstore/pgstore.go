@@ -84,7 +84,7 @@ type Store struct {
 	pool       *pgxpool.Pool
 	crawl      int               // the number of the crawl, which is part of the names of its tables
 	statements map[string]string // the statements for these tables, by file name
-	floor      atomic.Uint32     // the round that a new key gets; another process might have raised it since
+	floor      atomic.Uint32     // the round that a new key gets, as last read; another process might have raised it later
 
 	identity string // the identity of the crawl's queue
 	notifier background
