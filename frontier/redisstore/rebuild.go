@@ -37,8 +37,8 @@ type Rebuilt struct {
 // servers have lost. It needs some hundred bytes of memory for each failed item. If Rebuild is
 // interrupted, the crawl cannot be opened until Rebuild has been called again.
 //
-// Rebuild returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if it has
-// live workers.
+// Rebuild returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if the
+// crawl has live workers.
 func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (made Rebuilt, err error) {
 	s, err := openShut(ctx, cfg)
 	if err != nil {

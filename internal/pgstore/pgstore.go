@@ -99,10 +99,12 @@ var _ exact.Set = (*Store)(nil)
 // Open joins the crawl cfg.Crawl, or creates it. Unless cfg.NoMigrate is set, it
 // brings the schema up to date first.
 //
-// It returns frontier.ErrParamsMismatch if the crawl with this name has another Identity
-// or other Windows, ErrSchema if the schema is newer than this program or too old,
-// ErrForeign if the crawl's records come from another server, and
-// frontier.ErrUnavailable if the server does not answer.
+// It returns
+//   - frontier.ErrParamsMismatch if the crawl with this name has another Identity or other
+//     Windows,
+//   - ErrSchema if the schema is newer than this program or too old,
+//   - ErrForeign if the crawl's records come from another server,
+//   - frontier.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
 // Inspect opens an existing crawl to inspect or control it. It does not migrate the
