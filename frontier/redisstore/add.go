@@ -26,7 +26,7 @@ type adder struct {
 	queued       atomic.Int64 // approximate number of queued items of the crawl; only with Config.MaxQueued
 }
 
-// changeEpoch calls startEpoch, which starts a new epoch of a server, and drops all answers
+// changeEpoch calls startEpoch, which starts a new epoch of a server. It also drops all answers
 // that this process has cached.
 func (s *Store) changeEpoch(startEpoch func()) {
 	s.seen.change(startEpoch)
@@ -46,7 +46,7 @@ type ask struct {
 	sampled  bool           // is in the shadow sample
 	link     bool           // is refused if the queue is full
 	owed     bool           // was answered Added before, so no limit refuses it
-	full     bool           // the queue is full, but an exact set has decided: refused, unless the URL is queued or leased
+	full     bool           // the queue is full: add.lua refuses this decided item, unless it is queued or leased
 	next     *ask           // the next offer of the same URL in the group
 	test     *redisbits.Ask // the answer of the filter, if the partition's script must decide
 	edit     *edit          // the change of the filter that adds the item, if the filter does not claim the item
@@ -185,7 +185,7 @@ func (s *Store) take(got *answers, o *offering) error {
 // rely records that an answer depends on an epoch of its partition's node.
 func (got *answers) rely(p *partition, ep *epoch) {
 	if before, ok := got.epochs[p]; ok && before != ep {
-		ep = nil // one of two different epochs is over
+		ep = nil // the two epochs differ, so one of them is over
 	}
 	got.epochs[p] = ep
 }

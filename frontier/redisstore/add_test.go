@@ -429,8 +429,8 @@ func TestMaxQueued(t *testing.T) {
 	}
 }
 
-// TestAddAfterLostReply: an item whose answer was lost is queued once after a repeat, and
-// the counters agree.
+// TestAddAfterLostReply: if the answer of Add was lost and the call is repeated, each item is
+// queued once and counted as added once.
 func TestAddAfterLostReply(t *testing.T) {
 	c := newLostReply(t)
 	pages := testPages("a.test", 0, 10)

@@ -317,9 +317,10 @@ func (g *group) apply(ctx context.Context, c *call, items []*ask) error {
 	return nil
 }
 
-// refresh reads the current layers of a partition's filter. Layers can be missing because
-// the server went back in time. The filter's record has the number of layers. If they all
-// exist, nothing is lost, and refresh opens the filter again.
+// refresh reads the current layers of a partition's filter. If the server went back in time,
+// layers that this process knows can be missing. The filter's record on the server has the
+// number of layers. If that many layers exist, the filter is not lost, and refresh opens it
+// again.
 func (s *Store) refresh(ctx context.Context, p *partition) error {
 	chain := p.chain()
 	err := chain.Refresh(ctx, s.client)

@@ -31,8 +31,8 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 	}
 }
 
-// Audit implements frontier.Inspector. Done comes from the counter, because only the records
-// contain the done URLs. Added is an estimate:
+// Audit implements frontier.Inspector. Done comes from the counter: the servers do not store
+// the done URLs, so Audit cannot count them. Added is an estimate:
 //   - the number of keys in the filter, from a sample of its blocks,
 //   - plus the items that were queued although the filter claimed them,
 //   - minus the keys of MarkSeen,

@@ -279,7 +279,7 @@ func (c *completing) commit(ctx context.Context, required *epoch) error {
 			c.schedule.wake(c.h.part)
 		}
 		return nil
-	case verdict == 3: // the records stay, because the partition has lost these items
+	case verdict == 3: // the server has lost the partition; the records are not voided
 		return c.errGone(c.h.part)
 	}
 	return c.refused()
@@ -302,8 +302,8 @@ const (
 	argItems     = 7 // the first completion
 )
 
-// maxJoinedArgs bounds joined calls. No call is joined to a call that already has this
-// many arguments, which are about fifty completions.
+// maxJoinedArgs bounds joined calls. A call that already has this many arguments gets no
+// further completions. About fifty completions have this many arguments.
 const maxJoinedArgs = 1024
 
 // joinCompletions appends the completions of second to those of first. Both are calls of

@@ -15,8 +15,8 @@ const scanStep = 1000
 // of the database, in small steps that do not block the servers. If Delete is interrupted,
 // the crawl cannot be opened until Delete has been called again.
 //
-// It uses only Redis and Name of cfg. It returns ErrNoCrawl if there is no crawl of that
-// name, and frontier.ErrLocked if it has live workers.
+// Delete uses only Redis, Name and Logger of cfg. It returns ErrNoCrawl if there is no crawl of
+// that name, and frontier.ErrLocked if the crawl has live workers.
 func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 	s, err := openShut(ctx, Config{Redis: cfg.Redis, Name: cfg.Name, Logger: cfg.Logger})
 	if err != nil {

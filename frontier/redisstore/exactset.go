@@ -39,9 +39,9 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 }
 
 // validAnswers reports, by index, which answers to decided offers are still valid: answers
-// whose epoch has not ended, and refusals. It also returns the offers for the next try. In
-// these, an offer whose answer is still valid has the decision Known. Otherwise, if its item has
-// been finished meanwhile, the next try would queue the item again.
+// whose epoch has not ended, and refusals. It also returns the offers for the next try. An
+// offer whose answer is still valid has the decision Known there. With its earlier decision,
+// an item that was finished meanwhile would be queued again.
 func validAnswers(offers []frontier.Offer, before answers) (next []frontier.Offer, valid []bool) {
 	next, valid = offers, make([]bool, len(offers))
 	for i := range offers {

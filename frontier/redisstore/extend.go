@@ -66,6 +66,6 @@ func (s *Store) extend(ctx context.Context, h *holding, wantOpen, maxAdded int, 
 	h.receive(items)
 	extension := frontier.Extension{TTL: s.cfg.LeaseTTL, Items: h.since(known)}
 	h.mu.Unlock()
-	s.held.put(h) // if the answer came after the old deadline, a call of Lease may have removed it
+	s.held.put(h) // if the answer came after the old deadline, a call of Lease may have removed h
 	return extension, nil
 }

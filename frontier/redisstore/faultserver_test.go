@@ -71,8 +71,8 @@ func mend(ctx context.Context, t *testing.T, server *servers.RedisServer) {
 	}
 }
 
-// since returns the length of the log at the first call of look after start. If there is
-// none, it returns the length at the last call.
+// since returns the length of the log at the first call of look after start. If look was not
+// called after start, since returns the length at the last call.
 func (w *logWatch) since(start time.Time) int64 {
 	for i, at := range w.at {
 		if at.After(start) {

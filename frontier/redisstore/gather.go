@@ -191,8 +191,8 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 	}
 }
 
-// exempt reports whether a is exempt from the limit that has the given reason. Another ask of the
-// same URL may not be exempt.
+// exempt reports whether a is exempt from the limit that has the given reason. Of several asks of
+// one URL, some can be exempt and others not.
 func (a *ask) exempt(reason frontier.Reason) bool {
 	return a.owed || reason == frontier.ReasonQueueFull && !a.link
 }

@@ -76,9 +76,9 @@ func (h *holding) grant(items []*heldItem, blob []byte, deadline time.Time) {
 }
 
 // receive adds the items that are new. It compares numbers, because replies can arrive in
-// another order than the server sent them. Of two items of one URL, in different rounds, it adds
-// the first, because callers could not tell them apart. The server queues the other one again
-// when the lease ends. The caller must hold mu.
+// another order than the server sent them. If two items have the same URL and different rounds,
+// receive adds only the first, because callers could not distinguish them. The server queues the
+// second item again when the lease ends. The caller must hold mu.
 func (h *holding) receive(items []*heldItem) {
 	for _, it := range items {
 		if it.number > h.received {

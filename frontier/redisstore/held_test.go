@@ -19,8 +19,8 @@ func numberedItems(first, end int) (items []*heldItem) {
 	return items
 }
 
-// TestHoldingReceives: the replies to two top-ups have some of the same items, and arrive
-// in another order. Each item is received once.
+// TestHoldingReceives: the replies to two top-ups have some items in common, and the later
+// reply arrives first. Each item is received once.
 func TestHoldingReceives(t *testing.T) {
 	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
 	h.grant(numberedItems(1, 4), nil, time.Time{})

@@ -18,9 +18,9 @@ import (
 // Lookup implements frontier.Inspector. It reads the queue of the URL's host in steps, so it
 // can miss an item that moves meanwhile.
 //
-// A done URL has only bits in the filter. So if the filter claims a URL that is not queued,
-// leased or failed, Lookup returns Done, without an outcome. The URL can also be a false
-// positive of the filter, which was never added.
+// The server stores nothing about a done URL except its bits in the filter. So if the filter
+// claims a URL that is not queued, leased or failed, Lookup returns Done, without an outcome.
+// Such a URL can also be a false positive: a URL that was never added.
 func (s *Store) Lookup(ctx context.Context, host, url string) (frontier.Status, error) {
 	l, err := s.Locate(ctx, host, url)
 	return l.Status, err
@@ -201,7 +201,7 @@ func (s *Store) decodeListed(value, host string, state frontier.State) (e hostEn
 }
 
 // inLease reads the items of a host's lease in the order of their numbers. If state is Queued, it
-// reads those set aside, which count as queued, and otherwise the leased ones.
+// reads the items that are set aside, which count as queued. Otherwise it reads the leased items.
 func (s *Store) inLease(ctx context.Context, p *partition, host string, state frontier.State) iter.Seq2[hostEntry, error] {
 	return func(yield func(hostEntry, error) bool) {
 		lease, err := s.client.HGetAll(ctx, p.active(host)).Result()

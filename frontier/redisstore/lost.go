@@ -19,7 +19,7 @@ type Loss struct {
 // Lost compares two numbers for each worker and partition: the items for which the worker got
 // the answer Added, and the items that the partition counted for it. It returns the differences
 // where the partition counted fewer. A lost link does not count if Complete has offered it
-// again. It still counts if another worker has added it since.
+// again. A lost item does count, even if another worker has added it since.
 //
 // Workers store their numbers once a second. The items of the last second are missing if a worker
 // was killed, or adds items at the time of the call. If a reply was lost, the partition has counted

@@ -343,7 +343,7 @@ func lostRetry(c *lostReply) {
 }
 
 // TestLostCompletionInDoubt: a record is not voided while it is unknown whether its
-// completion took effect. It is voided if it is certain that the completion did not.
+// completion took effect. It is voided once it is certain that the completion had no effect.
 func TestLostCompletionInDoubt(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run("lost="+strconv.FormatBool(lost), func(t *testing.T) {

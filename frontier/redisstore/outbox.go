@@ -124,9 +124,9 @@ func (s *Store) lookForNotes(ctx context.Context) (bool, error) {
 	return len(parts) > 0, nil
 }
 
-// readNotes reads the first notes of a partition. The receipt identifies the notes in two
-// ways: by the number of notes delivered before, because two batches can be equal; and by the
-// content of the notes, because a server that went back in time can repeat a number.
+// readNotes reads the first notes of a partition. The receipt has the number of notes that were
+// delivered before, because two batches can be equal. It also has a hash of the notes, because
+// a server that went back in time can repeat a number.
 func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteBatch, error) {
 	batch := exact.NoteBatch{Partition: p.number}
 	var delivered *redis.StringCmd

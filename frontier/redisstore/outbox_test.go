@@ -93,7 +93,7 @@ func lostDelivery(c *lostReply) {
 }
 
 // TestNotesGoBackWithTheirPage: a server that loses its last writes loses notes together
-// with their completions. An older receipt does not remove the notes that replace them.
+// with their completions. The receipt of lost notes does not remove the notes that replace them.
 func TestNotesGoBackWithTheirPage(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t, exactConfig)

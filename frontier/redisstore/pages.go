@@ -31,7 +31,8 @@ func (t *totals) allowance(maxPages uint64) int {
 
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
 
-// totalsAge is the maximum age of totals for an answer that is not final.
+// totalsAge is the maximum age of the totals from which Lease concludes that the crawl goes on.
+// Lease reads new totals before it reports that the crawl is Empty or Limited.
 const totalsAge = 250 * time.Millisecond
 
 // recentTotals returns totals that are at most totalsAge old.
@@ -75,7 +76,7 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 // can add links to another. But the number of ended items and the number of items ever added
 // (ended, queued or leased) only grow. empty reads all partitions twice. If the number of
 // items ever added in the second reading equals the number of ended items in the first, then
-// nothing was left between the two.
+// no item was queued or leased between the two readings.
 func (s *Store) empty(ctx context.Context) (bool, error) {
 	first, err := s.readTotals(ctx)
 	if err != nil || first.left() > 0 {

@@ -22,8 +22,8 @@ type quotaCall struct {
 	err     error
 }
 
-// maxQuotaKeys bounds the keys of one quotaCall. One run of the script has fewer than twice as
-// many.
+// maxQuotaKeys bounds the keys of one quotaCall. One run of the script gets the keys of several
+// calls, but fewer than 2·maxQuotaKeys.
 const maxQuotaKeys = 128
 
 // newQuotaQueue returns a queue that sends the keys of many calls together.

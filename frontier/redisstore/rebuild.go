@@ -37,8 +37,8 @@ type Rebuilt struct {
 // servers have lost. It needs some hundred bytes of memory for each failed item. If Rebuild is
 // interrupted, the crawl cannot be opened until Rebuild has been called again.
 //
-// Rebuild returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if it has
-// live workers.
+// Rebuild returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if the
+// crawl has live workers.
 func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (made Rebuilt, err error) {
 	s, err := openShut(ctx, cfg)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 		if err != nil {
 			return r.classify(ctx, err)
 		}
-		if !slices.Contains(fields, fieldEpoch) { // every partition has one, unless it was lost
+		if !slices.Contains(fields, fieldEpoch) { // every partition has this field, unless its counters were lost
 			r.pasts[p.number] = newPast()
 		}
 		fields = slices.DeleteFunc(fields, func(field string) bool {
@@ -116,7 +116,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 // partition.exact has only queued and leased items, so it is computed from them.
 func (r *rebuild) fillFromStructures(ctx context.Context) error {
 	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
-	var waiting *filler // of partition.exact
+	var waiting *filler // fills partition.exact
 	if r.cfg.ExactSet {
 		sets = func(p *partition) []string { return []string{p.shadow} }
 		var err error

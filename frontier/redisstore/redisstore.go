@@ -155,8 +155,8 @@ type Store struct {
 	output  frontier.Output // nil if there is none
 	records *groupcommit.Queue[*recordJob]
 
-	// These caches have keys of the scope, and keys of quota groups. The keys stay in their sets,
-	// unless a server loses its last writes.
+	// scope caches keys of the scope, and members caches keys of quota groups. A server never
+	// removes such a key, but it can lose the key with its last writes.
 	scope   atomic.Pointer[recent.Keys]
 	members atomic.Pointer[recent.Keys]
 	quota   *groupcommit.Queue[*quotaCall]

@@ -73,8 +73,8 @@ func (h *past) reached(it *frontier.Item) {
 	}
 }
 
-// note counts a record. It does not count the record of an item that is still queued or leased in
-// the same round, because the item is counted when it ends.
+// note counts a record. If the item is still queued or leased in the same round or in an earlier
+// one, note does not count the record, because the item is counted when it ends.
 func (h *past) note(end Ended) {
 	if h == nil {
 		return

@@ -16,8 +16,8 @@ const maxLook = time.Second
 // crawl would lease every host as soon as it is found, and the others would have nothing to do.
 const headStart = maxLook + maxLook/4
 
-// schedule tells when to look at each partition, based on the last answers of the partitions. This
-// avoids needless requests. Items that other processes add are noticed up to maxLook later. A
+// schedule decides when to look at each partition, based on the last answers of the partitions.
+// This avoids needless requests. Items that other processes add are noticed up to maxLook later. A
 // schedule is safe for concurrent use.
 type schedule struct {
 	mu     sync.Mutex

@@ -36,7 +36,8 @@ func newSeenCache(size int) *seenCache {
 }
 
 // generation returns the current generation, which changes with each call of change. A caller
-// reads it before it asks a server, and passes it to add with the answer.
+// reads the generation before it asks a server. If the answer is Seen, the caller passes that
+// generation to add.
 func (c *seenCache) generation() uint64 {
 	if c == nil {
 		return 0

@@ -33,7 +33,7 @@ func randomPrint(rng *rand.Rand) (fp bloomstore.Fingerprint) {
 func TestSeenCache(t *testing.T) {
 	rng, c := newRand(t), newSeenCache(1000)
 	fp := randomPrint(rng)
-	for _, odd := range []bloomstore.Fingerprint{fp, {}} { // a word that is 0 means an empty place
+	for _, odd := range []bloomstore.Fingerprint{fp, {}} { // a word that is 0 means that nothing is stored there
 		if c.has(odd) {
 			t.Errorf("an empty cache has %x", odd)
 		}

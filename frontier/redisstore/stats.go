@@ -15,7 +15,8 @@ import (
 )
 
 // Stats implements frontier.Inspector. The counters of each partition are of one moment, but those
-// of different partitions are not. The sum balances nevertheless, because each partition balances.
+// of different partitions are not. The books balance nevertheless, because the counters of each
+// partition balance.
 func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	stats, err := s.Counters(ctx)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 
 var (
 	// judges are the packages that tests of every floor may import. They import no other
-	// package of ours. So they do not share our errors, and even tests of the lowest
-	// floor can use them.
+	// package of ours. So they do not share the bugs of the tested code, and even tests of
+	// the lowest floor can use them.
 	judges = []string{"bench/testweb", "bench/servers"}
 
 	// leaves are the packages below internal that every floor may import. They import

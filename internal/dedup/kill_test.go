@@ -22,7 +22,7 @@ var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 type history struct {
 	dir        string
 	settings   Settings
-	remembered int // the position in the list at which the last run began to print; later runs must not begin before it
+	remembered int // position in the list at which the last run began to print; later runs must not begin earlier
 	printed    int // the furthest position in the list that a run reached
 }
 

@@ -208,8 +208,8 @@ func (c *completing) noteOf(done *frontier.Completion) *note {
 }
 
 // watchRecord arranges that the Sync after the record also stores the end in the set. Once
-// the set has stored the end, the record is not taken back: perhaps no worker gets the item
-// again. If a worker does get it again, a second record of the round does no harm.
+// the set has stored the end, the record is not voided, because perhaps no worker gets the
+// item again. If a worker does get the item again, a second record of the round does no harm.
 func (c *completing) watchRecord(e *ending) {
 	record, void := e.Record, e.Void
 	e.Record = func(links frontier.LinkCounts) error {

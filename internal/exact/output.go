@@ -128,7 +128,8 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 }
 
 // written sets n.recorded, because the record of the note's item was written. The next Sync
-// then stores the note, unless putOff is set.
+// then stores the note, unless putOff is set. It is set for Unconfirmed completions, whose ends
+// a relay stores later.
 func (o *Output) written(n *note, putOff bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,8 +137,8 @@ func (o *Output) written(n *note, putOff bool) {
 	o.list(n, putOff)
 }
 
-// resume adds the note of a repeated completion to the next Sync again, if its record was
-// written and putOff is not set. It reports whether the set has stored the note.
+// resume adds the note of a repeated completion to the next Sync again, under the conditions of
+// list. It reports whether the set has stored the note.
 func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,8 +146,8 @@ func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
 	return n.confirmed
 }
 
-// list adds a note to the next Sync, if its record was written, the set has not stored it, and
-// putOff is not set. The caller must hold mu.
+// list adds a note to the next Sync if the record of the note's item was written, the set has
+// not stored the note, and putOff is not set. The caller must hold mu.
 func (o *Output) list(n *note, putOff bool) {
 	if n.recorded && !n.confirmed && !putOff && !slices.Contains(o.notes, n) {
 		o.notes = append(o.notes, n)

@@ -47,11 +47,11 @@ type Rule struct {
 //	all         every URL
 //
 // The rules host, re and all depend only on the URL. The other rules depend on how the
-// URL was found. If several rules match an item, the class comes from the first of them
-// that depends only on the URL, or from the first of them if there is no such rule. So a
-// URL's class depends as little as possible on the order in which URLs are found. The
-// classes of seeds and sitemaps have fixed numbers. The number of any other class depends
-// on the position of its rule among the other rules.
+// URL was found. If several rules match an item, the class comes from the first matching
+// rule that depends only on the URL. If there is no such rule, the class comes from the
+// first matching rule. So a URL's class depends as little as possible on the order in
+// which URLs are found. The classes of seeds and sitemaps have fixed numbers. The number
+// of any other class depends on the position of its rule among the other rules.
 type Rules struct{ rules []rule }
 
 type rule struct {

@@ -85,7 +85,7 @@ type Entry struct {
 // Finished is how a key ended.
 type Finished struct {
 	Ref
-	Class   frontier.Class // its window says how long the key counts as seen from now on
+	Class   frontier.Class // the window of this class says how long the key counts as seen from now on
 	Outcome frontier.Outcome
 	Status  int // HTTP status, 0 for none
 }

@@ -225,7 +225,7 @@ func TestFinishIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestStoredEndKeepsItsRecord: a record is not taken back once the set has stored the end of its
+// TestStoredEndKeepsItsRecord: a record is not voided once the set has stored the end of its
 // item.
 func TestStoredEndKeepsItsRecord(t *testing.T) {
 	for _, told := range []bool{false, true} {

@@ -29,7 +29,7 @@ const migrateTimeout = 10 * time.Minute
 
 // Migrate brings the schema of a database up to date and returns the versions before
 // and after. If several callers migrate at once, one does it and the others wait. Migrate
-// uses only DSN and ConnectTimeout of cfg. It returns ErrSchema if the schema is newer
+// uses only the connection settings of cfg. It returns ErrSchema if the schema is newer
 // than this program.
 func Migrate(ctx context.Context, cfg Config) (from, to int64, err error) {
 	cfg.Crawl = "none" // required, but not used here

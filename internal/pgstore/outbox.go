@@ -136,8 +136,9 @@ func scanCommitted(row pgx.CollectableRow) (c Committed, err error) {
 }
 
 // checkOrder returns ErrForeign if the server has not begun the transactions of the
-// records, or the transaction of the cursor. A cursor before all records of the next
-// transaction is valid, because Since can return it.
+// records, or the transaction of the cursor. There is one exception: a cursor with the
+// Sequence 0 can belong to the next transaction of the server, because Since can return
+// such a cursor.
 func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 	var foreign bool
 	err := s.queryRow(ctx, "check the outbox", s.sql("foreign"), []any{at.XID, at.Sequence}, &foreign)
@@ -173,8 +174,8 @@ func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
 
 // Behind returns the size of the outbox after a cursor. It includes records that
 // Committed does not return yet because an older transaction runs. It counts rows, which
-// takes about 0.1 s for a million. It estimates the bytes from the first 1000 records, and
-// Oldest is the time of the oldest of these.
+// takes about 0.1 s for a million. It estimates the bytes from the first 1000 records after
+// the cursor. Oldest is the earliest time at which one of these 1000 was fetched.
 func (s *Store) Behind(ctx context.Context, after Cursor) (lag events.Lag, err error) {
 	err = s.tryLong(ctx, "count the outbox", func(ctx context.Context, tx pgx.Tx) error {
 		var average float64

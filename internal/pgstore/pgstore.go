@@ -84,7 +84,7 @@ type Store struct {
 	pool       *pgxpool.Pool
 	crawl      int               // the number of the crawl, which is part of the names of its tables
 	statements map[string]string // the statements for these tables, by file name
-	floor      atomic.Uint32     // the round that a new key gets; another process might have raised it since
+	floor      atomic.Uint32     // the round that a new key gets, as last read; another process might have raised it later
 
 	identity string // the identity of the crawl's queue
 	notifier background
@@ -99,10 +99,12 @@ var _ exact.Set = (*Store)(nil)
 // Open joins the crawl cfg.Crawl, or creates it. Unless cfg.NoMigrate is set, it
 // brings the schema up to date first.
 //
-// It returns frontier.ErrParamsMismatch if the crawl with this name has another Identity
-// or other Windows, ErrSchema if the schema is newer than this program or too old,
-// ErrForeign if the crawl's records come from another server, and
-// frontier.ErrUnavailable if the server does not answer.
+// It returns
+//   - frontier.ErrParamsMismatch if the crawl with this name has another Identity or other
+//     Windows,
+//   - ErrSchema if the schema is newer than this program or too old,
+//   - ErrForeign if the crawl's records come from another server,
+//   - frontier.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
 // Inspect opens an existing crawl to inspect or control it. It does not migrate the

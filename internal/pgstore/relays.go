@@ -22,7 +22,7 @@ func (o Outbox) Load(ctx context.Context, name string) (saved events.Saved, know
 	return saved, err == nil, err
 }
 
-// Save implements events.Progress. If an event has several letters, the first one is kept.
+// Save implements events.Progress. If an event has several dead letters, the first is kept.
 // Save returns ErrNoCrawl if the crawl was deleted.
 func (o Outbox) Save(ctx context.Context, name string, at events.Cursor, dead []events.DeadLetter) error {
 	var ids, texts, reasons []string

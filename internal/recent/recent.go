@@ -10,8 +10,8 @@ import (
 )
 
 // Keys is a set that drops keys that were not used (added, or found by Has) for a long
-// time. It holds at least those of the n most recently used keys that were not removed, and
-// at most 2n keys, where n is the argument of New.
+// time. It holds at least the n most recently used keys, except those that were removed, and
+// at most 2n keys. The number n is the argument of New.
 //
 // A key is stored as its hash of 64 bits under a random seed. So it takes only 10 to 20
 // bytes, and the garbage collector does not scan it. Has can report a key that was never

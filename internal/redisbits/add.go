@@ -52,8 +52,9 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 }
 
 // add sends the asks of w to their chains. It leaves in w the asks that must be repeated,
-// because the fingerprint was neither added nor known. Before it returns, it adds a layer to each full chain, and reads the
-// number of layers of each chain that has got another layer meanwhile.
+// because the fingerprint was neither added nor known. Before add returns, it adds a layer to
+// each full chain. If another process has added a layer to a chain, add reads the chain's number
+// of layers.
 func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	calls := w.calls()
 	if err := f.run(ctx, calls); err != nil {
@@ -114,7 +115,7 @@ type addCmd struct{ *redis.Cmd }
 func (addCmd) NoRetry() bool { return true }
 
 // calls groups the asks of w by chain, without changing their order, and returns the calls for
-// them. The calls use the blocks of the asks, so they are valid only as long as these blocks are.
+// them. The calls use the blocks of the asks, so they are valid until the Reader's next Read.
 func (w *window) calls() []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)

@@ -77,7 +77,7 @@ func (c Config) Params() Params {
 }
 
 // Filter is a bloomstore.Filter in Redis. Filter of package bloomstore/redisbits, the public
-// package, describes it. A call changes each chain in one step.
+// package, describes it. A call changes a chain in steps of at most maxPerScript fingerprints.
 type Filter struct {
 	client    redis.UniversalClient
 	layout    *Layout

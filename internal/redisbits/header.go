@@ -53,9 +53,9 @@ func (h header) encode() []byte {
 	return le.AppendUint32(b, uint32(h.segments))
 }
 
-// checkHeader compares a stored header, or the head of one, with the wanted one. It returns
-// nil if they are equal, an ErrFilterLost if stored is short or is no header, and an
-// ErrParamsMismatch with the differences if it is another header.
+// checkHeader compares a stored header with the wanted one. Both arguments are whole headers, or
+// the first headBytes of headers. checkHeader returns nil if they are equal, an ErrFilterLost if
+// stored is short or is no header, and otherwise an ErrParamsMismatch with the differences.
 func checkHeader(key string, stored, want []byte) error {
 	switch {
 	case string(stored) == string(want):

@@ -232,10 +232,10 @@ func TestRateOfLayers(t *testing.T) {
 	}
 }
 
-// TestLayersAreSizedForOfferedKeys: a full layer does not exceed its rate. More keys were offered
-// to it than it counts, because it counts only those that were new to it. A fault would show at a
-// high rate and at sizes to which the allocator adds no bits. So the test uses such rates and
-// sizes.
+// TestLayersAreSizedForOfferedKeys: a full layer does not exceed its rate. A layer counts only the
+// keys that it did not claim, so more keys were offered to it than it counts. A fault would show
+// at a high rate and at sizes to which the allocator adds no bits. So the test uses such rates
+// and sizes.
 func TestLayersAreSizedForOfferedKeys(t *testing.T) {
 	for capacity := uint64(10_000); capacity < 10_400; capacity += 10 {
 		l := newLayer(Params{Capacity: capacity, FPR: 0.5, BlockBits: minBlockBits}, 0)

@@ -26,8 +26,8 @@ type Ask struct {
 	Chain *Chain
 	Print bloomstore.Fingerprint
 
-	// Known reports whether a layer claims Print. False is certain only if the chain has
-	// no more layers than were asked. The add script checks that.
+	// Known reports whether a layer claims Print. False means that Print is absent, unless
+	// the chain has layers besides those that were asked. The add script checks that.
 	Known bool
 
 	keyed   []*keyedLayer // the layers that were asked

@@ -23,8 +23,8 @@ func MetaNofollow(name, content, productToken string) bool {
 
 // HeaderNofollow reports whether the values of all X-Robots-Tag headers of one answer ask to
 // follow no link. A directive is for every crawler, unless a name and a colon come before it
-// in its value: "nofollow, otherbot: none, noarchive" asks nofollow of all crawlers, and none
-// and noarchive only of otherbot.
+// in its value. For example, in "nofollow, otherbot: none, noarchive", the first directive is
+// for all crawlers, and the directives none and noarchive are only for otherbot.
 func HeaderNofollow(values []string, productToken string) bool {
 	for _, value := range values {
 		ours := true

@@ -194,8 +194,8 @@ func Cut(url string) string {
 }
 
 // FirstSeed returns the seed of the first of several random runs, and the number of runs.
-// If seed is not 0, FirstSeed returns seed and 1. Otherwise it returns a random seed and
-// runs.
+// If seed is not 0, FirstSeed returns seed and 1. Otherwise it returns a random seed and the
+// argument runs.
 func FirstSeed(seed uint64, runs int) (uint64, int) {
 	if seed != 0 {
 		return seed, 1
