@@ -21,7 +21,7 @@ var filterKeys = flag.Uint64("filter.keys", 100_000, "keys of BenchmarkRedisFilt
 // BenchmarkRedisFilter fills a filter with an error rate of one in a million, in a Redis
 // with an append-only file. It then probes the filter with new keys: as many as were
 // added, but at least a million and at most 100/p, where p is the error rate. At the end
-// it restarts the server twice: with the log as it is, and with a log that was just
+// it restarts the server twice: first with the unchanged log, then with a log that was just
 // rewritten. It reports keys/s, the errors in a million probes with their 95 % interval,
 // and for each restart its time and the size of the log. `crawler bench memory` measures
 // the memory of the filter. Command for a long run:

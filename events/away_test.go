@@ -58,8 +58,8 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// flaky is an outbox and a progress. Read and Save return the error of the function fail,
-// if there is one.
+// flaky is an outbox and a progress. If the function fail returns an error, Read and Save
+// return this error.
 type flaky struct {
 	events.Outbox
 	events.Progress

@@ -19,9 +19,9 @@ type Retried struct {
 // events with the given ids, or all dead letters if no ids are given. If the sink is
 // unavailable, Retry stops with an error that wraps an *AwayError.
 //
-// The relay can run at the same time. There is no order between its events and the dead
-// letters. Retry saves the answers of the sink once a second. If the process dies, events
-// that were accepted in the last second stay dead letters.
+// The relay can run at the same time. The order of the dead letters relative to the events
+// that the relay sends is not defined. Retry saves the answers of the sink once a second.
+// If the process dies, events that were accepted in the last second stay dead letters.
 func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids ...string) (done Retried, err error) {
 	letters, err := progress.Dead(ctx, name)
 	if err != nil {

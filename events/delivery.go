@@ -59,8 +59,7 @@ type entry struct {
 	letter  *DeadLetter
 }
 
-// lane has the events of one host, in order. If busy is set, the first event is under
-// way.
+// lane has the events of one host, in order. If busy is set, the first event is being sent.
 type lane struct {
 	queue []*entry
 	busy  bool
@@ -291,8 +290,7 @@ func (d *delivery) settle(s sent) {
 	d.updateState(func(s *State) { s.Delivered += delivered })
 }
 
-// moreAway returns the one of two errors that asks for the longer pause. The first error
-// can be nil.
+// moreAway returns a or b, whichever asks for the longer pause. The error a can be nil.
 func moreAway(a, b error) error {
 	x, _ := errors.AsType[*AwayError](a)
 	y, _ := errors.AsType[*AwayError](b)
@@ -332,8 +330,8 @@ func (d *delivery) save(ctx context.Context) error {
 	return nil
 }
 
-// clearAwayIfAllAnswer clears Away after a successful call of the outbox or the progress,
-// unless the other one or the sink is unavailable.
+// clearAwayIfAllAnswer clears Away if the outbox, the progress and the sink are all
+// available. It is called after a successful call of the outbox or the progress.
 func (d *delivery) clearAwayIfAllAnswer() {
 	if !d.outboxAway && !d.progressAway && d.nextSend.IsZero() {
 		d.clearAway()

@@ -191,8 +191,8 @@ func (t *broadTook) readReport(dir string) error {
 	return nil
 }
 
-// figuresAt waits until a given time, and then reads the metrics of a crawl from addr. It
-// returns those without labels. It returns an error if the crawl ends before that time.
+// figuresAt waits until the time at, and then reads the metrics of a crawl from addr. It
+// returns the metrics that have no labels. If the crawl ends before at, it returns an error.
 func figuresAt(ctx context.Context, addr string, at time.Time, ended <-chan struct{}) (map[string]float64, error) {
 	select {
 	case <-time.After(time.Until(at)):

@@ -157,8 +157,8 @@ func (config Config) cases(s Subject) (all []Case) {
 	return all
 }
 
-// A filter is measured with exactShare times as many keys as an exact store, because exact
-// stores are slower.
+// exactShare is the number of keys of a filter, divided by the number of keys of an exact
+// store. Exact stores are measured with fewer keys, because they are slower.
 const exactShare = 10
 
 // Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
@@ -294,8 +294,8 @@ func chunks(n uint64, process func(n uint64) (uint64, error), proceed func(done 
 	return sum, done, nil
 }
 
-// sample is the maximum number of keys that are looked up to check that the set knows
-// them, or that it does not.
+// sample is the maximum number of keys that one check looks up. The check is that a set
+// contains the keys that were added, or that an exact set does not contain new keys.
 const sample = 1000
 
 // checkKnown generates the first keys again and checks that the set contains them.

@@ -49,8 +49,8 @@ func (r Rate) skewed(trials uint64) bool {
 	return n*n*n*r.Asymmetry > 0.1*math.Pow(n*r.Mean+n*n*r.Variance, 1.5)
 }
 
-// layer is the theory of one layer of a chain, which consists of equal parts with the given
-// number of bits each.
+// layer is the theory of one layer of a chain. The layer consists of equal parts with the
+// given number of bits each.
 type layer struct {
 	room        float64 // number of offered keys after which the layer is full
 	parts, bits uint64

@@ -117,7 +117,8 @@ func crawlFilter(open sets.OpenRedis, p float64) Subject {
 }
 
 // crawlQueue returns the subject for the queued URLs of a crawl. It subtracts the memory
-// of the filter, because the filter grows in partitions with more URLs than others.
+// of the filter. This memory depends on how the URLs are distributed, because the filter
+// grows in partitions that have more URLs than others.
 func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 	var filter float64
 	whole := weighRedis(open, func(ctx context.Context, in sets.OpenRedis, n uint64, progress func(float64)) (*sets.Set, error) {
@@ -161,11 +162,11 @@ func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error
 	return sum, err
 }
 
-// usedMemory waits until a Redis is idle, and returns the memory that it then uses. By then, the
-// server has freed memory in the background, and our other clients and their buffers are gone.
-// The memory includes the clients of other programs, but not the connection of usedMemory
-// itself. The buffers of this connection shrink during the wait. For a small filter, this
-// change is as large as the tolerated difference.
+// usedMemory waits until a Redis is idle, and returns the memory that the server then uses.
+// By then, the server has freed memory in the background, and our other clients and their
+// buffers are gone. The memory includes the clients of other programs. It does not include
+// the connection of usedMemory itself, because the buffers of this connection shrink during
+// the wait. For a small filter, this change is as large as the tolerated difference.
 func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes float64, err error) {
 	client := sets.NewClient(options)
 	defer func() { err = errors.Join(err, client.Close()) }()

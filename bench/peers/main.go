@@ -2,7 +2,7 @@
 // colly, and a bare loop, which gives none of crawler's guarantees.
 //
 //	peers layout -dir DIR                 make DIR a site of the installed documentation of Debian packages
-//	peers compare -dir DIR -crawler BIN   crawl the site in DIR with both and with crawler itself, and print the ratios
+//	peers compare -dir DIR -crawler BIN   crawl the site in DIR with colly, the bare loop and crawler, and print the ratios
 //
 // compare prints a line for each crawl: peer, HTML pages, seconds, pages per second,
 // the largest resident memory of the process in MiB, and its processor time.

@@ -31,8 +31,9 @@ func (k kill) flags() []string {
 	return []string{"--crash-at", k.String()}
 }
 
-// drawKills returns the kills of a proof in random order. At least one kill is at each
-// crash point in the list below. The others come after a random number of requests.
+// drawKills returns the kills of a proof in random order, except for those that rank puts
+// first or last. At least one kill is at each crash point in the list below. The others come
+// after a random number of requests.
 func drawKills(rng *rand.Rand) []kill {
 	most := sized(12, 200) // maximum number of commits or leases before a kill
 	kills := []kill{

@@ -103,8 +103,9 @@ func (r *exactCrawl) keys() exactKeys {
 
 // hasten makes small runs shorter until the function stop is called. Usually, a relay
 // waits a minute before it offers the pending keys of other workers. With hasten it
-// waits only ten seconds, because hasten makes older keys look a minute older. It
-// leaves newer keys alone, because the worker that decided them can still offer them.
+// waits only ten seconds, because hasten makes keys that are older than ten seconds look
+// a minute older. It does not change newer keys, because the worker that decided them can
+// still offer them.
 func (r *exactCrawl) hasten() (stop func()) {
 	if *proof {
 		return func() {}
@@ -168,7 +169,8 @@ func (r *exactCrawl) judgeExact(web *site) {
 }
 
 // exactPoints returns kills of an exactCrawl's workers at crash points, in random
-// order. The points include those in docs/design/exact-urls.md.
+// order. At full size, the points include those in docs/design/exact-urls.md. At the small
+// size, there are only two kills.
 func exactPoints(rng *rand.Rand) []kill {
 	points := []string{"decided", "offered", "marked", "recorded", "finished", "completed"}
 	var kills []kill
@@ -181,8 +183,8 @@ func exactPoints(rng *rand.Rand) []kill {
 	return kills[:sized(2, len(kills))]
 }
 
-// TestPostgresWorkersKilled kills workers at any moment, and at each crash point between
-// the steps of the two stores. Every exact key must have one record.
+// TestPostgresWorkersKilled kills workers at any moment, and at crash points between the
+// steps of the two stores. Every exact key must have one record.
 func TestPostgresWorkersKilled(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)

@@ -167,9 +167,9 @@ func TestPostgresAway(t *testing.T) {
 	}
 }
 
-// hundredth is a value of --exact that matches all URLs of four of 400 hosts. It has
-// patterns for hosts, because a crawl would have to try a regular expression on every
-// link. That would cost the crawl more than the exact keys.
+// hundredth is a value of --exact that matches all URLs of four of 400 hosts. It consists
+// of patterns for hosts and not of a regular expression. A crawl would have to try a
+// regular expression on every link, which would cost more than the exact keys.
 const hundredth = "host=*h000100.*,host=*h000101.*,host=*h000102.*,host=*h000103.*"
 
 // TestPostgresSpeed measures what exact keys cost. In half of the runs of two workers,

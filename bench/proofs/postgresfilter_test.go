@@ -122,7 +122,7 @@ func TestPostgresBulkLoss(t *testing.T) {
 	if math.Abs(float64(seen)-promised) > 5*sigma { // happens by chance about once in two million runs
 		t.Errorf("Add answered \"seen\" for %d new URLs, want %.0f ± %.0f", seen, promised, 5*sigma)
 	}
-	if last < 0.7 { // partitions are a little larger than their share
+	if last < 0.7 { // not 0.9, because the filter of each partition is a little larger than its share
 		t.Errorf("the rate is %.2f at the end, want more than 0.7: the filter was not filled", last)
 	}
 }

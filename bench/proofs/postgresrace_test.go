@@ -43,7 +43,7 @@ func TestPostgresRace(t *testing.T) {
 
 // reconcilers runs `crawler reconcile` repeatedly, n processes at a time, until the
 // channel over is closed. It returns the number of runs, and the number of runs that
-// failed because Postgres was down.
+// failed. Runs are expected to fail while Postgres is down.
 func (r *exactCrawl) reconcilers(n int, over <-chan struct{}) (runs, unanswered int) {
 	var mu sync.Mutex
 	var running sync.WaitGroup

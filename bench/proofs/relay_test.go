@@ -300,8 +300,8 @@ func eventsIn(t *testing.T, dir string) (all []event) {
 }
 
 // journalOf returns the events of a worker's journal, in the order of the journal. An
-// event is in doubt if the journal does not tell whether its completion succeeded
-// before a worker died.
+// event is in doubt if the journal does not show whether the completion of the event's
+// record succeeded before the worker died.
 func journalOf(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	reader := record.Reader{Dir: dir}
@@ -354,9 +354,8 @@ func TestRelayBesideCrawl(t *testing.T) {
 
 // TestRelayOfWorkers is TestRelayBesideCrawl with workers on Redis, which have their own
 // records and are killed. The events of a host must come in the order of the worker's
-// journal, except for events in doubt: a worker died, and it is not clear whether its
-// completion succeeded. Such events can be delivered after later ones
-// (docs/reference/events.md).
+// journal, except for events in doubt (see journalOf). Such events can be delivered after
+// later ones (docs/reference/events.md).
 func TestRelayOfWorkers(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

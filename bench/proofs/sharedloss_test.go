@@ -100,9 +100,10 @@ func TestSharedServerLoss(t *testing.T) {
 	m.judgeLoss(web)
 }
 
-// TestSharedClusterLoss kills each node of a cluster in turn, removes the end of its log,
-// and restarts it. The records must be exactly the expected ones, because a page is
-// completed only after its links are safe on all other nodes.
+// TestSharedClusterLoss kills nodes of a cluster, one after the other (at the small size
+// only one). It removes the end of the node's log and restarts the node. The records must
+// be exactly the expected ones, because a page is completed only after its links are safe
+// on all other nodes.
 func TestSharedClusterLoss(t *testing.T) {
 	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -140,7 +141,8 @@ func newClusterSeed(t *testing.T) uint64 {
 
 // crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. replicas
 // is the number of replicas of each primary. Each completion waits for all of them. During
-// the crawl, the function fail is called for one primary after the other.
+// the crawl, the function fail is called for one primary after the other, but at the small
+// size only for the first one.
 func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})

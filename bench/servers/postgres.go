@@ -230,10 +230,11 @@ func (p *PostgresServer) exec(ctx context.Context, statement string) error {
 // Close kills the server and removes its files. A second Close does nothing.
 func (p *PostgresServer) Close() error { return errors.Join(p.Kill(), p.process.Close()) }
 
-// Kill kills the server and its child processes with SIGKILL, and returns when they have
-// ended. Then it removes the marks of a running server: a shared memory segment, of which
-// a system can have only a few thousand, and postmaster.pid. With this file the server
-// would not start again if the id in it has become that of another Postgres meanwhile.
+// Kill kills the server and its child processes with SIGKILL, and waits until they have
+// ended. Then it removes what marks the server as running: a shared memory segment and the
+// file postmaster.pid. A system can have only a few thousand such segments. The file has
+// the process id of the killed server. If another Postgres got this id meanwhile, the
+// server would not start again with this file.
 func (p *PostgresServer) Kill() error {
 	return errors.Join(p.process.Kill(), p.removeSharedMemory(), os.RemoveAll(p.pidFile()))
 }

@@ -55,9 +55,9 @@ func TestKilledPostgresKeepsCommits(t *testing.T) {
 	}
 }
 
-// TestRestartAfterIDIsReused checks that a killed server starts again although the id of its
-// process has become that of another Postgres. Postgres itself would refuse to start, because
-// it would take the other process for the killed one.
+// TestRestartAfterIDIsReused checks that a killed server starts again although another
+// Postgres now has its process id. If postmaster.pid still existed, the server would refuse
+// to start, because it would take the other process for the killed one.
 func TestRestartAfterIDIsReused(t *testing.T) {
 	t.Parallel()
 	killed, other := servers.Postgres(t, servers.PostgresOptions{}), servers.Postgres(t, servers.PostgresOptions{})
@@ -66,7 +66,7 @@ func TestRestartAfterIDIsReused(t *testing.T) {
 	must(t, err)
 	_, rest, _ := strings.Cut(string(text), "\n")
 	must(t, killed.Kill())
-	if _, err := os.Stat(name); err == nil { // Kill may remove the file instead
+	if _, err := os.Stat(name); err == nil { // Kill is allowed to remove the file
 		must(t, os.WriteFile(name, []byte(strconv.Itoa(other.Pid())+"\n"+rest), 0o600))
 	}
 	must(t, killed.Restart())

@@ -216,9 +216,9 @@ func (p *process) kill() error {
 	if p.life.over() {
 		return nil
 	}
-	// A stopped process starts no new children, and does not wait for dead ones. It can
-	// still finish a fork before it stops, so the children are listed after that. So the
-	// ids of dead children are not reused before the signals are sent.
+	// A stopped process starts no new children. It can still finish a fork before it stops,
+	// so the children are listed after it has stopped. A stopped process also does not wait
+	// for dead children, so their ids are not reused before the signals are sent.
 	pid := p.life.cmd.Process.Pid
 	if err := signal(syscall.SIGSTOP, pid); err != nil {
 		return err

@@ -48,8 +48,8 @@ const warmCalls = 3
 // measure starts n callers. Each caller first calls the function warm a few times. Then
 // the callers call the function job repeatedly. They stop after maxCalls calls in total,
 // or when nine tenths of the time span are over. The last tenth is for set-up and
-// removal. Each call gets a different number. The result is valid even if the time is
-// over.
+// removal. Each call gets a different number. Even if span is 0, job is called at least
+// once, so that there is a result.
 func measure(ctx context.Context, set *sets.Set, n int, maxCalls uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, job work) *measured {
 	m := new(measured)
 	for round := range warmCalls { // all callers call at once, so that each opens a connection

@@ -70,7 +70,7 @@ var gzipWriters = sync.Pool{New: func() any {
 }}
 
 // deep is a hardship: of the pages with child pages, one in sixteen has its links below
-// 600 open elements. golang.org/x/net/html parses only 512.
+// 600 open elements. golang.org/x/net/html accepts at most 512.
 var deep = hardship{
 	bit: Deep, name: "deep",
 	doc: "pages whose links are below 600 nested elements",

@@ -7,8 +7,8 @@ import (
 )
 
 // dead is a hardship: hosts that close every connection without an answer, even for
-// robots.txt. For every 64 living hosts there is one dead host. Some root pages of living
-// hosts link to the six pages of a dead host. A crawler can record such a page as a
+// robots.txt. There is one dead host, and one more for every 64 living hosts. Some root pages
+// of living hosts link to the six pages of a dead host. A crawler can record such a page as a
 // network error or as a page of a dead host. It can also record the page as disallowed,
 // because RFC 9309 forbids all pages if robots.txt is unreachable. This depends on the
 // crawler and on the order of the crawl, so all three outcomes are right.

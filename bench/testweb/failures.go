@@ -70,7 +70,7 @@ func sameSlot(f *fate) slot { return func(*Web, int) *fate { return f } }
 // one such page, because for each one a crawler may pause the whole host for much longer
 // than two seconds. The answer depends only on the number of earlier requests. So a
 // request that comes too early gets the same answer as a later one, but the judge reports
-// it.
+// the early request.
 var throttling = hardship{
 	bit: Throttling, name: "429",
 	doc: "a page on a quarter of the hosts answers 429 or 503 with Retry-After (seconds or date) at first",

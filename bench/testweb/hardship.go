@@ -116,7 +116,7 @@ func hardships() []hardship {
 
 // ParseHardships parses a comma-separated list of names. A minus sign removes a name:
 // "all,-dead". Four names mean sets: "none", "all" (the hardships of generated pages),
-// "corners", and "everything" (both).
+// "corners", and "everything" ("all" and "corners" together).
 func ParseHardships(list string) (Hardships, error) {
 	set := None
 	for name := range strings.SplitSeq(list, ",") {

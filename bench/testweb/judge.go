@@ -137,7 +137,7 @@ func (j *judge) observe(r *Request) {
 	case t.kind == unknown:
 		j.fault(&j.verdict.Unknown, r, "is not linked by any page")
 	case !host.robotsAsked:
-		host.robotsAsked = true // so that it is reported once for each host
+		host.robotsAsked = true // so that the fault is reported once for each host
 		j.fault(&j.verdict.Unannounced, r, "was asked for before robots.txt")
 	}
 	// The Crawl-delay applies to all gaps after robots.txt, except for the first.

@@ -27,8 +27,8 @@ type chain struct {
 	endPage page
 }
 
-// ownsChain reports whether p links to a chain of redirects. Every second page with
-// child pages does, because every correct crawl reads such pages.
+// ownsChain reports whether p links to a chain of redirects. Only pages with child pages
+// link to chains, because every correct crawl reads these pages. Half of them link to one.
 func (w *Web) ownsChain(p page) bool {
 	return w.has(Redirects) && p.index%2 == 0 && w.shape.inner(p)
 }

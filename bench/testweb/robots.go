@@ -33,7 +33,7 @@ type robotsFile struct {
 var (
 	privateFolder = [2]int{stylePrivate, stylePrivate}
 	openFolder    = [2]int{stylePrivateOpen, stylePrivateOpen}
-	allowed       = [2]int{stylePrivate, styleScript} // if the file has no rules
+	allowed       = [2]int{stylePrivate, styleScript} // styles that are open if the file has no rules
 
 	robotsMissing = &robotsFile{status: http.StatusNotFound, open: allowed}
 	robotsDelay   = &robotsFile{http.StatusOK, rulesPrefix, privateFolder, openFolder} // with a Crawl-delay

@@ -108,7 +108,7 @@ func TestWhileWriting(t *testing.T) {
 		defer close(done)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for at := 0; at < n; {
-			if rng.IntN(20) == 0 { // a crash: the lines after the committed end are lost, and written again
+			if rng.IntN(20) == 0 { // a crash: the lines after the committed end are lost
 				for i := range rng.IntN(5) {
 					_ = c.files.Append(eventstest.Record(9000+i, 4))
 				}

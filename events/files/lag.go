@@ -12,9 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// lag counts the lines between a cursor and the end of the records. Both move forward. It
-// reads each line twice: first to count the line, and again after the cursor has passed the
-// line.
+// lag counts the lines between a cursor and the end of the records. The cursor and the end
+// move forward. lag reads each line twice: first to add the line to the count, and again to
+// subtract it after the cursor has passed the line.
 type lag struct {
 	reader record.Reader
 	limit  uint64 // bytes that one call counts; 0 means countBytes
@@ -29,8 +29,8 @@ const countBytes = 128 << 20
 
 // Lag implements events.Outbox. It reads the lines after the cursor that were not counted
 // yet, but at most 128 MiB. If there are more lines, it sets More. Later calls read only
-// the lines that were added or delivered since. All records of a journal count, although
-// some might never become events. If ctx ends, the next call continues.
+// the lines that were added or delivered since. Lag counts all records of a journal,
+// although some might never become events. If ctx ends, the next call continues.
 func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, error) {
 	c, err := parseCursor(after)
 	if err != nil {
@@ -43,7 +43,7 @@ func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, erro
 	if err != nil {
 		return events.Lag{}, err
 	}
-	if o.cfg.Journal && b.end.Before(c.at) { // as Read does
+	if o.cfg.Journal && b.end.Before(c.at) { // see the same condition in Read
 		b.end = c.at
 	}
 	l, err := o.lag.count(ctx, c.at, b.end)

@@ -2,11 +2,12 @@
 // progress of its relays (cursors, dead letters and locks) in the same directory.
 //
 // The files belong to a crawl in a directory (an embedded crawl), or are the journal of one
-// of many workers. In an embedded crawl, all lines up to a position count. The store of the
-// crawl has this position. In a journal, some lines do not count. A line is in doubt as long
-// as it is unknown whether the completion of its record took effect. The package decides
-// which lines are events. It asks the queue about lines in doubt. It owns neither the files
-// (package record) nor the queue.
+// of many workers. A line counts if it is an event. In an embedded crawl, all lines up to a
+// position count. The store of the crawl has this position. In a journal, some lines do not
+// count, such as the lines that a void line cancels. A line is in doubt as long as it is
+// unknown whether the completion of its record took effect. The package decides which lines
+// count. It asks the queue about lines in doubt. It owns neither the files (package record)
+// nor the queue.
 package files
 
 import (
@@ -151,7 +152,7 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all 
 	if err != nil && len(all) == 0 {
 		return nil, after, o.explain(err)
 	}
-	return all, c.text(), nil // the next Read returns the error again
+	return all, c.text(), nil // if there was an error, the next Read returns it
 }
 
 // readOn reads lines from the cursor on, and moves the cursor.
@@ -254,8 +255,8 @@ func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (
 	return all, nil
 }
 
-// checkEnd returns an error if at is in a later file than end, where the records of a crawl
-// end. It does not check a journal, because the end of a journal can be unknown.
+// checkEnd returns an error if at is in a later file than end, which is the end of the
+// records. It does not check a journal, because the end of a journal can be unknown.
 func (o *Outbox) checkEnd(at, end record.Place) error {
 	if o.cfg.Journal || at.File <= end.File {
 		return nil

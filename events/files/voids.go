@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// voids are the records that the void lines of a journal cancel. A void line can be far
-// behind its record. So all lines on disk are read, but only once.
+// voids are the records that the void lines of a journal cancel. A void line can come
+// long after the line of its record. So all lines on disk are read, but only once.
 type voids struct {
 	from record.Place
 	tail *record.Tail                // at the end of the lines that were read

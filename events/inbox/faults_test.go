@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			for _, way := range []struct {
 				handling
-				child string // the action of a child process that does the same
+				child string // the action of the child process of crashedDelivery
 				want  int
 			}{{fault.naive, "mark first", fault.effects}, {viaOnce, "once", 1}} {
 				pool := database(t)

@@ -25,7 +25,7 @@ type model struct {
 
 type pending struct {
 	attempts int
-	earliest time.Time // when it is due, without the random part of the back-off
+	earliest time.Time // the due time, if the random part of the back-off is 0
 	latest   time.Time
 	dead     bool
 }
@@ -39,9 +39,9 @@ func (m *model) mark(id string) inbox.Result {
 	return inbox.Done
 }
 
-// candidates returns the events that a worker can claim, because their earliest due time
-// was reached. The result due reports whether the latest due time of at least one of them was
-// reached too.
+// candidates returns the ids of the events that are possibly due: their earliest due time
+// was reached. The result due reports whether at least one of them is certainly due, because
+// its latest due time was reached too.
 func (m *model) candidates() (ids []string, due bool) {
 	for id, p := range m.stored {
 		if !p.dead && !p.earliest.After(m.now) {

@@ -161,7 +161,8 @@ func (i *Inbox) cached(ctx context.Context, id string) bool {
 }
 
 // remember adds a committed event to the cache. The key in the cache must not outlive the
-// mark in Postgres. So remember subtracts the time since started from the window.
+// mark in Postgres. For a new mark, remember subtracts the time since started from the
+// window. For a duplicate, it asks Postgres for the remaining time of the mark.
 func (i *Inbox) remember(ctx context.Context, id string, result Result, started time.Time) {
 	if i.cfg.Cache == nil {
 		return
@@ -175,7 +176,7 @@ func (i *Inbox) remember(ctx context.Context, id string, result Result, started 
 		var left *int64 // microseconds; nil means Forever
 		err := i.cfg.DB.QueryRow(ctx, i.statement(remainingSQL), i.cfg.Group, id, i.clock()).Scan(&left)
 		if err != nil {
-			return // the mark has just expired, or the next delivery returns the error
+			return // the mark has just expired, or Postgres failed; the next delivery detects both
 		}
 		if left != nil {
 			ttl = min(ttl, time.Duration(*left)*time.Microsecond-time.Since(asked))

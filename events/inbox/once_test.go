@@ -145,8 +145,8 @@ func fail(t *testing.T, i *inbox.Inbox, ctx context.Context, finish func(error) 
 	}
 }
 
-// tenInParallel makes ten deliveries at once. The handler that runs waits until the others
-// have begun.
+// tenInParallel makes ten deliveries at once. The handler that runs waits until the
+// other deliveries have begun.
 func tenInParallel(t *testing.T, i *inbox.Inbox) {
 	t.Helper()
 	var begun, over sync.WaitGroup
@@ -175,8 +175,8 @@ func tenInParallel(t *testing.T, i *inbox.Inbox) {
 	}
 }
 
-// TestRace: a delivery that waits for another one runs the handler if the first one fails,
-// and is a duplicate if the first one succeeds.
+// TestRace: a second delivery waits while the first one is handled. If the first one fails,
+// the second runs the handler. If the first one succeeds, the second is a duplicate.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	for _, first := range []error{nil, errHandler} {

@@ -179,8 +179,7 @@ func TestSweepWithLocked(t *testing.T) {
 }
 
 // TestMigrate: if many callers migrate at once, one of them creates the tables. A further call
-// changes nothing.
-// Prefixes are independent of each other.
+// changes nothing. Prefixes are independent of each other.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	pool := database(t)

@@ -218,7 +218,9 @@ func (w worker) fail(ctx context.Context, e Event, started time.Time, failure er
 	err := w.inbox.cfg.DB.QueryRow(ctx, w.inbox.statement(failSQL), w.inbox.cfg.Group, e.ID, e.Attempt, w.cfg.Attempts,
 		w.cfg.Backoff.Microseconds(), w.cfg.MaxBackoff.Microseconds(), w.inbox.clock(),
 		printable(failure), errors.Is(failure, ErrPermanent)).Scan(&dead)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no rows: the commit succeeded, or another worker took over
+	// There is no row if the handler's commit has succeeded in spite of the error, or if
+	// another worker has taken over.
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		failure = fmt.Errorf("%w (and it cannot be noted: %w)", failure, err)
 	}
 	outcome := OutcomeFailed

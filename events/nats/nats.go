@@ -1,8 +1,9 @@
 // Package nats delivers events to a stream of NATS JetStream.
 //
-// It has the connection, and decides what each answer of the server means for an event. Each
-// message has the event's id as its Nats-Msg-Id. The stream drops messages whose id it has received within
-// its duplicate window. The relay decides when a delivery is tried again.
+// It owns the connection, and decides what each answer of the server means for an event.
+// Each message has the event's id as its Nats-Msg-Id. The stream drops a message if it has
+// received another one with the same id within its duplicate window. The relay decides when
+// a delivery is tried again.
 package nats
 
 import (

@@ -125,7 +125,7 @@ type run struct {
 	cfg      Config
 	client   *kgo.Client
 	target   delivery.Target
-	failures map[partition]failure // of the partitions that wait, as of the last batch
+	failures map[partition]failure // as of the last batch of each partition
 }
 
 // pause is the time before the next call to an unavailable database or broker.

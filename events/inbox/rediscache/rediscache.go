@@ -2,9 +2,9 @@
 // answered without Postgres.
 //
 // The inbox adds an event only after the commit. If Redis is flushed, evicts keys or is
-// away, Postgres decides, which is only slower. But flush Redis after the database has lost
-// commits, for example because it was restored from a backup, or because a replica without
-// these commits took over. Otherwise the inbox skips events whose effects are lost.
+// unavailable, Postgres decides, which is only slower. But flush Redis after the database
+// has lost commits, for example because it was restored from a backup, or because a replica
+// without these commits took over. Otherwise the inbox skips events whose effects are lost.
 package rediscache
 
 import (

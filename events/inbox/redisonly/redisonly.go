@@ -98,7 +98,7 @@ const done = "done"
 // the window, and returns inbox.Done or inbox.Duplicate. handle must return when its ctx
 // ends. The ctx ends with the lease at the latest.
 //
-// If handle returns an error or panics, its lease is given back, and Once returns the
+// If handle returns an error or panics, the lease is given back, and Once returns the
 // error or an *inbox.PanicError.
 func (i *Inbox) Once(ctx context.Context, id string, handle func(ctx context.Context) error) (inbox.Result, error) {
 	key := i.cfg.Prefix + i.cfg.Group + ":" + id

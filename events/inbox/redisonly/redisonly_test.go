@@ -52,8 +52,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// bench is an inbox with its Redis, in which the key "effect" counts the effects of its
-// handler.
+// bench is an inbox with its Redis server. The key "effect" in Redis counts the effects of
+// the handler.
 type bench struct {
 	*redisonly.Inbox
 	client *redis.Client

@@ -52,7 +52,8 @@ type Config struct {
 //	200  the events are handled, now or before; an event whose handler returned
 //	     inbox.ErrPermanent is a dead letter in the inbox
 //	400  Config.Events cannot read the body
-//	401  none of the secrets made the signature, or the signature is too old
+//	401  none of the secrets made the signature, or the request's time is more
+//	     than signature.MaxAge in the past or future
 //	413  the body is too large
 //	500  a handler failed: send the request again
 //	503  the database is unavailable: send the request again

@@ -21,7 +21,7 @@ const (
 	Handled     Outcome = iota + 1 // the event was handled now or before, so the broker can drop it
 	Failed                         // the handler failed, and a later attempt might succeed
 	Final                          // the event is a dead letter now
-	Unavailable                    // the inbox failed before the handler ran, or could not keep the event
+	Unavailable                    // the inbox failed before the handler ran, or could not store the event
 )
 
 // Target handles or stores the events of deliveries.
@@ -41,7 +41,7 @@ func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, me
 	outcome, err := Final, unreadable
 	switch limited := t.Attempts > 0; {
 	case unreadable != nil:
-	case limited && attempt > t.Attempts: // the process ended during each of the earlier attempts
+	case limited && attempt > t.Attempts: // the last attempt had no result, for example because the process ended
 		err = fmt.Errorf("inbox: none of %d attempts came to an end", t.Attempts)
 	default:
 		if outcome, err = t.try(ctx, e); outcome == Failed && limited && attempt == t.Attempts {
