@@ -113,9 +113,9 @@ func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 	return verbSample.ask(ctx, h, nothing{})
 }
 
-// Watch yields a sample each second while a process runs the crawl. It also yields one as
-// soon as this process pauses or resumes the crawl. Watch ends without an error when ctx
-// ends, or when another process ends its run.
+// Watch yields a sample each second while a process runs the crawl. The Watch of a Crawl
+// also yields a sample as soon as this process pauses or resumes the crawl. Watch ends
+// without an error when ctx ends, or when another process ends its run.
 func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	return func(yield func(report.Sample, error) bool) {
 		ticker := time.NewTicker(sampleEvery)
