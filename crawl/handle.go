@@ -22,7 +22,7 @@ import (
 type Handle struct {
 	location Location
 	backend  engine.Backend
-	own      *session // the session of a Crawl; nil if another process runs the crawl, or none does
+	own      *session // the session of a Crawl; nil for a Handle from Attach
 
 	turn chan struct{} // has an element while a call uses kept, or has an embedded crawl open
 	kept *session      // the session that Keep opened; nil if each call opens its own

@@ -217,7 +217,7 @@ type ending struct {
 	once  sync.Once
 	begun chan struct{} // closed when the run begins to end; the fields below are set before that
 
-	why  error         // one of the reasons above, or the cause of the context
+	why  error         // ErrTimeOver, ErrStopped, or the cause of the context
 	end  time.Time     // when the grace is over
 	rest time.Duration // part of the grace that is reserved for closing the store
 }
