@@ -25,7 +25,7 @@ import (
 const reportFile = "report.json"
 
 // probeAtEnd is the longest time for which the filter is probed with random fingerprints
-// at the end of a run. After a short run, it is at most a twentieth of the run's time.
+// at the end of a run. After a short run, the limit is a twentieth of the run's time.
 const probeAtEnd = 250 * time.Millisecond
 
 const topHosts = 10

@@ -153,8 +153,8 @@ func TestHandleIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// TestKeptHandle: while a Handle keeps the crawl open, its outboxes read the end of the
-// records, and Keep has no effect. The crawl is closed once.
+// TestKeptHandle: while a Handle keeps the crawl open, its outboxes can find the end of the
+// records, and another call of Keep has no effect. Close and release close the crawl once.
 func TestKeptHandle(t *testing.T) {
 	h := handle(t)
 	release, err := h.Keep(t.Context())

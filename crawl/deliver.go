@@ -13,8 +13,8 @@ import (
 )
 
 // deliver starts the relay of Config.Events. At the end of the run, the caller must call
-// finish. The function finish stops the relay, and then delivers the remaining events
-// until the context that finish receives ends.
+// finish. The function finish stops the relay. Then it delivers the remaining events, until
+// none are left or its own context ends.
 func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)) {
 	if m.Events == nil {
 		return func(context.Context) {}
@@ -103,7 +103,7 @@ func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
 	return err
 }
 
-// noteRelay sets the state of the relay of this process, which lags returns.
+// noteRelay stores the state of this process's relay, for the method lags.
 func (m *monitor) noteRelay(own *report.Relay) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -306,7 +306,7 @@ func (x *factor) Set(text string) error {
 type number struct {
 	field   *int
 	noLimit string // the text of NoLimit; empty means that the field cannot be NoLimit
-	lowest  string // the text of SeedsOnly or ThisYear, in the same way
+	lowest  string // the text of SeedsOnly or ThisYear; empty means that the field can be neither
 	short   bool   // 10000 is stored as 10k
 }
 

@@ -22,7 +22,7 @@ import (
 type Handle struct {
 	location Location
 	backend  engine.Backend
-	own      *session // the session of a Crawl; nil if another process runs the crawl, or none does
+	own      *session // the session of a Crawl; nil for a Handle from Attach
 
 	turn chan struct{} // has an element while a call uses kept, or has an embedded crawl open
 	kept *session      // the session that Keep opened; nil if each call opens its own
@@ -113,9 +113,9 @@ func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
 	return verbSample.ask(ctx, h, nothing{})
 }
 
-// Watch yields a sample each second while a process runs the crawl. It also yields one as
-// soon as this process pauses or resumes the crawl. Watch ends without an error when ctx
-// ends, or when another process ends its run.
+// Watch yields a sample each second while a process runs the crawl. The Watch of a Crawl
+// also yields a sample as soon as this process pauses or resumes the crawl. Watch ends
+// without an error when ctx ends, or when another process ends its run.
 func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	return func(yield func(report.Sample, error) bool) {
 		ticker := time.NewTicker(sampleEvery)

@@ -47,9 +47,9 @@ type SeedCounts struct {
 	All                  bool // no more seeds follow
 }
 
-// Feed prevents Run from ending for lack of URLs until the caller calls done. The
-// argument of done has the counts of the seeds that the caller has added, which the report
-// adds to those of Config.Seeds and of other calls of Feed. Feed must be called before Run.
+// Feed prevents Run from ending for lack of URLs until the caller calls done. The caller
+// passes to done the counts of the seeds that the caller has added. The report adds these
+// counts to those of Config.Seeds and of other calls of Feed. Feed must be called before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
@@ -217,7 +217,7 @@ type ending struct {
 	once  sync.Once
 	begun chan struct{} // closed when the run begins to end; the fields below are set before that
 
-	why  error         // one of the reasons above, or the cause of the context
+	why  error         // ErrTimeOver, ErrStopped, or the cause of the context
 	end  time.Time     // when the grace is over
 	rest time.Duration // part of the grace that is reserved for closing the store
 }

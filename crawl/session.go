@@ -56,7 +56,7 @@ func openSession(ctx context.Context, p *plan, backend engine.Backend, purpose e
 		ses.dir = p.Dir
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		SeedOrigins: purpose == engine.Steer, // later runs might have private headers
+		SeedOrigins: purpose == engine.Steer, // later runs might have private headers, which are sent to these origins only
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
 		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),

@@ -9,13 +9,14 @@ import (
 // bitsPerKey bits for each added key. All k bits of a key lie in one block of blockBits
 // bits. A hash chooses the block.
 //
-// Blocks have different numbers of keys, and blocks with more keys err more:
-// Σ_i Poisson(i; B/c)·(1-(1-1/B)^(ik))^k (Putze, Sanders, Singler, "Cache-, Hash-, and
-// Space-Efficient Bloom Filters", JEA 14, 2009). The number of bits that i keys set in
-// a small block varies as well. The formula does not include this variation, but the
-// function does. For blocks of 512 bits, the variation adds 1.2 % at p = 1 % and 7 % at
-// 1e-6. The result is accurate to 0.5 %. The function takes some microseconds. It
-// panics unless bitsPerKey > 0, blockBits > 1 and k > 0.
+// Blocks have different numbers of keys, and blocks with more keys err more. With
+// B = blockBits and c = bitsPerKey, the rate is Σ_i Poisson(i; B/c)·(1-(1-1/B)^(ik))^k
+// (Putze, Sanders, Singler, "Cache-, Hash-, and Space-Efficient Bloom Filters", JEA 14,
+// 2009). The number of bits that i keys set in a small block varies as well. This formula
+// ignores that variation, but the function includes it. For blocks of 512 bits, the
+// variation adds 1.2 % to the rate at p = 1 %, and 7 % at 1e-6. The result is accurate to
+// 0.5 %. The function takes some microseconds. It panics unless bitsPerKey > 0,
+// blockBits > 1 and k > 0.
 func ExactBlockedFalsePositiveRate(bitsPerKey float64, blockBits int, k uint) float64 {
 	if !(bitsPerKey > 0) || blockBits < 2 {
 		panic(fmt.Sprintf("sizing: %g bits per key in blocks of %d bits", bitsPerKey, blockBits))

@@ -8,9 +8,9 @@ import (
 
 // ZipfLoads returns how many of n keys each partition gets. The i-th largest host has a
 // share proportional to 1/i (Zipf's law, which the sizes of web sites roughly follow),
-// and a hash chooses the partition of a host. ZipfLoads is deterministic. It spreads
-// the keys of all hosts after the first million evenly. It panics unless hosts > 0 and
-// partitions > 0.
+// and a hash chooses the partition of a host. ZipfLoads is deterministic. If there
+// are more than a million hosts, it spreads the keys of all hosts except the largest million
+// evenly over the partitions. It panics unless hosts > 0 and partitions > 0.
 func ZipfLoads(n, hosts uint64, partitions int) []uint64 {
 	if hosts == 0 || partitions < 1 {
 		panic(fmt.Sprintf("sizing: %d hosts in %d partitions", hosts, partitions))

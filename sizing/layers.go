@@ -72,8 +72,9 @@ type Fill struct {
 }
 
 // At returns the state of the chain after the given number of distinct keys was offered. Each
-// key is added to the layer that is the last one at that time. A new key is tested
-// against every layer, so the rate is 1 - Π(1-p_i). At panics like LayerAt.
+// key is added to the layer that is the newest when the key is offered. A new key is tested
+// against every layer, so the rate is 1 - Π(1-p_i), where p_i is the rate of layer i. At
+// panics like LayerAt.
 func (c Chain) At(keys uint64) Fill {
 	fill := Fill{Keys: keys}
 	passes := 1.0 // probability that no earlier layer claims to contain a new key

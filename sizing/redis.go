@@ -35,9 +35,9 @@ type Segments struct {
 	FPR        float64 `json:"fpr"` // when full
 }
 
-// RedisSegments returns the layout of one layer of one partition. The layer is for this
-// number of keys, at a false-positive rate of at most p. Segments fill the size classes
-// of jemalloc, and their number is chosen to waste the least memory. RedisSegments
+// RedisSegments returns the layout of one layer of one partition. The layer is sized for
+// the given number of keys, at a false-positive rate of at most p. Segments fill the size
+// classes of jemalloc, and their number is chosen to waste the least memory. RedisSegments
 // panics unless keys > 0, 0 < p < 1 and blockBits is a multiple of 32 up to 1 Mbit.
 func RedisSegments(keys uint64, p float64, blockBits int) Segments {
 	if keys == 0 || blockBits < 32 || blockBits > 1<<20 || blockBits%32 != 0 {

@@ -131,8 +131,8 @@ func TestSolveFaults(t *testing.T) {
 	}
 }
 
-// TestAnswersMeetTheirQuestions: the answer to any question meets the question, and the reverse
-// question has an answer that is at least as good.
+// TestAnswersMeetTheirQuestions: the answer to any question meets the limits of the question.
+// If Solve is then given the bits of the answer, it finds room for at least as many keys.
 func TestAnswersMeetTheirQuestions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := Question{
@@ -159,7 +159,7 @@ func TestAnswersMeetTheirQuestions(t *testing.T) {
 		b, err := Solve(back)
 		if err != nil {
 			if a.Keys == 1 {
-				return // because of rounding, its rate is above the limit
+				return // rounding can raise the rate of a filter for one key above the limit
 			}
 			t.Fatal(err)
 		}

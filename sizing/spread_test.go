@@ -21,7 +21,7 @@ func TestSimulatedSpread(t *testing.T) {
 			for range c.n {
 				filter.add(rng.Uint64N(c.parts)*size, size, k)
 			}
-			rate := 0.0 // the exact rate: for each part its fill to the power of k, and the mean of these values
+			rate := 0.0 // the exact rate: the mean of fill^k over all parts
 			for part := range c.parts {
 				rate += math.Pow(float64(filter.count(part*size, size))/float64(size), float64(k)) / float64(c.parts)
 			}

@@ -52,7 +52,7 @@ func newLayer(s shape) *layer {
 	return l
 }
 
-// subFilter returns a filter of the library that keeps its bits in words. The caller
+// subFilter returns a filter of package bloom whose bits are in words. The caller
 // allocates words, because bloom.New does not report a failed allocation: it returns a
 // filter of length 0, for which every key is new.
 func subFilter(words []uint64, s shape) *bloom.BloomFilter {

@@ -1,10 +1,10 @@
 // Package membits keeps a bloomstore.Filter in memory.
 //
-// It owns the layout of the bits (layers of sub-filters with a lock each), the
-// format of the file that a filter is saved to (docs/design/filter.md), and the
-// statistics computed from the fill. It opens no files and keeps no journal; both
-// are left to package localstore. The bits are kept by bits-and-blooms/bloom, and
-// the sizes come from package sizing.
+// It owns the layout of the bits (layers of sub-filters, and a lock for each shard),
+// the format of the file that a filter is saved to (docs/design/filter.md), and the
+// statistics computed from the fill. It opens no files and writes no journal: package
+// localstore does. The bits are kept by bits-and-blooms/bloom, and the sizes come from
+// package sizing.
 package membits
 
 import (
@@ -25,7 +25,7 @@ type Config struct {
 	Capacity uint64  // keys that the first layer is sized for; 0 means 10 million
 	FPR      float64 // highest false-positive rate (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth   Growth  // what happens beyond Capacity
-	Shards   int     // sub-filters with a lock of their own, a power of two up to 256; 0 means 64
+	Shards   int     // shards, each with a lock: a power of two up to 256; 0 means 64
 }
 
 // Growth is what a filter does with more keys than its capacity.

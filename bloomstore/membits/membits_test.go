@@ -101,8 +101,8 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 			}
 			want := 1 - (1-0.9*c.p)*(1-0.05*c.p)*(1-0.025*c.p)*(1-0.0125*c.p)
 			// The first layer has few of the keys, but nearly all of the false-positive
-			// rate. So the rate varies at random mainly because the fill of this layer
-			// does.
+			// rate. So most of the random variation of the rate comes from the fill of
+			// this layer.
 			bloomtest.Probe(t, f, want, c.n/growth, c.probes)
 		})
 	}

@@ -1,5 +1,5 @@
 // Package redisbits keeps a bloomstore.Filter of any size in plain Redis, a single
-// server or a Cluster. It needs no module, and no string is longer than 32 MiB.
+// server or a Cluster. It needs no Redis module, and no string is longer than 32 MiB.
 //
 // It owns the public interface of this filter. Package internal/redisbits lays out,
 // reads and changes the bits; the queue of a crawl in Redis uses that package, too.
@@ -9,8 +9,8 @@
 // A filter is never lost silently. If a part is missing, short, of another type, of
 // other parameters or of another filter, the error is a bloomstore.ErrFilterLost or a
 // bloomstore.ErrParamsMismatch. There is one exception: a server can lose its last
-// writes, because it syncs its append-only file only every second, or in a failover.
-// The keys in these writes are lost too, and no error shows it.
+// writes in a failover, and also in a crash, because it syncs its append-only file only
+// once a second. The keys in these writes are then lost, and no error reports the loss.
 package redisbits
 
 import (
@@ -43,8 +43,8 @@ const (
 )
 
 // Stats describe a filter: its keys, sizes and rate, as a whole and for each layer.
-// Keys can be added while the Stats are collected. The fill is that of blocks chosen at
-// random.
+// Keys can be added while the Stats are collected. The fill is measured in blocks chosen
+// at random.
 type Stats = bits.Stats
 
 // ErrEvicts reports a server that can evict any key when its memory is full.

@@ -160,9 +160,9 @@ func exitCode(ts *testscript.TestScript, err error) int {
 // cmdStopped implements "stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS" in scripts.
 // It runs crawler with ARGUMENTS, and waits until this crawl requests /wait. It then runs
 // crawler with each COMMAND, sends SIGNALS, such as INT,INT, to the crawl, and checks the
-// exit code of the crawl. If SIGNALS is stop, the last command stops the crawl. The output
-// of the crawl is in the files stdout and stderr. The output of the N-th command is in
-// between.N.
+// exit code of the crawl. If SIGNALS is stop, no signal is sent: a COMMAND must stop the
+// crawl. The output of the crawl is in the files stdout and stderr. The output of the N-th
+// command is in between.N.
 func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 || args[2] != "--" {
 		ts.Fatalf("usage: stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS")

@@ -95,9 +95,10 @@ const busyCPU = 0.9
 //
 // If most of the hosts being asked wait for the name server, all hosts being asked count
 // for names. If a lack of descriptors prevents more requests, the kind is descriptors
-// instead of network. Hosts that no worker has leased count as waiting for their delay,
-// unless one of them is due. While all slots are in use, politeness and backoff do not
-// count, because a host that becomes due has to wait for a slot.
+// instead of network. Hosts that this worker has not leased count for politeness, except
+// those that count for backoff. They do not count if the store has a due host that no worker
+// has leased. While all slots are in use, politeness and backoff do not count, because a
+// host that becomes due has to wait for a slot.
 func (g Gauges) Kind() Kind {
 	switch {
 	case g.Silent > 0:
@@ -164,8 +165,8 @@ func (g Gauges) network() Kind {
 	return Network
 }
 
-// backingOff returns the number of hosts that wait after a failure and that no worker
-// has leased.
+// backingOff returns the number of hosts that wait after a failure. The result is at most
+// the number of hosts that this worker has not leased.
 func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
 
 // full reports whether all slots are in use.

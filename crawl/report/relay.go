@@ -18,7 +18,7 @@ type Relay struct {
 	Bytes   uint64  `json:"bytes"`            // size of their records
 	More    bool    `json:"more,omitempty"`   // there are more events, which were not counted yet
 	Seconds float64 `json:"seconds"`          // age of the oldest event that is not delivered
-	// Dead counts dead letters: events that the sink refused finally. Discarded dead
+	// Dead counts dead letters: events that the sink refused for ever. Discarded dead
 	// letters do not count.
 	Dead uint64 `json:"dead"`
 	// Away says why the sink accepts nothing now. It is empty if the sink accepts

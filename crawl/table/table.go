@@ -48,9 +48,10 @@ type Lines = iter.Seq2[[]byte, error]
 //
 // If Columns is empty, JSONL output has the lines unchanged. For CSV and Parquet, the
 // columns are those of the schema. A member of the schema that is an object, such as
-// fields, is replaced by one column for each member of the object. After these follows
-// a column for each other member of the selected records. To find these columns, and the types of
-// members that the schema does not have, Write reads the source twice.
+// fields, is replaced by one column for each member of the object. The last columns are
+// for members of the selected records that the schema does not have. If Write must find
+// these columns, or the types of members that the schema does not have, it reads the source
+// twice.
 func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 	t.Format = cmp.Or(t.Format, JSONL)
 	columns, err := t.resolve(source)

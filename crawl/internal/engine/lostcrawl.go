@@ -47,8 +47,8 @@ func (h *Server) lostCrawl(ctx context.Context) (frontier.Settings, error) {
 	if err != nil {
 		return nil, h.DB.explain(err)
 	}
-	// A crawl that another worker creates at this moment is in Redis before it is
-	// in Postgres.
+	// Another worker might be creating the crawl at this moment. It creates the crawl in
+	// Redis before Postgres, so look in Redis once more.
 	settings, err := redisstore.StoredSettings(ctx, h.config())
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return nil, &LostError{h.String(), kept}

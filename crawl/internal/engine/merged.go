@@ -78,8 +78,9 @@ func inTemp(prefix string, write func(dir string, f *os.File) error, read func(r
 // errNoLinks reports a crawl without files of links.
 var errNoLinks = errors.New("no links were kept: crawl with --links")
 
-// EdgesOf returns the links that the crawl of records has kept. It returns an error if
-// the crawl kept none, or if the records are not in files that can be read.
+// EdgesOf returns the links that a crawl has kept. The argument records must be the records
+// of this crawl. EdgesOf returns an error if the crawl kept no links, or if the records are
+// not in files that can be read.
 func EdgesOf(records RecordSource) (RecordSource, error) {
 	switch source := records.(type) {
 	case record.Reader:

@@ -148,7 +148,8 @@ type worker struct {
 // of answers. If no directory was given, it chooses one.
 //
 // Finished items are reported to Postgres before their records are written. If records
-// are rows, both are written together, and the journal only locks the directory.
+// are rows, Postgres stores each report together with its record, and the journal only
+// locks the directory.
 func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.Output, err error) {
 	if w.server.DB != nil {
 		config := pgstore.Config{Crawl: w.server.Name, Identity: crawl.ID, Windows: w.c.Windows, Card: crawl.Card, Capture: w.c.CDC}

@@ -122,7 +122,8 @@ func newRebuildState(c *Config) *rebuildState {
 	return &rebuildState{c: c, scope: make(map[string]bool), hosts: make(map[string]bool)}
 }
 
-// seedsThatWait adds the scope keys of seeds among the waiting exact keys.
+// seedsThatWait adds the hosts of the waiting exact keys, and the scope keys of the seeds
+// among them.
 func (m *rebuildState) seedsThatWait(ctx context.Context) error {
 	for e, err := range eachWaiting(ctx, m.keys) {
 		if err != nil {

@@ -82,7 +82,7 @@ func (c workerCard) openJournal(dir string, config record.Config) (*record.Journ
 	if err != nil {
 		return nil, "", err
 	}
-	if err := durable.MkdirAll(vfs.Default, JournalsOf(c.Crawl)); err != nil { // with the mode of the directories in it
+	if err := durable.MkdirAll(vfs.Default, JournalsOf(c.Crawl)); err != nil { // with the same mode as the workers' directories
 		return nil, "", err
 	}
 	for n := 1; ; n++ {

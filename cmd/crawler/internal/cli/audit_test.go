@@ -126,7 +126,7 @@ func (quiet) Fatalf(string, ...any) {}
 
 // dropOutcome returns a function that removes the outcome of the first failed URL, or of
 // the first done URL if ofFailure is false. The order of the outcomes depends on the
-// crawl's key.
+// crawl's key, so the first outcome can be of either kind.
 func dropOutcome(ofFailure bool) func(*testing.T, *pebble.DB) {
 	const firstFailure = 7 // the number that means server_error in the rows
 	return dropRowIf('o', func(value []byte) bool { return value[0] >= firstFailure == ofFailure })

@@ -63,8 +63,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exit.code
 }
 
-// refuseArguments makes help and the commands that have no code of their own refuse
-// unknown arguments. Cobra would ignore them.
+// refuseArguments makes some commands refuse unknown arguments that cobra would ignore. These
+// commands are help, and all commands that have only subcommands.
 func refuseArguments(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -84,7 +84,7 @@ func (p *plan) effective() (all []effective) {
 		case "events":
 			e.Value, _ = withoutSecret("events", p.events.to)
 		case "proxy":
-			e.Value = "…" // the flag refuses values that cannot be parsed, but a password must not depend on that
+			e.Value = "…" // a URL that cannot be parsed is not shown, because it might contain a password
 			if u, err := url.Parse(p.options.crawl.Requests.Proxy); err == nil {
 				e.Value = u.Redacted()
 			}

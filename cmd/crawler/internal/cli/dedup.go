@@ -67,7 +67,7 @@ none is lost.`,
 			return o.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := sanitize.Unwrap(cmd.OutOrStdout()) // a regular file, which must be synced, or the writer of a terminal
+			out := sanitize.Unwrap(cmd.OutOrStdout()) // dedup.Run syncs a regular file, so it needs the file itself
 			return runDedup(cmd.Context(), o.config, cmd.InOrStdin(), out, cmd.ErrOrStderr())
 		},
 	}

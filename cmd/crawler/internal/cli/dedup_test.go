@@ -111,8 +111,8 @@ func TestDedupFaultsOfFlags(t *testing.T) {
 	}
 }
 
-// TestDedupSettingsAreAdopted: a run takes the settings of its directory, and can repeat
-// them.
+// TestDedupSettingsAreAdopted: a run without settings uses those of its directory. A run can
+// also be given the same settings again.
 func TestDedupSettingsAreAdopted(t *testing.T) {
 	for _, args := range [][]string{{"--urls=1000"}, {"--exact"}} {
 		dir := filepath.Join(t.TempDir(), "not", "there")
@@ -177,7 +177,7 @@ func TestDedupOtherSettingsAreRefused(t *testing.T) {
 }
 
 // TestDedupForeignDirectoryIsRefused: the directory of a crawl is refused, and so is a
-// card that this program cannot read.
+// directory with a dedup.json that this program cannot read.
 func TestDedupForeignDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "crawl.json"), []byte("{}"), 0o644); err != nil {

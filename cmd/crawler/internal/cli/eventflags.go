@@ -103,7 +103,8 @@ func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
 
 // adoptEnvironment sets flags that the command line does not have. The values come from
 // the variables that a crawl uses for the same flags: CRAWLER_EVENTS for --to, and
-// CRAWLER_EVENTS_RELAY, for example, for --relay. A crawl has read them already.
+// CRAWLER_EVENTS_RELAY, for example, for --relay. For the flags of a crawl,
+// adoptEnvironment does nothing, because readLayers reads their variables.
 func (f *eventFlags) adoptEnvironment() error {
 	if f.prefix != "" {
 		return nil

@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/explain.txt and "+flagsPage+" anew")
 
-// site starts a web server, which answers by path and for all hosts except two: dead.test
-// never answers, and dying.test answers only for robots.txt and /a.
+// site starts a web server whose answers depend on the path. It answers for all hosts except
+// two: dead.test never answers, and dying.test answers only for robots.txt and /a.
 func site(t *testing.T) (address string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host == "dead.test" || r.Host == "dying.test" && r.URL.Path != "/robots.txt" && r.URL.Path != "/a" {

@@ -109,8 +109,9 @@ func badValue(source string, flag *pflag.Flag, text string, err error) error {
 	return fmt.Errorf("%s is %q%s%s", source, text, separator, want)
 }
 
-// wanted describes the valid values of a type of flag. The error comes from the Set method
-// of the flag. For the types of this module, it contains the description.
+// wanted describes the valid values of a flag of the type kind. The argument err is the
+// error of the flag's Set method. If err begins with "want", it already is the description,
+// as for flag types of this module.
 func wanted(kind string, err error) string {
 	said := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if strings.HasPrefix(said, "want ") {

@@ -46,7 +46,8 @@ var (
 	noKeys    = []string{"help", "json", "config"} // flags that the config file cannot set
 )
 
-// newLayers returns layers with only the flags of a command line, which are parsed.
+// newLayers returns layers with only the flags of a command line. The caller must have parsed
+// the flags.
 func newLayers(flags *pflag.FlagSet) *layers {
 	l := &layers{flags: flags, from: make(map[string]string)}
 	flags.VisitAll(func(f *pflag.Flag) {

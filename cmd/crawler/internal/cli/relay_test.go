@@ -21,8 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// TestRelayEnvironment: `crawler relay` takes each setting from the variable of a crawl,
-// unless the command line has it.
+// TestRelayEnvironment: `crawler relay` reads each setting from the environment variable that
+// `crawler crawl` reads, unless the setting is on the command line.
 func TestRelayEnvironment(t *testing.T) {
 	for name, value := range map[string]string{
 		"CRAWLER_EVENTS": "-", "CRAWLER_EVENTS_RELAY": "other", "CRAWLER_EVENTS_FROM": "now", "CRAWLER_EVENTS_TYPES": "page.failed",

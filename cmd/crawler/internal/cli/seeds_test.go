@@ -130,7 +130,7 @@ func TestSeedsInFlatMemory(t *testing.T) {
 	}
 }
 
-// seedFunc is a seeder that calls the function for both methods.
+// seedFunc is a seeder. Both of its methods call the function.
 type seedFunc func(seeds []string) ([]crawl.SeedAnswer, error)
 
 func (f seedFunc) Seed(_ context.Context, seeds []string) ([]crawl.SeedAnswer, error) {

@@ -47,7 +47,7 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 }
 
 // wanted returns the location of the crawl in Redis that the flags or the environment
-// select. If they select none, its Redis is nil.
+// select. If they select none, at.Redis is nil.
 func (f *sharedFlags) wanted(flags *pflag.FlagSet) (at location, err error) {
 	if err = f.adoptEnvironment(flags, connectionFlags); err == nil {
 		at, err = f.location("")

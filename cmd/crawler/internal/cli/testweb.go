@@ -146,7 +146,7 @@ func (f *testwebFlags) serve(ctx context.Context, cfg testweb.Config, s streams)
 			return fmt.Errorf("--ca: %w", err)
 		}
 	}
-	if log != nil { // only now, because nothing can fail any more
+	if log != nil { // emptied only now, because an earlier step might have failed
 		if err := log.Truncate(0); err != nil {
 			return fmt.Errorf("--log: %w", err)
 		}

@@ -210,9 +210,9 @@ func (o *options) finish(r *report.Report, out io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// verdict returns an error that lists the broken promises of a run and contains the error
-// measured. If ctx ended the run, verdict ignores measured: it returns an error that lists
-// the broken promises, or the error of ctx if no promise is broken.
+// verdict returns the error of a run, or nil. The error lists the broken promises. It also
+// contains the error in the argument measured, unless ctx ended the run. If ctx ended the
+// run and no promise is broken, verdict returns the error of ctx.
 func verdict(ctx context.Context, r *report.Report, measured error) error {
 	broken := r.Broken()
 	switch {
