@@ -76,7 +76,7 @@ func (s *Store) write(t *text) {
 		return
 	}
 	if s.State == "" {
-		t.line("store", "neither queued nor ever was")
+		t.line("store", "is not queued, and never was")
 		return
 	}
 	words := fmt.Sprintf("%s in round %d", s.State, s.Round)

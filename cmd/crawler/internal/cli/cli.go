@@ -95,9 +95,9 @@ func newRoot(s streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "crawler",
 		Short: "Crawl the web, queue each URL once, and know what was missed",
-		Long: `crawler crawls the web politely from a list of seeds. Its frontier queues every
-new URL exactly once, loses none that it queued, survives kill -9, and says how
-many new URLs its filter may have swallowed.
+		Long: `crawler crawls the web politely from a list of seeds. Its frontier never
+queues a new URL twice, loses none that it queued, survives kill -9, and says how
+many new URLs its filter probably dropped.
 
   crawler crawl --max-pages 100 https://go.dev/   crawl a site into ./go.dev.crawl
   crawler crawl https://go.dev/                   the same again resumes it

@@ -30,7 +30,8 @@ JSON for each URL.
 With --redis and --name a crawl lives in a Redis, and any number of workers on
 any machines share it: the first command creates it, the same command joins it.
 Each worker has a directory of its own for its records; crawler export merges
-them. --postgres has the URLs that --exact names, whatever becomes of Redis.`,
+them. With --postgres, the URLs that --exact names are stored in Postgres, and
+survive the loss of Redis.`,
 		Example: `  crawler crawl --max-pages 100 https://go.dev/
   crawler crawl --seeds hosts.txt.gz --scope domain --dir archive.crawl
   crawler crawl --dir archive.crawl --concurrency 200

@@ -24,7 +24,7 @@ const exitCodesText = `Exit codes:
   1    could not go on, or a promise is broken
   2    command line or config: every fault is listed
   3    no seed could be fetched: all were refused, or forbidden by robots.txt
-  4    no seed could be reached: no host answered, for want of a name, a connection, a certificate or time
+  4    no seed could be reached: no name, no connection, no valid certificate, or no answer in time
   130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed (not with --quiet)
   143  terminated (SIGTERM); the same`
 

@@ -89,8 +89,8 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	restrict.Check(f, "seeds", checkURLFile)
 	f.StringVar(&o.known, "known", "", "count the URLs of `FILE` as seen: one a line, .gz too")
 	restrict.Check(f, "known", checkURLFile)
-	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl or ./HOST_PORT.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory; with --redis, which keeps the crawl, records of this worker alone are in ./NAME.crawl/HOST-N)")
-	f.StringVar(&o.out, "out", toFiles, "append records to this `FILE` as well, - for stdout, each at least once; file: to DIR/pages.jsonl alone")
+	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default the crawl in this directory, or ./HOST.crawl or ./HOST_PORT.crawl of the first seed, or ./FILE.crawl of --seeds); with --redis, DIR has only the records of this worker (default ./NAME.crawl/HOST-N)")
+	f.StringVar(&o.out, "out", toFiles, "also append each record to `FILE`, at least once; - is stdout; the word file means DIR/pages.jsonl only")
 	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
 	sizeOf(f, &o.crawl.Records.RotateBytes, "rotate", 1<<30, "begin another pages.jsonl beyond this size")
 	f.BoolVar(&o.crawl.Records.Compress, "compress", false, "compress closed record files with zstd")
@@ -127,11 +127,11 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 	o.fixed(f, "assets", "bool", "also crawl images, styles, scripts and media of pages; any type unless --types is given", "", nil)
 	o.fixed(f, "max-hosts-per-domain", "N", "crawl at most N hosts of one registrable domain; hosts of seeds count, but are always crawled; 0 no limit",
 		limitWords, anything)
-	o.fixed(f, "max-url-bytes", "int", "refuse longer URLs; 0 allows up to 8192", words, within(&c.MaxURLBytes, crawl.NoLimit, 1, most))
-	o.fixed(f, "max-path-repeats", "int", "refuse URLs whose path contains a segment more often; 0 no limit",
+	o.fixed(f, "max-url-bytes", "int", "refuse URLs longer than this; 0 allows up to 8192", words, within(&c.MaxURLBytes, crawl.NoLimit, 1, most))
+	o.fixed(f, "max-path-repeats", "int", "refuse URLs whose path contains one segment more than this many times; 0 no limit",
 		words, within(&c.MaxPathRepeats, crawl.NoLimit, 1, most))
-	o.fixed(f, "max-params", "int", "refuse URLs with more query parameters; 0 no limit", words, within(&c.MaxParams, crawl.NoLimit, 1, most))
-	o.fixed(f, "max-years-ahead", "int", "refuse URLs with dates more years ahead, or before 1900; -1 no limit",
+	o.fixed(f, "max-params", "int", "refuse URLs with more query parameters than this; 0 no limit", words, within(&c.MaxParams, crawl.NoLimit, 1, most))
+	o.fixed(f, "max-years-ahead", "int", "refuse URLs with a date more than this many years in the future, or before 1900; -1 no limit",
 		"a whole number from -1 to 1048576", within(&c.MaxYearsAhead, crawl.ThisYear, crawl.NoLimit, most))
 	restrict.Number(f, &o.crawl.MaxTime, "max-time", 0, "start no request after this time, and end the run within --grace; 0 no limit", 0, forever, timeOrZero)
 }
@@ -140,7 +140,7 @@ func (o *options) politeFlags(f *pflag.FlagSet) {
 	c := &o.crawl.Fixed
 	o.fixed(f, "delay", "duration", "time between the starts of two requests to one host key", timeOrZero, anything)
 	o.fixed(f, "max-crawl-delay", "duration", "longest Crawl-delay of a robots.txt that is waited for", timeOrZero, anything)
-	o.fixed(f, "latency-factor", "float64", "wait at least the host's latency times this; 0 off, as with --delay 0",
+	o.fixed(f, "latency-factor", "float64", "make the delay at least this many times the host's average latency; 0 off; --delay 0 turns it off too",
 		"a number of 0 or more", within(&c.LatencyFactor, -1, 0, math.MaxFloat64))
 	o.fixed(f, "host-concurrency", "int", "requests to one host at once",
 		"a whole number from 1 to 1024", within(&c.HostConcurrency, 1, 1, maxHostConcurrency))
@@ -204,8 +204,8 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
 	sizeOf(f, &o.sizes.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
 	_ = f.MarkHidden("save-rotate")
-	choice(f, &o.crawl.Records.Save, "save", "`WHAT` to keep in DIR/warc, exactly as received, in HTTP/1.1: none, html pages, or all answers", "none", "html", "all")
-	f.BoolVar(&o.fastLinks, "fast-links", true, "find links in tokens, with about 1/12 of the work; =false parses whole documents, which differs within SVG and MathML")
+	choice(f, &o.crawl.Records.Save, "save", "`WHAT` to keep in DIR/warc, exactly as received: none, html (pages), or all answers; requests are HTTP/1.1 then", "none", "html", "all")
+	f.BoolVar(&o.fastLinks, "fast-links", true, "find links without building a document, with about 1/12 of the work; =false builds one, and finds other links within SVG and MathML")
 }
 
 func (o *options) filterFlags(f *pflag.FlagSet) {
@@ -220,8 +220,8 @@ func (o *options) filterFlags(f *pflag.FlagSet) {
 
 func (o *options) exactFlags(f *pflag.FlagSet) {
 	_ = o.exact.Set("seeds")
-	f.Var(&o.exact, "exact", "`RULES`: which URLs no false positive may drop: none, or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all")
-	f.StringArrayVar(&o.crawl.Fixed.Windows, "window", nil, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); cannot change if Postgres has the keys")
+	f.Var(&o.exact, "exact", "`RULES` for URLs that a false positive must never drop: none, all, or a list of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR")
+	f.StringArrayVar(&o.crawl.Fixed.Windows, "window", nil, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); if Postgres has the keys, it cannot be changed later")
 	o.fixed(f, "sink", "jsonl|postgres", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres", "", nil)
 	o.fixed(f, "cdc", "bool", "write each record of --sink postgres as an event for change data capture too", "", nil)
 	f.BoolVar(&o.noMigrate, "no-migrate", false, "leave the schema in Postgres as it is; crawler migrate brings it up to date")

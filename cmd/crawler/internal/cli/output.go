@@ -25,9 +25,9 @@ func newOutput(s streams) *cobra.Command {
 		Use: "output [--dir DIR | --redis URL --name NAME] [--format jsonl|csv|parquet] [--columns NAMES]\n" +
 			"    [--where CONDITION] [--referrers] [--out FILE]",
 		Short: "Print the records of a crawl, as JSON lines, CSV or Parquet",
-		Long: `Print the records of a crawl, running or not: of all its files in their order,
-packed ones too, of all its workers, or those in Postgres; only those that are
-committed. Each is there once for each round of its URL.
+		Long: `Print the committed records of a crawl, running or not: from all files of all
+workers in their order, also from compressed files, or from Postgres. Each URL has
+one record for each of its rounds.
 
 A CONDITION compares columns, as in "status >= 400 and not url ~ /tag/"; see
 docs/reference/output.md.`,

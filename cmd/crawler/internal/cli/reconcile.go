@@ -19,10 +19,10 @@ func newReconcile(s streams) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reconcile --redis URL --name NAME --postgres URL [--json]",
-		Short: "Queue exact URLs again that Redis has lost",
-		Long: `Queue exact URLs again that Redis has lost: Postgres knows all that wait, and the
-queue passes over those that it has. It is safe at any time, also while workers
-run, and by several at once.`,
+		Short: "Queue exact URLs that Redis has lost",
+		Long: `Queue exact URLs that Redis has lost. Postgres has all exact URLs that wait, and
+URLs that are queued already stay as they are. The command can be run at any time,
+also while workers run, and several times at once.`,
 		Args: cobra.NoArgs,
 	}
 	shared.addTo(cmd.Flags())

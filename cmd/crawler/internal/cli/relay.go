@@ -32,7 +32,8 @@ goes on where it ended; with --drain it ends when all is delivered.
 
 A relay has a name, and keeps its place in the crawl under it. Relays of other
 names read the same crawl. What the other program refuses for good is kept: see
-crawler relay dead. A program that is away delays delivery, never the crawl.`,
+crawler relay dead. If the program does not answer, events are delivered later,
+and the crawl does not wait.`,
 		Example: `  crawler relay --to - --dir go.dev.crawl --drain | jq .subject
   crawler relay --to https://index.example.org/events --webhook-secret-file secret
   crawler relay --to nats://10.0.0.7/pages --relay index --types page.done --from now

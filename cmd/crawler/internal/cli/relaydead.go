@@ -142,7 +142,7 @@ func newDeadRetry(s streams) *cobra.Command {
 	var to eventFlags
 	cmd := &cobra.Command{
 		Use:   "retry --to URL [--relay NAME] [--dir DIR | --redis URL --name NAME] [flags] [ID...]",
-		Short: "Send dead letters again; all, or those of the ids",
+		Short: "Send dead letters again: all, or those with the given ids",
 		Long: `Send dead letters again: all, or those of the ids. An event that is now accepted
 is no longer a dead letter. The events are sent at once, even if the relay is
 running, so they arrive after newer events of their hosts.`,

@@ -11,9 +11,9 @@ import (
 func newPause(s streams) *cobra.Command {
 	return newPausing(s, true, &cobra.Command{
 		Use:   "pause [--dir DIR | --redis URL --name NAME]",
-		Short: "Start no more requests, until resume",
-		Long: `Start no more requests, until resume. Those under way finish. A crawl that is
-not running stays paused when it is run.`,
+		Short: "Start no more requests until crawler resume",
+		Long: `Start no more requests until crawler resume. Requests under way finish. A crawl
+that is not running stays paused when it is run.`,
 	})
 }
 

@@ -25,7 +25,7 @@ var Names = []string{"strip-param", "keep-param", "sort-query"}
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.Strip, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable)")
 	set.StringArrayVar(&f.Keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable)")
-	set.BoolVar(&f.Sort, "sort-query", false, "order of query parameters does not matter")
+	set.BoolVar(&f.Sort, "sort-query", false, "treat URLs that differ only in the order of query parameters as one URL")
 	for _, name := range []string{"strip-param", "keep-param"} {
 		restrict.Check(set, name, func(text string) error {
 			if _, err := canon.New(canon.Options{StripParams: []string{text}}); text != "-" && err != nil {

@@ -92,7 +92,7 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	addBroad(f, &o.broad)
 	restrict.Number(f, &o.budget, "budget", 5*time.Minute, "time that all of it may take", 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
 	f.StringVar(&o.dir, "report", "", "write report.json, RESULTS.md and plots into `DIR`")
-	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
+	f.Uint64Var(&o.seed, "seed", 0, "use the same random keys as an earlier run (default new keys each time)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 

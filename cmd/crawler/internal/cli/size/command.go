@@ -101,12 +101,12 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	const count, hashes = "a whole number of 1 or more", "a whole number from 1 to 64"
 	f.SortFlags = false
 	f.Var(&o.urls, "urls", "URLs that the crawl will see (default 10M, unless --memory is given)")
-	f.Var(&o.fpr, "fpr", "false-positive rate when they are all in: 1e-6, 0.1%, '1 in 1000000' (default 1e-06)")
-	f.Var(&o.memory, "memory", "bits of the filter, as bytes: 512MiB, 2GB")
+	f.Var(&o.fpr, "fpr", "false-positive rate when the filter is full: 1e-6, 0.1%, '1 in 1000000' (default 1e-06)")
+	f.Var(&o.memory, "memory", "size of the filter's bits: 512MiB, 2GB")
 	f.Var(&o.lost, "lost", "URLs that may be lost over the whole crawl: a number, or a rate of them")
 	restrict.Number(f, &o.hashes, "hashes", 0, "hash functions (default the best number)", 1, 64, hashes)
 	restrict.Number(f, &o.maxHashes, "max-hashes", 0, "largest number of hash functions to consider (default 64)", 1, 64, hashes)
-	f.Var(&o.growth, "growth", "whether the filter grows by layers, or has all of the rate in one")
+	f.Var(&o.growth, "growth", "on: the filter grows by layers, which share the rate; off: one layer has the whole rate")
 	f.IntVar(&o.blockBits, "block", sizing.DefaultBlockBits, "bits of a block in Redis")
 	restrict.Flag(f, "block", "a multiple of 32 from 64 to 65536", func() bool {
 		return o.blockBits >= 64 && o.blockBits <= 1<<16 && o.blockBits%32 == 0
