@@ -21,10 +21,10 @@ import (
 //
 // A record that a void line takes back does not count. An item and round may have several
 // other records, because the item is sometimes fetched again. This happens if a worker died
-// between the record and the completion, or if a store lost a completion. The record with the latest fetched_at is
-// exported. If several have the same time, the one with the greatest lease id is exported.
-// If several have the same lease too, the first one is exported. So the result depends
-// only on the lines.
+// between the record and the completion, or if a store lost a completion. Of the records of
+// one lease, only the first line counts. Of the records that are left, the one with the
+// latest fetched_at is exported, and if several have the same time, the one with the
+// greatest lease id. So the result depends only on the lines.
 //
 // If a worker died between the record and the completion, the item may still wait to be
 // fetched again. The record does not show this, and is exported unless Pending contains the
