@@ -113,17 +113,21 @@ func BroadSteps(config BroadConfig) (*report.Section, []*agenda.Step) {
 }
 
 func newBroad(config BroadConfig) *broad {
-	s := report.NewSection("broad", "Many late hosts", fmt.Sprintf(
-		`crawler crawl of a synthetic web of %s hosts, which answer after %v on average (log-normal, spread %g), with --delay %v and
-%d links a page, %d KB large, with %s of the hosts as seeds; each crawl ends when its time is over. The bare loop is net/http,
-html.Tokenizer and a map with as many workers and the same delay for each host. It has no robots.txt, no
-limits and nothing on disk. It keeps as many idle connections as it has workers. Each runs in a process of its own, the site
-(and Redis, which syncs its log each second) in another, all on this machine, each crawl with a fresh one. CPU and memory are
-of the crawler's process alone; memory is the most of it that was resident. Connections are those that the site accepted, for
-each request that it got, robots.txt among them. Garbage collection is a share of the processor time, as the runtime
-estimates it. Round trips are groups of changes that the embedded store synced, and reads of requests by Redis. Limits are from the
-crawl's report.`,
-		report.Count(config.Hosts).Text, broadLatency, contest.LateSpread, broadDelay, broadLinks, contest.PageBytes>>10, report.Count(uint64(config.seeds())).Text))
+	s := report.NewSection("broad", "Many late hosts", fmt.Sprintf("`crawler crawl`"+` crawls a synthetic web, with --delay %v. The web has
+%s hosts, which answer after %v on average (log-normal, spread %g). The root pages of %s of the hosts are the seeds. On
+average a page has %d KB and, in addition to the links that make every page reachable, %d links. Each crawl ends when its
+time is over. A crawl named "embedded" is in a directory, and one named "Redis" has its queue in Redis. They are compared
+with a bare loop, which consists of net/http, html.Tokenizer and a map. The loop has as many workers as the crawler asks
+hosts at once, keeps as many idle connections, and has the same delay for each host. It ignores robots.txt, has no limits,
+and stores nothing on disk. The crawler, the loop, the site and Redis are separate processes on this machine. Each crawl
+has a new site. Redis is also new for each crawl and syncs its log each second, unless --redis names a server.
+
+CPU is the processor time of the process of the crawler or of the loop, and memory is its largest resident size. The
+column "second half" has the rate in the second half of the time. Connections are those that the site accepted, for each
+request that it got, robots.txt among them. "GC %%" is the share of the processor time that garbage collection took, as the
+runtime estimates it. Round trips are counted in two ways: in a directory, how often the store synced a group of changes,
+and with Redis, how often the server read requests. The column "limited by" is from the crawl's report.`,
+		broadDelay, report.Count(config.Hosts).Text, broadLatency, contest.LateSpread, report.Count(uint64(config.seeds())).Text, contest.PageBytes>>10, broadLinks))
 	b := &broad{config: config, section: s, loops: make(map[string]contest.Took)}
 	b.crawls = s.Table("Crawls", "crawl, hosts at once", "seconds", "pages", "pages/s", "second half", "CPU µs/page", "memory MiB",
 		"rate / loop's", "CPU / loop's")

@@ -98,12 +98,12 @@ func nameOf(s contest.Site) string {
 }
 
 func newMeasurement(config Config) *measurement {
-	s := report.NewSection("crawl", "Pages a second", fmt.Sprintf(
-		`crawler crawl, embedded and without delay, %d requests at once to a host and %d hosts at once, everything
-durable, against a loop of net/http, html.Tokenizer and a map with %d workers, which has no robots.txt, no
-limits and nothing on disk. The synthetic web has pages of %d KB. Each runs in a process of its own, the site in a third, all
-on this machine. CPU is the processor time of the crawler's process, memory the most of it that was resident. Pages are
-answers that are HTML; the crawler's processor time by stages is from a profile.`,
+	s := report.NewSection("crawl", "Pages a second", fmt.Sprintf("`crawler crawl`"+` in a directory is compared with a bare loop. The
+crawler has no delay, sends up to %d requests to a host at once, asks up to %d hosts at once, and stores everything
+durably. The loop consists of net/http, html.Tokenizer and a map, and has %d workers. It ignores robots.txt, has no
+limits, and stores nothing on disk. The synthetic web has pages of %d KB. The crawler, the loop and the site are three
+processes on this machine. CPU is the processor time of the process of the crawler or of the loop, and memory is its
+largest resident size. Only HTML answers count as pages. The crawler's processor time by stage is from a profile.`,
 		contest.HostConcurrency, hostsAtOnce, loopWorkers, contest.PageBytes>>10))
 	m := &measurement{config: config, section: s}
 	m.rates = s.Table("Crawls", "site", "pages", "seconds", "pages/s", "CPU µs/page", "memory MiB",

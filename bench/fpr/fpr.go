@@ -136,7 +136,7 @@ func (config Config) cases(s Subject) (all []Case) {
 		// The filter of an exact store is sized for a hundredth of the keys, at the
 		// highest rate that can be configured. The filter soon claims every new key. If
 		// the store relied on the filter, it would lose nearly all keys.
-		n := max(config.Keys/exactShare, 1)
+		n := config.exactKeys()
 		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
 	}
 	for _, p := range config.Rates {
@@ -161,6 +161,9 @@ func (config Config) cases(s Subject) (all []Case) {
 // store. Exact stores are measured with fewer keys, because they are slower.
 const exactShare = 10
 
+// exactKeys returns the number of keys of an exact store.
+func (config Config) exactKeys() uint64 { return max(config.Keys/exactShare, 1) }
+
 // Numbers of partitions of a filter in Redis. zipfPartitions is the default of a crawl.
 // evenPartitions is for keys that are distributed evenly.
 const zipfPartitions, evenPartitions = 256, 16
@@ -175,14 +178,15 @@ type measurement struct {
 
 func newMeasurement(config Config) *measurement {
 	s := report.NewSection("fpr", "False positives", fmt.Sprintf(
-		`Each set is filled with %d random fingerprints (real ones are keyed hashes, so random ones do as well). Then it
-is asked for at least 100/p others. If the budget was too small for that, the case is listed under what is missing. The
-intervals are of 95 %% (Wilson). The theory is package sizing for the actual layout: sub-filters in memory, and blocks of
-segments in Redis. Their sizes are rounded up, so that few keys get more bits than they need. A rate is promised for the
-mean of all filters of a size. Each filter differs from it by chance; σ includes this, layer by layer. A promise is broken
-by a deviation of %dσ, which happens by chance once in 3.5 million figures, beyond the 0.2 %% (memory) or 1 %% (Redis) by
-which the formulas may be wrong. The filters of the exact stores are much too small on purpose, and claim nearly all keys;
-pgstore has no filter.`, config.Keys, limit))
+		`Each filter is filled with %s random fingerprints, and each exact store with %s. The fingerprints of URLs are keyed
+hashes, so random ones behave like them. Then a filter is asked for at least 100/p other fingerprints. If the budget was
+too small for that, the case is listed under "Missing". The intervals are 95 %% Wilson intervals. The theory is computed
+by package sizing for the actual layout: sub-filters in memory, and blocks of segments in Redis. Their sizes are rounded
+up, so a small set gets more bits than it needs. A rate is promised for the mean of all filters of a size. Each filter
+differs from it by chance; σ includes this, layer by layer. A promise is broken if a figure differs from the theory by
+more than %dσ, in addition to the 0.2 %% (memory) or 1 %% (Redis) by which the formulas may be wrong. By chance this
+happens once in 3.5 million figures. The filters of the exact stores are much too small on purpose, and claim nearly all
+keys; pgstore has no filter.`, report.Count(config.Keys).Text, report.Count(config.exactKeys()).Text, limit))
 	m := &measurement{section: s}
 	m.bound = s.Promise("a new key is taken for a known one with a probability of at most p")
 	m.theory = s.Promise("rates are what `crawler size` says, neither more nor less")

@@ -108,12 +108,18 @@ type measurement struct {
 
 func newMeasurement() *measurement {
 	s := report.NewSection("memory", "Memory for each URL", fmt.Sprintf(
-		`Each store gets as many URLs as it is made for, all different, of %d bytes. The memory is the one that the system
-around the store reports: Go's heap before and after (many copies of a small set are made, so that nothing else counts),
-used_memory of a separate Redis without the buffers of clients, pg_total_relation_size, or the bytes of a directory. The
-bound is the least size of a set with that rate of errors, log2(1/p) bits. An exact set has no bound, because it stores
-the URLs. The memory that a Redis needs once for all crawls (scripts) is not counted, and neither is its slow log. Our
-stores must be within %.0f %% of what crawler size calculates.`, sets.URLBytes, 100*tolerance))
+		`Each store gets as many URLs as it is made for, all different, of %d bytes. The column "by" says how its size is
+measured:
+
+* heap: growth of Go's heap. Many copies of a small set are made, so that the other allocations of the program do not
+matter
+* used_memory: of a separate Redis, without the buffers of clients
+* pg_total_relation_size: of the tables in Postgres
+* files: bytes of a directory
+
+The bound is the least size of a set with that rate of errors, log2(1/p) bits. An exact set has no bound, because it
+stores the keys themselves. The memory that a Redis needs once for all crawls (scripts) is not counted, and neither is
+its slow log. The crawler's own stores must be within %.0f %% of what crawler size calculates.`, sets.URLBytes, 100*tolerance))
 	m := &measurement{section: s}
 	m.promise = s.Promise(fmt.Sprintf("memory is within %.0f %% of what `crawler size` says", 100*tolerance))
 	m.plot = s.Plot(report.Plot{Title: "Bytes for each URL, over the false-positive rate", X: "p", Y: "bytes"})

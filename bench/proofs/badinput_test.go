@@ -47,7 +47,7 @@ func TestBadInput(t *testing.T) {
 			checkExact(t, c, web)
 		})
 	}
-	figure(t, "misfortunes", "%d, each with one clear message and its exit code, and the exact set afterwards: %s",
+	figure(t, "misfortunes", "%d, each with one clear message and its exit code, and exactly the expected records afterwards: %s",
 		len(names), strings.Join(names, ", "))
 }
 

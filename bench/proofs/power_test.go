@@ -174,7 +174,7 @@ func TestPowerLoss(t *testing.T) {
 			t.Fatalf("failed in the crawl that ended after %d power losses of all crawls with this seed", losses)
 		}
 	}
-	figure(t, "crawls", "%d crawls over %d power losses: the exact set each, every URL once, the books audited", crawls, losses)
+	figure(t, "crawls", "%d crawls over %d power losses: each ended with exactly the expected records, every URL once, the books audited", crawls, losses)
 }
 
 // losePower crawls a web with some power losses, and returns the number of losses.
@@ -271,7 +271,7 @@ func TestDiskErrors(t *testing.T) {
 			t.FailNow()
 		}
 	}
-	figure(t, "crawls", "%d crawls, of which the disk failed %d at a random write: one error each, then the exact set", crawls, failed)
+	figure(t, "crawls", "%d crawls, of which the disk failed %d at a random write: one error each, then exactly the expected records", crawls, failed)
 }
 
 // failDisk crawls a web with one failure of the disk. It returns 1, or 0 if the crawl

@@ -45,7 +45,7 @@ func (r *Report) facts() []string {
 }
 
 func (s *Section) markdown(b *strings.Builder, plots bool) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, Fold(s.About, 120))
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, foldAll(s.About, 120))
 	if len(s.Promises) > 0 {
 		b.WriteByte('\n')
 	}
@@ -108,6 +108,25 @@ func (t *Table) markdown(b *strings.Builder) {
 	for _, line := range lines {
 		fmt.Fprintf(b, "| %s |\n", strings.Join(line, " | "))
 	}
+}
+
+// foldAll folds each paragraph of text, and each item of its lists. An empty line ends a
+// paragraph or a list. Each item begins on a new line with "* ".
+func foldAll(text string, width int) string {
+	blocks := strings.Split(text, "\n\n")
+	for i, block := range blocks {
+		list, isList := strings.CutPrefix(block, "* ")
+		if !isList {
+			blocks[i] = Fold(block, width)
+			continue
+		}
+		items := strings.Split(list, "\n* ")
+		for j, item := range items {
+			items[j] = "* " + strings.ReplaceAll(Fold(item, width-2), "\n", "\n  ")
+		}
+		blocks[i] = strings.Join(items, "\n")
+	}
+	return strings.Join(blocks, "\n\n")
 }
 
 // Fold breaks text into lines of at most width characters. A word that is longer than

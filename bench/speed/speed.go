@@ -40,19 +40,24 @@ func links(first, n uint64) sets.Range { return sets.Range{First: first, N: n, H
 // per item.
 var used = []string{"p50 ms", "p99 ms", "own µs", "server µs", "wire B", "log B"}
 
-const units = `Each caller makes some calls before the time begins, so that the time of connecting does not count. p50 and p99 are of the
-calls. The other columns are for each %s: processor time of this process, which has the callers in it, and of the server,
-bytes on the wire both ways, and of the server's log.`
+const units = `Each caller makes some calls before the time begins, so that the time of connecting does not count. p50 and p99 are
+percentiles of the time of a call. The other columns are for each %s: the processor time of this process, which includes
+the callers ("own µs"), the processor time of the server, the bytes sent to the server and received from it ("wire B"),
+and the bytes of the server's log.`
 
 // Seen returns the steps that measure how fast sets decide whether links are new, and
 // the section of the steps.
 func Seen(config Config) (*report.Section, []*agenda.Step) {
-	s := report.NewSection("seen", "Links a second", `Links are offered to fresh sets in calls of 4 and of 100 (to Postgres of 500, too) by 1, 4 and 16 callers: first new ones, then
-those again, until there are no more of them or the time is over. Stores queue what is new and have it on disk, or in
-Redis, before they answer; they remember nothing on their own of what Redis told them. Postgres decides and has it on
-disk; to mark URLs as queued and finished takes additional time. Postgres reports the length of its log, but not its processor
-time. SADD and BF.MADD are common alternatives: a SET of URLs, used in pipelines, and the server's Bloom module at 1e-6.
-They remember links and queue nothing. `+fmt.Sprintf(units, "link"))
+	s := report.NewSection("seen", "Links a second", `1, 4 and 16 callers offer links to a new set, in calls of 4 and of 100 links (to Postgres also of 500). First all
+links are new, then the same links are offered again, until none is left or the time is over. The stores queue new links
+and have them on disk, or in Redis, before they answer. No answer of Redis comes from a cache in the process. Postgres
+decides which links are new, and has them on disk before it answers. To mark URLs as queued and finished would take
+additional time, which is not measured. Postgres reports the length of its log, but not its processor time.
+
+SADD and BF.MADD are common alternatives: a SET of URLs, used in pipelines, and the server's Bloom module at 1e-6. They
+remember links and queue nothing.
+
+`+fmt.Sprintf(units, "link"))
 	table := s.Table("Offers", append([]string{"set", "callers", "links a call", "links", "offered", "links/s"}, used...)...)
 	return s, config.steps(s, seen, table)
 }
@@ -60,9 +65,11 @@ They remember links and queue nothing. `+fmt.Sprintf(units, "link"))
 // Frontier returns the steps that measure how fast pages are leased and completed, and
 // the section of the steps. Each set must have a queue.
 func Frontier(config Config) (*report.Section, []*agenda.Step) {
-	s := report.NewSection("frontier", "Pages through the queue", `Callers lease a host without delay, complete its items one by one, each as a page with 4 or 100 links, of
-which one is new and the others known, and give it back: the queue stays as long as it is. A call is the completion of a
-page. No page is fetched. `+fmt.Sprintf(units, "page"))
+	s := report.NewSection("frontier", "Pages through the queue", `The hosts have no delay. Each caller leases a host, completes its items one by one, and gives the host back. Each item
+is completed as a page with 4 or 100 links, of which one is new and the others are known. So the length of the queue does
+not change. A call is the completion of a page. No page is fetched.
+
+`+fmt.Sprintf(units, "page"))
 	table := s.Table("Lease and complete", append([]string{"store", "callers", "links a page", "pages", "pages/s"}, used...)...)
 	return s, config.steps(s, pages, table)
 }

@@ -14,7 +14,7 @@ import (
 // crawler and on the order of the crawl, so all three outcomes are right.
 var dead = hardship{
 	bit: Dead, name: "dead",
-	doc: "hosts that close every connection, one for 64 living ones",
+	doc: "hosts that close every connection: one, and one more for every 64 living hosts",
 }
 
 const deadPages = 6

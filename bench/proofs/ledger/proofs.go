@@ -60,7 +60,7 @@ var proofs = []proof{
 	{
 		"3. Power loss and disk errors",
 		"800 crawls, 5,000 disk images",
-		"The store and the records are on one simulated disk. At random moments, again and again, the disk loses some or all data that was not synced; or it fails at a random write. The crawl is resumed from what is left, and ends with the exact set.",
+		"The store and the records are on one simulated disk. At random moments, again and again, the disk loses some or all data that was not synced; or it fails at a random write. The crawl is resumed from what is left, and ends with exactly the expected records.",
 		[]batch{
 			{pkg: "./bench/proofs", tests: "^(TestPowerLoss|TestDiskErrors)$"},
 			{pkg: "./frontier/localstore", tests: "^(TestPowerLoss|TestDiskErrors|TestMarkerFS|TestModel)$"},
@@ -85,13 +85,13 @@ var proofs = []proof{
 	{
 		"6. Bad input",
 		"a table of faults",
-		"Each fault in a table of bad input leads to one clear message and its exit code. Nothing is lost, and the crawl then ends with the exact set.",
+		"Each fault in a table of bad input leads to one clear message and its exit code. Nothing is lost, and the crawl then ends with exactly the expected records.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBadInput$", fixed: true}},
 	},
 	{
 		"7. robots.txt",
 		"a table, 1 min of fuzzing",
-		"The rules of RFC 9309 and the edge cases that Google publishes are tested as a table. The effect of the status of an answer over time is tested with a fake clock. Random files and fuzzing compare the answers with those of Google's matcher (grobotstxt). The comment of package robots lists the cases where the two should differ.",
+		"The rules of RFC 9309 and the edge cases that Google publishes are tested as a table. How long an answer applies, and when robots.txt is requested again, is tested with a fake clock. Random files and fuzzing compare the answers with those of Google's matcher (grobotstxt). The comment of package robots lists the cases where the two should differ.",
 		[]batch{
 			{pkg: "./internal/robots", tests: "^Test", fixed: true},
 			{pkg: "./internal/robots", tests: "^FuzzAgreesWithGoogle$", fuzz: true},
@@ -111,7 +111,7 @@ var proofs = []proof{
 	{
 		"9. Hostile pages",
 		"1,000 pages at once, 3 min of fuzzing",
-		"1,000 pages that are made to cost much time and memory are parsed at once: this ends, and takes no more than 600 MB of memory. Other tests read the links of deep, broken and wrongly labelled pages. Others read sitemaps, answers and headers without end, and compression bombs in all codings. The parsers of pages, sitemaps, headers and proxies are fuzzed.",
+		"1,000 pages that are made to cost much time and memory are parsed at once. The parsing ends, and takes at most 600 MB of memory. Other tests read the links of deep, broken and wrongly labelled pages. Others read sitemaps, answers and headers that never end, and compression bombs in all codings. The parsers of pages, sitemaps, headers and proxies are fuzzed.",
 		[]batch{
 			{pkg: "./internal/extract", tests: "^Test"},
 			{pkg: "./internal/extract", tests: "^FuzzHTML$", fuzz: true},
@@ -125,7 +125,7 @@ var proofs = []proof{
 	{
 		"10. The guard",
 		"all special ranges",
-		"No address in the special ranges of the IANA registries is dialled, however it is spelled: not for a page, robots.txt, a sitemap or a redirect, not through a proxy, and not when a name changes its address between two look-ups. No other address is refused.",
+		"No address in the special ranges of the IANA registries is dialled, in whatever way it is spelled. This holds for pages, robots.txt, sitemaps and redirects, through a proxy, and for a name that changes its address between two look-ups. No other address is refused.",
 		[]batch{
 			{pkg: "./fetcher/get", tests: "^(TestGuard|TestAllowNet|TestSpellings|TestNamesOfSpecialAddresses|TestRedirectIntoTheHouse|TestRebinding|TestProxyGetsNoSpecialAddress|TestPrivateAddressIsNotDialled|TestEndsInNumber)", fixed: true},
 			{pkg: "./fetcher", tests: "^(TestCornersOnTheWire|TestAddressIsFinal|TestHostileOrigins)$", fixed: true},
@@ -134,7 +134,7 @@ var proofs = []proof{
 	{
 		"11. Kept answers",
 		"25 kills",
-		"A crawl that keeps all answers is killed 25 times with SIGKILL, among others during a write, a rotation and a commit. Each answer that has a record is in the WARC files once, at the place that the record names, as it was served. The files contain no other answers. gowarc's strict validation accepts every record. warcio reads the same data from files with answers of every kind. The links that a crawl keeps are those of the pages that have records, each once, also if workers that share a crawl die.",
+		"A crawl that keeps all answers is killed 25 times with SIGKILL, among others during a write, a rotation and a commit. Each answer that has a record is in the WARC files once, at the place that the record names, as it was served. The files contain no other answers. gowarc's strict validation accepts every record. warcio reads the same data from files with answers of every kind. A crawl keeps the links of exactly the pages that have records, each link of a page once. This also holds if workers of a shared crawl die.",
 		[]batch{
 			{pkg: "./bench/proofs", tests: "^TestArchiveKilled$"},
 			{pkg: "./bench/proofs", tests: "^Test(Shared)?LinksKilled$"},
@@ -161,7 +161,7 @@ var proofs = []proof{
 	{
 		"14. The frontier in Redis",
 		"a server and a cluster",
-		"The tests of all frontiers, and the comparison with their model, run on a server and on a cluster of three primaries. Each command of each script is made to fail once, and the reply to each script is lost once: no change is half done. Workers race to add the same URLs, and some of them are killed meanwhile: each URL is queued once, and no bit is set without an entry.",
+		"The tests of all frontiers, and the comparison with their model, run on a server and on a cluster of three primaries. Each command of each script is made to fail once, and the reply to each script is lost once: no change is half done. Workers race to add the same URLs, and some of them are killed meanwhile: each URL is queued once, and no bit of the filter is set unless the URL is queued too.",
 		[]batch{
 			{pkg: "./frontier/redisstore", tests: "^(TestSuite|TestModel|TestScriptFaults|TestAddFaults|TestLostReplies|TestAddAfterLostReply)"},
 			{pkg: "./frontier/redisstore", tests: "^(TestAddersRace|TestKilledAdders|TestMaxPagesAcrossWorkers|TestEmptyIsNeverEarly)"},
@@ -179,13 +179,13 @@ var proofs = []proof{
 	{
 		"16. Many workers",
 		"20,000 pages, 4 workers",
-		"Four worker processes share the crawl of 20,000 pages on 200 hosts. Every two seconds one of them is killed with SIGKILL and replaced, also between a record and its completion. The export of all their directories is the exact set, each record once; no host is asked too early; the audit balances. The same is tested with a node that is killed and restarted, and with a primary that fails over. The result is exact with --redis-wait 1. With 0 the audit names what is missing.",
+		"Four worker processes share the crawl of 20,000 pages on 200 hosts. Every two seconds one of them is killed with SIGKILL and replaced, also between a record and its completion. The export of all their directories has exactly the expected records, each once; no host is asked too early; the audit balances. The same is tested with a node that is killed and restarted, and with a primary that fails over. The result is exact with --redis-wait 1. With 0 the audit names what is missing.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestShared"}},
 	},
 	{
 		"17. Exact keys in Postgres",
 		"20,000 pages, 20 kills each",
-		"The tests of all exact sets run on Postgres. A store that dies at each of its crash points is compared with one in memory. Then whole processes are tested, with all URLs exact, and with the records in files and in Postgres. Workers are killed at any moment and at each crash point, Postgres is killed, a worker is frozen for longer than its leases last, and Redis is emptied, 20 times or more each. The records are the exact set, each key has one record in a round, the books of both stores balance, and no host is asked too early. If the filter is sized for a sixth of the URLs, all exact URLs are found, and as many bulk URLs are lost as its fill predicts. An exact URL with a window of some seconds is fetched again only after its window. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute, bulk pages are fetched at no less than 0.9 of the earlier rate. A test measures how much slower a crawl is if one URL in a hundred is exact.",
+		"The tests of all exact sets run on Postgres. A store that dies at each of its crash points is compared with one in memory. Then whole processes are tested, with all URLs exact, and with the records in files and in Postgres. Workers are killed at any moment and at each crash point, Postgres is killed, a worker is frozen for longer than its leases last, and Redis is emptied, 20 times or more each. The records are exactly the expected ones, each key has one record in a round, the books of both stores balance, and no host is asked too early. If the filter is sized for a sixth of the URLs, all exact URLs are found, and as many bulk URLs are lost as its fill predicts. An exact URL with a window of some seconds is fetched again only after its window. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute, bulk pages are fetched at no less than 0.9 of the earlier rate. A test measures how much slower a crawl is if one URL in a hundred is exact.",
 		[]batch{
 			{pkg: "./internal/pgstore", tests: "^Test"},
 			{pkg: "./internal/exact", tests: "^Test"},
@@ -195,7 +195,7 @@ var proofs = []proof{
 	{
 		"18. Thousands of late hosts at once",
 		"5,000 hosts",
-		"A crawl of 5,000 hosts, which answer after 300 ms on average (log-normal), sends requests to 4,000 of them at once, within 512 MiB in addition to its filter, and is killed four times. Its records are exactly the expected ones, the books balance, and no request starts before its host's delay is over. The last run takes at most --memory plus a tenth. If the test may create a control group, the kernel kills a run that takes more.",
+		"A crawl of 5,000 hosts sends requests to up to 4,000 of them at once. The hosts answer after 300 ms on average (log-normal). The crawl may use 512 MiB in addition to its filter (--memory 512MiB), and is killed four times. Its records are exactly the expected ones, the books balance, and no request starts before its host's delay is over. The last run takes at most a tenth more memory than --memory. If the test may create a control group, the kernel kills a run that takes more.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBroad$"}},
 	},
 	{

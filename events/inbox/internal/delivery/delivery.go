@@ -41,8 +41,8 @@ func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, me
 	outcome, err := Final, unreadable
 	switch limited := t.Attempts > 0; {
 	case unreadable != nil:
-	case limited && attempt > t.Attempts: // the last attempt had no result, for example because the process ended
-		err = fmt.Errorf("inbox: none of %d attempts came to an end", t.Attempts)
+	case limited && attempt > t.Attempts: // the last attempt has no known result, for example because the process ended
+		err = fmt.Errorf("inbox: the last of %d attempts has no known result", t.Attempts)
 	default:
 		if outcome, err = t.try(ctx, e); outcome == Failed && limited && attempt == t.Attempts {
 			outcome = Final
