@@ -436,3 +436,19 @@ func TestEmptyCellAlone(t *testing.T) {
 		t.Errorf("the file %q has the rows %q, %v, want %q", got, rows, err, want)
 	}
 }
+
+// TestNumberBeyondFloat: the type that is found for a column fits each number.
+func TestNumberBeyondFloat(t *testing.T) {
+	const text = "{\"fields\":{\"n\":1}}\n{\"fields\":{\"n\":1e400}}\n"
+	for _, names := range [][]string{nil, {"fields.n"}} {
+		s := withFields()
+		wanted := Table{Schema: s, Format: Parquet, Columns: columnsOf(t, s, names...)}
+		columns, err := wanted.resolve(linesOf(text))
+		if want := (Column{"fields.n", JSON}); err != nil || !slices.Contains(columns, want) {
+			t.Errorf("columns %q: %v, %v, want %v among them", names, columns, err, want)
+		}
+		if _, sums := write(t, wanted, text); sums.Unfit != 0 {
+			t.Errorf("columns %q: %d values do not fit: %s", names, sums.Unfit, sums.FirstUnfit)
+		}
+	}
+}
