@@ -191,3 +191,17 @@ func TestSourceErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestConflictsByLastRound: a page is judged by the record of its last round alone.
+func TestConflictsByLastRound(t *testing.T) {
+	inRound := func(r record.Record, round int) record.Record { r.Round = round; return r }
+	s := source([]record.Record{
+		inRound(canonical("mended", "fine"), 1), canonical("mended", "gone"),
+		canonical("twice", "gone"), inRound(canonical("twice", "gone"), 1),
+		page("fine", "ok", 200, 0), page("gone", "client_error", 404, 0),
+	})
+	want := []Conflict{{"twice", "gone", "it has no page: client_error, status 404"}}
+	if diff := cmp.Diff(want, all(t, s.Conflicts())); diff != "" {
+		t.Error(diff)
+	}
+}
