@@ -205,3 +205,21 @@ func TestConflictsByLastRound(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestGraphOfRunningCrawl: each edge joins two nodes, although the crawl adds a link while
+// its graph is written.
+func TestGraphOfRunningCrawl(t *testing.T) {
+	s := source([]record.Record{page("a", "ok", 200, 0), page("b", "ok", 200, 0)}, "a>b")
+	first := s.Links
+	s.Links = func() iter.Seq2[Link, error] {
+		s.Links = source(nil, "a>b", "b>new", "new>a").Links
+		return first()
+	}
+	var text bytes.Buffer
+	if err := (Source{Records: s.Records, Links: func() iter.Seq2[Link, error] { return s.Links() }}).WriteGEXF(&text); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(text.String(), "<edge ") != 1 || strings.Contains(text.String(), "new") {
+		t.Errorf("an edge leads to a node that is not there:\n%s", &text)
+	}
+}
