@@ -58,6 +58,9 @@ func (s Source) WriteGEXF(w io.Writer) error {
 		if err != nil {
 			return err
 		}
+		if !g.has(link.Source) || !g.has(link.Target) {
+			continue // a running crawl added this link after the nodes were written
+		}
 		id++
 		g.print(fmt.Sprintf(`<edge id="%d" source="%s" target="%s" label="%s"/>`+"\n", id, escaped(link.Source), escaped(link.Target), escaped(link.Text)))
 	}
@@ -72,14 +75,23 @@ type gexf struct {
 
 func (g *gexf) print(text string) { _, _ = g.out.WriteString(text) }
 
+func keyOf(url string) [16]byte {
+	sum := sha256.Sum256([]byte(url))
+	return [16]byte(sum[:16])
+}
+
+// has reports whether the node of a URL has been written.
+func (g *gexf) has(url string) bool {
+	_, there := g.seen[keyOf(url)]
+	return there
+}
+
 // node writes the node of a URL, unless it has been written before.
 func (g *gexf) node(url, title string, status int, outcome string) {
-	sum := sha256.Sum256([]byte(url))
-	key := [16]byte(sum[:])
-	if _, there := g.seen[key]; there {
+	if g.has(url) {
 		return
 	}
-	g.seen[key] = struct{}{}
+	g.seen[keyOf(url)] = struct{}{}
 	if title == "" {
 		title = url
 	}

@@ -237,11 +237,13 @@ type Conflict struct {
 
 // Conflicts yields the pages whose rel=canonical is another URL that was crawled and
 // that cannot be canonical. Such a URL has no page, redirects, or names a third URL as
-// canonical. Conflicts reads the records three times and keeps the canonical URLs in
-// memory, about 300 bytes each.
+// canonical. A page is judged by the record of its last round. Conflicts reads the records
+// three times. It keeps in memory the canonical URLs and the URLs with a record of a round
+// after the first, about 300 bytes each.
 func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 	return func(yield func(Conflict, error) bool) {
 		named := make(map[string]record.Record) // only with the fields that are needed below
+		last := make(map[string]int)            // the last rounds of URLs, if not 0
 		for r, err := range s.Records() {
 			if err != nil {
 				yield(Conflict{}, err)
@@ -249,6 +251,9 @@ func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 			}
 			if r.Canonical != "" && r.Canonical != r.URL {
 				named[r.Canonical] = record.Record{Round: -1}
+			}
+			if r.Round > last[r.URL] {
+				last[r.URL] = r.Round
 			}
 		}
 		for r, err := range s.Records() {
@@ -265,7 +270,7 @@ func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 				yield(Conflict{}, err)
 				return
 			}
-			if r.Canonical == "" || r.Canonical == r.URL {
+			if r.Canonical == "" || r.Canonical == r.URL || r.Round < last[r.URL] {
 				continue
 			}
 			if why := conflictReason(named[r.Canonical]); why != "" && !yield(Conflict{r.URL, r.Canonical, why}, nil) {

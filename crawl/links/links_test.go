@@ -191,3 +191,35 @@ func TestSourceErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestConflictsByLastRound: a page is judged by the record of its last round alone.
+func TestConflictsByLastRound(t *testing.T) {
+	inRound := func(r record.Record, round int) record.Record { r.Round = round; return r }
+	s := source([]record.Record{
+		inRound(canonical("mended", "fine"), 1), canonical("mended", "gone"),
+		canonical("twice", "gone"), inRound(canonical("twice", "gone"), 1),
+		page("fine", "ok", 200, 0), page("gone", "client_error", 404, 0),
+	})
+	want := []Conflict{{"twice", "gone", "it has no page: client_error, status 404"}}
+	if diff := cmp.Diff(want, all(t, s.Conflicts())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestGraphOfRunningCrawl: each edge joins two nodes, although the crawl adds a link while
+// its graph is written.
+func TestGraphOfRunningCrawl(t *testing.T) {
+	s := source([]record.Record{page("a", "ok", 200, 0), page("b", "ok", 200, 0)}, "a>b")
+	first := s.Links
+	s.Links = func() iter.Seq2[Link, error] {
+		s.Links = source(nil, "a>b", "b>new", "new>a").Links
+		return first()
+	}
+	var text bytes.Buffer
+	if err := (Source{Records: s.Records, Links: func() iter.Seq2[Link, error] { return s.Links() }}).WriteGEXF(&text); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(text.String(), "<edge ") != 1 || strings.Contains(text.String(), "new") {
+		t.Errorf("an edge leads to a node that is not there:\n%s", &text)
+	}
+}

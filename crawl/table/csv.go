@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -14,11 +15,13 @@ import (
 // csvRows writes comma-separated values with a header.
 type csvRows struct {
 	out   *csv.Writer
+	w     *bufio.Writer // out writes to it
 	cells []string
 }
 
 func newCSV(w io.Writer, columns []Column) (*csvRows, error) {
-	c := &csvRows{out: csv.NewWriter(newBuffer(w))}
+	c := &csvRows{w: newBuffer(w)}
+	c.out = csv.NewWriter(struct{ io.Writer }{c.w}) // with a buffer of its own, so that writeEmpty flushes only to c.w
 	for _, column := range columns {
 		c.cells = append(c.cells, escapeFormulas(column.Name))
 	}
@@ -29,7 +32,18 @@ func (c *csvRows) write(row []any) error {
 	for i, cell := range row {
 		c.cells[i] = csvCell(cell)
 	}
+	if len(c.cells) == 1 && c.cells[0] == "" {
+		return c.writeEmpty()
+	}
 	return c.out.Write(c.cells)
+}
+
+// writeEmpty writes a row of one empty cell. The cell has quotes, because most readers of
+// CSV skip an empty line.
+func (c *csvRows) writeEmpty() error {
+	c.out.Flush()                       // so that the rows stay in order
+	_, err := c.w.WriteString("\"\"\n") // returns the error of Flush too
+	return err
 }
 
 func csvCell(cell any) string {
@@ -80,5 +94,5 @@ func escapeFormulas(text string) string {
 
 func (c *csvRows) close() error {
 	c.out.Flush()
-	return c.out.Error()
+	return c.w.Flush() // returns the error of the other Flush too
 }

@@ -121,9 +121,10 @@ func (k Kind) widened(v any) Kind {
 	case bool:
 		kind = Bool
 	case json.Number:
-		kind = Float
 		if _, err := v.Int64(); err == nil {
 			kind = Int
+		} else if _, fits := number(v); fits { // 1e400 does not
+			kind = Float
 		}
 	}
 	switch {

@@ -194,7 +194,7 @@ http://b.example/,failed,,7,,2026-11-25T10:00:00Z
 		t.Errorf("a table without named columns has the header %s, want all columns", header)
 	}
 	bad, sums := write(t, Table{Schema: s, Columns: columnsOf(t, s, "fields.name:int"), Format: CSV}, sample)
-	if sums.Unfit != 1 || sums.FirstUnfit != `fields.name of http://a.example/ is "Lamp", which is no int` || bad != "fields.name\n\n\n\n" {
+	if sums.Unfit != 1 || sums.FirstUnfit != `fields.name of http://a.example/ is "Lamp", which is no int` || bad != "fields.name\n\"\"\n\"\"\n\"\"\n" {
 		t.Errorf("a value that does not fit its column: cells %q, sums %+v; want an empty cell and 1 unfit value", bad, sums)
 	}
 	for _, name := range []string{"statuss", "fields", "url.x", "fields.x:number", ":int", ""} {
@@ -422,6 +422,33 @@ func TestSchemaOfStruct(t *testing.T) {
 	for _, name := range []string{"url", "outcome", "status", "fetched_at", "title", "warc_offset", "state"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("no column %s in %v", name, names)
+		}
+	}
+}
+
+// TestEmptyCellAlone: a row of one empty cell is a row for readers of CSV, which skip
+// empty lines.
+func TestEmptyCellAlone(t *testing.T) {
+	s := Records()
+	got, sums := write(t, Table{Schema: s, Format: CSV, Columns: columnsOf(t, s, "title")}, "{\"title\":\"a\"}\n{}\n{\"title\":\"\"}\n{\"title\":\"b\"}\n")
+	rows, err := csv.NewReader(strings.NewReader(got)).ReadAll()
+	if want := [][]string{{"title"}, {"a"}, {""}, {""}, {"b"}}; err != nil || !reflect.DeepEqual(rows, want) || sums.Written != 4 {
+		t.Errorf("the file %q has the rows %q, %v, want %q", got, rows, err, want)
+	}
+}
+
+// TestNumberBeyondFloat: the type that is found for a column fits each number.
+func TestNumberBeyondFloat(t *testing.T) {
+	const text = "{\"fields\":{\"n\":1}}\n{\"fields\":{\"n\":1e400}}\n"
+	for _, names := range [][]string{nil, {"fields.n"}} {
+		s := withFields()
+		wanted := Table{Schema: s, Format: Parquet, Columns: columnsOf(t, s, names...)}
+		columns, err := wanted.resolve(linesOf(text))
+		if want := (Column{"fields.n", JSON}); err != nil || !slices.Contains(columns, want) {
+			t.Errorf("columns %q: %v, %v, want %v among them", names, columns, err, want)
+		}
+		if _, sums := write(t, wanted, text); sums.Unfit != 0 {
+			t.Errorf("columns %q: %d values do not fit: %s", names, sums.Unfit, sums.FirstUnfit)
 		}
 	}
 }

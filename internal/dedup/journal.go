@@ -112,7 +112,8 @@ func openJournal(name string, id [16]byte, generation uint64,
 		return nil, fmt.Errorf("%w: damaged at byte %d of %d", bloomstore.ErrFilterLost, good, size)
 	}
 	if size > good {
-		if err := f.Truncate(good); err != nil {
+		// Sync, because a rest of the old record after a new one would look like damage.
+		if err := errors.Join(f.Truncate(good), f.Sync()); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +143,7 @@ func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) erro
 		}
 		sum := crc32.Update(crc32.Update(j.sum, castagnoli, head[:4]), castagnoli, body)
 		if sum != le.Uint32(head[4:]) {
-			return validBytes, nil
+			return validBytes, onlyZeros(r)
 		}
 		j.sum = sum
 		for ; len(body) > 0; body = body[printBytes:] {
@@ -152,6 +153,20 @@ func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) erro
 		}
 		j.keys += uint64(n)
 		validBytes += int64(recordBytes + size)
+	}
+}
+
+// onlyZeros returns ErrFilterLost if r has a byte other than zero. A record is written only
+// after the one before it was synced, so a crash leaves no record after a damaged one. But a
+// file system can leave zeros.
+func onlyZeros(r io.ByteReader) error {
+	for {
+		switch b, err := r.ReadByte(); {
+		case err != nil:
+			return torn(err)
+		case b != 0:
+			return fmt.Errorf("%w: a record before the last one is damaged", bloomstore.ErrFilterLost)
+		}
 	}
 }
 

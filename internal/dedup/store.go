@@ -151,7 +151,8 @@ func openStore(cfg Config) (_ *store, err error) {
 	return s, s.load()
 }
 
-// create makes an empty store. The card is written last.
+// create makes an empty store. The card is written last, so a kill can leave a journal
+// without a card, but only an empty one.
 func (s *store) create() error {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
@@ -160,6 +161,11 @@ func (s *store) create() error {
 	for _, e := range entries {
 		if name := e.Name(); name != lockFile && name != numbered(journalPrefix, 0, "") && !strings.HasSuffix(name, durable.NewSuffix) {
 			return fmt.Errorf("%s has %s but no %s: it is not a directory of dedup", s.cfg.Dir, name, cardFile)
+		}
+		if info, err := e.Info(); err != nil {
+			return err
+		} else if e.Name() == numbered(journalPrefix, 0, "") && info.Size() > headerBytes {
+			return fmt.Errorf("%w: %s has a journal with fingerprints but no %s", bloomstore.ErrFilterLost, s.cfg.Dir, cardFile)
 		}
 	}
 	s.card = card{

@@ -295,3 +295,36 @@ func BenchmarkExactSet(b *testing.B) {
 	}
 	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "adds/s")
 }
+
+// TestDamageInShortJournal: a damaged record is not taken for the last one if another
+// record follows.
+func TestDamageInShortJournal(t *testing.T) {
+	dir := t.TempDir()
+	mustDedup(t, urls(10), Config{Dir: dir, Settings: exact})
+	mustDedup(t, urls(20), stored(t, dir))
+	name := filepath.Join(dir, numbered(journalPrefix, 0, ""))
+	flip(t, name, headerBytes+recordBytes+20)
+	damaged := read(t, name)
+	if got, err := dedup(t.Context(), urls(20), stored(t, dir)); !errors.Is(err, bloomstore.ErrFilterLost) {
+		t.Errorf("%v, %d URLs printed, want ErrFilterLost", err, strings.Count(got.out, "\n"))
+	}
+	if now := read(t, name); !bytes.Equal(now, damaged) {
+		t.Errorf("the damaged journal was cut from %d to %d bytes", len(damaged), len(now))
+	}
+}
+
+// TestLostCardIsRefused: without its card, a set is not taken for an empty one.
+func TestLostCardIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	mustDedup(t, urls(10), Config{Dir: dir, Settings: exact})
+	journal := read(t, filepath.Join(dir, numbered(journalPrefix, 0, "")))
+	if err := os.Remove(filepath.Join(dir, cardFile)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := dedup(t.Context(), urls(10), Config{Dir: dir, Settings: exact}); !errors.Is(err, bloomstore.ErrFilterLost) {
+		t.Errorf("%v, %d URLs printed, want ErrFilterLost", err, strings.Count(got.out, "\n"))
+	}
+	if now := read(t, filepath.Join(dir, numbered(journalPrefix, 0, ""))); !bytes.Equal(now, journal) {
+		t.Errorf("the journal was cut from %d to %d bytes", len(journal), len(now))
+	}
+}
