@@ -209,6 +209,9 @@ func TestCharsetOfBody(t *testing.T) {
 		name, contentType, body, charset, title, link string
 	}{
 		{"header", "text/html; charset=windows-1251", "<title>\xe4\xe0</title><a href='/\xe4?q=\xe4\xe0\u0020b'>", "windows-1251", "да", "/%D0%B4?q=%E4%E0%20b"},
+		{"header with a malformed parameter", "text/html; charset=windows-1251; x", "<title>\xe4\xe0</title>", "windows-1251", "да", ""},
+		{"header with an empty parameter", `text/html;; Charset="windows-1251"`, "<title>\xe4\xe0</title>", "windows-1251", "да", ""},
+		{"two charsets", "text/html; charset=windows-1251; charset=utf-8", "<title>\xe4\xe0</title>", "windows-1251", "да", ""},
 		{"mark before header", "text/html; charset=windows-1251", "\xef\xbb\xbf<title>да</title>", "utf-8", "да", ""},
 		{"header before meta", "text/html; charset=utf-8", "<meta charset=koi8-r><title>да</title>", "utf-8", "да", ""},
 		{"meta", "text/html", "<meta charset=koi8-r><title>\xc4\xc1</title><a href='?\xc4'>", "koi8-r", "да", "/dir/page.html?%C4"},
