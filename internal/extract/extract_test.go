@@ -78,7 +78,7 @@ func TestLinksOfPage(t *testing.T) {
 		{name: "image sets of links", body: `<link rel=preload as=image imagesrcset="1 1x, 2 2x" href=3>`, assets: true,
 			want: "img /dir/1\nimg /dir/2\nresource /dir/3\n"},
 		{name: "assets", assets: true, body: `<link rel=next href=1><link rel=stylesheet href=2><link rel="shortcut icon" href=3>
-			<link rel=preconnect href=/no><link rel=preload href=4><link rel=modulepreload href=5><link href=6>
+			<link rel=preconnect href=/no><link rel=canonical href=/no><link rel=preload href=4><link rel=modulepreload href=5><link href=6>
 			<script src=7></script><img src=8 srcset="9 1x, 10 2x"><video src=11 poster=12><source src=13><track src=14></video>
 			<audio src=15></audio><picture><source srcset=16></picture><embed src=17><object data=18></object>
 			<input type=IMAGE src=19><input src=no><svg><image xlink:href=20 /></svg><a href=21>`,
