@@ -45,6 +45,7 @@ const product = `<!DOCTYPE html><html lang=de><head><title>Lamp</title>
 </head><body><h1> Desk   lamp<br>No. 5 </h1>
 <div class=price data-cents=1990>€ 1.299,00</div><p class=old>1,499.50 USD</p><p class=sold>sold out</p>
 <ul class=tags><li>a</li><li> </li><li>b</li></ul><a class=ref href="../q?b= 1#x">q</a><a class=ref href="http://[">bad</a><a class=ref>none</a>
+<img class=lazy src="" data-src="/lamp.png">
 <time datetime="2026-01-02T15:04:05+02:00">yesterday</time><i class=day>Mon, 3rd of Feb 2026</i><i class=day>Published Feb. 3rd, 2026</i>
 <article>One<p>two</p><p><b>th</b>ree</p><script>no()</script></article>
 <div itemscope itemtype="http://schema.org/Product"><span itemprop=name>Micro lamp</span><img itemprop="image" src=m.png>
@@ -70,6 +71,7 @@ func TestValuesOfSources(t *testing.T) {
 		{"a[]=.none", ``},
 		{"a[]=a.ref@href", `["https://shop.test/q?b=%201#x"]`},
 		{"a[]=a.ref@href | raw", `["../q?b= 1#x","http://["]`},
+		{"a=.lazy@src || .lazy@data-src | url", `"https://shop.test/lamp.png"`},
 		{"a=h1@html | raw", `" Desk   lamp\u003cbr/\u003eNo. 5 "`},
 		{"a=article", `"One two three"`},
 		{"a=html@lang", `"de"`},

@@ -37,7 +37,11 @@ func (f form) shape(text, base string, isURL bool) (shaped string, ok bool) {
 	case k == date:
 		return parseDate(text, f.argument)
 	case k == reference || isURL:
-		absolute, err := url.ParseRef(base, strings.TrimSpace(text))
+		text = strings.TrimSpace(text)
+		if text == "" { // ParseRef would return the base
+			return "", false
+		}
+		absolute, err := url.ParseRef(base, text)
 		if err != nil {
 			return "", false
 		}

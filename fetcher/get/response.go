@@ -1,10 +1,12 @@
 package get
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Response is one answer.
@@ -21,7 +23,7 @@ type Response struct {
 	Damage      error
 	TypeRefused bool          // a 2xx of an unwanted content type: Body was not read
 	WireBytes   int64         // of the body as received, compressed or not
-	RedirectTo  string        // the Location of a redirect, not resolved
+	RedirectTo  string        // the Location of a redirect, not resolved; in UTF-8
 	RetryAfter  time.Duration // 0 means none
 	Latency     time.Duration // from the request to the end of the answer's header
 	Duration    time.Duration // from the start, before connecting, to the end of the body
@@ -50,12 +52,29 @@ func newResponse(answer *http.Response) *Response {
 	switch r.Status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		r.RedirectTo = answer.Header.Get("Location")
+		r.RedirectTo = location(answer.Header.Get("Location"))
 	}
 	if after := answer.Header.Get("Retry-After"); after != "" {
 		r.RetryAfter = retryAfter(after, answer.Header.Get("Date"), time.Now())
 	}
 	return r
+}
+
+// location returns the value of a Location header. If the value is not UTF-8, its bytes that
+// are not ASCII are percent-encoded. Otherwise they would count as U+FFFD in the URL.
+func location(value string) string {
+	if utf8.ValidString(value) {
+		return value
+	}
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		if c < utf8.RuneSelf {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // mediaType returns the type/subtype part of a Content-Type header, in lower case.

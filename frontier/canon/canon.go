@@ -148,8 +148,8 @@ func (c *Canonicalizer) Form() string { return c.form }
 // Parse returns the canonical form of an absolute URL. The error is an *Error.
 func (c *Canonicalizer) Parse(raw string) (URL, error) { return c.Join(URL{}, raw) }
 
-// ParseSeed is Parse for a URL that a person typed. If raw contains no "://" and
-// does not begin with "http:" or "https:", the scheme is https.
+// ParseSeed is Parse for a URL that a person typed. If raw has no "://" before its path
+// and does not begin with "http:" or "https:", the scheme is https.
 func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
 	return c.Parse(addScheme(trim(raw)))
 }

@@ -154,14 +154,15 @@ func TestErrorOfEachFault(t *testing.T) {
 func TestParseSeed(t *testing.T) {
 	c := newT(t, Options{})
 	for raw, want := range map[string]string{
-		"example.org":          "https://example.org/",
-		" example.org/a?b ":    "https://example.org/a?b",
-		"localhost:8080/x":     "https://localhost:8080/x",
-		"//example.org":        "https://example.org/",
-		"http://example.org":   "http://example.org/",
-		"HTTP:example.org":     "http://example.org/",
-		"127.0.0.1:80":         "https://127.0.0.1:80/",
-		"example.org/?u=http:": "https://example.org/?u=http:",
+		"example.org":            "https://example.org/",
+		" example.org/a?b ":      "https://example.org/a?b",
+		"localhost:8080/x":       "https://localhost:8080/x",
+		"//example.org":          "https://example.org/",
+		"http://example.org":     "http://example.org/",
+		"HTTP:example.org":       "http://example.org/",
+		"127.0.0.1:80":           "https://127.0.0.1:80/",
+		"example.org/?u=http:":   "https://example.org/?u=http:",
+		"example.org/?u=ftp://a": "https://example.org/?u=ftp://a",
 	} {
 		if u, err := c.ParseSeed(raw); err != nil || u.String() != want {
 			t.Errorf("ParseSeed(%q) = %q (%v), want %q", raw, u, err, want)

@@ -238,10 +238,16 @@ func absolute(base URL, ref string) string {
 
 // addScheme adds the scheme that ParseSeed assumes to a trimmed seed.
 func addScheme(seed string) string {
-	if name, _, found := cutScheme(seed); strings.Contains(seed, "://") || found && isHTTP(name) {
+	if name, _, found := cutScheme(seed); hasScheme(seed) || found && isHTTP(name) {
 		return seed
 	}
 	return "https://" + strings.TrimLeft(seed, "/")
+}
+
+// hasScheme reports whether a seed has "://" before its path, query and fragment.
+func hasScheme(seed string) bool {
+	scheme, _, found := strings.Cut(seed, "://")
+	return found && !strings.ContainsAny(scheme, `/\?#`)
 }
 
 // lowerASCII returns s with its ASCII letters in lower case. It leaves all other letters to

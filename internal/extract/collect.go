@@ -137,7 +137,7 @@ func (c *collector) link(attrs []html.Attribute) {
 }
 
 // relKind returns the kind of a <link> with this rel and this media type. ok is false if
-// there is nothing to fetch.
+// there is nothing to follow.
 func relKind(rel, media string) (kind Kind, ok bool) {
 	kind = Resource
 	for word := range words(rel) {
@@ -159,7 +159,7 @@ func relKind(rel, media string) (kind Kind, ok bool) {
 			kind = min(kind, Script)
 		}
 	}
-	return kind, true
+	return kind, kind != Resource || !hasWord(rel, "canonical") // the target of canonical is recorded, not followed
 }
 
 // isPage reports whether a link with this media type leads to a page. An empty media type

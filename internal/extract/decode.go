@@ -2,6 +2,8 @@ package extract
 
 import (
 	"bytes"
+	"mime"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
@@ -18,7 +20,7 @@ type bodyCharset struct {
 // mark, the header or a meta tag, in this order. If there is nothing to convert, the
 // result shares the bytes of body.
 func decode(body []byte, contentType string) ([]byte, bodyCharset) {
-	enc, name, certain := charset.DetermineEncoding(body, contentType)
+	enc, name, certain := charset.DetermineEncoding(body, readable(contentType))
 	switch {
 	case name == "windows-1252" && !certain && !declares1252(body) && utf8.Valid(body):
 		name = "utf-8" // the default for a body that names no charset
@@ -38,6 +40,22 @@ func decode(body []byte, contentType string) ([]byte, bodyCharset) {
 	}
 	text, _, _ := transform.Bytes(enc.NewDecoder(), body) // decoders replace invalid bytes and do not fail
 	return text, bodyCharset{name, query}
+}
+
+// readable returns a Content-Type that package mime can parse. Package mime refuses a whole
+// header if one parameter is malformed, as in "text/html; charset=koi8-r; x". Browsers read
+// the charset of such a header.
+func readable(contentType string) string {
+	if _, _, err := mime.ParseMediaType(contentType); err == nil {
+		return contentType
+	}
+	for parameter := range strings.SplitSeq(contentType, ";") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "charset") {
+			return mime.FormatMediaType("text/html", map[string]string{"charset": strings.Trim(value, " \t\"")})
+		}
+	}
+	return contentType
 }
 
 // declares1252 reports whether a meta tag of body names windows-1252. It puts a letter in

@@ -78,7 +78,7 @@ func TestLinksOfPage(t *testing.T) {
 		{name: "image sets of links", body: `<link rel=preload as=image imagesrcset="1 1x, 2 2x" href=3>`, assets: true,
 			want: "img /dir/1\nimg /dir/2\nresource /dir/3\n"},
 		{name: "assets", assets: true, body: `<link rel=next href=1><link rel=stylesheet href=2><link rel="shortcut icon" href=3>
-			<link rel=preconnect href=/no><link rel=preload href=4><link rel=modulepreload href=5><link href=6>
+			<link rel=preconnect href=/no><link rel=canonical href=/no><link rel=preload href=4><link rel=modulepreload href=5><link href=6>
 			<script src=7></script><img src=8 srcset="9 1x, 10 2x"><video src=11 poster=12><source src=13><track src=14></video>
 			<audio src=15></audio><picture><source srcset=16></picture><embed src=17><object data=18></object>
 			<input type=IMAGE src=19><input src=no><svg><image xlink:href=20 /></svg><a href=21>`,
@@ -209,6 +209,9 @@ func TestCharsetOfBody(t *testing.T) {
 		name, contentType, body, charset, title, link string
 	}{
 		{"header", "text/html; charset=windows-1251", "<title>\xe4\xe0</title><a href='/\xe4?q=\xe4\xe0\u0020b'>", "windows-1251", "да", "/%D0%B4?q=%E4%E0%20b"},
+		{"header with a malformed parameter", "text/html; charset=windows-1251; x", "<title>\xe4\xe0</title>", "windows-1251", "да", ""},
+		{"header with an empty parameter", `text/html;; Charset="windows-1251"`, "<title>\xe4\xe0</title>", "windows-1251", "да", ""},
+		{"two charsets", "text/html; charset=windows-1251; charset=utf-8", "<title>\xe4\xe0</title>", "windows-1251", "да", ""},
 		{"mark before header", "text/html; charset=windows-1251", "\xef\xbb\xbf<title>да</title>", "utf-8", "да", ""},
 		{"header before meta", "text/html; charset=utf-8", "<meta charset=koi8-r><title>да</title>", "utf-8", "да", ""},
 		{"meta", "text/html", "<meta charset=koi8-r><title>\xc4\xc1</title><a href='?\xc4'>", "koi8-r", "да", "/dir/page.html?%C4"},

@@ -17,7 +17,7 @@ const (
 	Script                 // script[src], link[rel=modulepreload]
 	Media                  // audio, video, source, track
 	Object                 // object[data], embed[src]
-	Resource               // link[rel=preload, manifest, canonical …], or link with any other rel
+	Resource               // link[rel=preload, manifest …], or link with any other rel except canonical
 )
 
 var kindNames = [...]string{

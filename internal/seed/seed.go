@@ -59,7 +59,18 @@ const HostLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
 // HasScheme reports whether a seed has a scheme. If it has none, https is assumed.
 func HasScheme(text string) bool {
 	lower := strings.ToLower(strings.TrimSpace(text))
-	return strings.Contains(lower, "://") || strings.HasPrefix(lower, "http:") || strings.HasPrefix(lower, "https:")
+	_, _, found := cutScheme(lower)
+	return found || strings.HasPrefix(lower, "http:") || strings.HasPrefix(lower, "https:")
+}
+
+// cutScheme cuts a seed at the "://" after its scheme. It does not cut at a "://" in the
+// path, query or fragment.
+func cutScheme(seed string) (scheme, rest string, found bool) {
+	scheme, rest, found = strings.Cut(seed, "://")
+	if !found || strings.ContainsAny(scheme, `/\?#`) {
+		return "", seed, false
+	}
+	return scheme, rest, true
 }
 
 // authorityOf returns the part before the path of text, which is a URL without its scheme:
@@ -74,7 +85,7 @@ func authorityOf(text string) string {
 // WithoutCredentials returns a seed without its user name and password, and whether the
 // seed had any.
 func WithoutCredentials(seed string) (bare string, had bool) {
-	scheme, rest, found := strings.Cut(seed, "://")
+	scheme, rest, found := cutScheme(seed)
 	if !found {
 		return seed, false
 	}
@@ -89,10 +100,8 @@ func WithoutCredentials(seed string) (bare string, had bool) {
 // not a valid URL. For example, if a password contains a slash, Shown removes everything
 // between the scheme and the last @.
 func Shown(seed string) string {
-	scheme, rest, found := strings.Cut(seed, "://")
-	if !found {
-		scheme, rest = "", seed
-	} else {
+	scheme, rest, found := cutScheme(seed)
+	if found {
 		scheme += "://"
 	}
 	authority := authorityOf(rest)

@@ -18,7 +18,9 @@ func TestParseSeed(t *testing.T) {
 		"example.org": "https://example.org/", "example.org/a,b": "https://example.org/a,b", "localhost:8080": "https://localhost:8080/",
 		"intranet": "https://intranet/", "127.0.0.1:80/x:y": "https://127.0.0.1:80/x:y", "[::1]:8080/": "https://[::1]:8080/",
 		"//example.org/": "https://example.org/", "example.org?q=a@b:c": "https://example.org/?q=a@b:c", "EXAMPLE.org.": "https://example.org/",
-		"bücher.example": "https://xn--bcher-kva.example/", "a_b.example": "https://a_b.example/",
+		"example.org/in?next=https://a.test/":   "https://example.org/in?next=https://a.test/",
+		"u:p@example.org/?next=https://a.test/": "the text after the colon is no port",
+		"bücher.example":                        "https://xn--bcher-kva.example/", "a_b.example": "https://a_b.example/",
 		"http://example.org/a:b@c": "http://example.org/a:b@c", "http://example.org:81": "http://example.org:81/", "http:example.org": "http://example.org/",
 
 		"/etc/passwd": "it begins with a slash", "foo:": "the text after the colon is no port", "mailto:a@b.test": "the text after the colon is no port",
@@ -44,6 +46,7 @@ func TestShownWithoutPassword(t *testing.T) {
 		"http://a.test/": "http://a.test/", "http://a.test/@x": "http://a.test/@x", "http://a.test:80/@x": "http://a.test:80/@x",
 		"http://u:p@a.test/@x": "http://…@a.test/@x", "http://u:p@q@a.test/": "http://…@a.test/", "https://token@a.test": "https://…@a.test",
 		"http://u:p/q@a.test/": "http://…@a.test/", "http://u:p?q#r@a.test": "http://…@a.test", "u:p@a.test": "…@a.test",
+		"u:p@a.test/?x=http://b.test": "…@a.test/?x=http://b.test",
 	} {
 		if got := seed.Shown(text); got != want {
 			t.Errorf("Shown(%s) = %s, want %s", text, got, want)
