@@ -1,33 +1,62 @@
 -- add.lua: decide on offered items of one partition, and queue the new ones. The
 -- entry of an item, its bits and the counters change together.
--- block.lua of redisbits comes before it in the script.
--- KEYS     1 meta, 2 due, 3 leased; if there are special items: 4 delayed, 5 exact,
---          6 shadow; then keys that ARGV names by their index: segments of the
---          filter's newest layer; the state and active of each host, and its budget
---          if it has a limit; queues
+-- The text of block.lua (package redisbits) is in the script before this text.
+-- KEYS     1 meta
+--          2 due
+--          3 leased
+--          4 delayed, 5 exact, 6 shadow: only if there are special items
+--          then, in any order, keys that ARGV names by their index in KEYS:
+--            segments of the filter's newest layer
+--            the queues that get items
+--            two or three keys in a row for each host: the key state, the key active,
+--              and the budget of the host if its items are limited
 -- ARGV     2 the number of layers that the caller knows
 --          3 the capacity of the newest layer, '' if it has no limit
 --          4 the field of meta that counts the items that the caller adds
---          5 the number of special items. Each has five arguments: its number, from
---            1; its letters; its fingerprint; the offset of the round in its entry;
---            its delay, ms. An exact item has the letter x or, if an exact set has
---            decided, n: new, p: promoted or r: again. Further letters are s: in
---            the shadow sample; z: delayed; o: the host's limit does not refuse it;
---            q, in addition to n, p or r: refuse the item, unless it is already
---            queued or leased
---          then for each host: the host key; the index of its state; the maximum
---            number of its items and the field of its budget, or '' if it has no
---            limit; the number of its runs of items. A run has the index of its
---            queue and the number of its items. An item has six arguments: the
---            index of the segment; the offsets of the first and the last byte that
---            it changes there, '' if a layer claims it; these bytes as the caller
---            read them; these bytes with the item's bits set; the entry. No two
---            items change the same byte
--- returns  1 a letter for each item, a: added, s: seen, h: refused by the host's
---            limit, q: refused because of its letter q, f: the layer is full,
---            t: bits were lost, and the caller must test the item again. If nothing
---            was written: 'stale' if the number of layers has changed, 'lost' if
---            the filter has none
+--          5 the number of special items
+--          then five arguments for each special item:
+--            its number among the items of the call, from 1
+--            its letters, see below
+--            its fingerprint
+--            the offset of the round in its entry
+--            its delay, ms
+--          then for each host:
+--            the host key
+--            the index of the key state
+--            the maximum number of items of the host, '' if it has no limit
+--            the field of the budget; this argument is missing if there is no limit
+--            the number of runs. The items of a run go to the same queue
+--            then for each run:
+--              the index of the queue
+--              the number of items in the run
+--              then six arguments for each item:
+--                the index of the segment that has the bits of the item
+--                the offset of the first byte that the item changes in the segment,
+--                  '' if a layer claims to contain the item
+--                the offset of the last byte that the item changes
+--                these bytes as the caller read them
+--                these bytes with the item's bits set
+--                the entry
+--          No two items of a call change the same byte.
+--          The letters of a special item say:
+--            x  it is exact, and there is no decision of an exact set
+--            n  it is exact, and an exact set decided: it is new
+--            p  it is exact, and an exact set decided: it is promoted
+--            r  it is exact, and an exact set decided: it is queued again
+--            s  it is in the shadow sample
+--            z  it is delayed
+--            o  it is not refused because of the host's limit
+--            q  it is refused, unless it is already queued or leased. The letter q only
+--               occurs together with n, p or r
+-- returns  1 a letter for each item:
+--              a  added
+--              s  seen
+--              h  refused because of the host's limit
+--              q  refused because of its letter q
+--              f  not added, because the layer is full
+--              t  not decided, because bits were lost; the caller must test it again
+--            If nothing was written, 1 is a word instead: 'stale' if the number of
+--            layers has changed, 'lost' if the record of the filter is lost
 --          2 how many more keys the layer can contain, -1 if it has no limit
 --          3 how many hosts became due
 -- cost     O(items): two commands for a new item, one for a seen item, two for a host
@@ -80,12 +109,13 @@ local function shade(special, claimed, answer)
   count(claimed and 'sh:lost' or known and 'sh:forgotten' or 'sh:new', 1)
 end
 
--- promotedRound is frontier.PromotedRound as it is in an entry, as a uvarint.
+-- promotedRound is frontier.PromotedRound, encoded as a uvarint as in an entry.
 local promotedRound = '\192\132\61'
 
--- admit notes a special item that is new. It returns the item's entry, or nil if the
--- item is delayed. A promoted item was a bulk item before, or the filter's claim is a
--- false positive. It is queued in promotedRound, unless its entry has a round already.
+-- admit prepares the writes for a special item that is new. It returns the item's
+-- entry, or nil if the item is delayed. If the filter claims to contain a promoted item,
+-- the item was a bulk item before, or the claim is a false positive. Then the item is
+-- queued in promotedRound, unless its entry has a round already.
 local function admit(host, special, claimed, entry)
   local claim = claimed and claims[special.exact]
   if claim then count(claim, 1) end
@@ -100,10 +130,12 @@ local function admit(host, special, claimed, entry)
   host.delayed[#host.delayed + 1] = struct.pack('>I8', member) .. host.name .. '\0' .. entry
 end
 
--- visit sets fields of a host that got items and is not in due yet. due: the time at
--- which it becomes due, if it got ready items; kept: its state must not expire;
--- fresh: it had no queued or leased items; woken: it is leased, and field s of its
--- active must be removed.
+-- visit sets some of these fields of a host that got items and is not in due yet:
+--   due    the time at which the host becomes due; nil if all its new items are delayed
+--   kept   set if the host's key state has the field u or d; state must not expire
+--   fresh  true if the host had no queued or leased items
+--   woken  set if the host is leased and its key active has the field s, which must
+--          be removed
 local function visit(host)
   if redis.call('ZSCORE', LEASED, host.name) then
     host.woken = redis.call('HGET', host.active, 's')

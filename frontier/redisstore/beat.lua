@@ -1,10 +1,11 @@
--- beat.lua: note that a worker is alive, and return all workers that are alive.
--- KEYS     1 the description of each worker, by its number; 2 the time of each
---          worker's last call, ms; 3 how many items each worker has added
+-- beat.lua: store the heartbeat of a worker, and return all workers that are alive.
+-- KEYS     1 the description of each worker, by its number
+--          2 the time of each worker's last heartbeat, ms
+--          3 how many items each worker has added
 -- ARGV[1]  the worker's number
 -- ARGV[2]  its description, '' if it has ended
 -- ARGV[3]  how many items it has added, '' if that has not changed
--- ARGV[4]  the time without a call, ms, after which a worker counts as dead
+-- ARGV[4]  the time without a heartbeat, ms, after which a worker counts as dead
 -- returns  the numbers of the workers that are alive
 -- cost     O(log workers), O(workers that are alive)
 local time = redis.call('TIME')

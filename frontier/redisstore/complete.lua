@@ -2,18 +2,28 @@
 -- learnt about the host. Items that the lease completed before are skipped.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any;
 --          with an exact set also 12 exact, 13 outbox
--- ARGV     2 the host key  3 the lease's id  4 the time until the host is due, ms
---          5 the host's delay, ms  6 "1" if the lease ends  7 "1" if ARGV[8] is the
---          new blob  8 the blob
---          then for each completion: the item's number; done, failed, retry or back;
---            an argument: for failed the bytes to store before the entry, for retry
---            the time until the item is ready, ms; its fingerprint if it must leave
---            exact, otherwise ''; n, and n counters of meta, each with an amount; n,
---            and n notes
--- returns  1: the completions took effect. Otherwise nothing was changed, because
---          the lease is not held. 2: a completion has ended the lease; 3: the
---          partition was lost; 0: there is another reason
--- cost     O(completions, their counters and notes); O(items of the lease) at its end
+-- ARGV     2 the host key
+--          3 the lease's id
+--          4 the time until the host is due, ms
+--          5 the host's delay, ms
+--          6 "1" if the lease ends
+--          7 "1" if ARGV[8] replaces the host's blob
+--          8 the new blob
+--          then for each completion:
+--            the item's number
+--            done, failed, retry or back
+--            for failed, the bytes to store before the entry; for retry, the time until
+--              the item is ready, ms; otherwise ''
+--            the item's fingerprint if it must leave exact, otherwise ''
+--            the number of counters
+--            for each counter, its name in meta and the amount to add
+--            the number of notes
+--            the notes
+-- returns  1 if the completions took effect. Otherwise the lease is not held, and nothing
+--          was changed. Then the script returns 2 if a completion has ended the lease
+--          already, 3 if the partition was lost, and 0 in all other cases
+-- cost     O(completions, their counters and notes); when the lease ends, also O(items
+--          of the lease)
 local id, ending = ARGV[3], ARGV[6] == '1'
 local FAILED, FAILEDHOSTS, EXACT, OUTBOX = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 
@@ -25,9 +35,10 @@ if not runsOut then
   return mine and 2 or redis.call('HEXISTS', META, 'epoch') == 1 and 0 or 3
 end
 
--- The table gone and the list leave have the numbers of the completed items, which are
--- removed from active. The lists back and again have items that are set aside. The list
--- failed has new elements for the host's list of failed items.
+-- gone (a table) and leave (a list) have the numbers of the completed items, which are
+-- removed from active. back lists completed items that are given back, and again lists
+-- those that will be tried again. failed lists new elements for the host's list of
+-- failed items.
 local gone, leave, back, again, failed, prints, notes = {}, {}, {}, {}, {}, {}, {}
 
 local function settle(number, what, argument)
@@ -78,7 +89,7 @@ local fields = {} -- of active
 if ending then
   local items, aside, waiting = holdings(gone)
   add('leased', -#items)
-  add('queued', #items) -- those given back count as queued already
+  add('queued', #items) -- items that are set aside already count as queued
   for _, item in ipairs(aside) do items[#items + 1] = item end
   for _, item in ipairs(again) do waiting[#waiting + 1] = item end
   write = free(items, back, waiting, due, standing())

@@ -1,9 +1,11 @@
 -- delivered.lua: remove the first notes from the outbox of a partition, and count
--- the links in them that were seen or refused. If two relays deliver the same
+-- the links in these notes that were seen or refused. If two relays deliver the same
 -- notes, only the first call removes and counts them.
 -- KEYS     1 meta, 2 outbox
--- ARGV     2 the number of notes  3 how many notes were delivered before these  4 the
---          SHA-1 of the concatenated notes; then counters of meta, each with an amount
+-- ARGV     2 the number of notes
+--          3 how many notes of the partition were delivered before these
+--          4 the SHA-1 of the concatenated notes
+--          then for each counter its name in meta and the amount to add
 -- returns  1, or 0 if these are not the first notes any more
 -- cost     O(bytes of the notes)
 local META, OUTBOX, n = KEYS[1], KEYS[2], tonumber(ARGV[2])

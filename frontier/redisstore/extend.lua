@@ -1,9 +1,12 @@
 -- extend.lua: restart the time of a lease, and add more items of its host to the lease.
 -- KEYS     as in host.lua
--- ARGV     2 the host key  3 the lease's id  4 how long it lasts from now, ms
+-- ARGV     2 the host key
+--          3 the lease's id
+--          4 how long the lease lasts from now, ms
 --          5 the number of the first item that the caller does not have
---          6 how many items should be open  7 the maximum number of items to add
---          8 the server's time, ms, until which that maximum is valid, '' for always
+--          6 how many items should be open
+--          7 the maximum number of items to add
+--          8 the server's time, ms, after which no items are added, '' for no such time
 -- returns  0 if the lease is not held. Otherwise 1, and the number and the entry
 --          of each open item from number ARGV[5] on
 -- cost     O(items returned)

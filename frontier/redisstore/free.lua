@@ -22,11 +22,12 @@ local function standing()
   }
 end
 
--- free puts the items of the lists open and back at the head of their queues, in the
--- order of their numbers. It puts the items of the list again at the end of their
--- queues, or among the delayed items if they are not ready. The argument due is the time
--- at which the host becomes due, and was is the result of standing. free itself only
--- changes counts, and returns a function that makes the writes.
+-- free returns items to their queues. The first three arguments are lists like those
+-- that holdings returns. Open items and items that were given back go to the heads of the
+-- queues, in the order of their numbers. Items that will be tried again go to the ends
+-- of the queues, or to the delayed items if they are not ready. The argument due is the
+-- time at which the host becomes due, and was is the result of standing. free itself
+-- writes nothing. It calls add, and returns a function that makes the writes.
 local function free(open, back, again, due, was)
   for _, item in ipairs(back) do open[#open + 1] = item end
   table.sort(open, earlier)

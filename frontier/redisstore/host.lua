@@ -8,32 +8,36 @@
 --
 -- active exists while the host is leased. Its fields are
 --   i     the id of the lease
---   n     the number of the last item handed out under it; the first is 1
---   f     how many items its worker has in flight at once
+--   n     the number of the last item handed out under the lease; the first is 1
+--   f     how many items the worker has in flight at once
 --   a     how many items are set aside
 --   g<number>  the entry of an item that is set aside because it was given back
 --   r<number>  an item that is set aside because it will be tried again: the time
 --         when it is ready, ms (0: it does not count as delayed), a colon, its entry
---   x     how many items failed under it: they are the last ones in the host's list
---         of failed items
---   s     1: the host has no queued or leased items, so it is not counted in hosts
+--   x     how many items failed under the lease; they are the last ones in the host's
+--         list of failed items
+--   s     1 if the host has no queued or leased items, and is not counted in hosts
 --   <number>  the entry of an item that is open: handed out and not completed
 -- Items stay aside until the lease ends, because a lease must not get an item again
 -- that it has completed.
 -- state has only the fields that have a value:
---   b     the blob                    u  the time before which it is not due, ms
---   y     the delay, ms               d  the number of its items in delayed
+--   b     the blob: data that workers store about the host; scripts do not decode it
+--   u     the time before which the host is not due, ms
+--   y     the host's delay, ms
+--   d     the number of the host's items in delayed
 --   e     the id and the deadline, ms, of the last lease that a completion ended
 -- meta counts queued (including items set aside), delayed (part of queued), leased,
 -- done, failed, hosts (those with queued or leased items), and counters that other
 -- scripts name.
 --
 -- A host with a lease is in the sorted set leased and has the key active. A host without
--- a lease that has items in its queues is in the sorted set due. A script that queues
--- the first item of a host (add, ready, retry) must therefore do this:
---   if the host is not leased, put it in due at the later of now and u, make state
---     persist, and count it in hosts unless d is above 0;
---   if it is leased and s is set, remove s and count it in hosts.
+-- a lease that has items in its queues is in the sorted set due. Therefore a script that
+-- queues the first item of a host (add, ready, retry) must do the following:
+--   If the host is not leased, add it to due. Its time there is the time in field u of
+--     state, or the present time if that is later. Make sure that state does not expire.
+--     Count the host in hosts, unless it was counted because of delayed items (field d
+--     of state).
+--   If the host is leased and active has field s, remove s and count the host in hosts.
 
 local META, DUE, LEASED, DELAYED, ACTIVE, STATE = unpack(KEYS, 1, 6)
 local QUEUES = {KEYS[7], KEYS[8], KEYS[9]}
@@ -66,7 +70,7 @@ local function all(command, key, list)
 end
 
 -- deadline returns the time when the lease with this id runs out, or nil if the
--- lease is not held any more. holder is the id in active.
+-- lease is not held any more. The argument holder is the id in active.
 local function deadline(holder, id)
   local at = tonumber(redis.call('ZSCORE', LEASED, HOST) or 0)
   if holder == id and at > now() then return at end
@@ -103,8 +107,8 @@ local function hand(entries, taken, last, fields)
 end
 
 -- open returns how many items of a lease are open: the number of fields of active,
--- without i, n, f, a, x, s and the items that are set aside. The argument idle says
--- whether s is set.
+-- without i, n, f, a, x, s and the items that are set aside. The argument aside is the
+-- number of items that are set aside. The argument idle says whether s is set.
 local function open(aside, idle)
   return redis.call('HLEN', ACTIVE) - 5 - aside - (idle and 1 or 0)
 end
@@ -112,9 +116,9 @@ end
 local function earlier(a, b) return a.number < b.number end
 
 -- holdings returns three lists of items of a lease, with the number and the entry of
--- each item. The first list has the open items, in order. The second has those given
--- back. The third has those to be tried again, with the time when each is ready. Items
--- whose numbers are in gone are left out.
+-- each item. The first list has the open items, in order. The second has the items that
+-- were given back. The third has the items that will be tried again, with the time when
+-- each is ready. Open items whose numbers are in gone are left out.
 local function holdings(gone)
   local open, back, again = {}, {}, {}
   local fields = redis.call('HGETALL', ACTIVE)

@@ -1,13 +1,18 @@
--- lease.lua: lease a host that is due, with its first items. If the id has the host
--- already, the call is a repeat: it returns the open items of the lease.
+-- lease.lua: lease a host that is due, with its first items. If the host is already
+-- leased under the same id, the call is a repeat: it returns the open items of the lease.
 -- KEYS     as in host.lua
--- ARGV     2 the host key  3 the lease's id  4 how long the lease lasts, ms
+-- ARGV     2 the host key
+--          3 the lease's id
+--          4 how long the lease lasts, ms
 --          5 the delay of a host that has none of its own, ms
---          6 how many items are in flight at once  7 the maximum number of items
---          8 the server's time, ms, until which that maximum is valid, '' for always
--- returns  1 if the lease is held, 0 if not; the ms until the partition's next host
---          is due, -1 if due is empty; then, if the lease is held, the ms until it
---          runs out, the blob or nil, and the number and the entry of each open item
+--          6 how many items the worker has in flight at once
+--          7 the maximum number of items
+--          8 the server's time, ms, after which nothing is leased, '' for no such time
+-- returns  1 if the lease is held, 0 if not
+--          then the ms until the partition's next host is due; -1 if due is empty; 0 if
+--            the epoch is new to the partition, or the partition was lost
+--          then, if the lease is held, the ms until it runs out, the blob or nil, and
+--            the number and the entry of each open item
 -- cost     O(items), at most 32; a repeat: O(items of the lease)
 --
 -- The script leases nothing in an epoch that is new to the partition, and nothing

@@ -1,11 +1,15 @@
 -- peek.lua: return the work that a partition has now, and the time until it has more.
 -- KEYS     1 meta, 2 due, 3 leased, 4 delayed
 -- ARGV     2 the maximum number of due hosts, 3 the maximum length of the other lists
--- returns  1 the time, ms  2 the ms until another host, not in list 4, is due
---          3 the ms until the next lease runs out or the next delayed item is ready,
---          0 for now  4 hosts that are due, each with its due time, ms  5 hosts whose
---          lease ran out  6 members of delayed that are ready  7 1 if the epoch is
---          new to the partition, else 0. 2 and 3 are -1 for never
+-- returns  1 the time, ms
+--          2 the ms until a host that is not in list 4 is due, -1 if there is no such host
+--          3 the ms until a lease that is not in list 5 runs out or a delayed item that
+--            is not in list 6 is ready, -1 if there are none. 2 and 3 are 0 if that
+--            time has already come
+--          4 hosts that are due, each with its due time, ms
+--          5 hosts whose lease ran out
+--          6 members of delayed that are ready
+--          7 1 if the epoch is new to the partition, otherwise 0
 -- cost     O(log n) and O(length of the reply)
 
 -- upTo returns the first members of a sorted set whose time has come, each with its
@@ -38,7 +42,7 @@ local lost, untilLost = upTo(KEYS[3], tonumber(ARGV[3]))
 local ready, untilReady = upTo(KEYS[4], tonumber(ARGV[3]))
 -- Before the end of a hold no host is due.
 local known = redis.call('HMGET', KEYS[1], 'epoch', 'hold')
-local new = known[1] and known[1] ~= EPOCH -- nil: the partition was lost
+local new = known[1] and known[1] ~= EPOCH -- nil if the partition was lost
 local held = (tonumber(known[2]) or 0) - now()
 if held > 0 and (#due > 0 or untilDue >= 0) then
   due, untilDue = {}, math.max(held, untilDue)

@@ -1,5 +1,5 @@
--- prelude.lua: the start of every script, after a line that sets EPOCH to the run
--- id of the server process that loaded the script.
+-- prelude.lua: the start of every script that newScript makes (script.go). A line that
+-- sets EPOCH to the run id of the server comes before it.
 -- KEYS     as the script says
 -- ARGV[1]  the time, ms since 1970, if a test sets it; '' for the server's time
 -- returns  nothing: it defines int, now and soon for the rest of the script

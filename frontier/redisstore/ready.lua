@@ -1,7 +1,9 @@
--- ready.lua: queue delayed items of one host that are ready.
+-- ready.lua: queue delayed items of one host that are ready. Other items are skipped.
 -- KEYS     as in host.lua
--- ARGV     2 the host key, then members of delayed: 8 bytes, host, a zero byte, entry
--- returns  how many were queued
+-- ARGV     2 the host key
+--          then members of delayed. A member has a number of 8 bytes, the host key, a
+--            zero byte and an entry
+-- returns  how many items were queued
 -- cost     O(members)
 local queues, members = {{}, {}, {}}, {}
 for i = 3, #ARGV do

@@ -1,8 +1,8 @@
--- reserve.lua: add keys to their quota groups, unless a group is full.
--- KEYS     for each key the set of its group
--- ARGV     two for each key: the key, and the maximum number of keys in its group
--- returns  for each key 1 if it is in its group, else 0
--- cost     O(keys); the caller keeps keys <= 256
+-- reserve.lua: add members to quota groups, unless a group is full.
+-- KEYS     for each member the set of its group
+-- ARGV     two for each member: the member, and the maximum number of members of its group
+-- returns  for each member 1 if it is in its group, otherwise 0
+-- cost     O(members); the caller keeps members <= 256
 local has = {}
 for i, group in ipairs(KEYS) do
   local key, most = ARGV[2 * i - 1], tonumber(ARGV[2 * i])

@@ -5,10 +5,13 @@
 -- promotion has already queued the URL again.
 -- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
 --          12 exact
--- ARGV     2 the host key, then for each item: its value in the list of failed items,
---          its new entry, its fingerprint if the item must stay failed when exact
---          contains the fingerprint, otherwise ''; and "1" if its fingerprint must
---          be added to exact
+-- ARGV     2 the host key
+--          then four arguments for each item:
+--            its value in the list of failed items
+--            its new entry
+--            its fingerprint, or ''. If exact contains the fingerprint, the item stays
+--              failed. An item without a fingerprint is always queued
+--            "1" to add the fingerprint to exact, otherwise ''
 -- returns  how many were queued, or -1 if the list does not begin with these items
 --          any more
 -- cost     O(items)
@@ -23,7 +26,7 @@ redis.call('SCARD', FAILEDHOSTS)
 local lease = redis.call('HMGET', ACTIVE, 'n', 'a', 'x')
 local was = standing()
 
--- If a URL is in the list several times, only its last item is queued again.
+-- If an exact URL is in the list several times, only its last item is queued again.
 local prints, waits, stay, kept = {}, {}, {}, {}
 for i = n, 1, -1 do
   local print = ARGV[4 * i + 1]
@@ -39,7 +42,7 @@ end
 local offered = n - #stay
 if offered == 0 and total == n then return 0 end
 
-local mine = lease[1] and math.max(n - (total - lease[3]), 0) or 0 -- how many of them failed under the lease
+local mine = lease[1] and math.max(n - (total - lease[3]), 0) or 0 -- how many of the n items failed under the lease
 local queues, aside = {{}, {}, {}}, {}
 for i = 1, n do
   local entry = not kept[i] and ARGV[4 * i]

@@ -41,7 +41,8 @@ type Set interface {
 	Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error)
 	// Sweep deletes at most n finished keys whose window is over, and returns their number.
 	// The result lag is the longest time for which a remaining key has been expired, or 0
-	// if there is no such key. Sweep does not wait for locks.
+	// if there is no such key. Sweep skips keys that are locked. It can wait for a lock only
+	// if another call commits a change of a key while Sweep runs, and the changed key is locked.
 	Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error)
 	// Lookup returns the state of a key, or the zero Status if the set does not have it.
 	Lookup(ctx context.Context, key bloomstore.Fingerprint) (Status, error)

@@ -12,8 +12,11 @@
 // # Locks
 //
 // A statement that waits for rows locks them in one order: keys by fingerprint, then the
-// waiting and pending rows of these keys, then records. A statement that cannot keep this
-// order does not wait (SKIP LOCKED). So workers never deadlock, however many there are.
+// waiting and pending rows of these keys, then records. The statements of Sweep, Stale and
+// Queued skip rows that are locked (SKIP LOCKED). They keep the same order, because even SKIP
+// LOCKED can wait. It can wait if another transaction commits an update of a row while the
+// statement runs, and the new version of the row is locked. So workers never deadlock,
+// however many there are.
 //
 // A statement sees the data as of the moment when it began. If it then waits for a lock,
 // it sees the new version of the locked row, but the old versions of all other rows. A

@@ -2,14 +2,22 @@
 -- are set already. block.lua comes before it in the script.
 -- KEYS     the chain's record, then segments of its newest layer; all with one hash tag
 -- ARGV[1]  number of layers that the caller knows
--- ARGV[2]  number of keys that the newest layer is sized for; '' means no limit
--- ARGV     then the header of each segment; then for each fingerprint: its segment
---          (index in KEYS), first and last byte of its block, the block as read,
---          the block with its bits set
--- returns  the number of keys for which the layer still has room, -1 means no limit;
---          then for each fingerprint: 1 added, 0 known, 2 the layer is full, 3 the
---          block has lost bits, so the caller must test again. Or one answer for the
---          whole call, 'stale', 'lost' or 'foreign'; then nothing was written
+-- ARGV[2]  number of keys that the newest layer is sized for, '' for no limit
+-- ARGV     then the header of each segment
+--          then five arguments for each fingerprint:
+--            the index of its segment in KEYS
+--            the offset of the first byte of its block
+--            the offset of the last byte of its block
+--            the block as the caller read it
+--            the block with the bits of the fingerprint set
+-- returns  the number of keys for which the layer still has room, -1 for no limit
+--          then for each fingerprint:
+--            1 if it was added
+--            0 if it was known
+--            2 if the layer is full
+--            3 if the block has lost bits, so the caller must test again
+--          If nothing was written, the script returns one word instead: 'stale', 'lost'
+--          or 'foreign', as explained in block.lua
 -- cost     O(fingerprints), two commands for each; the caller sends at most 256
 local chain, layers = KEYS[1], ARGV[1]
 local room, fault = bloom_begin(chain, layers, ARGV[2])

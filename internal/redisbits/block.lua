@@ -1,12 +1,14 @@
--- block.lua: local functions that test and change a chain. Add scripts begin with this text.
+-- block.lua: local functions that test and change a chain. An add script contains this
+-- text before its own.
 -- KEYS     none of its own: functions take keys that the script declares, all with one hash tag
 -- returns  nothing: the script after this text returns its result
 -- cost     given at each function, in commands; the scripts limit the number of calls
 --
--- The caller has read the block of a fingerprint, and sends it as it was read and as
--- it should be. Usually the stored block has not changed since. Then the script
--- replaces it, which takes one comparison of strings and no arithmetic. If the stored
--- block has changed, the script stores the union of that block and the new one.
+-- The caller has read the block of a fingerprint. It sends two versions of the block:
+-- the old block, as it was read, and the new block, which also has the bits of the
+-- fingerprint. Usually the stored block still equals the old one. Then the script stores
+-- the new block, which takes one comparison of strings and no arithmetic. If the stored
+-- block has changed, the script stores the union of the stored block and the new one.
 -- Offsets are decimal strings, because passing Lua numbers to Redis is slow.
 --
 -- An add script calls bloom_begin and bloom_segment before it writes anything. After

@@ -4,9 +4,10 @@
 -- ARGV[1]  number of the layer, counting from 0
 -- ARGV[2]  the segment's header
 -- ARGV[3]  index of the segment's last byte
--- returns  'made'; 'there' if the segment exists already; 'stale' if the chain has the
---          layer already, because a segment of a layer in use is never created again;
---          'lost' if there is no such chain; 'foreign' if the key has another content
+-- returns  'made' if the segment was created. Otherwise nothing was written: 'there' if
+--          the segment exists already; 'stale' if the chain has the layer already,
+--          because a segment of a layer in use is never created again; 'lost' if there
+--          is no such chain; 'foreign' if the key has another content
 -- cost     fills one string, at most 32 MiB, with zeros
 local layers = redis.call('HGET', KEYS[1], 'layers')
 if not layers then return 'lost' end

@@ -4,7 +4,7 @@ CREATE TABLE inbox.identity (
 	id uuid NOT NULL DEFAULT gen_random_uuid()
 );
 INSERT INTO inbox.identity DEFAULT VALUES;
-COMMENT ON TABLE inbox.identity IS 'one row: tells these tables from others in the keys of a cache';
+COMMENT ON TABLE inbox.identity IS 'one row; the id is part of all keys of a cache, so that several databases can share the cache';
 
 CREATE TABLE inbox.seen (
 	grp     text COLLATE "C" NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE inbox.seen (
 	PRIMARY KEY (grp, id)
 );
 COMMENT ON TABLE inbox.seen IS 'the marks: events that a group has handled or stored';
-COMMENT ON COLUMN inbox.seen.expires IS 'from when on the event counts as unknown; null: never';
+COMMENT ON COLUMN inbox.seen.expires IS 'from this time on the event counts as unknown; null: never';
 CREATE INDEX ON inbox.seen (expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE inbox.stored (
@@ -29,9 +29,9 @@ CREATE TABLE inbox.stored (
 	PRIMARY KEY (grp, id)
 );
 COMMENT ON TABLE inbox.stored IS 'events that were not handled yet, and dead letters; a handled event is deleted';
-COMMENT ON COLUMN inbox.stored.attempts IS 'that were begun';
+COMMENT ON COLUMN inbox.stored.attempts IS 'number of attempts that have begun';
 COMMENT ON COLUMN inbox.stored.due IS 'when the next attempt may begin';
-COMMENT ON COLUMN inbox.stored.dead IS 'since when it is a dead letter; null: it is pending';
+COMMENT ON COLUMN inbox.stored.dead IS 'when the event became a dead letter; null: it is pending';
 COMMENT ON COLUMN inbox.stored.reason IS 'why the last attempt failed';
 CREATE INDEX ON inbox.stored (grp, type, due) WHERE dead IS NULL;
 CREATE INDEX ON inbox.stored (grp, dead, id) WHERE dead IS NOT NULL;

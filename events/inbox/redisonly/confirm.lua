@@ -1,7 +1,9 @@
 -- confirm.lua: remember an event whose handler has succeeded.
 -- KEYS     the event's key
--- ARGV     the lease, the value of a confirmed event, the window in milliseconds
--- returns  1 confirmed, 0 another delivery has a lease
+-- ARGV     1 the lease
+--          2 the value of a confirmed event
+--          3 the window in milliseconds
+-- returns  1 if the event is confirmed, 0 if another delivery has a lease
 -- cost     O(1)
 -- A missing key is set too, because then no other delivery has taken a lease.
 local holder = redis.call('GET', KEYS[1])

@@ -1,10 +1,11 @@
--- claim.sql: of the events of a type, choose the one that is due first, and begin its next attempt. The statement
--- is a transaction of its own, so that an attempt counts even if its process ends.
--- $1  group   $2  type   $3  attempts at most   $4, $5  back-off after the first attempt and at most, in
--- microseconds   $6  time, null for the server's   $7  how long the attempt can take, in microseconds
--- An event whose last attempt never ended becomes a dead letter. If the process ends during this attempt, the next
--- one is due after the back-off or after $7, whichever is later. Before that time no other worker claims the event,
--- although this worker has not locked it yet.
+-- claim.sql: of the events of a type, choose the one that is due first, and begin its next attempt. The statement is a
+-- transaction of its own. So the attempt counts even if the process ends before the handler has returned.
+-- $1  group   $2  type   $3  maximum number of attempts
+-- $4  back-off after the first attempt, in microseconds   $5  maximum back-off, in microseconds
+-- $6  current time; null means now()   $7  maximum duration of an attempt, in microseconds
+-- If an event has had $3 attempts and the last one never ended, the event becomes a dead letter. If the process ends
+-- during the new attempt, the attempt after it is due when both the back-off and $7 have passed. Before that time no
+-- other worker claims the event, although the event is not locked between this statement and lock.sql.
 UPDATE inbox.stored AS s
 SET attempts = least(s.attempts + 1, $3),
 	due = coalesce($6::timestamptz, now())

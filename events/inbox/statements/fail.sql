@@ -1,6 +1,8 @@
--- fail.sql: store why an attempt failed, and when the next one is due; it returns true if the event is dead.
--- $1  group   $2  id   $3  the attempt   $4  attempts at most   $5, $6  back-off after the first attempt and at
--- most, in microseconds   $7  time, null for the server's   $8  reason   $9  whether no attempt will succeed
+-- fail.sql: store why an attempt failed, and when the next attempt is due. It returns whether the event is a dead
+-- letter now. It returns no row if the event is gone, was a dead letter before, or another attempt has begun.
+-- $1  group   $2  id   $3  number of the attempt   $4  maximum number of attempts
+-- $5  back-off after the first attempt, in microseconds   $6  maximum back-off, in microseconds
+-- $7  current time; null means now()   $8  reason   $9  true to make no further attempt
 UPDATE inbox.stored
 SET due = coalesce($7::timestamptz, now())
 		+ least($6::float8, $5::float8 * 2 ^ least(attempts - 1, 40)) * (1 + random() / 4) * interval '1 microsecond',

@@ -1,8 +1,8 @@
--- mark.sql: mark an event; one row if it was not marked, none if it was.
--- $1  group   $2  id   $3  window in microseconds, null for ever   $4  time, null for the server's
+-- mark.sql: mark an event. It returns one row if the event was not marked, and none if it was.
+-- $1  group   $2  id   $3  window in microseconds; null means for ever   $4  current time; null means now()
 -- An expired mark does not count, even if it was not swept yet. If several transactions mark the same event, one
--- inserts or updates the row. The others wait until that transaction ends, and then find its mark if it has
--- committed. The SELECT finds existing marks, because ON CONFLICT would lock them, which writes to the disk.
+-- inserts or updates the row. The others wait until that transaction ends. If it has committed, they find its mark.
+-- The SELECT finds existing marks, because ON CONFLICT would lock them, which writes to the disk.
 INSERT INTO inbox.seen AS s (grp, id, expires)
 SELECT $1::text, $2::text, coalesce($4::timestamptz, now()) + $3::bigint * interval '1 microsecond'
 WHERE NOT EXISTS (

@@ -1,6 +1,6 @@
--- stats.sql: counts of the stored events of a group, and how long the oldest expired mark has waited
--- for its deletion.
--- $1  group   $2  time, null for the server's
+-- stats.sql: counts of the stored events of a group, and how long the oldest expired mark of any group has waited for
+-- its deletion.
+-- $1  group   $2  current time; null means now()
 SELECT
 	(SELECT count(*) FROM inbox.stored WHERE grp = $1 AND dead IS NULL),
 	(SELECT count(*) FROM inbox.stored WHERE grp = $1 AND dead IS NOT NULL),

@@ -1,6 +1,8 @@
--- store.sql: mark an event and keep it, to be handled or as a dead letter; one row if it was new.
--- $1  group   $2  id   $3  type   $4  data   $5  window in microseconds, null for ever
--- $6  time, null for the server's   $7  why it is a dead letter, null if it is not   $8  its attempts so far
+-- store.sql: mark an event and store it. It is stored to be handled, or as a dead letter if $7 is not null. The
+-- statement returns one row if the event was new, otherwise none.
+-- $1  group   $2  id   $3  type   $4  data   $5  window in microseconds; null means for ever
+-- $6  current time; null means now()   $7  reason why the event is a dead letter; null means that it is not
+-- $8  number of attempts that were made
 -- An event that is still stored is not new, even if its mark has expired.
 WITH marked AS (
 	INSERT INTO inbox.seen AS s (grp, id, expires)

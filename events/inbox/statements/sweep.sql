@@ -1,8 +1,10 @@
--- sweep.sql: delete some expired marks of all groups, oldest first. It returns the number of
--- deleted marks, the microseconds since the first of them expired, and the time at which the last one expired.
--- $1  how many at most   $2  time, null for the server's   $3  where to begin, null for the oldest
--- Marks that another transaction is renewing are skipped. $3 is where the last batch ended. Without it, each batch
--- would read the index from its beginning, past all entries that were deleted before.
+-- sweep.sql: delete a batch of expired marks of all groups, oldest first. It returns the number of deleted marks, the
+-- microseconds since the earliest of them expired, and the time at which the latest of them expired.
+-- $1  maximum number of marks   $2  current time; null means now()
+-- $3  earliest time of expiry to delete; null means no limit
+-- Marks that another transaction is renewing are skipped. The caller sets $3 to the time that the statement returned
+-- for the previous batch. Without $3, each batch would read the index from its beginning, past all entries that were
+-- deleted before.
 WITH deleted AS (
 	DELETE FROM inbox.seen
 	WHERE ctid = ANY (ARRAY(

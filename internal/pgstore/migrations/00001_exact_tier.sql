@@ -15,11 +15,11 @@ CREATE TABLE crawler.crawl (
 	exact    bigint,
 	noted    timestamptz
 );
-COMMENT ON COLUMN crawler.crawl.identity IS 'of the fingerprints: the id of the crawl in its queue';
-COMMENT ON COLUMN crawler.crawl.card IS 'what the queue is made again from; it has the secret key of the fingerprints; null: there is no queue beside';
-COMMENT ON COLUMN crawler.crawl.waited IS 'how many URLs waited in the queue, as of noted';
-COMMENT ON COLUMN crawler.crawl.exact IS 'how many of these were exact';
-COMMENT ON COLUMN crawler.crawl.floor IS 'round of keys that are not known: one above the highest round that was swept';
+COMMENT ON COLUMN crawler.crawl.identity IS 'the id of the crawl in its queue; it prevents mixing the fingerprints of two crawls';
+COMMENT ON COLUMN crawler.crawl.card IS 'data from which the queue can be made again; it contains the secret key of the fingerprints; null: none was stored';
+COMMENT ON COLUMN crawler.crawl.waited IS 'how many URLs waited in the queue at the time in noted';
+COMMENT ON COLUMN crawler.crawl.exact IS 'how many of the URLs in waited were exact';
+COMMENT ON COLUMN crawler.crawl.floor IS 'round of new keys: one above the highest round of the keys that were swept';
 
 CREATE TABLE crawler.exact_window (
 	crawl  int NOT NULL REFERENCES crawler.crawl ON DELETE CASCADE,
@@ -41,7 +41,8 @@ INSERT INTO crawler.exact_outcome (letter, name, state) VALUES
 	('h', 'host_dead', 'failed'), ('w', 'worker_lost', 'failed'), ('e', 'handler', 'failed');
 
 -- The order of the columns leaves no gaps between them. A finished key without a window
--- takes 48 bytes: 16 for the fingerprint and 24 for the header that Postgres adds.
+-- takes 48 bytes: 24 for the header that Postgres adds, 16 for the fingerprint, 4 for
+-- round, 2 for http, and 1 each for class and outcome.
 CREATE TABLE crawler.exact_key (
 	fingerprint uuid PRIMARY KEY,
 	expires     timestamptz,
@@ -51,8 +52,8 @@ CREATE TABLE crawler.exact_key (
 	outcome     "char"
 );
 CREATE INDEX ON crawler.exact_key (expires) WHERE expires IS NOT NULL;
-COMMENT ON TABLE crawler.exact_key IS 'every key: what it is known by, for as long as it counts as seen';
-COMMENT ON COLUMN crawler.exact_key.expires IS 'of a finished key: when its window is over; null: never';
+COMMENT ON TABLE crawler.exact_key IS 'one row for each key, for as long as the key counts as seen';
+COMMENT ON COLUMN crawler.exact_key.expires IS 'when the window of a finished key is over; null: never, or the key is not finished';
 COMMENT ON COLUMN crawler.exact_key.class IS 'a hexadecimal digit';
 COMMENT ON COLUMN crawler.exact_key.outcome IS 'see crawler.exact_outcome; null: the key waits to be fetched';
 
@@ -79,8 +80,8 @@ CREATE TABLE crawler.exact_pending (
 );
 CREATE INDEX ON crawler.exact_pending (since);
 COMMENT ON TABLE crawler.exact_pending IS 'the waiting keys that are not known to be queued';
-COMMENT ON COLUMN crawler.exact_pending.since IS 'when it was decided to be new, or a relay last took it up';
-COMMENT ON COLUMN crawler.exact_pending.was IS 'of a key whose window was over: what it was';
+COMMENT ON COLUMN crawler.exact_pending.since IS 'when the key was decided to be new, or when a relay last took it';
+COMMENT ON COLUMN crawler.exact_pending.was IS 'the earlier state of a key whose window was over; null: the key had none';
 
 CREATE TABLE crawler.record (
 	fingerprint uuid NOT NULL,
@@ -92,8 +93,8 @@ CREATE TABLE crawler.record (
 	record      json NOT NULL,
 	PRIMARY KEY (fingerprint, round)
 );
-COMMENT ON TABLE crawler.record IS 'what became of URLs, exact ones or all';
-COMMENT ON COLUMN crawler.record.record IS 'as written: json keeps every byte, jsonb would refuse some';
+COMMENT ON TABLE crawler.record IS 'records of URLs: of the exact URLs, or of all';
+COMMENT ON COLUMN crawler.record.record IS 'the record as it was written; json keeps every byte, jsonb would refuse some characters';
 
 -- +goose StatementBegin
 CREATE FUNCTION crawler.copy_table(template text, crawl int, options text) RETURNS void

@@ -30,7 +30,7 @@ CREATE TABLE crawler.relay (
 	PRIMARY KEY (crawl, name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE crawler.relay IS 'how far each relay has delivered the records of a crawl';
-COMMENT ON COLUMN crawler.relay.cursor IS 'xid/sequence of the last record that was acknowledged, with all before it';
+COMMENT ON COLUMN crawler.relay.cursor IS 'xid/sequence of a record; the sink has acknowledged this record and all before it';
 
 CREATE TABLE crawler.dead_letter (
 	crawl   int NOT NULL,
@@ -55,5 +55,5 @@ CREATE TABLE crawler.outbox (
 	payload       json NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 COMMENT ON TABLE crawler.outbox IS 'events on their way to change data capture, in the columns of Debezium''s outbox event router';
-COMMENT ON COLUMN crawler.outbox.aggregatetype IS 'page: what topics are named by';
+COMMENT ON COLUMN crawler.outbox.aggregatetype IS 'always page; Debezium puts it into the names of topics';
 COMMENT ON COLUMN crawler.outbox.aggregateid IS 'the host key: events of one host stay in order';

@@ -1,5 +1,5 @@
 -- count.sql: the number of keys in each state, and the lag of sweeping. It reads whole tables.
--- $1  time, null for the server's
+-- $1  current time; null means now()
 SELECT
 	(SELECT count(*) FROM crawler.exact_pending),
 	(SELECT count(*) FROM crawler.exact_waiting),

@@ -1,7 +1,7 @@
--- finish.sql: store how keys ended, unless an earlier call has done so.
+-- finish.sql: store the outcomes of finished keys, unless an earlier call has done so.
 -- It runs after lock_keys.sql in the same transaction.
 -- $1  fingerprints, distinct   $2  rounds   $3  classes   $4  outcomes   $5  HTTP statuses, parallel arrays
--- $6  crawl   $7  time, null for the server's
+-- $6  crawl   $7  current time; null means now()
 WITH finished AS (
 	UPDATE crawler.exact_key AS k
 	SET round = t.round, expires = coalesce($7::timestamptz, now()) + w.length,

@@ -1,6 +1,6 @@
 -- insert_missing.sql: insert keys that a look-up did not find, as pending. The caller owns the returned keys.
 -- $1  fingerprints, distinct and sorted by the caller, so that concurrent calls lock rows in one order
--- $2  classes, parallel to $1   $3  round   $4  time, null for the server's
+-- $2  classes, parallel to $1   $3  round   $4  current time; null means now()
 WITH fresh AS (
 	INSERT INTO crawler.exact_key (fingerprint, round, class)
 	SELECT t.fingerprint, $3, t.class::"char"

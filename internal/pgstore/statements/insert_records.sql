@@ -2,9 +2,9 @@
 -- sequences of the records that were kept.
 -- A transaction runs this statement only once: all rows get the xid of the transaction, and the sequences count its
 -- rows.
--- $1  fingerprints   $2  rounds   $3  times of the request   $4  HTTP statuses   $5  outcomes
--- $6  URLs   $7  records   $8  sequences, parallel arrays; all are sorted by fingerprint and round, so that
--- concurrent calls lock rows in one order
+-- $1  fingerprints   $2  rounds   $3  times of the requests   $4  HTTP statuses   $5  outcomes
+-- $6  URLs   $7  records   $8  sequences
+-- The arrays are parallel, and sorted by fingerprint and round, so that concurrent calls lock rows in one order.
 INSERT INTO crawler.record (fingerprint, round, fetched, http, outcome, url, record, sequence)
 SELECT t.fingerprint, t.round, t.fetched, nullif(t.http, 0), t.outcome, t.url, t.record::json, t.sequence
 FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::int[])

@@ -1,5 +1,5 @@
 -- lag.sql: the longest time for which the window of a key has been over, or null if no window is over.
--- $1  time, null for the server's
+-- $1  current time; null means now()
 SELECT coalesce($1::timestamptz, now()) - min(expires)
 FROM crawler.exact_key
 WHERE expires <= coalesce($1, now());

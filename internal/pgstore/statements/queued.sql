@@ -1,6 +1,6 @@
 -- queued.sql: mark pending keys as queued.
--- A key that another call has locked can stay pending. A relay then offers it again, and the queue ignores the
--- offer.
+-- A key that another call has locked is skipped, and stays pending. A relay then offers it again, and the queue
+-- ignores the offer.
 -- $1  fingerprints   $2  rounds, parallel arrays
 WITH mine AS (
 	SELECT p.fingerprint

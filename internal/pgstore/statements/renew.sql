@@ -1,6 +1,6 @@
 -- renew.sql: begin the next round of keys whose window is over. The caller owns the returned keys.
 -- It runs after lock_keys.sql in the same transaction.
--- $1  fingerprints   $2  classes, parallel to $1   $3  time, null for the server's
+-- $1  fingerprints   $2  classes, parallel to $1   $3  current time; null means now()
 WITH pending AS (
 	INSERT INTO crawler.exact_pending (fingerprint, since, was)
 	SELECT fingerprint, coalesce($3::timestamptz, now()), (expires, http, class, outcome)::crawler.exact_finished

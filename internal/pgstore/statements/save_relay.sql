@@ -1,6 +1,7 @@
 -- save_relay.sql: store the cursor of a new or known relay, and the events that its sink refused.
 -- $1  crawl   $2  name of the relay   $3  cursor
--- $4  ids of events   $5  events   $6  reasons   $7  times, parallel arrays; of equal ids the first is kept
+-- $4  ids of events   $5  events   $6  reasons   $7  times, parallel arrays
+-- An event whose id is stored already is ignored. If an id occurs several times, the first event is stored.
 WITH moved AS (
 	INSERT INTO crawler.relay (crawl, name, cursor)
 	VALUES ($1, $2, $3)

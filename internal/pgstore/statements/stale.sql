@@ -1,8 +1,9 @@
 -- stale.sql: return keys that have been pending for some time. No relay gets them again until that time has passed
 -- once more.
--- $1  minimum time for which they have been pending   $2  maximum number   $3  time, null for the server's
--- Pending keys are locked in the order of their fingerprints, as everywhere. This is necessary even with SKIP
--- LOCKED, which can wait to lock a row that was updated since the snapshot.
+-- Rows that are locked are skipped. Pending keys are locked in the order of their fingerprints, as everywhere, because
+-- even SKIP LOCKED can wait. It can wait if another transaction commits an update of a row while the statement runs,
+-- and the new version of the row is locked.
+-- $1  minimum time for which they have been pending   $2  maximum number of keys   $3  current time; null means now()
 WITH oldest AS (
 	SELECT fingerprint
 	FROM crawler.exact_pending

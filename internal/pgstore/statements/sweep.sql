@@ -1,8 +1,8 @@
 -- sweep.sql: delete finished keys whose window is over, beginning with the earliest end of a window.
--- It skips keys that are locked. If two callers sweep at once, one of them deletes nothing. Keys are locked in the
--- order of their fingerprints, as everywhere. This is necessary even with SKIP LOCKED, which can wait to lock a row
--- that was updated since the snapshot.
--- $1  crawl   $2  maximum number   $3  time, null for the server's
+-- Rows that are locked are skipped. If two callers sweep at once, one of them deletes nothing. Keys are locked in the
+-- order of their fingerprints, as everywhere, because even SKIP LOCKED can wait. It can wait if another transaction
+-- commits an update of a row while the statement runs, and the new version of the row is locked.
+-- $1  crawl   $2  maximum number of keys   $3  current time; null means now()
 WITH turn AS (
 	SELECT id
 	FROM crawler.crawl

@@ -1,5 +1,5 @@
 -- waiting.sql: the next keys that wait to be fetched, by fingerprint.
--- $1  the fingerprint before the first   $2  maximum number
+-- $1  fingerprint after which the keys begin   $2  maximum number of keys
 WITH next AS MATERIALIZED (
 	SELECT fingerprint, depth, hops, priority, url
 	FROM crawler.exact_waiting
