@@ -72,7 +72,7 @@ func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store)
 	if keys == nil {
 		return merged{ctx: ctx, dirs: dirs}, nil
 	}
-	return merged{ctx, dirs, waitingRefs(ctx, keys), false}, nil
+	return merged{ctx, dirs, waitingRefs(ctx, keys, c.Exact), false}, nil
 }
 
 // eachWaiting yields the exact keys that wait.
@@ -98,9 +98,15 @@ func eachWaiting(ctx context.Context, keys *pgstore.Store) iter.Seq2[exact.Entry
 	}
 }
 
-func waitingRefs(ctx context.Context, keys *pgstore.Store) iter.Seq2[record.Key, error] {
+// waitingRefs yields the keys of the records that waiting exact items will get. If an item in
+// round 0 may have been a bulk item, that is the record of frontier.PromotedRound, and the
+// record of round 0 may be the bulk item's; see rebuildState.parseEnd.
+func waitingRefs(ctx context.Context, keys *pgstore.Store, rules *exact.Rules) iter.Seq2[record.Key, error] {
 	return func(yield func(record.Key, error) bool) {
 		for e, err := range eachWaiting(ctx, keys) {
+			if e.Round == 0 && !rules.Pure(e.Class) {
+				e.Round = frontier.PromotedRound
+			}
 			if !yield(record.Key{Item: e.Fingerprint, Round: e.Round}, err) || err != nil {
 				return
 			}
@@ -179,10 +185,12 @@ func (m *rebuildState) eachEnd(ctx context.Context, records RecordSource) iter.S
 }
 
 // parseEnd parses a record. If the item failed and was queued again, the result has a
-// second element for the round in which the item waits now.
+// second element for the round in which the item waits now. The result is empty if the
+// item is exact and still waits in round 0, because it will get another record.
 func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
 	var r struct {
 		URL, Host  string
+		Class      string
 		Outcome    frontier.Outcome
 		Status     int
 		Depth      uint16
@@ -197,9 +205,14 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
 	failed := r.Outcome.State() == frontier.Failed
 	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny)
-	key, err := m.classify(ctx, &end.Item, failed || atSeed)
+	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // waitingRefs does not leave it out
+	key, err := m.classify(ctx, &end.Item, failed || atSeed || mixed)
 	if err != nil {
 		return nil, err
+	}
+	waits := key.State == exact.Pending || key.State == exact.Queued
+	if mixed && waits && key.Round == 0 {
+		return nil, nil
 	}
 	if atSeed = r.Depth == 0 && end.Item.Class != frontier.Sitemap; atSeed {
 		end.Item.Priority = frontier.PrioritySeed
@@ -208,12 +221,18 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 		return nil, err
 	}
 	ends := []redisstore.Ended{end}
-	if failed && key.Round > r.Round && (key.State == exact.Pending || key.State == exact.Queued) {
+	if failed && waits && key.Round > r.Round {
 		later := redisstore.Ended{Item: end.Item}
 		later.Item.Round = key.Round
 		ends = append(ends, later)
 	}
 	return ends, nil
+}
+
+// pure reports whether the class with this name depends only on the URL.
+func (m *rebuildState) pure(name string) bool {
+	class, known := m.c.Exact.ClassOf(name)
+	return known && m.c.Exact.Pure(class)
 }
 
 // classify sets the class of an item, and returns its state in the exact set if the set is

@@ -145,6 +145,50 @@ func TestRedisEmptied(t *testing.T) {
 	}
 }
 
+// TestRebuildKeepsRecordOfPromotedURL: a bulk URL is done and then given as a seed, which promotes
+// it. Redis loses everything before the seed is fetched. After a rebuild, the URL has the record of
+// its bulk item, and another of its promoted item.
+func TestRebuildKeepsRecordOfPromotedURL(t *testing.T) {
+	for _, sink := range []string{"jsonl", "postgres"} {
+		t.Run(sink, func(t *testing.T) {
+			connectTo, _ := lossySite(t, 1<<40)
+			queue := servers.Redis(t, servers.RedisOptions{})
+			database := servers.Postgres(t, servers.PostgresOptions{})
+			t.Chdir(t.TempDir())
+			named := []string{"--redis", queue.URL(), "--name", "promoted", "--postgres", database.DSN()}
+			crawl := slices.Concat([]string{"crawl"}, named, []string{"--urls", "1000", "--partitions", "4", "--delay", "1ms",
+				"--latency-factor", "0", "--retries", "0", "--lease-time", "2s", "--exact", "seeds", "--scope", "any",
+				"--sink", sink, "--connect-to", connectTo})
+			must(t, append(crawl, lossPage(100))...)
+			must(t, append(append([]string{"seed"}, named...), lossPage(101))...)
+			if err := queue.Client().FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			must(t, append([]string{"rebuild"}, named...)...)
+			audited := append([]string{"status", "--audit"}, named...)
+			if out := must(t, audited...); !strings.Contains(out, "the books balance\n") {
+				t.Errorf("audit after rebuild prints %s, want that the books balance", out)
+			}
+			must(t, crawl...)
+			exported := must(t, append([]string{"export"}, named...)...)
+			var rounds []string
+			for line := range strings.Lines(exported) {
+				if strings.Contains(line, `"`+lossPage(101)+`"`) {
+					_, rest, _ := strings.Cut(line, `"round":`)
+					round, _, _ := strings.Cut(rest, `,`)
+					rounds = append(rounds, round)
+				}
+			}
+			if slices.Sort(rounds); !slices.Equal(rounds, []string{"0", "1000000"}) {
+				t.Errorf("the records of the promoted URL have the rounds %q, want 0 and 1000000", rounds)
+			}
+			if out := must(t, audited...); !strings.Contains(out, "the books balance\n") {
+				t.Errorf("audit at the end prints %s, want that the books balance", out)
+			}
+		})
+	}
+}
+
 // wantPages checks that every page of a lossySite has one record.
 func wantPages(t *testing.T, exported string) {
 	t.Helper()
