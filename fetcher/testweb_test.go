@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 var proof = flag.Bool("proof", false, "run the crawls of the test web at full size: 20,000 pages")
@@ -85,6 +86,7 @@ func TestWebByTwoWorkers(t *testing.T) {
 		}
 		cfg := w.config()
 		cfg.Client, cfg.Rules = client, anywhere
+		cfg.Politeness.DeadAfter = politeness.NeverDead // hosts that live may fail often in a row
 		w.seed(w.worker(cfg), web.Seeds()...)
 		cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Random(rng.Uint64(), 0.02, 100*time.Millisecond))
 		w.crawlByTwo(cfg, web)
