@@ -82,6 +82,9 @@ func (o *outage) verifyURLs(known *ledger) {
 				url, status.State, status.Round, f.state, f.round)
 		}
 		if there {
+			if asked && item.Round > f.round { // Retry queued it, but was not answered
+				f.deliveries = 0
+			}
 			o.verifyDeliveries(known, f, item.Deliveries, lost[url], asked)
 			f.deliveries = item.Deliveries
 		}
