@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -17,7 +18,7 @@ import (
 // completed while the set is away.
 //
 // If the answer of a call was lost, a repeated call offers the same links with the same
-// decisions. A lease belongs to the Store that asked for it: another Store returns
+// decisions, but new keys that are no longer pending count as known. A lease belongs to the Store that asked for it: another Store returns
 // ErrLeaseLost.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	h := s.leases.get(id)
@@ -88,6 +89,10 @@ func (c *completing) decideLinks(ctx context.Context) error {
 		c.h.mu.Unlock()
 		if p.decisions == nil {
 			undecided = append(undecided, p.offered)
+			continue
+		}
+		if err := c.recheck(ctx, p); err != nil {
+			return err
 		}
 	}
 	if len(c.pages) == 0 {
@@ -101,6 +106,28 @@ func (c *completing) decideLinks(ctx context.Context) error {
 		p.decisions.apply(p.offered, now)
 		p.watch()
 	}
+	return nil
+}
+
+// recheck is for the links of a repeated completion. The failed call may have queued new keys,
+// and other workers may have finished them. So a new key counts as known now, unless it is still
+// pending. If the set is unavailable, all new keys count as known, and a relay offers those that
+// are pending.
+func (c *completing) recheck(ctx context.Context, p *page) error {
+	now := decisions{of: maps.Clone(p.decisions.of), at: p.decisions.at}
+	for i, print := range p.offered.prints {
+		if !isExact(&p.Links[i]) || !isNew(now.of[print].decision) {
+			continue
+		}
+		key, err := c.cfg.Set.Lookup(ctx, print)
+		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
+			return err
+		}
+		if err != nil || key.State != Pending || key.Round != now.of[print].round {
+			now.of[print] = decided{decision: frontier.Known}
+		}
+	}
+	p.decisions = &now
 	return nil
 }
 

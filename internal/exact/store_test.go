@@ -124,6 +124,30 @@ func TestRepeatOffersTheSame(t *testing.T) {
 	d.state(d.page(2), exact.Queued, 0)
 }
 
+// TestRepeatAfterLinkIsFinished: a Complete queues a new link and fails. The link is fetched and
+// finished before the Complete is repeated, and is not queued again.
+func TestRepeatAfterLinkIsFinished(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(3))
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Links = []frontier.Offer{d.page(2)}
+	d.asked.complete, d.asked.early = frontier.ErrUnavailable, true
+	if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if _, err := d.queue.Add(t.Context(), d.asked.made[0][0].Links); err != nil { // as the failed call did
+		t.Fatal(err)
+	}
+	d.finishAll()
+	d.state(d.page(2), exact.Done, 0)
+	d.must(d.complete(l, c))
+	d.wantDecisions(d.asked.made[len(d.asked.made)-1][0].Links, frontier.Known)
+	if grant, err := d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}}); err != nil || len(grant.Leases) > 0 {
+		t.Errorf("Lease = %+v, %v, want none: the link is finished", grant, err)
+	}
+}
+
 // TestRepeatOfACompletionDecidesNothing: the set is not asked about the links of a repeated
 // completion, because the queue ignores the repeat.
 func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
