@@ -267,6 +267,21 @@ func TestPromotionOfBulkKeys(t *testing.T) {
 	}
 }
 
+// TestPendingOfPromotedURL: a bulk item waits, and its URL is promoted with a better priority. So
+// the promoted item is the first in the queue. Pending returns the round of the bulk item.
+func TestPendingOfPromotedURL(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
+	page := testPages("a.test", 0, 1)
+	page[0].Priority = frontier.PriorityPage
+	mustAdd(t, s, page)
+	page[0].Class, page[0].Priority = frontier.Exact, frontier.PrioritySeed
+	mustAdd(t, s, page)
+	if round, pending, err := s.Pending(t.Context(), "a.test", page[0].URL); round != 0 || !pending || err != nil {
+		t.Errorf("Pending = %d, %t, %v, want round 0", round, pending, err)
+	}
+}
+
 // TestRetrySkipsPromoted: a bulk item fails, and then its URL is promoted, which queues it
 // again. Retry does not queue the failed item as well.
 func TestRetrySkipsPromoted(t *testing.T) {

@@ -83,18 +83,19 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 }
 
 // Pending reports whether the item of a canonical URL is queued or leased, and in which
-// round. If the crawl was deleted, pending is false.
+// round. If a bulk item and a promoted item of the URL wait, it returns the earlier round.
+// If the crawl was deleted, pending is false.
 func (s *Store) Pending(ctx context.Context, host, url string) (round uint32, pending bool, err error) {
 	print := s.hasher.Fingerprint(url)
 	for e, err := range s.entries(ctx, s.partition(host), host, frontier.Queued, frontier.Leased) {
 		if err != nil {
 			return 0, false, err
 		}
-		if e.item.Fingerprint == print {
-			return e.item.Round, true, nil
+		if e.item.Fingerprint == print && (!pending || e.item.Round < round) {
+			round, pending = e.item.Round, true
 		}
 	}
-	return 0, false, nil
+	return round, pending, nil
 }
 
 // locateHost reads the state of a host into l.
