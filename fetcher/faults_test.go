@@ -161,7 +161,7 @@ func (f *frozen) Lease(ctx context.Context, request frontier.LeaseRequest) (fron
 	return grant, err
 }
 
-// TestFrozenWorker: a worker that was frozen for longer than its lease starts no
+// TestFrozenWorker: if a worker was frozen until its lease was over, it starts no
 // request under that lease. The same is true if the worker wakes up in the last
 // second of the lease.
 func TestFrozenWorker(t *testing.T) {

@@ -43,7 +43,7 @@ type holding struct {
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // the earliest time of the next request; set if a robots.txt redirected to this host before the lease, or if no late slot was free
+	notBefore   time.Time                // the earliest time of the next request; set if the robots.txt of another host redirected here before the lease, or if all slots for late hosts were taken
 	written     time.Time                // when the last request was written, or will be written
 	origins     map[string]*robots.State // by origin
 	cause       string                   // why the host does not answer requests for pages; empty means that it does
@@ -105,7 +105,8 @@ func (c *Crawl) tokenOf(rules HostRules) string {
 // more visits than requests, so that the host is asked while a page waits for the disk.
 func visitRoom(hostConcurrency int) int { return 8*hostConcurrency + 12 }
 
-// fullBatch is the size of the first batch of a host that may have more items.
+// fullBatch is the size from which a first batch counts as full. A host whose first batch is
+// full may have more items.
 const fullBatch = 32
 
 // maxDeferred bounds the items of a lease that wait for a robots.txt.

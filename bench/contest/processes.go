@@ -19,7 +19,7 @@ import (
 // Program makes the command that runs a program with arguments.
 type Program func(ctx context.Context, args ...string) *exec.Cmd
 
-// Subcommands of `bench` that run Serve and Tokenizing.
+// Subcommands of `bench`: one runs Serve, the test site, and one runs Tokenizing, the bare loop.
 const (
 	ServeCommand = "site"
 	LoopCommand  = "loop"

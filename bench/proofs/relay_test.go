@@ -44,7 +44,7 @@ type receiver struct {
 type event struct {
 	ID, Source, Type, Subject string
 	Host                      string `json:"partitionkey"`
-	inDoubt                   bool   // in a journal, this event can be delivered after later ones
+	inDoubt                   bool   // the event is from a journal, and may be delivered after events that follow it there
 }
 
 func newReceiver(t *testing.T, seed uint64) *receiver {

@@ -54,9 +54,9 @@ type Config struct {
 	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
 	DialTimeout   time.Duration // for look-up and connection, and again for the TLS handshake; 0 means DefaultDialTimeout
 	HeaderTimeout time.Duration // from writing the request to the end of the answer's header; 0 means DefaultHeaderTimeout
-	// MinRate is the smallest number of bytes per second of a body on the network, in each
-	// RateWindow. A slower body ends with ErrTooSlow. 0 means DefaultMinRate, NoMinRate
-	// means no limit.
+	// MinRate is the lowest allowed rate of a body, in bytes per second, as an average over
+	// each RateWindow. The bytes are counted as received, before decompression. A slower body
+	// ends with ErrTooSlow. 0 means DefaultMinRate, NoMinRate means no limit.
 	MinRate    int64
 	RateWindow time.Duration // the first window starts with the body; 0 means DefaultRateWindow
 

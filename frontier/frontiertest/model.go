@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// Model makes random calls to a crawl that open returns. steps is the number of calls.
-// The crawl has a clock of its own. Model compares every answer with a model. Now and
+// Model makes random calls to a crawl, which the function open returns. steps is the number
+// of calls. The crawl has a clock of its own. Model compares every answer with a model. Now and
 // then it closes or crashes a Reopener, and opens it again. Equal seeds make equal calls.
 // A run that fails prints its calls.
 func Model(t *testing.T, open func(t *testing.T, opt Options) Crawl, seed uint64, steps int) {

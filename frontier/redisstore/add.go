@@ -46,9 +46,9 @@ type ask struct {
 	sampled  bool           // is in the shadow sample
 	link     bool           // is refused if the queue is full
 	owed     bool           // was answered Added before, so no limit refuses it
-	full     bool           // the queue is full: add.lua refuses this decided item, unless it is queued or leased
+	full     bool           // the queue is full, and the exact set has decided: add.lua refuses the item, unless it is queued or leased
 	next     *ask           // the next offer of the same URL in the group
-	test     *redisbits.Ask // the answer of the filter, if the partition's script must decide
+	test     *redisbits.Ask // what the filter contains; set if the script must decide whether the item is new
 	edit     *edit          // the change of the filter that adds the item, if the filter does not claim the item
 	epoch    *epoch         // the epoch in which the server gave the verdict
 	verdict  frontier.Verdict

@@ -18,8 +18,8 @@ type leaser struct {
 	// lastTotals are the totals that were read last, so that frequent calls do not read every
 	// partition; nil means none.
 	lastTotals atomic.Pointer[totals]
-	// durable is the time from the answer to a write until the write is certainly on the
-	// node's disk, if the node does not restart meanwhile. Nodes sync their log every second.
+	// durable is how long after its answer a write may still be missing on the node's disk,
+	// if the node does not restart meanwhile. Nodes sync their log every second.
 	durable time.Duration
 }
 
@@ -181,9 +181,9 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 	return tries
 }
 
-// try requests leases of at most maxItems items each. If limitEnd is not zero, that limit is
-// valid only until limitEnd. Afterwards other workers can lease the items that MaxPages still
-// allows.
+// try requests leases of at most maxItems items each. If limitEnd is not zero, maxItems was
+// computed from MaxPages, and is valid only until limitEnd. Afterwards other workers can lease
+// the items that MaxPages still allows.
 func (l *loan) try(ctx context.Context, tries []*holding, maxItems int, limitEnd time.Time) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))
@@ -195,7 +195,7 @@ func (l *loan) try(ctx context.Context, tries []*holding, maxItems int, limitEnd
 	}
 	l.runAll(ctx, calls)
 	crash.Point("leased")
-	waits := make(map[*partition]time.Duration) // time until another host is due, from the last answer of each partition
+	waits := make(map[*partition]time.Duration) // for each partition, the time until another host is due, as in its last answer
 	for i, h := range tries {
 		wait, err := l.tried(h, calls[i], asked)
 		if err != nil {

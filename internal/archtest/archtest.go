@@ -26,7 +26,8 @@ const module = "github.com/bloomfrontier/crawler"
 // with a lower number.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// internalFloor has the floor of each package below internal that is not in leaves. Other
+// internalFloor has the floor of each package below internal, except for the packages in the
+// map leaves. Other
 // programs cannot import these packages, but several of our folders do.
 var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",

@@ -91,7 +91,8 @@ func (s Settings) newSeen() (seen, error) {
 }
 
 // readCard returns the card of dir. If dir has no card, the error is os.ErrNotExist. If
-// this program cannot make the canonical form of dir, the error is canon.ErrForm.
+// the URLs in dir have a canonical form that this program cannot make, the error is
+// canon.ErrForm.
 func readCard(dir string) (c card, err error) {
 	name := filepath.Join(dir, cardFile)
 	text, err := os.ReadFile(name)

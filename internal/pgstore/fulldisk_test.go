@@ -254,7 +254,7 @@ func TestFullDisk(t *testing.T) {
 
 	// The test stores keys in each state, and then fills the disk.
 	const begun, batch = 3000, 100
-	for n := 0; n < begun; n += batch { // one call each, so that neighbouring keys share pages
+	for n := 0; n < begun; n += batch { // one call for each batch, so that neighbouring keys share pages
 		must(t, b.decide(t, n, n+batch))
 	}
 	b.queued(t, 0, 2800)

@@ -8,7 +8,8 @@ import (
 // normalisePath returns a path with its query in the form in which it is compared with
 // patterns (RFC 9309, 2.2.2). It undoes the escapes of unreserved characters, escapes
 // characters that a URL cannot contain, and makes hex digits upper case. It also escapes
-// * and $, because a pattern can contain these characters only as escapes (2.2.3).
+// * and $. In a pattern, these characters are special, and their escapes stand for the
+// characters themselves (2.2.3).
 func normalisePath(path string) string { return normalise(path, true) }
 
 // normalisePattern returns the pattern of a rule in the form of normalisePath. A * stays

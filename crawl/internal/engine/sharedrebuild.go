@@ -56,8 +56,9 @@ func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) er
 }
 
 // allRecords returns the records of all workers, except those of exact items that
-// wait, because these items will get another record. Postgres has no such rows: it
-// stores the end of an exact item and its record in one transaction.
+// wait, because these items will get another record. If the records are rows, there are no
+// records of waiting items: Postgres stores the end of an exact item and its record in one
+// transaction.
 func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store) (RecordSource, error) {
 	if c.Rows {
 		return rows{ctx: ctx, set: keys}, nil
@@ -98,9 +99,10 @@ func eachWaiting(ctx context.Context, keys *pgstore.Store) iter.Seq2[exact.Entry
 	}
 }
 
-// waitingRefs yields the keys of the records that waiting exact items will get. If an item in
-// round 0 may have been a bulk item, that is the record of frontier.PromotedRound, and the
-// record of round 0 may be the bulk item's; see rebuildState.parseEnd.
+// waitingRefs yields the keys of the records that waiting exact items will get. An item in
+// round 0 may have been a bulk item before. Its next record has the round
+// frontier.PromotedRound, because a record of round 0 may belong to the bulk item; see
+// rebuildState.parseEnd.
 func waitingRefs(ctx context.Context, keys *pgstore.Store, rules *exact.Rules) iter.Seq2[record.Key, error] {
 	return func(yield func(record.Key, error) bool) {
 		for e, err := range eachWaiting(ctx, keys) {
@@ -205,7 +207,7 @@ func (m *rebuildState) parseEnd(ctx context.Context, line []byte) ([]redisstore.
 	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
 	failed := r.Outcome.State() == frontier.Failed
 	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny)
-	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // waitingRefs does not leave it out
+	mixed := m.keys != nil && r.Round == 0 && r.Class != "" && !m.pure(r.Class) // such a record was not left out by waitingRefs
 	key, err := m.classify(ctx, &end.Item, failed || atSeed || mixed)
 	if err != nil {
 		return nil, err
