@@ -54,6 +54,33 @@ func TestRelayPromotes(t *testing.T) {
 	}
 }
 
+// TestRoundsAfterSweep: after a sweep, a retried bulk URL is found as an exact URL. The set does
+// not know whether it had the URL before. The URL must be queued in a round that it has not had.
+func TestRoundsAfterSweep(t *testing.T) {
+	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
+	found, swept := d.page(1), d.page(2)
+	found.Class = 4
+	bulk := found
+	bulk.Class = frontier.Bulk
+	d.offer(frontier.Added, bulk)
+	l := d.lease()
+	failed := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
+	d.must(d.store.Complete(t.Context(), l.ID, []frontier.Completion{failed}, frontier.HostUpdate{End: true}))
+	if n, err := d.queue.Retry(t.Context(), ""); n != 1 || err != nil {
+		t.Fatalf("Retry = %d, %v; want 1", n, err)
+	}
+	d.offer(frontier.Added, swept)
+	d.finishAll() // the bulk URL in round 1
+	d.clock.Advance(2 * time.Hour)
+	d.must(d.relay.Tidy(t.Context()))
+	d.state(swept, exact.Unknown, 0)
+	d.offer(frontier.Added, found)
+	d.clock.Advance(time.Second)
+	if got := d.lease().Items; len(got) != 1 || got[0].URL != found.URL || got[0].Round != frontier.PromotedRound {
+		t.Errorf("after the sweep the queue leases %+v, want %s in round %d", got, found.URL, frontier.PromotedRound)
+	}
+}
+
 // TestReconcileMeetsCompletion: an item ends after Reconcile has read the set and before
 // it asks the queue about the item. Reconcile must not queue the item again. The end is
 // stored in the set or, if the set was unavailable, in a note of the outbox.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
@@ -299,6 +300,15 @@ var mutants = []struct {
 				if answers[i].New {
 					answers[i].Round, answers[i].First = 0, true
 				}
+			}
+			return answers, err
+		}
+	}},
+	{"begins unknown keys in the round after the swept keys", "SweptRoundsDoNotRepeat", func(b *broken, _ *Options) {
+		b.decide = func(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+			answers, err := b.Memory.Decide(ctx, keys)
+			for i := range answers {
+				answers[i].Round %= frontier.PromotedRound
 			}
 			return answers, err
 		}

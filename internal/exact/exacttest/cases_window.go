@@ -117,24 +117,31 @@ var windowCases = []testCase{
 		d.wantSweep("the second 20 keys", 100, 20, 0)
 		d.wantStats(0, 10, 0, 0)
 	}},
-	// This case checks that an unknown key begins in a later round than any
-	// swept key had. The set cannot distinguish a swept key from a key that it never had.
+	// This case checks that an unknown key begins in a later round than any swept key
+	// had, and in a round that no bulk item of its URL has had. The set cannot distinguish
+	// a swept key from a key that it never had.
 	{"SweptRoundsDoNotRepeat", hundred(), func(d *driver) {
+		const first = frontier.PromotedRound
 		d.queue(0, keys(0, 3)...)
+		d.wantSweep("a set in which no window is over", 9, 0, 0)
+		d.wantAnswers(exact.Answer{New: true, First: true}, key(11))
 		d.finish(0, key(0), key(1))
 		d.finish(2, key(1)) // retried
 		d.passWindow()
-		swept, _ := d.sweep(9)
-		d.Require(swept == 2, "Sweep forgot %d keys, want 2", swept)
-		d.wantAnswers(exact.Answer{New: true, Round: 3}, key(0), key(1), key(9))
-		d.withdraw(3, key(9))
+		d.wantSweep("two keys whose windows are over", 9, 2, 0)
+		d.wantAnswers(exact.Answer{New: true, Round: first}, key(0), key(1), key(9))
+		d.withdraw(first, key(9))
 		d.wantState(exact.Unknown, 0, key(9))
-		d.wantAnswers(exact.Answer{New: true, Round: 3}, key(9))
+		d.wantAnswers(exact.Answer{New: true, Round: first}, key(9))
 		d.wantAnswers(exact.Answer{}, key(2)) // not swept, because it is queued
-		d.finish(3, key(0))
+		d.finish(first, key(0))
 		d.passWindow()
-		d.queue(4, key(0)) // renewed, not swept
-		d.wantAnswers(exact.Answer{New: true, Round: 3}, key(10))
+		d.queue(first+1, key(0)) // renewed, not swept
+		d.wantAnswers(exact.Answer{New: true, Round: first}, key(10))
+		d.finish(first+1, key(0))
+		d.passWindow()
+		d.wantSweep("a key that was swept before", 9, 1, 0)
+		d.wantAnswers(exact.Answer{New: true, Round: first + 2}, key(0), key(12))
 	}},
 }
 

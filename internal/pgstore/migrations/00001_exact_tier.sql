@@ -19,7 +19,7 @@ COMMENT ON COLUMN crawler.crawl.identity IS 'the id of the crawl in its queue; i
 COMMENT ON COLUMN crawler.crawl.card IS 'data from which the queue can be made again; it contains the secret key of the fingerprints; null: none was stored';
 COMMENT ON COLUMN crawler.crawl.waited IS 'how many URLs waited in the queue at the time in noted';
 COMMENT ON COLUMN crawler.crawl.exact IS 'how many of the URLs in waited were exact';
-COMMENT ON COLUMN crawler.crawl.floor IS 'round of new keys: one above the highest round of the keys that were swept';
+COMMENT ON COLUMN crawler.crawl.floor IS 'round of new keys: 0 before the first sweep, then above the rounds of all swept keys';
 
 CREATE TABLE crawler.exact_window (
 	crawl  int NOT NULL REFERENCES crawler.crawl ON DELETE CASCADE,
