@@ -26,7 +26,7 @@ type tally struct {
 	ruling    atomic.Int64 // hosts that wait for a robots.txt
 	due       atomic.Bool  // the store may have due hosts that were not leased
 	idle      atomic.Bool  // no lease is held, no URLs are being added, and no host is due
-	delay     atomic.Int64 // the delay of the host that had to wait last, in ns
+	delay     atomic.Int64 // in ns: see Gauges.Delay
 
 	mu       sync.Mutex
 	hosts    HostCounts
@@ -181,8 +181,9 @@ type Progress struct {
 	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
 	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name
 	DueWaits  bool  `json:"due_waits"` // the store may have due hosts that were not leased
-	// Delay is the delay of the host that had to wait last. In a crawl of many hosts,
-	// that is nearly always the usual delay. 0 means that no host had to wait.
+	// Delay is the politeness delay of one host: of the host whose request was the last
+	// that had to wait. In a crawl of many hosts, that is nearly always the usual delay.
+	// 0 means that no request had to wait.
 	Delay time.Duration `json:"delay"`
 	// BackingOff counts the hosts that this worker gave back because they failed
 	// and that are not due yet. NextTry is the time until the first of them is due.

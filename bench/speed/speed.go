@@ -79,7 +79,7 @@ type workload func(ctx context.Context, turn *agenda.Turn, table *report.Table, 
 
 // steps returns the steps of a workload for each set.
 func (config Config) steps(s *report.Section, load workload, table *report.Table) (steps []*agenda.Step) {
-	const cost = 4 * time.Second // determines only the share of the budget; a step uses its whole share
+	const cost = 4 * time.Second // the same for all steps, so they share the budget equally
 	keys := cmp.Or(config.Keys, 1_000_000)
 	for _, kind := range config.Sets {
 		for _, n := range callers {
@@ -113,7 +113,7 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 		return added, err
 	}
 	var from uint64  // number of the first link that was not offered yet
-	beyond := keys   // number of the first link that is still free for warming up
+	beyond := keys   // links from this number on are for warming up
 	var fresh uint64 // number of calls with new links of this batch size
 	var rates []float64
 	parts := 2 * len(batches)

@@ -9,10 +9,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// codings is a hardship: bodies in every content coding that crawlers usually accept,
-// even if the request does not accept it; bodies that do not have their announced
-// coding; and bodies with unusual or several codings. Whether a crawler decodes the
-// last kind is up to the crawler.
+// codings is a hardship of the test web. It has three kinds of bodies:
+//   - in a coding that crawlers usually accept, also if the request does not accept it
+//   - not in the coding that their header names
+//   - in an unusual coding, or in several; a crawler may decode them or not
 var codings = hardship{
 	bit: Codings, name: "codings",
 	doc: "brotli, zstd and gzip, mislabelled, stacked or damaged, and unknown codings",

@@ -20,8 +20,8 @@ type shape struct {
 	hashes     uint
 }
 
-// shape returns the size of the layer with this number: 0, or a number for which
-// f.grows returns true.
+// shape returns the size of a layer. The argument must be 0, or f.grows must return true
+// for it.
 func (f *Filter) shape(number int) shape {
 	growing := f.config.Growth == GrowthOn
 	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, growing)

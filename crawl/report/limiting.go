@@ -96,8 +96,8 @@ const busyCPU = 0.9
 // If most of the hosts being asked wait for the name server, all hosts being asked count
 // for names. If a lack of descriptors prevents more requests, the kind is descriptors
 // instead of network. Hosts that this worker has not leased count for politeness, except
-// those that count for backoff. They do not count if the store has a due host that no worker
-// has leased. While all slots are in use, politeness and backoff do not count, because a
+// those that count for backoff. If the store has a due host that no worker has leased, no
+// host counts for politeness in this way. While all slots are in use, politeness and backoff do not count, because a
 // host that becomes due has to wait for a slot.
 func (g Gauges) Kind() Kind {
 	switch {

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if started.Load() {
 		if server, err := commonServer(); err == nil {
-			_ = server.Close() // its files are below the system's temporary folder
+			_ = server.Close() // an error leaves only files in the system's temporary folder
 		}
 	}
 	if code == 0 {

@@ -35,7 +35,7 @@ var addCases = []testCase{
 		c.wantRefused(frontier.ReasonMalformed, noURL, noHost)
 		c.wantRefused(frontier.ReasonTooLong, long)
 		c.wantStats(counts{"refused: malformed": 2, "refused: too_long": 1})
-		l := c.addAndLease(page("a.test", 2), longest) // the refused URL is still new
+		l := c.addAndLease(page("a.test", 2), longest) // page 2 was refused above, so it is still new
 		got := l.Items[1].URL
 		c.Require(got == longest.URL, "the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
 	}},
@@ -81,7 +81,7 @@ var addCases = []testCase{
 			Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
 		}
 		offer := want.Offer()
-		offer.Round = 5 // ignored, because the offer is undecided
+		offer.Round = 5 // ignored, because offer.Decision is Undecided
 		c.add(offer)
 		listed := c.list(frontier.Queued, "")[want.URL]
 		got := c.lease().Items[0]

@@ -12,8 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// decisionLetters are the letters of add.lua for exact items, by the decision of the exact
-// set. Without an exact set, partition.exact decides.
+// decisionLetters has, for each decision of the exact set, the letter that tells add.lua
+// what to do. The letter of Undecided is for exact items of a crawl without an exact set: the
+// set of exact items in the partition decides about them.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
 // answer returns the verdict on an offer that needs no server. If the offer needs a server,
@@ -38,10 +39,11 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 	return v, false, nil
 }
 
-// validAnswers reports, by index, which answers to decided offers are still valid: answers
-// whose epoch has not ended, and refusals. It also returns the offers for the next try. An
-// offer whose answer is still valid has the decision Known there. With its earlier decision,
-// an item that was finished meanwhile would be queued again.
+// validAnswers reports, by index, which answers are still valid. An answer can be valid if
+// the exact set has decided about the offer. It is valid if it is a refusal, or if its epoch
+// has not ended. validAnswers also returns the offers for the next try. In these, the
+// decision of an offer whose answer is valid is Known. If it stayed New, an item that was
+// finished in the meantime would be queued again.
 func validAnswers(offers []frontier.Offer, before answers) (next []frontier.Offer, valid []bool) {
 	next, valid = offers, make([]bool, len(offers))
 	for i := range offers {

@@ -39,7 +39,7 @@ type Config struct {
 	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means the stored rate, or 1e-6 for a new crawl
 	Growth         bloomstore.Growth // fixed: what the filter does with more than FilterCapacity keys
 	Partitions     int               // fixed: number of partitions, at most 16384; 0 means the stored number, or 256 for a new crawl
-	ExactSet       bool              // fixed: whether an exact set decides about exact items; if true, only bulk items are Undecided
+	ExactSet       bool              // fixed: whether offers of exact items have the Decision of an exact set; see frontier.Decision
 
 	Delay time.Duration // delay of hosts without a HostUpdate; 0 means 1 s, NoDelay means none
 	// LeaseTTL is how long a lease lasts; 0 means 60 s. All processes use the value of the
@@ -155,8 +155,8 @@ type Store struct {
 	output  frontier.Output // nil if there is none
 	records *groupcommit.Queue[*recordJob]
 
-	// scope caches keys of the scope, and members caches keys of quota groups. A server never
-	// removes such a key, but it can lose the key with its last writes.
+	// scope and members cache members of two sets in Redis: of the scope, and of quota
+	// groups. A server never removes a member, but it can lose members with its last writes.
 	scope   atomic.Pointer[recent.Keys]
 	members atomic.Pointer[recent.Keys]
 	quota   *groupcommit.Queue[*quotaCall]

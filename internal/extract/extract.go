@@ -20,9 +20,9 @@ const (
 	// DefaultMaxLinks is the number of references that are taken from one page
 	// unless Options say otherwise.
 	DefaultMaxLinks = 100_000
-	// MaxLinkBytes limits the total length of the references of one page, each with its
-	// base. Without this limit, a page of 1 MB with a long base could have 100,000 URLs of
-	// 8 KB each.
+	// MaxLinkBytes limits the total length of the references of one page. The length of the
+	// base URL is added for each reference. Without this limit, a page of 1 MB with a long
+	// base could have 100,000 URLs of 8 KB each.
 	MaxLinkBytes = 32 << 20
 )
 

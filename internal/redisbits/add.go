@@ -30,7 +30,7 @@ const (
 	blockLost // the block has lost bits since it was read
 )
 
-// AddIfAbsent records prints; see bloomstore.Filter and Filter.
+// AddIfAbsent implements bloomstore.Filter.
 func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	added := make([]bool, len(prints))
 	err := f.windows(ctx, prints, func(r *Reader, w *window) error {
@@ -51,9 +51,9 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 	return added, nil
 }
 
-// add sends the asks of w to their chains. It leaves in w the asks that must be repeated,
-// because the fingerprint was neither added nor known. Before add returns, it adds a layer to
-// each full chain. If another process has added a layer to a chain, add reads the chain's number
+// add runs add.lua for each chain, with the fingerprints of w that belong to the chain. It
+// leaves in w the fingerprints that must be sent again, because they were neither added nor
+// known. Before add returns, it adds a layer to each full chain. If another process has added a layer to a chain, add reads the chain's number
 // of layers.
 func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	calls := w.calls()
@@ -103,8 +103,8 @@ type addCall struct {
 	asks     []int // indices in the window
 	segments map[int]int
 	keys     []string
-	args     []any // before the arguments of the fingerprints
-	prints   []any // five arguments for each fingerprint
+	args     []any // arguments of the script, without those of the fingerprints
+	prints   []any // the other arguments: five for each fingerprint
 	cmd      *redis.Cmd
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// Ends of messages, for commands that want a URL, or that also accept a host.
+// WantURL and WantSeed end the error messages of commands that want a URL or a seed.
 const (
 	WantURL  = "want a URL such as https://example.org/"
 	WantSeed = WantURL + ", or a host such as example.org"

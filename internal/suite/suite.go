@@ -43,7 +43,8 @@ func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // Case tests one part of a contract. Options say what kind of implementation it needs. Check
 // makes its calls through a driver, and calls Driver.Failf if it finds a fault. Case is an
-// alias, so that literals of other packages need no field names.
+// alias of a struct type without a name, because vet would require field names in the
+// literals of other packages if the type had a name.
 type Case[Options, D any] = struct {
 	Name    string
 	Options Options
