@@ -230,6 +230,21 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return h.lines(ctx, func(records engine.RecordSource) (engine.RecordSource, error) { return records, nil })
 }
 
+// Snapshot calls read with the records that are committed now. Each iteration over them
+// yields the same lines as Records, even if the crawl adds records meanwhile. Snapshot copies
+// records that are not in the files of one directory to a temporary file. It returns the
+// error of read.
+func (h *Handle) Snapshot(ctx context.Context, read func(records iter.Seq2[[]byte, error]) error) error {
+	records, closeRecords, err := h.records(ctx)
+	if err != nil {
+		return err
+	}
+	err = engine.Snapshot(ctx, records, func(fixed engine.RecordSource) error {
+		return read(engine.WithContext(ctx, fixed.Lines()))
+	})
+	return errors.Join(err, closeRecords())
+}
+
 // lines calls the given function with the committed records, and yields the lines of its
 // result. It stops after an error.
 func (h *Handle) lines(ctx context.Context, of func(engine.RecordSource) (engine.RecordSource, error)) iter.Seq2[[]byte, error] {

@@ -55,20 +55,21 @@ func isBroken(outcome string) bool {
 const batch = 500_000
 
 // Broken yields the links whose targets have no page, according to the last record of
-// the target. It leaves out targets without a record. For each 500,000 broken
-// targets it reads the records twice and the links once. It keeps these targets in
-// memory, about 300 bytes each.
+// the target. It leaves out targets without a record, and links that a page had only before
+// its last round. For each 500,000 broken targets it reads the records twice and the links
+// once. It keeps in memory these targets and the URLs with a record of a round after the
+// first, about 300 bytes each.
 func (s Source) Broken() iter.Seq2[Broken, error] {
 	return func(yield func(Broken, error) bool) {
 		for first := 0; ; first += batch {
-			targets, more, err := s.brokenTargets(first, batch)
+			targets, last, more, err := s.brokenTargets(first, batch)
 			if err != nil {
 				yield(Broken{}, err)
 				return
 			}
 			for link, err := range s.Links() {
 				target, broken := targets[link.Target]
-				if err == nil && !broken {
+				if err == nil && (!broken || link.Round < last[link.Source]) {
 					continue
 				}
 				row := Broken{link.Source, link.Target, target.status, target.outcome, target.why, link.Text, link.Rel, link.Kind}
@@ -90,13 +91,14 @@ type target struct {
 
 // brokenTargets skips a number of broken records, and returns the URLs of the n broken
 // records that follow. It leaves out a URL that has a record of a later round. The result
-// more reports whether further broken records follow.
-func (s Source) brokenTargets(skip, n int) (targets map[string]target, more bool, err error) {
-	targets = make(map[string]target)
+// last has the last rounds of URLs, if they are not 0. The result more reports whether further
+// broken records follow.
+func (s Source) brokenTargets(skip, n int) (targets map[string]target, last map[string]int, more bool, err error) {
+	targets, last = make(map[string]target), make(map[string]int)
 	seen := 0
 	for r, err := range s.Records() {
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 		if !isBroken(r.Outcome) {
 			continue
@@ -113,13 +115,16 @@ func (s Source) brokenTargets(skip, n int) (targets map[string]target, more bool
 	}
 	for r, err := range s.Records() {
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 		if old, known := targets[r.URL]; known && old.round < r.Round {
 			delete(targets, r.URL)
 		}
+		if r.Round > last[r.URL] {
+			last[r.URL] = r.Round
+		}
 	}
-	return targets, more, nil
+	return targets, last, more, nil
 }
 
 // Chain is a URL that redirects to another redirect, to itself, or to a URL that

@@ -81,7 +81,7 @@ func TestBrokenByLastRound(t *testing.T) {
 	// With batches of one target, no target is missing, and none is there twice.
 	var names []string
 	for first := 0; ; first++ {
-		targets, more, err := s.brokenTargets(first, 1)
+		targets, _, more, err := s.brokenTargets(first, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +94,32 @@ func TestBrokenByLastRound(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "gone worse dead" {
 		t.Errorf("names that were read one at a time: %q, want \"gone worse dead\"", got)
+	}
+}
+
+// TestBrokenLinksOfLastRound: a link that a page had only before its last round is not
+// broken.
+func TestBrokenLinksOfLastRound(t *testing.T) {
+	s := source([]record.Record{
+		page("mended", "ok", 200, 1), page("mended", "ok", 200, 0), page("once", "ok", 200, 0),
+		page("twice", "ok", 200, 0), page("twice", "ok", 200, 1), page("gone", "client_error", 404, 0),
+	})
+	s.Links = func() iter.Seq2[Link, error] {
+		return func(yield func(Link, error) bool) {
+			for _, link := range []Link{{Source: "mended"}, {Source: "once"}, {Source: "twice"}, {Source: "twice", Round: 1}} {
+				link.Target = "gone"
+				if !yield(link, nil) {
+					return
+				}
+			}
+		}
+	}
+	var got []string
+	for _, b := range all(t, s.Broken()) {
+		got = append(got, b.Source)
+	}
+	if diff := cmp.Diff([]string{"once", "twice"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

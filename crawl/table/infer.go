@@ -15,7 +15,6 @@ const MaxColumns = 2000
 // resolve returns the columns to write, with their kinds if the format needs them. It
 // returns no columns if JSON lines are written unchanged.
 func (t Table) resolve(source func() Lines) ([]Column, error) {
-	typed := t.Format == Parquet
 	for i, c := range t.Columns {
 		if slices.ContainsFunc(t.Columns[:i], func(other Column) bool { return other.Name == c.Name }) {
 			return nil, fmt.Errorf("table: column %s is named twice", c.Name)
@@ -24,11 +23,11 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 	switch {
 	case len(t.Columns) > MaxColumns:
 		return nil, fmt.Errorf("table: %d columns, want %d at most", len(t.Columns), MaxColumns)
-	case len(t.Columns) == 0 && t.Format != JSONL && !t.Schema.open:
-		return t.Schema.columns, nil
-	case len(t.Columns) == 0 && t.Format != JSONL:
+	case len(t.Columns) == 0 && t.ReadsTwice():
 		return t.discover(source())
-	case !typed || !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Kind == Any }):
+	case len(t.Columns) == 0 && t.Format != JSONL:
+		return t.Schema.columns, nil
+	case !t.ReadsTwice():
 		return t.Columns, nil
 	}
 	found := make(map[string]Kind)

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 )
 
 // Format is a file format.
@@ -51,7 +52,7 @@ type Lines = iter.Seq2[[]byte, error]
 // fields, is replaced by one column for each member of the object. The last columns are
 // for members of the selected records that the schema does not have. If Write must find
 // these columns, or the types of members that the schema does not have, it reads the source
-// twice.
+// twice: see ReadsTwice.
 func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 	t.Format = cmp.Or(t.Format, JSONL)
 	columns, err := t.resolve(source)
@@ -85,6 +86,15 @@ func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 		return sums, fmt.Errorf("table: write %s: %w", t.Format, err)
 	}
 	return sums, nil
+}
+
+// ReadsTwice reports whether Write reads its source twice. Both readings must then have the
+// same lines. Otherwise Write leaves out members that only the second reading has.
+func (t Table) ReadsTwice() bool {
+	if len(t.Columns) == 0 {
+		return cmp.Or(t.Format, JSONL) != JSONL && t.Schema.open
+	}
+	return t.Format == Parquet && slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Kind == Any })
 }
 
 func (s *Sums) unfit(c Column, r *row) {

@@ -57,6 +57,20 @@ func (m merged) merge(read func(record.Reader) error) error {
 	}, read)
 }
 
+// Snapshot calls read with a source whose lines are the same in each reading. Only a
+// record.Reader with an end is such a source. Snapshot copies the lines of other sources to a
+// temporary directory.
+func Snapshot(ctx context.Context, records RecordSource, read func(RecordSource) error) error {
+	readFile := func(all record.Reader) error { return read(all) }
+	switch source := records.(type) {
+	case record.Reader:
+		return read(source)
+	case merged:
+		return source.merge(readFile)
+	}
+	return inTemp("crawler-records-", func(_ string, f *os.File) error { return CopyLines(ctx, records.Lines(), f) }, readFile)
+}
+
 // inTemp calls write with a temporary directory and the file of records in it. Then it
 // calls read, and removes the directory.
 func inTemp(prefix string, write func(dir string, f *os.File) error, read func(record.Reader) error) (err error) {

@@ -118,7 +118,7 @@ func (p *plan) runConfig(ctx context.Context, s streams) (config crawl.Config, f
 	}
 	config.Logger = newLogger(s.err, level, p.logFormat)
 	crashAt(p.crashAt)
-	if files.refused, err = openRefusals(p.refused); err != nil {
+	if files.refused, err = openRefusals(p.refused, p.Dir); err != nil {
 		return config, files, err
 	}
 	config.OnRefused = files.refused.onRefused()
@@ -127,7 +127,7 @@ func (p *plan) runConfig(ctx context.Context, s streams) (config crawl.Config, f
 	case "-":
 		config.Records.Stream = s.out
 	default:
-		if files.appended, err = openAppend(p.out); err != nil {
+		if files.appended, err = openAppend(p.out, p.Dir); err != nil {
 			return config, files, errors.Join(fmt.Errorf("--out: %w", err), files.close())
 		}
 		config.Records.Stream = files.appended

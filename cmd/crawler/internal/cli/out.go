@@ -94,22 +94,39 @@ func linked(name string) string {
 }
 
 // checkOutside returns an error if a file is in the directory of a crawl or of a worker.
-// Output must not replace the records there, nor any other file that the crawl writes.
-func checkOutside(name string) error {
+// Output must not replace the records there, nor any other file that the crawl writes. The
+// directory dir counts too, even if it has no crawl yet; an empty dir means none.
+func checkOutside(name, dir string) error {
 	name = linked(name)
+	at := filepath.Dir(name)
+	inside := dir != "" && sameDir(at, dir)
 	for _, mark := range []string{crawlFile, workerFile} {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(name), mark)); err == nil {
-			return fmt.Errorf("%s is in the directory of a crawl, where only the crawl writes: name a file in another directory", name)
-		}
+		_, err := os.Stat(filepath.Join(at, mark))
+		inside = inside || err == nil
+	}
+	if inside {
+		return fmt.Errorf("%s is in the directory of a crawl, where only the crawl writes: name a file in another directory", name)
 	}
 	return nil
 }
 
+// sameDir reports whether two paths lead to the same directory. If one of them does not
+// exist, sameDir compares the paths.
+func sameDir(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if errA != nil || errB != nil {
+		return filepath.Clean(a) == filepath.Clean(b)
+	}
+	return os.SameFile(infoA, infoB)
+}
+
 // openAppend opens a file of lines for appending. If the last line has no line feed,
-// because a crash cut it off, openAppend adds one.
-func openAppend(name string) (f *os.File, err error) {
+// because a crash cut it off, openAppend adds one. It refuses files in dir, the directory of
+// the crawl that the command runs.
+func openAppend(name, dir string) (f *os.File, err error) {
 	const flags = os.O_CREATE | os.O_APPEND
-	if err := checkOutside(name); err != nil {
+	if err := checkOutside(name, dir); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(name)
@@ -136,7 +153,7 @@ type outFile struct {
 }
 
 func createOut(name string) (*outFile, error) {
-	if err := checkOutside(name); err != nil {
+	if err := checkOutside(name, ""); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(name)

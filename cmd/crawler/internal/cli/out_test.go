@@ -153,6 +153,31 @@ func TestOutFileIsNotInACrawl(t *testing.T) {
 	}
 }
 
+// TestOutFileIsNotInANewCrawl: a crawl that does not exist yet refuses files of --out and
+// --refused in its directory and leaves none there. Then the same crawl can begin without
+// these flags.
+func TestOutFileIsNotInANewCrawl(t *testing.T) {
+	for _, flag := range []string{"--out", "--refused"} {
+		for _, exists := range []bool{true, false} {
+			t.Chdir(t.TempDir())
+			if exists {
+				if err := os.Mkdir("x.crawl", 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const name = "x.crawl/pages.jsonl"
+			code, _, errs := run(t, "", "crawl", "--dir", "x.crawl", "--robots", "ignore", flag, name, "http://a.test/")
+			if code != exitUsage || !strings.Contains(errs, flag+": "+name+" is in the directory of a crawl") {
+				t.Errorf("%s, directory exists: %t: exit code %d, want %d and a message about %s: %s", flag, exists, code, exitUsage, name, errs)
+			}
+			if left, _ := filepath.Glob("x.crawl/*"); len(left) > 0 {
+				t.Errorf("%s, directory exists: %t: the refused crawl left %q", flag, exists, left)
+			}
+			smallCrawl(t)
+		}
+	}
+}
+
 // TestOutFileHasFailedAudit: the output of a command is also written to the file if the
 // command returns an error of the type printed, as a failed audit does.
 func TestOutFileHasFailedAudit(t *testing.T) {

@@ -53,6 +53,11 @@ docs/reference/output.md.`,
 			if referrers {
 				return c.WriteReferrers(ctx, s.out, temp)
 			}
+			if wanted.ReadsTwice() {
+				return c.Snapshot(ctx, func(records table.Lines) error {
+					return printTable(s, wanted, func() table.Lines { return records })
+				})
+			}
 			return printTable(s, wanted, func() table.Lines { return c.Records(ctx) })
 		})
 	}

@@ -29,12 +29,13 @@ type refusal struct {
 	Referrer string          `json:"referrer,omitempty"` // empty means that the URL was a seed
 }
 
-// openRefusals opens a file for appending. It returns nil if name is empty.
-func openRefusals(name string) (*refusalLog, error) {
+// openRefusals opens a file for appending. It returns nil if name is empty. It refuses files
+// in dir, the directory of the crawl that the command runs.
+func openRefusals(name, dir string) (*refusalLog, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := openAppend(name)
+	f, err := openAppend(name, dir)
 	if err != nil {
 		return nil, fmt.Errorf("--refused: %w", err)
 	}

@@ -15,7 +15,7 @@ func TestRefusedFileContinuesTornLine(t *testing.T) {
 	if err := os.WriteFile(name, []byte(`{"url":"http://a.te`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log, err := openRefusals(name)
+	log, err := openRefusals(name, "")
 	if err != nil {
 		t.Fatal(err)
 	}

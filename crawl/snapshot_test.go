@@ -1,0 +1,49 @@
+package crawl_test
+
+import (
+	"bytes"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/table"
+)
+
+// TestSnapshotOfGrowingCrawl: a table that reads a snapshot twice has a column for each
+// member of its rows, although the crawl adds records with other fields between the two
+// readings.
+func TestSnapshotOfGrowingCrawl(t *testing.T) {
+	c := config(t, site(t))
+	c.MaxPages = 1
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	h := attach(t, c)
+	c.MaxPages = 0
+	c.Fields = []crawl.FieldGroup{{Fields: []string{"added_later=h1"}}}
+	var csv bytes.Buffer
+	var sums table.Sums
+	wanted := table.Table{Schema: table.Records(), Format: table.CSV}
+	err := h.Snapshot(t.Context(), func(records iter.Seq2[[]byte, error]) (err error) {
+		readings := 0
+		sums, err = wanted.Write(func() table.Lines {
+			if readings++; readings == 2 {
+				if err := crawl.Run(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return records
+		}, &csv)
+		return err
+	})
+	if err != nil || !wanted.ReadsTwice() {
+		t.Fatalf("Snapshot: %v; ReadsTwice is %t", err, wanted.ReadsTwice())
+	}
+	if sums.Read != 1 || strings.Contains(csv.String(), "added_later") {
+		t.Errorf("the snapshot has %d records, want 1, without the later field:\n%s", sums.Read, &csv)
+	}
+	if ids := idsOf(t, h); len(ids) != 3 {
+		t.Errorf("the crawl has %d records, want 3", len(ids))
+	}
+}
