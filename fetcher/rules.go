@@ -136,6 +136,23 @@ func (l *linkSet) judgeAlone(url canon.URL) follow.Finding {
 	return l.ask(&follow.Link{URL: url, Depth: l.depth, Hops: l.hops})
 }
 
+// judgeSitemap applies the rules to a sitemap to which the sitemap at from leads: the target
+// of its redirect or, if listed is true, an entry of the index at from. It may be outside the
+// scope if it is on the same host, or if it is listed and the index is in scope: then a site
+// has named it, as a site names sitemaps in robots.txt.
+func (l *linkSet) judgeSitemap(from, url canon.URL, listed bool) follow.Finding {
+	link := follow.Link{URL: url, Hops: l.hops, Kind: follow.Sitemap}
+	sameHost := url.Host() == from.Host()
+	if sameHost || listed && l.ask(&follow.Link{URL: from, Kind: follow.Sitemap}).Answer != follow.Refuses {
+		link.Kind = follow.Named
+	}
+	found := l.ask(&link)
+	if found.Answer != follow.Refuses && !sameHost && l.cfg.Rules.BoundsHosts() {
+		return l.limitHosts(url)
+	}
+	return found
+}
+
 // ask applies the rules to a link. After an error of the store the linkSet is incomplete.
 func (l *linkSet) ask(link *follow.Link) follow.Finding {
 	found, err := l.cfg.Rules.Judge(l.hard, link, l)
@@ -167,14 +184,16 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 	return key, nil
 }
 
-// addRedirect offers the target of a redirect. If a seed redirects, the target is a seed
+// addRedirect offers the target of a redirect of the URL from. If a seed redirects, the target is a seed
 // too, and its host is added to the scope, so that a crawl of example.org continues at
 // www.example.org. If a sitemap redirects, the target is a sitemap. If a sitemap lists a
 // page that redirects, the target counts as listed too.
-func (l *linkSet) addRedirect(target canon.URL) {
+func (l *linkSet) addRedirect(from, target canon.URL) {
 	switch l.from.Class {
 	case frontier.Sitemap:
 		l.class = frontier.Sitemap
+		l.add(target, l.from.Priority, l.judgeSitemap(from, target, false))
+		return
 	case frontier.Listed:
 		l.found = exact.BySitemap
 	}
@@ -183,7 +202,7 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		return
 	}
 	l.found = exact.BySeed
-	if found := l.ask(&follow.Link{URL: target, Hops: l.hops, Seed: true}); found.Answer == follow.Refuses {
+	if found := l.ask(&follow.Link{URL: target, Hops: l.hops, Kind: follow.Named}); found.Answer == follow.Refuses {
 		l.refuseLink(target, &found)
 		return
 	}

@@ -12,7 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/internal/sitemap"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/follow"
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
@@ -131,15 +133,15 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		return v.giveBack()
 	}
 	sum, err := sitemap.Read(bytes.NewReader(v.answer.Body), func(entry sitemap.Entry) bool {
-		links := &pages
+		links, judge := &pages, pages.judge
 		if entry.Kind == sitemap.Sitemap {
-			links = &files
+			links, judge = &files, func(url canon.URL) follow.Finding { return files.judgeSitemap(v.url, url, true) }
 		}
 		url, err := v.cfg.Canon.Join(v.url, entry.URL)
 		if err != nil {
 			links.refuseReference(entry.URL, err)
 		} else {
-			links.add(url, frontier.PriorityPage, links.judge(url))
+			links.add(url, frontier.PriorityPage, judge(url))
 		}
 		full := len(links.offers)+len(links.details) >= chunkURLs || links.bytes >= chunkBytes
 		if full && links.err == nil && !early.failed {

@@ -3,15 +3,21 @@ package fetcher_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 func robotsTxt(body string) reply { return reply{body: body, contents: "text/plain"} }
@@ -53,25 +59,67 @@ func TestSitemapsAreRead(t *testing.T) {
 		cfg.Sitemaps = true
 		cfg.Rules.MaxDepth = 1
 		w.crawl(cfg, "http://a.test/")
-		for _, url := range []string{"http://a.test/only-here", "http://a.test/before", "http://a.test/listed", "http://a.test/map/1.xml.gz"} {
+		for _, url := range []string{"http://a.test/only-here", "http://a.test/before", "http://a.test/listed", "http://a.test/map/1.xml.gz", "http://other.test/2.xml"} {
 			if n := w.wire.count(url); n != 1 {
 				t.Errorf("%s was requested %d times, want once", url, n)
 			}
 		}
-		for _, url := range []string{"http://a.test/private/x", "http://other.test/2.xml", "http://files.test/not-in-scope", "http://a.test/deeper", "http://a.test/sitemap.xml"} {
+		for _, url := range []string{"http://a.test/private/x", "http://files.test/not-in-scope", "http://a.test/deeper", "http://a.test/sitemap.xml"} {
 			if n := w.wire.count(url); n != 0 {
 				t.Errorf("%s was requested %d times, want never", url, n)
 			}
 		}
-		want := map[frontier.Reason]uint64{frontier.ReasonScope: 3, frontier.ReasonScheme: 1, frontier.ReasonDepth: 1}
+		want := map[frontier.Reason]uint64{frontier.ReasonScope: 2, frontier.ReasonScheme: 1, frontier.ReasonDepth: 1}
 		if got := w.stats().Refused; !maps.Equal(got, want) {
 			t.Errorf("refused %v, want %v", got, want)
 		}
 		if r := w.sink.recordOf(t, "http://a.test/map/broken.xml"); !strings.Contains(r.Error, "line 1") {
 			t.Errorf("the record of the broken sitemap has the error %q, want it to name line 1", r.Error)
 		}
-		if r := w.sink.recordOf(t, "http://a.test/map/index.xml"); r.LinksFound != 3 || r.LinksAdded != 2 {
-			t.Errorf("record of the index with %d links found, %d added, want 3 and 2", r.LinksFound, r.LinksAdded)
+		if r := w.sink.recordOf(t, "http://a.test/map/index.xml"); r.LinksFound != 3 || r.LinksAdded != 3 {
+			t.Errorf("record of the index with %d links found, %d added, want 3 and 3", r.LinksFound, r.LinksAdded)
+		}
+	})
+}
+
+// TestSitemapsAreNotJudgedAsPages: rules that are meant for pages do not apply to the
+// sitemaps in an index, or to the target of a sitemap that redirects. They apply to the
+// pages that these sitemaps list.
+func TestSitemapsAreNotJudgedAsPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/sitemap.xml": redirect("/wp-sitemap.xml"),
+			"http://a.test/sitemap_index.xml": {contents: "text/xml", body: index("/sitemap-posts.xml", "/gone.xml",
+				"http://files.test/index.xml", "http://a.test:25/x.xml", "/2061/01/02/sitemap.xml")},
+			"http://a.test/wp-sitemap.xml":         {body: urlset("http://a.test/blog/1", "http://a.test/shop/1"), contents: "text/xml"},
+			"http://a.test/sitemap-posts.xml":      {body: urlset("http://a.test/blog/2", "http://b.test/blog/2"), contents: "text/xml"},
+			"http://a.test/2061/01/02/sitemap.xml": {body: urlset("http://a.test/blog/3", "http://a.test/blog/3.xml"), contents: "text/xml"},
+			"http://a.test/gone.xml":               redirect("http://b.test/login"),
+			"http://files.test/index.xml":          {body: index("/own.xml", "http://b.test/map.xml"), contents: "text/xml"},
+			"http://files.test/own.xml":            redirect("/moved.xml"),
+			"http://files.test/moved.xml":          {body: urlset("http://a.test/blog/4"), contents: "text/xml"},
+		}))
+		cfg := w.config()
+		cfg.Sitemaps = true
+		cfg.Rules = follow.Rules{Include: []*regexp.Regexp{regexp.MustCompile("/blog/")}, Exclude: []*regexp.Regexp{regexp.MustCompile(`\.xml$`)}}
+		var got []string
+		var mu sync.Mutex
+		cfg.OnRefused = func(r fetcher.Refused) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, r.URL+" "+string(r.Reason))
+		}
+		w.crawl(cfg, "http://a.test/")
+		for i := range 4 {
+			if url := fmt.Sprintf("http://a.test/blog/%d", i+1); w.wire.count(url) != 1 {
+				t.Errorf("%s was requested %d times, want once", url, w.wire.count(url))
+			}
+		}
+		slices.Sort(got)
+		want := []string{"http://a.test/blog/3.xml excluded", "http://a.test/shop/1 excluded", "http://a.test:25/x.xml port",
+			"http://b.test/blog/2 scope", "http://b.test/login scope", "http://b.test/map.xml scope"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("refused URLs (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -337,7 +337,7 @@ func (v *visited) redirected(r *record.Record) frontier.Completion {
 			links.refuseReference(answer.RedirectTo, err)
 		} else {
 			r.RedirectTo = target.String()
-			links.addRedirect(target)
+			links.addRedirect(v.url, target)
 		}
 	}
 	if links.err != nil {

@@ -185,6 +185,10 @@ func TestPageFacts(t *testing.T) {
 	for _, test := range []struct{ name, body, want string }{
 		{"title", "<title>\n a &amp;\t b\xff </title><title>no</title>", `title "a & b` + "\ufffd" + `",`},
 		{"no title of a drawing", "<svg><title>no</title></svg><title>yes</title>", `title "yes",`},
+		{"title after an empty drawing", "<svg/><title>yes</title>", `title "yes",`},
+		{"title after empty drawings in a drawing", `<svg><SVG id="x" /><svg/></svg><title>yes</title>`, `title "yes",`},
+		{"title after an empty formula", "<math/><title>yes</title>", `title "yes",`},
+		{"slash in a value of a drawing", "<svg id=x/><title>no</title></svg><title>yes</title>", `title "yes",`},
 		{"long title", "<title>" + strings.Repeat("ä", 600) + "</title>", `title "` + strings.Repeat("ä", 512) + `",`},
 		{"canonical", `<link rel="x Canonical" href="/c?utm_source=1#x"><link rel=canonical href=/no>`, `canonical "https://www.example.org/c",`},
 		{"canonical behind base", `<link rel=canonical href=c><base href=/d/>`, `canonical "https://www.example.org/d/c",`},

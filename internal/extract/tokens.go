@@ -107,11 +107,19 @@ func (t *tokens) startTag(rest []byte) bool {
 	}
 	switch tag {
 	case atom.Svg:
-		t.openSVGs++
+		if size := len(rest) - len(t.text[t.at:]); !t.selfCloses(rest[:size]) {
+			t.openSVGs++
+		}
 	case atom.Plaintext:
 		return false
 	}
 	return !isRawText(tag) || t.rawText(tag)
+}
+
+// selfCloses reports whether the start tag of a drawing is also its end, as in "<svg/>". The
+// slash of "<svg id=x/>" belongs to the value.
+func (t *tokens) selfCloses(tag []byte) bool {
+	return bytes.HasSuffix(tag, []byte("/>")) && t.tokenize(tag) == html.SelfClosingTagToken
 }
 
 // isRawText reports whether tags within an element with this name are text.
@@ -233,12 +241,7 @@ func unescaped(value []byte) (text string, plain bool) {
 
 // oddAttributes does the same as attributes for one tag, with html.Tokenizer.
 func (t *tokens) oddAttributes(tag []byte, attrs []html.Attribute) []html.Attribute {
-	t.tag.Reset(tag)
-	if t.tokenizer == nil {
-		t.tokenizer = html.NewTokenizer(&t.tag)
-	}
-	t.tokenizer.Next() // the tag ends with the last byte of the input, so Next does not reach the end of the input
-	t.tokenizer.NextIsNotRawText()
+	t.tokenize(tag)
 	for _, more := t.tokenizer.TagName(); more; {
 		var key, value []byte
 		key, value, more = t.tokenizer.TagAttr()
@@ -247,4 +250,15 @@ func (t *tokens) oddAttributes(tag []byte, attrs []html.Attribute) []html.Attrib
 		}
 	}
 	return attrs
+}
+
+// tokenize makes tag the current token of tokenizer, and returns its type.
+func (t *tokens) tokenize(tag []byte) html.TokenType {
+	t.tag.Reset(tag)
+	if t.tokenizer == nil {
+		t.tokenizer = html.NewTokenizer(&t.tag)
+	}
+	kind := t.tokenizer.Next() // the tag ends with the last byte of the input, so Next does not reach the end of the input
+	t.tokenizer.NextIsNotRawText()
+	return kind
 }

@@ -27,7 +27,9 @@ func readByTokenizer(text []byte, found *collector) {
 		case token.DataAtom == atom.Noscript:
 			z.NextIsNotRawText()
 		case token.DataAtom == atom.Svg:
-			drawing++
+			if kind == html.StartTagToken {
+				drawing++
+			}
 		case token.DataAtom == atom.Title && drawing == 0 && !found.hasTitle:
 			text := ""
 			if z.Next() == html.TextToken {
@@ -67,7 +69,7 @@ func sameTokens(t *testing.T, text []byte) {
 // pieces are pieces of pages that are hard to read.
 var pieces = strings.Split("<a href=|<A HREF='|<img src=\"|<area\nhref = |<link rel=canonical href=|<meta name=robots content=|"+
 	"<script>|</script>|</SCRIPT |<script src=|<!--|-->|--!>|<!-->|<!--->|--|!|<!|<?|<!DOCTYPE html>|<![CDATA[|]]>|"+
-	"<title>|</title>|<TITLE\t>|<svg>|</svg>|<svg/>|<style>|</style>|<textarea>|</textarea>|<iframe src=x>|</iframe>|"+
+	"<title>|</title>|<TITLE\t>|<svg>|</svg>|<svg/>|<svg a=|<style>|</style>|<textarea>|</textarea>|<iframe src=x>|</iframe>|"+
 	"<noscript>|</noscript>|<plaintext>|<xmp>|</xmp>|<noframes>|</noframes>|<noembed>|</noembed>|</|<|>|/>|/|=|'|\"| |\r\n|\r|\x00|"+
 	"&amp;|&|&copy=1|&copy;|&notit;|&#38;|&#x26|&amp|a|b.html?x=1|#f| rel=nofollow | background=u|<td background=|<base href=|"+
 	"<lin\u212A href=|<meta http-equiv=refresh content='0;url=|</a x='>'>|</svg a=\">\">|<frame src=|é|<ſcript>", "|")

@@ -27,11 +27,12 @@ func (r Rule) String() string {
 	return [...]string{"depth", "hops", "scope", "port", "trap", "exclude", "include", "domain"}[r]
 }
 
-// The order of the rules.
-var (
-	ofLinks = [...]Rule{Depth, Hops, Scope, Port, Trap, Exclude}
-	ofSeeds = [...]Rule{Hops, Port}
-)
+// rulesOf has the rules that apply to each Kind of link, in their order.
+var rulesOf = [...][]Rule{
+	Page:    {Depth, Hops, Scope, Port, Trap, Exclude},
+	Sitemap: {Hops, Scope, Port},
+	Named:   {Hops, Port},
+}
 
 // Answer is the answer of a rule.
 type Answer string

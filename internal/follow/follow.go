@@ -75,10 +75,19 @@ type Link struct {
 	URL   canon.URL
 	Depth int // links away from a seed, this one included
 	Hops  int // redirects in a row that led to it
-	// Seed is set for the target of a seed that redirects. Such a target opens its
-	// scope like a seed, so only the rules Hops and Port apply to it.
-	Seed bool
+	Kind  Kind
 }
+
+// Kind says which rules apply to a link.
+type Kind uint8
+
+const (
+	Page    Kind = iota // all rules
+	Sitemap             // Hops, Scope and Port; the other rules are meant for pages
+	// Named is the target of a seed that redirects, or a sitemap that a site has named.
+	// It need not be in scope, so only Hops and Port apply.
+	Named
+)
 
 // Crawl answers the questions of rules that need more than the link.
 type Crawl interface {
@@ -94,11 +103,7 @@ type Crawl interface {
 // Judge returns the finding of the first rule that refuses a link. If no rule refuses it,
 // the finding has the answer Passes. Judge does not apply the limit of hosts: see LimitHosts.
 func (r *Rules) Judge(ctx context.Context, link *Link, crawl Crawl) (Finding, error) {
-	rules := ofLinks[:]
-	if link.Seed {
-		rules = ofSeeds[:]
-	}
-	for _, rule := range rules {
+	for _, rule := range rulesOf[link.Kind] {
 		if f, err := r.ask(ctx, rule, link, crawl); err != nil || f.Reason != "" {
 			return f, err
 		}
@@ -109,7 +114,7 @@ func (r *Rules) Judge(ctx context.Context, link *Link, crawl Crawl) (Finding, er
 // Trace returns the findings of all rules that apply to a link, in their order.
 func (r *Rules) Trace(ctx context.Context, link *Link, crawl Crawl) ([]Finding, error) {
 	var all []Finding
-	for _, rule := range ofLinks {
+	for _, rule := range rulesOf[link.Kind] {
 		f, err := r.ask(ctx, rule, link, crawl)
 		if err != nil {
 			return nil, err

@@ -114,7 +114,7 @@ func TestSeedRedirect(t *testing.T) {
 		{"http://b.example/", 2, frontier.ReasonHops},
 		{"http://b.example:25/", 1, frontier.ReasonPort},
 	} {
-		got, err := strict.Judge(t.Context(), &Link{URL: parse(t, c.url), Hops: c.hops, Seed: true}, world{})
+		got, err := strict.Judge(t.Context(), &Link{URL: parse(t, c.url), Hops: c.hops, Kind: Named}, world{})
 		if err != nil || got.Reason != c.want {
 			t.Errorf("%s after %d hops: %+v, %v; want %q", c.url, c.hops, got, err, c.want)
 		}
