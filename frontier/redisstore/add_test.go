@@ -283,7 +283,7 @@ func TestPendingOfPromotedURL(t *testing.T) {
 }
 
 // TestRetrySkipsPromoted: a bulk item fails, and then its URL is promoted, which queues it
-// again. Retry does not queue the failed item as well.
+// again. Lookup says that the URL is queued, and Retry does not queue the failed item as well.
 func TestRetrySkipsPromoted(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -311,6 +311,9 @@ func TestRetrySkipsPromoted(t *testing.T) {
 				promoted = decided(frontier.Promoted, 0, promoted)
 			}
 			mustAdd(t, s, promoted)
+			if status, err := s.Lookup(t.Context(), "a.test", promoted[0].URL); status.State != frontier.Queued || err != nil {
+				t.Errorf("Lookup = %+v, %v, want queued", status, err)
+			}
 			if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
 				t.Errorf("Retry = %d, %v, want 1: the other URL was promoted", n, err)
 			}

@@ -44,7 +44,8 @@ type Location struct {
 }
 
 // Locate returns the location of a canonical URL whose host key is host. It reads the host's
-// queue.
+// queue. If an item of the URL has failed, and a promoted or renewed item of the URL waits, it
+// returns the item that waits.
 func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) {
 	p := s.partition(host)
 	l := Location{}
@@ -57,7 +58,8 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 		if err != nil {
 			return l, err
 		}
-		if e.item.Fingerprint == print {
+		waits := l.State == frontier.Queued || l.State == frontier.Leased
+		if e.item.Fingerprint == print && !(waits && e.state == frontier.Failed) {
 			l.State, l.Item, l.Round, l.Outcome, l.Status.Status = e.state, e.item, e.item.Round, e.outcome, e.status
 			l.Delay = e.delay
 		}

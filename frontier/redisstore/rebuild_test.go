@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -171,6 +172,64 @@ func TestRebuildOfDamagedFilter(t *testing.T) {
 			}
 			wantBooks(t, again)
 		})
+	}
+}
+
+// TestRebuildOfPromotedURL: a bulk item fails, its URL is promoted and done, and the bulk item is
+// retried. Then the counters are lost. A rebuild counts the record of the promoted item, although
+// the bulk item waits in an earlier round, and does not count a record of the bulk item's round.
+func TestRebuildOfPromotedURL(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
+	page := testPages("a.test", 0, 1)
+	var records []Ended
+	end := func(outcome frontier.Outcome) {
+		t.Helper()
+		var grant frontier.Grant
+		for try := 0; len(grant.Leases) == 0; try++ { // the host's delay may not be over
+			time.Sleep(grant.Wait)
+			var err error
+			if grant, err = s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil || try == 1000 {
+				t.Fatalf("Lease = %+v, %v, want one lease", grant, err)
+			}
+		}
+		item := grant.Leases[0].Items[0]
+		done := []frontier.Completion{{Item: item.Fingerprint, Outcome: outcome, Status: 200, Page: true}}
+		if err := s.Complete(t.Context(), grant.Leases[0].ID, done, frontier.HostUpdate{End: true}); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, Ended{Item: item, Outcome: outcome, Status: 200})
+	}
+	mustAdd(t, s, page)
+	end(frontier.ServerError)
+	mustAdd(t, s, decided(frontier.Promoted, 0, page))
+	end(frontier.OK)
+	if n, err := s.Retry(t.Context(), ""); n != 1 || err != nil {
+		t.Fatalf("Retry = %d, %v, want 1", n, err)
+	}
+	uncommitted := records[0] // a worker wrote this record and then died
+	uncommitted.Item.Round = 1
+	records = append(records, uncommitted)
+	if err := s.client.Del(t.Context(), s.partition("a.test").meta).Err(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.cfg
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := func(yield func(Ended, error) bool) {
+		for _, end := range records {
+			if !yield(end, nil) {
+				return
+			}
+		}
+	}
+	if _, err := Rebuild(t.Context(), cfg, all); err != nil {
+		t.Fatal(err)
+	}
+	stats := wantBooks(t, openStore(t, cfg))
+	if stats.Done != 1 || stats.Queued != 1 || stats.Records != 2 || stats.Outcomes[frontier.OK] != 1 || stats.Outcomes[frontier.ServerError] != 1 {
+		t.Errorf("after the rebuild the counters are %+v, want 1 done, 1 queued, and the records of rounds 0 and %d", stats, frontier.PromotedRound)
 	}
 }
 

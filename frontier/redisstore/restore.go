@@ -39,9 +39,21 @@ func (r *rebuild) fillFromRecords(records iter.Seq2[Ended, error]) func(context.
 // past collects data about a partition whose counters are lost. A nil past collects nothing.
 type past struct {
 	counters map[string]uint64                 // counters of meta, according to records
-	met      map[bloomstore.Fingerprint]met    // items in queues, leases or failed lists that may also have records
+	met      map[metKey]met                    // items in queues, leases or failed lists that may also have records
 	failed   map[bloomstore.Fingerprint]Ended  // the last record of each failed item
 	rounds   map[bloomstore.Fingerprint]uint32 // the last known round of an item, unless it is 0
+}
+
+// metKey identifies an item in a queue, a lease or a list of failed items. If the URL of a bulk
+// item was promoted, both items can be there. Only the promoted one has a round that is not before
+// frontier.PromotedRound.
+type metKey struct {
+	print    bloomstore.Fingerprint
+	promoted bool
+}
+
+func metKeyOf(it *frontier.Item) metKey {
+	return metKey{it.Fingerprint, it.Round >= frontier.PromotedRound}
 }
 
 // met is an item in a queue, a lease or a list of failed items.
@@ -52,7 +64,7 @@ type met struct {
 
 func newPast() *past {
 	return &past{
-		counters: make(map[string]uint64), met: make(map[bloomstore.Fingerprint]met),
+		counters: make(map[string]uint64), met: make(map[metKey]met),
 		failed: make(map[bloomstore.Fingerprint]Ended), rounds: make(map[bloomstore.Fingerprint]uint32),
 	}
 }
@@ -63,7 +75,7 @@ func (h *past) meet(it *frontier.Item, state frontier.State) {
 	if h == nil || state == frontier.Queued && it.Round == 0 && it.Deliveries == 0 {
 		return
 	}
-	h.met[it.Fingerprint] = met{it.Round, state != frontier.Failed}
+	h.met[metKeyOf(it)] = met{it.Round, state != frontier.Failed}
 	h.reached(it)
 }
 
@@ -81,7 +93,7 @@ func (h *past) note(end Ended) {
 	}
 	it := &end.Item
 	h.reached(it)
-	if m := h.met[it.Fingerprint]; end.Outcome == "" || m.waits && it.Round >= m.round {
+	if m := h.met[metKeyOf(it)]; end.Outcome == "" || m.waits && it.Round >= m.round {
 		return
 	}
 	h.counters[fieldRecords]++
@@ -102,7 +114,7 @@ func (h *past) note(end Ended) {
 // items are in such a list, or were queued again.
 func (h *past) lost() (lost []Ended) {
 	for print, end := range h.failed {
-		if _, is := h.met[print]; !is && h.rounds[print] <= end.Item.Round {
+		if _, is := h.met[metKeyOf(&end.Item)]; !is && h.rounds[print] <= end.Item.Round {
 			lost = append(lost, end)
 		}
 	}
